@@ -1,0 +1,5 @@
+#include <cstdio>
+
+#include "tessera/version.h"
+
+int main() { std::puts(TESSERA_VERSION); }

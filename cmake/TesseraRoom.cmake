@@ -1,0 +1,31 @@
+# tessera_room(NAME [DEPENDS targets…] [PUBLIC_DEPENDS targets…])
+# One folder of src/ is one object library. Sources are globbed: a folder is one room, and adding a file to it needs no list.
+# Object libraries let the installed libtessera be a single archive without re-listing anything.
+add_library(tessera_options INTERFACE)
+target_include_directories(tessera_options INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include"
+                                                     "${PROJECT_BINARY_DIR}/generated")
+target_compile_options(tessera_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
+                                                   -fno-sanitize-recover=all)
+  target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
+endif()
+
+configure_file("${PROJECT_SOURCE_DIR}/cmake/version.h.in" "${PROJECT_BINARY_DIR}/generated/tessera/version.h" @ONLY)
+
+set_property(GLOBAL PROPERTY TESSERA_ROOMS "")
+
+function(tessera_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPENDS;SOURCES" ${ARGN})
+  if(ROOM_SOURCES)
+    set(sources ${ROOM_SOURCES})
+  else()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/*.cpp")
+  endif()
+  add_library(tessera_${name} OBJECT ${sources})
+  target_link_libraries(tessera_${name} PUBLIC tessera_options Threads::Threads fmt::fmt ${ROOM_DEPENDS})
+  if(TESSERA_PCH)
+    target_precompile_headers(tessera_${name} PRIVATE "${PROJECT_SOURCE_DIR}/cmake/pch.h")
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TESSERA_ROOMS tessera_${name})
+endfunction()

@@ -1,0 +1,129 @@
+// A dense row-major array: element type, shape, and storage that is shared between copies.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/dtype.h"
+
+namespace tessera {
+
+// Dimensions, outermost first; empty for a scalar. Every dimension is >= 0.
+using Shape = std::vector<std::int64_t>;
+
+// "[1, 3, 224, 224]"
+std::string to_string(const Shape& shape);
+// Product of the dimensions; throws Error(over_budget) on overflow of int64, Error(invalid_argument) on a negative one.
+std::int64_t element_count(const Shape& shape);
+// Bytes of `shape` elements of `type`, packed (sub-byte types round up to a whole byte); same errors as element_count.
+// Strings count sizeof(std::string) each.
+std::int64_t byte_count(DType type, const Shape& shape);
+
+// 16-bit floats as plain storage; conversions are in src/base/half.h.
+struct f16_t { std::uint16_t bits; friend bool operator==(f16_t, f16_t) = default; };
+struct bf16_t { std::uint16_t bits; friend bool operator==(bf16_t, bf16_t) = default; };
+
+template <typename T> inline constexpr DType dtype_of = DType::undefined;
+template <> inline constexpr DType dtype_of<float> = DType::f32;
+template <> inline constexpr DType dtype_of<double> = DType::f64;
+template <> inline constexpr DType dtype_of<f16_t> = DType::f16;
+template <> inline constexpr DType dtype_of<bf16_t> = DType::bf16;
+template <> inline constexpr DType dtype_of<std::int8_t> = DType::i8;
+template <> inline constexpr DType dtype_of<std::int16_t> = DType::i16;
+template <> inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <> inline constexpr DType dtype_of<std::int64_t> = DType::i64;
+template <> inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
+template <> inline constexpr DType dtype_of<std::uint16_t> = DType::u16;
+template <> inline constexpr DType dtype_of<std::uint32_t> = DType::u32;
+template <> inline constexpr DType dtype_of<std::uint64_t> = DType::u64;
+template <> inline constexpr DType dtype_of<bool> = DType::boolean;
+template <> inline constexpr DType dtype_of<std::string> = DType::string;
+template <> inline constexpr DType dtype_of<std::complex<float>> = DType::c64;
+template <> inline constexpr DType dtype_of<std::complex<double>> = DType::c128;
+
+class Tensor {
+ public:
+  // No tensor: has_value() is false. Stands for an absent optional input.
+  Tensor() = default;
+  // Uninitialised storage of its own (strings are empty), 64-byte aligned. Throws as byte_count does, and
+  // Error(over_budget) when memory cannot be had.
+  Tensor(DType type, Shape shape);
+  // A view of bytes that `owner` keeps alive (a mapped file, an arena). `data` must hold byte_count(type, shape) bytes.
+  // A null owner means that the caller guarantees the lifetime.
+  Tensor(DType type, Shape shape, void* data, std::shared_ptr<const void> owner);
+
+  template <typename T>
+  static Tensor from(Shape shape, std::span<const T> values);  // copies; throws invalid_argument on a count mismatch
+  template <typename T>
+  static Tensor from(Shape shape, std::initializer_list<T> values) { return from<T>(std::move(shape), std::span<const T>(values.begin(), values.size())); }
+  template <typename T>
+  static Tensor scalar(T value) { return from<T>({}, std::span<const T>(&value, 1)); }
+
+  bool has_value() const { return type_ != DType::undefined; }
+  DType dtype() const { return type_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t rank() const { return static_cast<std::int64_t>(shape_.size()); }
+  std::int64_t elements() const { return elements_; }
+  std::int64_t bytes() const { return bytes_; }
+
+  const void* raw() const { return data_; }
+  void* mutable_raw() { return data_; }
+  // Typed access; throws Error(invalid_argument) when T is not the element type.
+  template <typename T> const T* data() const { check_type(dtype_of<T>); return static_cast<const T*>(data_); }
+  template <typename T> T* mutable_data() { check_type(dtype_of<T>); return static_cast<T*>(data_); }
+  template <typename T> std::span<const T> values() const { return {data<T>(), static_cast<std::size_t>(elements_)}; }
+  template <typename T> std::span<T> mutable_values() { return {mutable_data<T>(), static_cast<std::size_t>(elements_)}; }
+
+  // The same storage under another shape of the same element count (else Error(invalid_argument)).
+  Tensor reshaped(Shape shape) const;
+  // A deep copy with storage of its own.
+  Tensor clone() const;
+  // True when both name the same first byte.
+  bool shares_storage_with(const Tensor& other) const { return data_ == other.data_ && data_ != nullptr; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+ private:
+  void check_type(DType wanted) const;
+
+  DType type_ = DType::undefined;
+  Shape shape_;
+  std::int64_t elements_ = 0;
+  std::int64_t bytes_ = 0;
+  void* data_ = nullptr;
+  std::shared_ptr<const void> owner_;
+};
+
+// Equal type, shape and bytes (floats compare bitwise, so NaN equals itself).
+bool identical(const Tensor& a, const Tensor& b);
+
+// What flows along an edge of a graph: usually a tensor; ONNX also has sequences, optionals and maps.
+class Value {
+ public:
+  enum class Kind : std::uint8_t { none, tensor, sequence, map };
+  Value() = default;                                  // none: an absent optional
+  Value(Tensor tensor) : kind_(Kind::tensor), tensor_(std::move(tensor)) {}
+  static Value sequence(std::vector<Value> elements);
+  // keys: 1-D i64 or string tensor; values: one Value per key.
+  static Value map(Tensor keys, std::vector<Value> values);
+
+  Kind kind() const { return kind_; }
+  bool has_value() const { return kind_ != Kind::none; }
+  bool is_tensor() const { return kind_ == Kind::tensor; }
+  // Throw Error(invalid_argument) when the kind differs.
+  const Tensor& tensor() const;
+  Tensor& tensor();
+  const std::vector<Value>& elements() const;         // of a sequence, or the values of a map
+  const Tensor& keys() const;                         // of a map
+
+ private:
+  Kind kind_ = Kind::none;
+  Tensor tensor_;                                     // the tensor, or a map's keys
+  std::shared_ptr<const std::vector<Value>> elements_;
+};
+
+}  // namespace tessera

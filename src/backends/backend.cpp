@@ -1,0 +1,63 @@
+#include "backends/backend.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+
+namespace tessera::backends {
+namespace {
+
+class FunctionKernel final : public Kernel {
+ public:
+  explicit FunctionKernel(void (*function)(KernelContext&)) : function_(function) {}
+  void run(KernelContext& context) const override { function_(context); }
+
+ private:
+  void (*function_)(KernelContext&);
+};
+
+}  // namespace
+
+Tensor& KernelContext::allocate_output(std::size_t i, Shape shape) { return allocate_output(i, output_types_[i].dtype, std::move(shape)); }
+
+Tensor& KernelContext::allocate_output(std::size_t i, DType dtype, Shape shape) {
+  // A caller that already knew the shape has given storage; keep it, so that planned memory is used.
+  if (outputs_[i].is_tensor() && outputs_[i].tensor().dtype() == dtype && outputs_[i].tensor().shape() == shape) return outputs_[i].tensor();
+  outputs_[i] = Tensor(dtype, std::move(shape));
+  return outputs_[i].tensor();
+}
+
+void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::RangeFunction body) const {
+  if (resources_->pool != nullptr && resources_->max_threads != 1 && count > grain) {
+    resources_->pool->parallel_for(count, grain, resources_->max_threads, body);
+    return;
+  }
+  // Same chunk boundaries as with threads, so that results are the same bit for bit.
+  if (grain < 1) grain = 1;
+  for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(count, begin + grain));
+}
+
+KernelIndex::KernelIndex(std::span<const KernelEntry> table) { add(table); }
+
+KernelIndex::KernelIndex(std::initializer_list<std::span<const KernelEntry>> tables) {
+  for (std::span<const KernelEntry> table : tables) add(table);
+}
+
+void KernelIndex::add(std::span<const KernelEntry> table) {
+  for (const KernelEntry& entry : table) {
+    TESSERA_ASSERT((entry.function != nullptr) != (entry.create != nullptr), "a kernel entry needs either a function or a factory");
+    by_op_[entry.op].push_back(&entry);
+  }
+}
+
+std::span<const KernelEntry* const> KernelIndex::find(std::string_view op) const {
+  const auto found = by_op_.find(op);
+  return found == by_op_.end() ? std::span<const KernelEntry* const>{} : found->second;
+}
+
+std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) {
+  if (entry.function != nullptr) return std::make_unique<FunctionKernel>(entry.function);
+  return entry.create(view, weights);
+}
+
+}  // namespace tessera::backends

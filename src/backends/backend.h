@@ -1,0 +1,129 @@
+// The whole contract between a device and the rest: what a device is, what a kernel is, what a kernel is given.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "ops/op.h"
+
+namespace tessera::backends {
+
+// How a run may use the machine. Shared by all kernels of a run.
+struct ExecutionResources {
+  base::ThreadPool* pool = nullptr;  // null: the calling thread alone
+  int max_threads = 0;               // 0: all of the pool
+  std::uint64_t seed = 0;            // of random operators without a seed of their own
+};
+
+// What a kernel sees of one execution. Inputs are read-only; outputs are distinct from inputs, except where the kernel's
+// entry declares in-place inputs. Operands are dense, row-major.
+class KernelContext : public ops::AttributeReader {
+ public:
+  KernelContext(const ir::Node& node, const ops::OpDef& op, std::span<const Value* const> inputs, std::span<Value> outputs,
+                std::span<const ir::ValueType> output_types, const ExecutionResources& resources)
+      : AttributeReader(node, op), inputs_(inputs), outputs_(outputs), output_types_(output_types), resources_(&resources) {}
+
+  // Formal inputs only.
+  std::size_t input_count() const { return inputs_.size(); }
+  bool has_input(std::size_t i) const { return i < inputs_.size() && inputs_[i] != nullptr && inputs_[i]->has_value(); }
+  const Value& input_value(std::size_t i) const { return *inputs_[i]; }
+  const Tensor& input(std::size_t i) const { return inputs_[i]->tensor(); }
+
+  std::size_t output_count() const { return outputs_.size(); }
+  bool wants_output(std::size_t i) const { return i < node().outputs.size() && node().outputs[i].valid(); }
+  // Storage of an output whose shape inference knew; uninitialised.
+  Tensor& output(std::size_t i) { return outputs_[i].tensor(); }
+  // For outputs whose shape depends on the data: gives them storage, of the inferred element type unless one is given.
+  Tensor& allocate_output(std::size_t i, Shape shape);
+  Tensor& allocate_output(std::size_t i, DType dtype, Shape shape);
+  // For sequences, optionals, maps, and tensors passed through without a copy.
+  void set_output(std::size_t i, Value value) { outputs_[i] = std::move(value); }
+  const ir::ValueType& output_type(std::size_t i) const { return output_types_[i]; }
+
+  // Splits [0, count) into chunks of `grain` over the threads of this run (see ThreadPool::parallel_for).
+  void parallel_for(std::int64_t count, std::int64_t grain, base::RangeFunction body) const;
+  const ExecutionResources& resources() const { return *resources_; }
+
+  // scratch_bytes() of the kernel, 64-byte aligned, contents undefined; null when it asked for none.
+  std::byte* scratch() const { return scratch_; }
+  void set_scratch(std::byte* scratch) { scratch_ = scratch; }
+
+ private:
+  std::span<const Value* const> inputs_;
+  std::span<Value> outputs_;
+  std::span<const ir::ValueType> output_types_;
+  const ExecutionResources* resources_;
+  std::byte* scratch_ = nullptr;
+};
+
+// Constant operands in a kernel's own layout, made once a model and shared by all of its plans.
+struct PackedWeights {
+  std::shared_ptr<std::byte[]> data;
+  std::int64_t bytes = 0;
+};
+
+// Keeps packed weights by (storage of the constant, packing). Thread-safe implementations live above.
+class WeightStore {
+ public:
+  virtual ~WeightStore() = default;
+  // `packing` names kernel, layout and version ("gemm_f32_avx512_v1:N32"). `pack` is called at most once a key.
+  virtual std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
+                                                            const std::function<PackedWeights()>& pack) = 0;
+};
+
+// A kernel made for one node with concrete operand types. Immutable once made; run() may be called from several threads.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Working memory that run() needs beside its operands.
+  virtual std::int64_t scratch_bytes() const { return 0; }
+  virtual void run(KernelContext& context) const = 0;
+};
+
+// One line of a device's kernel table. Exactly one of `function` and `create` is set.
+struct KernelEntry {
+  std::string_view op;    // ir::Node::op
+  std::string_view name;  // "softmax_avx512"; unique in its table for this op
+  // Why this kernel cannot run the node, or "" when it can. Null: it can run any.
+  std::string (*reject)(const ops::NodeView&) = nullptr;
+  // A kernel without state.
+  void (*function)(KernelContext&) = nullptr;
+  // A kernel with state; `weights` outlives it.
+  std::unique_ptr<Kernel> (*create)(const ops::NodeView&, WeightStore& weights) = nullptr;
+  // Bit i: output 0 may be written over input i, if that dies here and has the same byte size.
+  std::uint32_t in_place_inputs = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+  // Kernels for one operator in order of preference; the planner takes the first that accepts.
+  virtual std::span<const KernelEntry* const> kernels_for(std::string_view op) const = 0;
+  // Whether kernels touch memory; the null device plans and walks, but neither allocates nor computes.
+  virtual bool computes() const { return true; }
+};
+
+// Groups a table by operator, keeping the order of each group. Used by devices to answer kernels_for.
+class KernelIndex {
+ public:
+  explicit KernelIndex(std::span<const KernelEntry> table);
+  KernelIndex(std::initializer_list<std::span<const KernelEntry>> tables);  // earlier tables are preferred
+  std::span<const KernelEntry* const> find(std::string_view op) const;
+
+ private:
+  void add(std::span<const KernelEntry> table);
+  std::map<std::string_view, std::vector<const KernelEntry*>> by_op_;
+};
+
+// Wraps an entry's function, or calls its create.
+std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends

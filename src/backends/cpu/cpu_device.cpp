@@ -1,0 +1,25 @@
+#include "backends/cpu/cpu_device.h"
+
+#include "backends/cpu/kernel_table.h"
+#include "backends/reference/reference_device.h"
+
+namespace tessera::backends {
+namespace {
+
+class CpuDevice final : public Device {
+ public:
+  std::string_view name() const override { return "cpu"; }
+  std::span<const KernelEntry* const> kernels_for(std::string_view op) const override { return index_.find(op); }
+
+ private:
+  KernelIndex index_{cpu::kernel_table(), reference_kernel_table()};
+};
+
+}  // namespace
+
+const Device& cpu_device() {
+  static const CpuDevice device;
+  return device;
+}
+
+}  // namespace tessera::backends

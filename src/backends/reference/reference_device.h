@@ -1,0 +1,12 @@
+// The oracle: slow, obvious, complete. Every fast kernel is tested against it.
+#pragma once
+
+#include "backends/backend.h"
+
+namespace tessera::backends {
+
+const Device& reference_device();
+// Its table, for devices that fall back on it openly (`tessera info --plan` shows "reference_…" as the chosen kernel).
+std::span<const KernelEntry> reference_kernel_table();
+
+}  // namespace tessera::backends

@@ -1,0 +1,104 @@
+#include "base/cpu_info.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+namespace tessera::base {
+namespace {
+
+Isa detect_isa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  return avx512 ? Isa::avx512 : avx2 ? Isa::avx2 : Isa::scalar;
+#else
+  return Isa::scalar;
+#endif
+}
+
+Isa limit_by_environment(Isa detected) {
+  const char* wanted = std::getenv("TESSERA_ISA");
+  if (wanted == nullptr) return detected;
+  const std::string_view name = wanted;
+  if (name == "scalar") return Isa::scalar;
+  if (name == "avx2") return std::min(detected, Isa::avx2);
+  return detected;
+}
+
+int cores_by_affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+// Quota of one cgroup v2 folder in cores, or infinity when there is none.
+double quota_of(const std::string& folder) {
+  std::ifstream file(folder + "/cpu.max");
+  std::string quota;
+  double period = 0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0) return INFINITY;
+  return std::strtod(quota.c_str(), nullptr) / period;
+}
+
+// A process is bound by the tightest quota of its cgroup and all that contain it.
+double cores_by_quota() {
+  std::ifstream self("/proc/self/cgroup");
+  double cores = INFINITY;
+  for (std::string line; std::getline(self, line);) {
+    if (!line.starts_with("0::")) continue;
+    for (std::string path = line.substr(3); !path.empty() && path != "/"; path.resize(path.rfind('/'))) {
+      cores = std::min(cores, quota_of("/sys/fs/cgroup" + path));
+    }
+  }
+  cores = std::min(cores, quota_of("/sys/fs/cgroup"));
+  std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
+  double quota = 0, period = 0;
+  if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0) cores = std::min(cores, quota / period);
+  return cores;
+}
+
+std::string model_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  }
+  return "unknown";
+}
+
+CpuInfo read_cpu_info() {
+  CpuInfo info;
+  info.model_name = model_name();
+  info.isa = limit_by_environment(detect_isa());
+#if defined(__x86_64__)
+  info.avx512_vnni = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
+  info.avx512_bf16 = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
+#endif
+  const double quota = cores_by_quota();
+  const int affinity = cores_by_affinity();
+  info.usable_cores = std::isfinite(quota) ? std::clamp(static_cast<int>(std::ceil(quota)), 1, affinity) : affinity;
+  return info;
+}
+
+}  // namespace
+
+const CpuInfo& cpu_info() {
+  static const CpuInfo info = read_cpu_info();
+  return info;
+}
+
+std::string isa_name(const CpuInfo& info) {
+  std::string name = info.isa == Isa::avx512 ? "avx512" : info.isa == Isa::avx2 ? "avx2" : "scalar";
+  if (info.avx512_vnni) name += "+vnni";
+  if (info.avx512_bf16) name += "+bf16";
+  return name;
+}
+
+}  // namespace tessera::base

@@ -1,0 +1,24 @@
+// What this process may use of the machine: instruction sets and cores.
+#pragma once
+
+#include <string>
+
+namespace tessera::base {
+
+enum class Isa { scalar = 0, avx2 = 1, avx512 = 2 };  // each includes the ones before it
+
+struct CpuInfo {
+  std::string model_name;   // as in /proc/cpuinfo
+  Isa isa = Isa::scalar;    // the best set usable, after TESSERA_ISA=scalar|avx2|avx512 lowered it
+  bool avx512_vnni = false; // only when isa is avx512
+  bool avx512_bf16 = false;
+  int usable_cores = 1;     // min(affinity mask, cgroup CPU quota rounded up), at least 1
+};
+
+// Read once, at the first call. Thread-safe.
+const CpuInfo& cpu_info();
+
+// "avx512+vnni+bf16"
+std::string isa_name(const CpuInfo& info);
+
+}  // namespace tessera::base

@@ -1,0 +1,155 @@
+#include "tessera/tensor.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t bytes) {
+  if (type == DType::string) return std::shared_ptr<void>(new std::string[static_cast<std::size_t>(elements)], [](void* p) { delete[] static_cast<std::string*>(p); });
+  const std::size_t size = static_cast<std::size_t>(base::round_up(bytes > 0 ? bytes : 1, kAlignment));
+  void* data = std::aligned_alloc(kAlignment, size);
+  require(data != nullptr, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
+  return std::shared_ptr<void>(data, std::free);
+}
+
+}  // namespace
+
+std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::int64_t element_count(const Shape& shape) {
+  // A zero anywhere makes the product zero, whatever the other dimensions are; negatives are refused first.
+  bool empty = false;
+  for (std::int64_t dim : shape) {
+    require(dim >= 0, ErrorKind::invalid_argument, "negative dimension {} in shape {}", dim, to_string(shape));
+    empty = empty || dim == 0;
+  }
+  if (empty) return 0;
+  std::int64_t count = 1;
+  for (std::int64_t dim : shape) {
+    require(!__builtin_mul_overflow(count, dim, &count), ErrorKind::over_budget, "shape {} has too many elements", to_string(shape));
+  }
+  return count;
+}
+
+std::int64_t byte_count(DType type, const Shape& shape) {
+  const std::int64_t count = element_count(shape);
+  if (type == DType::string) return base::checked_multiply(count, sizeof(std::string));
+  const int bits = bits_of(type);
+  if (bits >= 8) return base::checked_multiply(count, bits / 8);
+  return base::ceil_divide(base::checked_multiply(count, bits), 8);
+}
+
+Tensor::Tensor(DType type, Shape shape)
+    : type_(type), shape_(std::move(shape)), elements_(element_count(shape_)), bytes_(byte_count(type, shape_)) {
+  std::shared_ptr<void> storage = allocate(type_, elements_, bytes_);
+  data_ = storage.get();
+  owner_ = std::move(storage);
+}
+
+Tensor::Tensor(DType type, Shape shape, void* data, std::shared_ptr<const void> owner)
+    : type_(type), shape_(std::move(shape)), elements_(element_count(shape_)), bytes_(byte_count(type, shape_)),
+      data_(data), owner_(std::move(owner)) {}
+
+template <typename T>
+Tensor Tensor::from(Shape shape, std::span<const T> values) {
+  Tensor result(dtype_of<T>, std::move(shape));
+  require(result.elements_ == static_cast<std::int64_t>(values.size()), ErrorKind::invalid_argument,
+          "{} values given for shape {}", values.size(), to_string(result.shape_));
+  std::copy(values.begin(), values.end(), static_cast<T*>(result.data_));
+  return result;
+}
+
+template Tensor Tensor::from<float>(Shape, std::span<const float>);
+template Tensor Tensor::from<double>(Shape, std::span<const double>);
+template Tensor Tensor::from<f16_t>(Shape, std::span<const f16_t>);
+template Tensor Tensor::from<bf16_t>(Shape, std::span<const bf16_t>);
+template Tensor Tensor::from<std::int8_t>(Shape, std::span<const std::int8_t>);
+template Tensor Tensor::from<std::int16_t>(Shape, std::span<const std::int16_t>);
+template Tensor Tensor::from<std::int32_t>(Shape, std::span<const std::int32_t>);
+template Tensor Tensor::from<std::int64_t>(Shape, std::span<const std::int64_t>);
+template Tensor Tensor::from<std::uint8_t>(Shape, std::span<const std::uint8_t>);
+template Tensor Tensor::from<std::uint16_t>(Shape, std::span<const std::uint16_t>);
+template Tensor Tensor::from<std::uint32_t>(Shape, std::span<const std::uint32_t>);
+template Tensor Tensor::from<std::uint64_t>(Shape, std::span<const std::uint64_t>);
+template Tensor Tensor::from<bool>(Shape, std::span<const bool>);
+template Tensor Tensor::from<std::string>(Shape, std::span<const std::string>);
+template Tensor Tensor::from<std::complex<float>>(Shape, std::span<const std::complex<float>>);
+template Tensor Tensor::from<std::complex<double>>(Shape, std::span<const std::complex<double>>);
+
+void Tensor::check_type(DType wanted) const {
+  require(type_ == wanted, ErrorKind::invalid_argument, "tensor holds {}, not {}", name_of(type_), name_of(wanted));
+}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  require(element_count(shape) == elements_, ErrorKind::invalid_argument, "cannot view shape {} as {}", to_string(shape_), to_string(shape));
+  Tensor result = *this;
+  result.shape_ = std::move(shape);
+  return result;
+}
+
+Tensor Tensor::clone() const {
+  if (!has_value()) return {};
+  Tensor result(type_, shape_);
+  if (type_ == DType::string) {
+    std::copy_n(static_cast<const std::string*>(data_), elements_, static_cast<std::string*>(result.data_));
+  } else if (bytes_ > 0) {
+    std::memcpy(result.data_, data_, static_cast<std::size_t>(bytes_));
+  }
+  return result;
+}
+
+bool identical(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
+  if (a.elements() == 0) return true;
+  if (a.dtype() == DType::string) return std::equal(a.data<std::string>(), a.data<std::string>() + a.elements(), b.data<std::string>());
+  return std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
+}
+
+Value Value::sequence(std::vector<Value> elements) {
+  Value value;
+  value.kind_ = Kind::sequence;
+  value.elements_ = std::make_shared<const std::vector<Value>>(std::move(elements));
+  return value;
+}
+
+Value Value::map(Tensor keys, std::vector<Value> values) {
+  require(keys.elements() == static_cast<std::int64_t>(values.size()), ErrorKind::invalid_argument, "a map needs one value a key");
+  Value value;
+  value.kind_ = Kind::map;
+  value.tensor_ = std::move(keys);
+  value.elements_ = std::make_shared<const std::vector<Value>>(std::move(values));
+  return value;
+}
+
+const Tensor& Value::tensor() const {
+  require(kind_ == Kind::tensor, ErrorKind::invalid_argument, "the value is not a tensor");
+  return tensor_;
+}
+
+Tensor& Value::tensor() {
+  require(kind_ == Kind::tensor, ErrorKind::invalid_argument, "the value is not a tensor");
+  return tensor_;
+}
+
+const std::vector<Value>& Value::elements() const {
+  require(kind_ == Kind::sequence || kind_ == Kind::map, ErrorKind::invalid_argument, "the value is not a sequence or map");
+  return *elements_;
+}
+
+const Tensor& Value::keys() const {
+  require(kind_ == Kind::map, ErrorKind::invalid_argument, "the value is not a map");
+  return tensor_;
+}
+
+}  // namespace tessera

@@ -1,0 +1,189 @@
+#include "base/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/cpu_info.h"
+
+namespace tessera::base {
+namespace {
+
+thread_local int lease_depth = 0;
+thread_local bool inside_parallel_for = false;
+
+// How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few
+// microseconds pass; a sleep and wake-up costs tens.
+constexpr int kSpins = 2000;
+
+inline void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers inside it.
+struct Task {
+  Task(std::int64_t count, std::int64_t grain, RangeFunction body) : count(count), grain(grain), chunks((count + grain - 1) / grain), body(body) {}
+
+  void work() {
+    while (true) {
+      const std::int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
+      if (chunk >= chunks) return;
+      try {
+        body(chunk * grain, std::min(count, (chunk + 1) * grain));
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+        next.store(chunks, std::memory_order_relaxed);
+      }
+    }
+  }
+
+  const std::int64_t count, grain, chunks;
+  const RangeFunction body;
+  std::atomic<std::int64_t> next{0};
+  std::atomic<int> active{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;
+};
+
+}  // namespace
+
+struct ThreadPool::State {
+  std::mutex mutex;
+  std::condition_variable core_freed;
+  std::condition_variable work_arrived;
+  int free_cores = 0;
+  std::uint64_t next_ticket = 0, serving = 0;  // leases are served in order of arrival
+  std::deque<Task*> invitations;               // one entry a helper that is asked for; each holds a core already
+  std::atomic<int> pending{0};                 // == invitations.size(), readable without the mutex
+  bool stopping = false;
+  std::vector<std::thread> workers;
+
+  void release_core() {
+    {
+      std::lock_guard lock(mutex);
+      ++free_cores;
+    }
+    core_freed.notify_all();
+  }
+
+  void worker_loop() {
+    lease_depth = 1;  // an invitation carries a core
+    inside_parallel_for = true;
+    while (true) {
+      for (int spin = 0; spin < kSpins && pending.load(std::memory_order_acquire) == 0; ++spin) pause();
+      Task* task = nullptr;
+      {
+        std::unique_lock lock(mutex);
+        work_arrived.wait(lock, [&] { return stopping || !invitations.empty(); });
+        if (invitations.empty()) return;
+        task = invitations.front();
+        invitations.pop_front();
+        pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
+      }
+      task->work();
+      release_core();  // before leaving the task: its caller may ask for the core again at once
+      task->active.fetch_sub(1, std::memory_order_acq_rel);
+    }
+  }
+
+  // Takes up to `wanted` idle cores for helpers of `task`. Nobody waiting for a core is overtaken.
+  void invite(Task& task, int wanted) {
+    int invited = 0;
+    {
+      std::lock_guard lock(mutex);
+      if (next_ticket != serving) return;
+      invited = std::min(wanted, free_cores);
+      free_cores -= invited;
+      task.active.store(invited, std::memory_order_relaxed);
+      for (int i = 0; i < invited; ++i) invitations.push_back(&task);
+      pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
+    }
+    for (int i = 0; i < invited; ++i) work_arrived.notify_one();
+  }
+
+  // Takes back invitations that no worker has accepted yet, so that a finished caller does not wait for a sleeping one.
+  void withdraw(Task& task) {
+    int withdrawn = 0;
+    {
+      std::lock_guard lock(mutex);
+      withdrawn = static_cast<int>(std::erase(invitations, &task));
+      free_cores += withdrawn;
+      pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
+    }
+    if (withdrawn > 0) {
+      task.active.fetch_sub(withdrawn, std::memory_order_acq_rel);
+      core_freed.notify_all();
+    }
+  }
+};
+
+ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>()) {
+  state_->free_cores = cores_;
+  for (int i = 0; i + 1 < cores_; ++i) state_->workers.emplace_back([this] { state_->worker_loop(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->work_arrived.notify_all();
+  for (std::thread& worker : state_->workers) worker.join();
+}
+
+ThreadPool& ThreadPool::process() {
+  // Never destroyed: threads may still be inside it while static objects die.
+  static ThreadPool* pool = [] {
+    const char* wanted = std::getenv("TESSERA_NUM_THREADS");
+    const int threads = wanted != nullptr ? std::atoi(wanted) : 0;
+    return new ThreadPool(threads > 0 ? threads : cpu_info().usable_cores);
+  }();
+  return *pool;
+}
+
+void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body) {
+  if (count <= 0) return;
+  Task task(count, std::max<std::int64_t>(grain, 1), body);
+  const int limit = max_threads > 0 ? std::min(max_threads, cores_) : cores_;
+  const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.chunks)) - 1;
+  const bool nested = inside_parallel_for;
+  inside_parallel_for = true;
+  if (helpers > 0 && !nested) state_->invite(task, helpers);
+  task.work();
+  if (task.active.load(std::memory_order_acquire) > 0) {
+    state_->withdraw(task);
+    for (int spin = 0; task.active.load(std::memory_order_acquire) > 0; ++spin) {
+      if (spin < kSpins) pause(); else std::this_thread::yield();
+    }
+  }
+  inside_parallel_for = nested;
+  if (task.failed.load()) std::rethrow_exception(task.error);
+}
+
+ThreadPool::CoreLease::CoreLease(ThreadPool& pool) : pool_(&pool), outermost_(lease_depth++ == 0) {
+  if (!outermost_) return;
+  State& state = *pool_->state_;
+  std::unique_lock lock(state.mutex);
+  const std::uint64_t ticket = state.next_ticket++;
+  state.core_freed.wait(lock, [&] { return state.serving == ticket && state.free_cores > 0; });
+  --state.free_cores;
+  ++state.serving;
+  // The next in line may find a core too.
+  if (state.free_cores > 0) state.core_freed.notify_all();
+}
+
+ThreadPool::CoreLease::~CoreLease() {
+  --lease_depth;
+  if (outermost_) pool_->state_->release_core();
+}
+
+}  // namespace tessera::base

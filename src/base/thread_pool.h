@@ -1,0 +1,65 @@
+// The one pool of the process. Cores are counted, not threads: whoever computes holds a core, so any number of sessions
+// running at once never has more computing threads than the machine has cores.
+//
+//   ThreadPool::CoreLease lease(pool);            // blocks, first come first served, until a core is free
+//   pool.parallel_for(rows, grain, max_threads, [&](int64_t begin, int64_t end) { … });
+//
+// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment; chunk boundaries depend
+// only on `count` and `grain`, never on the number of threads, so results do not either.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace tessera::base {
+
+// A non-owning reference to a callable void(int64_t begin, int64_t end); the callable must outlive the call.
+class RangeFunction {
+ public:
+  template <typename F>
+  RangeFunction(const F& function)
+      : object_(&function), call_([](const void* object, std::int64_t begin, std::int64_t end) { (*static_cast<const F*>(object))(begin, end); }) {}
+  void operator()(std::int64_t begin, std::int64_t end) const { call_(object_, begin, end); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, std::int64_t, std::int64_t);
+};
+
+class ThreadPool {
+ public:
+  explicit ThreadPool(int cores);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Sized by cpu_info().usable_cores, or TESSERA_NUM_THREADS; made at the first call and never destroyed.
+  static ThreadPool& process();
+
+  int cores() const { return cores_; }
+
+  // Splits [0, count) into chunks of `grain` (the last may be shorter) and runs them on up to max_threads threads (0: all).
+  // Returns when every chunk has run. The first exception thrown by a chunk is rethrown here, the rest of the chunks are
+  // skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
+  void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);
+
+  // The right to compute on one core. Leases nest: a second lease on the same thread is free.
+  class CoreLease {
+   public:
+    explicit CoreLease(ThreadPool& pool);
+    ~CoreLease();
+    CoreLease(const CoreLease&) = delete;
+    CoreLease& operator=(const CoreLease&) = delete;
+
+   private:
+    ThreadPool* pool_;
+    bool outermost_;
+  };
+
+ private:
+  struct State;
+  int cores_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::base

@@ -1,0 +1,251 @@
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "base/assert.h"
+#include "base/error.h"
+
+namespace tessera::ir {
+
+std::string_view to_string(AttributeKind kind) {
+  switch (kind) {
+    case AttributeKind::integer: return "integer";
+    case AttributeKind::real: return "float";
+    case AttributeKind::text: return "string";
+    case AttributeKind::tensor: return "tensor";
+    case AttributeKind::graph: return "graph";
+    case AttributeKind::type: return "type";
+    case AttributeKind::integers: return "integers";
+    case AttributeKind::reals: return "floats";
+    case AttributeKind::texts: return "strings";
+    case AttributeKind::tensors: return "tensors";
+  }
+  return "unknown";
+}
+
+ValueId Graph::new_value(ValueInfo info) {
+  values_.push_back(std::move(info));
+  return ValueId{static_cast<std::int32_t>(values_.size() - 1)};
+}
+
+std::string Graph::fresh_name(std::string_view prefix) {
+  // Names made here carry a number that no earlier call used; a clash with an imported name is left to the verifier's
+  // renaming, which sees all names at once.
+  return std::string(prefix) + "_" + std::to_string(next_name_++);
+}
+
+ValueId Graph::add_input(std::string name, ValueType type) {
+  const ValueId id = new_value({std::move(name), std::move(type), Origin::input, {}, 0});
+  inputs_.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_constant(Tensor tensor, std::string name) {
+  if (name.empty()) name = fresh_name("constant");
+  const ValueId id = new_value({std::move(name), ValueType::tensor(tensor.dtype(), tensor.shape()), Origin::constant, {}, 0});
+  constants_.emplace(id.index, std::move(tensor));
+  return id;
+}
+
+ValueId Graph::add_variable(std::string name, Tensor initial) {
+  const ValueId id = new_value({name, ValueType::tensor(initial.dtype(), initial.shape()), Origin::variable, {}, 0});
+  variables_.push_back({std::move(name), std::move(initial), id, {}});
+  return id;
+}
+
+void Graph::set_variable_update(std::string_view variable, ValueId update) {
+  const auto found = std::find_if(variables_.begin(), variables_.end(), [&](const Variable& v) { return v.name == variable; });
+  require(found != variables_.end(), ErrorKind::invalid_argument, "the graph has no variable '{}'", variable);
+  found->update = update;
+}
+
+ValueId Graph::add_value(std::string name, ValueType type) {
+  if (name.empty()) name = fresh_name("value");
+  return new_value({std::move(name), std::move(type), Origin::node, {}, 0});
+}
+
+void Graph::claim_outputs(NodeId id) {
+  const Node& added = node(id);
+  for (std::size_t i = 0; i < added.outputs.size(); ++i) {
+    if (!added.outputs[i].valid()) continue;
+    ValueInfo& info = value(added.outputs[i]);
+    TESSERA_ASSERT(info.origin == Origin::node && !info.producer.valid(), "a value has two producers");
+    info.producer = id;
+    info.output_index = static_cast<std::int32_t>(i);
+  }
+}
+
+NodeId Graph::add_node(Node node) {
+  nodes_.push_back(std::move(node));
+  const NodeId id{static_cast<std::int32_t>(nodes_.size() - 1)};
+  claim_outputs(id);
+  order_.push_back(id);
+  return id;
+}
+
+NodeId Graph::insert_node_before(NodeId position, Node node) {
+  const NodeId id = add_node(std::move(node));
+  order_.pop_back();
+  order_.insert(std::find(order_.begin(), order_.end(), position), id);
+  return id;
+}
+
+ValueId Graph::add_op(std::string op, std::vector<ValueId> inputs, Attributes attributes, std::string output_name) {
+  const ValueId output = add_value(std::move(output_name));
+  add_node({std::move(op), "", std::move(inputs), {output}, std::move(attributes), 0});
+  return output;
+}
+
+void Graph::remove_node(NodeId id) {
+  for (ValueId output : node(id).outputs) {
+    if (output.valid()) value(output).producer = {};
+  }
+  order_.erase(std::find(order_.begin(), order_.end(), id));
+}
+
+void Graph::replace_uses(ValueId from, ValueId to) {
+  for (NodeId id : order_) std::replace(node(id).inputs.begin(), node(id).inputs.end(), from, to);
+  std::replace(outputs_.begin(), outputs_.end(), from, to);
+  for (Variable& variable : variables_) {
+    if (variable.update == from) variable.update = to;
+  }
+}
+
+void Graph::become_constant(ValueId id, Tensor tensor) {
+  ValueInfo& info = value(id);
+  if (info.producer.valid()) node(info.producer).outputs[static_cast<std::size_t>(info.output_index)] = {};
+  info.type = ValueType::tensor(tensor.dtype(), tensor.shape());
+  info.origin = Origin::constant;
+  info.producer = {};
+  constants_[id.index] = std::move(tensor);
+}
+
+void Graph::sort_topologically() {
+  // Kahn's algorithm, taking ready nodes by their old position, so that a sorted graph stays as it is.
+  std::vector<std::int32_t> missing(nodes_.size(), 0);
+  std::vector<std::size_t> position(nodes_.size(), 0);
+  std::vector<std::vector<NodeId>> uses = compute_uses();
+  std::priority_queue<std::pair<std::size_t, std::int32_t>, std::vector<std::pair<std::size_t, std::int32_t>>, std::greater<>> ready;
+  for (std::size_t i = 0; i < order_.size(); ++i) position[static_cast<std::size_t>(order_[i].index)] = i;
+  for (NodeId id : order_) {
+    for (ValueId input : node(id).inputs) {
+      if (input.valid() && value(input).producer.valid()) ++missing[static_cast<std::size_t>(id.index)];
+    }
+    if (missing[static_cast<std::size_t>(id.index)] == 0) ready.push({position[static_cast<std::size_t>(id.index)], id.index});
+  }
+  std::vector<NodeId> sorted;
+  sorted.reserve(order_.size());
+  while (!ready.empty()) {
+    const NodeId id{ready.top().second};
+    ready.pop();
+    sorted.push_back(id);
+    for (ValueId output : node(id).outputs) {
+      if (!output.valid()) continue;
+      for (NodeId user : uses[static_cast<std::size_t>(output.index)]) {
+        if (--missing[static_cast<std::size_t>(user.index)] == 0) ready.push({position[static_cast<std::size_t>(user.index)], user.index});
+      }
+    }
+  }
+  if (sorted.size() != order_.size()) {
+    for (NodeId id : order_) {
+      require(missing[static_cast<std::size_t>(id.index)] == 0, ErrorKind::invalid_model, "the graph has a cycle through {}", describe(*this, id));
+    }
+  }
+  order_ = std::move(sorted);
+}
+
+void Graph::remove_dead_and_compact() {
+  std::vector<bool> live(values_.size(), false);
+  for (ValueId id : inputs_) live[static_cast<std::size_t>(id.index)] = true;
+  for (ValueId id : outputs_) live[static_cast<std::size_t>(id.index)] = true;
+  for (const Variable& variable : variables_) {
+    live[static_cast<std::size_t>(variable.read.index)] = true;
+    if (variable.update.valid()) live[static_cast<std::size_t>(variable.update.index)] = true;
+  }
+  std::vector<NodeId> kept;
+  for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+    const Node& current = node(*it);
+    const bool used = std::any_of(current.outputs.begin(), current.outputs.end(), [&](ValueId id) { return id.valid() && live[static_cast<std::size_t>(id.index)]; });
+    if (!used) continue;
+    kept.push_back(*it);
+    for (ValueId input : current.inputs) {
+      if (input.valid()) live[static_cast<std::size_t>(input.index)] = true;
+    }
+  }
+  std::reverse(kept.begin(), kept.end());
+
+  std::vector<ValueId> renamed(values_.size());
+  std::vector<ValueInfo> values;
+  std::map<std::int32_t, Tensor> constants;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (!live[i]) continue;
+    renamed[i] = ValueId{static_cast<std::int32_t>(values.size())};
+    values.push_back(std::move(values_[i]));
+    if (auto found = constants_.find(static_cast<std::int32_t>(i)); found != constants_.end()) {
+      constants.emplace(renamed[i].index, std::move(found->second));
+    }
+  }
+  auto rename = [&](ValueId& id) { if (id.valid()) id = renamed[static_cast<std::size_t>(id.index)]; };
+  std::vector<Node> nodes;
+  std::vector<NodeId> order;
+  for (NodeId old : kept) {
+    const NodeId id{static_cast<std::int32_t>(nodes.size())};
+    nodes.push_back(std::move(node(old)));
+    order.push_back(id);
+    for (ValueId& input : nodes.back().inputs) rename(input);
+    for (ValueId& output : nodes.back().outputs) {
+      rename(output);
+      if (output.valid()) values[static_cast<std::size_t>(output.index)].producer = id;
+    }
+  }
+  for (ValueId& id : inputs_) rename(id);
+  for (ValueId& id : outputs_) rename(id);
+  for (Variable& variable : variables_) {
+    rename(variable.read);
+    rename(variable.update);
+  }
+  nodes_ = std::move(nodes);
+  values_ = std::move(values);
+  order_ = std::move(order);
+  constants_ = std::move(constants);
+}
+
+const Tensor* Graph::constant(ValueId id) const {
+  const auto found = constants_.find(id.index);
+  return found == constants_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::vector<NodeId>> Graph::compute_uses() const {
+  std::vector<std::vector<NodeId>> uses(values_.size());
+  for (NodeId id : order_) {
+    for (ValueId input : node(id).inputs) {
+      if (input.valid()) uses[static_cast<std::size_t>(input.index)].push_back(id);
+    }
+  }
+  return uses;
+}
+
+bool Graph::is_output(ValueId id) const { return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end(); }
+
+ValueId Graph::find_value(std::string_view name) const {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].name == name) return ValueId{static_cast<std::int32_t>(i)};
+  }
+  return {};
+}
+
+std::vector<std::pair<std::string, SubgraphPointer>> subgraphs_of(const Node& node) {
+  std::vector<std::pair<std::string, SubgraphPointer>> result;
+  for (const auto& [name, attribute] : node.attributes) {
+    if (const auto* subgraph = std::get_if<SubgraphPointer>(&attribute)) result.emplace_back(name, *subgraph);
+  }
+  return result;
+}
+
+std::string describe(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  return node.name.empty() ? fmt::format("node #{} ({})", id.index, node.op) : fmt::format("node '{}' ({})", node.name, node.op);
+}
+
+}  // namespace tessera::ir

@@ -1,0 +1,131 @@
+#include "ops/infer.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "ops/op_table.h"
+
+namespace tessera::ops {
+namespace {
+
+const Parameter& parameter_at(const std::vector<Parameter>& parameters, std::size_t i) {
+  return i < parameters.size() ? parameters[i] : parameters.back();
+}
+
+void check_arity(const ir::Node& node, const OpDef& op) {
+  const std::size_t given = node.formal_inputs();
+  const bool open_ended = !op.inputs.empty() && op.inputs.back().option == variadic;
+  require(given <= op.inputs.size() || open_ended, ErrorKind::invalid_model, "takes at most {} inputs, but {} are given", op.inputs.size(), given);
+  for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+    const bool present = i < given && node.inputs[i].valid();
+    require(present || op.inputs[i].option != Parameter::Option::required, ErrorKind::invalid_model, "input '{}' is missing", op.inputs[i].name);
+  }
+  const bool open_outputs = !op.outputs.empty() && op.outputs.back().option == variadic;
+  require(node.outputs.size() <= op.outputs.size() || open_outputs, ErrorKind::invalid_model, "has at most {} outputs, but {} are asked for",
+          op.outputs.size(), node.outputs.size());
+}
+
+void check_attributes(const ir::Node& node, const OpDef& op) {
+  for (const auto& [name, attribute] : node.attributes) {
+    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(), [&](const AttributeSpec& s) { return s.name == name; });
+    require(spec != op.attributes.end(), ErrorKind::invalid_model, "has no attribute '{}'", name);
+    require(ir::kind_of(attribute) == spec->kind, ErrorKind::invalid_model, "attribute '{}' is of kind {}, expected {}", name,
+            ir::to_string(ir::kind_of(attribute)), ir::to_string(spec->kind));
+  }
+  for (const AttributeSpec& spec : op.attributes) {
+    require(!spec.required || node.attributes.contains(spec.name), ErrorKind::invalid_model, "attribute '{}' is missing", spec.name);
+  }
+}
+
+void check_types(const ir::Graph& graph, const ir::Node& node, const OpDef& op) {
+  std::map<std::string_view, std::pair<DType, std::string_view>> bound;
+  for (std::size_t i = 0; i < node.formal_inputs(); ++i) {
+    if (!node.inputs[i].valid()) continue;
+    const Parameter& parameter = parameter_at(op.inputs, i);
+    const ir::ValueType& type = graph.value(node.inputs[i]).type;
+    if (parameter.any_kind) continue;
+    require(type.is_tensor(), ErrorKind::invalid_model, "input '{}' is {}, expected a tensor", parameter.name, ir::to_string(type));
+    require(type.dtype != DType::undefined, ErrorKind::invalid_model, "the element type of input '{}' is not known", parameter.name);
+    require(parameter.types.contains(type.dtype), ErrorKind::invalid_model, "input '{}' is {}, expected one of: {}", parameter.name,
+            name_of(type.dtype), to_string(parameter.types));
+    if (parameter.variable.empty()) continue;
+    const auto [first, inserted] = bound.try_emplace(parameter.variable, type.dtype, parameter.name);
+    require(inserted || first->second.first == type.dtype, ErrorKind::invalid_model, "inputs '{}' ({}) and '{}' ({}) must have the same element type",
+            first->second.second, name_of(first->second.first), parameter.name, name_of(type.dtype));
+  }
+}
+
+// Merges what the file declares with what inference found.
+ir::ValueType refine(const ir::ValueType& declared, const ir::ValueType& found) {
+  if (!declared.is_tensor() || !found.is_tensor() || found.dtype == DType::undefined) return found.is_tensor() && found.dtype == DType::undefined ? declared : found;
+  if (declared.dtype == DType::undefined) return found;
+  require(declared.dtype == found.dtype, ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+  if (!declared.dims) return found;
+  if (!found.dims) return declared;
+  require(declared.dims->size() == found.dims->size(), ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+  ir::ValueType result = found;
+  for (std::size_t i = 0; i < result.dims->size(); ++i) {
+    const ir::Dim& wanted = (*declared.dims)[i];
+    ir::Dim& dim = (*result.dims)[i];
+    require(dim.may_equal(wanted), ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+    if (dim.is_unknown() || (dim.is_symbol() && wanted.is_known())) dim = wanted;
+  }
+  return result;
+}
+
+void infer_in_order(ir::Graph& graph) {
+  const InferContext::ConstantLookup constants = [&graph](ir::ValueId id) { return graph.constant(id); };
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    std::vector<ir::ValueType> types = infer_node(graph, node, constants);
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      ir::ValueInfo& info = graph.value(node.outputs[i]);
+      try {
+        info.type = refine(info.type, types[i]);
+      } catch (Error& error) {
+        error.add_context(fmt::format("value '{}'", info.name)).add_context(ir::describe(graph, id));
+        throw;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& node, const InferContext::ConstantLookup& constants) {
+  const OpDef& op = op_of(node);
+  try {
+    check_arity(node, op);
+    check_attributes(node, op);
+    check_types(graph, node, op);
+    InferContext context(graph, node, op, constants);
+    op.infer(context);
+    std::vector<ir::ValueType> types(node.outputs.size());
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      if (node.outputs[i].valid() && context.results()[i]) types[i] = *context.results()[i];
+    }
+    return types;
+  } catch (Error& error) {
+    error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
+    throw;
+  }
+}
+
+void infer_graph(ir::Graph& graph) { infer_in_order(graph); }
+
+std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs) {
+  ir::Graph copy = subgraph;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    ir::ValueInfo& info = copy.value(copy.inputs()[i]);
+    if (inputs[i].is_tensor() && inputs[i].dtype == DType::undefined) continue;
+    info.type = refine(info.type, inputs[i]);
+  }
+  infer_in_order(copy);
+  std::vector<ir::ValueType> types;
+  for (ir::ValueId output : copy.outputs()) types.push_back(copy.value(output).type);
+  return types;
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,23 @@
+// Runs type and shape inference over nodes and graphs.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+// Checks the node against its operator (arity, element types, attributes) and returns the types of its outputs, one an
+// entry of node.outputs (a default ValueType for an output that is not wanted). Errors carry the node's name.
+std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& node, const InferContext::ConstantLookup& constants);
+
+// Infers every value of the graph in order, in place. A declared type of a value or output is refined, and must not
+// contradict what inference finds (Error(invalid_model)).
+void infer_graph(ir::Graph& graph);
+
+// Types of the outputs of a closed subgraph, given those of all its inputs. An input's declared type is refined by the
+// given one. Nothing is modified.
+std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs);
+
+}  // namespace tessera::ops

@@ -1,0 +1,92 @@
+#include "ops/reshape.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera::ops {
+namespace {
+
+// Dimensions for a known request on an input with some unknown dimensions.
+ir::Dims resolve_dims(const InferContext& context, const ir::Dims* input, const std::vector<std::int64_t>& request, bool allow_zero) {
+  ir::Dims dims;
+  ir::Dims unmatched_input = input != nullptr ? *input : ir::Dims{};
+  ir::Dim rest_of_output = 1;
+  std::optional<std::size_t> inferred;
+  for (std::size_t i = 0; i < request.size(); ++i) {
+    if (request[i] == -1) {
+      context.check(!inferred, "more than one -1 in the requested shape");
+      inferred = i;
+      dims.emplace_back();
+    } else if (request[i] == 0 && !allow_zero) {
+      context.check(input == nullptr || i < input->size(), "0 in the requested shape at axis {}, but the input has rank {}", i, input == nullptr ? 0 : input->size());
+      dims.push_back(input != nullptr ? (*input)[i] : ir::Dim());
+      if (input != nullptr) unmatched_input[i] = 1;  // the same factor on both sides
+    } else {
+      context.check(request[i] >= 0, "dimension {} in the requested shape", request[i]);
+      dims.emplace_back(request[i]);
+      rest_of_output = rest_of_output * ir::Dim(request[i]);
+    }
+  }
+  if (inferred && input != nullptr) {
+    const ir::Dim total = ir::product(unmatched_input);
+    if (rest_of_output.is_known() && rest_of_output.value() == 1) dims[*inferred] = total;
+    else if (total.is_known() && rest_of_output.is_known() && rest_of_output.value() > 0) dims[*inferred] = total.value() / rest_of_output.value();
+  }
+  return dims;
+}
+
+void infer(InferContext& context) {
+  const ir::Dims* input = context.dims(0);
+  const bool allow_zero = context.integer("allowzero") != 0;
+  if (const auto request = context.constant_integers(1)) {
+    std::optional<Shape> known = input != nullptr ? ir::to_shape(*input) : std::nullopt;
+    if (known) context.set_output(0, context.dtype(0), ir::to_dims(resolve_reshape(*known, *request, allow_zero)));
+    else context.set_output(0, context.dtype(0), resolve_dims(context, input, *request, allow_zero));
+    return;
+  }
+  // The rank of the result is the length of the request.
+  const ir::Dims* request_dims = context.dims(1);
+  if (request_dims != nullptr && request_dims->size() == 1 && (*request_dims)[0].is_known()) {
+    context.set_output(0, context.dtype(0), ir::Dims(static_cast<std::size_t>((*request_dims)[0].value())));
+  } else {
+    context.set_output_unknown_rank(0, context.dtype(0));
+  }
+}
+
+}  // namespace
+
+Shape resolve_reshape(const Shape& input, std::span<const std::int64_t> request, bool allow_zero) {
+  Shape shape(request.begin(), request.end());
+  std::optional<std::size_t> inferred;
+  std::int64_t known = 1;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0 && !allow_zero) {
+      require(i < input.size(), ErrorKind::invalid_model, "0 in the requested shape {} at axis {}, but the input has rank {}", to_string(shape), i, input.size());
+      shape[i] = input[i];
+    }
+    if (shape[i] == -1) {
+      require(!inferred, ErrorKind::invalid_model, "more than one -1 in the requested shape {}", to_string(Shape(request.begin(), request.end())));
+      inferred = i;
+    } else {
+      require(shape[i] >= 0, ErrorKind::invalid_model, "dimension {} in the requested shape", shape[i]);
+      require(!__builtin_mul_overflow(known, shape[i], &known), ErrorKind::over_budget, "requested shape {} has too many elements", to_string(shape));
+    }
+  }
+  const std::int64_t total = element_count(input);
+  if (inferred) shape[*inferred] = known == 0 ? 0 : total / known;
+  require(element_count(shape) == total, ErrorKind::invalid_model, "cannot reshape {} to {}", to_string(input), to_string(Shape(request.begin(), request.end())));
+  return shape;
+}
+
+const OpDef reshape{
+    .name = "Reshape",
+    .since = 21,
+    .inputs = {{"data", types::all, "T"}, {"shape", types::i64}},
+    .outputs = {{"reshaped", types::all, "T"}},
+    .attributes = {{"allowzero", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
+    .infer = infer,
+    .view = true,
+};
+
+}  // namespace tessera::ops

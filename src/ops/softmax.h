@@ -1,0 +1,10 @@
+// Softmax, LogSoftmax and Hardmax along one axis.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef softmax;
+
+}  // namespace tessera::ops

@@ -1,0 +1,76 @@
+#include "runtime/evaluate.h"
+
+#include "base/error.h"
+#include "ops/infer.h"
+#include "ops/op_table.h"
+#include "plan/choose_kernel.h"
+
+namespace tessera::runtime {
+namespace {
+
+// Packs anew each time: nothing outlives a single evaluation.
+class PackAtOnce final : public backends::WeightStore {
+ public:
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, const std::function<backends::PackedWeights()>& pack) override {
+    return std::make_shared<const backends::PackedWeights>(pack());
+  }
+};
+
+ir::ValueType type_of(const Value& value) {
+  switch (value.kind()) {
+    case Value::Kind::tensor: return ir::ValueType::tensor(value.tensor().dtype(), value.tensor().shape());
+    case Value::Kind::sequence: return ir::ValueType::sequence(value.elements().empty() ? ir::ValueType{} : type_of(value.elements()[0]));
+    case Value::Kind::map: return ir::ValueType::map(value.keys().dtype(), value.elements().empty() ? ir::ValueType{} : type_of(value.elements()[0]));
+    case Value::Kind::none: break;
+  }
+  return ir::ValueType::optional(ir::ValueType{});
+}
+
+ops::TensorType concrete(const ir::ValueType& type) {
+  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
+}
+
+}  // namespace
+
+std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
+                                 const backends::ExecutionResources& resources) {
+  const ops::OpDef& op = ops::op_of(node);
+  require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
+  // A graph of this one node, so that inference sees the actual inputs as constants.
+  ir::Graph graph;
+  ir::Node local = node;
+  std::vector<const Value*> operands;
+  std::vector<ops::TensorType> input_types, output_types;
+  std::vector<const Tensor*> constants, constant_of;  // by input position, by value
+  for (std::size_t i = 0; i < local.inputs.size(); ++i) {
+    const bool present = local.inputs[i].valid() && i < inputs.size();
+    const ir::ValueType type = present ? type_of(inputs[i]) : ir::ValueType{};
+    local.inputs[i] = present ? graph.add_input("", type) : ir::ValueId{};
+    operands.push_back(present ? &inputs[i] : nullptr);
+    input_types.push_back(concrete(type));
+    constants.push_back(present && inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr);
+    if (present) constant_of.push_back(constants.back());
+  }
+  const std::vector<ir::ValueType> types = ops::infer_node(graph, local, [&](ir::ValueId id) { return constant_of[static_cast<std::size_t>(id.index)]; });
+  try {
+    std::vector<Value> outputs(node.outputs.size());
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      output_types.push_back(concrete(types[i]));
+      if (node.outputs[i].valid() && output_types[i].dtype != DType::undefined) outputs[i] = Tensor(output_types[i].dtype, output_types[i].shape);
+    }
+    const ops::NodeView view(local, op, input_types, output_types, constants);
+    PackAtOnce weights;
+    const std::unique_ptr<backends::Kernel> kernel = backends::make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
+    const Tensor scratch(DType::u8, {kernel->scratch_bytes()});
+    backends::KernelContext context(local, op, operands, outputs, types, resources);
+    context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
+    kernel->run(context);
+    return outputs;
+  } catch (Error& error) {
+    error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
+    throw;
+  }
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,17 @@
+// Runs one node at once, without a plan: types are inferred from the actual inputs, a kernel is chosen and run. Used for
+// constant folding, for steps whose shapes depend on data, and by tests.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace tessera::runtime {
+
+// `inputs` holds one entry a formal input (an empty Value for an absent one). Returns one Value an output of the node.
+// Nodes with subgraphs are refused with Error(unsupported): they need an executor. Errors carry the node's name.
+std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
+                                 const backends::ExecutionResources& resources);
+
+}  // namespace tessera::runtime
