@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--tests]
+# --tests also makes .venv with the pinned Python packages that the tests compare with.
+# Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  ca-certificates git
+  g++ cmake ninja-build pkg-config
+  libprotobuf-dev protobuf-compiler
+  libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev libre2-dev
+  libpng-dev libjpeg62-turbo-dev libzip-dev
+  libgtest-dev libgmock-dev
+  fonts-dejavu-core
+)
+with_tests=false
+for argument in "$@"; do
+  case $argument in
+    --tests) with_tests=true; packages+=(python3-venv) ;;
+    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;
+  esac
+done
+
+say() { printf 'setup: %s\n' "$*"; }
+stop() { printf 'setup: error: %s\n' "$*" >&2; exit 1; }
+
+missing_packages() {
+  local package
+  for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || printf '%s ' "$package"
+  done
+}
+
+# Runs a command as root and shows its output only when it fails.
+as_root() {
+  local -a prefix=()
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || stop "packages are missing and this is neither root nor has sudo; install: $missing"
+    prefix=(sudo)
+  fi
+  local log status=0
+  log=$(mktemp)
+  "${prefix[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1 </dev/null || status=$?
+  [ $status = 0 ] || tail -n 30 "$log" >&2
+  rm -f "$log"
+  return $status
+}
+
+install_packages() {
+  command -v apt-get >/dev/null || stop "no apt-get here; install the equals of: ${packages[*]}"
+  missing=$(missing_packages)
+  [ -n "$missing" ] || { say "all ${#packages[@]} system packages are present"; return; }
+  say "installing: $missing"
+  as_root apt-get -o Acquire::Retries=3 -qq update || stop "apt-get update failed (is there a network?)"
+  # Word splitting is meant: one argument a package.
+  # shellcheck disable=SC2086
+  as_root apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends $missing || stop "apt-get install failed"
+}
+
+# The marker holds the hash of the requirements and the interpreter, and is written last: a half-made .venv is made anew.
+make_venv() {
+  local wanted requirements=scripts/requirements-test.txt
+  wanted="$(sha256sum <"$requirements") $(python3 -V) $PWD"
+  if [ "$(cat .venv/.complete 2>/dev/null)" = "$wanted" ]; then
+    say ".venv is up to date"
+    return
+  fi
+  python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
+    stop "the pinned test packages need Python 3.11 to 3.13; found $(python3 -V)"
+  say "making .venv from $requirements"
+  rm -rf .venv
+  python3 -m venv .venv || stop "python3 -m venv failed"
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 \
+    --require-hashes --only-binary :all: -r "$requirements" || stop "pip could not install $requirements"
+  printf '%s' "$wanted" >.venv/.complete
+}
+
+install_packages
+if $with_tests; then make_venv; fi

@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# All tests from nothing: sets up, builds, runs ctest and ends with its summary. Arguments go to ctest.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/setup.sh --tests
+python3 scripts/fetch_models.py
+scripts/build.sh release
+exec ctest --preset release --parallel "$(nproc)" "$@"
