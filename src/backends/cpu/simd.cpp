@@ -1,0 +1,83 @@
+#include "backends/cpu/simd.h"
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <atomic>
+
+namespace tessera::backends::cpu {
+namespace {
+
+using base::Isa;
+
+constexpr std::int64_t targets_of(Isa isa) {
+  switch (isa) {
+    case Isa::avx512:
+      return HWY_AVX3;
+    case Isa::avx2:
+      return HWY_AVX2;
+    case Isa::scalar:
+      break;
+  }
+  return 0;  // Highway adds its baseline, the lowest set that the compiler may assume
+}
+
+// Highway asks for more features a set than base does (BMI2 and F16C with AVX2); both must agree.
+Isa machine_isa() {
+  static const Isa isa = [] {
+    Isa best = base::cpu_info().isa;
+    while (best != Isa::scalar && (hwy::SupportedTargets() & targets_of(best)) == 0) {
+      best = static_cast<Isa>(static_cast<int>(best) - 1);
+    }
+    return best;
+  }();
+  return isa;
+}
+
+struct Choice {
+  std::atomic<Isa> isa{machine_isa()};
+  std::atomic<bool> vnni{base::cpu_info().avx512_vnni};
+};
+
+void dispatch_to(Isa isa) {
+#if HWY_ARCH_X86
+  hwy::GetChosenTarget().Update(targets_of(isa));
+#else
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+#endif
+}
+
+Choice& choice() {
+  static Choice value;
+  static const bool dispatched = (dispatch_to(value.isa), true);
+  static_cast<void>(dispatched);
+  return value;
+}
+
+}  // namespace
+
+Isa active_isa() {
+  return choice().isa;
+}
+
+bool active_vnni() {
+  return choice().vnni && choice().isa == Isa::avx512;
+}
+
+void initialise_simd() {
+  choice();
+}
+
+ScopedIsa::ScopedIsa(Isa isa, bool vnni) {
+  choice().isa = std::min(isa, machine_isa());
+  choice().vnni = vnni && base::cpu_info().avx512_vnni;
+  dispatch_to(choice().isa);
+}
+
+ScopedIsa::~ScopedIsa() {
+  choice().isa = machine_isa();
+  choice().vnni = base::cpu_info().avx512_vnni;
+  dispatch_to(choice().isa);
+}
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,51 @@
+// Which instruction set the CPU kernels run with, and how a kernel file is written for all of them.
+//
+// Portable kernels are Highway code, compiled three times from one file (scalar, AVX2, AVX-512):
+//
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "backends/cpu/kernels/scale.cpp"
+//   #include <hwy/foreach_target.h>  // must come before highway.h
+//   #include <hwy/highway.h>
+//
+//   HWY_BEFORE_NAMESPACE();
+//   namespace tessera::backends::cpu::HWY_NAMESPACE {
+//   namespace hn = hwy::HWY_NAMESPACE;
+//   void scale_line(const float* x, float* y, std::int64_t count, float factor) { … hn::ScalableTag<float> … }
+//   }
+//   HWY_AFTER_NAMESPACE();
+//
+//   #if HWY_ONCE
+//   namespace tessera::backends::cpu {
+//   HWY_EXPORT(scale_line);
+//   void scale(KernelContext& context) { … HWY_DYNAMIC_DISPATCH(scale_line)(…) … }
+//   }
+//   #endif
+//
+// The scalar set has one lane: guard code that shuffles lanes by `#if HWY_TARGET != HWY_SCALAR`. The build sets
+// -ffp-contract=off, so a fused multiply-add is written out as hn::MulAdd (the scalar set rounds its product).
+// Results may differ between sets, never between thread counts.
+#pragma once
+
+#include "base/cpu_info.h"
+
+namespace tessera::backends::cpu {
+
+// The set in use: the best that both base::cpu_info() (with TESSERA_ISA) and Highway find on this machine.
+base::Isa active_isa();
+// Whether 8-bit dot products (AVX-512 VNNI) may be used.
+bool active_vnni();
+
+// Makes Highway's run-time dispatch follow active_isa(). Called once before the first kernel runs; thread-safe.
+void initialise_simd();
+
+// Tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
+class ScopedIsa {
+ public:
+  // Sets above the machine's are lowered to it; see active_isa(). `vnni` false hides the 8-bit dot product.
+  explicit ScopedIsa(base::Isa isa, bool vnni = true);
+  ~ScopedIsa();
+  ScopedIsa(const ScopedIsa&) = delete;
+  ScopedIsa& operator=(const ScopedIsa&) = delete;
+};
+
+}  // namespace tessera::backends::cpu
