@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +17,11 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 
 std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t bytes) {
-  if (type == DType::string) return std::shared_ptr<void>(new std::string[static_cast<std::size_t>(elements)], [](void* p) { delete[] static_cast<std::string*>(p); });
+  if (type == DType::string) {
+    auto* strings = new (std::nothrow) std::string[static_cast<std::size_t>(elements)];
+    require(strings != nullptr, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
+    return std::shared_ptr<void>(strings, [](void* p) { delete[] static_cast<std::string*>(p); });
+  }
   const std::size_t size = static_cast<std::size_t>(base::round_up(bytes > 0 ? bytes : 1, kAlignment));
   void* data = std::aligned_alloc(kAlignment, size);
   require(data != nullptr, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);

@@ -3,9 +3,17 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/concat.h"
 #include "ops/element_wise_unary.h"
+#include "ops/expand.h"
+#include "ops/gather.h"
+#include "ops/generate.h"
+#include "ops/pad.h"
 #include "ops/reshape.h"
+#include "ops/shape_of.h"
+#include "ops/slice.h"
 #include "ops/softmax.h"
+#include "ops/transpose.h"
 
 namespace tessera::ops {
 namespace {
@@ -14,8 +22,38 @@ namespace {
 constexpr const OpDef* kTable[] = {
     // element_wise_unary
     &relu, &sigmoid,
+    // concat
+    &concat,
+    &split,
+    // expand
+    &expand,
+    &tile,
+    // gather
+    &gather,
+    &gather_elements,
+    &gather_nd,
+    // generate
+    &constant_of_shape,
+    &range,
+    &eye_like,
+    &one_hot,
+    // pad
+    &pad,
+    &center_crop_pad,
     // reshape
     &reshape,
+    &flatten,
+    &squeeze,
+    &unsqueeze,
+    // shape_of
+    &shape_of,
+    &size_of,
+    // slice
+    &slice,
+    // transpose
+    &transpose,
+    &depth_to_space,
+    &space_to_depth,
     // softmax
     &softmax,
 };

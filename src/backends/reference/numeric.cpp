@@ -163,7 +163,8 @@ std::vector<std::int64_t> strides_of(const Shape& shape) {
   std::int64_t step = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
-    step *= shape[i];
+    // Only a tensor without elements can overflow here, and its strides are not used.
+    if (__builtin_mul_overflow(step, shape[i], &step)) step = 0;
   }
   return strides;
 }

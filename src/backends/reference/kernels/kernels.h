@@ -11,6 +11,44 @@ void sigmoid(KernelContext&);
 
 // reshape.cpp: operators whose output is the input's bytes
 void copy_bytes(KernelContext&);
+void reshape(KernelContext&);
+void squeeze(KernelContext&);
+void unsqueeze(KernelContext&);
+
+// concat.cpp
+void concat(KernelContext&);
+void split(KernelContext&);
+
+// expand.cpp
+void expand(KernelContext&);
+void tile(KernelContext&);
+
+// gather.cpp
+void gather(KernelContext&);
+void gather_elements(KernelContext&);
+void gather_nd(KernelContext&);
+
+// generate.cpp
+void constant_of_shape(KernelContext&);
+void range(KernelContext&);
+void eye_like(KernelContext&);
+void one_hot(KernelContext&);
+
+// pad.cpp
+void pad(KernelContext&);
+void center_crop_pad(KernelContext&);
+
+// shape_of.cpp
+void shape_of(KernelContext&);
+void size_of(KernelContext&);
+
+// slice.cpp
+void slice(KernelContext&);
+
+// transpose.cpp
+void transpose(KernelContext&);
+void depth_to_space(KernelContext&);
+void space_to_depth(KernelContext&);
 
 // softmax.cpp
 void softmax(KernelContext&);

@@ -1,0 +1,103 @@
+#include "ops/slice.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "ops/shape_arguments.h"
+
+namespace tessera::ops {
+namespace {
+
+// An end that means "to the end" of any dimension there may be.
+constexpr std::int64_t kUnbounded = std::numeric_limits<std::int32_t>::max();
+
+void infer_known(InferContext& context, const ir::Dims& input) {
+  const SliceRequest request =
+      slice_request(*context.constant_integers(1), *context.constant_integers(2), context.constant_integers(3),
+                    context.constant_integers(4), static_cast<std::int64_t>(input.size()));
+  ir::Dims result = input;
+  for (std::size_t i = 0; i < request.axes.size(); ++i) {
+    ir::Dim& dim = result[request.axes[i]];
+    const bool whole = request.starts[i] == 0 && request.ends[i] >= kUnbounded && request.steps[i] == 1;
+    if (dim.is_known())
+      dim = slice_range(dim.value(), request.starts[i], request.ends[i], request.steps[i]).count;
+    else if (!whole)
+      dim = ir::Dim();
+  }
+  context.set_output(0, context.dtype(0), std::move(result));
+}
+
+void infer(InferContext& context) {
+  const ir::Dims* input = context.dims(0);
+  if (input == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
+  const auto known = [&](std::size_t i) { return !context.has_input(i) || context.constant(i) != nullptr; };
+  if (known(1) && known(2) && known(3) && known(4)) return infer_known(context, *input);
+  ir::Dims result(input->size());
+  if (context.has_input(3) && known(3)) {
+    // Only the named axes change.
+    result = *input;
+    for (std::int64_t axis : normalise_axes(*context.constant_integers(3), static_cast<std::int64_t>(input->size())))
+      result[axis] = ir::Dim();
+  }
+  context.set_output(0, context.dtype(0), std::move(result));
+}
+
+// The box alone, not the whole input.
+double bytes_read(const NodeView& view) {
+  return static_cast<double>(view.output(0).bytes());
+}
+
+}  // namespace
+
+SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) {
+  require(step != 0, ErrorKind::invalid_model, "a slice with step 0");
+  if (dim == 0) return {0, 1, 0};
+  if (start < 0) start += dim;
+  if (end < 0) end += dim;
+  // Unsigned, because the magnitude of the smallest integer has no signed form.
+  std::uint64_t distance = 0;
+  const std::uint64_t pace = step > 0 ? static_cast<std::uint64_t>(step) : -static_cast<std::uint64_t>(step);
+  if (step > 0) {
+    start = std::clamp<std::int64_t>(start, 0, dim);
+    end = std::clamp<std::int64_t>(end, 0, dim);
+    if (end > start) distance = static_cast<std::uint64_t>(end - start);
+  } else {
+    start = std::clamp<std::int64_t>(start, 0, dim - 1);
+    end = std::clamp<std::int64_t>(end, -1, dim - 1);
+    if (start > end) distance = static_cast<std::uint64_t>(start - end);
+  }
+  const std::int64_t count = distance == 0 ? 0 : static_cast<std::int64_t>((distance - 1) / pace) + 1;
+  return {count == 0 ? 0 : start, count > 1 ? step : 1, count};
+}
+
+SliceRequest slice_request(std::vector<std::int64_t> starts, std::vector<std::int64_t> ends,
+                           std::optional<std::vector<std::int64_t>> axes,
+                           std::optional<std::vector<std::int64_t>> steps, std::int64_t rank) {
+  const std::size_t count = starts.size();
+  if (!axes) {
+    require(static_cast<std::int64_t>(count) <= rank, ErrorKind::invalid_model, "{} starts for a tensor of rank {}",
+            count, rank);
+    axes = all_axes(static_cast<std::int64_t>(count));
+  }
+  if (!steps) steps = std::vector<std::int64_t>(count, 1);
+  require(ends.size() == count && axes->size() == count && steps->size() == count, ErrorKind::invalid_model,
+          "{} starts, {} ends, {} axes and {} steps must be as many", count, ends.size(), axes->size(), steps->size());
+  for (std::int64_t step : *steps) require(step != 0, ErrorKind::invalid_model, "a slice with step 0");
+  return {std::move(starts), std::move(ends), normalise_axes(*axes, rank), std::move(*steps)};
+}
+
+const OpDef slice{
+    .name = "Slice",
+    .since = 13,
+    .inputs = {{"data", types::all, "T"},
+               {"starts", types::index, "Tind"},
+               {"ends", types::index, "Tind"},
+               {"axes", types::index, "Tind", optional},
+               {"steps", types::index, "Tind", optional}},
+    .outputs = {{"output", types::all, "T"}},
+    .infer = infer,
+    .bytes_read = bytes_read,
+};
+
+}  // namespace tessera::ops

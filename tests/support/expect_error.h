@@ -1,0 +1,24 @@
+// Must-fail tests: the call must throw tessera::Error of a kind with a message.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tessera/error.h"
+
+namespace tessera::test {
+
+// `message` is Error::message(), without the places it passed through.
+template <typename Call>
+void expect_error(ErrorKind kind, const std::string& message, Call call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_EQ(error.message(), message);
+  }
+}
+
+}  // namespace tessera::test
