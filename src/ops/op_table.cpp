@@ -9,6 +9,13 @@
 #include "ops/gather.h"
 #include "ops/generate.h"
 #include "ops/pad.h"
+#include "ops/causal_conv_with_state.h"
+#include "ops/conv.h"
+#include "ops/conv_integer.h"
+#include "ops/conv_transpose.h"
+#include "ops/deform_conv.h"
+#include "ops/element_wise_unary.h"
+#include "ops/pooling.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -20,6 +27,24 @@ namespace {
 
 // One line an operator, grouped by the file that holds its meaning.
 constexpr const OpDef* kTable[] = {
+    // causal_conv_with_state
+    &causal_conv_with_state,
+    // conv
+    &conv,
+    // conv_integer
+    &conv_integer, &q_linear_conv,
+    // conv_transpose
+    &conv_transpose,
+    // deform_conv
+    &deform_conv,
+    // pooling
+    &average_pool,
+    &max_pool,
+    &lp_pool,
+    &max_unpool,
+    &global_average_pool,
+    &global_max_pool,
+    &global_lp_pool,
     // element_wise_unary
     &relu, &sigmoid,
     // concat

@@ -149,6 +149,15 @@ std::vector<WindowAxis> pooling_geometry(const AttributeReader& reader, const Sh
   return axes;
 }
 
+std::int64_t unpooled_size(const WindowAttributes& attributes, std::size_t axis, std::int64_t input) {
+  const std::int64_t pads = base::checked_add(attributes.pads[axis], attributes.pads[axis + attributes.rank()]);
+  const std::int64_t covered =
+      base::checked_add(base::checked_multiply(input - 1, attributes.strides[axis]), attributes.kernel[axis]);
+  require(input == 0 || covered >= pads, ErrorKind::invalid_model, "padding of {} leaves no output at spatial axis {}",
+          pads, axis);
+  return input == 0 ? 0 : covered - pads;
+}
+
 WindowAxis resolve_transposed_axis(const AttributeReader& reader, const WindowAttributes& attributes, std::size_t axis,
                                    std::int64_t input) {
   using base::checked_add;

@@ -63,6 +63,10 @@ std::vector<WindowAxis> convolution_geometry(const AttributeReader& reader, cons
 // Of AveragePool, MaxPool, LpPool.
 std::vector<WindowAxis> pooling_geometry(const AttributeReader& reader, const Shape& input);
 
+// The size that unpooling gives an axis of `input` pooled elements: (input - 1) * stride + kernel - pads. Throws
+// Error(invalid_model) when that is negative.
+std::int64_t unpooled_size(const WindowAttributes& attributes, std::size_t axis, std::int64_t input);
+
 // Geometry of one axis of ConvTranspose with attributes output_shape and output_padding.
 WindowAxis resolve_transposed_axis(const AttributeReader& reader, const WindowAttributes& attributes, std::size_t axis,
                                    std::int64_t input);

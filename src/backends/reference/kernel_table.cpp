@@ -7,6 +7,25 @@ using namespace reference;
 
 std::span<const KernelEntry> reference_kernel_table() {
   static const KernelEntry table[] = {
+      // causal_conv_with_state
+      {.op = "CausalConvWithState", .name = "reference_causal_conv_with_state", .function = causal_conv_with_state},
+      // conv
+      {.op = "Conv", .name = "reference_conv", .function = conv},
+      // conv_integer
+      {.op = "ConvInteger", .name = "reference_conv_integer", .function = conv_integer},
+      {.op = "QLinearConv", .name = "reference_q_linear_conv", .function = q_linear_conv},
+      // conv_transpose
+      {.op = "ConvTranspose", .name = "reference_conv_transpose", .function = conv_transpose},
+      // deform_conv
+      {.op = "DeformConv", .name = "reference_deform_conv", .function = deform_conv},
+      // pooling
+      {.op = "AveragePool", .name = "reference_average_pool", .function = average_pool},
+      {.op = "MaxPool", .name = "reference_max_pool", .function = max_pool},
+      {.op = "LpPool", .name = "reference_lp_pool", .function = lp_pool},
+      {.op = "MaxUnpool", .name = "reference_max_unpool", .function = max_unpool},
+      {.op = "GlobalAveragePool", .name = "reference_global_average_pool", .function = global_average_pool},
+      {.op = "GlobalMaxPool", .name = "reference_global_max_pool", .function = global_max_pool},
+      {.op = "GlobalLpPool", .name = "reference_global_lp_pool", .function = global_lp_pool},
       // element_wise_unary
       {.op = "Relu", .name = "reference_relu", .function = relu},
       {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},

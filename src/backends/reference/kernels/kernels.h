@@ -5,6 +5,31 @@
 
 namespace tessera::backends::reference {
 
+// causal_conv_with_state.cpp
+void causal_conv_with_state(KernelContext&);
+
+// conv.cpp
+void conv(KernelContext&);
+
+// conv_integer.cpp
+void conv_integer(KernelContext&);
+void q_linear_conv(KernelContext&);
+
+// conv_transpose.cpp
+void conv_transpose(KernelContext&);
+
+// deform_conv.cpp
+void deform_conv(KernelContext&);
+
+// pooling.cpp
+void average_pool(KernelContext&);
+void max_pool(KernelContext&);
+void lp_pool(KernelContext&);
+void max_unpool(KernelContext&);
+void global_average_pool(KernelContext&);
+void global_max_pool(KernelContext&);
+void global_lp_pool(KernelContext&);
+
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+// Deformable convolution v2 (arXiv:1811.11168): every kernel position samples the input at a learned offset, weighted
+// by a learned mask.
+extern const OpDef deform_conv;
+
+}  // namespace tessera::ops
