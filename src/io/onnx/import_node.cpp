@@ -1,0 +1,354 @@
+// Nodes, attributes, Constant nodes and calls of local functions.
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/onnx/importer.h"
+#include "io/onnx/upgrade.h"
+#include "ops/op_table.h"
+
+namespace tessera::io {
+
+using tessera_onnx::AttributeProto;
+using tessera_onnx::FunctionProto;
+using tessera_onnx::GraphProto;
+using tessera_onnx::NodeProto;
+
+namespace {
+
+// AttributeProto.type
+enum AttributeType : std::int32_t {
+  kFloat = 1,
+  kInt = 2,
+  kString = 3,
+  kTensor = 4,
+  kGraph = 5,
+  kFloats = 6,
+  kInts = 7,
+  kStrings = 8,
+  kTensors = 9,
+  kGraphs = 10,
+  kSparseTensor = 11,
+  kSparseTensors = 12,
+  kTypeProto = 13,
+  kTypeProtos = 14,
+};
+
+// Prefixes of names inside a function stay short, however long the names in the file are.
+constexpr std::size_t kMaxPrefix = 200;
+
+std::string opset_name(const std::string& domain) {
+  return domain.empty() ? "ai.onnx" : shown(domain);
+}
+
+template <typename T>
+Tensor vector_tensor(std::span<const T> values) {
+  return Tensor::from<T>({static_cast<std::int64_t>(values.size())}, values);
+}
+
+}  // namespace
+
+std::int32_t attribute_type(const AttributeProto& attribute) {
+  if (attribute.type() != 0) return attribute.type();
+  if (attribute.has_t()) return kTensor;
+  if (attribute.has_g()) return kGraph;
+  if (attribute.floats_size() > 0) return kFloats;
+  if (attribute.ints_size() > 0) return kInts;
+  if (attribute.strings_size() > 0) return kStrings;
+  if (attribute.tensors_size() > 0) return kTensors;
+  if (attribute.has_f()) return kFloat;
+  if (attribute.has_i()) return kInt;
+  if (attribute.has_s()) return kString;
+  return 0;
+}
+
+ir::ValueId Importer::resolve(const Scope& scope, const std::string& name) const {
+  if (name.empty()) return {};
+  const auto found = scope.values.find(name);
+  require(found != scope.values.end(), ErrorKind::invalid_model, "value '{}' is produced by nothing", shown(name));
+  return found->second;
+}
+
+// The name of a value in the graph being built; called once for each definition.
+std::string Importer::final_name(Scope& scope, const std::string& name) const {
+  if (scope.prefix.empty()) return name;  // reserved by define_names
+  if (const auto found = scope.final_names.find(name); found != scope.final_names.end()) return found->second;
+  return scope.graph->unique_name(scope.prefix + name.substr(0, kMaxPrefix));
+}
+
+ir::ValueId Importer::define(Scope& scope, const std::string& name) const {
+  const ir::ValueId id = scope.graph->add_value(final_name(scope, name));
+  scope.values[name] = id;
+  return id;
+}
+
+void Importer::count_node(const Scope& scope) {
+  if (!scope.in_function) return;
+  require(++inlined_nodes_ <= options_.max_inlined_nodes, ErrorKind::over_budget,
+          "the model's functions expand to more than {} nodes", options_.max_inlined_nodes);
+}
+
+void Importer::add_nodes(const Nodes& nodes, Scope& scope) {
+  for (const NodeProto* node : sorted(nodes)) {
+    try {
+      add_node(*node, scope);
+    } catch (Error& error) {
+      error.add_context(describe(*node));
+      throw;
+    }
+  }
+}
+
+void Importer::add_node(const NodeProto& proto, Scope& scope) {
+  count_node(scope);
+  const std::string domain = canonical_domain(proto.domain());
+  require(!proto.op_type().empty(), ErrorKind::invalid_model, "the node names no operator");
+  if (const auto function = functions_.find(FunctionKey{domain, proto.op_type(), proto.overload()});
+      function != functions_.end()) {
+    call_function(proto, *function->second, scope);
+  } else if (domain.empty() && proto.op_type() == "Constant") {
+    add_constant(proto, scope);
+  } else {
+    add_operator(proto, domain, scope);
+  }
+}
+
+std::vector<Importer::ResolvedAttribute> Importer::resolve_attributes(const NodeProto& proto,
+                                                                      const Scope& scope) const {
+  std::vector<ResolvedAttribute> resolved;
+  for (const AttributeProto& attribute : proto.attribute()) {
+    require(!attribute.name().empty(), ErrorKind::invalid_model, "an attribute has no name");
+    const bool twice = std::any_of(resolved.begin(), resolved.end(),
+                                   [&](const ResolvedAttribute& other) { return other.name == attribute.name(); });
+    require(!twice, ErrorKind::invalid_model, "attribute '{}' is given twice", shown(attribute.name()));
+    if (attribute.ref_attr_name().empty()) {
+      resolved.push_back({attribute.name(), &attribute});
+      continue;
+    }
+    require(scope.arguments != nullptr, ErrorKind::invalid_model,
+            "attribute '{}' refers to a function's attribute outside of a function", shown(attribute.name()));
+    const auto argument = scope.arguments->find(attribute.ref_attr_name());
+    if (argument == scope.arguments->end()) continue;  // not given to the function: not given here
+    require(attribute.type() == 0 || attribute.type() == attribute_type(*argument->second), ErrorKind::invalid_model,
+            "attribute '{}' is of type {}, but refers to '{}' of type {}", shown(attribute.name()), attribute.type(),
+            shown(attribute.ref_attr_name()), attribute_type(*argument->second));
+    resolved.push_back({attribute.name(), argument->second});
+  }
+  return resolved;
+}
+
+Importer::Captures Importer::find_captures(const std::vector<ResolvedAttribute>& attributes, const Scope& scope) {
+  Captures captures;
+  std::unordered_set<std::string> seen;
+  for (const ResolvedAttribute& attribute : attributes) {
+    if (attribute_type(*attribute.value) != kGraph) continue;
+    for (const std::string& name : free_names(attribute.value->g())) {
+      if (!seen.insert(name).second) continue;
+      const ir::ValueId id = resolve(scope, name);
+      if (!id.valid()) {
+        captures.absent.push_back(name);
+      } else if (scope.graph->graph.is_constant(id)) {
+        captures.constants.push_back(name);
+      } else {
+        captures.names.push_back(name);
+        captures.ids.push_back(id);
+      }
+    }
+  }
+  return captures;
+}
+
+ir::Attribute Importer::to_attribute(const AttributeProto& proto, const Scope& scope, const Captures& captures) {
+  switch (attribute_type(proto)) {
+    case kFloat:
+      return proto.f();
+    case kInt:
+      return proto.i();
+    case kString:
+      return proto.s();
+    case kTensor:
+      return tensors_.read(proto.t());
+    case kGraph:
+      return subgraph(proto.g(), scope, captures);
+    case kFloats:
+      return std::vector<float>(proto.floats().begin(), proto.floats().end());
+    case kInts:
+      return std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
+    case kStrings:
+      return std::vector<std::string>(proto.strings().begin(), proto.strings().end());
+    case kTensors: {
+      std::vector<Tensor> tensors;
+      for (const auto& tensor : proto.tensors()) tensors.push_back(tensors_.read(tensor));
+      return tensors;
+    }
+    case kTypeProto:
+      return to_value_type(proto.tp());
+    case kGraphs:
+      fail(ErrorKind::unsupported, "attributes that are lists of graphs");
+    case kTypeProtos:
+      fail(ErrorKind::unsupported, "attributes that are lists of types");
+    case kSparseTensor:
+    case kSparseTensors:
+      fail(ErrorKind::unsupported, "attributes that are sparse tensors");
+    default:
+      fail(ErrorKind::invalid_model, "has no value of a known type ({})", proto.type());
+  }
+}
+
+void Importer::add_operator(const NodeProto& proto, const std::string& domain, Scope& scope) {
+  ir::Node node;
+  node.op = domain.empty() ? proto.op_type() : domain + "::" + proto.op_type();
+  node.name = scope.prefix + proto.name();
+  for (const std::string& input : proto.input()) node.inputs.push_back(resolve(scope, input));
+  const std::vector<ResolvedAttribute> attributes = resolve_attributes(proto, scope);
+  const Captures captures = find_captures(attributes, scope);
+  node.inputs.insert(node.inputs.end(), captures.ids.begin(), captures.ids.end());
+  node.captures = static_cast<std::int32_t>(captures.ids.size());
+
+  const auto imported = scope.opsets->find(domain);
+  require(imported != scope.opsets->end() || !domain.empty(), ErrorKind::invalid_model,
+          "the model does not say which version of operator set 'ai.onnx' it uses");
+  const std::int64_t version =
+      imported != scope.opsets->end() ? imported->second : std::max<std::int64_t>(newest_version(domain), 1);
+  const std::string what =
+      fmt::format("operator {} of '{}' version {}", shown(proto.op_type()), opset_name(domain), version);
+  try {
+    for (const ResolvedAttribute& attribute : attributes) {
+      try {
+        node.attributes.emplace(attribute.name, to_attribute(*attribute.value, scope, captures));
+      } catch (Error& error) {
+        error.add_context("attribute '" + shown(attribute.name) + "'");
+        throw;
+      }
+    }
+    for (const std::string& output : proto.output())
+      node.outputs.push_back(output.empty() ? ir::ValueId{} : define(scope, output));
+    Upgrade upgrade(*scope.graph, node, version);
+    upgrade_node(upgrade, domain);
+    if (ops::find_op(node.op) == nullptr) operators_.add(what, describe(proto));
+    scope.graph->add_node(std::move(node));
+    for (ir::Node& after : upgrade.after) scope.graph->add_node(std::move(after));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    // Collected, so that the user hears of everything at once. The outputs stay without a producer; nothing runs this
+    // graph.
+    unsupported_.add(what + ": " + error.message(), describe(proto));
+    for (const std::string& output : proto.output()) {
+      if (!output.empty() && !scope.values.contains(output)) define(scope, output);
+    }
+  }
+}
+
+void Importer::add_constant(const NodeProto& proto, Scope& scope) {
+  const std::vector<ResolvedAttribute> attributes = resolve_attributes(proto, scope);
+  require(proto.input_size() == 0 && proto.output_size() == 1 && !proto.output(0).empty(), ErrorKind::invalid_model,
+          "takes no inputs and has one output");
+  require(attributes.size() == 1, ErrorKind::invalid_model,
+          "has {} attributes, expected one of value, sparse_value, value_float(s), value_int(s), value_string(s)",
+          attributes.size());
+  const auto& [name, value] = attributes[0];
+  const std::int32_t type = attribute_type(*value);
+  Tensor tensor;
+  if (name == "value" && type == kTensor)
+    tensor = tensors_.read(value->t());
+  else if (name == "sparse_value" && type == kSparseTensor)
+    tensor = tensors_.read_sparse(value->sparse_tensor(), options_.max_dense_bytes);
+  else if (name == "value_float" && type == kFloat)
+    tensor = Tensor::scalar(value->f());
+  else if (name == "value_int" && type == kInt)
+    tensor = Tensor::scalar(value->i());
+  else if (name == "value_string" && type == kString)
+    tensor = Tensor::scalar(value->s());
+  else if (name == "value_floats" && type == kFloats)
+    tensor = vector_tensor<float>({value->floats().data(), static_cast<std::size_t>(value->floats_size())});
+  else if (name == "value_ints" && type == kInts)
+    tensor = vector_tensor<std::int64_t>({value->ints().data(), static_cast<std::size_t>(value->ints_size())});
+  else if (name == "value_strings" && type == kStrings)
+    tensor = vector_tensor<std::string>(std::vector<std::string>(value->strings().begin(), value->strings().end()));
+  else
+    fail(ErrorKind::invalid_model, "attribute '{}' of type {} is no value of a constant", shown(name), type);
+  scope.values[proto.output(0)] =
+      scope.graph->graph.add_constant(std::move(tensor), final_name(scope, proto.output(0)));
+}
+
+Importer::Arguments Importer::read_arguments(const NodeProto& proto, const FunctionProto& function,
+                                             const Scope& caller) {
+  Arguments arguments;
+  for (const AttributeProto& attribute : function.attribute_proto()) arguments[attribute.name()] = &attribute;
+  for (const ResolvedAttribute& attribute : resolve_attributes(proto, caller)) {
+    const bool declared = arguments.contains(attribute.name) ||
+                          std::find(function.attribute().begin(), function.attribute().end(), attribute.name) !=
+                              function.attribute().end();
+    require(declared, ErrorKind::invalid_model, "the function has no attribute '{}'", shown(attribute.name));
+    require(attribute_type(*attribute.value) != kGraph, ErrorKind::unsupported, "subgraphs as arguments of functions");
+    arguments[attribute.name] = attribute.value;
+  }
+  return arguments;
+}
+
+// Inlines the function's body into the caller's graph.
+void Importer::call_function(const NodeProto& proto, const FunctionProto& function, Scope& caller) {
+  const bool active = std::find(calls_.begin(), calls_.end(), &function) != calls_.end();
+  require(!active, ErrorKind::invalid_model, "function '{}' calls itself", shown(function.name()));
+  require(caller.depth < options_.max_nesting, ErrorKind::over_budget, "functions are nested deeper than {}",
+          options_.max_nesting);
+  require(proto.input_size() <= function.input_size(), ErrorKind::invalid_model,
+          "function '{}' takes {} inputs, but {} are given", shown(function.name()), function.input_size(),
+          proto.input_size());
+  require(proto.output_size() <= function.output_size(), ErrorKind::invalid_model,
+          "function '{}' has {} outputs, but {} are asked for", shown(function.name()), function.output_size(),
+          proto.output_size());
+
+  const auto [opsets, is_new] = function_opsets_.try_emplace(&function);
+  if (is_new) {
+    opsets->second = read_opsets(function.opset_import());
+    opsets->second.insert(opsets_.begin(), opsets_.end());  // what the function does not import is as in the model
+    check_opsets(opsets->second);
+  }
+  const Arguments arguments = read_arguments(proto, function, caller);
+  Scope scope;
+  scope.graph = caller.graph;
+  scope.opsets = &opsets->second;
+  scope.arguments = &arguments;
+  scope.depth = caller.depth + 1;
+  scope.in_function = true;
+  scope.prefix = (caller.prefix + (proto.name().empty() ? proto.op_type() : proto.name())).substr(0, kMaxPrefix) + "/";
+  for (int i = 0; i < function.input_size(); ++i) {
+    const bool fresh =
+        scope.values
+            .emplace(function.input(i), i < proto.input_size() ? resolve(caller, proto.input(i)) : ir::ValueId{})
+            .second;
+    require(fresh, ErrorKind::invalid_model, "function '{}' has two inputs named '{}'", shown(function.name()),
+            shown(function.input(i)));
+  }
+  std::vector<std::string> names(static_cast<std::size_t>(proto.output_size()));
+  for (int i = 0; i < proto.output_size(); ++i) {
+    if (proto.output(i).empty()) continue;
+    names[static_cast<std::size_t>(i)] = final_name(caller, proto.output(i));
+    scope.final_names.emplace(function.output(i), names[static_cast<std::size_t>(i)]);
+  }
+
+  calls_.push_back(&function);
+  try {
+    add_nodes(function.node(), scope);
+  } catch (Error& error) {
+    error.add_context("function '" + shown(function.name()) + "'");
+    throw;
+  }
+  calls_.pop_back();
+
+  for (int i = 0; i < proto.output_size(); ++i) {
+    const std::string& name = names[static_cast<std::size_t>(i)];
+    if (name.empty()) continue;
+    ir::ValueId id = resolve(scope, function.output(i));
+    require(id.valid(), ErrorKind::invalid_model, "output '{}' of function '{}' is an input that is not given",
+            shown(function.output(i)), shown(function.name()));
+    if (caller.graph->graph.value(id).name != name) {  // an input passed through, or one value as two outputs
+      const ir::ValueId copy = caller.graph->add_value(name);
+      caller.graph->add_node({"Identity", "", {id}, {copy}, {}, 0});
+      id = copy;
+    }
+    caller.values[proto.output(i)] = id;
+  }
+}
+
+}  // namespace tessera::io

@@ -1,0 +1,310 @@
+#include "io/onnx/importer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/onnx/upgrade.h"
+
+namespace tessera::io {
+
+using tessera_onnx::GraphProto;
+using tessera_onnx::NodeProto;
+using tessera_onnx::TypeProto;
+
+namespace {
+
+constexpr std::string_view kVariable = "tessera.variable/";  // + initializer: the name of the variable
+constexpr std::string_view kUpdate = "tessera.update/";      // + variable: the value that becomes its state
+
+template <typename TensorType>
+ir::ValueType tensor_type(const TensorType& proto) {
+  ir::ValueType type = ir::ValueType::tensor(proto.elem_type() == 0 ? DType::undefined : to_dtype(proto.elem_type()));
+  if (!proto.has_shape()) return type;
+  type.dims.emplace();
+  for (const auto& dim : proto.shape().dim()) {
+    if (dim.has_dim_value()) {
+      // Some exporters write -1 for a dimension that they do not know.
+      require(dim.dim_value() >= -1, ErrorKind::invalid_model, "dimension {} in a declared shape", dim.dim_value());
+      type.dims->push_back(dim.dim_value() == -1 ? ir::Dim() : ir::Dim(dim.dim_value()));
+    } else {
+      type.dims->push_back(dim.dim_param().empty() ? ir::Dim() : ir::Dim::symbol(dim.dim_param()));
+    }
+  }
+  return type;
+}
+
+}  // namespace
+
+void UnsupportedList::add(const std::string& what, const std::string& node) {
+  nodes_[what].push_back(node);
+}
+
+void UnsupportedList::raise() const {
+  if (nodes_.empty()) return;
+  constexpr std::size_t kNamed = 5, kListed = 50;
+  std::vector<std::string> lines;
+  for (const auto& [what, nodes] : nodes_) {
+    if (lines.size() == kListed) break;
+    const std::span named(nodes.data(), std::min(nodes.size(), kNamed));
+    std::string line = fmt::format("{} ({}", what, fmt::join(named, ", "));
+    if (nodes.size() > kNamed) line += fmt::format(" and {} more", nodes.size() - kNamed);
+    lines.push_back(line + ")");
+  }
+  if (nodes_.size() > kListed) lines.push_back(fmt::format("and {} more", nodes_.size() - kListed));
+  throw Error(ErrorKind::unsupported, fmt::format("the model needs what is not supported: {}", fmt::join(lines, "; ")));
+}
+
+std::string describe(const NodeProto& node) {
+  if (!node.name().empty()) return fmt::format("node '{}' ({})", shown(node.name()), shown(node.op_type()));
+  return fmt::format("a {} node with output '{}'", shown(node.op_type()),
+                     node.output_size() > 0 ? shown(node.output(0)) : "");
+}
+
+std::string canonical_domain(const std::string& domain) {
+  return domain == "ai.onnx" ? "" : domain;
+}
+
+ir::ValueType to_value_type(const TypeProto& proto) {
+  switch (proto.value_case()) {
+    case TypeProto::kTensorType:
+      return tensor_type(proto.tensor_type());
+    case TypeProto::kSequenceType:
+      return ir::ValueType::sequence(to_value_type(proto.sequence_type().elem_type()));
+    case TypeProto::kOptionalType:
+      return ir::ValueType::optional(to_value_type(proto.optional_type().elem_type()));
+    case TypeProto::kMapType:
+      return ir::ValueType::map(to_dtype(proto.map_type().key_type()), to_value_type(proto.map_type().value_type()));
+    case TypeProto::kSparseTensorType:
+      fail(ErrorKind::unsupported, "values that are sparse tensors");
+    case TypeProto::kOpaqueType:
+      fail(ErrorKind::unsupported, "values of opaque type");
+    case TypeProto::VALUE_NOT_SET:
+      break;
+  }
+  return {};
+}
+
+Importer::Importer(const tessera_onnx::ModelProto& model, const RawData& raw_data, TensorReader& tensors,
+                   const ReadOptions& options)
+    : model_(model), raw_data_(raw_data), tensors_(tensors), options_(options) {}
+
+Importer::Opsets Importer::read_opsets(
+    const google::protobuf::RepeatedPtrField<tessera_onnx::OperatorSetIdProto>& imports) const {
+  Opsets opsets;
+  for (const auto& import : imports) {
+    const std::string domain = canonical_domain(import.domain());
+    require(import.version() >= 1, ErrorKind::invalid_model, "version {} of operator set '{}'", import.version(),
+            shown(domain));
+    const auto [entry, inserted] = opsets.emplace(domain, import.version());
+    require(inserted || entry->second == import.version(), ErrorKind::invalid_model,
+            "operator set '{}' is imported in versions {} and {}", shown(domain), entry->second, import.version());
+  }
+  return opsets;
+}
+
+void Importer::check_opsets(const Opsets& opsets) {
+  for (const auto& [domain, version] : opsets) {
+    const std::int64_t newest = newest_version(domain);
+    require(newest == 0 || version <= newest, ErrorKind::unsupported,
+            "version {} of operator set '{}'; the newest that is supported is {}", version,
+            domain.empty() ? "ai.onnx" : domain, newest);
+  }
+}
+
+void Importer::read_metadata(ir::Graph& graph) const {
+  auto put = [&graph](std::string key, const std::string& text) {
+    if (!text.empty()) graph.metadata[std::move(key)] = text;
+  };
+  put("producer_name", model_.producer_name());
+  put("producer_version", model_.producer_version());
+  put("domain", model_.domain());
+  if (model_.model_version() != 0) put("model_version", std::to_string(model_.model_version()));
+  put("doc_string", model_.doc_string());
+  put("ir_version", std::to_string(model_.ir_version()));
+  for (const auto& [domain, version] : opsets_)
+    put("opset:" + (domain.empty() ? "ai.onnx" : domain), std::to_string(version));
+  for (const auto& property : model_.metadata_props()) {
+    const std::string_view key = property.key();
+    if (!key.starts_with(kVariable) && !key.starts_with(kUpdate))
+      graph.metadata["property:" + property.key()] = property.value();
+  }
+}
+
+// Takes every name that the graph defines, and refuses a second definition.
+void Importer::define_names(const GraphProto& proto, OpenGraph& graph) const {
+  for (const auto& input : proto.input()) {
+    require(!input.name().empty(), ErrorKind::invalid_model, "a graph input has no name");
+    require(graph.reserve(input.name()), ErrorKind::invalid_model, "two graph inputs are named '{}'",
+            shown(input.name()));
+  }
+  std::unordered_set<std::string> initializers;
+  auto add_initializer = [&](const std::string& name) {
+    require(!name.empty(), ErrorKind::invalid_model, "an initializer has no name");
+    require(initializers.insert(name).second, ErrorKind::invalid_model, "two initializers are named '{}'", shown(name));
+    graph.reserve(name);
+  };
+  for (const auto& initializer : proto.initializer()) add_initializer(initializer.name());
+  for (const auto& initializer : proto.sparse_initializer()) add_initializer(initializer.values().name());
+  for (const NodeProto& node : proto.node()) {
+    for (const std::string& output : node.output()) {
+      require(output.empty() || graph.reserve(output), ErrorKind::invalid_model,
+              "{} defines value '{}', which is defined already", describe(node), shown(output));
+    }
+  }
+}
+
+void Importer::declare_types(const GraphProto& proto, OpenGraph& graph) {
+  auto declare = [&](const tessera_onnx::ValueInfoProto& info, bool is_output) {
+    try {
+      graph.declare(info.name(), to_value_type(info.type()), is_output);
+    } catch (Error& error) {
+      error.add_context("value '" + shown(info.name()) + "'");
+      if (error.kind() != ErrorKind::unsupported) throw;
+      unsupported_.add(error.message(), "value '" + shown(info.name()) + "'");
+    }
+  };
+  for (const auto& info : proto.value_info()) declare(info, false);
+  for (const auto& info : proto.output()) declare(info, true);
+}
+
+void Importer::add_inputs(const GraphProto& proto, Scope& scope, bool is_subgraph) {
+  std::unordered_set<std::string> initialized;
+  if (!is_subgraph) {
+    for (const auto& initializer : proto.initializer()) initialized.insert(initializer.name());
+    for (const auto& initializer : proto.sparse_initializer()) initialized.insert(initializer.values().name());
+  }
+  for (const auto& input : proto.input()) {
+    if (initialized.contains(input.name())) continue;
+    try {
+      ir::ValueType type = to_value_type(input.type());
+      const bool known = !type.is_tensor() || type.dtype != DType::undefined;
+      require(known || is_subgraph, ErrorKind::invalid_model, "has no type");
+      scope.values[input.name()] = scope.graph->graph.add_input(input.name(), std::move(type));
+    } catch (Error& error) {
+      error.add_context("graph input '" + shown(input.name()) + "'");
+      if (error.kind() != ErrorKind::unsupported) throw;
+      unsupported_.add(error.message(), "graph input '" + shown(input.name()) + "'");
+      scope.values[input.name()] = scope.graph->graph.add_input(input.name(), {});
+    }
+  }
+}
+
+void Importer::add_initializers(const GraphProto& proto, Scope& scope, bool is_subgraph) {
+  ir::Graph& graph = scope.graph->graph;
+  for (int i = 0; i < proto.initializer_size(); ++i) {
+    const auto& initializer = proto.initializer(i);
+    const std::string& name = initializer.name();
+    if (scope.values.contains(name)) continue;  // a subgraph's input: what is passed counts
+    Tensor tensor =
+        is_subgraph ? tensors_.read(initializer) : tensors_.read(initializer, raw_data_[static_cast<std::size_t>(i)]);
+    const auto variable = is_subgraph ? variables_.end() : variables_.find(name);
+    if (variable == variables_.end()) {
+      scope.values[name] = graph.add_constant(std::move(tensor), name);
+    } else {
+      scope.values[name] = graph.add_variable(variable->second, std::move(tensor));
+      graph.value(scope.values[name]).name = name;
+    }
+  }
+  for (const auto& initializer : proto.sparse_initializer()) {
+    const std::string& name = initializer.values().name();
+    if (scope.values.contains(name)) continue;
+    scope.values[name] = graph.add_constant(tensors_.read_sparse(initializer, options_.max_dense_bytes), name);
+  }
+}
+
+void Importer::add_outputs(const GraphProto& proto, Scope& scope) {
+  for (const auto& output : proto.output()) {
+    const auto found = scope.values.find(output.name());
+    require(found != scope.values.end() && found->second.valid(), ErrorKind::invalid_model,
+            "graph output '{}' is produced by nothing", shown(output.name()));
+    scope.graph->graph.add_output(found->second);
+  }
+}
+
+void Importer::restore_variables(Scope& scope) {
+  for (const auto& property : model_.metadata_props()) {
+    if (!property.key().starts_with(kUpdate)) continue;
+    const auto value = scope.values.find(property.value());
+    require(value != scope.values.end(), ErrorKind::invalid_model,
+            "the update '{}' of a variable is produced by nothing", shown(property.value()));
+    scope.graph->graph.set_variable_update(std::string_view(property.key()).substr(kUpdate.size()), value->second);
+  }
+}
+
+ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& outer, const Captures& captures) {
+  require(outer.depth < options_.max_nesting, ErrorKind::over_budget, "subgraphs are nested deeper than {}",
+          options_.max_nesting);
+  OpenGraph graph;
+  graph.graph.name = proto.name();
+  Scope scope;
+  scope.graph = &graph;
+  scope.opsets = outer.opsets;
+  scope.arguments = outer.arguments;
+  scope.depth = outer.depth + 1;
+  scope.in_function = outer.in_function;
+  define_names(proto, graph);
+  declare_types(proto, graph);
+  add_inputs(proto, scope, true);
+  const Names& wanted = free_names(proto);
+  const std::unordered_set<std::string> uses(wanted.begin(), wanted.end());
+  for (std::size_t i = 0; i < captures.names.size(); ++i) {
+    // Another subgraph of the node may capture a name that this one defines itself.
+    const std::string& name = captures.names[i];
+    const ir::ValueId id =
+        graph.graph.add_input(graph.unique_name(name), outer.graph->graph.value(captures.ids[i]).type);
+    if (uses.contains(name)) scope.values[name] = id;
+  }
+  for (const std::string& name : captures.constants) {
+    if (uses.contains(name))
+      scope.values[name] = graph.add_constant(*outer.graph->graph.constant(resolve(outer, name)), name);
+  }
+  for (const std::string& name : captures.absent) {
+    if (uses.contains(name)) scope.values[name] = {};
+  }
+  add_initializers(proto, scope, true);
+  add_nodes(proto.node(), scope);
+  add_outputs(proto, scope);
+  return std::make_shared<const ir::Graph>(std::move(graph.graph));
+}
+
+ir::Graph Importer::run() {
+  require(model_.has_graph(), ErrorKind::invalid_model,
+          "the file has no graph: it is not an ONNX model, or it is truncated");
+  require(raw_data_.size() == static_cast<std::size_t>(model_.graph().initializer_size()), ErrorKind::invalid_model,
+          "not an ONNX model: the graph's initializers cannot be told apart");
+  opsets_ = read_opsets(model_.opset_import());
+  if (model_.ir_version() < 3) opsets_.emplace("", 1);  // operator sets have versions since IR version 3
+  check_opsets(opsets_);
+  for (const auto& function : model_.functions()) {
+    const FunctionKey key{canonical_domain(function.domain()), function.name(), function.overload()};
+    require(functions_.emplace(key, &function).second, ErrorKind::invalid_model,
+            "function '{}' of domain '{}' is defined twice", shown(function.name()), shown(function.domain()));
+  }
+  for (const auto& property : model_.metadata_props()) {
+    if (property.key().starts_with(kVariable)) variables_[property.key().substr(kVariable.size())] = property.value();
+  }
+  OpenGraph graph;
+  graph.graph.name = model_.graph().name();
+  Scope scope;
+  scope.graph = &graph;
+  scope.opsets = &opsets_;
+  define_names(model_.graph(), graph);
+  declare_types(model_.graph(), graph);
+  add_inputs(model_.graph(), scope, false);
+  add_initializers(model_.graph(), scope, false);
+  add_nodes(model_.graph().node(), scope);
+  if (options_.require_supported) {
+    UnsupportedList all = operators_;
+    all.merge(unsupported_);
+    all.raise();
+  }
+  unsupported_.raise();
+  add_outputs(model_.graph(), scope);
+  restore_variables(scope);
+  read_metadata(graph.graph);
+  return std::move(graph.graph);
+}
+
+}  // namespace tessera::io

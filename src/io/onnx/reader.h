@@ -1,0 +1,49 @@
+// Reads ONNX models (IR versions 1-13, operator sets up to those of onnx 1.22) and the value files of ONNX test data.
+//
+// A file is hostile until checked: sizes, depths and counts are capped, data must have exactly the length of its type
+// and shape, external data must lie in the model's folder. Every fault throws tessera::Error: not_found (missing file),
+// io (unreadable), invalid_model (truncated, corrupt, or against the rules of ONNX), unsupported (one error that lists
+// every operator and feature that is missing, with operator set version and node names), over_budget (a cap was
+// reached).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "ir/graph.h"
+
+namespace tessera::io {
+
+struct ReadOptions {
+  bool infer = true;  // check every node and infer all types (ops::infer_graph)
+  bool require_supported =
+      true;  // false: operators that Tessera lacks stay in the graph; implies no inference if there are any
+  std::int64_t max_inlined_nodes = 100'000;              // nodes that local functions expand to, in total
+  std::int64_t max_nesting = 64;                         // subgraphs in subgraphs, and functions in functions
+  std::int64_t max_dense_bytes = std::int64_t{1} << 30;  // of one sparse tensor made dense
+};
+
+// The canonical graph: operators in their newest form, functions inlined, Constant nodes as constants, initializers as
+// constants that view the mapped file where aligned (variables where the file says so, see writer.h). Graph inputs that
+// have an initializer are constants, not inputs. metadata holds "producer_name", "producer_version", "domain",
+// "model_version", "doc_string", "ir_version", "opset:DOMAIN" and the file's own properties as "property:KEY".
+ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options = {});
+
+// The same from memory. `owner` keeps the bytes alive as long as weights view them; without one, weights are copied.
+// `folder` is where external data may lie; without one, external data is refused.
+ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& options = {},
+                           std::shared_ptr<const void> owner = nullptr,
+                           const std::optional<std::filesystem::path>& folder = std::nullopt);
+
+// A serialised TensorProto. The tensor owns its data.
+Tensor read_tensor_proto(std::span<const std::byte> bytes);
+
+// A file of ONNX test data that holds a TensorProto, SequenceProto, OptionalProto or MapProto, as `type` says.
+Value read_value_proto(const std::filesystem::path& path, const ir::ValueType& type);
+Value read_value_proto(std::span<const std::byte> bytes, const ir::ValueType& type);
+
+}  // namespace tessera::io

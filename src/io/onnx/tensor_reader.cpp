@@ -1,0 +1,248 @@
+#include "io/onnx/tensor_reader.h"
+
+#include <bit>
+#include <charconv>
+#include <complex>
+#include <cstring>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tessera::io {
+namespace {
+
+using tessera_onnx::SparseTensorProto;
+using tessera_onnx::TensorProto;
+
+static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and used as it is");
+
+constexpr int kMaxRank = 64;
+constexpr std::int32_t kExternal = 1;
+
+std::size_t alignment_of(DType type) {
+  const int bits = bits_of(type);
+  if (is_complex(type)) return static_cast<std::size_t>(bits) / 16;
+  return bits <= 8 ? 1 : static_cast<std::size_t>(bits) / 8;
+}
+
+void check_length(std::int64_t found, std::int64_t expected, std::string_view what, DType dtype, const Shape& shape) {
+  require(found == expected, ErrorKind::invalid_model, "{} has {} {}, but {}{} needs {}", "the tensor", found, what,
+          name_of(dtype), to_string(shape), expected);
+}
+
+// Bytes other than 0 and 1 are not values of bool.
+bool needs_cleaning(DType dtype, std::span<const std::byte> bytes) {
+  if (dtype != DType::boolean) return false;
+  for (std::byte byte : bytes) {
+    if (byte > std::byte{1}) return true;
+  }
+  return false;
+}
+
+// `owner` null: copies.
+Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes,
+                  const std::shared_ptr<const void>& owner) {
+  check_length(static_cast<std::int64_t>(bytes.size()), byte_count(dtype, shape), "bytes of raw data", dtype, shape);
+  const bool clean = needs_cleaning(dtype, bytes);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(dtype) == 0;
+  // A view is only ever read: constants are immutable.
+  if (owner != nullptr && aligned && !clean && !bytes.empty())
+    return Tensor(dtype, std::move(shape), const_cast<std::byte*>(bytes.data()), owner);
+  Tensor tensor(dtype, std::move(shape));
+  if (!bytes.empty()) std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
+  if (clean) {
+    for (auto* byte = static_cast<std::uint8_t*>(tensor.mutable_raw());
+         byte != static_cast<std::uint8_t*>(tensor.mutable_raw()) + bytes.size(); ++byte)
+      *byte = *byte != 0;
+  }
+  return tensor;
+}
+
+template <typename T, typename List>
+Tensor from_list(DType dtype, Shape shape, const List& list, std::int64_t expected) {
+  check_length(list.size(), expected, "values", dtype, shape);
+  Tensor tensor(dtype, std::move(shape));
+  T* out = static_cast<T*>(tensor.mutable_raw());
+  for (const auto value : list) *out++ = static_cast<T>(value);
+  return tensor;
+}
+
+Tensor from_strings(const TensorProto& proto, Shape shape) {
+  check_length(proto.string_data_size(), element_count(shape), "values", DType::string, shape);
+  Tensor tensor(DType::string, std::move(shape));
+  std::copy(proto.string_data().begin(), proto.string_data().end(), tensor.mutable_data<std::string>());
+  return tensor;
+}
+
+// The typed fields: which one holds which element type is fixed by the format.
+Tensor from_typed_fields(const TensorProto& proto, DType dtype, Shape shape) {
+  const std::int64_t count = element_count(shape);
+  switch (dtype) {
+    case DType::f32:
+      return from_list<float>(dtype, std::move(shape), proto.float_data(), count);
+    case DType::c64:
+      return from_list<float>(dtype, std::move(shape), proto.float_data(), base::checked_multiply(count, 2));
+    case DType::f64:
+      return from_list<double>(dtype, std::move(shape), proto.double_data(), count);
+    case DType::c128:
+      return from_list<double>(dtype, std::move(shape), proto.double_data(), base::checked_multiply(count, 2));
+    case DType::i64:
+      return from_list<std::int64_t>(dtype, std::move(shape), proto.int64_data(), count);
+    case DType::u64:
+      return from_list<std::uint64_t>(dtype, std::move(shape), proto.uint64_data(), count);
+    case DType::u32:
+      return from_list<std::uint32_t>(dtype, std::move(shape), proto.uint64_data(), count);
+    case DType::i32:
+      return from_list<std::int32_t>(dtype, std::move(shape), proto.int32_data(), count);
+    case DType::i16:
+    case DType::u16:
+    case DType::f16:
+    case DType::bf16:
+      return from_list<std::uint16_t>(dtype, std::move(shape), proto.int32_data(), count);
+    case DType::boolean:
+      return from_list<bool>(dtype, std::move(shape), proto.int32_data(), count);
+    case DType::string:
+      return from_strings(proto, std::move(shape));
+    default: {  // 8 bits an element, or several elements packed in the 8 low bits
+      const std::int64_t bytes = byte_count(dtype, shape);
+      return from_list<std::uint8_t>(dtype, std::move(shape), proto.int32_data(), bytes);
+    }
+  }
+}
+
+std::int64_t parse_number(const std::string& key, const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  require(code == std::errc() && end == text.data() + text.size() && value >= 0, ErrorKind::invalid_model,
+          "external data: {} '{}' is not a number of bytes", key, shown(text));
+  return value;
+}
+
+}  // namespace
+
+std::string shown(const std::string& name) {
+  return name.size() <= 100 ? name : name.substr(0, 100) + "…";
+}
+
+DType to_dtype(std::int32_t onnx_type) {
+  require(onnx_type != 0, ErrorKind::invalid_model, "the element type is undefined");
+  require(onnx_type > 0 && onnx_type < kDTypeCount, ErrorKind::unsupported, "unknown element type {}", onnx_type);
+  return static_cast<DType>(onnx_type);
+}
+
+Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
+  require(dims.size() <= kMaxRank, ErrorKind::unsupported, "a tensor of rank {}; at most {} is supported", dims.size(),
+          kMaxRank);
+  Shape shape(dims.begin(), dims.end());
+  for (std::int64_t dim : shape)
+    require(dim >= 0, ErrorKind::invalid_model, "negative dimension {} in shape {}", dim, to_string(shape));
+  return shape;
+}
+
+Tensor TensorReader::read(const TensorProto& proto, std::optional<std::span<const std::byte>> raw) {
+  try {
+    const DType dtype = to_dtype(proto.data_type());
+    Shape shape = to_shape(proto.dims());
+    require(!proto.has_segment(), ErrorKind::unsupported, "tensors in segments are not supported");
+    require(proto.data_location() == 0 || proto.data_location() == kExternal, ErrorKind::invalid_model,
+            "unknown data location {}", proto.data_location());
+    if (proto.data_location() == kExternal) return from_external(proto, dtype, std::move(shape));
+    const bool has_raw = raw || proto.has_raw_data();
+    require(!has_raw || dtype != DType::string, ErrorKind::invalid_model, "a tensor of strings cannot have raw data");
+    if (raw) return from_bytes(dtype, std::move(shape), *raw, owner_);
+    if (has_raw) return from_bytes(dtype, std::move(shape), std::as_bytes(std::span(proto.raw_data())), nullptr);
+    return from_typed_fields(proto, dtype, std::move(shape));
+  } catch (Error& error) {
+    if (!proto.name().empty()) error.add_context("tensor '" + shown(proto.name()) + "'");
+    throw;
+  }
+}
+
+Tensor TensorReader::from_external(const TensorProto& proto, DType dtype, Shape shape) {
+  require(dtype != DType::string, ErrorKind::invalid_model, "a tensor of strings cannot have external data");
+  std::map<std::string, std::string> entries;
+  for (const auto& entry : proto.external_data()) {
+    const std::string& key = entry.key();
+    require(key == "location" || key == "offset" || key == "length" || key == "checksum", ErrorKind::invalid_model,
+            "external data: unknown key '{}'", shown(key));
+    require(entries.emplace(key, entry.value()).second, ErrorKind::invalid_model, "external data: '{}' is given twice",
+            key);
+  }
+  require(entries.contains("location"), ErrorKind::invalid_model, "external data without a location");
+  const std::shared_ptr<const MappedFile>& file = open_external(entries["location"]);
+  const auto size = static_cast<std::int64_t>(file->bytes().size());
+  const std::int64_t expected = byte_count(dtype, shape);
+  const std::int64_t offset = entries.contains("offset") ? parse_number("offset", entries["offset"]) : 0;
+  const std::int64_t length = entries.contains("length") ? parse_number("length", entries["length"]) : expected;
+  require(offset <= size && length <= size - offset, ErrorKind::invalid_model,
+          "external data: {} bytes at offset {} of '{}', which has {} bytes", length, offset,
+          shown(entries["location"]), size);
+  return from_bytes(dtype, std::move(shape),
+                    file->bytes().subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length)), file);
+}
+
+// The file must lie in the model's folder, by its real path: a link inside that leads out is refused as well.
+const std::shared_ptr<const MappedFile>& TensorReader::open_external(const std::string& location) {
+  namespace fs = std::filesystem;
+  require(folder_.has_value(), ErrorKind::unsupported, "external data '{}', but the model was not read from a file",
+          shown(location));
+  if (const auto found = files_.find(location); found != files_.end()) return found->second;
+  const fs::path relative(location);
+  require(!location.empty() && location.find('\0') == std::string::npos && relative.is_relative(),
+          ErrorKind::invalid_model, "external data: location '{}' is not a relative path", shown(location));
+  for (const fs::path& part : relative)
+    require(part != "..", ErrorKind::invalid_model, "external data: location '{}' leads out of the model's folder",
+            shown(location));
+  std::error_code code;
+  const fs::path root = fs::canonical(folder_->empty() ? fs::path(".") : *folder_, code);
+  require(!code, ErrorKind::not_found, "the model's folder '{}' cannot be found", folder_->string());
+  const fs::path file = fs::canonical(root / relative, code);
+  require(!code, ErrorKind::not_found, "external data: file '{}' cannot be found in the model's folder",
+          shown(location));
+  const auto [inside, _] = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
+  require(inside == root.end(), ErrorKind::invalid_model,
+          "external data: location '{}' leads out of the model's folder", shown(location));
+  return files_[location] = MappedFile::open(file, MappedFile::Links::refused);
+}
+
+Tensor TensorReader::read_sparse(const SparseTensorProto& proto, std::int64_t max_bytes) {
+  const Tensor values = read(proto.values());
+  const Tensor indices = read(proto.indices());
+  Shape shape = to_shape(proto.dims());
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  require(values.rank() == 1, ErrorKind::invalid_model, "sparse tensor: values of shape {}, expected rank 1",
+          to_string(values.shape()));
+  const std::int64_t count = values.elements();
+  require(bits_of(values.dtype()) >= 8, ErrorKind::unsupported, "sparse tensors of {}", name_of(values.dtype()));
+  const bool linear = indices.rank() == 1;
+  require(indices.dtype() == DType::i64 && (indices.shape() == Shape{count} || indices.shape() == Shape{count, rank}),
+          ErrorKind::invalid_model, "sparse tensor: indices {}{} do not fit {} values of rank {}",
+          name_of(indices.dtype()), to_string(indices.shape()), count, rank);
+  const std::int64_t bytes = byte_count(values.dtype(), shape);
+  require(bytes <= max_bytes, ErrorKind::over_budget,
+          "a sparse tensor of shape {} has {} bytes when dense; the limit is {}", to_string(shape), bytes, max_bytes);
+  Tensor dense(values.dtype(), shape);
+  const auto size = static_cast<std::size_t>(bits_of(values.dtype()) / 8);
+  if (bytes > 0) std::memset(dense.mutable_raw(), 0, static_cast<std::size_t>(bytes));
+  const std::int64_t* index = indices.data<std::int64_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::int64_t position = 0;
+    if (linear) {
+      position = index[i];
+    } else {
+      for (std::int64_t axis = 0; axis < rank; ++axis) {
+        const std::int64_t coordinate = index[i * rank + axis];
+        require(coordinate >= 0 && coordinate < shape[static_cast<std::size_t>(axis)], ErrorKind::invalid_model,
+                "sparse tensor: index {} on axis {} of shape {}", coordinate, axis, to_string(shape));
+        position = position * shape[static_cast<std::size_t>(axis)] + coordinate;
+      }
+    }
+    require(position >= 0 && position < dense.elements(), ErrorKind::invalid_model,
+            "sparse tensor: index {} in shape {}", position, to_string(shape));
+    std::memcpy(static_cast<std::byte*>(dense.mutable_raw()) + static_cast<std::size_t>(position) * size,
+                static_cast<const std::byte*>(values.raw()) + static_cast<std::size_t>(i) * size, size);
+  }
+  return dense;
+}
+
+}  // namespace tessera::io

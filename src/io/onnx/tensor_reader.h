@@ -1,0 +1,51 @@
+// TensorProto and SparseTensorProto to tensors.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "io/onnx/mapped_file.h"
+#include "ir/type.h"
+#include "onnx.pb.h"
+#include "tessera/tensor.h"
+
+namespace tessera::io {
+
+// A name from a file as error messages show it: cut after 100 bytes.
+std::string shown(const std::string& name);
+
+// Throws Error(invalid_model) for 0, Error(unsupported) for a number that is no element type we know.
+DType to_dtype(std::int32_t onnx_type);
+// Throws Error(invalid_model) for a negative dimension, Error(unsupported) for more than 64 of them.
+Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims);
+
+class TensorReader {
+ public:
+  // `folder`: where external data may lie; nothing: external data is refused.
+  // `owner` keeps the bytes given to read() alive; null: they are copied.
+  TensorReader(std::optional<std::filesystem::path> folder, std::shared_ptr<const void> owner)
+      : folder_(std::move(folder)), owner_(std::move(owner)) {}
+
+  // `raw` replaces the message's raw_data (cut out by split_model). The amount of data must be that of shape and type.
+  // Throws Error(invalid_model) otherwise; external data also throws what MappedFile::open does. The tensor views `raw`
+  // or the mapped external file where that is aligned for its type.
+  Tensor read(const tessera_onnx::TensorProto& proto, std::optional<std::span<const std::byte>> raw = std::nullopt);
+
+  // The dense equivalent; Error(over_budget) when it has more than max_bytes.
+  Tensor read_sparse(const tessera_onnx::SparseTensorProto& proto, std::int64_t max_bytes);
+
+ private:
+  Tensor from_external(const tessera_onnx::TensorProto& proto, DType dtype, Shape shape);
+  const std::shared_ptr<const MappedFile>& open_external(const std::string& location);
+
+  std::optional<std::filesystem::path> folder_;
+  std::shared_ptr<const void> owner_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+};
+
+}  // namespace tessera::io

@@ -1,0 +1,144 @@
+#include "io/onnx/upgrade.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/half.h"
+#include "io/onnx/upgrade_rules.h"
+
+namespace tessera::io {
+namespace {
+
+// Every change of form, by operator and then by version. An operator or version that is not listed has the same form
+// (or a subset of it) in the newest version.
+constexpr UpgradeRule kRules[] = {
+    {"Squeeze", 13, axes_to_input},
+};
+
+}  // namespace
+
+std::int64_t newest_version(std::string_view domain) {
+  if (domain.empty()) return 27;
+  if (domain == "ai.onnx.ml") return 5;
+  if (domain == "ai.onnx.preview" || domain == "ai.onnx.preview.training") return 1;
+  return 0;
+}
+
+std::optional<std::int64_t> Upgrade::rank(std::size_t i) const {
+  const ir::ValueType& input = type(i);
+  if (!input.is_tensor() || !input.dims) return std::nullopt;
+  return static_cast<std::int64_t>(input.dims->size());
+}
+
+std::int64_t Upgrade::known_rank(std::size_t i) const {
+  require(has_input(i), ErrorKind::invalid_model, "input {} is missing", i);
+  const std::optional<std::int64_t> found = rank(i);
+  require(found.has_value(), ErrorKind::unsupported, "this version of the operator needs an input of known rank");
+  return *found;
+}
+
+DType Upgrade::known_dtype(std::size_t i) const {
+  require(has_input(i), ErrorKind::invalid_model, "input {} is missing", i);
+  require(type(i).is_tensor() && type(i).dtype != DType::undefined, ErrorKind::unsupported,
+          "this version of the operator needs an input of known element type");
+  return type(i).dtype;
+}
+
+const Tensor* Upgrade::constant(std::size_t i) const {
+  return has_input(i) ? graph_.graph.constant(node.inputs[i]) : nullptr;
+}
+
+std::string Upgrade::hint(std::string_view suffix) const {
+  for (ir::ValueId output : node.outputs) {
+    if (output.valid()) return graph_.graph.value(output).name.substr(0, 200) + "/" + std::string(suffix);
+  }
+  return std::string(suffix);
+}
+
+ir::ValueId Upgrade::add(std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes) {
+  const std::string name = hint(op);
+  return graph_.add_op(std::move(op), std::move(inputs), std::move(attributes), name);
+}
+
+ir::ValueId Upgrade::add_constant(Tensor tensor) {
+  return graph_.add_constant(std::move(tensor), hint("constant"));
+}
+
+ir::ValueId Upgrade::integers(const std::vector<std::int64_t>& values) {
+  return add_constant(Tensor::from<std::int64_t>({static_cast<std::int64_t>(values.size())}, std::span(values)));
+}
+
+ir::ValueId Upgrade::integer(std::int64_t value) {
+  return add_constant(Tensor::scalar(value));
+}
+
+ir::ValueId Upgrade::real_like_input(float value) {
+  switch (type(0).dtype) {
+    case DType::f16:
+      return add_constant(Tensor::scalar(base::to_f16(value)));
+    case DType::bf16:
+      return add_constant(Tensor::scalar(base::to_bf16(value)));
+    case DType::f64:
+      return add_constant(Tensor::scalar(static_cast<double>(value)));
+    case DType::f32:
+      return add_constant(Tensor::scalar(value));
+    default:
+      return add("CastLike", {add_constant(Tensor::scalar(value)), node.inputs[0]});
+  }
+}
+
+void Upgrade::set_input(std::size_t i, ir::ValueId value) {
+  TESSERA_ASSERT(node.captures == 0, "only operators without subgraphs get inputs");
+  if (node.inputs.size() <= i) node.inputs.resize(i + 1);
+  node.inputs[i] = value;
+}
+
+void Upgrade::convert_output(std::size_t i, std::string op, ir::Attributes attributes) {
+  const ir::ValueId result = node.outputs[i];
+  const ir::ValueId fresh = graph_.add_value(graph_.unique_name(hint(op)));
+  node.outputs[i] = fresh;
+  after.push_back({std::move(op), "", {fresh}, {result}, std::move(attributes), 0});
+}
+
+template <typename T>
+std::optional<T> Upgrade::take(std::string_view name) {
+  const auto found = node.attributes.find(name);
+  if (found == node.attributes.end()) return std::nullopt;
+  const T* value = std::get_if<T>(&found->second);
+  require(value != nullptr, ErrorKind::invalid_model, "attribute '{}' is of kind {}", name,
+          ir::to_string(ir::kind_of(found->second)));
+  T result = *value;
+  node.attributes.erase(found);
+  return result;
+}
+
+template <typename T>
+T Upgrade::take_required(std::string_view name) {
+  std::optional<T> value = take<T>(name);
+  require(value.has_value(), ErrorKind::invalid_model, "attribute '{}' is missing", name);
+  return *std::move(value);
+}
+
+template std::optional<std::int64_t> Upgrade::take(std::string_view);
+template std::optional<float> Upgrade::take(std::string_view);
+template std::optional<std::string> Upgrade::take(std::string_view);
+template std::optional<std::vector<std::int64_t>> Upgrade::take(std::string_view);
+template std::optional<std::vector<float>> Upgrade::take(std::string_view);
+template std::optional<std::vector<std::string>> Upgrade::take(std::string_view);
+template std::int64_t Upgrade::take_required(std::string_view);
+template float Upgrade::take_required(std::string_view);
+template std::string Upgrade::take_required(std::string_view);
+template std::vector<std::int64_t> Upgrade::take_required(std::string_view);
+template std::vector<float> Upgrade::take_required(std::string_view);
+
+void upgrade_node(Upgrade& upgrade, std::string_view domain) {
+  if (!domain.empty()) return;
+  // Before version 6 operators named the inputs that they may overwrite.
+  if (upgrade.version < 6) upgrade.node.attributes.erase("consumed_inputs");
+  for (const UpgradeRule& rule : kRules) {
+    if (rule.op == upgrade.node.op && upgrade.version < rule.changed_at) rule.apply(upgrade);
+  }
+}
+
+}  // namespace tessera::io
