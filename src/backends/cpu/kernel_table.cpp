@@ -7,7 +7,51 @@ namespace tessera::backends::cpu {
 
 std::span<const KernelEntry> kernel_table() {
   initialise_simd();
-  return {};
+  // One line an entry, whatever its width.
+  // clang-format off
+  static const KernelEntry table[] = {
+      // element_wise_unary
+      {.op = "Abs", .name = "cpu_abs", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Acos", .name = "cpu_acos", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Acosh", .name = "cpu_acosh", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Asin", .name = "cpu_asin", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Asinh", .name = "cpu_asinh", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Atan", .name = "cpu_atan", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Atanh", .name = "cpu_atanh", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Ceil", .name = "cpu_ceil", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Celu", .name = "cpu_celu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Cos", .name = "cpu_cos", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Cosh", .name = "cpu_cosh", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Elu", .name = "cpu_elu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Erf", .name = "cpu_erf", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Exp", .name = "cpu_exp", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Floor", .name = "cpu_floor", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "HardSigmoid", .name = "cpu_hard_sigmoid", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "HardSwish", .name = "cpu_hard_swish", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "LeakyRelu", .name = "cpu_leaky_relu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Log", .name = "cpu_log", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Mish", .name = "cpu_mish", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Neg", .name = "cpu_neg", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Reciprocal", .name = "cpu_reciprocal", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Relu", .name = "cpu_relu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Round", .name = "cpu_round", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Selu", .name = "cpu_selu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Sigmoid", .name = "cpu_sigmoid", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Sign", .name = "cpu_sign", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Sin", .name = "cpu_sin", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Sinh", .name = "cpu_sinh", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Softplus", .name = "cpu_softplus", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Softsign", .name = "cpu_softsign", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Sqrt", .name = "cpu_sqrt", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Swish", .name = "cpu_swish", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Tan", .name = "cpu_tan", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Tanh", .name = "cpu_tanh", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "ThresholdedRelu", .name = "cpu_thresholded_relu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
+      {.op = "Clip", .name = "cpu_clip", .reject = reject_unless_f32, .create = make_clip, .in_place_inputs = 1},
+      {.op = "Gelu", .name = "cpu_gelu", .reject = reject_unless_f32, .create = make_gelu, .in_place_inputs = 1},
+  };
+  // clang-format on
+  return table;
 }
 
 }  // namespace tessera::backends::cpu

@@ -6,4 +6,12 @@
 
 #include "backends/backend.h"
 
-namespace tessera::backends::cpu {}  // namespace tessera::backends::cpu
+namespace tessera::backends::cpu {
+
+// element_wise_unary
+std::string reject_unless_f32(const ops::NodeView& view);  // looks at input 0
+std::unique_ptr<Kernel> make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
+std::unique_ptr<Kernel> make_clip(const ops::NodeView& view, WeightStore& weights);
+std::unique_ptr<Kernel> make_gelu(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

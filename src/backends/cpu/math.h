@@ -1,0 +1,175 @@
+// Vectorised float32 functions for Highway kernels: at most 2 units in the last place from the exact result, for every
+// finite input and for infinities, NaN and subnormal numbers (tests/backends/cpu/math_test.cpp measures it).
+//
+// Included once per instruction set, after <hwy/highway.h>, inside the file that hwy/foreach_target.h repeats. Each
+// function takes a tag of float lanes and a vector of any of its sizes; the scalar instruction set takes the same path.
+//
+// Range reduction is that of W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980);
+// polynomials are minimax fits by the Remez exchange algorithm on the reduced range, made for this file.
+#if defined(TESSERA_BACKENDS_CPU_MATH_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef TESSERA_BACKENDS_CPU_MATH_H
+#undef TESSERA_BACKENDS_CPU_MATH_H
+#else
+#define TESSERA_BACKENDS_CPU_MATH_H
+#endif
+
+#include <hwy/highway.h>
+
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE::math {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// c0 + c1 x + c2 x² + …, by Horner's rule.
+template <class D, class V>
+HWY_INLINE V polynomial(D d, V, float c0) {
+  return hn::Set(d, c0);
+}
+template <class D, class V, class... Coefficients>
+HWY_INLINE V polynomial(D d, V x, float c0, Coefficients... higher) {
+  return hn::MulAdd(polynomial(d, x, higher...), x, hn::Set(d, c0));
+}
+
+// The larger or smaller of a bound and x; NaN stays NaN on every instruction set.
+template <class D, class V>
+HWY_INLINE V at_least(D d, V x, float low) {
+  const V bound = hn::Set(d, low);
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+}
+template <class D, class V>
+HWY_INLINE V at_most(D d, V x, float high) {
+  const V bound = hn::Set(d, high);
+  return hn::IfThenElse(hn::Gt(x, bound), bound, x);
+}
+
+// 2^n for integral n in [-126, 127].
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> power_of_two(D d, VI n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+// x = n ln 2 + r with |r| <= ln 2 / 2; gives n and e^r - 1.
+template <class D, class V>
+HWY_INLINE V reduced_expm1(D d, V x, V& n) {
+  n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);  // 9 bits: exact for |n| < 2^15
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  const V q = polynomial(d, r, 0.5f, 0.166666672f, 0.0416662693f, 0.00833326392f, 0.0013946176f, 0.000199185248f);
+  return hn::MulAdd(hn::Mul(r, r), q, r);
+}
+
+// e^x; 0 and infinity outside the range of float, subnormal results included.
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  V n;
+  const V p = hn::Add(reduced_expm1(d, at_least(d, at_most(d, x, 89.0f), -105.0f), n), hn::Set(d, 1.0f));
+  // Two factors, since n may leave the range of one exponent.
+  const auto exponent = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(exponent);
+  return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
+}
+
+// e^x for x <= 0, with results below 2^-126 flushed to 0: for softmax and the like, where they are lost in a sum
+// anyway.
+template <class D, class V>
+HWY_INLINE V exp_of_nonpositive(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  V n;
+  const V bounded = at_least(d, x, -87.0f);
+  const V p = hn::Add(reduced_expm1(d, bounded, n), hn::Set(d, 1.0f));
+  const V y = hn::Mul(p, power_of_two(d, hn::ConvertTo(di, n)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), y);
+}
+
+// e^x - 1 for x <= 0, accurate near 0.
+template <class D, class V>
+HWY_INLINE V expm1_of_nonpositive(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  V n;
+  const V t = reduced_expm1(d, at_least(d, x, -20.0f), n);  // e^-20 is below half an epsilon
+  const V scale = power_of_two(d, hn::ConvertTo(di, n));
+  return hn::MulAdd(scale, t, hn::Sub(scale, hn::Set(d, 1.0f)));
+}
+
+// Natural logarithm; -infinity of ±0, NaN of negative numbers.
+template <class D, class V>
+HWY_INLINE V log(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto subnormal = hn::Lt(x, hn::Set(d, 0x1p-126f));
+  const V scaled = hn::IfThenElse(subnormal, hn::Mul(x, hn::Set(d, 0x1p23f)), x);
+  // scaled = 2^n m with m in [sqrt(1/2), sqrt(2)).
+  const auto bits = hn::BitCast(di, scaled);
+  const auto exponent = hn::ShiftRight<23>(hn::Sub(bits, hn::Set(di, 0x3F3504F3)));
+  const V m = hn::BitCast(d, hn::Sub(bits, hn::ShiftLeft<23>(exponent)));
+  const V n = hn::Sub(hn::ConvertTo(d, exponent), hn::IfThenElseZero(subnormal, hn::Set(d, 23.0f)));
+  const V f = hn::Sub(m, hn::Set(d, 1.0f));
+  const V f2 = hn::Mul(f, f);
+  const V p = polynomial(d, f, 0.333333105f, -0.249999866f, 0.200022265f, -0.166692525f, 0.142186642f, -0.12384335f,
+                         0.118729256f, -0.117898658f, 0.0691554174f);
+  V y = hn::Mul(hn::Mul(p, f), f2);
+  y = hn::MulAdd(n, hn::Set(d, -2.12194440e-4f), y);
+  y = hn::NegMulAdd(hn::Set(d, 0.5f), f2, y);
+  y = hn::MulAdd(n, hn::Set(d, 0.693359375f), hn::Add(f, y));
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const V zero = hn::Zero(d);
+  y = hn::IfThenElse(hn::Lt(x, infinity), y, x);  // infinity and NaN stay
+  y = hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
+  return hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+}
+
+// log(1 + x) for 0 <= x <= 1: the rounding error of 1 + x is put back to first order.
+template <class D, class V>
+HWY_INLINE V log1p_of_fraction(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V sum = hn::Add(one, x);
+  const V lost = hn::Sub(x, hn::Sub(sum, one));
+  return hn::Add(log(d, sum), hn::Div(lost, sum));
+}
+
+// 1 / (1 + e^-x), computed from e^-|x| so that nothing overflows and small results keep their digits.
+template <class D, class V>
+HWY_INLINE V sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V e = exp(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+}
+
+// With t = e^(-2|x|) - 1: tanh |x| = -t / (2 + t).
+template <class D, class V>
+HWY_INLINE V tanh(D d, V x) {
+  const V t = expm1_of_nonpositive(d, hn::Mul(hn::Abs(x), hn::Set(d, -2.0f)));
+  return hn::CopySign(hn::Div(t, hn::Add(hn::Set(d, 2.0f), t)), x);
+}
+
+// Error function: x + x p(x²) up to 1, else 1 - e^-g(|x|) with g fitted to -log erfc.
+template <class D, class V>
+HWY_INLINE V erf(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V one = hn::Set(d, 1.0f);
+  const V magnitude = hn::Abs(x);
+  const V near = hn::MulAdd(polynomial(d, hn::Mul(x, x), 0.128379166f, -0.37612626f, 0.112836003f, -0.0268544443f,
+                                       0.00518953567f, -0.000802084222f, 7.88912366e-05f),
+                            x, x);
+  const V g = polynomial(d, at_most(d, magnitude, 4.0f), -0.000182459335f, 1.12955201f, 0.633272409f, 0.108361542f,
+                         -0.0251718014f, 0.00419085333f, -0.000438529416f, 2.14455195e-05f);
+  V n;
+  const V p = hn::Add(reduced_expm1(d, hn::Neg(g), n), one);
+  const V far = hn::NegMulAdd(p, power_of_two(d, hn::ConvertTo(di, n)), one);
+  return hn::IfThenElse(hn::Gt(magnitude, one), hn::CopySign(far, x), near);
+}
+
+// log(1 + e^x)
+template <class D, class V>
+HWY_INLINE V softplus(D d, V x) {
+  const V tail = log1p_of_fraction(d, exp(d, hn::Neg(hn::Abs(x))));
+  return hn::Add(hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x), tail);
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE::math
+HWY_AFTER_NAMESPACE();
+
+#endif  // TESSERA_BACKENDS_CPU_MATH_H
