@@ -10,6 +10,7 @@
 #include "ops/generate.h"
 #include "ops/pad.h"
 #include "ops/causal_conv_with_state.h"
+#include "ops/control_flow.h"
 #include "ops/conv.h"
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
@@ -31,6 +32,11 @@ constexpr const OpDef* kTable[] = {
     &causal_conv_with_state,
     // conv
     &conv,
+    // control_flow
+    &if_op,
+    &loop,
+    &scan,
+    &sequence_map,
     // conv_integer
     &conv_integer, &q_linear_conv,
     // conv_transpose

@@ -1,0 +1,24 @@
+// Operators that run subgraphs: If, Loop, Scan and SequenceMap. Their meaning here is types and shapes; running them is
+// the runtime's work, so devices have no kernels for them.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef if_op;
+extern const OpDef loop;
+extern const OpDef scan;
+extern const OpDef sequence_map;
+
+// How a Scan node walks, with defaults filled in and all counts and axes checked. Throws Error(invalid_model).
+struct ScanPlan {
+  std::size_t states = 0;
+  std::size_t scan_inputs = 0;
+  std::size_t scan_outputs = 0;
+  std::vector<std::int64_t> input_axes, output_axes;    // as written, possibly negative
+  std::vector<bool> input_backwards, output_backwards;  // output_backwards: each result goes before the earlier ones
+};
+ScanPlan read_scan(const AttributeReader& reader, std::size_t input_count);
+
+}  // namespace tessera::ops
