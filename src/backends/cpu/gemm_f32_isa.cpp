@@ -1,0 +1,250 @@
+#include "backends/cpu/gemm_f32_isa.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/gemm_f32_isa.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr std::int64_t kLanes = HWY_LANES(float);
+
+// The register tile: accumulators, two vectors of B and a broadcast of A fit 32 registers of AVX-512, 16 of AVX2 and
+// SSE.
+#if HWY_TARGET == HWY_SCALAR
+constexpr int kRows = 3, kVectors = 4;
+constexpr const char* kName = "scalar";
+#elif HWY_TARGET == HWY_AVX3
+constexpr int kRows = 12, kVectors = 2;
+constexpr const char* kName = "avx512";
+#elif HWY_TARGET == HWY_AVX2
+constexpr int kRows = 6, kVectors = 2;
+constexpr const char* kName = "avx2";
+#else
+constexpr int kRows = 6, kVectors = 2;
+constexpr const char* kName = "portable";
+#endif
+constexpr std::int64_t kColumns = kVectors * kLanes;
+
+// A panel of one sum after another: bias, scale and activation, then C. Out of line so that the inner loop keeps its
+// registers to itself.
+void store_tile(const PanelProduct& product, const float* tile, std::int64_t rows, std::int64_t columns, float* c,
+                std::int64_t first_column) {
+  const D d;
+  const Epilogue* epilogue = product.epilogue;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; j += kLanes) {
+      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, columns - j)));
+      float* to = c + i * product.ldc + j;
+      V value = hn::LoadU(d, tile + i * kColumns + j);
+      if (product.accumulate) value = hn::Add(value, hn::MaskedLoad(mask, d, to));
+      if (epilogue != nullptr) {
+        value = hn::Mul(value, hn::Set(d, epilogue->scale));
+        if (epilogue->addend != nullptr) {
+          const float* addend =
+              epilogue->addend + i * epilogue->addend_row_stride + (first_column + j) * epilogue->addend_column_stride;
+          const V term = epilogue->addend_column_stride == 0 ? hn::Set(d, *addend) : hn::MaskedLoad(mask, d, addend);
+          value = hn::MulAdd(hn::Set(d, epilogue->addend_scale), term, value);
+        }
+        // Comparisons rather than Max and Min: NaN stays NaN.
+        if (epilogue->activation != Activation::none) {
+          const V low = hn::Set(d, epilogue->activation == Activation::relu ? 0.0f : epilogue->low);
+          value = hn::IfThenElse(hn::Lt(value, low), low, value);
+        }
+        if (epilogue->activation == Activation::clip) {
+          const V high = hn::Set(d, epilogue->high);
+          value = hn::IfThenElse(hn::Gt(value, high), high, value);
+        }
+      }
+      hn::BlendedStore(value, mask, d, to);
+    }
+  }
+}
+
+template <int rows, int vectors>
+void multiply_tile(const PanelProduct& product, const float* right, std::int64_t right_stride, std::int64_t columns,
+                   std::int64_t first_column) {
+  const D d;
+  V sum[rows][vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) sum[i][j] = hn::Zero(d);
+  }
+  const float* left = product.left;
+  for (std::int64_t k = product.k; k > 0; --k) {
+    V b[vectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) b[j] = hn::LoadU(d, right + j * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const V a = hn::Set(d, left[i]);
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a, b[j], sum[i][j]);
+    }
+    left += rows;
+    right += right_stride;
+  }
+  float* c = product.c + first_column;
+  const bool whole = columns == vectors * kLanes;
+  if (whole && product.epilogue == nullptr && product.accumulate) {
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) {
+        float* to = c + i * product.ldc + j * kLanes;
+        hn::StoreU(hn::Add(sum[i][j], hn::LoadU(d, to)), d, to);
+      }
+    }
+    return;
+  }
+  const bool direct = whole && product.epilogue == nullptr;
+  HWY_ALIGN float tile[rows * kColumns];
+  float* to = direct ? c : tile;
+  const std::int64_t stride = direct ? product.ldc : kColumns;
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) hn::StoreU(sum[i][j], d, to + i * stride + j * kLanes);
+  }
+  if (!direct) store_tile(product, tile, rows, columns, c, first_column);
+}
+
+template <int rows>
+void multiply_rows(const PanelProduct& product) {
+  const float* right = product.right;
+  for (std::int64_t column = 0; column < product.columns; column += kColumns, right += product.right_panel_stride) {
+    const std::int64_t columns = std::min(kColumns, product.columns - column);
+    const std::int64_t vectors = (columns + kLanes - 1) / kLanes;
+    const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : vectors * kLanes;
+    switch (vectors) {
+      case 1:
+        multiply_tile<rows, 1>(product, right, stride, columns, column);
+        break;
+#if HWY_TARGET == HWY_SCALAR
+      case 2:
+        multiply_tile<rows, 2>(product, right, stride, columns, column);
+        break;
+      case 3:
+        multiply_tile<rows, 3>(product, right, stride, columns, column);
+        break;
+#endif
+      default:
+        multiply_tile<rows, kVectors>(product, right, stride, columns, column);
+        break;
+    }
+  }
+}
+
+void multiply(const PanelProduct& product) {
+  switch (product.rows) {
+    case 1:
+      return multiply_rows<1>(product);
+    case 2:
+      return multiply_rows<2>(product);
+    case 3:
+      return multiply_rows<3>(product);
+#if HWY_TARGET != HWY_SCALAR
+    case 4:
+      return multiply_rows<4>(product);
+    case 5:
+      return multiply_rows<5>(product);
+    case 6:
+      return multiply_rows<6>(product);
+#endif
+#if HWY_TARGET == HWY_AVX3
+    case 7:
+      return multiply_rows<7>(product);
+    case 8:
+      return multiply_rows<8>(product);
+    case 9:
+      return multiply_rows<9>(product);
+    case 10:
+      return multiply_rows<10>(product);
+    case 11:
+      return multiply_rows<11>(product);
+    case 12:
+      return multiply_rows<12>(product);
+#endif
+    default:
+      return;
+  }
+}
+
+// Contiguous along the width: whole rows are copied.
+void pack_rows(const float* from, std::int64_t k_stride, std::int64_t width, std::int64_t k, float* to,
+               std::int64_t to_stride) {
+  const D d;
+  const std::int64_t whole = width / kLanes * kLanes;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(width - whole));
+  for (std::int64_t row = 0; row < k; ++row, from += k_stride, to += to_stride) {
+    for (std::int64_t j = 0; j < whole; j += kLanes) hn::StoreU(hn::LoadU(d, from + j), d, to + j);
+    if (whole < width) hn::BlendedStore(hn::MaskedLoad(mask, d, from + whole), mask, d, to + whole);
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Contiguous along k: four lines at a time through 4 × 4 transposes. Returns the lines done.
+std::int64_t pack_transposed(const float* from, std::int64_t width_stride, std::int64_t width, std::int64_t k,
+                             float* to, std::int64_t to_stride) {
+  const hn::FixedTag<float, 4> d4;
+  std::int64_t w = 0;
+  for (; w + 4 <= width; w += 4) {
+    const float* line = from + w * width_stride;
+    std::int64_t row = 0;
+    for (; row + 4 <= k; row += 4) {
+      const auto r0 = hn::LoadU(d4, line + row), r1 = hn::LoadU(d4, line + width_stride + row);
+      const auto r2 = hn::LoadU(d4, line + 2 * width_stride + row), r3 = hn::LoadU(d4, line + 3 * width_stride + row);
+      const auto low01 = hn::InterleaveLower(d4, r0, r1), low23 = hn::InterleaveLower(d4, r2, r3);
+      const auto high01 = hn::InterleaveUpper(d4, r0, r1), high23 = hn::InterleaveUpper(d4, r2, r3);
+      float* out = to + row * to_stride + w;
+      hn::StoreU(hn::ConcatLowerLower(d4, low23, low01), d4, out);
+      hn::StoreU(hn::ConcatUpperUpper(d4, low23, low01), d4, out + to_stride);
+      hn::StoreU(hn::ConcatLowerLower(d4, high23, high01), d4, out + 2 * to_stride);
+      hn::StoreU(hn::ConcatUpperUpper(d4, high23, high01), d4, out + 3 * to_stride);
+    }
+    for (; row < k; ++row) {
+      for (std::int64_t i = 0; i < 4; ++i) to[row * to_stride + w + i] = line[i * width_stride + row];
+    }
+  }
+  return w;
+}
+#endif
+
+void pack(const float* from, std::int64_t width_stride, std::int64_t k_stride, std::int64_t width, std::int64_t k,
+          float* to, std::int64_t to_stride) {
+  if (width_stride == 1) return pack_rows(from, k_stride, width, k, to, to_stride);
+  std::int64_t w = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if (k_stride == 1) w = pack_transposed(from, width_stride, width, k, to, to_stride);
+#endif
+  for (; w < width; ++w) {
+    for (std::int64_t row = 0; row < k; ++row) to[row * to_stride + w] = from[w * width_stride + row * k_stride];
+  }
+}
+
+const GemmF32Isa* isa() {
+  static constexpr GemmF32Isa functions{kName, kRows, kColumns, kLanes, multiply, pack};
+  return &functions;
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+
+HWY_EXPORT(isa);
+
+const GemmF32Isa& gemm_f32_isa() {
+  return *HWY_DYNAMIC_DISPATCH(isa)();
+}
+
+}  // namespace tessera::backends::cpu
+#endif
