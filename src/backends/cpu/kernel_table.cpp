@@ -50,8 +50,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Clip", .name = "cpu_clip", .reject = reject_unless_f32, .create = make_clip, .in_place_inputs = 1},
       {.op = "Gelu", .name = "cpu_gelu", .reject = reject_unless_f32, .create = make_gelu, .in_place_inputs = 1},
       // matmul
-      {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless<DType::f32>, .create = make_matmul},
-      {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless<DType::f32>, .create = make_gemm},
+      {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
+      {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},
   };
   // clang-format on
   return table;

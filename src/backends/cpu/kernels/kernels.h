@@ -10,13 +10,6 @@ namespace tessera::backends::cpu {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-// "" when input 0 has this element type, else the reason to give.
-template <DType type>
-std::string reject_unless(const ops::NodeView& view) {
-  const DType found = view.input(0).dtype;
-  return found == type ? "" : fmt::format("element type {}; expected {}", name_of(found), name_of(type));
-}
-
 // element_wise_unary
 std::string reject_unless_f32(const ops::NodeView& view);  // looks at input 0
 std::unique_ptr<Kernel> make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
