@@ -1,0 +1,45 @@
+// NumPy's .npy arrays. Format: numpy.lib.format, versions 1.0, 2.0 and 3.0.
+//
+// Read: bool, signed and unsigned integers, f16, f32, f64, complex, either byte order, C or Fortran order (the result
+// is always row-major, native order); 'U' and 'S' strings become string tensors (UTF-8; trailing NULs are padding).
+// Refused: object arrays (they hold pickled code), structured arrays, raw bytes ('V', which is also how ml_dtypes'
+// bfloat16 is written), dates. Any byte of a bool other than 0 reads as true.
+//
+// Written: version 1.0, C order, little endian. The format has no bfloat16, 8- or 4-bit floats and no 2- or 4-bit
+// integers: these are widened without loss to f32, i8 and u8.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "tessera/tensor.h"
+
+namespace tessera::io {
+
+// Throws Error: not_found or io for the file, invalid_argument for a malformed or refused one, with the reason; the
+// data's length must be exactly what the header says.
+Tensor read_npy(const std::filesystem::path& path);
+Tensor read_npy_bytes(std::span<const std::byte> bytes);
+
+// Replaces the file completely or leaves it as it was. Throws Error(io).
+void write_npy(const std::filesystem::path& path, const Tensor& tensor);
+
+// Reads an array from a source of `total_bytes` bytes; `read` must fill the span or throw. Nothing is allocated before
+// the header has been checked against total_bytes.
+Tensor read_npy_stream(const std::function<void(std::span<std::byte>)>& read, std::int64_t total_bytes);
+
+// An array as it stands in a file: the header, and data that follows it.
+struct NpyImage {
+  std::string header;
+  Tensor data;  // for strings a u32 tensor of code points
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(data.raw()), static_cast<std::size_t>(data.bytes())};
+  }
+};
+NpyImage npy_image(const Tensor& tensor);
+
+}  // namespace tessera::io
