@@ -74,24 +74,6 @@ ir::ValueType refine(const ir::ValueType& declared, const ir::ValueType& found) 
   return result;
 }
 
-void infer_in_order(ir::Graph& graph) {
-  const InferContext::ConstantLookup constants = [&graph](ir::ValueId id) { return graph.constant(id); };
-  for (ir::NodeId id : graph.order()) {
-    const ir::Node& node = graph.node(id);
-    std::vector<ir::ValueType> types = infer_node(graph, node, constants);
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      if (!node.outputs[i].valid()) continue;
-      ir::ValueInfo& info = graph.value(node.outputs[i]);
-      try {
-        info.type = refine(info.type, types[i]);
-      } catch (Error& error) {
-        error.add_context(fmt::format("value '{}'", info.name)).add_context(ir::describe(graph, id));
-        throw;
-      }
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& node, const InferContext::ConstantLookup& constants) {
@@ -113,7 +95,24 @@ std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& no
   }
 }
 
-void infer_graph(ir::Graph& graph) { infer_in_order(graph); }
+void infer_node_in_place(ir::Graph& graph, ir::NodeId id) {
+  const ir::Node& node = graph.node(id);
+  const std::vector<ir::ValueType> types = infer_node(graph, node, [&graph](ir::ValueId value) { return graph.constant(value); });
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    ir::ValueInfo& info = graph.value(node.outputs[i]);
+    try {
+      info.type = refine(info.type, types[i]);
+    } catch (Error& error) {
+      error.add_context(fmt::format("value '{}'", info.name)).add_context(ir::describe(graph, id));
+      throw;
+    }
+  }
+}
+
+void infer_graph(ir::Graph& graph) {
+  for (ir::NodeId id : graph.order()) infer_node_in_place(graph, id);
+}
 
 std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs) {
   ir::Graph copy = subgraph;
@@ -122,7 +121,7 @@ std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<c
     if (inputs[i].is_tensor() && inputs[i].dtype == DType::undefined) continue;
     info.type = refine(info.type, inputs[i]);
   }
-  infer_in_order(copy);
+  infer_graph(copy);
   std::vector<ir::ValueType> types;
   for (ir::ValueId output : copy.outputs()) types.push_back(copy.value(output).type);
   return types;

@@ -12,6 +12,9 @@ namespace tessera::ops {
 // entry of node.outputs (a default ValueType for an output that is not wanted). Errors carry the node's name.
 std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& node, const InferContext::ConstantLookup& constants);
 
+// Infers the outputs of one node of the graph, in place, as infer_graph does.
+void infer_node_in_place(ir::Graph& graph, ir::NodeId node);
+
 // Infers every value of the graph in order, in place. A declared type of a value or output is refined, and must not
 // contradict what inference finds (Error(invalid_model)).
 void infer_graph(ir::Graph& graph);

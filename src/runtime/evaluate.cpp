@@ -16,6 +16,13 @@ class PackAtOnce final : public backends::WeightStore {
   }
 };
 
+ops::TensorType concrete(const ir::ValueType& type) {
+  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
+}
+
+}  // namespace
+
 ir::ValueType type_of(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::tensor: return ir::ValueType::tensor(value.tensor().dtype(), value.tensor().shape());
@@ -25,13 +32,6 @@ ir::ValueType type_of(const Value& value) {
   }
   return ir::ValueType::optional(ir::ValueType{});
 }
-
-ops::TensorType concrete(const ir::ValueType& type) {
-  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
-  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
-}
-
-}  // namespace
 
 std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
                                  const backends::ExecutionResources& resources) {

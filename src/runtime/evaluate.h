@@ -9,6 +9,9 @@
 
 namespace tessera::runtime {
 
+// The type of a value as it is: concrete for a tensor.
+ir::ValueType type_of(const Value& value);
+
 // `inputs` holds one entry a formal input (an empty Value for an absent one). Returns one Value an output of the node.
 // Nodes with subgraphs are refused with Error(unsupported): they need an executor. Errors carry the node's name.
 std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,

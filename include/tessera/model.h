@@ -1,0 +1,50 @@
+// A network read from a file or built in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/tensor.h"
+
+namespace tessera {
+
+namespace ir { class Graph; }
+
+// An input or output as the model declares it.
+struct ValueDescription {
+  std::string name;
+  std::string type;                     // "f32[batch, 3, 224, 224]"
+  DType dtype = DType::undefined;       // undefined when it is not a tensor
+  bool rank_known = false;
+  std::vector<std::int64_t> dims;       // -1 where not known
+  std::vector<std::string> dim_names;   // symbolic name or ""
+};
+
+// Immutable; copies share it.
+class Model {
+ public:
+  // Reads an .onnx file. Throws Error: not_found, io, invalid_model, unsupported (listing everything that is not
+  // supported at once), over_budget.
+  static Model load(const std::filesystem::path& path);
+  // For callers inside Tessera that build graphs.
+  explicit Model(std::shared_ptr<const ir::Graph> graph);
+
+  // A copy with symbolic dimensions of inputs fixed. Throws invalid_argument for a name that no input has.
+  Model with_dims(const std::map<std::string, std::int64_t>& dims) const;
+  // Writes an .onnx file of the newest opset. Throws Error(io).
+  void save(const std::filesystem::path& path) const;
+
+  const std::vector<ValueDescription>& inputs() const { return inputs_; }
+  const std::vector<ValueDescription>& outputs() const { return outputs_; }
+  const ir::Graph& graph() const { return *graph_; }
+
+ private:
+  std::shared_ptr<const ir::Graph> graph_;
+  std::vector<ValueDescription> inputs_, outputs_;
+};
+
+}  // namespace tessera

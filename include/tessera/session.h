@@ -1,0 +1,99 @@
+// Running a model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/model.h"
+#include "tessera/tensor.h"
+
+namespace tessera {
+
+namespace runtime { class StepGate; }
+
+struct SessionOptions {
+  std::string device = "cpu";             // see device_names()
+  int threads = 0;                        // most threads a run uses; 0: all cores this process may use
+  int max_cached_plans = 16;              // plans kept for different input shapes; the least recently used goes first
+  std::int64_t memory_limit_bytes = 0;    // weights, packed weights, arenas and results together; 0: no limit
+  std::vector<std::string> without_passes;  // names of graph passes to leave out
+};
+
+// One step of a run as it was measured.
+struct StepTiming {
+  std::string name;      // of the node
+  std::string op;
+  std::string kernel;
+  std::string shapes;    // "f32[1, 3, 224, 224] f32[64, 3, 7, 7] -> f32[1, 64, 112, 112]"
+  std::int64_t start_ns = 0;     // since the run began
+  std::int64_t duration_ns = 0;
+  double operations = 0;         // predicted
+  double bytes = 0;
+  int depth = 0;                 // 0: the model's own graph; more inside If, Loop and Scan
+};
+
+// Lets another thread stop a run: the run throws Error(cancelled) before its next step.
+class Cancellation {
+ public:
+  void cancel() { flag_.store(true, std::memory_order_relaxed); }
+  const std::atomic<bool>& flag() const { return flag_; }
+
+ private:
+  std::atomic<bool> flag_{false};
+};
+
+struct RunOptions {
+  std::uint64_t seed = 0;                       // of random operators that have no seed of their own
+  const Cancellation* cancellation = nullptr;   // must outlive the run
+  std::vector<StepTiming>* timings = nullptr;   // filled if given
+  runtime::StepGate* gate = nullptr;            // asked between steps; must outlive the run
+};
+
+struct MemoryUse {
+  std::int64_t weights_bytes = 0;         // constants of the model (mapped from the file where possible)
+  std::int64_t packed_weights_bytes = 0;  // copies in the kernels' own layout
+  std::int64_t variables_bytes = 0;
+  std::int64_t arena_bytes = 0;
+  std::int64_t results_bytes = 0;         // outputs, and values whose size depends on data
+};
+
+using NamedValues = std::map<std::string, Value, std::less<>>;
+
+// A model on a device. Thread-safe: concurrent runs share plans and packed weights and borrow an arena each. All sessions of
+// a process share one thread pool, so many sessions never use more cores than there are.
+class Session {
+ public:
+  // Throws Error: invalid_argument (unknown device), unsupported, over_budget.
+  explicit Session(const Model& model, const SessionOptions& options = {});
+  ~Session();
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+
+  // Every input of the model by name; returns every output by name. Throws Error: invalid_argument (missing or unknown
+  // input; wrong type, rank or dimension), failed, cancelled, over_budget, unsupported.
+  NamedValues run(const NamedValues& inputs, const RunOptions& options = {});
+
+  // State that persists between runs (a copy). Throw invalid_argument for unknown names and wrong types.
+  Tensor variable(std::string_view name);
+  void set_variable(std::string_view name, const Tensor& value);
+
+  MemoryUse memory() const;
+  // Gives arenas and pooled results that are not in use back to the system.
+  void trim();
+  // The plan for inputs of these shapes, as text; see `tessera info --plan`.
+  std::string describe_plan(const NamedValues& inputs, bool reasons = false);
+  // Arena bytes, and the most bytes live at once, of the plan for inputs of these shapes.
+  struct PlanMemory { std::int64_t arena_bytes = 0, largest_live_bytes = 0; };
+  PlanMemory plan_memory(const NamedValues& inputs);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera

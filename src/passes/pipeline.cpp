@@ -1,0 +1,35 @@
+#include "passes/pipeline.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera::passes {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"sink_constants", "constants that a subgraph captures become its own", sink_constants},
+    {"fold_constants", "computes nodes whose inputs are constants, and shapes that are known", fold_constants},
+    {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},
+    {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes and transposes that change nothing", remove_no_ops},
+};
+
+}  // namespace
+
+std::span<const Pass> all_passes() { return kPasses; }
+
+ir::Graph run_pipeline(ir::Graph graph, const PassContext& context, const PipelineOptions& options, std::vector<PassReport>* reports) {
+  for (const std::string& name : options.without) {
+    const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
+    require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
+  }
+  for (const Pass& pass : kPasses) {
+    if (std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end()) continue;
+    const std::size_t before = graph.node_count();
+    graph = pass.run(std::move(graph), context);
+    if (reports != nullptr) reports->push_back({pass.name, before, graph.node_count()});
+  }
+  return graph;
+}
+
+}  // namespace tessera::passes

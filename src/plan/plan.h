@@ -1,0 +1,84 @@
+// A plan: a graph with known input shapes, lowered to an immutable list of steps with chosen kernels, packed weights and a
+// memory plan. Running is walking that list (src/runtime/executor.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "ir/graph.h"
+#include "ops/op.h"
+
+namespace tessera::plan {
+
+// Where the value in a slot lives during a run.
+enum class Place : std::uint8_t {
+  none,      // an output that nobody wants
+  input,     // the caller's tensor
+  constant,  // the graph's
+  variable,  // the session's state
+  arena,     // planned memory at `offset`
+  result,    // fresh memory that outlives the run: a graph output, or the next state of a variable
+  dynamic,   // allocated by the step that makes it: its shape depends on data, or it is not a tensor
+  alias,     // the bytes of slot `source` under another shape
+};
+
+struct Slot {
+  Place place = Place::none;
+  ir::ValueId value;
+  ir::ValueType type;
+  std::int64_t offset = 0;   // in the arena
+  std::int32_t source = -1;  // of an alias; itself never an alias
+  Tensor constant;
+};
+
+enum class StepKind : std::uint8_t {
+  kernel,   // operand types known: the kernel stands ready
+  late,     // operand types depend on data: inference and kernel choice happen when it runs
+  control,  // If, Loop, Scan, SequenceMap: runs its subgraphs
+  alias,    // output 0 is a view of input 0, made when it runs since the input is only known then
+};
+
+struct Step {
+  StepKind kind = StepKind::kernel;
+  ir::NodeId node;
+  const ops::OpDef* op = nullptr;
+  const backends::KernelEntry* entry = nullptr;
+  std::unique_ptr<backends::Kernel> kernel;
+  std::vector<std::string> rejected;       // kernels passed over, with reasons
+  std::vector<std::int32_t> inputs;        // slots; -1 for an absent input; captures included
+  std::int32_t first_output = 0;           // outputs are consecutive slots
+  std::int32_t output_count = 0;
+  std::vector<ir::ValueType> output_types;
+  ops::Cost cost;
+  std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
+  std::vector<std::int32_t> dying;         // dynamic slots whose last use this step is
+};
+
+struct Plan {
+  ir::Graph graph;  // specialised to the shapes of this plan
+  std::vector<Slot> slots;
+  std::vector<Step> steps;
+  std::vector<std::int32_t> input_slots;    // one a graph input
+  std::vector<std::int32_t> output_slots;   // one a graph output
+  std::vector<std::int32_t> variable_slots; // one a variable: its value at the start
+  std::vector<std::int32_t> update_slots;   // one a variable: its next value, or -1
+  std::int64_t arena_bytes = 0;
+  std::int64_t largest_live_bytes = 0;
+  std::int64_t constant_bytes = 0;
+};
+
+struct PlanOptions {
+  bool in_place = true;
+  bool alias_views = true;
+};
+
+// Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws Error(unsupported)
+// listing every node that no kernel of the device accepts.
+std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options = {});
+
+// Steps with kernels, places and sizes, for people: one line a step, then memory. With `reasons`, rejected kernels too.
+std::string print_plan(const Plan& plan, bool reasons);
+
+}  // namespace tessera::plan

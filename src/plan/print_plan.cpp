@@ -1,0 +1,52 @@
+#include "base/units.h"
+#include "plan/plan.h"
+
+namespace tessera::plan {
+namespace {
+
+std::string place_text(const Slot& slot) {
+  switch (slot.place) {
+    case Place::none: return "unused";
+    case Place::input: return "input";
+    case Place::constant: return "constant";
+    case Place::variable: return "variable";
+    case Place::arena: return fmt::format("arena+{}", slot.offset);
+    case Place::result: return "result";
+    case Place::dynamic: return "dynamic";
+    case Place::alias: return fmt::format("alias of %{}", slot.source);
+  }
+  return "";
+}
+
+std::string kernel_text(const Step& step) {
+  switch (step.kind) {
+    case StepKind::kernel: return std::string(step.entry->name);
+    case StepKind::late: return "chosen when its inputs are known";
+    case StepKind::control: return "runs its subgraphs";
+    case StepKind::alias: return "a view, nothing to do";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string print_plan(const Plan& plan, bool reasons) {
+  std::string text;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    const Step& step = plan.steps[i];
+    const ir::Node& node = plan.graph.node(step.node);
+    text += fmt::format("{:4}  {:<24} {:<36}", i, node.op, kernel_text(step));
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      const Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + k)];
+      text += fmt::format(" %{} {} ({})", step.first_output + k, ir::to_string(slot.type), place_text(slot));
+    }
+    text += node.name.empty() ? "\n" : fmt::format("  '{}'\n", node.name);
+    if (!reasons) continue;
+    for (const std::string& reason : step.rejected) text += fmt::format("        passed over {}\n", reason);
+  }
+  text += fmt::format("arena {} (largest live set {}), constants {}\n", base::format_bytes(plan.arena_bytes), base::format_bytes(plan.largest_live_bytes),
+                      base::format_bytes(plan.constant_bytes));
+  return text;
+}
+
+}  // namespace tessera::plan

@@ -1,0 +1,239 @@
+#include "runtime/control_flow.h"
+
+#include <cstring>
+
+#include "backends/reference/numeric.h"
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tessera::runtime {
+namespace {
+
+// Elements around an axis: [outer][axis][inner].
+struct AxisView {
+  std::int64_t outer = 1, length = 1, inner = 1;
+};
+
+AxisView view_along(const Shape& shape, std::int64_t axis) {
+  AxisView view;
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (static_cast<std::int64_t>(i) < axis) view.outer *= shape[i];
+    else if (static_cast<std::int64_t>(i) == axis) view.length = shape[i];
+    else view.inner *= shape[i];
+  }
+  return view;
+}
+
+// Copies `count` elements from source[from…] to target[to…].
+void copy_run(const Tensor& source, std::int64_t from, Tensor& target, std::int64_t to, std::int64_t count) {
+  const int bits = bits_of(source.dtype());
+  if (bits >= 8) {
+    const std::int64_t size = bits / 8;
+    if (count > 0) std::memcpy(static_cast<std::byte*>(target.mutable_raw()) + to * size, static_cast<const std::byte*>(source.raw()) + from * size, static_cast<std::size_t>(count * size));
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) backends::reference::copy_element(source, from + i, target, to + i);
+}
+
+// The slice at `index` along `axis`, without that axis.
+Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index) {
+  const AxisView view = view_along(tensor.shape(), axis);
+  Shape shape = tensor.shape();
+  shape.erase(shape.begin() + axis);
+  Tensor slice(tensor.dtype(), shape);
+  for (std::int64_t o = 0; o < view.outer; ++o) copy_run(tensor, (o * view.length + index) * view.inner, slice, o * view.inner, view.inner);
+  return slice;
+}
+
+// Slices of equal shape put side by side along a new axis.
+Tensor stack(const std::vector<Tensor>& slices, std::int64_t axis, bool reversed) {
+  Shape shape = slices[0].shape();
+  axis = ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size()) + 1);
+  shape.insert(shape.begin() + axis, static_cast<std::int64_t>(slices.size()));
+  Tensor result(slices[0].dtype(), shape);
+  const AxisView view = view_along(shape, axis);
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    require(slices[i].shape() == slices[0].shape() && slices[i].dtype() == slices[0].dtype(), ErrorKind::failed,
+            "a scan output changes its shape from {} to {} between iterations", to_string(slices[0].shape()), to_string(slices[i].shape()));
+    const std::int64_t position = static_cast<std::int64_t>(reversed ? slices.size() - 1 - i : i);
+    for (std::int64_t o = 0; o < view.outer; ++o) copy_run(slices[i], o * view.inner, result, (o * view.length + position) * view.inner, view.inner);
+  }
+  return result;
+}
+
+// A scan output of no iterations: its length is 0, dimensions that are not known count 0.
+Tensor empty_stack(const ir::ValueType& slice_type, std::int64_t axis) {
+  Shape shape;
+  if (slice_type.dims) {
+    for (const ir::Dim& dim : *slice_type.dims) shape.push_back(dim.is_known() ? dim.value() : 0);
+  }
+  shape.insert(shape.begin() + ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size()) + 1), 0);
+  return Tensor(slice_type.dtype == DType::undefined ? DType::f32 : slice_type.dtype, shape);
+}
+
+bool read_condition(const Value& value) {
+  const Tensor& tensor = value.tensor();
+  require(tensor.elements() == 1, ErrorKind::failed, "a condition must be one bool, but has shape {}", to_string(tensor.shape()));
+  return *tensor.data<bool>();
+}
+
+// A scalar under the rank that the body declares for it: some exporters declare [1].
+Value scalar_for(const Program& body, std::size_t input, Tensor scalar) {
+  const ir::ValueType& type = body.graph().value(body.graph().inputs()[input]).type;
+  if (type.dims && type.dims->size() == 1) return scalar.reshaped({1});
+  return scalar;
+}
+
+const ir::ValueType& output_type(const Program& body, std::size_t i) { return body.graph().value(body.graph().outputs()[i]).type; }
+
+class ControlFlow {
+ public:
+  ControlFlow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms, RunControl& control)
+      : node_(node), attributes_(node, op), inputs_(inputs.first(node.formal_inputs())),
+        captures_(inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()), inputs.end()), subprograms_(subprograms), control_(control) {}
+
+  std::vector<Value> run() {
+    ++control_.depth;
+    require(control_.depth <= 64, ErrorKind::over_budget, "subgraphs are nested more than 64 deep");
+    std::vector<Value> outputs = dispatch();
+    --control_.depth;
+    outputs.resize(node_.outputs.size());
+    return outputs;
+  }
+
+ private:
+  std::vector<Value> dispatch() {
+    if (node_.op == "If") return run_body(read_condition(inputs_[0]) ? "then_branch" : "else_branch", {});
+    if (node_.op == "Loop") return run_loop();
+    if (node_.op == "Scan") return run_scan();
+    if (node_.op == "SequenceMap") return run_sequence_map();
+    fail(ErrorKind::unsupported, "{} with a subgraph", node_.op);
+  }
+
+  Program& body(std::string_view name) { return *subprograms_.find(name)->second; }
+
+  std::vector<Value> run_body(std::string_view name, std::vector<Value> formal) {
+    formal.insert(formal.end(), captures_.begin(), captures_.end());
+    return body(name).run(formal, control_);
+  }
+
+  std::vector<Value> run_loop() {
+    Program& program = body("body");
+    const std::size_t carried = inputs_.size() > 2 ? inputs_.size() - 2 : 0;
+    const std::size_t scans = program.graph().outputs().size() - 1 - carried;
+    const std::int64_t trips = inputs_.size() > 0 && inputs_[0].has_value() ? read_trip_count(inputs_[0].tensor()) : INT64_MAX;
+    bool condition = inputs_.size() > 1 && inputs_[1].has_value() ? read_condition(inputs_[1]) : true;
+    std::vector<Value> state(inputs_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(2, inputs_.size())), inputs_.end());
+    std::vector<std::vector<Tensor>> collected(scans);
+    for (std::int64_t i = 0; i < trips && condition; ++i) {
+      std::vector<Value> formal{scalar_for(program, 0, Tensor::scalar(i)), scalar_for(program, 1, Tensor::scalar(condition))};
+      formal.insert(formal.end(), state.begin(), state.end());
+      std::vector<Value> outputs = run_body("body", std::move(formal));
+      condition = read_condition(outputs[0]);
+      for (std::size_t k = 0; k < carried; ++k) state[k] = std::move(outputs[1 + k]);
+      for (std::size_t k = 0; k < scans; ++k) collected[k].push_back(outputs[1 + carried + k].tensor());
+    }
+    for (std::size_t k = 0; k < scans; ++k) {
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : stack(collected[k], 0, false));
+    }
+    return detached(std::move(state));
+  }
+
+  static std::int64_t read_trip_count(const Tensor& tensor) {
+    require(tensor.elements() == 1, ErrorKind::failed, "the trip count must be one number, but has shape {}", to_string(tensor.shape()));
+    return *tensor.data<std::int64_t>();
+  }
+
+  // A loop that never ran passes its initial values through: they become the node's own.
+  std::vector<Value> detached(std::vector<Value> values) {
+    for (Value& value : values) {
+      for (const Value& input : inputs_) {
+        if (value.is_tensor() && input.is_tensor() && value.tensor().shares_storage_with(input.tensor())) {
+          value = value.tensor().clone();
+          break;
+        }
+      }
+    }
+    return values;
+  }
+
+  std::int64_t listed(std::string_view attribute, std::size_t i) const {
+    const std::vector<std::int64_t> list = attributes_.integers_or_empty(attribute);
+    return i < list.size() ? list[i] : 0;
+  }
+
+  std::vector<Value> run_scan() {
+    Program& program = body("body");
+    const std::size_t scan_inputs = static_cast<std::size_t>(attributes_.integer("num_scan_inputs"));
+    require(scan_inputs <= inputs_.size(), ErrorKind::invalid_model, "num_scan_inputs is {}, but there are {} inputs", scan_inputs, inputs_.size());
+    const std::size_t states = inputs_.size() - scan_inputs;
+    const std::size_t scans = program.graph().outputs().size() - states;
+    std::vector<Value> state(inputs_.begin(), inputs_.begin() + static_cast<std::ptrdiff_t>(states));
+    std::vector<std::vector<Tensor>> collected(scans);
+    const std::int64_t length = scan_length(states, scan_inputs);
+    for (std::int64_t step = 0; step < length; ++step) {
+      std::vector<Value> formal = state;
+      for (std::size_t k = 0; k < scan_inputs; ++k) {
+        const Tensor& sequence = inputs_[states + k].tensor();
+        const std::int64_t axis = ops::normalise_axis(listed("scan_input_axes", k), sequence.rank());
+        formal.emplace_back(slice_at(sequence, axis, listed("scan_input_directions", k) == 1 ? length - 1 - step : step));
+      }
+      std::vector<Value> outputs = run_body("body", std::move(formal));
+      for (std::size_t k = 0; k < states; ++k) state[k] = std::move(outputs[k]);
+      for (std::size_t k = 0; k < scans; ++k) collected[k].push_back(outputs[states + k].tensor());
+    }
+    for (std::size_t k = 0; k < scans; ++k) {
+      const std::int64_t axis = listed("scan_output_axes", k);
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis) : stack(collected[k], axis, listed("scan_output_directions", k) == 1));
+    }
+    return detached(std::move(state));
+  }
+
+  std::int64_t scan_length(std::size_t states, std::size_t scan_inputs) const {
+    std::int64_t length = -1;
+    for (std::size_t k = 0; k < scan_inputs; ++k) {
+      const Tensor& sequence = inputs_[states + k].tensor();
+      const std::int64_t own = sequence.shape()[static_cast<std::size_t>(ops::normalise_axis(listed("scan_input_axes", k), sequence.rank()))];
+      require(length < 0 || length == own, ErrorKind::failed, "scan inputs have lengths {} and {}", length, own);
+      length = own;
+    }
+    return std::max<std::int64_t>(length, 0);
+  }
+
+  std::vector<Value> run_sequence_map() {
+    Program& program = body("body");
+    const std::size_t length = inputs_[0].elements().size();
+    std::vector<std::vector<Value>> results(program.graph().outputs().size());
+    for (std::size_t i = 0; i < length; ++i) {
+      std::vector<Value> formal;
+      for (const Value& input : inputs_) {
+        if (input.kind() != Value::Kind::sequence) {
+          formal.push_back(input);
+          continue;
+        }
+        require(input.elements().size() == length, ErrorKind::failed, "sequences of {} and {} elements are mapped together", length, input.elements().size());
+        formal.push_back(input.elements()[i]);
+      }
+      std::vector<Value> outputs = run_body("body", std::move(formal));
+      for (std::size_t k = 0; k < outputs.size(); ++k) results[k].push_back(std::move(outputs[k]));
+    }
+    std::vector<Value> sequences;
+    for (std::vector<Value>& result : results) sequences.push_back(Value::sequence(std::move(result)));
+    return sequences;
+  }
+
+  const ir::Node& node_;
+  const ops::AttributeReader attributes_;
+  const std::span<const Value> inputs_;  // formal
+  const std::vector<Value> captures_;
+  Subprograms& subprograms_;
+  RunControl& control_;
+};
+
+}  // namespace
+
+std::vector<Value> run_control_flow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms, RunControl& control) {
+  return ControlFlow(node, op, inputs, subprograms, control).run();
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,265 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "runtime/control_flow.h"
+#include "runtime/evaluate.h"
+
+namespace tessera::runtime {
+namespace {
+
+using plan::Place;
+using plan::Plan;
+using plan::Slot;
+using plan::Step;
+using plan::StepKind;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A result or dynamic output of known size is given storage before its kernel runs.
+bool has_size(const ir::ValueType& type) { return type.is_tensor() && type.dtype != DType::undefined && type.dtype != DType::string && type.shape(); }
+
+class Run {
+ public:
+  Run(PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment, RunControl& control)
+      : prepared_(prepared), plan_(*prepared.plan), state_(state), environment_(environment), control_(control) {}
+
+  std::vector<Value> execute(std::span<const Value> inputs, std::vector<Tensor>& variables) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
+    for (std::size_t i = 0; i < variables.size(); ++i) value(plan_.variable_slots[i]) = variables[i];
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      pass_gate(i);
+      try {
+        run_step(i);
+      } catch (Error& error) {
+        error.add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+        throw;
+      }
+      for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
+    }
+    update_variables(variables);
+    std::vector<Value> outputs = collect_outputs();
+    forget_run_values();
+    return outputs;
+  }
+
+ private:
+  const Slot& slot(std::int32_t index) const { return plan_.slots[static_cast<std::size_t>(index)]; }
+  Value& value(std::int32_t index) { return state_.values[static_cast<std::size_t>(index)]; }
+
+  void pass_gate(std::size_t index) {
+    if (control_.cancelled != nullptr && control_.cancelled->load(std::memory_order_relaxed)) fail(ErrorKind::cancelled, "the run was cancelled");
+    if (control_.gate == nullptr) return;
+    const Step& step = plan_.steps[index];
+    const StepInfo info{static_cast<std::int64_t>(index), step.op->name, step.cost.operations, step.cost.bytes_read + step.cost.bytes_written};
+    while (!control_.gate->may_pass(info)) {
+      // The core goes to whoever may use it meanwhile.
+      control_.lease->reset();
+      control_.gate->wait(info);
+      control_.lease->emplace(*control_.resources.pool);
+      if (control_.cancelled != nullptr && control_.cancelled->load(std::memory_order_relaxed)) fail(ErrorKind::cancelled, "the run was cancelled");
+    }
+  }
+
+  void run_step(std::size_t index) {
+    const Step& step = plan_.steps[index];
+    const std::int64_t start = control_.timings != nullptr ? now_ns() : 0;
+    if (!environment_.device->computes()) {
+      pretend(step);
+    } else {
+      switch (step.kind) {
+        case StepKind::kernel: run_kernel(index); break;
+        case StepKind::alias: make_view(step); break;
+        case StepKind::late: run_late(step); break;
+        case StepKind::control: run_control(index); break;
+      }
+    }
+    if (control_.timings != nullptr) record(step, start, now_ns());
+  }
+
+  void run_kernel(std::size_t index) {
+    const Step& step = plan_.steps[index];
+    const std::size_t first = state_.first_operand[index];
+    const std::span<Value> outputs(state_.values.data() + step.first_output, static_cast<std::size_t>(step.output_count));
+    bool planned = true;
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const Place place = slot(step.first_output + static_cast<std::int32_t>(k)).place;
+      if (place == Place::result || place == Place::dynamic) {
+        planned = false;
+        outputs[k] = has_size(step.output_types[k]) ? Value(environment_.results->take_tensor(step.output_types[k].dtype, *step.output_types[k].shape())) : allocate_text(step.output_types[k]);
+      }
+    }
+    backends::KernelContext context(plan_.graph.node(step.node), *step.op, {state_.operands.data() + first, step.inputs.size()}, outputs, step.output_types, control_.resources);
+    if (step.scratch_bytes > 0) context.set_scratch(state_.arena.get() + step.scratch_offset);
+    step.kernel->run(context);
+    if (!planned) check_outputs(step);
+  }
+
+  // Strings of known shape own their storage; everything else of unknown size is the kernel's to allocate.
+  static Value allocate_text(const ir::ValueType& type) {
+    if (type.is_tensor() && type.dtype == DType::string && type.shape()) return Tensor(DType::string, *type.shape());
+    return {};
+  }
+
+  void make_view(const Step& step) {
+    const Slot& output = slot(step.first_output);
+    const Place root = slot(output.source).place;
+    if (root == Place::arena || root == Place::constant) return;  // made once, with the run state
+    value(step.first_output) = value(output.source).tensor().reshaped(*output.type.shape());
+  }
+
+  // The operands of a step as values of their own. A step that makes sequences or optionals may keep its operands inside
+  // them, so those that lie in planned or foreign memory are copied.
+  std::vector<Value> operands_of(const Step& step) {
+    const bool keeps = std::any_of(step.output_types.begin(), step.output_types.end(), [](const ir::ValueType& type) { return !type.is_tensor() || type.dtype == DType::undefined; });
+    std::vector<Value> operands;
+    for (std::int32_t input : step.inputs) {
+      if (input < 0) {
+        operands.emplace_back();
+        continue;
+      }
+      const Place place = slot(input).place;
+      const bool own = place == Place::constant || place == Place::dynamic || place == Place::result;
+      if (keeps && !own && value(input).is_tensor()) operands.emplace_back(value(input).tensor().clone());
+      else operands.push_back(value(input));
+    }
+    return operands;
+  }
+
+  void run_late(const Step& step) {
+    const std::vector<Value> operands = operands_of(step);
+    std::vector<Value> results = evaluate_node(*environment_.device, plan_.graph.node(step.node), operands, control_.resources);
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      const bool shared = results[k].is_tensor() && std::any_of(operands.begin(), operands.end(), [&](const Value& operand) {
+        return operand.is_tensor() && operand.tensor().shares_storage_with(results[k].tensor());
+      });
+      value(step.first_output + static_cast<std::int32_t>(k)) = shared ? Value(results[k].tensor().clone()) : std::move(results[k]);
+    }
+    check_outputs(step);
+  }
+
+  void run_control(std::size_t index) {
+    const Step& step = plan_.steps[index];
+    std::vector<Value> results = run_control_flow(plan_.graph.node(step.node), *step.op, operands_of(step), prepared_.subprograms.at(index), control_);
+    for (std::size_t k = 0; k < results.size(); ++k) value(step.first_output + static_cast<std::int32_t>(k)) = std::move(results[k]);
+    check_outputs(step);
+  }
+
+  // What later kernels were made for must be what is there: a model can declare shapes that are not true.
+  void check_outputs(const Step& step) {
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      const ir::ValueType& type = step.output_types[static_cast<std::size_t>(k)];
+      const Value& result = value(step.first_output + k);
+      if (slot(step.first_output + k).place == Place::none || !type.is_tensor() || !result.is_tensor() || !type.dims) continue;
+      const Tensor& tensor = result.tensor();
+      bool agrees = type.dtype == tensor.dtype() && type.dims->size() == tensor.shape().size();
+      for (std::size_t i = 0; agrees && i < type.dims->size(); ++i) agrees = (*type.dims)[i].may_equal(tensor.shape()[i]);
+      require(agrees, ErrorKind::invalid_model, "output {} is declared as {}, but is {}{}", k, ir::to_string(type), name_of(tensor.dtype()), to_string(tensor.shape()));
+    }
+  }
+
+  // On a device that does not compute, results have a shape but no bytes.
+  void pretend(const Step& step) {
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      const ir::ValueType& type = step.output_types[static_cast<std::size_t>(k)];
+      if (has_size(type)) value(step.first_output + k) = Tensor(type.dtype, *type.shape(), nullptr, nullptr);
+    }
+  }
+
+  void record(const Step& step, std::int64_t start, std::int64_t end) {
+    StepTiming timing;
+    const ir::Node& node = plan_.graph.node(step.node);
+    timing.name = node.name;
+    timing.op = node.op;
+    timing.kernel = step.entry != nullptr ? step.entry->name : step.kind == StepKind::late ? "late" : step.kind == StepKind::control ? "control flow" : "view";
+    for (std::int32_t input : step.inputs) timing.shapes += (input >= 0 ? ir::to_string(slot(input).type) : "none") + " ";
+    timing.shapes += "->";
+    for (const ir::ValueType& type : step.output_types) timing.shapes += " " + ir::to_string(type);
+    timing.start_ns = start - control_.start_ns;
+    timing.duration_ns = end - start;
+    timing.operations = step.cost.operations;
+    timing.bytes = step.cost.bytes_read + step.cost.bytes_written;
+    timing.depth = control_.depth;
+    control_.timings->push_back(std::move(timing));
+  }
+
+  // A tensor that outlives the run: moved out when this run made it and nobody else needs it, else copied.
+  Value keep(std::int32_t index, bool last_taker) {
+    const Place place = slot(index).place;
+    if ((place == Place::result || place == Place::dynamic) && last_taker) return std::move(value(index));
+    if (!value(index).is_tensor()) return value(index);
+    if (!environment_.device->computes()) return value(index);
+    return value(index).tensor().clone();
+  }
+
+  void update_variables(std::vector<Tensor>& variables) {
+    // All updates are taken before any is stored: one variable's next value may be another's present one.
+    std::vector<Value> updates(variables.size());
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      if (plan_.update_slots[i] >= 0) updates[i] = keep(plan_.update_slots[i], is_taken_once(plan_.update_slots[i]));
+    }
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      if (updates[i].is_tensor()) variables[i] = updates[i].tensor();
+    }
+  }
+
+  bool is_taken_once(std::int32_t index) const {
+    return std::count(plan_.output_slots.begin(), plan_.output_slots.end(), index) + std::count(plan_.update_slots.begin(), plan_.update_slots.end(), index) == 1;
+  }
+
+  std::vector<Value> collect_outputs() {
+    std::vector<Value> outputs;
+    for (std::int32_t index : plan_.output_slots) outputs.push_back(keep(index, is_taken_once(index)));
+    return outputs;
+  }
+
+  void forget_run_values() {
+    for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+      const Slot& current = plan_.slots[i];
+      const bool planned = current.place == Place::arena || current.place == Place::constant ||
+                           (current.place == Place::alias && (slot(current.source).place == Place::arena || slot(current.source).place == Place::constant));
+      if (!planned) state_.values[i] = {};
+    }
+  }
+
+  PreparedPlan& prepared_;
+  const Plan& plan_;
+  RunState& state_;
+  const ProgramEnvironment& environment_;
+  RunControl& control_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunState> make_run_state(const Plan& plan, const ProgramEnvironment& environment) {
+  auto state = std::make_unique<RunState>();
+  const bool computes = environment.device->computes();
+  if (computes && plan.arena_bytes > 0) state->arena = environment.arenas->take(plan.arena_bytes);
+  state->values.resize(plan.slots.size());
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    if (slot.place == Place::constant) state->values[i] = slot.constant;
+    if (slot.place == Place::arena) state->values[i] = Tensor(slot.type.dtype, *slot.type.shape(), computes ? state->arena.get() + slot.offset : nullptr, nullptr);
+    if (slot.place != Place::alias) continue;
+    const Slot& root = plan.slots[static_cast<std::size_t>(slot.source)];
+    if (root.place == Place::constant) state->values[i] = root.constant.reshaped(*slot.type.shape());
+    if (root.place == Place::arena) state->values[i] = Tensor(slot.type.dtype, *slot.type.shape(), computes ? state->arena.get() + root.offset : nullptr, nullptr);
+  }
+  for (const Step& step : plan.steps) {
+    state->first_operand.push_back(state->operands.size());
+    for (std::int32_t input : step.inputs) state->operands.push_back(input >= 0 ? &state->values[static_cast<std::size_t>(input)] : nullptr);
+  }
+  return state;
+}
+
+std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs, std::vector<Tensor>& variables,
+                           const ProgramEnvironment& environment, RunControl& control) {
+  return Run(prepared, state, environment, control).execute(inputs, variables);
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,59 @@
+#include "tessera/model.h"
+
+#include "base/error.h"
+#include "io/onnx/reader.h"
+#include "io/onnx/writer.h"
+#include "ops/infer.h"
+
+namespace tessera {
+namespace {
+
+ValueDescription describe(const ir::ValueInfo& info) {
+  ValueDescription description{info.name, ir::to_string(info.type), DType::undefined, false, {}, {}};
+  if (!info.type.is_tensor()) return description;
+  description.dtype = info.type.dtype;
+  description.rank_known = info.type.dims.has_value();
+  if (!info.type.dims) return description;
+  for (const ir::Dim& dim : *info.type.dims) {
+    description.dims.push_back(dim.value());
+    description.dim_names.push_back(dim.name());
+  }
+  return description;
+}
+
+}  // namespace
+
+Model::Model(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {
+  for (ir::ValueId id : graph_->inputs()) inputs_.push_back(describe(graph_->value(id)));
+  for (ir::ValueId id : graph_->outputs()) outputs_.push_back(describe(graph_->value(id)));
+}
+
+Model Model::load(const std::filesystem::path& path) { return Model(std::make_shared<const ir::Graph>(io::onnx::read_model(path))); }
+
+void Model::save(const std::filesystem::path& path) const { io::onnx::write_model(*graph_, path); }
+
+Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
+  auto graph = std::make_shared<ir::Graph>(*graph_);
+  std::map<std::string, bool> used;
+  std::string names;
+  for (ir::ValueId id : graph->inputs()) {
+    ir::ValueType& type = graph->value(id).type;
+    if (!type.dims) continue;
+    for (ir::Dim& dim : *type.dims) {
+      if (!dim.is_symbol()) continue;
+      names += (names.empty() ? "'" : ", '") + dim.name() + "'";
+      const auto found = dims.find(dim.name());
+      if (found == dims.end()) continue;
+      require(found->second >= 0, ErrorKind::invalid_argument, "dimension '{}' cannot be {}", found->first, found->second);
+      used[dim.name()] = true;
+      dim = found->second;
+    }
+  }
+  for (const auto& [name, value] : dims) {
+    require(used.contains(name), ErrorKind::invalid_argument, "no input has a dimension '{}'; symbolic dimensions are {}", name, names.empty() ? "none" : names);
+  }
+  ops::infer_graph(*graph);
+  return Model(std::move(graph));
+}
+
+}  // namespace tessera

@@ -1,0 +1,139 @@
+#include "runtime/program.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/infer.h"
+#include "runtime/evaluate.h"
+#include "runtime/executor.h"
+
+namespace tessera::runtime {
+namespace {
+
+// Shapes and types of the inputs, flattened. A value that is not a tensor counts by its kind: its parts are looked at when
+// they are used.
+std::vector<std::int64_t> key_of(const std::vector<Value>& inputs) {
+  std::vector<std::int64_t> key;
+  key.reserve(inputs.size() * 5);
+  for (const Value& input : inputs) {
+    key.push_back(static_cast<std::int64_t>(input.kind()));
+    if (!input.is_tensor()) continue;
+    const Tensor& tensor = input.tensor();
+    key.push_back(static_cast<std::int64_t>(tensor.dtype()));
+    key.push_back(tensor.rank());
+    key.insert(key.end(), tensor.shape().begin(), tensor.shape().end());
+  }
+  return key;
+}
+
+// The graph with its inputs' types replaced by those of the actual inputs.
+ir::Graph specialise(const ir::Graph& graph, const std::vector<Value>& inputs) {
+  ir::Graph copy = graph;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].is_tensor()) copy.value(copy.inputs()[i]).type = type_of(inputs[i]);
+  }
+  return copy;
+}
+
+}  // namespace
+
+PreparedPlan::PreparedPlan() = default;
+PreparedPlan::~PreparedPlan() = default;
+
+Program::Program(ir::Graph graph, const ProgramEnvironment& environment) : graph_(std::move(graph)), environment_(environment) {
+  for (const ir::Variable& variable : graph_.variables()) variables_.push_back(variable.initial);
+}
+
+Program::~Program() = default;
+
+std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) const {
+  ir::Graph specialised = passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
+  auto prepared = std::make_shared<PreparedPlan>();
+  prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights);
+  for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
+    const plan::Step& step = prepared->plan->steps[i];
+    if (step.kind != plan::StepKind::control) continue;
+    for (const auto& [name, subgraph] : ir::subgraphs_of(prepared->plan->graph.node(step.node))) {
+      prepared->subprograms[i].emplace(name, std::make_unique<Program>(*subgraph, environment_));
+    }
+  }
+  return prepared;
+}
+
+std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs) {
+  Key key = key_of(inputs);
+  // Planning happens under the lock: runs that need the same plan wait for it instead of making it twice.
+  std::lock_guard lock(mutex_);
+  if (const auto found = plans_.find(key); found != plans_.end()) {
+    recently_used_.splice(recently_used_.begin(), recently_used_, found->second.second);
+    return found->second.first;
+  }
+  std::shared_ptr<PreparedPlan> prepared = make(inputs);
+  recently_used_.push_front(key);
+  plans_.emplace(std::move(key), std::pair(prepared, recently_used_.begin()));
+  while (plans_.size() > std::max<std::size_t>(environment_.max_plans, 1)) {
+    plans_.erase(recently_used_.back());
+    recently_used_.pop_back();
+  }
+  return prepared;
+}
+
+std::vector<Value> Program::run(const std::vector<Value>& inputs, RunControl& control) {
+  const std::shared_ptr<PreparedPlan> prepared = plan_for(inputs);
+  std::unique_ptr<RunState> state;
+  {
+    std::lock_guard lock(prepared->mutex);
+    if (!prepared->idle_states.empty()) {
+      state = std::move(prepared->idle_states.back());
+      prepared->idle_states.pop_back();
+    }
+  }
+  if (state == nullptr) state = make_run_state(*prepared->plan, environment_);
+  std::vector<Value> outputs;
+  if (variables_.empty()) {
+    std::vector<Tensor> no_variables;
+    outputs = execute(*prepared, *state, inputs, no_variables, environment_, control);
+  } else {
+    std::lock_guard lock(variables_mutex_);
+    outputs = execute(*prepared, *state, inputs, variables_, environment_, control);
+  }
+  // After a failure the state is dropped: its slots are in no known condition.
+  std::lock_guard lock(prepared->mutex);
+  prepared->idle_states.push_back(std::move(state));
+  return outputs;
+}
+
+std::size_t Program::variable_index(std::string_view name) const {
+  for (std::size_t i = 0; i < graph_.variables().size(); ++i) {
+    if (graph_.variables()[i].name == name) return i;
+  }
+  fail(ErrorKind::invalid_argument, "the model has no variable '{}'", name);
+}
+
+Tensor Program::variable(std::string_view name) {
+  const std::size_t index = variable_index(name);
+  std::lock_guard lock(variables_mutex_);
+  return variables_[index].clone();
+}
+
+void Program::set_variable(std::string_view name, Tensor value) {
+  const std::size_t index = variable_index(name);
+  std::lock_guard lock(variables_mutex_);
+  const Tensor& current = variables_[index];
+  require(current.dtype() == value.dtype() && current.shape() == value.shape(), ErrorKind::invalid_argument, "variable '{}' is {}{}, but {}{} is given", name,
+          name_of(current.dtype()), to_string(current.shape()), name_of(value.dtype()), to_string(value.shape()));
+  variables_[index] = std::move(value);
+}
+
+void Program::trim() {
+  std::lock_guard lock(mutex_);
+  for (auto& [key, entry] : plans_) {
+    std::lock_guard plan_lock(entry.first->mutex);
+    entry.first->idle_states.clear();
+    for (auto& [step, programs] : entry.first->subprograms) {
+      for (auto& [name, program] : programs) program->trim();
+    }
+  }
+}
+
+}  // namespace tessera::runtime

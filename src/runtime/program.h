@@ -1,0 +1,91 @@
+// A graph ready to run for any input shapes: plans are made at first use of each combination and kept in a bounded cache.
+// A session runs one program; each subgraph of a control-flow node is a program of its own.
+#pragma once
+
+#include <atomic>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "passes/pipeline.h"
+#include "plan/plan.h"
+#include "runtime/gate.h"
+#include "runtime/memory.h"
+#include "runtime/weight_store.h"
+#include "tessera/session.h"
+
+namespace tessera::runtime {
+
+// What a session's programs share.
+struct ProgramEnvironment {
+  const backends::Device* device = nullptr;
+  std::shared_ptr<MemoryAccount> account;
+  std::unique_ptr<SharedWeightStore> weights;
+  std::unique_ptr<BlockPool> arenas;
+  std::unique_ptr<BlockPool> results;
+  passes::PassContext pass_context;
+  passes::PipelineOptions pipeline;
+  std::size_t max_plans = 16;  // per program
+};
+
+// What one run carries through all of its programs.
+struct RunControl {
+  backends::ExecutionResources resources;
+  const std::atomic<bool>* cancelled = nullptr;
+  StepGate* gate = nullptr;
+  std::vector<StepTiming>* timings = nullptr;
+  std::optional<base::ThreadPool::CoreLease>* lease = nullptr;  // given up while a gate holds the run
+  std::int64_t start_ns = 0;  // of the run, on the steady clock
+  int depth = 0;  // of nested subgraphs
+};
+
+class Program;
+
+// A plan with what is needed to run it: the programs of its subgraphs, and run states to use again.
+struct PreparedPlan {
+  std::shared_ptr<const plan::Plan> plan;
+  // By step index, then by attribute name.
+  std::map<std::size_t, std::map<std::string, std::unique_ptr<Program>, std::less<>>> subprograms;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<struct RunState>> idle_states;
+
+  PreparedPlan();
+  ~PreparedPlan();
+};
+
+class Program {
+ public:
+  // `graph` is closed and inferred; the environment outlives the program.
+  Program(ir::Graph graph, const ProgramEnvironment& environment);
+  ~Program();
+
+  const ir::Graph& graph() const { return graph_; }
+  // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
+  // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one by one.
+  std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);
+  // The plan for these inputs, made now if need be.
+  std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs);
+
+  Tensor variable(std::string_view name);              // a copy; throws invalid_argument for an unknown name
+  void set_variable(std::string_view name, Tensor value);
+  void trim();                                         // forgets idle run states
+
+ private:
+  using Key = std::vector<std::int64_t>;
+  std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs) const;
+  std::size_t variable_index(std::string_view name) const;
+
+  ir::Graph graph_;
+  const ProgramEnvironment& environment_;
+  std::mutex mutex_;
+  std::map<Key, std::pair<std::shared_ptr<PreparedPlan>, std::list<Key>::iterator>> plans_;
+  std::list<Key> recently_used_;  // most recent first
+  std::mutex variables_mutex_;
+  std::vector<Tensor> variables_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,146 @@
+#include "tessera/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "backends/backend_table.h"
+#include "backends/reference/reference_device.h"
+#include "base/error.h"
+#include "runtime/evaluate.h"
+#include "runtime/program.h"
+
+namespace tessera {
+namespace {
+
+using namespace runtime;
+
+std::string describe(const Value& value) { return ir::to_string(type_of(value)); }
+
+// Throws unless the value may flow into an input declared with this type.
+void check_input(const std::string& name, const ir::ValueType& wanted, const Value& given) {
+  if (wanted.kind == ir::ValueType::Kind::optional && !given.has_value()) return;
+  if (!wanted.is_tensor()) {
+    const bool kinds_agree = (wanted.kind == ir::ValueType::Kind::optional) || (wanted.kind == ir::ValueType::Kind::sequence && given.kind() == Value::Kind::sequence) ||
+                             (wanted.kind == ir::ValueType::Kind::map && given.kind() == Value::Kind::map);
+    require(kinds_agree, ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
+    return;
+  }
+  require(given.is_tensor(), ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
+  const Tensor& tensor = given.tensor();
+  require(wanted.dtype == DType::undefined || tensor.dtype() == wanted.dtype, ErrorKind::invalid_argument, "input '{}' has element type {}, expected {} (the input is declared {})", name,
+          name_of(tensor.dtype()), name_of(wanted.dtype), ir::to_string(wanted));
+  if (!wanted.dims) return;
+  require(tensor.shape().size() == wanted.dims->size(), ErrorKind::invalid_argument, "input '{}' has rank {} (shape {}), expected rank {} (declared {})", name, tensor.rank(),
+          to_string(tensor.shape()), wanted.dims->size(), ir::to_string(wanted));
+  for (std::size_t i = 0; i < wanted.dims->size(); ++i) {
+    require((*wanted.dims)[i].may_equal(tensor.shape()[i]), ErrorKind::invalid_argument, "input '{}' has shape {}: dimension {} is {}, expected {} (declared {})", name,
+            to_string(tensor.shape()), i, tensor.shape()[i], ir::to_string((*wanted.dims)[i]), ir::to_string(wanted));
+  }
+}
+
+std::string known_inputs(const ir::Graph& graph) {
+  std::string names;
+  for (ir::ValueId id : graph.inputs()) names += (names.empty() ? "'" : ", '") + graph.value(id).name + "'";
+  return names.empty() ? "none" : names;
+}
+
+std::int64_t bytes_of_constants(const ir::Graph& graph) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    if (const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)})) bytes += constant->bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+struct Session::State {
+  explicit State(SessionOptions given) : options(std::move(given)) {}
+
+  SessionOptions options;
+  std::shared_ptr<const ir::Graph> graph;
+  ProgramEnvironment environment;
+  std::unique_ptr<Program> program;
+
+  std::vector<Value> ordered(const NamedValues& inputs) const {
+    std::vector<Value> values;
+    for (ir::ValueId id : graph->inputs()) {
+      const ir::ValueInfo& info = graph->value(id);
+      const auto found = inputs.find(info.name);
+      const bool may_be_absent = info.type.kind == ir::ValueType::Kind::optional;
+      require(found != inputs.end() || may_be_absent, ErrorKind::invalid_argument, "input '{}' is missing; the model's inputs are {}", info.name, known_inputs(*graph));
+      values.push_back(found != inputs.end() ? found->second : Value());
+      check_input(info.name, info.type, values.back());
+    }
+    for (const auto& [name, value] : inputs) {
+      const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(), [&](ir::ValueId id) { return graph->value(id).name == name; });
+      require(known, ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name, known_inputs(*graph));
+    }
+    return values;
+  }
+};
+
+Session::Session(const Model& model, const SessionOptions& options) : state_(std::make_unique<State>(options)) {
+  State& state = *state_;
+  state.graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
+  ProgramEnvironment& environment = state.environment;
+  environment.device = &backends::find_device(options.device);
+  environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes);
+  environment.weights = std::make_unique<SharedWeightStore>(environment.account);
+  environment.arenas = std::make_unique<BlockPool>(environment.account, Purpose::arena);
+  environment.results = std::make_unique<BlockPool>(environment.account, Purpose::results);
+  environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
+  environment.pipeline.without = options.without_passes;
+  environment.pass_context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return evaluate_node(backends::reference_device(), node, inputs, {}); };
+  environment.account->charge(Purpose::weights, bytes_of_constants(*state.graph));
+  for (const ir::Variable& variable : state.graph->variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
+  // Once for the model with its symbolic dimensions; each plan then starts from what is left.
+  state.program = std::make_unique<Program>(passes::run_pipeline(*state.graph, environment.pass_context, environment.pipeline), environment);
+}
+
+Session::~Session() = default;
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+
+NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
+  const std::vector<Value> ordered = state_->ordered(inputs);
+  base::ThreadPool& pool = base::ThreadPool::process();
+  std::optional<base::ThreadPool::CoreLease> lease;
+  lease.emplace(pool);
+  RunControl control;
+  control.resources = {&pool, state_->options.threads, options.seed};
+  control.cancelled = options.cancellation != nullptr ? &options.cancellation->flag() : nullptr;
+  control.gate = options.gate;
+  control.timings = options.timings;
+  control.lease = &lease;
+  control.start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  std::vector<Value> outputs = state_->program->run(ordered, control);
+  NamedValues named;
+  for (std::size_t i = 0; i < outputs.size(); ++i) named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
+  return named;
+}
+
+Tensor Session::variable(std::string_view name) { return state_->program->variable(name); }
+void Session::set_variable(std::string_view name, const Tensor& value) { state_->program->set_variable(name, value.clone()); }
+
+MemoryUse Session::memory() const {
+  const MemoryAccount& account = *state_->environment.account;
+  return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables), account.used(Purpose::arena), account.used(Purpose::results)};
+}
+
+void Session::trim() {
+  state_->program->trim();
+  state_->environment.arenas->trim();
+  state_->environment.results->trim();
+}
+
+std::string Session::describe_plan(const NamedValues& inputs, bool reasons) {
+  return plan::print_plan(*state_->program->plan_for(state_->ordered(inputs))->plan, reasons);
+}
+
+Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
+  const std::shared_ptr<PreparedPlan> prepared = state_->program->plan_for(state_->ordered(inputs));
+  return {prepared->plan->arena_bytes, prepared->plan->largest_live_bytes};
+}
+
+}  // namespace tessera
