@@ -28,9 +28,9 @@ Model::Model(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) 
   for (ir::ValueId id : graph_->outputs()) outputs_.push_back(describe(graph_->value(id)));
 }
 
-Model Model::load(const std::filesystem::path& path) { return Model(std::make_shared<const ir::Graph>(io::onnx::read_model(path))); }
+Model Model::load(const std::filesystem::path& path) { return Model(std::make_shared<const ir::Graph>(io::read_model(path))); }
 
-void Model::save(const std::filesystem::path& path) const { io::onnx::write_model(*graph_, path); }
+void Model::save(const std::filesystem::path& path) const { io::write_model(*graph_, path); }
 
 Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
   auto graph = std::make_shared<ir::Graph>(*graph_);

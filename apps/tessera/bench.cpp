@@ -1,0 +1,61 @@
+// tessera bench: how long a model takes and what memory it needs.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/units.h"
+#include "common.h"
+#include "report/bench.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  report::BenchOptions bench;
+  std::string inputs;
+  std::vector<std::string> named_inputs;
+  bool json = false;
+};
+
+void print(const report::BenchResult& result) {
+  for (const auto& [name, shape] : result.shapes) fmt::print("input   {} {}\n", name, shape);
+  fmt::print("threads {}, precision f32\n", result.threads);
+  fmt::print("load    {:.2f} ms, then {:.2f} ms to the first answer\n", result.load_ms, result.first_ms);
+  fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs)\n", result.median_ms, result.min_ms, result.p90_ms, result.p99_ms, result.runs);
+  fmt::print("memory  peak {}, arena {}, weights {}\n", base::format_bytes(result.peak_rss_bytes), base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));
+}
+
+void run(Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  const Model model = load_model(options.model);
+  const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  options.bench.session = session_options(options.model);
+  options.bench.seed = options.model.seed;
+  const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model.seed);
+  const report::BenchResult result = report::bench_model(model, load_ms, inputs, options.bench);
+  if (options.json) fmt::print("{}\n", report::bench_json(options.model.model, result));
+  else print(result);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("bench", "Measure load time, run time and memory of a model");
+  add_model_options(*verb, options->model);
+  verb->add_option("--runs", options->bench.runs, "Timed runs")->capture_default_str()->check(CLI::Range(1, 1000000));
+  verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name");
+  verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
+  verb->add_flag("--json", options->json, "Print the figures as JSON");
+  add_run_options(*verb, options->model);
+  verb->footer(
+      "Times are of this process alone; to compare two programs, run them in turn and compare medians.\n\nExamples:\n"
+      "  tessera bench resnet50.onnx --dim batch=8 --threads 2\n"
+      "  tessera bench model.onnx --runs 100 --json");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

@@ -1,0 +1,68 @@
+// tessera check: ONNX conformance cases.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common.h"
+#include "conformance/conformance.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+using conformance::CaseResult;
+using conformance::Outcome;
+
+struct Options {
+  std::vector<std::string> paths;
+  conformance::CheckOptions check;
+  bool json = false;
+};
+
+struct Tally {
+  int passed = 0, failed = 0, unsupported = 0;
+  nlohmann::json failures = nlohmann::json::array(), refusals = nlohmann::json::array();
+};
+
+void count(const CaseResult& result, bool json, Tally& tally) {
+  if (result.outcome == Outcome::passed) {
+    ++tally.passed;
+    return;
+  }
+  const bool failed = result.outcome == Outcome::failed;
+  ++(failed ? tally.failed : tally.unsupported);
+  (failed ? tally.failures : tally.refusals).push_back({{"name", result.name}, {"reason", result.reason}});
+  if (!json) fmt::print("{} {}: {}\n", failed ? "FAILED     " : "unsupported", result.name, result.reason);
+}
+
+void run(const Options& options) {
+  Tally tally;
+  for (const std::string& path : options.paths) {
+    for (const std::filesystem::path& test : conformance::find_cases(path)) count(conformance::run_case(test, options.check), options.json, tally);
+  }
+  if (options.json) {
+    fmt::print("{}\n", nlohmann::json{{"passed", tally.passed}, {"failed", tally.failed}, {"unsupported", tally.unsupported}, {"failures", tally.failures}, {"refusals", tally.refusals}}.dump(2));
+  } else {
+    fmt::print("{} passed, {} failed, {} unsupported\n", tally.passed, tally.failed, tally.unsupported);
+  }
+  if (tally.failed > 0) throw CLI::RuntimeError(1);
+}
+
+}  // namespace
+
+void add_check(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("check", "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs");
+  verb->add_option("PATH", options->paths, "Case folders, or folders that hold them at any depth")->required();
+  verb->add_option("--device", options->check.device, "Where to run")->capture_default_str();
+  verb->add_option("--threads", options->check.threads, "Most threads to use; 0: all")->capture_default_str();
+  verb->add_flag("--round-trip", options->check.round_trip, "Write each model and read it back before running it");
+  verb->add_flag("--json", options->json, "Print passed, failed, unsupported, failures and refusals as JSON");
+  verb->footer(
+      "Tolerances are the suite's: relative 1e-3, absolute 1e-7, unless a case's data.json says otherwise; types and shapes must\n"
+      "agree exactly. Exit code 0 without failures (unsupported cases do not count as failures), else 1.\n\nExample:\n"
+      "  tessera check .venv/lib/python3.11/site-packages/onnx/backend/test/data/node");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

@@ -1,0 +1,89 @@
+#include "common.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "io/npy.h"
+#include "io/npz.h"
+#include "runtime/random_inputs.h"
+
+namespace tessera::apps {
+namespace {
+
+std::pair<std::string, std::string> split_assignment(const std::string& text, const char* option, const char* form) {
+  const std::size_t equals = text.find('=');
+  require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), ErrorKind::invalid_argument, "{} expects {}, got '{}'", option, form, text);
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& verb, ModelOptions& options) {
+  verb.add_option("MODEL", options.model, "The model: an .onnx file")->required();
+  verb.add_option("--dim", options.dims, "Fix a symbolic dimension of the inputs, as NAME=N; may be repeated");
+}
+
+void add_run_options(CLI::App& verb, ModelOptions& options) {
+  verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")->capture_default_str();
+  verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
+}
+
+std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims) {
+  std::map<std::string, std::int64_t> parsed;
+  for (const std::string& dim : dims) {
+    const auto [name, number] = split_assignment(dim, "--dim", "NAME=N");
+    std::size_t used = 0;
+    std::int64_t value = -1;
+    try {
+      value = std::stoll(number, &used);
+    } catch (const std::exception&) {
+      used = 0;
+    }
+    require(used == number.size() && value >= 0, ErrorKind::invalid_argument, "--dim expects NAME=N with a whole number N, got '{}'", dim);
+    parsed[name] = value;
+  }
+  return parsed;
+}
+
+Model load_model(const ModelOptions& options) {
+  const Model model = Model::load(options.model);
+  return options.dims.empty() ? model : model.with_dims(parse_dims(options.dims));
+}
+
+SessionOptions session_options(const ModelOptions& options) {
+  SessionOptions session;
+  session.device = options.device;
+  session.threads = options.threads;
+  return session;
+}
+
+NamedValues read_inputs(const Model& model, const std::string& npz, const std::vector<std::string>& named_files, std::uint64_t seed) {
+  if (npz.empty() && named_files.empty()) return runtime::random_inputs(model, seed);
+  NamedValues inputs;
+  if (!npz.empty()) {
+    for (auto& [name, tensor] : io::read_npz(npz)) inputs[name] = tensor;
+  }
+  for (const std::string& entry : named_files) {
+    const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE.npy");
+    inputs[name] = io::read_npy(file);
+  }
+  return inputs;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream file(temporary, std::ios::binary);
+  file << text;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(temporary, path, error);
+  if (!file || error) {
+    std::remove(temporary.c_str());
+    fail(ErrorKind::io, "cannot write '{}'", path);
+  }
+}
+
+}  // namespace tessera::apps

@@ -1,0 +1,36 @@
+// What several verbs share: reading options, loading models, writing text files.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/session.h"
+
+namespace tessera::apps {
+
+// The options that say which model is run how.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> dims;  // NAME=N
+  std::string device = "cpu";
+  int threads = 0;
+  std::uint64_t seed = 1;
+};
+
+void add_model_options(CLI::App& verb, ModelOptions& options);
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --seed
+
+// "NAME=N" each; throws Error(invalid_argument).
+std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
+// The model with its dimensions fixed as asked.
+Model load_model(const ModelOptions& options);
+SessionOptions session_options(const ModelOptions& options);
+// Inputs from an .npz and NAME=FILE.npy entries; what the model has and nobody gave is made up from the seed, if nothing at
+// all is given.
+NamedValues read_inputs(const Model& model, const std::string& npz, const std::vector<std::string>& named_files, std::uint64_t seed);
+// Through a temporary name, then renamed. Throws Error(io).
+void write_text(const std::string& path, const std::string& text);
+
+}  // namespace tessera::apps

@@ -1,0 +1,75 @@
+// tessera run: one run of a model, its outputs summarised or written.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "common.h"
+#include "io/npz.h"
+#include "report/summary.h"
+#include "report/trace.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::string inputs, outputs, profile;
+  std::vector<std::string> named_inputs;
+  bool json = false;
+};
+
+void write_outputs(const NamedValues& outputs, const std::string& path) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, value] : outputs) {
+    if (value.is_tensor()) tensors[name] = value.tensor();
+    else fmt::print(stderr, "tessera: output '{}' is not a tensor and is left out of {}\n", name, path);
+  }
+  io::write_npz(path, tensors);
+}
+
+void run(const Options& options) {
+  const Model model = load_model(options.model);
+  const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model.seed);
+  Session session(model, session_options(options.model));
+  RunOptions run_options;
+  run_options.seed = options.model.seed;
+  std::vector<StepTiming> timings;
+  if (!options.profile.empty()) {
+    session.run(inputs, run_options);  // the first run plans and packs; the trace shows a run as every later one is
+    run_options.timings = &timings;
+  }
+  const NamedValues outputs = session.run(inputs, run_options);
+  nlohmann::json list = nlohmann::json::array();
+  for (const ValueDescription& output : model.outputs()) {
+    const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
+    if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
+    else fmt::print("{}: {}\n", output.name, report::summary_text(summary));
+  }
+  if (options.json) fmt::print("{}\n", nlohmann::json{{"model", options.model.model}, {"outputs", list}}.dump(2));
+  if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
+  if (!options.profile.empty()) write_text(options.profile, report::trace_json(timings, std::filesystem::path(options.model.model).filename()));
+}
+
+}  // namespace
+
+void add_run(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("run", "Run a model once and print or save its outputs");
+  add_model_options(*verb, options->model);
+  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name");
+  verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
+  verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz file");
+  verb->add_option("--profile", options->profile, "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
+  verb->add_flag("--json", options->json, "Print the summary as JSON");
+  add_run_options(*verb, options->model);
+  verb->footer(
+      "Without inputs, seeded random ones are made up: floats in [0, 1), integers 0 or 1.\n\nExamples:\n"
+      "  tessera run model.onnx\n"
+      "  tessera run model.onnx --inputs in.npz --outputs out.npz\n"
+      "  tessera run model.onnx --input image=cat.npy --dim batch=1 --profile trace.json");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

@@ -1,0 +1,13 @@
+// The verbs of the command line, one file each. Each adds its subcommand; its callback does the work.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace tessera::apps {
+
+void add_run(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_info(CLI::App& app);
+void add_check(CLI::App& app);
+
+}  // namespace tessera::apps

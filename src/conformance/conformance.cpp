@@ -1,0 +1,150 @@
+#include "conformance/conformance.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "io/onnx/reader.h"
+#include "io/onnx/writer.h"
+#include "ir/graph.h"
+#include "tessera/session.h"
+
+namespace tessera::conformance {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_case_folder(const fs::path& path) { return fs::is_directory(path) && fs::exists(path / "model.onnx"); }
+
+// NAME.onnx with its first output beside it.
+bool is_case_file(const fs::path& path) {
+  return path.extension() == ".onnx" && fs::exists(path.parent_path() / (path.stem().string() + "_output_0.pb"));
+}
+
+std::string case_name(const fs::path& path) { return fs::is_directory(path) ? path.filename().string() : path.stem().string(); }
+
+SuiteTolerance tolerance_of(const fs::path& folder) {
+  SuiteTolerance tolerance;
+  std::ifstream file(folder / "data.json");
+  if (!file) return tolerance;
+  const nlohmann::json data = nlohmann::json::parse(file, nullptr, false);
+  if (!data.is_object()) return tolerance;
+  tolerance.relative = data.value("rtol", tolerance.relative);
+  tolerance.absolute = data.value("atol", tolerance.absolute);
+  return tolerance;
+}
+
+// input_0.pb, input_1.pb … as far as they go.
+std::vector<fs::path> numbered_files(const fs::path& folder, const std::string& prefix) {
+  std::vector<fs::path> files;
+  for (int i = 0;; ++i) {
+    fs::path file = folder / fmt::format("{}{}.pb", prefix, i);
+    if (!fs::exists(file)) return files;
+    files.push_back(std::move(file));
+  }
+}
+
+// The suite's dummy input for the light models: 0, 1/n, 2/n … for n elements.
+Tensor ramp(const ir::ValueType& type) {
+  Shape shape;
+  for (const ir::Dim& dim : type.dims.value_or(ir::Dims{})) shape.push_back(dim.is_known() ? dim.value() : 1);
+  require(type.dtype == DType::f32, ErrorKind::unsupported, "no dummy input of type {}", ir::to_string(type));
+  Tensor tensor(DType::f32, shape);
+  const auto count = static_cast<double>(tensor.elements());
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.mutable_data<float>()[i] = static_cast<float>(static_cast<double>(i) / count);
+  return tensor;
+}
+
+Model load(const fs::path& file, const CheckOptions& options) {
+  if (!options.round_trip) return Model::load(file);
+  const ir::Graph graph = io::read_model(file);
+  const std::vector<std::byte> bytes = io::write_model_bytes(graph);
+  return Model(std::make_shared<const ir::Graph>(io::read_model_bytes(bytes)));
+}
+
+class Case {
+ public:
+  Case(const fs::path& path, const CheckOptions& options)
+      : path_(path), model_(load(fs::is_directory(path) ? path / "model.onnx" : path, options)), session_(model_, session_options(options)), tolerance_(tolerance_of(path)) {}
+
+  // The first difference in any data set, or "".
+  std::string run() {
+    if (!fs::is_directory(path_)) return run_ramp();
+    for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+      if (!entry.path().filename().string().starts_with("test_data_set_")) continue;
+      if (const std::string found = run_data_set(entry.path()); !found.empty()) return found;
+    }
+    return "";
+  }
+
+ private:
+  static SessionOptions session_options(const CheckOptions& options) {
+    SessionOptions result;
+    result.device = options.device;
+    result.threads = options.threads;
+    return result;
+  }
+
+  const ir::ValueInfo& input(std::size_t i) const { return model_.graph().value(model_.graph().inputs()[i]); }
+  const ir::ValueInfo& output(std::size_t i) const { return model_.graph().value(model_.graph().outputs()[i]); }
+
+  std::string run_data_set(const fs::path& folder) {
+    const std::vector<fs::path> input_files = numbered_files(folder, "input_");
+    if (input_files.size() < model_.inputs().size()) return fmt::format("{} input files for {} inputs", input_files.size(), model_.inputs().size());
+    NamedValues inputs;
+    for (std::size_t i = 0; i < model_.inputs().size(); ++i) inputs[input(i).name] = io::read_value_proto(input_files[i], input(i).type);
+    return compare(inputs, numbered_files(folder, "output_"));
+  }
+
+  std::string run_ramp() {
+    NamedValues inputs;
+    for (std::size_t i = 0; i < model_.inputs().size(); ++i) inputs[input(i).name] = ramp(input(i).type);
+    return compare(inputs, numbered_files(path_.parent_path(), path_.stem().string() + "_output_"));
+  }
+
+  std::string compare(const NamedValues& inputs, const std::vector<fs::path>& expected_files) {
+    const NamedValues outputs = session_.run(inputs);
+    for (std::size_t i = 0; i < expected_files.size() && i < model_.outputs().size(); ++i) {
+      const Value expected = io::read_value_proto(expected_files[i], output(i).type);
+      const std::string found = difference(outputs.find(output(i).name)->second, expected, tolerance_);
+      if (!found.empty()) return fmt::format("output '{}': {}", output(i).name, found);
+    }
+    return "";
+  }
+
+  const fs::path path_;
+  const Model model_;
+  Session session_;
+  const SuiteTolerance tolerance_;
+};
+
+}  // namespace
+
+std::vector<fs::path> find_cases(const fs::path& path) {
+  require(fs::exists(path), ErrorKind::not_found, "there is no '{}'", path.string());
+  if (is_case_folder(path) || is_case_file(path)) return {path};
+  std::vector<fs::path> cases;
+  if (fs::is_directory(path)) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path)) {
+      if (is_case_folder(entry.path()) || is_case_file(entry.path())) cases.push_back(entry.path());
+    }
+  }
+  require(!cases.empty(), ErrorKind::not_found, "no test case (a folder with model.onnx and test_data_set_*) at or below '{}'", path.string());
+  std::sort(cases.begin(), cases.end());
+  return cases;
+}
+
+CaseResult run_case(const fs::path& path, const CheckOptions& options) {
+  CaseResult result{case_name(path), Outcome::passed, ""};
+  try {
+    result.reason = Case(path, options).run();
+    if (!result.reason.empty()) result.outcome = Outcome::failed;
+  } catch (const Error& error) {
+    result.outcome = error.kind() == ErrorKind::unsupported ? Outcome::unsupported : Outcome::failed;
+    result.reason = error.what();
+  }
+  return result;
+}
+
+}  // namespace tessera::conformance

@@ -1,0 +1,33 @@
+// Timing a model.
+#pragma once
+
+#include <string>
+
+#include "tessera/session.h"
+
+namespace tessera::report {
+
+struct BenchOptions {
+  int runs = 20;
+  int warmup = 3;
+  SessionOptions session;
+  std::uint64_t seed = 1;
+};
+
+// Times in milliseconds of one process: load (reading the file and fixing dimensions), the first run (planning, packing and
+// running), then `runs` warm runs.
+struct BenchResult {
+  double load_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
+  int runs = 0;
+  int threads = 0;
+  std::int64_t peak_rss_bytes = 0, arena_bytes = 0, weights_bytes = 0;
+  std::map<std::string, std::string> shapes;  // input name → type and shape as run
+};
+
+BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options);
+
+// {"model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "runs",
+//  "peak_rss_bytes", "arena_bytes", "weights_bytes"}
+std::string bench_json(const std::string& model, const BenchResult& result);
+
+}  // namespace tessera::report

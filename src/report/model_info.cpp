@@ -1,0 +1,116 @@
+#include "report/model_info.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "backends/reference/reference_device.h"
+#include "ir/graph.h"
+#include "ops/op_table.h"
+#include "passes/pipeline.h"
+#include "runtime/evaluate.h"
+
+namespace tessera::report {
+namespace {
+
+ops::TensorType concrete(const ir::ValueType& type) {
+  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
+}
+
+void count_nodes(const ir::Graph& graph, ModelInfo& info) {
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    ++info.operator_counts[node.op];
+    ++info.nodes;
+    for (const auto& [name, subgraph] : ir::subgraphs_of(node)) count_nodes(*subgraph, info);
+  }
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)});
+    if (constant == nullptr) continue;
+    info.constant_bytes += constant->bytes();
+    if (is_float(constant->dtype())) info.parameters += constant->elements();
+  }
+  for (const ir::Variable& variable : graph.variables()) info.parameters += variable.initial.elements();
+}
+
+void add_cost(const ir::Graph& graph, ir::NodeId id, ModelInfo& info) {
+  const ir::Node& node = graph.node(id);
+  std::vector<ops::TensorType> inputs, outputs;
+  bool known = true;
+  for (ir::ValueId input : node.inputs) {
+    inputs.push_back(input.valid() ? concrete(graph.value(input).type) : ops::TensorType{});
+    known = known && (!input.valid() || inputs.back().dtype != DType::undefined);
+  }
+  for (ir::ValueId output : node.outputs) {
+    outputs.push_back(output.valid() ? concrete(graph.value(output).type) : ops::TensorType{});
+    known = known && (!output.valid() || outputs.back().dtype != DType::undefined);
+  }
+  if (!known || !ir::subgraphs_of(node).empty()) {
+    ++info.nodes_without_cost;
+    return;
+  }
+  const ops::Cost cost = ops::cost_of(ops::NodeView(node, ops::op_of(node), inputs, outputs, {}));
+  info.operations += cost.operations;
+  info.bytes += cost.bytes_read + cost.bytes_written;
+}
+
+// The model as it would be planned with every unknown input dimension at 1.
+ir::Graph with_concrete_inputs(const Model& model) {
+  ir::Graph graph = model.graph();
+  for (ir::ValueId id : graph.inputs()) {
+    ir::ValueType& type = graph.value(id).type;
+    if (!type.dims) continue;
+    for (ir::Dim& dim : *type.dims) {
+      if (!dim.is_known()) dim = 1;
+    }
+  }
+  passes::PassContext context;
+  context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
+  return passes::run_pipeline(std::move(graph), context);
+}
+
+nlohmann::json values_json(const std::vector<ValueDescription>& values) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const ValueDescription& value : values) {
+    nlohmann::json shape = nlohmann::json::array();
+    for (std::size_t i = 0; i < value.dims.size(); ++i) {
+      if (value.dims[i] >= 0) shape.push_back(value.dims[i]);
+      else if (!value.dim_names[i].empty()) shape.push_back(value.dim_names[i]);
+      else shape.push_back(nullptr);
+    }
+    list.push_back({{"name", value.name}, {"type", value.type}, {"shape", value.rank_known ? shape : nlohmann::json(nullptr)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+ModelInfo describe_model(const Model& model) {
+  ModelInfo info;
+  count_nodes(model.graph(), info);
+  std::set<std::string> seen;
+  for (const ValueDescription& input : model.inputs()) {
+    for (const std::string& name : input.dim_names) {
+      if (!name.empty() && seen.insert(name).second) info.symbols.push_back(name);
+    }
+  }
+  const ir::Graph concrete_graph = with_concrete_inputs(model);
+  for (ir::NodeId id : concrete_graph.order()) add_cost(concrete_graph, id, info);
+  return info;
+}
+
+std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name) {
+  return nlohmann::json{{"model", name},
+                        {"inputs", values_json(model.inputs())},
+                        {"outputs", values_json(model.outputs())},
+                        {"symbols", info.symbols},
+                        {"operators", info.operator_counts},
+                        {"nodes", info.nodes},
+                        {"parameters", info.parameters},
+                        {"constant_bytes", info.constant_bytes},
+                        {"operations", info.operations},
+                        {"bytes", info.bytes}}
+      .dump(2);
+}
+
+}  // namespace tessera::report

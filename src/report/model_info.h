@@ -1,0 +1,28 @@
+// What a model is: signature, operators, size and work.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "tessera/model.h"
+
+namespace tessera::report {
+
+struct ModelInfo {
+  std::map<std::string, std::int64_t> operator_counts;  // subgraphs included
+  std::vector<std::string> symbols;                     // names of symbolic dimensions of the inputs
+  std::int64_t nodes = 0;
+  std::int64_t parameters = 0;                          // elements of float constants and variables
+  std::int64_t constant_bytes = 0;
+  double operations = 0;                                // of one run with symbolic dimensions counted as 1; multiply-add = 2
+  double bytes = 0;                                     // read and written, ideal caching inside each operator
+  std::int64_t nodes_without_cost = 0;                  // nodes whose shapes depend on data
+};
+
+// Shapes come from the model's input types; fix symbolic dimensions with Model::with_dims first for figures of a real batch.
+ModelInfo describe_model(const Model& model);
+
+// {"model", "inputs", "outputs", "symbols", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}
+std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name);
+
+}  // namespace tessera::report

@@ -1,0 +1,82 @@
+#include "report/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "backends/reference/numeric.h"
+
+namespace tessera::report {
+namespace {
+
+constexpr std::size_t kShown = 6;
+
+std::string first_strings(const Tensor& tensor) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(kShown, static_cast<std::size_t>(tensor.elements())); ++i) text += (i ? ", " : "") + fmt::format("\"{}\"", tensor.data<std::string>()[i]);
+  return text;
+}
+
+void add_statistics(const std::vector<double>& values, ValueSummary& summary) {
+  double sum = 0;
+  std::int64_t finite = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      ++summary.not_finite;
+      continue;
+    }
+    if (finite == 0 || values[i] < summary.minimum) summary.minimum = values[i];
+    if (finite == 0 || values[i] > summary.maximum) {
+      summary.maximum = values[i];
+      summary.arg_maximum = static_cast<std::int64_t>(i);
+    }
+    sum += values[i];
+    ++finite;
+  }
+  summary.has_statistics = finite > 0;
+  summary.mean = finite > 0 ? sum / static_cast<double>(finite) : 0;
+  for (std::size_t i = 0; i < std::min(kShown, values.size()); ++i) summary.first_values += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
+}
+
+}  // namespace
+
+ValueSummary summarise(const Value& value) {
+  ValueSummary summary;
+  if (!value.is_tensor()) {
+    summary.type = !value.has_value() ? "nothing" : value.kind() == Value::Kind::map ? "map" : fmt::format("sequence of {}", value.elements().size());
+    return summary;
+  }
+  const Tensor& tensor = value.tensor();
+  summary.is_tensor = true;
+  summary.type = name_of(tensor.dtype());
+  summary.shape = tensor.shape();
+  if (tensor.dtype() == DType::string) summary.first_values = first_strings(tensor);
+  else if (!is_complex(tensor.dtype())) add_statistics(backends::reference::read<double>(tensor), summary);
+  return summary;
+}
+
+std::string summary_text(const ValueSummary& summary) {
+  if (!summary.is_tensor) return summary.type;
+  std::string text = summary.type + to_string(summary.shape);
+  if (summary.has_statistics) {
+    text += fmt::format("  min {:.6g}, max {:.6g} at {}, mean {:.6g}", summary.minimum, summary.maximum, summary.arg_maximum, summary.mean);
+  }
+  if (summary.not_finite > 0) text += fmt::format(", {} NaN or infinite", summary.not_finite);
+  const bool all_shown = element_count(summary.shape) <= static_cast<std::int64_t>(kShown);
+  return text + fmt::format("  [{}{}]", summary.first_values, all_shown ? "" : ", …");
+}
+
+std::string summary_json(const std::string& name, const ValueSummary& summary) {
+  nlohmann::json json{{"name", name}, {"type", summary.type}};
+  if (summary.is_tensor) json["shape"] = summary.shape;
+  if (summary.has_statistics) {
+    json["min"] = summary.minimum;
+    json["max"] = summary.maximum;
+    json["argmax"] = summary.arg_maximum;
+    json["mean"] = summary.mean;
+  }
+  if (summary.is_tensor) json["not_finite"] = summary.not_finite;
+  return json.dump();
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,14 @@
+// Inputs made up for a model that is run without any.
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/session.h"
+
+namespace tessera::runtime {
+
+// Every input of the model from the seed: floats uniform in [0, 1), integers 0 or 1 (safe as indices), bools random, strings
+// "text". Dimensions that are not known count 1. Throws Error(unsupported) for inputs that are not tensors.
+NamedValues random_inputs(const Model& model, std::uint64_t seed);
+
+}  // namespace tessera::runtime
