@@ -17,6 +17,7 @@
 #include "ops/deform_conv.h"
 #include "ops/element_wise_unary.h"
 #include "ops/pooling.h"
+#include "ops/recurrent.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -51,6 +52,10 @@ constexpr const OpDef* kTable[] = {
     &global_average_pool,
     &global_max_pool,
     &global_lp_pool,
+    // recurrent
+    &rnn,
+    &gru,
+    &lstm,
     // element_wise_unary
     &relu, &sigmoid,
     // concat

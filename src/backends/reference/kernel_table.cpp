@@ -26,6 +26,10 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "GlobalAveragePool", .name = "reference_global_average_pool", .function = global_average_pool},
       {.op = "GlobalMaxPool", .name = "reference_global_max_pool", .function = global_max_pool},
       {.op = "GlobalLpPool", .name = "reference_global_lp_pool", .function = global_lp_pool},
+      // recurrent
+      {.op = "RNN", .name = "reference_rnn", .function = rnn},
+      {.op = "GRU", .name = "reference_gru", .function = gru},
+      {.op = "LSTM", .name = "reference_lstm", .function = lstm},
       // element_wise_unary
       {.op = "Relu", .name = "reference_relu", .function = relu},
       {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},

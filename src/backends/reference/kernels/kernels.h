@@ -30,6 +30,11 @@ void global_average_pool(KernelContext&);
 void global_max_pool(KernelContext&);
 void global_lp_pool(KernelContext&);
 
+// recurrent.cpp
+void rnn(KernelContext&);
+void gru(KernelContext&);
+void lstm(KernelContext&);
+
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
