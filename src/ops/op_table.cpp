@@ -21,6 +21,12 @@
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
+#include "ops/trilu.h"
+#include "ops/reverse_sequence.h"
+#include "ops/select.h"
+#include "ops/scatter.h"
+#include "ops/sequence.h"
+#include "ops/optional.h"
 #include "ops/softmax.h"
 #include "ops/transpose.h"
 
@@ -86,6 +92,32 @@ constexpr const OpDef* kTable[] = {
     &size_of,
     // slice
     &slice,
+    // trilu
+    &trilu,
+    // reverse_sequence
+    &reverse_sequence,
+    // select
+    &compress,
+    &non_zero,
+    &unique,
+    &top_k,
+    // scatter
+    &scatter_elements,
+    &scatter_nd,
+    &tensor_scatter,
+    // sequence
+    &sequence_construct,
+    &sequence_empty,
+    &sequence_insert,
+    &sequence_erase,
+    &sequence_at,
+    &sequence_length,
+    &split_to_sequence,
+    &concat_from_sequence,
+    // optional
+    &optional_of,
+    &optional_has_element,
+    &optional_get_element,
     // transpose
     &transpose,
     &depth_to_space,

@@ -61,6 +61,32 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "Size", .name = "reference_size_of", .function = size_of},
       // slice
       {.op = "Slice", .name = "reference_slice", .function = slice},
+      // trilu
+      {.op = "Trilu", .name = "reference_trilu", .function = trilu},
+      // reverse_sequence
+      {.op = "ReverseSequence", .name = "reference_reverse_sequence", .function = reverse_sequence},
+      // select
+      {.op = "Compress", .name = "reference_compress", .function = compress},
+      {.op = "NonZero", .name = "reference_non_zero", .function = non_zero},
+      {.op = "Unique", .name = "reference_unique", .function = unique},
+      {.op = "TopK", .name = "reference_top_k", .function = top_k},
+      // scatter
+      {.op = "ScatterElements", .name = "reference_scatter_elements", .function = scatter_elements},
+      {.op = "ScatterND", .name = "reference_scatter_nd", .function = scatter_nd},
+      {.op = "TensorScatter", .name = "reference_tensor_scatter", .function = tensor_scatter},
+      // sequence
+      {.op = "SequenceConstruct", .name = "reference_sequence_construct", .function = sequence_construct},
+      {.op = "SequenceEmpty", .name = "reference_sequence_empty", .function = sequence_empty},
+      {.op = "SequenceInsert", .name = "reference_sequence_insert", .function = sequence_insert},
+      {.op = "SequenceErase", .name = "reference_sequence_erase", .function = sequence_erase},
+      {.op = "SequenceAt", .name = "reference_sequence_at", .function = sequence_at},
+      {.op = "SequenceLength", .name = "reference_sequence_length", .function = sequence_length},
+      {.op = "SplitToSequence", .name = "reference_split_to_sequence", .function = split_to_sequence},
+      {.op = "ConcatFromSequence", .name = "reference_concat_from_sequence", .function = concat_from_sequence},
+      // optional
+      {.op = "Optional", .name = "reference_optional_of", .function = optional_of},
+      {.op = "OptionalHasElement", .name = "reference_optional_has_element", .function = optional_has_element},
+      {.op = "OptionalGetElement", .name = "reference_optional_get_element", .function = optional_get_element},
       // transpose
       {.op = "Transpose", .name = "reference_transpose", .function = transpose},
       {.op = "DepthToSpace", .name = "reference_depth_to_space", .function = depth_to_space},

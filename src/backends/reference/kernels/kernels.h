@@ -75,6 +75,38 @@ void size_of(KernelContext&);
 // slice.cpp
 void slice(KernelContext&);
 
+// trilu.cpp
+void trilu(KernelContext&);
+
+// reverse_sequence.cpp
+void reverse_sequence(KernelContext&);
+
+// select.cpp
+void compress(KernelContext&);
+void non_zero(KernelContext&);
+void unique(KernelContext&);
+void top_k(KernelContext&);
+
+// scatter.cpp
+void scatter_elements(KernelContext&);
+void scatter_nd(KernelContext&);
+void tensor_scatter(KernelContext&);
+
+// sequence.cpp
+void sequence_construct(KernelContext&);
+void sequence_empty(KernelContext&);
+void sequence_insert(KernelContext&);
+void sequence_erase(KernelContext&);
+void sequence_at(KernelContext&);
+void sequence_length(KernelContext&);
+void split_to_sequence(KernelContext&);
+void concat_from_sequence(KernelContext&);
+
+// optional.cpp
+void optional_of(KernelContext&);
+void optional_has_element(KernelContext&);
+void optional_get_element(KernelContext&);
+
 // transpose.cpp
 void transpose(KernelContext&);
 void depth_to_space(KernelContext&);
