@@ -49,6 +49,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "ThresholdedRelu", .name = "cpu_thresholded_relu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
       {.op = "Clip", .name = "cpu_clip", .reject = reject_unless_f32, .create = make_clip, .in_place_inputs = 1},
       {.op = "Gelu", .name = "cpu_gelu", .reject = reject_unless_f32, .create = make_gelu, .in_place_inputs = 1},
+      // conv
+      {.op = "Conv", .name = "cpu_conv_f32", .reject = reject_unless_f32, .create = make_conv},
       // matmul
       {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},

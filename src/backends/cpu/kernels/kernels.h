@@ -16,6 +16,9 @@ std::unique_ptr<Kernel> make_element_wise_unary(const ops::NodeView& view, Weigh
 std::unique_ptr<Kernel> make_clip(const ops::NodeView& view, WeightStore& weights);
 std::unique_ptr<Kernel> make_gelu(const ops::NodeView& view, WeightStore& weights);
 
+// conv
+KernelPointer make_conv(const ops::NodeView& view, WeightStore& weights);
+
 // matmul
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/simd.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using test::random_tensor;
+
+struct Case {
+  Shape x, w;
+  ir::Attributes attributes = {};
+  bool bias = true;
+};
+
+ir::Attribute list(std::vector<std::int64_t> values) {
+  return ir::Attribute(std::move(values));
+}
+
+// Every instruction set close to the reference; any number of threads the same bits.
+void check(const Case& c, const std::string& op = "Conv") {
+  SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
+  test::OpCall call{op, {random_tensor(DType::f32, c.x, 1), random_tensor(DType::f32, c.w, 2)}, c.attributes};
+  const bool transposed = op == "ConvTranspose";
+  const std::int64_t group = c.attributes.contains("group") ? std::get<std::int64_t>(c.attributes.at("group")) : 1;
+  if (c.bias) call.inputs.emplace_back(random_tensor(DType::f32, {transposed ? c.w[1] * group : c.w[0]}, 3));
+  const Tensor expected = test::run_op_tensor(call, "reference");
+  const double length = static_cast<double>(element_count(c.w)) / static_cast<double>(transposed ? c.w[1] : c.w[0]);
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+    const ScopedIsa scoped(isa);
+    const Tensor one = test::run_op_tensor(call, "cpu", 1);
+    EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + length)))
+        << "isa " << static_cast<int>(isa);
+    for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+  }
+}
+
+TEST(CpuConv, Pointwise) {
+  check({{2, 7, 5, 9}, {13, 7, 1, 1}});
+  check({{1, 40, 30}, {70, 40, 1}, {}, false});
+  check({{2, 6, 4, 4}, {4, 3, 1, 1}, {{"group", std::int64_t{2}}}});
+}
+
+TEST(CpuConv, WindowsOfEveryRank) {
+  check({{2, 3, 50}, {5, 3, 4}, {{"pads", list({2, 1})}}});
+  check({{1, 3, 13, 37}, {16, 3, 3, 3}, {{"pads", list({1, 1, 1, 1})}}});
+  check({{2, 4, 7, 7}, {33, 4, 3, 3}, {{"pads", list({1, 1, 1, 1})}}});
+  check({{1, 2, 5, 6, 7}, {3, 2, 3, 2, 3}, {{"pads", list({1, 0, 2, 0, 1, 1})}}});
+}
+
+TEST(CpuConv, StridesDilationsAndUnevenPads) {
+  check({{1, 3, 15, 41}, {8, 3, 3, 3}, {{"strides", list({2, 2})}, {"pads", list({0, 1, 1, 0})}}});
+  check({{1, 3, 20, 41},
+         {8, 3, 3, 5},
+         {{"strides", list({1, 3})}, {"dilations", list({2, 3})}, {"pads", list({2, 6, 3, 5})}}});
+  check({{1, 3, 9, 35}, {4, 3, 1, 1}, {{"strides", list({2, 2})}}});
+  check({{1, 8, 11, 11},
+         {6, 4, 5, 3},
+         {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}, {"strides", list({2, 1})}}});
+}
+
+TEST(CpuConv, PaddingWiderThanTheImage) {
+  check({{1, 2, 3, 2}, {3, 2, 7, 9}, {{"pads", list({5, 9, 4, 8})}}});
+}
+
+TEST(CpuConv, ManyChannelsAndTiles) {
+  check({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"pads", list({1, 1, 1, 1})}}});
+}
+
+TEST(CpuConv, EmptyBatch) {
+  check({{0, 3, 5, 5}, {4, 3, 3, 3}});
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu
