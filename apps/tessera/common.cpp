@@ -5,10 +5,8 @@
 #include <fstream>
 
 #include "base/error.h"
-#if __has_include("io/npz.h")
 #include "io/npy.h"
 #include "io/npz.h"
-#endif
 #include "runtime/random_inputs.h"
 
 namespace tessera::apps {
@@ -65,7 +63,6 @@ SessionOptions session_options(const ModelOptions& options) {
 NamedValues read_inputs(const Model& model, const std::string& npz, const std::vector<std::string>& named_files, std::uint64_t seed) {
   if (npz.empty() && named_files.empty()) return runtime::random_inputs(model, seed);
   NamedValues inputs;
-#if __has_include("io/npz.h")
   if (!npz.empty()) {
     for (auto& [name, tensor] : io::read_npz(npz)) inputs[name] = tensor;
   }
@@ -73,7 +70,6 @@ NamedValues read_inputs(const Model& model, const std::string& npz, const std::v
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE.npy");
     inputs[name] = io::read_npy(file);
   }
-#endif
   return inputs;
 }
 

@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common.h"
-#if __has_include("io/npz.h")
 #include "io/npz.h"
-#endif
 #include "report/summary.h"
 #include "report/trace.h"
 #include "verbs.h"
@@ -28,9 +26,7 @@ void write_outputs(const NamedValues& outputs, const std::string& path) {
     if (value.is_tensor()) tensors[name] = value.tensor();
     else fmt::print(stderr, "tessera: output '{}' is not a tensor and is left out of {}\n", name, path);
   }
-#if __has_include("io/npz.h")
   io::write_npz(path, tensors);
-#endif
 }
 
 void run(const Options& options) {
