@@ -1,5 +1,6 @@
 // Nodes, attributes, Constant nodes and calls of local functions.
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "io/onnx/importer.h"
@@ -136,22 +137,24 @@ std::vector<Importer::ResolvedAttribute> Importer::resolve_attributes(const Node
   return resolved;
 }
 
+// In order of name, so that the order does not depend on how the file orders nodes and attributes.
 Importer::Captures Importer::find_captures(const std::vector<ResolvedAttribute>& attributes, const Scope& scope) {
-  Captures captures;
-  std::unordered_set<std::string> seen;
+  std::set<std::string> free;
   for (const ResolvedAttribute& attribute : attributes) {
     if (attribute_type(*attribute.value) != kGraph) continue;
-    for (const std::string& name : free_names(attribute.value->g())) {
-      if (!seen.insert(name).second) continue;
-      const ir::ValueId id = resolve(scope, name);
-      if (!id.valid()) {
-        captures.absent.push_back(name);
-      } else if (scope.graph->graph.is_constant(id)) {
-        captures.constants.push_back(name);
-      } else {
-        captures.names.push_back(name);
-        captures.ids.push_back(id);
-      }
+    const Names& names = free_names(attribute.value->g());
+    free.insert(names.begin(), names.end());
+  }
+  Captures captures;
+  for (const std::string& name : free) {
+    const ir::ValueId id = resolve(scope, name);
+    if (!id.valid()) {
+      captures.absent.push_back(name);
+    } else if (scope.graph->graph.is_constant(id)) {
+      captures.constants.push_back(name);
+    } else {
+      captures.names.push_back(name);
+      captures.ids.push_back(id);
     }
   }
   return captures;
@@ -224,14 +227,14 @@ void Importer::add_operator(const NodeProto& proto, const std::string& domain, S
       node.outputs.push_back(output.empty() ? ir::ValueId{} : define(scope, output));
     Upgrade upgrade(*scope.graph, node, version);
     upgrade_node(upgrade, domain);
-    if (ops::find_op(node.op) == nullptr) operators_.add(what, describe(proto));
+    if (ops::find_op(node.op) == nullptr) operators_.add(what, short_name(proto));
     scope.graph->add_node(std::move(node));
     for (ir::Node& after : upgrade.after) scope.graph->add_node(std::move(after));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
     // Collected, so that the user hears of everything at once. The outputs stay without a producer; nothing runs this
     // graph.
-    unsupported_.add(what + ": " + error.message(), describe(proto));
+    unsupported_.add(what + ": " + error.message(), short_name(proto));
     for (const std::string& output : proto.output()) {
       if (!output.empty() && !scope.values.contains(output)) define(scope, output);
     }

@@ -45,11 +45,11 @@ void UnsupportedList::raise() const {
   if (nodes_.empty()) return;
   constexpr std::size_t kNamed = 5, kListed = 50;
   std::vector<std::string> lines;
-  for (const auto& [what, nodes] : nodes_) {
+  for (const auto& [what, names] : nodes_) {
     if (lines.size() == kListed) break;
-    const std::span named(nodes.data(), std::min(nodes.size(), kNamed));
+    const std::span named(names.data(), std::min(names.size(), kNamed));
     std::string line = fmt::format("{} ({}", what, fmt::join(named, ", "));
-    if (nodes.size() > kNamed) line += fmt::format(" and {} more", nodes.size() - kNamed);
+    if (names.size() > kNamed) line += fmt::format(" and {} more", names.size() - kNamed);
     lines.push_back(line + ")");
   }
   if (nodes_.size() > kListed) lines.push_back(fmt::format("and {} more", nodes_.size() - kListed));
@@ -60,6 +60,11 @@ std::string describe(const NodeProto& node) {
   if (!node.name().empty()) return fmt::format("node '{}' ({})", shown(node.name()), shown(node.op_type()));
   return fmt::format("a {} node with output '{}'", shown(node.op_type()),
                      node.output_size() > 0 ? shown(node.output(0)) : "");
+}
+
+std::string short_name(const NodeProto& node) {
+  if (!node.name().empty()) return fmt::format("'{}'", shown(node.name()));
+  return fmt::format("of output '{}'", node.output_size() > 0 ? shown(node.output(0)) : "");
 }
 
 std::string canonical_domain(const std::string& domain) {

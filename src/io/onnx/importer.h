@@ -123,6 +123,8 @@ class Importer {
 
 // "node 'name' (Op)", or by its first output.
 std::string describe(const tessera_onnx::NodeProto& node);
+// "'name'", or by its first output.
+std::string short_name(const tessera_onnx::NodeProto& node);
 // The kind of an attribute by its type, or in files before IR version 2 by the field that is set.
 std::int32_t attribute_type(const tessera_onnx::AttributeProto& attribute);
 // "" for both names of the default domain.

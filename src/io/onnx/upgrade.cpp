@@ -1,6 +1,7 @@
 #include "io/onnx/upgrade.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -10,10 +11,76 @@
 namespace tessera::io {
 namespace {
 
+// A rule of this version applies to all.
+constexpr std::int64_t kEveryVersion = std::numeric_limits<std::int64_t>::max();
+
 // Every change of form, by operator and then by version. An operator or version that is not listed has the same form
 // (or a subset of it) in the newest version.
 constexpr UpgradeRule kRules[] = {
+    {"Add", 7, binary_7},
+    {"And", 7, binary_7},
+    {"BatchNormalization", 7, batch_normalization_7},
+    {"BatchNormalization", 9, batch_normalization_9},
+    {"BatchNormalization", 14, batch_normalization_14},
+    {"Cast", 6, cast_6},
+    {"Clip", 11, clip_11},
+    {"Concat", 4, concat_4},
+    {"DFT", 20, dft_20},
+    {"Div", 7, binary_7},
+    {"Dropout", 7, dropout_7},
+    {"Dropout", 10, dropout_10},
+    {"Dropout", 12, dropout_12},
+    {"Equal", 7, binary_7},
+    {"Gemm", 7, gemm_7},
+    {"GlobalLpPool", 2, lp_pool_2},
+    {"Greater", 7, binary_7},
+    {"GridSample", 20, grid_sample_20},
+    {"GroupNormalization", 21, group_normalization_21},
+    {"GRU", 7, recurrent_7},
+    {"Hardmax", 13, softmax_13},
+    {"Less", 7, binary_7},
+    {"LogSoftmax", 13, softmax_13},
+    {"LpPool", 2, lp_pool_2},
+    {"LSTM", 7, recurrent_7},
+    {"Mul", 7, binary_7},
+    {"Or", 7, binary_7},
+    {"Pad", 2, pad_2},
+    {"Pad", 11, pad_11},
+    {"Pow", 7, binary_7},
+    {"PRelu", 7, p_relu_7},
+    {"ReduceL1", 18, axes_to_input},
+    {"ReduceL2", 18, axes_to_input},
+    {"ReduceLogSum", 18, axes_to_input},
+    {"ReduceLogSumExp", 18, axes_to_input},
+    {"ReduceMax", 18, axes_to_input},
+    {"ReduceMean", 18, axes_to_input},
+    {"ReduceMin", 18, axes_to_input},
+    {"ReduceProd", 18, axes_to_input},
+    {"ReduceSum", 13, axes_to_input},
+    {"ReduceSumSquare", 18, axes_to_input},
+    {"Reshape", 5, reshape_5},
+    {"Resize", 11, resize_11},
+    {"Resize", 13, resize_13},
+    {"Resize", kEveryVersion, resize_absent_inputs},
+    {"RNN", 7, recurrent_7},
+    {"RoiAlign", 16, roi_align_16},
+    {"Scan", 9, scan_9},
+    {"Scatter", 11, scatter_11},
+    {"Selu", 6, selu_6},
+    {"Slice", 10, slice_10},
+    {"Softmax", 13, softmax_13},
+    {"Split", 13, split_13},
+    {"Split", 18, split_18},
     {"Squeeze", 13, axes_to_input},
+    {"Sub", 7, binary_7},
+    {"Tile", 6, tile_6},
+    {"TopK", 10, top_k_10},
+    {"Unsqueeze", 13, axes_to_input},
+    {"Upsample", 7, upsample_7},
+    {"Upsample", 9, upsample_9},
+    {"Upsample", 10, upsample_10},
+    {"Xor", 7, binary_7},
+    {"ai.onnx.ml::LabelEncoder", 2, label_encoder_2},
 };
 
 }  // namespace
@@ -133,11 +200,11 @@ template std::vector<std::int64_t> Upgrade::take_required(std::string_view);
 template std::vector<float> Upgrade::take_required(std::string_view);
 
 void upgrade_node(Upgrade& upgrade, std::string_view domain) {
-  if (!domain.empty()) return;
   // Before version 6 operators named the inputs that they may overwrite.
-  if (upgrade.version < 6) upgrade.node.attributes.erase("consumed_inputs");
+  if (domain.empty() && upgrade.version < 6) upgrade.node.attributes.erase("consumed_inputs");
+  const std::string op = upgrade.node.op;  // a rule may replace it by operators of the newest version
   for (const UpgradeRule& rule : kRules) {
-    if (rule.op == upgrade.node.op && upgrade.version < rule.changed_at) rule.apply(upgrade);
+    if (rule.op == op && upgrade.version < rule.changed_at) rule.apply(upgrade);
   }
 }
 

@@ -7,5 +7,52 @@ namespace tessera::io {
 
 // upgrade_inputs.cpp: attributes that became inputs
 void axes_to_input(Upgrade& upgrade);
+void clip_11(Upgrade& upgrade);
+void dft_20(Upgrade& upgrade);
+void dropout_7(Upgrade& upgrade);
+void dropout_10(Upgrade& upgrade);
+void dropout_12(Upgrade& upgrade);
+void pad_2(Upgrade& upgrade);
+void pad_11(Upgrade& upgrade);
+void reshape_5(Upgrade& upgrade);
+void slice_10(Upgrade& upgrade);
+void split_13(Upgrade& upgrade);
+void split_18(Upgrade& upgrade);
+void tile_6(Upgrade& upgrade);
+void top_k_10(Upgrade& upgrade);
+
+// upgrade_broadcast.cpp: alignment of operands before numpy broadcasting
+void binary_7(Upgrade& upgrade);
+void gemm_7(Upgrade& upgrade);
+void p_relu_7(Upgrade& upgrade);
+
+// upgrade_normalization.cpp
+void batch_normalization_7(Upgrade& upgrade);
+void batch_normalization_9(Upgrade& upgrade);
+void batch_normalization_14(Upgrade& upgrade);
+void group_normalization_21(Upgrade& upgrade);
+void softmax_13(Upgrade& upgrade);
+
+// upgrade_resize.cpp
+void upsample_7(Upgrade& upgrade);
+void upsample_9(Upgrade& upgrade);
+void upsample_10(Upgrade& upgrade);
+void resize_11(Upgrade& upgrade);
+void resize_13(Upgrade& upgrade);
+void resize_absent_inputs(Upgrade& upgrade);
+
+// upgrade_attributes.cpp: names, defaults and types of attributes
+void cast_6(Upgrade& upgrade);
+void concat_4(Upgrade& upgrade);
+void grid_sample_20(Upgrade& upgrade);
+void label_encoder_2(Upgrade& upgrade);
+void lp_pool_2(Upgrade& upgrade);
+void recurrent_7(Upgrade& upgrade);
+void roi_align_16(Upgrade& upgrade);
+void scatter_11(Upgrade& upgrade);
+void selu_6(Upgrade& upgrade);
+
+// upgrade_scan.cpp
+void scan_9(Upgrade& upgrade);
 
 }  // namespace tessera::io

@@ -72,9 +72,8 @@ TEST(OnnxReader, NamesEverythingUnsupportedAtOnce) {
   add_node(*model.mutable_graph(), "Foo", {"x"}, {"a"});
   add_node(*model.mutable_graph(), "Bar", {"x"}, {"b"}).set_domain("com.example");
   EXPECT_EQ(error_of(model),
-            "unsupported: the model needs what is not supported: operator Bar of 'com.example' version 1 (node "
-            "'the_Bar' (Bar)); operator Foo of 'ai.onnx' version 21 "
-            "(node 'the_Foo' (Foo))");
+            "unsupported: the model needs what is not supported: operator Bar of 'com.example' version 1 ('the_Bar'); "
+            "operator Foo of 'ai.onnx' version 21 ('the_Foo')");
 }
 
 TEST(OnnxReader, RefusesTruncatedFilesAtEveryLength) {
