@@ -54,6 +54,23 @@ std::span<const KernelEntry> kernel_table() {
       // matmul
       {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},
+      // concat
+      {.op = "Concat", .name = "cpu_concat", .reject = reject_unless_bytes, .function = concat},
+      {.op = "Split", .name = "cpu_split", .reject = reject_unless_bytes, .function = split},
+      // expand
+      {.op = "Expand", .name = "cpu_expand", .reject = reject_unless_bytes, .create = make_expand},
+      {.op = "Tile", .name = "cpu_tile", .reject = reject_unless_bytes, .create = make_tile},
+      // gather
+      {.op = "Gather", .name = "cpu_gather", .reject = reject_unless_bytes, .create = make_gather},
+      {.op = "GatherElements", .name = "cpu_gather_elements", .reject = reject_gather_elements, .function = gather_elements},
+      // pad
+      {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
+      // slice
+      {.op = "Slice", .name = "cpu_slice", .reject = reject_unless_bytes, .create = make_slice},
+      // transpose
+      {.op = "Transpose", .name = "cpu_transpose", .reject = reject_unless_bytes, .create = make_transpose},
+      {.op = "DepthToSpace", .name = "cpu_depth_to_space", .reject = reject_unless_bytes, .create = make_depth_to_space},
+      {.op = "SpaceToDepth", .name = "cpu_space_to_depth", .reject = reject_unless_bytes, .create = make_space_to_depth},
   };
   // clang-format on
   return table;

@@ -23,4 +23,32 @@ KernelPointer make_conv(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);
 
+// concat
+void concat(KernelContext& context);
+void split(KernelContext& context);
+
+// expand
+std::unique_ptr<Kernel> make_expand(const ops::NodeView& view, WeightStore& weights);
+std::unique_ptr<Kernel> make_tile(const ops::NodeView& view, WeightStore& weights);
+
+// gather
+std::unique_ptr<Kernel> make_gather(const ops::NodeView& view, WeightStore& weights);
+std::string reject_gather_elements(const ops::NodeView& view);
+void gather_elements(KernelContext& context);
+
+// movement
+std::string reject_unless_bytes(const ops::NodeView& view);  // looks at input 0
+
+// pad
+std::string reject_pad(const ops::NodeView& view);
+std::unique_ptr<Kernel> make_pad(const ops::NodeView& view, WeightStore& weights);
+
+// slice
+std::unique_ptr<Kernel> make_slice(const ops::NodeView& view, WeightStore& weights);
+
+// transpose
+std::unique_ptr<Kernel> make_transpose(const ops::NodeView& view, WeightStore& weights);
+std::unique_ptr<Kernel> make_depth_to_space(const ops::NodeView& view, WeightStore& weights);
+std::unique_ptr<Kernel> make_space_to_depth(const ops::NodeView& view, WeightStore& weights);
+
 }  // namespace tessera::backends::cpu
