@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/attention.h"
 #include "ops/concat.h"
 #include "ops/element_wise_unary.h"
 #include "ops/expand.h"
@@ -18,6 +19,8 @@
 #include "ops/element_wise_unary.h"
 #include "ops/pooling.h"
 #include "ops/recurrent.h"
+#include "ops/linear_attention.h"
+#include "ops/rotary_embedding.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -35,6 +38,8 @@ namespace {
 
 // One line an operator, grouped by the file that holds its meaning.
 constexpr const OpDef* kTable[] = {
+    // attention
+    &attention,
     // causal_conv_with_state
     &causal_conv_with_state,
     // conv
@@ -62,6 +67,10 @@ constexpr const OpDef* kTable[] = {
     &rnn,
     &gru,
     &lstm,
+    // linear_attention
+    &linear_attention,
+    // rotary_embedding
+    &rotary_embedding,
     // element_wise_unary
     &relu, &sigmoid,
     // concat

@@ -30,6 +30,12 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "RNN", .name = "reference_rnn", .function = rnn},
       {.op = "GRU", .name = "reference_gru", .function = gru},
       {.op = "LSTM", .name = "reference_lstm", .function = lstm},
+      // attention
+      {.op = "Attention", .name = "reference_attention", .function = attention},
+      // linear_attention
+      {.op = "LinearAttention", .name = "reference_linear_attention", .function = linear_attention},
+      // rotary_embedding
+      {.op = "RotaryEmbedding", .name = "reference_rotary_embedding", .function = rotary_embedding},
       // element_wise_unary
       {.op = "Relu", .name = "reference_relu", .function = relu},
       {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},

@@ -35,6 +35,15 @@ void rnn(KernelContext&);
 void gru(KernelContext&);
 void lstm(KernelContext&);
 
+// attention.cpp
+void attention(KernelContext&);
+
+// linear_attention.cpp
+void linear_attention(KernelContext&);
+
+// rotary_embedding.cpp
+void rotary_embedding(KernelContext&);
+
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);

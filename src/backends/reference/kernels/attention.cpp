@@ -1,0 +1,138 @@
+#include "ops/attention.h"
+
+#include <cmath>
+
+#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/numeric.h"
+
+namespace tessera::backends::reference {
+namespace {
+
+using ops::AttentionSizes;
+
+// Keys or values of past and present as [batch, kv_heads, total_length, size].
+std::vector<double> join_past(const std::vector<double>& past, const std::vector<double>& now,
+                              const AttentionSizes& sizes, std::int64_t size) {
+  const std::int64_t total = sizes.total_length();
+  std::vector<double> all(static_cast<std::size_t>(sizes.batch * sizes.kv_heads * total * size));
+  for (std::int64_t b = 0; b < sizes.batch; ++b) {
+    for (std::int64_t h = 0; h < sizes.kv_heads; ++h) {
+      const std::int64_t head = b * sizes.kv_heads + h;
+      for (std::int64_t t = 0; t < total; ++t) {
+        const std::int64_t fresh = t - sizes.past_length;
+        const std::int64_t packed = (b * sizes.new_length + fresh) * sizes.kv_heads + h;
+        const std::int64_t row = sizes.packed ? packed : head * sizes.new_length + fresh;
+        const double* from = fresh < 0 ? past.data() + (head * sizes.past_length + t) * size : now.data() + row * size;
+        std::copy_n(from, size, all.data() + (head * total + t) * size);
+      }
+    }
+  }
+  return all;
+}
+
+// What is added to the score of (batch, head, query, key): the mask's value, -infinity where it forbids.
+class Mask {
+ public:
+  Mask(const KernelContext& context, const AttentionSizes& sizes)
+      : causal_(context.integer("is_causal") != 0), past_(sizes.past_length) {
+    if (context.has_input(6)) valid_ = read<std::int64_t>(context.input(6));
+    if (!context.has_input(3)) return;
+    const Tensor& mask = context.input(3);
+    values_ = read<double>(mask);
+    if (mask.dtype() == DType::boolean) {
+      for (double& value : values_) value = value != 0 ? 0 : -INFINITY;
+    }
+    length_ = mask.shape().back();
+    Shape shape(4 - mask.shape().size(), 1);
+    shape.insert(shape.end(), mask.shape().begin(), mask.shape().end());
+    strides_ = strides_of(shape);
+    for (std::size_t i = 0; i < 3; ++i) strides_[i] = shape[i] == 1 ? 0 : strides_[i];
+    given_ = true;
+  }
+
+  double operator()(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
+    if (causal_ && k - past_ > q) return -INFINITY;
+    if (!valid_.empty() && k >= valid_[static_cast<std::size_t>(b)]) return -INFINITY;
+    if (!given_) return 0;
+    // A mask shorter than the keys forbids the rest.
+    if (k >= length_) return -INFINITY;
+    return values_[static_cast<std::size_t>(b * strides_[0] + h * strides_[1] + q * strides_[2] + k)];
+  }
+
+ private:
+  bool causal_, given_ = false;
+  std::int64_t past_, length_ = 0;
+  std::vector<double> values_;
+  std::vector<std::int64_t> strides_, valid_;
+};
+
+// In place; all zeros where every score is -infinity.
+void softmax_row(std::vector<double>& scores) {
+  double largest = -INFINITY, sum = 0;
+  for (const double score : scores) largest = std::max(largest, score);
+  if (largest == -INFINITY) return scores.assign(scores.size(), 0.0);
+  for (double& score : scores) sum += score = std::exp(score - largest);
+  for (double& score : scores) score /= sum;
+}
+
+}  // namespace
+
+void attention(KernelContext& context) {
+  const bool has_past = context.has_input(4);
+  const AttentionSizes sizes =
+      ops::attention_sizes(context, context.input(0).shape(), context.input(1).shape(), context.input(2).shape(),
+                           has_past ? &context.input(4).shape() : nullptr);
+  const std::int64_t total = sizes.total_length(), size = sizes.head_size, value_size = sizes.value_head_size;
+  const auto past = [&](std::size_t i) { return has_past ? read<double>(context.input(i)) : std::vector<double>{}; };
+  const std::vector<double> q = read<double>(context.input(0));
+  const std::vector<double> k = join_past(past(4), read<double>(context.input(1)), sizes, size);
+  const std::vector<double> v = join_past(past(5), read<double>(context.input(2)), sizes, value_size);
+  const Mask mask(context, sizes);
+  const double softcap = context.real("softcap");
+  const std::int64_t mode = context.integer("qk_matmul_output_mode");
+  const std::int64_t queries = sizes.batch * sizes.query_heads * sizes.query_length;
+  std::vector<double> y(static_cast<std::size_t>(queries * value_size), 0.0);
+  std::vector<double> shown(context.wants_output(3) ? static_cast<std::size_t>(queries * total) : 0);
+  context.parallel_for(queries, 1, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> scores(static_cast<std::size_t>(total));
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t i = row % sizes.query_length, h = row / sizes.query_length % sizes.query_heads;
+      const std::int64_t b = row / sizes.query_length / sizes.query_heads;
+      const std::int64_t packed_row = (b * sizes.query_length + i) * sizes.query_heads + h;
+      const std::int64_t head = (b * sizes.kv_heads + sizes.kv_head(h)) * total;
+      const double* query = q.data() + (sizes.packed ? packed_row : row) * size;
+      const auto show = [&](std::int64_t stage) {
+        if (mode == stage && !shown.empty()) std::copy(scores.begin(), scores.end(), shown.begin() + row * total);
+      };
+      for (std::int64_t t = 0; t < total; ++t) {
+        double sum = 0;
+        for (std::int64_t e = 0; e < size; ++e) sum += query[e] * k[static_cast<std::size_t>((head + t) * size + e)];
+        scores[static_cast<std::size_t>(t)] = sum * sizes.scale;
+      }
+      show(0);
+      if (softcap > 0) {
+        for (double& score : scores) score = softcap * std::tanh(score / softcap);
+      }
+      show(1);
+      for (std::int64_t t = 0; t < total; ++t) scores[static_cast<std::size_t>(t)] += mask(b, h, i, t);
+      show(2);
+      softmax_row(scores);
+      show(3);
+      double* out = y.data() + (sizes.packed ? packed_row : row) * value_size;
+      for (std::int64_t t = 0; t < total; ++t) {
+        // Left out altogether, so that a value that is not a number does no harm where nobody looks.
+        const double weight = scores[static_cast<std::size_t>(t)];
+        if (weight == 0) continue;
+        for (std::int64_t e = 0; e < value_size; ++e) {
+          out[e] += weight * v[static_cast<std::size_t>((head + t) * value_size + e)];
+        }
+      }
+    }
+  });
+  write(y, context.output(0));
+  if (context.wants_output(1)) write(k, context.output(1));
+  if (context.wants_output(2)) write(v, context.output(2));
+  if (context.wants_output(3)) write(shown, context.output(3));
+}
+
+}  // namespace tessera::backends::reference

@@ -1,0 +1,171 @@
+#include "ops/attention.h"
+
+#include <cmath>
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tessera::ops {
+namespace {
+
+using ir::AttributeKind;
+using ir::Dim;
+using ir::Dims;
+
+enum Input : std::size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kNonpad };
+
+Dim divided(const InferContext& context, const Dim& hidden, std::int64_t heads, std::string_view name) {
+  if (!hidden.is_known()) return {};
+  context.check(hidden.value() % heads == 0, "the hidden size {} of '{}' does not divide into {} heads", hidden.value(),
+                name, heads);
+  return hidden.value() / heads;
+}
+
+// [batch, heads, length, head size] of Q, K or V.
+Dims unpacked(const InferContext& context, std::size_t input, std::size_t rank) {
+  const std::string_view name = context.op().inputs[input].name;
+  if (context.dims(input) == nullptr) return Dims(4);
+  const Dims& dims = *context.dims(input);
+  context.check(dims.size() == rank, "'{}' has shape {}, expected rank {}", name, to_string(dims), rank);
+  if (rank == 4) return dims;
+  const std::int64_t heads = context.integer(input == kQuery ? "q_num_heads" : "kv_num_heads");
+  return {dims[0], heads, dims[1], divided(context, dims[2], heads, name)};
+}
+
+void check_operand(const InferContext& context, std::size_t input, const Dims& expected) {
+  if (!context.has_input(input) || context.dims(input) == nullptr) return;
+  const Dims& dims = *context.dims(input);
+  bool fits = dims.size() == expected.size();
+  for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
+  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
+                to_string(expected));
+}
+
+void check_attributes(const InferContext& context, bool packed) {
+  for (const std::string_view name : {"q_num_heads", "kv_num_heads"}) {
+    context.check(!packed || context.has_attribute(name), "attribute '{}' is missing; inputs of rank 3 need it", name);
+    if (!context.has_attribute(name)) continue;
+    context.check(context.integer(name) >= 1, "{} is {}, expected at least 1", name, context.integer(name));
+  }
+  const std::int64_t mode = context.integer("qk_matmul_output_mode");
+  context.check(mode >= 0 && mode <= 3, "qk_matmul_output_mode is {}, expected 0 to 3", mode);
+  context.check(context.has_input(kPastKey) == context.has_input(kPastValue),
+                "past_key and past_value must be given together");
+  context.check(!context.has_input(kNonpad) || !context.has_input(kPastKey),
+                "nonpad_kv_seqlen cannot be used together with past_key");
+}
+
+// Broadcastable to [batch, heads, query length, at most total length].
+void check_mask(const InferContext& context, const Dims& scores) {
+  if (!context.has_input(kMask) || context.dims(kMask) == nullptr) return;
+  const Dims& mask = *context.dims(kMask);
+  bool fits = !mask.empty() && mask.size() <= 4;
+  for (std::size_t i = 0; fits && i < mask.size(); ++i) {
+    const Dim &have = mask[mask.size() - 1 - i], &want = scores[3 - i];
+    if (!have.is_known() || !want.is_known()) continue;
+    fits = i == 0 ? have.value() <= want.value() : have.value() == 1 || have.value() == want.value();
+  }
+  context.check(fits, "'attn_mask' has shape {}, which does not broadcast to {}", to_string(mask), to_string(scores));
+}
+
+void infer(InferContext& context) {
+  std::size_t rank = 0;
+  for (const std::size_t input : {kQuery, kKey, kValue}) {
+    if (rank == 0 && context.dims(input) != nullptr) rank = context.dims(input)->size();
+  }
+  if (rank == 0) {
+    context.set_output_unknown_rank(0, context.dtype(kQuery));
+    context.set_output(1, context.dtype(kKey), Dims(4));
+    context.set_output(2, context.dtype(kValue), Dims(4));
+    return context.set_output(3, context.dtype(kQuery), Dims(4));
+  }
+  context.check(rank == 3 || rank == 4, "Q, K and V have rank {}, expected 3 or 4", rank);
+  check_attributes(context, rank == 3);
+  const Dims q = unpacked(context, kQuery, rank), k = unpacked(context, kKey, rank),
+             v = unpacked(context, kValue, rank);
+  context.check(q[0].may_equal(k[0]) && q[0].may_equal(v[0]), "Q, K and V have batches {}, {} and {}", to_string(q[0]),
+                to_string(k[0]), to_string(v[0]));
+  context.check(q[3].may_equal(k[3]), "heads of Q have size {}, those of K {}", to_string(q[3]), to_string(k[3]));
+  context.check(k[1].may_equal(v[1]) && k[2].may_equal(v[2]), "K has {} heads of length {}, V {} of length {}",
+                to_string(k[1]), to_string(k[2]), to_string(v[1]), to_string(v[2]));
+  if (q[1].is_known() && k[1].is_known()) {
+    context.check(k[1].value() > 0 && q[1].value() % k[1].value() == 0,
+                  "{} query heads are not a multiple of {} key heads", q[1].value(), k[1].value());
+  }
+  Dim past = 0;
+  if (context.has_input(kPastKey)) {
+    past =
+        context.dims(kPastKey) != nullptr && context.dims(kPastKey)->size() == 4 ? (*context.dims(kPastKey))[2] : Dim();
+  }
+  check_operand(context, kPastKey, {q[0], k[1], past, k[3]});
+  check_operand(context, kPastValue, {q[0], k[1], past, v[3]});
+  check_operand(context, kNonpad, {q[0]});
+  const Dim total = past + k[2];
+  check_mask(context, {q[0], q[1], q[2], total});
+  context.set_output(0, context.dtype(kQuery),
+                     rank == 4 ? Dims{q[0], q[1], q[2], v[3]} : Dims{q[0], q[2], q[1] * v[3]});
+  context.set_output(1, context.dtype(kKey), {q[0], k[1], total, k[3]});
+  context.set_output(2, context.dtype(kValue), {q[0], k[1], total, v[3]});
+  context.set_output(3, context.dtype(kQuery), {q[0], q[1], q[2], total});
+}
+
+double operations(const NodeView& view) {
+  const AttentionSizes sizes =
+      attention_sizes(view, view.input(kQuery).shape, view.input(kKey).shape, view.input(kValue).shape,
+                      view.has_input(kPastKey) ? &view.input(kPastKey).shape : nullptr);
+  const double scores = static_cast<double>(sizes.batch) * static_cast<double>(sizes.query_heads) *
+                        static_cast<double>(sizes.query_length) * static_cast<double>(sizes.total_length());
+  return scores * (2 * static_cast<double>(sizes.head_size + sizes.value_head_size) + 5);
+}
+
+constexpr TypeSet kMaskTypes = types::numbers | types::boolean;
+
+}  // namespace
+
+AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query, const Shape& key, const Shape& value,
+                               const Shape* past_key) {
+  AttentionSizes sizes;
+  sizes.packed = query.size() == 3;
+  sizes.batch = query[0];
+  sizes.query_heads = sizes.packed ? reader.integer("q_num_heads") : query[1];
+  sizes.kv_heads = sizes.packed ? reader.integer("kv_num_heads") : key[1];
+  sizes.query_length = query[sizes.packed ? 1 : 2];
+  sizes.new_length = key[sizes.packed ? 1 : 2];
+  sizes.past_length = past_key != nullptr ? (*past_key)[2] : 0;
+  sizes.head_size = sizes.packed ? query[2] / sizes.query_heads : query[3];
+  sizes.value_head_size = sizes.packed ? value[2] / sizes.kv_heads : value[3];
+  sizes.scale = reader.has_attribute("scale") ? reader.real("scale")
+                                              : static_cast<float>(1 / std::sqrt(static_cast<double>(sizes.head_size)));
+  base::checked_add(sizes.past_length, sizes.new_length);
+  return sizes;
+}
+
+// Y = softmax(softcap(scale * Q K^T) + mask) V for every head; softcap(s) = softcap * tanh(s / softcap) when it is not
+// 0. A position takes part unless the mask, causality (key after query, both counted from the end of the past) or
+// nonpad_kv_seqlen leaves it out; a query that nothing takes part in gets zeros.
+const OpDef attention{
+    .name = "Attention",
+    .since = 24,
+    .inputs = {{"Q", types::floats, "T1"},
+               {"K", types::floats, "T1"},
+               {"V", types::floats, "T2"},
+               {"attn_mask", kMaskTypes, "U", optional},
+               {"past_key", types::floats, "T1", optional},
+               {"past_value", types::floats, "T2", optional},
+               {"nonpad_kv_seqlen", types::i64, "", optional}},
+    .outputs = {{"Y", types::floats, "T1"},
+                {"present_key", types::floats, "T1", optional},
+                {"present_value", types::floats, "T2", optional},
+                {"qk_matmul_output", types::floats, "T1", optional}},
+    .attributes = {{"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                   {"kv_num_heads", AttributeKind::integer},
+                   {"q_num_heads", AttributeKind::integer},
+                   {"qk_matmul_output_mode", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                   {"scale", AttributeKind::real},
+                   {"softcap", AttributeKind::real, ir::Attribute(0.0f)},
+                   {"softmax_precision", AttributeKind::integer}},
+    .infer = infer,
+    .operations = operations,
+};
+
+}  // namespace tessera::ops

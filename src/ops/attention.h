@@ -1,0 +1,27 @@
+// Scaled dot-product attention (arXiv:1706.03762) as ONNX defines it since opset 24.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef attention;
+
+// Sizes of one Attention node. Q, K and V are [batch, heads, length, head size], or packed [batch, length, heads * head
+// size]; past and present are always [batch, kv_heads, length, head size].
+struct AttentionSizes {
+  bool packed = false;
+  std::int64_t batch = 0, query_heads = 0, kv_heads = 0;
+  std::int64_t query_length = 0, past_length = 0, new_length = 0;
+  std::int64_t head_size = 0, value_head_size = 0;
+  float scale = 1;  // applied to Q K^T
+
+  std::int64_t total_length() const { return past_length + new_length; }
+  // The head of keys and values that a query head reads.
+  std::int64_t kv_head(std::int64_t query_head) const { return query_head / (query_heads / kv_heads); }
+};
+// From concrete shapes that inference has accepted; `past_key` is null without a past.
+AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query, const Shape& key, const Shape& value,
+                               const Shape* past_key);
+
+}  // namespace tessera::ops

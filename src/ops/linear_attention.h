@@ -1,0 +1,10 @@
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+// Attention whose past is a matrix of fixed size for every head instead of all keys and values (opset 27).
+extern const OpDef linear_attention;
+
+}  // namespace tessera::ops
