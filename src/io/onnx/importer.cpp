@@ -234,7 +234,12 @@ void Importer::restore_variables(Scope& scope) {
     const auto value = scope.values.find(property.value());
     require(value != scope.values.end(), ErrorKind::invalid_model,
             "the update '{}' of a variable is produced by nothing", shown(property.value()));
-    scope.graph->graph.set_variable_update(std::string_view(property.key()).substr(kUpdate.size()), value->second);
+    const std::string name = property.key().substr(kUpdate.size());
+    const auto& known = scope.graph->graph.variables();
+    const bool found =
+        std::any_of(known.begin(), known.end(), [&](const ir::Variable& each) { return each.name == name; });
+    require(found, ErrorKind::invalid_model, "the model updates variable '{}', which it does not have", shown(name));
+    scope.graph->graph.set_variable_update(name, value->second);
   }
 }
 

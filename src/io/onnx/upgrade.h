@@ -14,6 +14,9 @@ namespace tessera::io {
 // The newest versions that can be read, by domain; 0 for a domain without a known limit.
 std::int64_t newest_version(std::string_view domain);
 
+// The version since which the operator has its newest form (1 if it never changed). `op` as ir::Node::op.
+std::int64_t form_version(std::string_view op);
+
 // What an upgrade sees: the node, not yet in the graph, with its outputs already made. Helpers that it adds come
 // before.
 class Upgrade {

@@ -1,0 +1,137 @@
+#include "io/onnx/writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "base/checked.h"
+#include "io/onnx/exporter.h"
+
+namespace tessera::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kAlignment = 4096;
+
+// A file under a temporary name beside its final one; without commit() it vanishes.
+class PendingFile {
+ public:
+  explicit PendingFile(fs::path path)
+      : path_(std::move(path)), temporary_(path_.string() + ".tmp" + std::to_string(::getpid())) {
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    require(descriptor_ >= 0, ErrorKind::io, "cannot create '{}': {}", temporary_.string(), std::strerror(errno));
+  }
+  ~PendingFile() {
+    if (descriptor_ < 0) return;
+    ::close(descriptor_);
+    ::unlink(temporary_.c_str());
+  }
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  std::int64_t size() const { return size_; }
+
+  void append(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      require(written >= 0, ErrorKind::io, "cannot write '{}': {}", temporary_.string(), std::strerror(errno));
+      bytes = bytes.subspan(static_cast<std::size_t>(written));
+      size_ += written;
+    }
+  }
+
+  void pad_to(std::int64_t multiple) {
+    static constexpr std::byte zeros[kAlignment] = {};
+    append(std::span(zeros, static_cast<std::size_t>(base::round_up(size_, multiple) - size_)));
+  }
+
+  void flush() {
+    require(::fsync(descriptor_) == 0, ErrorKind::io, "cannot write '{}': {}", temporary_.string(),
+            std::strerror(errno));
+  }
+
+  void commit() {
+    require(::rename(temporary_.c_str(), path_.c_str()) == 0, ErrorKind::io, "cannot rename '{}' to '{}': {}",
+            temporary_.string(), path_.string(), std::strerror(errno));
+    ::close(descriptor_);
+    descriptor_ = -1;
+  }
+
+ private:
+  fs::path path_, temporary_;
+  int descriptor_ = -1;
+  std::int64_t size_ = 0;
+};
+
+void store_outside(const Tensor& tensor, PendingFile& file, const std::string& location,
+                   tessera_onnx::TensorProto& proto) {
+  file.pad_to(kAlignment);
+  auto put = [&proto](const char* key, std::string value) {
+    auto& entry = *proto.add_external_data();
+    entry.set_key(key);
+    entry.set_value(std::move(value));
+  };
+  put("location", location);
+  put("offset", std::to_string(file.size()));
+  put("length", std::to_string(tensor.bytes()));
+  proto.set_data_location(1);
+  file.append({static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())});
+}
+
+std::vector<std::byte> serialise(const google::protobuf::MessageLite& message) {
+  const std::size_t size = message.ByteSizeLong();
+  require(size < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), ErrorKind::over_budget,
+          "the model has {} bytes; one file holds less than 2 GiB, so write its constants as external data", size);
+  std::vector<std::byte> bytes(size);
+  require(message.SerializeToArray(bytes.data(), static_cast<int>(size)), ErrorKind::io, "the model cannot be encoded");
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::byte> write_model_bytes(const ir::Graph& graph) {
+  return serialise(Exporter(graph, store_inside).run());
+}
+
+void write_model(const ir::Graph& graph, const fs::path& path, const WriteOptions& options) {
+  try {
+    const std::string location = path.filename().string() + ".data";
+    std::optional<PendingFile> data;
+    auto store = [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) {
+      const bool outside = options.external_data_threshold && !proto.name().empty() &&
+                           tensor.dtype() != DType::string && tensor.bytes() >= *options.external_data_threshold &&
+                           tensor.bytes() > 0;
+      if (!outside) return store_inside(tensor, proto);
+      if (!data) data.emplace(path.parent_path() / location);
+      store_outside(tensor, *data, location, proto);
+    };
+    PendingFile model(path);
+    model.append(serialise(Exporter(graph, store).run()));
+    model.flush();
+    if (data) {
+      data->flush();
+      data->commit();
+    }
+    model.commit();
+  } catch (Error& error) {
+    error.add_context("file " + path.string());
+    throw;
+  }
+}
+
+std::vector<std::byte> write_tensor_proto(const Tensor& tensor, const std::string& name) {
+  tessera_onnx::TensorProto proto;
+  proto.set_name(name);
+  proto.set_data_type(static_cast<std::int32_t>(tensor.dtype()));
+  proto.mutable_dims()->Assign(tensor.shape().begin(), tensor.shape().end());
+  store_inside(tensor, proto);
+  return serialise(proto);
+}
+
+}  // namespace tessera::io

@@ -1,0 +1,43 @@
+// Writes graphs as ONNX models.
+//
+// Reading what was written gives an equal graph: names, types, attributes, constants (bitwise) and variables. Captured
+// values of subgraphs become references by outer name; names that ONNX could confuse (empty, taken twice, shadowing)
+// get a number.
+//
+// Variables are initializers that other readers take for constants; the model's properties tell ours what they are:
+//   tessera.variable/INITIALIZER = name of the variable
+//   tessera.update/VARIABLE      = name of the value that becomes the state at the end of a run
+//
+// The operator set version written is the lowest whose operators have the form in the graph (so that other programs
+// that do not know the newest one can load the model), and the IR version is the one of that time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tessera::io {
+
+struct WriteOptions {
+  // Constants of at least this many bytes go to a second file, MODEL.data beside the model, each at a multiple of 4096
+  // bytes. Nothing: everything in one file, which must stay below 2 GiB.
+  std::optional<std::int64_t> external_data_threshold;
+};
+
+// Writes to a temporary name and renames, so that a file of that name is either as before or complete. Throws
+// Error(io), Error(over_budget) for a file of 2 GiB or more, Error(unsupported) for an attribute that ONNX has no place
+// for.
+void write_model(const ir::Graph& graph, const std::filesystem::path& path, const WriteOptions& options = {});
+
+// The model as one message.
+std::vector<std::byte> write_model_bytes(const ir::Graph& graph);
+
+// A serialised TensorProto.
+std::vector<std::byte> write_tensor_proto(const Tensor& tensor, const std::string& name = "");
+
+}  // namespace tessera::io

@@ -1,0 +1,134 @@
+#include "io/onnx/writer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "io/onnx/model_builder.h"
+#include "ops/infer.h"
+
+namespace tessera::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const io::ReadOptions kAsItIs{.infer = false, .require_supported = false};
+
+// Writing what was read again gives the same bytes, and so the graphs are equal in everything that is written.
+void expect_round_trip(const ir::Graph& graph) {
+  const std::vector<std::byte> bytes = io::write_model_bytes(graph);
+  const ir::Graph again = io::read_model_bytes(bytes, kAsItIs);
+  EXPECT_EQ(listing(again), listing(graph));
+  EXPECT_TRUE(io::write_model_bytes(again) == bytes);
+}
+
+TEST(OnnxWriter, RoundTripsNodesAttributesAndConstants) {
+  ModelBuilder model;
+  model.initializer("w", DType::f32, {2}, std::string(8, '\1'));
+  model.node("Relu", {"x"}, {"h"});
+  auto& node = model.node("Every", {"h", "", "w"}, {"y", "", "z"});
+  node.set_domain("com.example");
+  set(node, "number", std::int64_t{0});
+  set(node, "real", 0.0f);
+  set(node, "text", "");
+  set(node, "numbers", {1, 2});
+  auto& type = add_attribute(node, "type");
+  type.set_type(13);
+  type.mutable_tp()->mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
+  auto& tensor = add_attribute(node, "tensor");
+  tensor.set_type(4);
+  tensor.mutable_t()->set_data_type(8);
+  tensor.mutable_t()->add_string_data("hello");
+  const ir::Graph graph = model.read(kAsItIs);
+  ASSERT_EQ(last_node(graph).attributes.size(), 6u);
+  expect_round_trip(graph);
+}
+
+TEST(OnnxWriter, RoundTripsSubgraphsWithCaptures) {
+  ModelBuilder model;
+  declare(*model.graph().add_input(), "c", DType::boolean, {});
+  model.initializer("w", DType::f32, {2}, std::string(8, '\1'));
+  auto& node = model.node("If", {"c"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    auto& attribute = add_attribute(node, name);
+    attribute.set_type(5);
+    auto& branch = *attribute.mutable_g();
+    set(add_node(*branch.mutable_node(), "Concat", {"x", "w"}, {"o"}), "axis", std::int64_t{0});
+    branch.add_output()->set_name("o");
+  }
+  const ir::Graph graph = model.read(kAsItIs);
+  expect_round_trip(graph);
+  const ir::Graph again = io::read_model_bytes(io::write_model_bytes(graph), kAsItIs);
+  const ir::Graph& branch = *std::get<ir::SubgraphPointer>(last_node(again).attributes.at("else_branch"));
+  EXPECT_TRUE(branch.constant(branch.find_value("w"))->shares_storage_with(*again.constant(again.find_value("w"))))
+      << "written once, outside";
+}
+
+TEST(OnnxWriter, RoundTripsVariables) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2}));
+  const ir::ValueId state = graph.add_variable("state", Tensor::from<float>({2}, {1.0f, 2.0f}));
+  const ir::ValueId next = graph.add_op("Concat", {state, x}, {{"axis", std::int64_t{0}}}, "next");
+  graph.add_output(x);
+  graph.set_variable_update("state", next);
+  ops::infer_graph(graph);
+  expect_round_trip(graph);
+  const ir::Graph again = io::read_model_bytes(io::write_model_bytes(graph), kAsItIs);
+  ASSERT_EQ(again.variables().size(), 1u);
+  EXPECT_EQ(again.variables()[0].name, "state");
+  EXPECT_EQ(again.value(again.variables()[0].update).name, "next");
+  EXPECT_TRUE(identical(again.variables()[0].initial, graph.variables()[0].initial));
+}
+
+TEST(OnnxWriter, GivesNamesThatOnnxCannotConfuse) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2}));
+  const ir::ValueId h = graph.add_op("Relu", {x}, {}, "same");
+  const ir::ValueId y = graph.add_op("Relu", {h}, {}, "same");
+  graph.add_output(y);
+  EXPECT_EQ(listing(io::read_model_bytes(io::write_model_bytes(graph))), "Relu(x) -> same\nRelu(same) -> same_1\n");
+}
+
+TEST(OnnxWriter, WritesTheLowestVersionOfTheSameForm) {
+  ModelBuilder model(11);
+  model.node("Relu", {"x"}, {"y"});
+  const ir::Graph again = io::read_model_bytes(io::write_model_bytes(model.read()));
+  EXPECT_EQ(again.metadata.at("opset:ai.onnx"), "14") << "Relu's newest form is that of version 14";
+  EXPECT_EQ(again.metadata.at("ir_version"), "8");
+}
+
+TEST(OnnxWriter, PutsLargeConstantsOutside) {
+  const fs::path folder = fs::temp_directory_path() / ("tessera_writer_" + std::to_string(::getpid()));
+  fs::create_directories(folder);
+  ir::Graph graph;
+  const ir::ValueId small = graph.add_constant(Tensor::from<float>({1}, {1.0f}), "small");
+  const ir::ValueId first = graph.add_constant(Tensor::from<float>({3}, {1.0f, 2.0f, 3.0f}), "first");
+  const ir::ValueId second = graph.add_constant(Tensor::from<float>({3}, {4.0f, 5.0f, 6.0f}), "second");
+  graph.set_outputs({small, first, second});
+  io::write_model(graph, folder / "m.onnx", {.external_data_threshold = 8});
+  EXPECT_EQ(fs::file_size(folder / "m.onnx.data"), 4096u + 12u);
+  {
+    const ir::Graph again = io::read_model(folder / "m.onnx");
+    EXPECT_EQ(again.constant(again.outputs()[2])->values<float>()[0], 4.0f);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(again.constant(again.outputs()[2])->raw()) % 4096, 0u)
+        << "a view of the map";
+    io::write_model(again, folder / "m.onnx", {.external_data_threshold = 8});  // over the file that it views
+  }
+  EXPECT_EQ(io::read_model(folder / "m.onnx").outputs().size(), 3u);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2) << "no temporary file is left";
+  fs::remove_all(folder);
+}
+
+TEST(OnnxWriter, SaysWhichFileItCannotWrite) {
+  try {
+    io::write_model(ir::Graph(), "/nowhere/model.onnx");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::io);
+    EXPECT_NE(std::string(error.what()).find("No such file or directory (in file /nowhere/model.onnx)"),
+              std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test
