@@ -21,6 +21,7 @@
 #include "ops/recurrent.h"
 #include "ops/linear_attention.h"
 #include "ops/rotary_embedding.h"
+#include "ops/training_update.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -71,6 +72,10 @@ constexpr const OpDef* kTable[] = {
     &linear_attention,
     // rotary_embedding
     &rotary_embedding,
+    // training_update
+    &adagrad,
+    &adam,
+    &momentum,
     // element_wise_unary
     &relu, &sigmoid,
     // concat

@@ -36,6 +36,10 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "LinearAttention", .name = "reference_linear_attention", .function = linear_attention},
       // rotary_embedding
       {.op = "RotaryEmbedding", .name = "reference_rotary_embedding", .function = rotary_embedding},
+      // training_update
+      {.op = "ai.onnx.preview.training::Adagrad", .name = "reference_adagrad", .function = adagrad},
+      {.op = "ai.onnx.preview.training::Adam", .name = "reference_adam", .function = adam},
+      {.op = "ai.onnx.preview.training::Momentum", .name = "reference_momentum", .function = momentum},
       // element_wise_unary
       {.op = "Relu", .name = "reference_relu", .function = relu},
       {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},

@@ -44,6 +44,11 @@ void linear_attention(KernelContext&);
 // rotary_embedding.cpp
 void rotary_embedding(KernelContext&);
 
+// training_update.cpp
+void adagrad(KernelContext&);
+void adam(KernelContext&);
+void momentum(KernelContext&);
+
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
