@@ -16,6 +16,7 @@
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
 #include "ops/deform_conv.h"
+#include "ops/flex_attention.h"
 #include "ops/element_wise_unary.h"
 #include "ops/pooling.h"
 #include "ops/recurrent.h"
@@ -56,6 +57,8 @@ constexpr const OpDef* kTable[] = {
     &conv_transpose,
     // deform_conv
     &deform_conv,
+    // flex_attention
+    &flex_attention,
     // pooling
     &average_pool,
     &max_pool,
