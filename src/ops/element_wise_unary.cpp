@@ -1,23 +1,95 @@
 #include "ops/element_wise_unary.h"
 
+#include "ops/shape_arguments.h"
+
 namespace tessera::ops {
+namespace {
 
-const OpDef relu{
-    .name = "Relu",
-    .since = 14,
-    .inputs = {{"X", types::signed_numbers, "T"}},
-    .outputs = {{"Y", types::signed_numbers, "T"}},
-    .infer = infer_same_as_input,
-    .operations = operations_per_output<1>,
-};
+constexpr TypeSet kFloatsAndEightBit =
+    types::floats | TypeSet{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz};
 
-const OpDef sigmoid{
-    .name = "Sigmoid",
+// A test of each element.
+void infer_predicate(InferContext& context) {
+  ir::ValueType type = context.input(0);
+  type.dtype = DType::boolean;
+  context.set_output(0, std::move(type));
+}
+
+OpDef predicate(std::string_view name, int since, std::vector<AttributeSpec> attributes = {}) {
+  return {.name = name,
+          .since = since,
+          .inputs = {{"X", kFloatsAndEightBit, "T1"}},
+          .outputs = {{"Y", types::boolean, "T2"}},
+          .attributes = std::move(attributes),
+          .infer = infer_predicate,
+          .operations = operations_per_output<1>};
+}
+
+void infer_clip(InferContext& context) {
+  for (std::size_t i = 1; i < context.input_count(); ++i) {
+    if (!context.has_input(i)) continue;
+    const ir::Dims* dims = context.dims(i);
+    // Exporters write bounds as one-element tensors as well as scalars.
+    const ir::Dim count = dims != nullptr ? ir::product(*dims) : ir::Dim();
+    context.check(!count.is_known() || count.value() == 1, "bound '{}' has shape {}, expected a scalar",
+                  i == 1 ? "min" : "max", dims != nullptr ? ir::to_string(*dims) : "");
+  }
+  infer_same_as_input(context);
+}
+
+}  // namespace
+
+OpDef element_wise_unary(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&),
+                         std::vector<AttributeSpec> attributes) {
+  return {.name = name,
+          .since = since,
+          .inputs = {{"X", types, "T"}},
+          .outputs = {{"Y", types, "T"}},
+          .attributes = std::move(attributes),
+          .infer = infer_same_as_input,
+          .operations = operations};
+}
+
+const OpDef abs = element_wise_unary("Abs", 13, types::numbers, operations_per_output<1>);
+const OpDef acos = element_wise_unary("Acos", 22, types::floats, operations_per_output<10>);
+const OpDef acosh = element_wise_unary("Acosh", 22, types::floats, operations_per_output<10>);
+const OpDef asin = element_wise_unary("Asin", 22, types::floats, operations_per_output<10>);
+const OpDef asinh = element_wise_unary("Asinh", 22, types::floats, operations_per_output<10>);
+const OpDef atan = element_wise_unary("Atan", 22, types::floats, operations_per_output<10>);
+const OpDef atanh = element_wise_unary("Atanh", 22, types::floats, operations_per_output<10>);
+const OpDef bitwise_not = element_wise_unary("BitwiseNot", 18, types::integers, operations_per_output<1>);
+const OpDef ceil = element_wise_unary("Ceil", 13, types::floats, operations_per_output<1>);
+const OpDef cos = element_wise_unary("Cos", 22, types::floats, operations_per_output<10>);
+const OpDef cosh = element_wise_unary("Cosh", 22, types::floats, operations_per_output<10>);
+const OpDef erf = element_wise_unary("Erf", 13, types::floats, operations_per_output<10>);
+const OpDef exp = element_wise_unary("Exp", 13, types::floats, operations_per_output<8>);
+const OpDef floor = element_wise_unary("Floor", 13, types::floats, operations_per_output<1>);
+const OpDef log = element_wise_unary("Log", 13, types::floats, operations_per_output<8>);
+const OpDef logical_not = element_wise_unary("Not", 1, types::boolean, operations_per_output<1>);
+const OpDef neg = element_wise_unary("Neg", 13, types::signed_numbers, operations_per_output<1>);
+const OpDef reciprocal = element_wise_unary("Reciprocal", 13, types::floats, operations_per_output<1>);
+const OpDef round = element_wise_unary("Round", 22, types::floats, operations_per_output<1>);  // halves to even
+const OpDef sign = element_wise_unary("Sign", 13, types::numbers, operations_per_output<1>);
+const OpDef sin = element_wise_unary("Sin", 22, types::floats, operations_per_output<10>);
+const OpDef sinh = element_wise_unary("Sinh", 22, types::floats, operations_per_output<10>);
+const OpDef sqrt = element_wise_unary("Sqrt", 13, types::floats, operations_per_output<1>);
+const OpDef tan = element_wise_unary("Tan", 22, types::floats, operations_per_output<10>);
+
+const OpDef is_inf = predicate("IsInf", 20,
+                               {{"detect_negative", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
+                                {"detect_positive", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}});
+const OpDef is_nan = predicate("IsNaN", 20);
+
+// min(max(x, lowest), highest); the highest wins where the bounds cross.
+const OpDef clip{
+    .name = "Clip",
     .since = 13,
-    .inputs = {{"X", types::floats, "T"}},
-    .outputs = {{"Y", types::floats, "T"}},
-    .infer = infer_same_as_input,
-    .operations = operations_per_output<4>,
+    .inputs = {{"input", types::numbers, "T"},
+               {"min", types::numbers, "T", optional},
+               {"max", types::numbers, "T", optional}},
+    .outputs = {{"output", types::numbers, "T"}},
+    .infer = infer_clip,
+    .operations = operations_per_output<2>,
 };
 
 }  // namespace tessera::ops

@@ -4,11 +4,16 @@
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/activation.h"
+#include "ops/cast.h"
+#include "ops/comparison.h"
 #include "ops/concat.h"
+#include "ops/element_wise_binary.h"
 #include "ops/element_wise_unary.h"
 #include "ops/expand.h"
 #include "ops/gather.h"
 #include "ops/generate.h"
+#include "ops/identity.h"
 #include "ops/pad.h"
 #include "ops/causal_conv_with_state.h"
 #include "ops/control_flow.h"
@@ -23,6 +28,7 @@
 #include "ops/linear_attention.h"
 #include "ops/rotary_embedding.h"
 #include "ops/training_update.h"
+#include "ops/reduction.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -141,6 +147,95 @@ constexpr const OpDef* kTable[] = {
     &space_to_depth,
     // softmax
     &softmax,
+    // element_wise_unary
+    &abs,
+    &acos,
+    &acosh,
+    &asin,
+    &asinh,
+    &atan,
+    &atanh,
+    &bitwise_not,
+    &ceil,
+    &clip,
+    &cos,
+    &cosh,
+    &erf,
+    &exp,
+    &floor,
+    &is_inf,
+    &is_nan,
+    &log,
+    &logical_not,
+    &neg,
+    &reciprocal,
+    &round,
+    &sign,
+    &sin,
+    &sinh,
+    &sqrt,
+    &tan,
+    // activation
+    &celu,
+    &elu,
+    &gelu,
+    &hard_sigmoid,
+    &hard_swish,
+    &leaky_relu,
+    &mish,
+    &relu,
+    &selu,
+    &shrink,
+    &sigmoid,
+    &softplus,
+    &softsign,
+    &swish,
+    &tanh,
+    &thresholded_relu,
+    // element_wise_binary
+    &add,
+    &bit_shift,
+    &bitwise_and,
+    &bitwise_or,
+    &bitwise_xor,
+    &div,
+    &max,
+    &mean,
+    &min,
+    &mod,
+    &mul,
+    &p_relu,
+    &pow,
+    &sub,
+    &sum,
+    &where,
+    // comparison
+    &equal,
+    &greater,
+    &greater_or_equal,
+    &less,
+    &less_or_equal,
+    &logical_and,
+    &logical_or,
+    &logical_xor,
+    // cast
+    &cast,
+    &cast_like,
+    &bit_cast,
+    // identity
+    &identity,
+    &dropout,
+    // reduction
+    &reduce_l1,
+    &reduce_l2,
+    &reduce_log_sum,
+    &reduce_log_sum_exp,
+    &reduce_max,
+    &reduce_mean,
+    &reduce_min,
+    &reduce_prod,
+    &reduce_sum,
+    &reduce_sum_square,
 };
 
 }  // namespace

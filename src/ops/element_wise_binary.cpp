@@ -1,0 +1,132 @@
+#include "ops/element_wise_binary.h"
+
+namespace tessera::ops {
+namespace {
+
+OpDef binary(std::string_view name, int since, TypeSet types) {
+  return {.name = name,
+          .since = since,
+          .inputs = {{"A", types, "T"}, {"B", types, "T"}},
+          .outputs = {{"C", types, "T"}},
+          .infer = infer_broadcast,
+          .operations = operations_per_output<1>};
+}
+
+// One operation for each operand after the first.
+double variadic_operations(const NodeView& view) {
+  return static_cast<double>(view.output(0).elements()) * static_cast<double>(view.input_count() - 1);
+}
+
+OpDef variadic_of(std::string_view name, TypeSet types) {
+  return {.name = name,
+          .since = 13,
+          .inputs = {{"data_0", types, "T", variadic}},
+          .outputs = {{"result", types, "T"}},
+          .infer = infer_broadcast,
+          .operations = variadic_operations};
+}
+
+void infer_mod(InferContext& context) {
+  context.check(!is_float(context.dtype(0)) || context.integer("fmod") == 1,
+                "fmod is {} with elements of type {}, expected 1 for floats", context.integer("fmod"),
+                name_of(context.dtype(0)));
+  infer_broadcast(context);
+}
+
+void infer_bit_shift(InferContext& context) {
+  const std::string& direction = context.text("direction");
+  context.check(direction == "LEFT" || direction == "RIGHT", "direction is '{}', expected LEFT or RIGHT", direction);
+  infer_broadcast(context);
+}
+
+// The slope broadcasts to x, and x to nothing.
+void infer_p_relu(InferContext& context) {
+  const ir::Dims *x = context.dims(0), *slope = context.dims(1);
+  if (x != nullptr && slope != nullptr) {
+    const ir::Dims both = broadcast_dims(context, *x, *slope);
+    bool fits = both.size() == x->size();
+    for (std::size_t i = 0; fits && i < both.size(); ++i) fits = both[i].may_equal((*x)[i]);
+    context.check(fits, "slope {} does not broadcast to {}", ir::to_string(*slope), ir::to_string(*x));
+  }
+  infer_same_as_input(context);
+}
+
+void infer_where(InferContext& context) {
+  infer_broadcast(context);
+  if (!context.wants_output(0)) return;
+  ir::ValueType type = *context.results()[0];
+  type.dtype = context.dtype(1);
+  context.set_output(0, std::move(type));
+}
+
+constexpr TypeSet kPowBase{DType::i32, DType::i64, DType::f16, DType::bf16, DType::f32, DType::f64};
+constexpr TypeSet kPReluTypes = types::floats | TypeSet{DType::i32, DType::i64, DType::u32, DType::u64};
+constexpr TypeSet kWhereTypes = types::numbers | types::boolean | types::text | types::complex;
+
+}  // namespace
+
+const OpDef add = binary("Add", 14, types::numbers);
+const OpDef sub = binary("Sub", 14, types::numbers);
+const OpDef mul = binary("Mul", 14, types::numbers);
+// Of integers: truncated towards zero; a divisor of zero is an Error(failed) of the run.
+const OpDef div = binary("Div", 14, types::numbers);
+const OpDef bitwise_and = binary("BitwiseAnd", 18, types::integers);
+const OpDef bitwise_or = binary("BitwiseOr", 18, types::integers);
+const OpDef bitwise_xor = binary("BitwiseXor", 18, types::integers);
+const OpDef max = variadic_of("Max", types::numbers);
+const OpDef min = variadic_of("Min", types::numbers);
+const OpDef sum = variadic_of("Sum", types::floats);
+const OpDef mean = variadic_of("Mean", types::floats);
+
+// x ^ y, in the type of x.
+const OpDef pow{
+    .name = "Pow",
+    .since = 15,
+    .inputs = {{"X", kPowBase, "T"}, {"Y", types::numbers, "T1"}},
+    .outputs = {{"Z", kPowBase, "T"}},
+    .infer = infer_broadcast,
+    .operations = operations_per_output<10>,
+};
+
+// The remainder has the divisor's sign, or with fmod = 1 the dividend's (as C's fmod).
+const OpDef mod{
+    .name = "Mod",
+    .since = 13,
+    .inputs = {{"A", types::numbers, "T"}, {"B", types::numbers, "T"}},
+    .outputs = {{"C", types::numbers, "T"}},
+    .attributes = {{"fmod", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
+    .infer = infer_mod,
+    .operations = operations_per_output<3>,
+};
+
+// Bits shifted out are lost; shifting by the width or more gives 0.
+const OpDef bit_shift{
+    .name = "BitShift",
+    .since = 11,
+    .inputs = {{"X", types::unsigned_integers, "T"}, {"Y", types::unsigned_integers, "T"}},
+    .outputs = {{"Z", types::unsigned_integers, "T"}},
+    .attributes = {{"direction", ir::AttributeKind::text, std::nullopt, true}},
+    .infer = infer_bit_shift,
+    .operations = operations_per_output<1>,
+};
+
+// x < 0 ? slope x : x
+const OpDef p_relu{
+    .name = "PRelu",
+    .since = 16,
+    .inputs = {{"X", kPReluTypes, "T"}, {"slope", kPReluTypes, "T"}},
+    .outputs = {{"Y", kPReluTypes, "T"}},
+    .infer = infer_p_relu,
+    .operations = operations_per_output<2>,
+};
+
+// condition ? x : y
+const OpDef where{
+    .name = "Where",
+    .since = 16,
+    .inputs = {{"condition", types::boolean, "B"}, {"X", kWhereTypes, "T"}, {"Y", kWhereTypes, "T"}},
+    .outputs = {{"output", kWhereTypes, "T"}},
+    .infer = infer_where,
+};
+
+}  // namespace tessera::ops

@@ -1,0 +1,50 @@
+#include "ops/identity.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr TypeSet kDropoutTypes =
+    types::floats | TypeSet{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz};
+
+void check_scalar(const InferContext& context, std::size_t i) {
+  const ir::Dims* dims = context.has_input(i) ? context.dims(i) : nullptr;
+  const ir::Dim count = dims != nullptr ? ir::product(*dims) : ir::Dim();
+  context.check(!count.is_known() || count.value() == 1, "input '{}' has shape {}, expected a scalar",
+                context.op().inputs[i].name, dims != nullptr ? ir::to_string(*dims) : "");
+}
+
+void infer_dropout(InferContext& context) {
+  check_scalar(context, 1);
+  check_scalar(context, 2);
+  ir::ValueType type = context.input(0);
+  context.set_output(0, type);
+  type.dtype = DType::boolean;
+  context.set_output(1, std::move(type));
+}
+
+}  // namespace
+
+const OpDef identity{
+    .name = "Identity",
+    .since = 25,
+    .inputs = {{.name = "input", .types = types::all, .variable = "V", .any_kind = true}},
+    .outputs = {{.name = "output", .types = types::all, .variable = "V", .any_kind = true}},
+    .infer = infer_same_as_input,
+};
+
+// With training_mode: output = data mask / (1 - ratio), each mask element false with probability `ratio`; else
+// output = data. Srivastava et al., "Dropout" (JMLR 15, 2014).
+const OpDef dropout{
+    .name = "Dropout",
+    .since = 22,
+    .inputs = {{"data", kDropoutTypes, "T"},
+               {"ratio", kDropoutTypes, "T1", optional},
+               {"training_mode", types::boolean, "T2", optional}},
+    .outputs = {{"output", kDropoutTypes, "T"}, {"mask", types::boolean, "T2", optional}},
+    .attributes = {{"seed", ir::AttributeKind::integer}},
+    .infer = infer_dropout,
+    .operations = operations_per_output<2>,
+    .deterministic = false,
+};
+
+}  // namespace tessera::ops
