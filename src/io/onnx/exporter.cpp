@@ -1,6 +1,7 @@
 #include "io/onnx/exporter.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -250,10 +251,11 @@ void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphP
     if (tensor != nullptr && !is_outer_constant(scope, name_of_value(id), *tensor))
       write_tensor(*tensor, name_of_value(id), *proto.add_initializer());
   }
+  const std::set<ir::ValueId> outputs(graph.outputs().begin(), graph.outputs().end());
   for (ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
     for (ir::ValueId output : node.outputs) {
-      if (output.valid() && is_known(graph.value(output).type) && !graph.is_output(output))
+      if (output.valid() && is_known(graph.value(output).type) && !outputs.contains(output))
         write_value(name_of_value(output), graph.value(output).type, *proto.add_value_info());
     }
     write_node(scope, node, *proto.add_node());

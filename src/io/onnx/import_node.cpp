@@ -82,10 +82,14 @@ ir::ValueId Importer::define(Scope& scope, const std::string& name) const {
   return id;
 }
 
-void Importer::count_node(const Scope& scope) {
+// What functions expand to is limited in nodes and in bytes: a small function with a large constant, called often.
+void Importer::count_node(const NodeProto& proto, const Scope& scope) {
   if (!scope.in_function) return;
   require(++inlined_nodes_ <= options_.max_inlined_nodes, ErrorKind::over_budget,
           "the model's functions expand to more than {} nodes", options_.max_inlined_nodes);
+  inlined_bytes_ += static_cast<std::int64_t>(proto.ByteSizeLong());
+  require(inlined_bytes_ <= options_.max_inlined_bytes, ErrorKind::over_budget,
+          "the model's functions expand to more than {} bytes", options_.max_inlined_bytes);
 }
 
 void Importer::add_nodes(const Nodes& nodes, Scope& scope) {
@@ -100,7 +104,7 @@ void Importer::add_nodes(const Nodes& nodes, Scope& scope) {
 }
 
 void Importer::add_node(const NodeProto& proto, Scope& scope) {
-  count_node(scope);
+  count_node(proto, scope);
   const std::string domain = canonical_domain(proto.domain());
   require(!proto.op_type().empty(), ErrorKind::invalid_model, "the node names no operator");
   if (const auto function = functions_.find(FunctionKey{domain, proto.op_type(), proto.overload()});
@@ -116,11 +120,11 @@ void Importer::add_node(const NodeProto& proto, Scope& scope) {
 std::vector<Importer::ResolvedAttribute> Importer::resolve_attributes(const NodeProto& proto,
                                                                       const Scope& scope) const {
   std::vector<ResolvedAttribute> resolved;
+  std::unordered_set<std::string_view> names;
   for (const AttributeProto& attribute : proto.attribute()) {
     require(!attribute.name().empty(), ErrorKind::invalid_model, "an attribute has no name");
-    const bool twice = std::any_of(resolved.begin(), resolved.end(),
-                                   [&](const ResolvedAttribute& other) { return other.name == attribute.name(); });
-    require(!twice, ErrorKind::invalid_model, "attribute '{}' is given twice", shown(attribute.name()));
+    require(names.insert(attribute.name()).second, ErrorKind::invalid_model, "attribute '{}' is given twice",
+            shown(attribute.name()));
     if (attribute.ref_attr_name().empty()) {
       resolved.push_back({attribute.name(), &attribute});
       continue;
@@ -277,11 +281,11 @@ Importer::Arguments Importer::read_arguments(const NodeProto& proto, const Funct
                                              const Scope& caller) {
   Arguments arguments;
   for (const AttributeProto& attribute : function.attribute_proto()) arguments[attribute.name()] = &attribute;
+  std::unordered_set<std::string_view> declared(function.attribute().begin(), function.attribute().end());
+  for (const AttributeProto& attribute : function.attribute_proto()) declared.insert(attribute.name());
   for (const ResolvedAttribute& attribute : resolve_attributes(proto, caller)) {
-    const bool declared = arguments.contains(attribute.name) ||
-                          std::find(function.attribute().begin(), function.attribute().end(), attribute.name) !=
-                              function.attribute().end();
-    require(declared, ErrorKind::invalid_model, "the function has no attribute '{}'", shown(attribute.name));
+    require(declared.contains(attribute.name), ErrorKind::invalid_model, "the function has no attribute '{}'",
+            shown(attribute.name));
     require(attribute_type(*attribute.value) != kGraph, ErrorKind::unsupported, "subgraphs as arguments of functions");
     arguments[attribute.name] = attribute.value;
   }

@@ -104,7 +104,7 @@ class Importer {
   ir::ValueId resolve(const Scope& scope, const std::string& name) const;
   std::string final_name(Scope& scope, const std::string& name) const;
   ir::ValueId define(Scope& scope, const std::string& name) const;
-  void count_node(const Scope& scope);
+  void count_node(const tessera_onnx::NodeProto& proto, const Scope& scope);
 
   const tessera_onnx::ModelProto& model_;
   const RawData& raw_data_;
@@ -118,7 +118,7 @@ class Importer {
   std::map<std::string, std::string> variables_;  // name of the initializer -> name of the variable
   UnsupportedList unsupported_;                   // features
   UnsupportedList operators_;
-  std::int64_t inlined_nodes_ = 0;
+  std::int64_t inlined_nodes_ = 0, inlined_bytes_ = 0;
 };
 
 // "node 'name' (Op)", or by its first output.
