@@ -5,8 +5,8 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "io/onnx/form_version.h"
 #include "io/onnx/upgrade.h"
-#include "ops/op_table.h"
 
 namespace tessera::io {
 
@@ -228,9 +228,7 @@ void Exporter::write_node(const Scope& scope, const ir::Node& node, NodeProto& p
     write_attribute(scope, node, attribute, written);
   }
   std::int64_t& version = versions_[domain];
-  const ops::OpDef* known = ops::find_op(node.op);
-  const std::int64_t since = known != nullptr ? known->since : newest_version(domain);
-  version = std::max({version, since, form_version(node.op), std::int64_t{1}});
+  version = std::max(version, form_version(*scope.graph, node));
 }
 
 void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphProto& proto) {
@@ -310,7 +308,7 @@ void Exporter::write_versions(ModelProto& proto) const {
 
 ModelProto Exporter::run() {
   ModelProto proto;
-  versions_[""] = 13;  // older versions mean other things by the same form, and every program knows this one
+  versions_[""] = 17;
   Scope scope{&graph_, nullptr, {}, {}};
   name_values(scope, {});
   write_graph(scope, graph_.inputs().size(), *proto.mutable_graph());

@@ -199,7 +199,7 @@ template std::string Upgrade::take_required(std::string_view);
 template std::vector<std::int64_t> Upgrade::take_required(std::string_view);
 template std::vector<float> Upgrade::take_required(std::string_view);
 
-std::int64_t form_version(std::string_view op) {
+std::int64_t last_change(std::string_view op) {
   std::int64_t version = 1;
   for (const UpgradeRule& rule : kRules) {
     if (rule.op == op && rule.changed_at != kEveryVersion) version = std::max(version, rule.changed_at);

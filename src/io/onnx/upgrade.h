@@ -14,8 +14,9 @@ namespace tessera::io {
 // The newest versions that can be read, by domain; 0 for a domain without a known limit.
 std::int64_t newest_version(std::string_view domain);
 
-// The version since which the operator has its newest form (1 if it never changed). `op` as ir::Node::op.
-std::int64_t form_version(std::string_view op);
+// The version of the last rule for the operator (1 if there is none): forms before it are rewritten when read. `op` as
+// ir::Node::op.
+std::int64_t last_change(std::string_view op);
 
 // What an upgrade sees: the node, not yet in the graph, with its outputs already made. Helpers that it adds come
 // before.
