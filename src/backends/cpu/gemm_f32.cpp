@@ -4,7 +4,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 #include <new>
 
 #include "backends/cpu/gemm_f32_isa.h"
@@ -20,7 +20,7 @@ constexpr std::int64_t kMaxDepth = 384;                   // of one block over k
 constexpr std::int64_t kBlockFloats = 96 * 1024;          // of a block of B: a good third of the second-level cache
 constexpr std::int64_t kMaxPanelFloats = 32 * kMaxDepth;  // of a panel of A or B in any instruction set
 constexpr double kTileOperations = 3e6;  // about 30 microseconds, well above the cost of handing out a tile
-constexpr std::int64_t kMostTiles = 32;
+constexpr double kMostTiles = 32;
 
 // Room for one packed panel of A and one packed block of B. A thread computes one tile at a time.
 struct Workspace {
@@ -33,6 +33,12 @@ struct Workspace {
     return workspace;
   }
 };
+
+// Depth of the blocks that k is cut into; the last may be shallower. Packed operands are laid out block after block, so
+// that a tile reads them in order.
+std::int64_t block_depth(std::int64_t k) {
+  return ceil_divide(k, std::max<std::int64_t>(1, ceil_divide(k, kMaxDepth)));
+}
 
 // Packs columns [column, column + width) and rows [k_begin, k_begin + k) of B as one panel, padded to whole vectors.
 void pack_right_panel(const GemmF32Isa& isa, const GemmOperand& right, std::int64_t k_begin, std::int64_t k,
@@ -54,96 +60,108 @@ GemmF32::GemmF32(GemmShape shape, bool left_packed, bool right_packed) : shape_(
   choose_tiles(left_packed, right_packed);
 }
 
-// Columns are split first: a tile then reads its part of B once. An operand packed on the fly is packed again by every
-// tile that shares it, so tiles keep enough panels of the other to hide that, unless too few tiles would be left.
+// Of all grids with enough tiles, the one with the least estimated cycles a unit of k: register tiles computed,
+// elements of A read again by each chunk of columns, elements of B by each chunk of rows. Reading costs more where it
+// means packing.
 void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
   if (shape_.m == 0 || shape_.n == 0) {
     row_chunks_ = 0;
     return;
   }
+  const auto m = static_cast<double>(shape_.m), n = static_cast<double>(shape_.n);
   const std::int64_t row_panels = ceil_divide(shape_.m, isa_->rows);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
-  const double operations =
-      2.0 * static_cast<double>(shape_.m) * static_cast<double>(shape_.n) * static_cast<double>(shape_.k);
-  const auto wanted =
-      static_cast<std::int64_t>(std::clamp(operations / kTileOperations, 1.0, static_cast<double>(kMostTiles)));
-  for (const std::int64_t panels : {8, 2, 1}) {
-    const std::int64_t most_columns = std::max<std::int64_t>(1, left_packed ? column_panels : column_panels / panels);
-    const std::int64_t most_rows = std::max<std::int64_t>(1, right_packed ? row_panels : row_panels / panels);
-    column_chunks_ = std::min(wanted, most_columns);
-    row_chunks_ = std::min(ceil_divide(wanted, column_chunks_), most_rows);
-    if (tiles() >= std::min<std::int64_t>(wanted, 8)) break;
+  const double operations = 2.0 * m * n * static_cast<double>(shape_.k);
+  const auto wanted = static_cast<std::int64_t>(std::clamp(operations / kTileOperations, 1.0, kMostTiles));
+  const double tile_cycles = static_cast<double>(isa_->rows * isa_->columns / isa_->lanes);
+  const double left_cycles = left_packed ? 0.25 : 0.5, right_cycles = right_packed ? 0.25 : 0.5;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t columns = 1; columns <= std::min(wanted, column_panels); ++columns) {
+    const std::int64_t rows = std::min(row_panels, ceil_divide(wanted, columns));
+    if (rows * columns < wanted && columns < std::min(wanted, column_panels)) continue;
+    const std::int64_t computed = ceil_divide(row_panels, rows) * rows * ceil_divide(column_panels, columns) * columns;
+    const double cycles = tile_cycles * static_cast<double>(computed) + left_cycles * m * static_cast<double>(columns) +
+                          right_cycles * n * static_cast<double>(rows);
+    if (cycles >= least) continue;
+    least = cycles;
+    row_chunks_ = rows;
+    column_chunks_ = columns;
   }
+}
+
+GemmF32::Tile GemmF32::tile_at(std::int64_t index) const {
+  const std::int64_t row_panels = ceil_divide(shape_.m, isa_->rows);
+  const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
+  const std::int64_t row = index % row_chunks_, column = index / row_chunks_;
+  return {row_panels * row / row_chunks_ * isa_->rows,
+          std::min(shape_.m, row_panels * (row + 1) / row_chunks_ * isa_->rows),
+          column_panels * column / column_chunks_ * isa_->columns,
+          std::min(shape_.n, column_panels * (column + 1) / column_chunks_ * isa_->columns)};
 }
 
 void GemmF32::run(std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
                   const Epilogue& epilogue) const {
-  const std::int64_t row_panels = ceil_divide(shape_.m, isa_->rows),
-                     column_panels = ceil_divide(shape_.n, isa_->columns);
-  const std::int64_t row_chunk = tile % row_chunks_, column_chunk = tile / row_chunks_;
-  const std::int64_t row_begin = row_panels * row_chunk / row_chunks_ * isa_->rows;
-  const std::int64_t row_end = std::min(shape_.m, row_panels * (row_chunk + 1) / row_chunks_ * isa_->rows);
-  const std::int64_t column_begin = column_panels * column_chunk / column_chunks_ * isa_->columns;
-  const std::int64_t column_end =
-      std::min(shape_.n, column_panels * (column_chunk + 1) / column_chunks_ * isa_->columns);
-  Workspace& workspace = Workspace::of_this_thread();
-  // With a single panel of A nothing is gained by packing B: its rows are read where they lie.
-  const bool in_place =
-      !right.packed && right.pack == nullptr && right.column_stride == 1 && row_end - row_begin <= isa_->rows;
-
-  for (std::int64_t column = column_begin; column < column_end; column += block_panels_ * isa_->columns) {
-    const std::int64_t block_end = std::min(column_end, column + block_panels_ * isa_->columns);
-    // In place, a last narrow panel is still packed: vectors would read beyond its rows.
-    const std::int64_t whole_end = column + (block_end - column) / isa_->columns * isa_->columns;
+  const Tile whole = tile_at(tile);
+  Tile block = whole;
+  for (std::int64_t column = whole.column_begin; column < whole.column_end; column = block.column_end) {
+    block.column_begin = column;
+    block.column_end = std::min(whole.column_end, column + block_panels_ * isa_->columns);
     std::int64_t k_begin = 0;
     do {  // once at least: with k = 0 the product is zero, and C is still written
-      const std::int64_t k = std::min(k_block_, shape_.k - k_begin);
-      const bool last = k_begin + k >= shape_.k;
-      PanelProduct product{.k = k, .ldc = ldc, .accumulate = k_begin > 0};
-      if (!right.packed) {
-        for (std::int64_t panel = in_place ? whole_end : column; panel < block_end; panel += isa_->columns) {
-          pack_right_panel(*isa_, right, k_begin, k, panel, std::min(isa_->columns, block_end - panel),
-                           workspace.right.get() + (panel - column) * k);
-        }
-      }
-      for (std::int64_t row = row_begin; row < row_end; row += isa_->rows) {
-        product.rows = std::min(isa_->rows, row_end - row);
-        if (left.packed) {
-          product.left = left.data + row * shape_.k + k_begin * product.rows;
-        } else {
-          product.left = workspace.left.get();
-          isa_->pack(left.data + row * left.row_stride + k_begin * left.column_stride, left.row_stride,
-                     left.column_stride, product.rows, k, workspace.left.get(), product.rows);
-        }
-        const auto multiply = [&](std::int64_t begin, std::int64_t end, const float* data, std::int64_t panel_stride,
-                                  std::int64_t row_stride) {
-          if (begin >= end) return;
-          Epilogue here = epilogue;
-          if (here.addend != nullptr) here.addend += row * here.addend_row_stride + begin * here.addend_column_stride;
-          product.columns = end - begin;
-          product.right = data;
-          product.right_panel_stride = panel_stride;
-          product.right_row_stride = row_stride;
-          product.c = c + row * ldc + begin;
-          product.epilogue = last ? &here : nullptr;
-          isa_->multiply(product);
-        };
-        if (right.packed) {
-          // A narrow last panel has its own row length.
-          multiply(column, whole_end, right.data + column * shape_.k + k_begin * isa_->columns,
-                   isa_->columns * shape_.k, 0);
-          multiply(whole_end, block_end,
-                   right.data + whole_end * shape_.k + k_begin * round_up(block_end - whole_end, isa_->lanes), 0, 0);
-        } else if (in_place) {
-          multiply(column, whole_end, right.data + k_begin * right.row_stride + column, isa_->columns,
-                   right.row_stride);
-          multiply(whole_end, block_end, workspace.right.get() + (whole_end - column) * k, 0, 0);
-        } else {
-          multiply(column, block_end, workspace.right.get(), isa_->columns * k, 0);
-        }
-      }
-      k_begin += k;
+      run_block(block, k_begin, left, right, c, ldc, epilogue);
+      k_begin += k_block_;
     } while (k_begin < shape_.k);
+  }
+}
+
+void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOperand& left, const GemmOperand& right,
+                        float* c, std::int64_t ldc, const Epilogue& epilogue) const {
+  const std::int64_t k = std::min(k_block_, shape_.k - k_begin), columns = block.column_end - block.column_begin;
+  Workspace& workspace = Workspace::of_this_thread();
+  // With a single panel of A nothing is gained by packing B: its rows are read where they lie; but not in a last narrow
+  // panel, where vectors would reach beyond them.
+  const bool in_place = !right.packed && right.pack == nullptr && right.column_stride == 1 &&
+                        block.row_end - block.row_begin <= isa_->rows;
+  const std::int64_t whole_panels = in_place ? columns / isa_->columns * isa_->columns : 0;
+  const float* packed_right = workspace.right.get();
+  if (right.packed) {
+    packed_right = right.data + k_begin * round_up(shape_.n, isa_->lanes) + block.column_begin * k;
+  } else {
+    for (std::int64_t panel = whole_panels; panel < columns; panel += isa_->columns) {
+      pack_right_panel(*isa_, right, k_begin, k, block.column_begin + panel, std::min(isa_->columns, columns - panel),
+                       workspace.right.get() + panel * k);
+    }
+  }
+  for (std::int64_t row = block.row_begin; row < block.row_end; row += isa_->rows) {
+    PanelProduct product{
+        .rows = std::min(isa_->rows, block.row_end - row), .k = k, .ldc = ldc, .accumulate = k_begin > 0};
+    if (left.packed) {
+      product.left = left.data + k_begin * shape_.m + row * k;
+    } else {
+      product.left = workspace.left.get();
+      isa_->pack(left.data + row * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride,
+                 product.rows, k, workspace.left.get(), product.rows);
+    }
+    const auto multiply = [&](std::int64_t begin, std::int64_t end) {
+      if (begin >= end) return;
+      Epilogue here = epilogue;
+      const std::int64_t column = block.column_begin + begin;
+      if (here.addend != nullptr) here.addend += row * here.addend_row_stride + column * here.addend_column_stride;
+      product.columns = end - begin;
+      product.c = c + row * ldc + column;
+      product.epilogue = k_begin + k >= shape_.k ? &here : nullptr;
+      isa_->multiply(product);
+    };
+    if (in_place) {
+      product.right = right.data + k_begin * right.row_stride + block.column_begin;
+      product.right_panel_stride = isa_->columns;
+      product.right_row_stride = right.row_stride;
+      multiply(0, whole_panels);
+    }
+    product.right = packed_right + whole_panels * k;
+    product.right_panel_stride = isa_->columns * k;
+    product.right_row_stride = 0;
+    multiply(whole_panels, columns);
   }
 }
 
@@ -164,16 +182,26 @@ std::int64_t gemm_f32_right_bytes(std::int64_t k, std::int64_t n) {
 
 void gemm_f32_pack_left(const GemmOperand& left, std::int64_t m, std::int64_t k, float* to) {
   const GemmF32Isa& isa = gemm_f32_isa();
-  for (std::int64_t row = 0; row < m; row += isa.rows) {
-    const std::int64_t rows = std::min(isa.rows, m - row);
-    isa.pack(left.data + row * left.row_stride, left.row_stride, left.column_stride, rows, k, to + row * k, rows);
+  const std::int64_t block = block_depth(k);
+  for (std::int64_t k_begin = 0; k_begin < k; k_begin += block) {
+    const std::int64_t depth = std::min(block, k - k_begin);
+    for (std::int64_t row = 0; row < m; row += isa.rows) {
+      const std::int64_t rows = std::min(isa.rows, m - row);
+      isa.pack(left.data + row * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride,
+               rows, depth, to + k_begin * m + row * depth, rows);
+    }
   }
 }
 
 void gemm_f32_pack_right(const GemmOperand& right, std::int64_t k, std::int64_t n, float* to) {
   const GemmF32Isa& isa = gemm_f32_isa();
-  for (std::int64_t column = 0; column < n; column += isa.columns) {
-    pack_right_panel(isa, right, 0, k, column, std::min(isa.columns, n - column), to + column * k);
+  const std::int64_t block = block_depth(k), padded = round_up(n, isa.lanes);
+  for (std::int64_t k_begin = 0; k_begin < k; k_begin += block) {
+    const std::int64_t depth = std::min(block, k - k_begin);
+    for (std::int64_t column = 0; column < n; column += isa.columns) {
+      pack_right_panel(isa, right, k_begin, depth, column, std::min(isa.columns, n - column),
+                       to + k_begin * padded + column * depth);
+    }
   }
 }
 

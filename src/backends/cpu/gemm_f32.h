@@ -72,7 +72,14 @@ class GemmF32 {
            const Epilogue& epilogue) const;
 
  private:
+  struct Tile {
+    std::int64_t row_begin, row_end, column_begin, column_end;
+  };
   void choose_tiles(bool left_packed, bool right_packed);
+  Tile tile_at(std::int64_t index) const;
+  // One block of k of a part of a tile whose block of B fits the cache.
+  void run_block(const Tile& block, std::int64_t k_begin, const GemmOperand& left, const GemmOperand& right, float* c,
+                 std::int64_t ldc, const Epilogue& epilogue) const;
 
   GemmShape shape_;
   const GemmF32Isa* isa_;
