@@ -74,7 +74,7 @@ void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
   const double operations = 2.0 * m * n * static_cast<double>(shape_.k);
   const auto wanted = static_cast<std::int64_t>(std::clamp(operations / kTileOperations, 1.0, kMostTiles));
   const double tile_cycles = static_cast<double>(isa_->rows * isa_->columns / isa_->lanes);
-  const double left_cycles = left_packed ? 0.25 : 0.5, right_cycles = right_packed ? 0.25 : 0.5;
+  const double left_cycles = left_packed ? 0.25 : 0.5, right_cycles = right_packed ? 0.25 : 1.5;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t columns = 1; columns <= std::min(wanted, column_panels); ++columns) {
     const std::int64_t rows = std::min(row_panels, ceil_divide(wanted, columns));

@@ -49,11 +49,18 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "ThresholdedRelu", .name = "cpu_thresholded_relu", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
       {.op = "Clip", .name = "cpu_clip", .reject = reject_unless_f32, .create = make_clip, .in_place_inputs = 1},
       {.op = "Gelu", .name = "cpu_gelu", .reject = reject_unless_f32, .create = make_gelu, .in_place_inputs = 1},
+      // conv_depthwise
+      {.op = "Conv", .name = "cpu_depthwise_conv_f32", .reject = reject_depthwise_conv, .create = make_depthwise_conv},
       // conv
       {.op = "Conv", .name = "cpu_conv_f32", .reject = reject_unless_f32, .create = make_conv},
       // matmul
       {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},
+      // pooling
+      {.op = "MaxPool", .name = "cpu_max_pool_f32", .reject = reject_pool, .create = make_max_pool},
+      {.op = "AveragePool", .name = "cpu_average_pool_f32", .reject = reject_pool, .create = make_average_pool},
+      {.op = "GlobalAveragePool", .name = "cpu_global_average_pool_f32", .reject = reject_global_pool, .function = global_average_pool},
+      {.op = "GlobalMaxPool", .name = "cpu_global_max_pool_f32", .reject = reject_global_pool, .function = global_max_pool},
       // concat
       {.op = "Concat", .name = "cpu_concat", .reject = reject_unless_bytes, .function = concat},
       {.op = "Split", .name = "cpu_split", .reject = reject_unless_bytes, .function = split},

@@ -72,6 +72,24 @@ TEST(CpuConv, ManyChannelsAndTiles) {
   check({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"pads", list({1, 1, 1, 1})}}});
 }
 
+TEST(CpuConv, Depthwise) {
+  const auto grouped = [](std::int64_t group, ir::Attributes more = {}) {
+    more.emplace("group", group);
+    return more;
+  };
+  check({{2, 5, 9, 75}, {5, 1, 3, 3}, grouped(5, {{"pads", list({1, 1, 1, 1})}})});
+  check({{1, 3, 7, 7}, {3, 1, 5, 5}, grouped(3, {{"pads", list({2, 2, 2, 2})}})});
+  check({{1, 4, 40, 33}, {8, 1, 3, 3}, grouped(4, {{"pads", list({0, 1, 1, 0})}, {"strides", list({2, 2})}})});
+  check({{1, 4, 20, 43},
+         {4, 1, 2, 4},
+         grouped(4, {{"pads", list({2, 5, 1, 4})}, {"strides", list({1, 3})}, {"dilations", list({3, 2})}})});
+  check({{1, 2, 50}, {2, 1, 31}, grouped(2, {{"pads", list({15, 15})}})});
+  check({{1, 2, 4, 5, 6},
+         {4, 1, 3, 2, 3},
+         grouped(2, {{"pads", list({1, 1, 1, 1, 0, 1})}, {"strides", list({2, 1, 2})}})});
+  check({{1, 3, 3, 3}, {3, 1, 1, 1}, grouped(3, {{"strides", list({2, 5})}})});
+}
+
 TEST(CpuConv, EmptyBatch) {
   check({{0, 3, 5, 5}, {4, 3, 3, 3}});
 }

@@ -15,12 +15,11 @@ struct Segment {
   std::int64_t count;
 };
 
-// Where a segment reads for one kernel position: elements offset + i * stride of a channel, of which those at
-// positions outside [0, length) of their row are padding; `start` is the position of the first.
+// Where a segment reads for one kernel position: element `start` of the line at offset `line` of a channel.
 struct Source {
-  std::int64_t offset;
+  std::int64_t line;
   std::int64_t start;
-  bool inside;  // false: all padding
+  bool inside;  // false: the whole line is padding
 };
 
 struct PanelSources {
@@ -41,53 +40,11 @@ struct PanelSources {
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
+#include "backends/cpu/copy_line.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using D = hn::ScalableTag<float>;
-constexpr std::int64_t kLanes = HWY_LANES(float);
-
-// Lanes [low, high) from memory, 0 elsewhere.
-HWY_INLINE hn::Vec<D> load_range(const float* from, std::int64_t low, std::int64_t high) {
-  const D d;
-  low = std::clamp<std::int64_t>(low, 0, kLanes);
-  high = std::clamp<std::int64_t>(high, 0, kLanes);
-  if (low == 0 && high == kLanes) return hn::LoadU(d, from);
-  const auto mask =
-      hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(low)), hn::FirstN(d, static_cast<std::size_t>(high)));
-  return hn::MaskedLoad(mask, d, from);
-}
-
-void copy_segment(const float* channel, const Source& source, std::int64_t count, std::int64_t length,
-                  std::int64_t stride, float* to) {
-  const D d;
-  const float* from = channel + source.offset;
-  if (!source.inside) {
-    for (std::int64_t i = 0; i < count; i += kLanes) hn::StoreU(hn::Zero(d), d, to + i);
-    return;
-  }
-  if (stride == 1) {
-    const std::int64_t low = -source.start, high = std::min(length - source.start, count);
-    for (std::int64_t i = 0; i < count; i += kLanes) hn::StoreU(load_range(from + i, low - i, high - i), d, to + i);
-    return;
-  }
-#if HWY_TARGET != HWY_SCALAR
-  if (stride == 2) {
-    const std::int64_t low = -source.start, high = std::min(length - source.start, 2 * count - 1);
-    for (std::int64_t i = 0; i < count; i += kLanes) {
-      const auto first = load_range(from + 2 * i, low - 2 * i, high - 2 * i);
-      const auto second = load_range(from + 2 * i + kLanes, low - 2 * i - kLanes, high - 2 * i - kLanes);
-      hn::StoreU(hn::ConcatEven(d, second, first), d, to + i);
-    }
-    return;
-  }
-#endif
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t position = source.start + i * stride;
-    to[i] = position >= 0 && position < length ? from[i * stride] : 0.0f;
-  }
-}
 
 // Rows in ascending order and segments from left to right: what a whole vector writes too much is overwritten later.
 void copy_panel(const PanelSources& panel, const float* image, std::int64_t k_begin, std::int64_t k, float* to,
@@ -98,8 +55,9 @@ void copy_panel(const PanelSources& panel, const float* image, std::int64_t k_be
   for (std::int64_t row = 0; row < k; ++row, to += to_stride) {
     const Source* source = panel.sources.data() + static_cast<std::size_t>(position) * segments;
     for (std::size_t i = 0; i < segments; ++i) {
-      copy_segment(channel, source[i], panel.segments[i].count, panel.length, panel.stride,
-                   to + panel.segments[i].column);
+      // A line outside the image is all padding.
+      copy_line(channel + source[i].line, source[i].inside ? panel.length : 0, source[i].start, panel.stride,
+                panel.segments[i].count, 0.0f, to + panel.segments[i].column);
     }
     if (++position == panel.kernel_positions) {
       position = 0;
@@ -153,13 +111,15 @@ void Im2col::pack(const void* state, std::int64_t k_begin, std::int64_t k, std::
             output_rest % axis.output * axis.stride - axis.pad_begin + kernel_rest % axis.kernel * axis.dilation;
         output_rest /= axis.output;
         kernel_rest /= axis.kernel;
-        source.offset += start * element_stride;
-        element_stride *= axis.input;
-        if (a + 1 == axes.size())
+        if (a + 1 == axes.size()) {
           source.start = start;
-        else
+        } else {
+          source.line += start * element_stride;
           source.inside = source.inside && start >= 0 && start < axis.input;
+        }
+        element_stride *= axis.input;
       }
+      if (!source.inside) source.line = 0;
       panel.sources[static_cast<std::size_t>(position) * segments + s] = source;
     }
   }

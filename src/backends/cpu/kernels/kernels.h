@@ -19,9 +19,21 @@ std::unique_ptr<Kernel> make_gelu(const ops::NodeView& view, WeightStore& weight
 // conv
 KernelPointer make_conv(const ops::NodeView& view, WeightStore& weights);
 
+// conv_depthwise
+std::string reject_depthwise_conv(const ops::NodeView& view);
+KernelPointer make_depthwise_conv(const ops::NodeView& view, WeightStore& weights);
+
 // matmul
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);
+
+// pooling
+std::string reject_pool(const ops::NodeView& view);
+std::string reject_global_pool(const ops::NodeView& view);
+KernelPointer make_max_pool(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_average_pool(const ops::NodeView& view, WeightStore& weights);
+void global_average_pool(KernelContext& context);
+void global_max_pool(KernelContext& context);
 
 // concat
 void concat(KernelContext& context);
