@@ -1,0 +1,41 @@
+#include <cmath>
+
+#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/numeric.h"
+
+namespace tessera::backends::reference {
+namespace {
+
+// Gaussian elimination with partial pivoting; destroys the matrix.
+double determinant(double* matrix, std::int64_t n) {
+  double result = 1;
+  for (std::int64_t column = 0; column < n; ++column) {
+    std::int64_t pivot = column;
+    for (std::int64_t row = column + 1; row < n; ++row) {
+      if (std::fabs(matrix[row * n + column]) > std::fabs(matrix[pivot * n + column])) pivot = row;
+    }
+    if (matrix[pivot * n + column] == 0) return 0;
+    if (pivot != column) {
+      result = -result;
+      for (std::int64_t k = 0; k < n; ++k) std::swap(matrix[pivot * n + k], matrix[column * n + k]);
+    }
+    result *= matrix[column * n + column];
+    for (std::int64_t row = column + 1; row < n; ++row) {
+      const double factor = matrix[row * n + column] / matrix[column * n + column];
+      for (std::int64_t k = column; k < n; ++k) matrix[row * n + k] -= factor * matrix[column * n + k];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+void det(KernelContext& context) {
+  std::vector<double> matrices = read<double>(context.input(0));
+  const std::int64_t n = context.input(0).shape().back();
+  std::vector<double> results(static_cast<std::size_t>(context.output(0).elements()));
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = determinant(matrices.data() + static_cast<std::int64_t>(i) * n * n, n);
+  write(results, context.output(0));
+}
+
+}  // namespace tessera::backends::reference

@@ -1,0 +1,10 @@
+// Det: determinants of square matrices.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef det;
+
+}  // namespace tessera::ops

@@ -1,0 +1,114 @@
+#include "ops/matrix_product.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr TypeSet product_types = types::floats | TypeSet{DType::i32, DType::i64, DType::u32, DType::u64};
+constexpr TypeSet bytes{DType::i8, DType::u8};
+constexpr TypeSet quantised = bytes | types::small_floats.without({DType::f4e2m1, DType::f8e8m0});
+constexpr TypeSet scales{DType::f32, DType::f16, DType::bf16};
+
+void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
+  const ir::Dims* left = context.dims(a);
+  const ir::Dims* right = context.dims(b);
+  if (left == nullptr || right == nullptr) context.set_output_unknown_rank(0, dtype);
+  else context.set_output(0, dtype, matmul_dims(context, *left, *right));
+}
+
+void infer_matmul(InferContext& context) { set_product(context, 0, 1, context.dtype(0)); }
+void infer_matmul_integer(InferContext& context) { set_product(context, 0, 1, DType::i32); }
+void infer_qlinear_matmul(InferContext& context) { set_product(context, 0, 3, context.dtype(7)); }
+
+void infer_gemm(InferContext& context) {
+  const ir::Dims* a = context.dims(0);
+  const ir::Dims* b = context.dims(1);
+  const bool transpose_a = context.integer("transA") != 0, transpose_b = context.integer("transB") != 0;
+  ir::Dims result(2);
+  if (a != nullptr) context.check(a->size() == 2, "input 'A' has rank {}, expected 2", a->size());
+  if (b != nullptr) context.check(b->size() == 2, "input 'B' has rank {}, expected 2", b->size());
+  if (a != nullptr) result[0] = (*a)[transpose_a ? 1 : 0];
+  if (b != nullptr) result[1] = (*b)[transpose_b ? 0 : 1];
+  if (a != nullptr && b != nullptr) {
+    const ir::Dim& left = (*a)[transpose_a ? 0 : 1];
+    const ir::Dim& right = (*b)[transpose_b ? 1 : 0];
+    context.check(left.may_equal(right), "the inner dimensions of {}{} and {}{} differ", to_string(*a), transpose_a ? " transposed" : "", to_string(*b), transpose_b ? " transposed" : "");
+  }
+  if (context.has_input(2) && context.dims(2) != nullptr) {
+    const ir::Dims& c = *context.dims(2);
+    context.check(c.size() <= 2, "input 'C' has rank {}, expected at most 2", c.size());
+    const ir::Dims both = broadcast_dims(context, result, c);
+    for (std::size_t i = 0; i < 2; ++i) context.check(both[i].may_equal(result[i]), "input 'C' of shape {} does not broadcast to {}", to_string(c), to_string(result));
+  }
+  context.set_output(0, context.dtype(0), std::move(result));
+}
+
+// 2·(elements of the result)·K.
+double product_operations(const NodeView& view, std::size_t a, std::int64_t inner_axis) {
+  const Shape& shape = view.input(a).shape;
+  if (shape.empty()) return 0;
+  const std::int64_t inner = shape[static_cast<std::size_t>(inner_axis < 0 ? inner_axis + static_cast<std::int64_t>(shape.size()) : inner_axis)];
+  return 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(inner);
+}
+
+double matmul_operations(const NodeView& view) { return product_operations(view, 0, -1); }
+double gemm_operations(const NodeView& view) { return product_operations(view, 0, view.integer("transA") != 0 ? 0 : 1); }
+
+}  // namespace
+
+ir::Dims matmul_dims(const InferContext& context, ir::Dims a, ir::Dims b) {
+  context.check(!a.empty() && !b.empty(), "a matrix product takes no scalars (shapes {} and {})", to_string(a), to_string(b));
+  const bool row = a.size() == 1, column = b.size() == 1;
+  if (row) a.insert(a.begin(), 1);
+  if (column) b.push_back(1);
+  context.check(a.back().may_equal(b[b.size() - 2]), "the inner dimensions of {} and {} differ", to_string(a), to_string(b));
+  ir::Dims result = broadcast_dims(context, ir::Dims(a.begin(), a.end() - 2), ir::Dims(b.begin(), b.end() - 2));
+  if (!row) result.push_back(a[a.size() - 2]);
+  if (!column) result.push_back(b.back());
+  return result;
+}
+
+const OpDef matmul{
+    .name = "MatMul",
+    .since = 13,
+    .inputs = {{"A", product_types, "T"}, {"B", product_types, "T"}},
+    .outputs = {{"Y", product_types, "T"}},
+    .infer = infer_matmul,
+    .operations = matmul_operations,
+};
+
+// Y = alpha · A' · B' + beta · C
+const OpDef gemm{
+    .name = "Gemm",
+    .since = 13,
+    .inputs = {{"A", product_types, "T"}, {"B", product_types, "T"}, {"C", product_types, "T", optional}},
+    .outputs = {{"Y", product_types, "T"}},
+    .attributes = {{"alpha", ir::AttributeKind::real, ir::Attribute(1.0f)},
+                   {"beta", ir::AttributeKind::real, ir::Attribute(1.0f)},
+                   {"transA", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                   {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
+    .infer = infer_gemm,
+    .operations = gemm_operations,
+};
+
+// Y = (A − a_zero_point) · (B − b_zero_point) in int32. Zero points: one, or one a row of A / a column of B.
+const OpDef matmul_integer{
+    .name = "MatMulInteger",
+    .since = 10,
+    .inputs = {{"A", bytes, "T1"}, {"B", bytes, "T2"}, {"a_zero_point", bytes, "T1", optional}, {"b_zero_point", bytes, "T2", optional}},
+    .outputs = {{"Y", {DType::i32}, "T3"}},
+    .infer = infer_matmul_integer,
+    .operations = matmul_operations,
+};
+
+// y = saturate(round((a − a_zero_point) · (b − b_zero_point) · a_scale · b_scale / y_scale) + y_zero_point)
+const OpDef qlinear_matmul{
+    .name = "QLinearMatMul",
+    .since = 21,
+    .inputs = {{"a", quantised, "T1"}, {"a_scale", scales, "TS"}, {"a_zero_point", quantised, "T1"}, {"b", quantised, "T2"}, {"b_scale", scales, "TS"},
+               {"b_zero_point", quantised, "T2"}, {"y_scale", scales, "TS"}, {"y_zero_point", quantised, "T3"}},
+    .outputs = {{"y", quantised, "T3"}},
+    .infer = infer_qlinear_matmul,
+    .operations = matmul_operations,
+};
+
+}  // namespace tessera::ops

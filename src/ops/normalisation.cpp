@@ -1,0 +1,182 @@
+#include "ops/normalisation.h"
+
+namespace tessera::ops {
+namespace {
+
+const AttributeSpec epsilon_attribute{"epsilon", ir::AttributeKind::real, ir::Attribute(1e-5f)};
+const AttributeSpec stash_type_attribute{"stash_type", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})};
+
+AttributeSpec integer_attribute(std::string_view name, std::int64_t value) { return {name, ir::AttributeKind::integer, ir::Attribute(value)}; }
+
+// A 1-D operand with one element a channel of input 0.
+void check_per_channel(const InferContext& context, std::size_t i) {
+  if (!context.has_input(i) || context.dims(i) == nullptr) return;
+  const ir::Dims& own = *context.dims(i);
+  context.check(own.size() == 1, "input '{}' has shape {}, expected one value a channel", context.op().inputs[i].name, to_string(own));
+  if (const ir::Dims* dims = context.dims(0)) {
+    context.check(dims->size() >= 2, "input '{}' has rank {}, expected at least 2", context.op().inputs[0].name, dims->size());
+    context.check(own[0].may_equal((*dims)[1]), "input '{}' has {} values for {} channels", context.op().inputs[i].name, to_string(own[0]), to_string((*dims)[1]));
+  }
+}
+
+void infer_batch(InferContext& context) {
+  for (std::size_t i = 1; i < 5; ++i) check_per_channel(context, i);
+  context.check(context.integer("training_mode") != 0 || !(context.wants_output(1) || context.wants_output(2)), "running statistics are asked for outside training mode");
+  context.set_output(0, context.input(0));
+  context.set_output(1, context.input(3));
+  context.set_output(2, context.input(4));
+}
+
+void infer_per_channel(InferContext& context) {
+  check_per_channel(context, 1);
+  check_per_channel(context, 2);
+  if (context.op().name == "GroupNormalization") {
+    const std::int64_t groups = context.integer("num_groups");
+    context.check(groups > 0, "num_groups is {}", groups);
+    if (const ir::Dims* dims = context.dims(0); dims != nullptr && dims->size() > 1 && (*dims)[1].is_known()) {
+      context.check((*dims)[1].value() % groups == 0, "{} channels do not split into {} groups", (*dims)[1].value(), groups);
+    }
+  }
+  context.set_output(0, context.input(0));
+}
+
+void infer_trailing(InferContext& context) {
+  const bool rms = context.op().name == "RMSNormalization";
+  ir::ValueType type = context.input(0);
+  if (rms) type.dtype = context.dtype(1);
+  context.set_output(0, type);
+  if (!type.dims) {
+    context.set_output_unknown_rank(1, DType::f32);
+    context.set_output_unknown_rank(2, DType::f32);
+    return;
+  }
+  const std::int64_t axis = normalise_axis(context.integer("axis"), static_cast<std::int64_t>(type.dims->size()));
+  for (std::size_t i = 1; i < context.input_count(); ++i) {
+    if (!context.has_input(i) || context.dims(i) == nullptr) continue;
+    const ir::Dims both = broadcast_dims(context, *type.dims, *context.dims(i));
+    context.check(both.size() == type.dims->size(), "input '{}' has a higher rank than the tensor", context.op().inputs[i].name);
+    for (std::size_t d = 0; d < both.size(); ++d) context.check(both[d].may_equal((*type.dims)[d]), "input '{}' of shape {} does not broadcast to {}", context.op().inputs[i].name, to_string(*context.dims(i)), to_string(*type.dims));
+  }
+  if (rms) return;
+  ir::Dims statistics = *type.dims;
+  for (std::size_t i = static_cast<std::size_t>(axis); i < statistics.size(); ++i) statistics[i] = 1;
+  const DType stash = context.integer("stash_type") == static_cast<std::int64_t>(DType::bf16) ? DType::bf16 : DType::f32;
+  context.set_output(1, stash, statistics);
+  context.set_output(2, stash, std::move(statistics));
+}
+
+void infer_lp(InferContext& context) {
+  const std::int64_t p = context.integer("p");
+  context.check(p == 1 || p == 2, "p is {}, expected 1 or 2", p);
+  if (const ir::Dims* dims = context.dims(0)) normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
+  infer_same_as_input(context);
+}
+
+void infer_mean_variance(InferContext& context) {
+  if (const ir::Dims* dims = context.dims(0)) {
+    for (std::int64_t axis : context.integers("axes")) normalise_axis(axis, static_cast<std::int64_t>(dims->size()));
+  }
+  infer_same_as_input(context);
+}
+
+void infer_lrn(InferContext& context) {
+  context.check(context.integer("size") > 0, "size is {}", context.integer("size"));
+  if (const ir::Dims* dims = context.dims(0)) context.check(dims->size() >= 2, "input 'X' has rank {}, expected at least 2", dims->size());
+  infer_same_as_input(context);
+}
+
+}  // namespace
+
+// y = (x − mean) / sqrt(var + epsilon) · scale + B, a channel at a time. In training mode mean and var are those of the batch, and
+// running = input · momentum + batch · (1 − momentum). Ioffe and Szegedy, arXiv:1502.03167.
+const OpDef batch_normalization{
+    .name = "BatchNormalization",
+    .since = 15,
+    .inputs = {{"X", types::floats, "T"}, {"scale", types::floats, "T1"}, {"B", types::floats, "T1"}, {"input_mean", types::floats, "T2"}, {"input_var", types::floats, "T2"}},
+    .outputs = {{"Y", types::floats, "T"}, {"running_mean", types::floats, "T2", optional}, {"running_var", types::floats, "T2", optional}},
+    .attributes = {epsilon_attribute, {"momentum", ir::AttributeKind::real, ir::Attribute(0.9f)}, integer_attribute("training_mode", 0)},
+    .infer = infer_batch,
+    .operations = operations_per_output<2>,
+};
+
+// Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450.
+const OpDef layer_normalization{
+    .name = "LayerNormalization",
+    .since = 17,
+    .inputs = {{"X", types::floats, "T"}, {"Scale", types::floats, "T"}, {"B", types::floats, "T", optional}},
+    .outputs = {{"Y", types::floats, "T"}, {"Mean", types::floats, "U", optional}, {"InvStdDev", types::floats, "U", optional}},
+    .attributes = {integer_attribute("axis", -1), epsilon_attribute, stash_type_attribute},
+    .infer = infer_trailing,
+    .operations = operations_per_output<8>,
+};
+
+// y = x / sqrt(mean(x²) + epsilon) · scale. Zhang and Sennrich, arXiv:1910.07467.
+const OpDef rms_normalization{
+    .name = "RMSNormalization",
+    .since = 23,
+    .inputs = {{"X", types::floats, "T"}, {"scale", types::floats, "V"}},
+    .outputs = {{"Y", types::floats, "V"}},
+    .attributes = {integer_attribute("axis", -1), epsilon_attribute, stash_type_attribute},
+    .infer = infer_trailing,
+    .operations = operations_per_output<5>,
+};
+
+// Channels in num_groups groups, normalised over a group and all positions. Wu and He, arXiv:1803.08494.
+const OpDef group_normalization{
+    .name = "GroupNormalization",
+    .since = 21,
+    .inputs = {{"X", types::floats, "T"}, {"scale", types::floats, "T"}, {"bias", types::floats, "T"}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .attributes = {{"num_groups", ir::AttributeKind::integer, std::nullopt, true}, epsilon_attribute, stash_type_attribute},
+    .infer = infer_per_channel,
+    .operations = operations_per_output<8>,
+};
+
+// Each channel of each sample over its positions. Ulyanov et al., arXiv:1607.08022.
+const OpDef instance_normalization{
+    .name = "InstanceNormalization",
+    .since = 22,
+    .inputs = {{"input", types::floats, "T"}, {"scale", types::floats, "T"}, {"B", types::floats, "T"}},
+    .outputs = {{"output", types::floats, "T"}},
+    .attributes = {epsilon_attribute},
+    .infer = infer_per_channel,
+    .operations = operations_per_output<8>,
+};
+
+// y = x / ‖x‖_p along an axis; 0 where the norm is 0.
+const OpDef lp_normalization{
+    .name = "LpNormalization",
+    .since = 22,
+    .inputs = {{"input", types::floats, "T"}},
+    .outputs = {{"output", types::floats, "T"}},
+    .attributes = {integer_attribute("axis", -1), integer_attribute("p", 2)},
+    .infer = infer_lp,
+    .operations = operations_per_output<3>,
+};
+
+// y = (x − mean) / (standard deviation + 1e-9) over the axes.
+const OpDef mean_variance_normalization{
+    .name = "MeanVarianceNormalization",
+    .since = 13,
+    .inputs = {{"X", types::floats, "T"}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .attributes = {{"axes", ir::AttributeKind::integers, ir::Attribute(std::vector<std::int64_t>{0, 2, 3})}},
+    .infer = infer_mean_variance,
+    .operations = operations_per_output<6>,
+};
+
+// y = x / (bias + alpha / size · Σ x²)^beta, the sum over `size` neighbouring channels. Krizhevsky et al., NIPS 2012.
+const OpDef lrn{
+    .name = "LRN",
+    .since = 13,
+    .inputs = {{"X", types::floats, "T"}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .attributes = {{"alpha", ir::AttributeKind::real, ir::Attribute(1e-4f)},
+                   {"beta", ir::AttributeKind::real, ir::Attribute(0.75f)},
+                   {"bias", ir::AttributeKind::real, ir::Attribute(1.0f)},
+                   {"size", ir::AttributeKind::integer, std::nullopt, true}},
+    .infer = infer_lrn,
+    .operations = operations_per_output<12>,
+};
+
+}  // namespace tessera::ops

@@ -1,0 +1,111 @@
+#include "ops/quantisation.h"
+
+#include "base/checked.h"
+#include "base/error.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr TypeSet narrow = types::small_integers | types::small_floats.without({DType::f8e8m0}) | TypeSet{DType::i8, DType::u8, DType::i16, DType::u16};
+constexpr TypeSet real_types{DType::f32, DType::f16, DType::bf16};
+
+// Both operands known: the layout must exist.
+void check_layout(InferContext& context) {
+  const auto shape = context.input(0).shape(), scale = context.input(1).shape();
+  if (shape && scale) quantisation_layout(*shape, *scale, context.integer("axis"), context.integer("block_size"));
+}
+
+ir::ValueType with_dtype(const InferContext& context, DType dtype) {
+  ir::ValueType type = context.input(0);
+  type.dtype = dtype;
+  return type;
+}
+
+DType requested_dtype(const InferContext& context, TypeSet allowed, DType otherwise) {
+  const std::int64_t requested = context.integer("output_dtype");
+  if (requested == 0) return otherwise;
+  context.check(requested > 0 && requested < kDTypeCount && allowed.contains(static_cast<DType>(requested)), "output_dtype {} is not allowed", requested);
+  return static_cast<DType>(requested);
+}
+
+void infer_quantize(InferContext& context) {
+  check_layout(context);
+  DType dtype = requested_dtype(context, narrow, DType::u8);
+  if (context.has_input(2)) {
+    context.check(context.integer("output_dtype") == 0 || dtype == context.dtype(2), "output_dtype is {}, but the zero point is {}", name_of(dtype), name_of(context.dtype(2)));
+    dtype = context.dtype(2);
+  }
+  context.set_output(0, with_dtype(context, dtype));
+}
+
+void infer_dequantize(InferContext& context) {
+  check_layout(context);
+  const DType scale = context.dtype(1) == DType::f8e8m0 ? DType::f32 : context.dtype(1);
+  context.set_output(0, with_dtype(context, requested_dtype(context, real_types, scale)));
+}
+
+void infer_dynamic_quantize(InferContext& context) {
+  context.set_output(0, with_dtype(context, DType::u8));
+  context.set_output(1, DType::f32, {});
+  context.set_output(2, DType::u8, {});
+}
+
+const AttributeSpec axis_attribute{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})};
+const AttributeSpec block_size_attribute{"block_size", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})};
+const AttributeSpec output_dtype_attribute{"output_dtype", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})};
+
+}  // namespace
+
+QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, std::int64_t axis, std::int64_t block_size) {
+  require(block_size >= 0, ErrorKind::invalid_model, "block_size is {}, expected at least 0", block_size);
+  if (block_size > 0) {
+    require(scale.size() == tensor.size(), ErrorKind::invalid_model, "a blocked scale of shape {} has not the rank of the tensor {}", to_string(scale), to_string(tensor));
+    axis = normalise_axis(axis, static_cast<std::int64_t>(tensor.size()));
+    for (std::size_t i = 0; i < tensor.size(); ++i) {
+      const std::int64_t wanted = static_cast<std::int64_t>(i) == axis ? base::ceil_divide(tensor[i], block_size) : tensor[i];
+      require(scale[i] == wanted, ErrorKind::invalid_model, "a scale of shape {} does not cover {} in blocks of {} along axis {}", to_string(scale), to_string(tensor), block_size, axis);
+    }
+    return {QuantisationLayout::Kind::blocked, axis, block_size};
+  }
+  if (element_count(scale) == 1 && scale.size() <= 1) return {};
+  require(scale.size() == 1, ErrorKind::invalid_model, "the scale has shape {}, expected one value or one an index of axis {}", to_string(scale), axis);
+  axis = normalise_axis(axis, static_cast<std::int64_t>(tensor.size()));
+  require(scale[0] == tensor[static_cast<std::size_t>(axis)], ErrorKind::invalid_model, "{} scales for axis {} of {}", scale[0], axis, to_string(tensor));
+  return {QuantisationLayout::Kind::per_axis, axis, 0};
+}
+
+// y = saturate(round_half_even(x / y_scale) + y_zero_point)
+const OpDef quantize_linear{
+    .name = "QuantizeLinear",
+    .since = 25,
+    .inputs = {{"x", real_types | TypeSet{DType::i32}, "T1"}, {"y_scale", real_types | TypeSet{DType::i32, DType::f8e8m0}, "T2"}, {"y_zero_point", narrow, "T3", optional}},
+    .outputs = {{"y", narrow, "T3"}},
+    .attributes = {axis_attribute, block_size_attribute, output_dtype_attribute,
+                   {"precision", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                   {"saturate", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
+    .infer = infer_quantize,
+    .operations = operations_per_output<3>,
+};
+
+// y = (x − x_zero_point) · x_scale
+const OpDef dequantize_linear{
+    .name = "DequantizeLinear",
+    .since = 25,
+    .inputs = {{"x", narrow | TypeSet{DType::i32}, "T1"}, {"x_scale", real_types | TypeSet{DType::f8e8m0}, "T2"}, {"x_zero_point", narrow | TypeSet{DType::i32}, "T1", optional}},
+    .outputs = {{"y", real_types, "T3"}},
+    .attributes = {axis_attribute, block_size_attribute, output_dtype_attribute},
+    .infer = infer_dequantize,
+    .operations = operations_per_output<2>,
+};
+
+// scale = (max(x, 0) − min(x, 0)) / 255, zero_point = saturate(round(−min(x, 0) / scale)), both over the whole tensor.
+const OpDef dynamic_quantize_linear{
+    .name = "DynamicQuantizeLinear",
+    .since = 11,
+    .inputs = {{"x", {DType::f32}}},
+    .outputs = {{"y", {DType::u8}}, {"y_scale", {DType::f32}}, {"y_zero_point", {DType::u8}}},
+    .infer = infer_dynamic_quantize,
+    .operations = operations_per_output<5>,
+};
+
+}  // namespace tessera::ops
