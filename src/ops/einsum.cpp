@@ -45,7 +45,7 @@ void infer(InferContext& context) {
     if (shape) shapes.push_back(*shape);
   }
   if (shapes.size() == context.input_count()) {
-    context.set_output(0, context.dtype(0), to_dims(einsum_output_shape(equation, einsum_sizes(equation, shapes))));
+    context.set_output(0, context.dtype(0), ir::to_dims(einsum_output_shape(equation, einsum_sizes(equation, shapes))));
     return;
   }
   // Symbolic: a letter takes the dimension of its first known use; an ellipsis leaves the rank open.

@@ -3,6 +3,12 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/determinant.h"
+#include "ops/einsum.h"
+#include "ops/loss.h"
+#include "ops/matrix_product.h"
+#include "ops/normalisation.h"
+#include "ops/quantisation.h"
 #include "ops/attention.h"
 #include "ops/activation.h"
 #include "ops/cast.h"
@@ -46,6 +52,19 @@ namespace {
 
 // One line an operator, grouped by the file that holds its meaning.
 constexpr const OpDef* kTable[] = {
+    // determinant
+    &det,
+    // einsum
+    &einsum,
+    // loss
+    &negative_log_likelihood_loss, &softmax_cross_entropy_loss,
+    // matrix_product
+    &matmul, &gemm, &matmul_integer, &qlinear_matmul,
+    // normalisation
+    &batch_normalization, &layer_normalization, &rms_normalization, &group_normalization, &instance_normalization, &lp_normalization,
+    &mean_variance_normalization, &lrn,
+    // quantisation
+    &quantize_linear, &dequantize_linear, &dynamic_quantize_linear,
     // attention
     &attention,
     // causal_conv_with_state

@@ -7,6 +7,31 @@ using namespace reference;
 
 std::span<const KernelEntry> reference_kernel_table() {
   static const KernelEntry table[] = {
+      // determinant
+      {.op = "Det", .name = "reference_det", .function = det},
+      // einsum
+      {.op = "Einsum", .name = "reference_einsum", .function = einsum},
+      // loss
+      {.op = "NegativeLogLikelihoodLoss", .name = "reference_negative_log_likelihood_loss", .function = negative_log_likelihood_loss},
+      {.op = "SoftmaxCrossEntropyLoss", .name = "reference_softmax_cross_entropy_loss", .function = softmax_cross_entropy_loss},
+      // matrix_product
+      {.op = "MatMul", .name = "reference_matmul", .function = matmul},
+      {.op = "Gemm", .name = "reference_gemm", .function = gemm},
+      {.op = "MatMulInteger", .name = "reference_matmul_integer", .function = matmul_integer},
+      {.op = "QLinearMatMul", .name = "reference_qlinear_matmul", .function = qlinear_matmul},
+      // normalisation
+      {.op = "BatchNormalization", .name = "reference_batch_normalization", .function = batch_normalization},
+      {.op = "LayerNormalization", .name = "reference_layer_normalization", .function = layer_normalization},
+      {.op = "RMSNormalization", .name = "reference_rms_normalization", .function = rms_normalization},
+      {.op = "GroupNormalization", .name = "reference_group_normalization", .function = group_normalization},
+      {.op = "InstanceNormalization", .name = "reference_instance_normalization", .function = instance_normalization},
+      {.op = "LpNormalization", .name = "reference_lp_normalization", .function = lp_normalization},
+      {.op = "MeanVarianceNormalization", .name = "reference_mean_variance_normalization", .function = mean_variance_normalization},
+      {.op = "LRN", .name = "reference_lrn", .function = lrn},
+      // quantisation
+      {.op = "QuantizeLinear", .name = "reference_quantize_linear", .function = quantize_linear},
+      {.op = "DequantizeLinear", .name = "reference_dequantize_linear", .function = dequantize_linear},
+      {.op = "DynamicQuantizeLinear", .name = "reference_dynamic_quantize_linear", .function = dynamic_quantize_linear},
       // causal_conv_with_state
       {.op = "CausalConvWithState", .name = "reference_causal_conv_with_state", .function = causal_conv_with_state},
       // conv

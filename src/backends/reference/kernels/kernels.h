@@ -5,6 +5,37 @@
 
 namespace tessera::backends::reference {
 
+// determinant.cpp
+void det(KernelContext&);
+
+// einsum.cpp
+void einsum(KernelContext&);
+
+// loss.cpp
+void negative_log_likelihood_loss(KernelContext&);
+void softmax_cross_entropy_loss(KernelContext&);
+
+// matrix_product.cpp
+void matmul(KernelContext&);
+void gemm(KernelContext&);
+void matmul_integer(KernelContext&);
+void qlinear_matmul(KernelContext&);
+
+// normalisation.cpp
+void batch_normalization(KernelContext&);
+void layer_normalization(KernelContext&);
+void rms_normalization(KernelContext&);
+void group_normalization(KernelContext&);
+void instance_normalization(KernelContext&);
+void lp_normalization(KernelContext&);
+void mean_variance_normalization(KernelContext&);
+void lrn(KernelContext&);
+
+// quantisation.cpp
+void quantize_linear(KernelContext&);
+void dequantize_linear(KernelContext&);
+void dynamic_quantize_linear(KernelContext&);
+
 // causal_conv_with_state.cpp
 void causal_conv_with_state(KernelContext&);
 
