@@ -10,6 +10,28 @@ std::span<const KernelEntry> kernel_table() {
   // One line an entry, whatever its width.
   // clang-format off
   static const KernelEntry table[] = {
+      // comparison
+      {.op = "Equal", .name = "cpu_equal", .reject = reject_comparison, .create = make_comparison},
+      {.op = "Greater", .name = "cpu_greater", .reject = reject_comparison, .create = make_comparison},
+      {.op = "GreaterOrEqual", .name = "cpu_greater_or_equal", .reject = reject_comparison, .create = make_comparison},
+      {.op = "Less", .name = "cpu_less", .reject = reject_comparison, .create = make_comparison},
+      {.op = "LessOrEqual", .name = "cpu_less_or_equal", .reject = reject_comparison, .create = make_comparison},
+      {.op = "And", .name = "cpu_and", .reject = reject_comparison, .create = make_comparison},
+      {.op = "Or", .name = "cpu_or", .reject = reject_comparison, .create = make_comparison},
+      {.op = "Xor", .name = "cpu_xor", .reject = reject_comparison, .create = make_comparison},
+      {.op = "Not", .name = "cpu_not", .function = logical_not, .in_place_inputs = 1},
+      // element_wise_binary
+      {.op = "Add", .name = "cpu_add", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
+      {.op = "Sub", .name = "cpu_sub", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
+      {.op = "Mul", .name = "cpu_mul", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
+      {.op = "Div", .name = "cpu_div", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
+      {.op = "Mod", .name = "cpu_mod", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
+      {.op = "Max", .name = "cpu_max", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 1},
+      {.op = "Min", .name = "cpu_min", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 1},
+      {.op = "Sum", .name = "cpu_sum", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 1},
+      {.op = "PRelu", .name = "cpu_p_relu", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
+      {.op = "Pow", .name = "cpu_pow", .reject = reject_pow, .create = make_pow, .in_place_inputs = 1},
+      {.op = "Where", .name = "cpu_where", .reject = reject_where, .create = make_where, .in_place_inputs = 6},
       // element_wise_unary
       {.op = "Abs", .name = "cpu_abs", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
       {.op = "Acos", .name = "cpu_acos", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
@@ -72,8 +94,21 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "GatherElements", .name = "cpu_gather_elements", .reject = reject_gather_elements, .function = gather_elements},
       // pad
       {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
+      // reduction
+      {.op = "ReduceL1", .name = "cpu_reducel1", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceL2", .name = "cpu_reducel2", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceLogSum", .name = "cpu_reduce_log_sum", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceMax", .name = "cpu_reduce_max", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceMean", .name = "cpu_reduce_mean", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceMin", .name = "cpu_reduce_min", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceProd", .name = "cpu_reduce_prod", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceSum", .name = "cpu_reduce_sum", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceSumSquare", .name = "cpu_reduce_sum_square", .reject = reject_reduction, .create = make_reduction},
       // slice
       {.op = "Slice", .name = "cpu_slice", .reject = reject_unless_bytes, .create = make_slice},
+      // softmax
+      {.op = "LogSoftmax", .name = "cpu_log_softmax", .reject = reject_unless_f32, .create = make_softmax, .in_place_inputs = 1},
+      {.op = "Softmax", .name = "cpu_softmax", .reject = reject_unless_f32, .create = make_softmax, .in_place_inputs = 1},
       // transpose
       {.op = "Transpose", .name = "cpu_transpose", .reject = reject_unless_bytes, .create = make_transpose},
       {.op = "DepthToSpace", .name = "cpu_depth_to_space", .reject = reject_unless_bytes, .create = make_depth_to_space},

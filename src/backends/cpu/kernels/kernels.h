@@ -10,11 +10,24 @@ namespace tessera::backends::cpu {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
+// comparison
+std::string reject_comparison(const ops::NodeView& view);
+KernelPointer make_comparison(const ops::NodeView& view, WeightStore& weights);
+void logical_not(KernelContext& context);
+
+// element_wise_binary
+std::string reject_arithmetic(const ops::NodeView& view);
+KernelPointer make_arithmetic(const ops::NodeView& view, WeightStore& weights);
+std::string reject_pow(const ops::NodeView& view);
+KernelPointer make_pow(const ops::NodeView& view, WeightStore& weights);
+std::string reject_where(const ops::NodeView& view);
+KernelPointer make_where(const ops::NodeView& view, WeightStore& weights);
+
 // element_wise_unary
 std::string reject_unless_f32(const ops::NodeView& view);  // looks at input 0
-std::unique_ptr<Kernel> make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
-std::unique_ptr<Kernel> make_clip(const ops::NodeView& view, WeightStore& weights);
-std::unique_ptr<Kernel> make_gelu(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_clip(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_gelu(const ops::NodeView& view, WeightStore& weights);
 
 // conv
 KernelPointer make_conv(const ops::NodeView& view, WeightStore& weights);
@@ -40,11 +53,11 @@ void concat(KernelContext& context);
 void split(KernelContext& context);
 
 // expand
-std::unique_ptr<Kernel> make_expand(const ops::NodeView& view, WeightStore& weights);
-std::unique_ptr<Kernel> make_tile(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_expand(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_tile(const ops::NodeView& view, WeightStore& weights);
 
 // gather
-std::unique_ptr<Kernel> make_gather(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_gather(const ops::NodeView& view, WeightStore& weights);
 std::string reject_gather_elements(const ops::NodeView& view);
 void gather_elements(KernelContext& context);
 
@@ -53,14 +66,21 @@ std::string reject_unless_bytes(const ops::NodeView& view);  // looks at input 0
 
 // pad
 std::string reject_pad(const ops::NodeView& view);
-std::unique_ptr<Kernel> make_pad(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_pad(const ops::NodeView& view, WeightStore& weights);
+
+// reduction
+std::string reject_reduction(const ops::NodeView& view);
+KernelPointer make_reduction(const ops::NodeView& view, WeightStore& weights);
 
 // slice
-std::unique_ptr<Kernel> make_slice(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_slice(const ops::NodeView& view, WeightStore& weights);
+
+// softmax
+KernelPointer make_softmax(const ops::NodeView& view, WeightStore& weights);
 
 // transpose
-std::unique_ptr<Kernel> make_transpose(const ops::NodeView& view, WeightStore& weights);
-std::unique_ptr<Kernel> make_depth_to_space(const ops::NodeView& view, WeightStore& weights);
-std::unique_ptr<Kernel> make_space_to_depth(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_transpose(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_depth_to_space(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_space_to_depth(const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::cpu

@@ -1,0 +1,80 @@
+// Walking up to three operands that broadcast to one dense output, line by line.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// The geometry of a broadcast: axes that all operands walk alike are merged, so that equal shapes become one line.
+// Immutable; may be walked by several threads.
+class Broadcast {
+ public:
+  static constexpr std::size_t kMaxOperands = 3;
+
+  // `output` must be what the operands broadcast to.
+  Broadcast(const Shape& output, std::initializer_list<const Shape*> operands);
+
+  // 1 when the operand advances along a line, 0 when it repeats one element.
+  std::int64_t line_stride(std::size_t operand) const { return line_strides_[operand]; }
+
+  // Calls line(offsets of the operands, offset of the output, count) for pieces that cover the output, in elements, on the
+  // threads of the run. `grain`: elements worth a thread.
+  template <typename Line>
+  void walk(const KernelContext& context, std::int64_t grain, const Line& line) const;
+
+ private:
+  using Strides = std::array<std::int64_t, kMaxOperands>;
+  struct Axis {
+    std::int64_t count = 1;
+    Strides strides{};
+  };
+  struct Position {
+    std::array<std::int64_t, 64> index;  // only the entries of outer_ are used
+    Strides offsets{};
+  };
+  void seek(Position& position, std::int64_t outer) const;
+  void advance(Position& position) const;
+
+  std::vector<Axis> outer_;  // outermost first
+  std::int64_t line_count_ = 0, outer_count_ = 1;
+  Strides line_strides_{};
+};
+
+template <typename Line>
+void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Line& line) const {
+  if (line_count_ == 0 || outer_count_ == 0) return;
+  if (outer_.empty()) {
+    context.parallel_for(line_count_, grain, [&](std::int64_t begin, std::int64_t end) {
+      line(Strides{begin * line_strides_[0], begin * line_strides_[1], begin * line_strides_[2]}, begin, end - begin);
+    });
+    return;
+  }
+  // Long lines are cut into equal blocks; short ones are taken together.
+  const std::int64_t blocks = (line_count_ + grain - 1) / grain;
+  const std::int64_t block = (line_count_ + blocks - 1) / blocks;
+  const std::int64_t items_a_chunk = std::max<std::int64_t>(1, grain / block);
+  context.parallel_for(outer_count_ * blocks, items_a_chunk, [&](std::int64_t begin, std::int64_t end) {
+    Position position;
+    seek(position, begin / blocks);
+    std::int64_t outer = begin / blocks, piece = begin % blocks;
+    for (std::int64_t item = begin; item < end; ++item) {
+      const std::int64_t first = piece * block;
+      const std::int64_t count = std::min(block, line_count_ - first);
+      Strides offsets = position.offsets;
+      for (std::size_t k = 0; k < kMaxOperands; ++k) offsets[k] += first * line_strides_[k];
+      if (count > 0) line(offsets, outer * line_count_ + first, count);
+      if (++piece < blocks) continue;
+      piece = 0;
+      ++outer;
+      advance(position);
+    }
+  });
+}
+
+}  // namespace tessera::backends::cpu

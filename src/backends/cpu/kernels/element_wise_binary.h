@@ -1,0 +1,28 @@
+// A kernel of two operands that broadcast, shared by arithmetic and comparisons.
+#pragma once
+
+#include "backends/backend.h"
+#include "backends/cpu/broadcast.h"
+
+namespace tessera::backends::cpu {
+
+enum class Arithmetic { add, sub, mul, div, mod, fmod, max, min, p_relu };
+
+// `count` elements of z from x and y, each of which advances or repeats one element.
+using BinaryLine = void (*)(const void* x, const void* y, void* z, std::int64_t count);
+// The line for a node whose operands advance, or not, along lines.
+using LineChooser = BinaryLine (*)(const ops::NodeView& view, bool x_moves, bool y_moves);
+
+// Both operands have the element type of input 0.
+class BinaryKernel final : public Kernel {
+ public:
+  BinaryKernel(const ops::NodeView& view, LineChooser choose);
+  void run(KernelContext& context) const override;
+
+ private:
+  Broadcast broadcast_;
+  BinaryLine line_;
+  std::int64_t input_bytes_, output_bytes_;
+};
+
+}  // namespace tessera::backends::cpu
