@@ -25,8 +25,12 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using Mask = hn::Mask<D>;
 
-HWY_INLINE std::int64_t lane_count() { return static_cast<std::int64_t>(hn::Lanes(D())); }
-HWY_INLINE V set(float value) { return hn::Set(D(), value); }
+HWY_INLINE std::int64_t lane_count() {
+  return static_cast<std::int64_t>(hn::Lanes(D()));
+}
+HWY_INLINE V set(float value) {
+  return hn::Set(D(), value);
+}
 
 // How elements enter a reduction and how partial results are joined.
 struct Sum {

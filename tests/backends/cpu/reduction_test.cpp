@@ -14,14 +14,27 @@ struct ReductionCase {
   std::vector<std::int64_t> axes;
 };
 const ReductionCase kCases[] = {
-    {{7}, {0}},          {{3, 1000}, {1}},          {{3, 1000}, {0}},       {{2, 5, 3, 37}, {2, 3}}, {{2, 5, 3, 37}, {1}},
-    {{2, 5, 3, 37}, {0, 2}}, {{2, 5, 3, 37}, {1, 3}}, {{3, 4, 5}, {}},      {{1, 1}, {0}},           {{300, 70}, {-1}},
-    {{70, 300}, {0}},    {{2, 33, 1, 300}, {1}},    {{4, 5}, {0, 1}},       {{}, {}},
+    {{7}, {0}},
+    {{3, 1000}, {1}},
+    {{3, 1000}, {0}},
+    {{2, 5, 3, 37}, {2, 3}},
+    {{2, 5, 3, 37}, {1}},
+    {{2, 5, 3, 37}, {0, 2}},
+    {{2, 5, 3, 37}, {1, 3}},
+    {{3, 4, 5}, {}},
+    {{1, 1}, {0}},
+    {{300, 70}, {-1}},
+    {{70, 300}, {0}},
+    {{2, 33, 1, 300}, {1}},
+    {{4, 5}, {0, 1}},
+    {{}, {}},
 };
-const char* const kOps[] = {"ReduceL1",   "ReduceL2",  "ReduceLogSum", "ReduceMax",      "ReduceMean",
-                            "ReduceMin",  "ReduceProd", "ReduceSum",   "ReduceSumSquare"};
+const char* const kOps[] = {"ReduceL1",  "ReduceL2",   "ReduceLogSum", "ReduceMax",      "ReduceMean",
+                            "ReduceMin", "ReduceProd", "ReduceSum",    "ReduceSumSquare"};
 
-Tensor axes_of(const std::vector<std::int64_t>& axes) { return Tensor::from<std::int64_t>({static_cast<std::int64_t>(axes.size())}, axes); }
+Tensor axes_of(const std::vector<std::int64_t>& axes) {
+  return Tensor::from<std::int64_t>({static_cast<std::int64_t>(axes.size())}, axes);
+}
 
 TEST(CpuReduction, MatchesReferenceOverAnyAxes) {
   for (const std::string op : kOps) {
@@ -41,7 +54,8 @@ TEST(CpuReduction, SignsAndEdgeValues) {
   constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor x = Tensor::from<float>({4, 3}, {-infinity, 0, -1, 3, nan, -2, infinity, 5, 1, -0.0f, -1e-40f, -7});
   for (const std::string op : {"ReduceL1", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare"}) {
-    for (const std::int64_t axis : {0, 1}) expect_matches_reference({op, {x, axes_of({axis})}}, Tolerance::epsilons(DType::f32, 4));
+    for (const std::int64_t axis : {0, 1})
+      expect_matches_reference({op, {x, axes_of({axis})}}, Tolerance::epsilons(DType::f32, 4));
   }
 }
 

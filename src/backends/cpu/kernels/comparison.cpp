@@ -24,10 +24,14 @@ BinaryLine pick(bool x_moves, bool y_moves) {
 template <typename F>
 BinaryLine compare(const ops::NodeView& view, bool x_moves, bool y_moves) {
   switch (view.input(0).dtype) {
-    case DType::f32: return pick<F, float>(x_moves, y_moves);
-    case DType::i32: return pick<F, std::int32_t>(x_moves, y_moves);
-    case DType::i64: return pick<F, std::int64_t>(x_moves, y_moves);
-    default: return pick<F, bool>(x_moves, y_moves);
+    case DType::f32:
+      return pick<F, float>(x_moves, y_moves);
+    case DType::i32:
+      return pick<F, std::int32_t>(x_moves, y_moves);
+    case DType::i64:
+      return pick<F, std::int64_t>(x_moves, y_moves);
+    default:
+      return pick<F, bool>(x_moves, y_moves);
   }
 }
 

@@ -68,14 +68,22 @@ BinaryLine pick(bool x_moves, bool y_moves) {
 
 BinaryLine f32_line(Arithmetic kind, bool x_moves, bool y_moves) {
   switch (kind) {
-    case Arithmetic::add: return pick<Arithmetic::add>(x_moves, y_moves);
-    case Arithmetic::sub: return pick<Arithmetic::sub>(x_moves, y_moves);
-    case Arithmetic::mul: return pick<Arithmetic::mul>(x_moves, y_moves);
-    case Arithmetic::div: return pick<Arithmetic::div>(x_moves, y_moves);
-    case Arithmetic::max: return pick<Arithmetic::max>(x_moves, y_moves);
-    case Arithmetic::min: return pick<Arithmetic::min>(x_moves, y_moves);
-    case Arithmetic::p_relu: return pick<Arithmetic::p_relu>(x_moves, y_moves);
-    default: return nullptr;
+    case Arithmetic::add:
+      return pick<Arithmetic::add>(x_moves, y_moves);
+    case Arithmetic::sub:
+      return pick<Arithmetic::sub>(x_moves, y_moves);
+    case Arithmetic::mul:
+      return pick<Arithmetic::mul>(x_moves, y_moves);
+    case Arithmetic::div:
+      return pick<Arithmetic::div>(x_moves, y_moves);
+    case Arithmetic::max:
+      return pick<Arithmetic::max>(x_moves, y_moves);
+    case Arithmetic::min:
+      return pick<Arithmetic::min>(x_moves, y_moves);
+    case Arithmetic::p_relu:
+      return pick<Arithmetic::p_relu>(x_moves, y_moves);
+    default:
+      return nullptr;
   }
 }
 
@@ -145,15 +153,24 @@ BinaryLine pick_integer(bool x_moves, bool y_moves) {
 template <typename T>
 BinaryLine integer_line(Arithmetic kind, bool x_moves, bool y_moves) {
   switch (kind) {
-    case Arithmetic::add: return pick_integer<Arithmetic::add, T>(x_moves, y_moves);
-    case Arithmetic::sub: return pick_integer<Arithmetic::sub, T>(x_moves, y_moves);
-    case Arithmetic::mul: return pick_integer<Arithmetic::mul, T>(x_moves, y_moves);
-    case Arithmetic::div: return pick_integer<Arithmetic::div, T>(x_moves, y_moves);
-    case Arithmetic::mod: return pick_integer<Arithmetic::mod, T>(x_moves, y_moves);
-    case Arithmetic::fmod: return pick_integer<Arithmetic::fmod, T>(x_moves, y_moves);
-    case Arithmetic::max: return pick_integer<Arithmetic::max, T>(x_moves, y_moves);
-    case Arithmetic::min: return pick_integer<Arithmetic::min, T>(x_moves, y_moves);
-    case Arithmetic::p_relu: return pick_integer<Arithmetic::p_relu, T>(x_moves, y_moves);
+    case Arithmetic::add:
+      return pick_integer<Arithmetic::add, T>(x_moves, y_moves);
+    case Arithmetic::sub:
+      return pick_integer<Arithmetic::sub, T>(x_moves, y_moves);
+    case Arithmetic::mul:
+      return pick_integer<Arithmetic::mul, T>(x_moves, y_moves);
+    case Arithmetic::div:
+      return pick_integer<Arithmetic::div, T>(x_moves, y_moves);
+    case Arithmetic::mod:
+      return pick_integer<Arithmetic::mod, T>(x_moves, y_moves);
+    case Arithmetic::fmod:
+      return pick_integer<Arithmetic::fmod, T>(x_moves, y_moves);
+    case Arithmetic::max:
+      return pick_integer<Arithmetic::max, T>(x_moves, y_moves);
+    case Arithmetic::min:
+      return pick_integer<Arithmetic::min, T>(x_moves, y_moves);
+    case Arithmetic::p_relu:
+      return pick_integer<Arithmetic::p_relu, T>(x_moves, y_moves);
   }
   return nullptr;
 }
@@ -163,9 +180,9 @@ struct ArithmeticName {
   Arithmetic kind;
 };
 constexpr ArithmeticName kNames[] = {
-    {"Add", Arithmetic::add}, {"Sub", Arithmetic::sub}, {"Mul", Arithmetic::mul}, {"Div", Arithmetic::div},
-    {"Mod", Arithmetic::mod}, {"Max", Arithmetic::max}, {"Min", Arithmetic::min}, {"PRelu", Arithmetic::p_relu},
-    {"Sum", Arithmetic::add},
+    {"Add", Arithmetic::add}, {"Sub", Arithmetic::sub},      {"Mul", Arithmetic::mul},
+    {"Div", Arithmetic::div}, {"Mod", Arithmetic::mod},      {"Max", Arithmetic::max},
+    {"Min", Arithmetic::min}, {"PRelu", Arithmetic::p_relu}, {"Sum", Arithmetic::add},
 };
 
 Arithmetic kind_of(const ops::NodeView& view) {
@@ -223,8 +240,8 @@ class PowKernel final : public Kernel {
     const std::int64_t x_step = broadcast_.line_stride(0), y_step = broadcast_.line_stride(1);
     broadcast_.walk(context, kSlowGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
-        z[to + i] = static_cast<float>(std::pow(static_cast<double>(x[from[0] + i * x_step]),
-                                                static_cast<double>(y[from[1] + i * y_step])));
+        z[to + i] = static_cast<float>(
+            std::pow(static_cast<double>(x[from[0] + i * x_step]), static_cast<double>(y[from[1] + i * y_step])));
       }
     });
   }
@@ -266,10 +283,14 @@ class WhereKernel final : public Kernel {
 
   void run(KernelContext& context) const override {
     switch (bits_of(context.output(0).dtype())) {
-      case 8: return run_typed<std::uint8_t>(context);
-      case 16: return run_typed<std::uint16_t>(context);
-      case 32: return run_typed<std::uint32_t>(context);
-      default: return run_typed<std::uint64_t>(context);
+      case 8:
+        return run_typed<std::uint8_t>(context);
+      case 16:
+        return run_typed<std::uint16_t>(context);
+      case 32:
+        return run_typed<std::uint32_t>(context);
+      default:
+        return run_typed<std::uint64_t>(context);
     }
   }
 
@@ -328,7 +349,9 @@ std::string reject_pow(const ops::NodeView& view) {
   return view.input(0).dtype == DType::f32 && view.input(1).dtype == DType::f32 ? "" : "takes f32";
 }
 
-std::unique_ptr<Kernel> make_pow(const ops::NodeView& view, WeightStore&) { return std::make_unique<PowKernel>(view); }
+std::unique_ptr<Kernel> make_pow(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<PowKernel>(view);
+}
 
 std::string reject_where(const ops::NodeView& view) {
   const int bits = bits_of(view.input(1).dtype);

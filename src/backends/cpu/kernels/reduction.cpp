@@ -1,5 +1,5 @@
-// Reductions of float32 over any axes. Neighbouring axes that are both kept or both reduced count as one; what is left is
-// reduced along rows when the innermost axis goes, and across rows, many columns at a time, when it stays.
+// Reductions of float32 over any axes. Neighbouring axes that are both kept or both reduced count as one; what is left
+// is reduced along rows when the innermost axis goes, and across rows, many columns at a time, when it stays.
 #include "ops/reduction.h"
 
 #include <cmath>
@@ -85,12 +85,18 @@ ReductionFunctions functions_of() {
 
 ReductionFunctions reduction_functions(ReductionKind kind) {
   switch (kind) {
-    case ReductionKind::magnitudes: return functions_of<SumOfMagnitudes>();
-    case ReductionKind::squares: return functions_of<SumOfSquares>();
-    case ReductionKind::product: return functions_of<Product>();
-    case ReductionKind::largest: return functions_of<Largest>();
-    case ReductionKind::smallest: return functions_of<Smallest>();
-    case ReductionKind::sum: break;
+    case ReductionKind::magnitudes:
+      return functions_of<SumOfMagnitudes>();
+    case ReductionKind::squares:
+      return functions_of<SumOfSquares>();
+    case ReductionKind::product:
+      return functions_of<Product>();
+    case ReductionKind::largest:
+      return functions_of<Largest>();
+    case ReductionKind::smallest:
+      return functions_of<Smallest>();
+    case ReductionKind::sum:
+      break;
   }
   return functions_of<Sum>();
 }
@@ -149,8 +155,10 @@ class ReductionKernel final : public Kernel {
     std::int64_t stride = 1;
     for (std::size_t i = shape.size(); i-- > 0;) {
       if (shape[i] == 1) continue;
-      if (!merged.empty() && merged.back().second == reduced[i]) merged.back().first.count *= shape[i];
-      else merged.push_back({{shape[i], stride}, reduced[i]});
+      if (!merged.empty() && merged.back().second == reduced[i])
+        merged.back().first.count *= shape[i];
+      else
+        merged.push_back({{shape[i], stride}, reduced[i]});
       stride *= shape[i];
       if (reduced[i]) group_ *= shape[i];
     }
@@ -190,7 +198,8 @@ class ReductionKernel final : public Kernel {
  private:
   std::int64_t kept_offset(std::int64_t result) const {
     std::int64_t offset = 0;
-    for (std::size_t i = kept_.size(); i-- > 0; result /= kept_[i].count) offset += result % kept_[i].count * kept_[i].stride;
+    for (std::size_t i = kept_.size(); i-- > 0; result /= kept_[i].count)
+      offset += result % kept_[i].count * kept_[i].stride;
     return offset;
   }
 
@@ -213,10 +222,14 @@ class ReductionKernel final : public Kernel {
 
   float finished(float value) const {
     switch (finish_) {
-      case Finish::mean: return value / static_cast<float>(group_);
-      case Finish::square_root: return std::sqrt(value);
-      case Finish::logarithm: return std::log(value);
-      case Finish::none: break;
+      case Finish::mean:
+        return value / static_cast<float>(group_);
+      case Finish::square_root:
+        return std::sqrt(value);
+      case Finish::logarithm:
+        return std::log(value);
+      case Finish::none:
+        break;
     }
     return value;
   }
@@ -226,7 +239,8 @@ class ReductionKernel final : public Kernel {
   std::vector<Axis> kept_, reduced_;  // without the innermost axis of the tensor; outermost first
   Axis rows_{1, 0};                   // across rows: the innermost reduced axis
   bool along_rows_ = false;           // whether the innermost axis is reduced
-  std::int64_t line_ = 1, group_ = 1, results_ = 1;  // innermost axis; elements a result; results (over lines, if across)
+  std::int64_t line_ = 1, group_ = 1,
+               results_ = 1;  // innermost axis; elements a result; results (over lines, if across)
 };
 
 }  // namespace
@@ -241,8 +255,8 @@ KernelPointer make_reduction(const ops::NodeView& view, WeightStore&) {
   std::vector<std::int64_t> given;
   if (view.has_input(1)) given = ops::integers_of(*view.constant(1));
   const Shape& shape = view.input(0).shape;
-  const auto axes = ops::reduction_axes(given, static_cast<std::int64_t>(shape.size()),
-                                        view.integer("noop_with_empty_axes") != 0);
+  const auto axes =
+      ops::reduction_axes(given, static_cast<std::int64_t>(shape.size()), view.integer("noop_with_empty_axes") != 0);
   for (const ReductionName& name : kNames) {
     if (name.op == view.op().name) return std::make_unique<ReductionKernel>(name, shape, axes);
   }
