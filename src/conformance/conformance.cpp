@@ -6,9 +6,7 @@
 
 #include "base/error.h"
 #include "io/onnx/reader.h"
-#if __has_include("io/onnx/writer.h")
 #include "io/onnx/writer.h"
-#endif
 #include "ir/graph.h"
 #include "tessera/session.h"
 
@@ -60,13 +58,9 @@ Tensor ramp(const ir::ValueType& type) {
 
 Model load(const fs::path& file, const CheckOptions& options) {
   if (!options.round_trip) return Model::load(file);
-#if __has_include("io/onnx/writer.h")
   const ir::Graph graph = io::read_model(file);
   const std::vector<std::byte> bytes = io::write_model_bytes(graph);
   return Model(std::make_shared<const ir::Graph>(io::read_model_bytes(bytes)));
-#else
-  return Model::load(file);
-#endif
 }
 
 class Case {

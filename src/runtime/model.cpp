@@ -2,9 +2,7 @@
 
 #include "base/error.h"
 #include "io/onnx/reader.h"
-#if __has_include("io/onnx/writer.h")
 #include "io/onnx/writer.h"
-#endif
 #include "ops/infer.h"
 
 namespace tessera {
@@ -32,11 +30,7 @@ Model::Model(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) 
 
 Model Model::load(const std::filesystem::path& path) { return Model(std::make_shared<const ir::Graph>(io::read_model(path))); }
 
-void Model::save(const std::filesystem::path& path) const {
-#if __has_include("io/onnx/writer.h")
-  io::write_model(*graph_, path);
-#endif
-}
+void Model::save(const std::filesystem::path& path) const { io::write_model(*graph_, path); }
 
 Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
   auto graph = std::make_shared<ir::Graph>(*graph_);

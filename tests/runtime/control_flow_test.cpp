@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "ir/graph.h"
+#include "ops/builder.h"
+#include "support/tolerance.h"
+#include "tessera/error.h"
+#include "tessera/session.h"
+
+namespace tessera {
+namespace {
+
+using test::close_to;
+
+ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
+
+// If(condition): captured x doubled, or x itself.
+Model branching_model() {
+  auto graph = std::make_shared<ir::Graph>();
+  const ir::ValueId condition = graph->add_input("condition", ir::ValueType::tensor(DType::boolean, ir::Dims{}));
+  const ir::ValueId x = graph->add_input("x", f32({2}));
+  auto branch = [](bool doubles) {
+    auto body = std::make_shared<ir::Graph>();
+    ops::GraphBuilder builder(*body);
+    const ir::ValueId captured = body->add_input("captured", f32({2}));
+    body->add_output(doubles ? builder.add("Add", {captured, captured}) : captured);
+    return body;
+  };
+  ops::GraphBuilder builder(*graph);
+  ir::Node node{"If", "choose", {condition, x}, {graph->add_value("y", f32({2}))}, {{"then_branch", ir::SubgraphPointer(branch(true))}, {"else_branch", ir::SubgraphPointer(branch(false))}}, 1};
+  graph->add_output(node.outputs[0]);
+  graph->add_node(node);
+  return Model(graph);
+}
+
+TEST(ControlFlow, IfTakesTheBranchThatTheDataSays) {
+  Session session(branching_model());
+  const Tensor x = Tensor::from<float>({2}, {1.0f, 2.0f});
+  const NamedValues doubled = session.run({{"condition", Tensor::scalar(true)}, {"x", x}});
+  EXPECT_TRUE(close_to(doubled.at("y").tensor(), Tensor::from<float>({2}, {2.0f, 4.0f})));
+  const NamedValues same = session.run({{"condition", Tensor::scalar(false)}, {"x", x}});
+  EXPECT_TRUE(close_to(same.at("y").tensor(), x));
+  EXPECT_FALSE(same.at("y").tensor().shares_storage_with(x));
+}
+
+// Loop: sum += step (captured); scan output = sum after each iteration.
+Model looping_model() {
+  auto body = std::make_shared<ir::Graph>();
+  {
+    ops::GraphBuilder builder(*body);
+    body->add_input("i", ir::ValueType::tensor(DType::i64, ir::Dims{}));
+    const ir::ValueId condition = body->add_input("condition_in", ir::ValueType::tensor(DType::boolean, ir::Dims{}));
+    const ir::ValueId sum = body->add_input("sum_in", f32({2}));
+    const ir::ValueId step = body->add_input("step", f32({2}));
+    const ir::ValueId next = builder.add("Add", {sum, step});
+    body->set_outputs({condition, next, next});
+  }
+  auto graph = std::make_shared<ir::Graph>();
+  const ir::ValueId trips = graph->add_input("trips", ir::ValueType::tensor(DType::i64, ir::Dims{}));
+  const ir::ValueId start = graph->add_input("start", f32({2}));
+  const ir::ValueId step = graph->add_input("step", f32({2}));
+  ir::Node node{"Loop", "sum", {trips, {}, start, step}, {graph->add_value("sum"), graph->add_value("history")}, {{"body", ir::SubgraphPointer(body)}}, 1};
+  graph->set_outputs(node.outputs);
+  graph->add_node(node);
+  return Model(graph);
+}
+
+TEST(ControlFlow, LoopCarriesStateAndStacksScanOutputs) {
+  Session session(looping_model());
+  const Tensor start = Tensor::from<float>({2}, {1.0f, 10.0f}), step = Tensor::from<float>({2}, {1.0f, 2.0f});
+  const NamedValues outputs = session.run({{"trips", Tensor::scalar(std::int64_t{3})}, {"start", start}, {"step", step}});
+  EXPECT_TRUE(close_to(outputs.at("sum").tensor(), Tensor::from<float>({2}, {4.0f, 16.0f})));
+  EXPECT_TRUE(close_to(outputs.at("history").tensor(), Tensor::from<float>({3, 2}, {2.0f, 12.0f, 3.0f, 14.0f, 4.0f, 16.0f})));
+}
+
+TEST(ControlFlow, LoopOfNoIterationsPassesItsStateThrough) {
+  Session session(looping_model());
+  const Tensor start = Tensor::from<float>({2}, {1.0f, 10.0f});
+  const NamedValues outputs = session.run({{"trips", Tensor::scalar(std::int64_t{0})}, {"start", start}, {"step", start}});
+  EXPECT_TRUE(close_to(outputs.at("sum").tensor(), start));
+  EXPECT_FALSE(outputs.at("sum").tensor().shares_storage_with(start));
+  EXPECT_EQ(outputs.at("history").tensor().shape(), (Shape{0, 2}));
+}
+
+TEST(ControlFlow, ScanWalksAnAxisBackwards) {
+  auto body = std::make_shared<ir::Graph>();
+  {
+    ops::GraphBuilder builder(*body);
+    const ir::ValueId sum = body->add_input("sum_in", f32({}));
+    const ir::ValueId element = body->add_input("element", f32({}));
+    const ir::ValueId next = builder.add("Add", {sum, element});
+    body->set_outputs({next, next});
+  }
+  auto graph = std::make_shared<ir::Graph>();
+  const ir::ValueId start = graph->add_input("start", f32({}));
+  const ir::ValueId sequence = graph->add_input("sequence", f32({ir::Dim::symbol("length")}));
+  ir::Node node{"Scan", "", {start, sequence}, {graph->add_value("sum"), graph->add_value("sums")},
+                {{"body", ir::SubgraphPointer(body)}, {"num_scan_inputs", std::int64_t{1}}, {"scan_input_directions", std::vector<std::int64_t>{1}}}, 0};
+  graph->set_outputs(node.outputs);
+  graph->add_node(node);
+  Session session{Model(graph)};
+  const NamedValues outputs = session.run({{"start", Tensor::scalar(0.0f)}, {"sequence", Tensor::from<float>({3}, {1.0f, 2.0f, 4.0f})}});
+  EXPECT_TRUE(close_to(outputs.at("sum").tensor(), Tensor::scalar(7.0f)));
+  EXPECT_TRUE(close_to(outputs.at("sums").tensor(), Tensor::from<float>({3}, {4.0f, 6.0f, 7.0f})));
+}
+
+}  // namespace
+}  // namespace tessera

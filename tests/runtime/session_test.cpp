@@ -1,0 +1,139 @@
+// Sessions over graphs made in memory: checks of inputs, memory, concurrency, cancellation.
+#include "tessera/session.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "ir/graph.h"
+#include "ops/builder.h"
+#include "support/tolerance.h"
+#include "tessera/error.h"
+
+namespace tessera {
+namespace {
+
+using test::close_to;
+
+// y = relu(x + x) over f32[batch, 4].
+Model doubling_model() {
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), 4}));
+  const ir::ValueId y = builder.add("Relu", {builder.add("Add", {x, x})});
+  graph->value(y).name = "y";
+  graph->add_output(y);
+  return Model(graph);
+}
+
+void expect_error(const std::function<void()>& body, ErrorKind kind, const std::string& message) {
+  try {
+    body();
+    FAIL() << "no error; expected: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_EQ(std::string(error.what()), message);
+  }
+}
+
+TEST(Session, RunsForEveryBatch) {
+  Session session(doubling_model());
+  for (std::int64_t batch : {1, 3, 1, 7}) {
+    Tensor x(DType::f32, {batch, 4});
+    for (std::int64_t i = 0; i < x.elements(); ++i) x.mutable_data<float>()[i] = static_cast<float>(i) - 2.0f;
+    const Tensor y = session.run({{"x", x}}).at("y").tensor();
+    ASSERT_EQ(y.shape(), x.shape());
+    for (std::int64_t i = 0; i < x.elements(); ++i) EXPECT_EQ(y.data<float>()[i], std::max(0.0f, 2 * (static_cast<float>(i) - 2.0f)));
+  }
+}
+
+TEST(Session, TellsWhatIsWrongWithInputs) {
+  Session session(doubling_model());
+  const Tensor good(DType::f32, {1, 4});
+  expect_error([&] { session.run({}); }, ErrorKind::invalid_argument, "input 'x' is missing; the model's inputs are 'x'");
+  expect_error([&] { session.run({{"x", good}, {"z", good}}); }, ErrorKind::invalid_argument, "the model has no input 'z'; its inputs are 'x'");
+  expect_error([&] { session.run({{"x", Tensor(DType::i64, {1, 4})}}); }, ErrorKind::invalid_argument,
+               "input 'x' has element type i64, expected f32 (the input is declared f32[batch, 4])");
+  expect_error([&] { session.run({{"x", Tensor(DType::f32, {4})}}); }, ErrorKind::invalid_argument, "input 'x' has rank 1 (shape [4]), expected rank 2 (declared f32[batch, 4])");
+  expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 5})}}); }, ErrorKind::invalid_argument,
+               "input 'x' has shape [1, 5]: dimension 1 is 5, expected 4 (declared f32[batch, 4])");
+}
+
+TEST(Session, RefusesUnknownDevicesAndPasses) {
+  expect_error([] { Session session(doubling_model(), {.device = "tpu"}); }, ErrorKind::invalid_argument, "there is no device 'tpu'; devices: cpu, reference, null");
+  expect_error([] { Session session(doubling_model(), {.without_passes = {"fold"}}); }, ErrorKind::invalid_argument, "there is no pass 'fold'");
+}
+
+TEST(Session, KeepsWithinItsMemoryLimit) {
+  Session session(doubling_model(), {.memory_limit_bytes = 1 << 20});
+  session.run({{"x", Tensor(DType::f32, {1, 4})}});
+  try {
+    session.run({{"x", Tensor(DType::f32, {1 << 20, 4})}});
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::over_budget) << error.what();
+  }
+  // The failed run left nothing behind that stops the next one.
+  session.run({{"x", Tensor(DType::f32, {1, 4})}});
+}
+
+TEST(Session, TrimGivesMemoryBack) {
+  Session session(doubling_model());
+  session.run({{"x", Tensor(DType::f32, {1 << 16, 4})}});
+  EXPECT_GT(session.memory().arena_bytes + session.memory().results_bytes, 0);
+  session.trim();
+  EXPECT_EQ(session.memory().arena_bytes, 0);
+  EXPECT_EQ(session.memory().results_bytes, 0);
+}
+
+TEST(Session, OutputsOutliveTheSession) {
+  Tensor y;
+  {
+    Session session(doubling_model());
+    y = session.run({{"x", Tensor::from<float>({1, 4}, {1.0f, 2.0f, 3.0f, 4.0f})}}).at("y").tensor();
+  }
+  EXPECT_TRUE(close_to(y, Tensor::from<float>({1, 4}, {2.0f, 4.0f, 6.0f, 8.0f})));
+}
+
+TEST(Session, ConcurrentRunsDoNotMix) {
+  Session session(doubling_model());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        Tensor x(DType::f32, {1 + (t + i) % 3, 4});
+        for (float& value : x.mutable_values<float>()) value = static_cast<float>(t * 100 + i);
+        const Tensor y = session.run({{"x", x}}).at("y").tensor();
+        for (float value : y.values<float>()) wrong += value != 2.0f * static_cast<float>(t * 100 + i);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(Session, CancelledRunStopsWithAnError) {
+  Session session(doubling_model());
+  Cancellation cancellation;
+  cancellation.cancel();
+  RunOptions options;
+  options.cancellation = &cancellation;
+  expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 4})}}, options); }, ErrorKind::cancelled, "the run was cancelled");
+}
+
+TEST(Session, RecordsTimings) {
+  Session session(doubling_model());
+  std::vector<StepTiming> timings;
+  RunOptions options;
+  options.timings = &timings;
+  session.run({{"x", Tensor(DType::f32, {2, 4})}}, options);
+  ASSERT_EQ(timings.size(), 2u);
+  EXPECT_EQ(timings[0].op, "Add");
+  EXPECT_EQ(timings[1].op, "Relu");
+  EXPECT_EQ(timings[1].shapes, "f32[2, 4] -> f32[2, 4]");
+  EXPECT_GE(timings[1].start_ns, timings[0].start_ns + timings[0].duration_ns);
+}
+
+}  // namespace
+}  // namespace tessera
