@@ -17,6 +17,9 @@ struct CaseResult {
   std::string name;
   Outcome outcome = Outcome::passed;
   std::string reason;  // when not passed
+  // Values differ, but the model draws random numbers and ONNX does not say which: element types and shapes agree.
+  bool random_values = false;
+  bool random = false; // values are random by definition: only types and shapes were compared
 };
 
 // numpy.testing.assert_allclose: |actual - expected| <= absolute + relative * |expected|.

@@ -20,6 +20,17 @@ void set_outputs(InferContext& context, const std::vector<ir::ValueType>& types,
   for (std::size_t i = 0; i < types.size(); ++i) context.set_output(i, types[i]);
 }
 
+// The types of a branch's outputs, or nothing (and why) when it breaks an operator's rules for these captured types.
+std::optional<std::vector<ir::ValueType>> infer_possible_branch(const InferContext& context, std::string_view branch, std::string& fault) {
+  try {
+    return context.infer_subgraph(branch, {});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::invalid_model) throw;
+    fault = error.what();
+    return std::nullopt;
+  }
+}
+
 void infer_if(InferContext& context) {
   const ir::Dims* condition = context.dims(0);
   context.check(condition == nullptr || ir::product(*condition).may_equal(1),
@@ -32,10 +43,15 @@ void infer_if(InferContext& context) {
     const std::string_view branch = known->data<bool>()[0] ? "then_branch" : "else_branch";
     return set_outputs(context, context.infer_subgraph(branch, {}), branch);
   }
-  std::vector<ir::ValueType> types = context.infer_subgraph("then_branch", {});
-  const std::vector<ir::ValueType> others = context.infer_subgraph("else_branch", {});
-  for (std::size_t i = 0; i < types.size(); ++i) types[i] = join_values(types[i], others[i]);
-  set_outputs(context, types, "each branch");
+  // Exporters write branches for each case of a shape ("2-D grid, 3-D grid"), and with the shape known only one of them makes
+  // sense. A branch that cannot run is an error when it is taken, and only then.
+  std::string fault;
+  std::optional<std::vector<ir::ValueType>> types = infer_possible_branch(context, "then_branch", fault);
+  const std::optional<std::vector<ir::ValueType>> others = infer_possible_branch(context, "else_branch", fault);
+  context.check(types || others, "neither branch can run: {}", fault);
+  if (!types || !others) return set_outputs(context, types ? *types : *others, types ? "then_branch" : "else_branch");
+  for (std::size_t i = 0; i < types->size(); ++i) (*types)[i] = join_values((*types)[i], (*others)[i]);
+  set_outputs(context, *types, "each branch");
 }
 
 // Types of what a body's iterations carry on, joined until another iteration changes nothing. `carried` are the initial
