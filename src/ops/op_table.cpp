@@ -44,6 +44,15 @@
 #include "ops/scatter.h"
 #include "ops/sequence.h"
 #include "ops/optional.h"
+#include "ops/resize.h"
+#include "ops/grid_sample.h"
+#include "ops/region.h"
+#include "ops/col2im.h"
+#include "ops/window.h"
+#include "ops/dft.h"
+#include "ops/string.h"
+#include "ops/tf_idf_vectorizer.h"
+#include "ops/feature.h"
 #include "ops/softmax.h"
 #include "ops/transpose.h"
 
@@ -160,6 +169,36 @@ constexpr const OpDef* kTable[] = {
     &optional_of,
     &optional_has_element,
     &optional_get_element,
+    // resize
+    &resize,
+    // grid_sample
+    &grid_sample,
+    &affine_grid,
+    // region
+    &roi_align,
+    &max_roi_pool,
+    &non_max_suppression,
+    // col2im
+    &col2im,
+    // window
+    &hann_window,
+    &hamming_window,
+    &blackman_window,
+    &mel_weight_matrix,
+    // dft
+    &dft,
+    &stft,
+    // string
+    &string_concat,
+    &string_normalizer,
+    &string_split,
+    &regex_full_match,
+    // tf_idf_vectorizer
+    &tf_idf_vectorizer,
+    // feature
+    &label_encoder,
+    &array_feature_extractor,
+    &binarizer,
     // transpose
     &transpose,
     &depth_to_space,

@@ -122,6 +122,36 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "Optional", .name = "reference_optional_of", .function = optional_of},
       {.op = "OptionalHasElement", .name = "reference_optional_has_element", .function = optional_has_element},
       {.op = "OptionalGetElement", .name = "reference_optional_get_element", .function = optional_get_element},
+      // resize
+      {.op = "Resize", .name = "reference_resize", .function = resize},
+      // grid_sample
+      {.op = "GridSample", .name = "reference_grid_sample", .function = grid_sample},
+      {.op = "AffineGrid", .name = "reference_affine_grid", .function = affine_grid},
+      // region
+      {.op = "RoiAlign", .name = "reference_roi_align", .function = roi_align},
+      {.op = "MaxRoiPool", .name = "reference_max_roi_pool", .function = max_roi_pool},
+      {.op = "NonMaxSuppression", .name = "reference_non_max_suppression", .function = non_max_suppression},
+      // col2im
+      {.op = "Col2Im", .name = "reference_col2im", .function = col2im},
+      // window
+      {.op = "HannWindow", .name = "reference_hann_window", .function = hann_window},
+      {.op = "HammingWindow", .name = "reference_hamming_window", .function = hamming_window},
+      {.op = "BlackmanWindow", .name = "reference_blackman_window", .function = blackman_window},
+      {.op = "MelWeightMatrix", .name = "reference_mel_weight_matrix", .function = mel_weight_matrix},
+      // dft
+      {.op = "DFT", .name = "reference_dft", .function = dft},
+      {.op = "STFT", .name = "reference_stft", .function = stft},
+      // string
+      {.op = "StringConcat", .name = "reference_string_concat", .function = string_concat},
+      {.op = "StringNormalizer", .name = "reference_string_normalizer", .function = string_normalizer},
+      {.op = "StringSplit", .name = "reference_string_split", .function = string_split},
+      {.op = "RegexFullMatch", .name = "reference_regex_full_match", .function = regex_full_match},
+      // tf_idf_vectorizer
+      {.op = "TfIdfVectorizer", .name = "reference_tf_idf_vectorizer", .function = tf_idf_vectorizer},
+      // feature
+      {.op = "ai.onnx.ml::LabelEncoder", .name = "reference_label_encoder", .function = label_encoder},
+      {.op = "ai.onnx.ml::ArrayFeatureExtractor", .name = "reference_array_feature_extractor", .function = array_feature_extractor},
+      {.op = "ai.onnx.ml::Binarizer", .name = "reference_binarizer", .function = binarizer},
       // transpose
       {.op = "Transpose", .name = "reference_transpose", .function = transpose},
       {.op = "DepthToSpace", .name = "reference_depth_to_space", .function = depth_to_space},

@@ -152,6 +152,45 @@ void optional_of(KernelContext&);
 void optional_has_element(KernelContext&);
 void optional_get_element(KernelContext&);
 
+// resize.cpp
+void resize(KernelContext&);
+
+// grid_sample.cpp
+void grid_sample(KernelContext&);
+void affine_grid(KernelContext&);
+
+// region.cpp
+void roi_align(KernelContext&);
+void max_roi_pool(KernelContext&);
+void non_max_suppression(KernelContext&);
+
+// col2im.cpp
+void col2im(KernelContext&);
+
+// window.cpp
+void hann_window(KernelContext&);
+void hamming_window(KernelContext&);
+void blackman_window(KernelContext&);
+void mel_weight_matrix(KernelContext&);
+
+// dft.cpp
+void dft(KernelContext&);
+void stft(KernelContext&);
+
+// string.cpp
+void string_concat(KernelContext&);
+void string_normalizer(KernelContext&);
+void string_split(KernelContext&);
+void regex_full_match(KernelContext&);
+
+// tf_idf_vectorizer.cpp
+void tf_idf_vectorizer(KernelContext&);
+
+// feature.cpp
+void label_encoder(KernelContext&);
+void array_feature_extractor(KernelContext&);
+void binarizer(KernelContext&);
+
 // transpose.cpp
 void transpose(KernelContext&);
 void depth_to_space(KernelContext&);

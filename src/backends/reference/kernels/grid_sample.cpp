@@ -1,0 +1,165 @@
+#include "ops/grid_sample.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/movement.h"
+#include "backends/reference/numeric.h"
+#include "base/error.h"
+#include "ops/shape_arguments.h"
+
+namespace tessera::backends::reference {
+namespace {
+
+enum class Padding { zeros, border, reflection };
+
+// The positions an axis of `size` has, in pixels: its outermost centres (align_corners) or edges.
+struct Extent {
+  double low = 0, high = 0;
+  std::int64_t size = 0;
+};
+
+// Folded at both ends until it lies within.
+double reflect(double x, const Extent& extent) {
+  const double range = extent.high - extent.low;
+  if (range <= 0) return extent.low;
+  const double beyond = x < extent.low ? extent.low - x : x - extent.high;
+  if (beyond <= 0) return x;
+  const double folds = std::floor(beyond / range), rest = beyond - folds * range;
+  const bool from_low = (x < extent.low) == (std::fmod(folds, 2) == 0);
+  return from_low ? extent.low + rest : extent.high - rest;
+}
+
+// A normalised coordinate in pixels. Single precision is kept, because nearest mode rounds the result.
+double denormalise(double n, std::int64_t size, bool align_corners, bool single) {
+  const double length = static_cast<double>(size);
+  if (single) {
+    const float shifted = static_cast<float>(n) + 1.0f;
+    return align_corners ? shifted / 2.0f * static_cast<float>(length - 1)
+                         : (shifted * static_cast<float>(length) - 1.0f) / 2.0f;
+  }
+  return align_corners ? (n + 1) / 2 * (length - 1) : ((n + 1) * length - 1) / 2;
+}
+
+// The pixel that stands for index i, or -1 for a zero.
+std::int64_t pixel_of(std::int64_t i, const Extent& extent, Padding padding) {
+  if (i >= 0 && i < extent.size) return i;
+  if (padding == Padding::zeros) return -1;
+  const double inside = padding == Padding::border ? static_cast<double>(i) : reflect(static_cast<double>(i), extent);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(inside), 0, extent.size - 1);
+}
+
+struct Tap {
+  std::int64_t first = 0;
+  int count = 1;
+  std::array<double, 4> weights{1, 0, 0, 0};
+};
+
+// R. Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = -0.75.
+Tap tap_at(double x, const std::string& mode) {
+  if (mode == "nearest") return {static_cast<std::int64_t>(x), 1, {1, 0, 0, 0}};
+  const double floor = std::floor(x), t = x - floor;
+  const std::int64_t base = static_cast<std::int64_t>(floor);
+  if (mode == "linear") return {base, 2, {1 - t, t, 0, 0}};
+  const double a = -0.75;
+  const auto far = [a](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+  const auto near = [a](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+  return {base - 1, 4, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
+}
+
+// Weighted sum over the neighbours in all axes, innermost first as ONNX's nested interpolation has it.
+double interpolate(const double* image, const std::vector<Extent>& extents, const std::vector<Tap>& taps,
+                   std::size_t axis, std::int64_t offset, Padding padding) {
+  double sum = 0;
+  for (int i = 0; i < taps[axis].count; ++i) {
+    const std::int64_t pixel = pixel_of(taps[axis].first + i, extents[axis], padding);
+    if (pixel < 0) continue;
+    const std::int64_t at = offset * extents[axis].size + pixel;
+    const double value = axis + 1 == taps.size() ? image[at] : interpolate(image, extents, taps, axis + 1, at, padding);
+    sum += taps[axis].weights[i] * value;
+  }
+  return sum;
+}
+
+}  // namespace
+
+void grid_sample(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const Tensor& grid = context.input(1);
+  Tensor& output = context.output(0);
+  if (output.elements() == 0) return;
+  require(input.elements() > 0, ErrorKind::failed, "cannot sample an image {} without pixels",
+          to_string(input.shape()));
+  const std::string& mode = context.text("mode");
+  const std::string& padding_name = context.text("padding_mode");
+  const Padding padding = padding_name == "zeros"    ? Padding::zeros
+                          : padding_name == "border" ? Padding::border
+                                                     : Padding::reflection;
+  const bool align_corners = context.integer("align_corners") != 0, single = grid.dtype() != DType::f64;
+  std::vector<Extent> extents;
+  for (std::size_t i = 2; i < input.shape().size(); ++i) {
+    const double size = static_cast<double>(input.shape()[i]);
+    extents.push_back(align_corners ? Extent{0, size - 1, input.shape()[i]}
+                                    : Extent{-0.5, size - 0.5, input.shape()[i]});
+  }
+  const std::size_t axes = extents.size();
+  const std::vector<double> image = read<double>(input), places = read<double>(grid);
+  std::vector<double> result(static_cast<std::size_t>(output.elements()));
+  const std::int64_t channels = input.shape()[1], pixels = input.elements() / (input.shape()[0] * channels);
+  const std::int64_t samples = output.elements() / (output.shape()[0] * channels);
+  std::vector<Tap> taps(axes);
+  for (std::int64_t sample = 0; sample < output.shape()[0] * samples; ++sample) {
+    for (std::size_t i = 0; i < axes; ++i) {
+      // Coordinates come innermost axis first; what is no number lies far outside.
+      double x = denormalise(places[sample * static_cast<std::int64_t>(axes) + static_cast<std::int64_t>(axes - 1 - i)],
+                             extents[i].size, align_corners, single);
+      x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);
+      if (mode == "nearest") x = std::nearbyint(x);
+      if (x < extents[i].low || x > extents[i].high) {
+        if (padding == Padding::border)
+          x = std::clamp(x, 0.0, static_cast<double>(extents[i].size) - 1);
+        else if (padding == Padding::reflection)
+          x = reflect(x, extents[i]);
+      }
+      taps[i] = tap_at(x, mode);
+    }
+    const std::int64_t batch = sample / samples;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      result[(batch * channels + c) * samples + sample % samples] =
+          interpolate(image.data() + (batch * channels + c) * pixels, extents, taps, 0, 0, padding);
+    }
+  }
+  write(result, output);
+}
+
+// grid[n, place] = theta[n] (coordinates of the place, innermost first, then 1); centres of pixels span [-1, 1], at
+// their centres (align_corners) or edges.
+void affine_grid(KernelContext& context) {
+  const std::vector<double> theta = read<double>(context.input(0));
+  const Shape shape = ops::concrete_shape(
+      ops::affine_grid_dims(ir::to_dims(context.input(0).shape()), ops::integers_of(context.input(1))));
+  Tensor& output = context.allocate_output(0, shape);
+  if (output.elements() == 0) return;
+  const bool align_corners = context.integer("align_corners") != 0;
+  const std::int64_t axes = shape.back();
+  const Shape places(shape.begin(), shape.end() - 1);
+  std::vector<double> result(static_cast<std::size_t>(output.elements()));
+  for_each_index(places, [&](const std::vector<std::int64_t>& index, std::int64_t position) {
+    for (std::int64_t row = 0; row < axes; ++row) {
+      const double* weights = theta.data() + (index[0] * axes + row) * (axes + 1);
+      double sum = weights[axes];
+      for (std::int64_t column = 0; column < axes; ++column) {
+        const std::int64_t axis = axes - column;
+        const double size = static_cast<double>(places[axis]), i = static_cast<double>(index[axis]);
+        const double coordinate = align_corners ? (size == 1 ? -1 : -1 + 2 * i / (size - 1)) : -1 + (2 * i + 1) / size;
+        sum += weights[column] * coordinate;
+      }
+      result[position * axes + row] = sum;
+    }
+  });
+  write(result, output);
+}
+
+}  // namespace tessera::backends::reference

@@ -1,0 +1,205 @@
+#include "ops/region.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/numeric.h"
+#include "base/error.h"
+#include "ops/shape_arguments.h"
+
+namespace tessera::backends::reference {
+namespace {
+
+// Samples of one bin beyond which a region is taken for broken data.
+constexpr double kMostSamples = 0x1p20;
+
+// A sampled point: bilinear weights of four pixels, all zero outside the map.
+struct Sample {
+  std::int64_t pixels[4] = {0, 0, 0, 0};
+  double weights[4] = {0, 0, 0, 0};
+};
+
+// Mask R-CNN's bilinear rule: points up to one pixel outside count as on the edge.
+Sample sample_at(double y, double x, std::int64_t height, std::int64_t width) {
+  if (y < -1 || y > static_cast<double>(height) || x < -1 || x > static_cast<double>(width)) return {};
+  const auto split = [](double position, std::int64_t size, std::int64_t& low, std::int64_t& high) {
+    position = std::max(position, 0.0);
+    low = std::min(static_cast<std::int64_t>(position), size - 1);
+    high = std::min(low + 1, size - 1);
+    return low == size - 1 ? 0.0 : position - static_cast<double>(low);
+  };
+  std::int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
+  const double ly = split(y, height, y0, y1), lx = split(x, width, x0, x1);
+  return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
+          {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
+}
+
+std::int64_t samples_along(double extent, std::int64_t bins, std::int64_t ratio) {
+  const double count =
+      ratio > 0 ? static_cast<double>(ratio) : std::max(0.0, std::ceil(extent / static_cast<double>(bins)));
+  require(count <= kMostSamples, ErrorKind::over_budget, "a region of {} pixels in {} bins takes {} samples a bin",
+          extent, bins, count);
+  return static_cast<std::int64_t>(count);
+}
+
+double pool(const std::vector<Sample>& samples, const double* map, bool average) {
+  double sum = 0, largest = -INFINITY;
+  for (const Sample& sample : samples) {
+    for (int i = 0; i < 4; ++i) {
+      const double value = sample.weights[i] * map[sample.pixels[i]];
+      sum += value;
+      largest = std::max(largest, value);
+    }
+  }
+  if (samples.empty()) return 0;
+  return average ? sum / static_cast<double>(samples.size()) : largest;
+}
+
+float overlap(const float* a, const float* b, bool centred) {
+  const auto bounds = [centred](const float* box, int axis, float& low, float& high) {
+    // [y1, x1, y2, x2] with corners in any order, or [x, y, width, height] around the centre.
+    if (centred)
+      low = box[1 - axis] - box[3 - axis] / 2, high = box[1 - axis] + box[3 - axis] / 2;
+    else
+      low = std::min(box[axis], box[axis + 2]), high = std::max(box[axis], box[axis + 2]);
+  };
+  float both = 1, area_a = 1, area_b = 1;
+  for (int axis = 0; axis < 2; ++axis) {
+    float low_a = 0, high_a = 0, low_b = 0, high_b = 0;
+    bounds(a, axis, low_a, high_a);
+    bounds(b, axis, low_b, high_b);
+    both *= std::max(0.0f, std::min(high_a, high_b) - std::max(low_a, low_b));
+    area_a *= high_a - low_a;
+    area_b *= high_b - low_b;
+  }
+  const float together = area_a + area_b - both;
+  return both > 0 && area_a > 0 && area_b > 0 && together > 0 ? both / together : 0;
+}
+
+}  // namespace
+
+// Mask R-CNN (arXiv:1703.06870), section 3.
+void roi_align(KernelContext& context) {
+  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1));
+  const std::vector<std::int64_t> batches = ops::integers_of(context.input(2));
+  const Shape& shape = context.input(0).shape();
+  const std::int64_t channels = shape[1], height = shape[2], width = shape[3],
+                     ratio = context.integer("sampling_ratio");
+  const std::int64_t rows = context.integer("output_height"), columns = context.integer("output_width");
+  const bool half_pixel = context.text("coordinate_transformation_mode") == "half_pixel",
+             average = context.text("mode") == "avg";
+  const double scale = context.real("spatial_scale"), offset = half_pixel ? 0.5 : 0;
+  Tensor& output = context.allocate_output(0, {static_cast<std::int64_t>(batches.size()), channels, rows, columns});
+  require(rois.size() == 4 * batches.size(), ErrorKind::invalid_model, "{} regions for {} batch_indices",
+          rois.size() / 4, batches.size());
+  if (output.elements() == 0) return;
+  std::vector<double> result(static_cast<std::size_t>(output.elements()));
+  for (std::size_t n = 0; n < batches.size(); ++n) {
+    require(batches[n] >= 0 && batches[n] < shape[0], ErrorKind::failed, "batch index {} is outside [0, {})",
+            batches[n], shape[0]);
+    require(height > 0 && width > 0, ErrorKind::failed, "a feature map of {} x {}", height, width);
+    double corner[4];
+    for (std::size_t i = 0; i < 4; ++i) {
+      corner[i] = rois[4 * n + i] * scale - offset;
+      require(std::isfinite(corner[i]), ErrorKind::failed, "region {} has a corner at {}", n, corner[i]);
+    }
+    const double least = half_pixel ? -INFINITY : 1.0;
+    const double extent_x = std::max(corner[2] - corner[0], least), extent_y = std::max(corner[3] - corner[1], least);
+    const double bin_x = extent_x / static_cast<double>(columns), bin_y = extent_y / static_cast<double>(rows);
+    const std::int64_t count_x = samples_along(extent_x, columns, ratio),
+                       count_y = samples_along(extent_y, rows, ratio);
+    require(static_cast<double>(count_x) * static_cast<double>(count_y) <= kMostSamples, ErrorKind::over_budget,
+            "region {} takes {} x {} samples a bin", n, count_y, count_x);
+    std::vector<Sample> samples;
+    for (std::int64_t bin = 0; bin < rows * columns; ++bin) {
+      samples.clear();
+      for (std::int64_t i = 0; i < count_y * count_x; ++i) {
+        const double y = corner[1] + bin_y * (static_cast<double>(bin / columns) +
+                                              (static_cast<double>(i / count_x) + 0.5) / static_cast<double>(count_y));
+        const double x = corner[0] + bin_x * (static_cast<double>(bin % columns) +
+                                              (static_cast<double>(i % count_x) + 0.5) / static_cast<double>(count_x));
+        samples.push_back(sample_at(y, x, height, width));
+      }
+      for (std::int64_t c = 0; c < channels; ++c) {
+        result[((static_cast<std::int64_t>(n) * channels + c) * rows * columns) + bin] =
+            pool(samples, image.data() + (batches[n] * channels + c) * height * width, average);
+      }
+    }
+  }
+  write(result, output);
+}
+
+// Fast R-CNN (arXiv:1504.08083), section 2.1: corners rounded to pixels, an empty bin gives 0.
+void max_roi_pool(KernelContext& context) {
+  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1));
+  const Shape& shape = context.input(0).shape();
+  const std::int64_t channels = shape[1], height = shape[2], width = shape[3];
+  const std::int64_t rows = context.integers("pooled_shape")[0], columns = context.integers("pooled_shape")[1];
+  const double scale = context.real("spatial_scale");
+  Tensor& output = context.output(0);
+  std::vector<double> result(static_cast<std::size_t>(output.elements()), 0.0);
+  for (std::int64_t position = 0; position < output.elements(); ++position) {
+    const double* roi = rois.data() + position / (channels * rows * columns) * 5;
+    require(roi[0] >= 0 && roi[0] < static_cast<double>(shape[0]), ErrorKind::failed,
+            "batch index {} is outside [0, {})", roi[0], shape[0]);
+    const auto range = [&](double from, double to, std::int64_t bin, std::int64_t bins, std::int64_t size) {
+      const double start = std::round(from * scale),
+                   extent = std::max(std::round(to * scale) - start + 1, 1.0) / static_cast<double>(bins);
+      require(std::isfinite(start) && std::isfinite(extent), ErrorKind::failed, "a region from {} to {}", from, to);
+      const auto clamp = [size](double x) {
+        return static_cast<std::int64_t>(std::clamp(x, 0.0, static_cast<double>(size)));
+      };
+      return std::pair(clamp(start + std::floor(static_cast<double>(bin) * extent)),
+                       clamp(start + std::ceil(static_cast<double>(bin + 1) * extent)));
+    };
+    const auto [left, right] = range(roi[1], roi[3], position % columns, columns, width);
+    const auto [top, bottom] = range(roi[2], roi[4], position / columns % rows, rows, height);
+    const std::int64_t map = static_cast<std::int64_t>(roi[0]) * channels + position / (rows * columns) % channels;
+    double largest = -INFINITY;
+    for (std::int64_t y = top; y < bottom; ++y) {
+      for (std::int64_t x = left; x < right; ++x) largest = std::max(largest, image[(map * height + y) * width + x]);
+    }
+    if (top < bottom && left < right) result[position] = largest;
+  }
+  write(result, output);
+}
+
+// Greedy: boxes by falling score (ties by index), each kept unless it overlaps a kept one of its class by more than the
+// threshold.
+void non_max_suppression(KernelContext& context) {
+  const Tensor& boxes = context.input(0);
+  const Tensor& scores = context.input(1);
+  const auto threshold = [&](std::size_t i) {
+    return context.has_input(i) && context.input(i).elements() > 0 ? std::optional(context.input(i).data<float>()[0])
+                                                                   : std::nullopt;
+  };
+  const float most_overlap = threshold(3).value_or(0.0f);
+  const std::optional<float> least_score = threshold(4);
+  const std::int64_t limit =
+      context.has_input(2) && context.input(2).elements() > 0 ? context.input(2).data<std::int64_t>()[0] : 0;
+  const std::int64_t classes = scores.shape()[1], count = boxes.shape()[1];
+  std::vector<std::int64_t> selected;
+  for (std::int64_t group = 0; group < scores.shape()[0] * classes; ++group) {
+    const float* score = scores.data<float>() + group * count;
+    const float* box = boxes.data<float>() + group / classes * count * 4;
+    std::vector<std::int64_t> order, kept;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!std::isnan(score[i]) && (!least_score || score[i] > *least_score)) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
+    for (std::int64_t candidate : order) {
+      if (static_cast<std::int64_t>(kept.size()) >= limit) break;
+      const bool suppressed = std::any_of(kept.begin(), kept.end(), [&](std::int64_t other) {
+        return overlap(box + candidate * 4, box + other * 4, context.integer("center_point_box") != 0) > most_overlap;
+      });
+      if (suppressed) continue;
+      kept.push_back(candidate);
+      selected.insert(selected.end(), {group / classes, group % classes, candidate});
+    }
+  }
+  Tensor& output = context.allocate_output(0, {static_cast<std::int64_t>(selected.size()) / 3, 3});
+  std::copy(selected.begin(), selected.end(), output.mutable_data<std::int64_t>());
+}
+
+}  // namespace tessera::backends::reference

@@ -1,0 +1,200 @@
+#include "ops/resize.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/reference/kernels/kernels.h"
+#include "backends/reference/movement.h"
+#include "backends/reference/numeric.h"
+#include "base/error.h"
+
+namespace tessera::backends::reference {
+namespace {
+
+using ops::ResizedAxis;
+using ops::ResizeMode;
+
+// What one position of the result is made of along an axis: weights[i] of input position first + i, positions beyond
+// the ends meaning the end. `outside`: the extrapolation value instead.
+struct Taps {
+  bool outside = false;
+  std::int64_t first = 0;
+  std::vector<double> weights;
+};
+
+// Position x of the result in the input's coordinates; the formulas are those of attribute
+// coordinate_transformation_mode, with the unrounded width of the result as ONNX's reference implementation has it.
+double original_position(const ops::AttributeReader& reader, const ResizedAxis& axis, std::int64_t x,
+                         std::int64_t input) {
+  const std::string& mode = reader.text("coordinate_transformation_mode");
+  const double position = static_cast<double>(x), last = static_cast<double>(input) - 1;
+  const double width = axis.scale * static_cast<double>(input);
+  if (mode == "align_corners") return width == 1 ? 0 : position * last / (width - 1);
+  if (mode == "asymmetric") return position / axis.scale;
+  if (mode == "tf_crop_and_resize") {
+    if (axis.size <= 1) return 0.5 * (axis.roi_start + axis.roi_end) * last;
+    return axis.roi_start * last +
+           position * (axis.roi_end - axis.roi_start) * last / static_cast<double>(axis.size - 1);
+  }
+  if (mode == "pytorch_half_pixel" && width == 1) return -0.5;
+  const double half_pixel = (position + 0.5) / axis.scale - 0.5;
+  if (mode != "half_pixel_symmetric") return half_pixel;
+  return static_cast<double>(input) / 2 * (1 - static_cast<double>(axis.size) / width) + half_pixel;
+}
+
+std::int64_t nearest_position(const std::string& mode, double x) {
+  if (mode == "floor") return static_cast<std::int64_t>(std::floor(x));
+  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(x));
+  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
+  return static_cast<std::int64_t>(std::ceil(x - 0.5));
+}
+
+// R. Keys, "Cubic convolution interpolation for digital image processing" (1981), equation 4.
+double cubic(double distance, double a) {
+  const double x = std::abs(distance);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+double linear(double distance) {
+  return std::max(0.0, 1 - std::abs(distance));
+}
+
+// The filter of linear or cubic interpolation around x; antialiasing stretches it by 1 / scale when shrinking.
+Taps filter_around(const ops::AttributeReader& reader, double x, double scale, std::int64_t input) {
+  const bool is_cubic = ops::resize_mode(reader) == ResizeMode::cubic, antialias = reader.integer("antialias") != 0;
+  const double a = reader.real("cubic_coeff_a"), reach = is_cubic ? 2 : 1;
+  // Narrower than the whole input is enough: a scale below it cannot come from whole sizes.
+  const double squeeze = antialias ? std::clamp(scale, 1 / static_cast<double>(input), 1.0) : 1;
+  Taps taps;
+  // Every position with |position - x| < reach / squeeze.
+  taps.first = static_cast<std::int64_t>(std::floor(x - reach / squeeze)) + 1;
+  double sum = 0;
+  for (std::int64_t i = taps.first; static_cast<double>(i) < x + reach / squeeze; ++i) {
+    const double distance = (static_cast<double>(i) - x) * squeeze;
+    taps.weights.push_back(is_cubic ? cubic(distance, a) : linear(distance));
+    sum += taps.weights.back();
+  }
+  const bool exclude = reader.integer("exclude_outside") != 0;
+  if (exclude) {
+    sum = 0;
+    for (std::size_t i = 0; i < taps.weights.size(); ++i) {
+      const std::int64_t position = taps.first + static_cast<std::int64_t>(i);
+      if (position < 0 || position >= input) taps.weights[i] = 0;
+      sum += taps.weights[i];
+    }
+  }
+  if ((antialias || exclude) && sum != 0) {
+    for (double& weight : taps.weights) weight /= sum;
+  }
+  return taps;
+}
+
+std::vector<Taps> taps_of(const ops::AttributeReader& reader, const ResizedAxis& axis, std::int64_t input) {
+  const bool crop = reader.text("coordinate_transformation_mode") == "tf_crop_and_resize";
+  const double bound = static_cast<double>(input);
+  std::vector<Taps> result(static_cast<std::size_t>(axis.size));
+  for (std::int64_t i = 0; i < axis.size; ++i) {
+    double x = original_position(reader, axis, i, input);
+    if (crop && !(x >= 0 && x <= bound - 1)) {
+      result[i].outside = true;
+      continue;
+    }
+    require(!std::isnan(x), ErrorKind::failed, "position {} of a resized axis has no place in the input", i);
+    // Far outside is like just outside: the ends repeat.
+    x = std::clamp(x, -bound - 4, 2 * bound + 4);
+    if (ops::resize_mode(reader) == ResizeMode::nearest)
+      result[i] = {false, nearest_position(reader.text("nearest_mode"), x), {1.0}};
+    else
+      result[i] = filter_around(reader, x, axis.scale, input);
+  }
+  return result;
+}
+
+bool unchanged(const ResizedAxis& axis, std::int64_t input) {
+  return axis.size == input && axis.scale == 1 && axis.roi_start == 0 && axis.roi_end == 1;
+}
+
+// Picks elements, so that it serves every type.
+void resize_nearest(const ops::AttributeReader& reader, const std::vector<ResizedAxis>& axes, const Tensor& input,
+                    Tensor& output) {
+  std::vector<std::vector<Taps>> taps;
+  for (std::size_t i = 0; i < axes.size(); ++i) taps.push_back(taps_of(reader, axes[i], input.shape()[i]));
+  Tensor extrapolation(output.dtype(), {1});
+  fill_zero(extrapolation);
+  if (output.dtype() != DType::string) write(std::vector<double>{reader.real("extrapolation_value")}, extrapolation);
+  const std::vector<std::int64_t> strides = strides_of(input.shape());
+  for_each_index(output.shape(), [&](const std::vector<std::int64_t>& index, std::int64_t position) {
+    std::int64_t from = 0;
+    bool outside = false;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      const Taps& tap = taps[i][index[i]];
+      outside = outside || tap.outside;
+      from += std::clamp<std::int64_t>(tap.first, 0, input.shape()[i] - 1) * strides[i];
+    }
+    copy_element(outside ? extrapolation : input, outside ? 0 : from, output, position);
+  });
+}
+
+std::vector<double> resize_axis(const std::vector<double>& values, const AxisView& view, const std::vector<Taps>& taps,
+                                double extrapolation) {
+  const std::int64_t size = static_cast<std::int64_t>(taps.size());
+  std::vector<double> result(static_cast<std::size_t>(view.outer * size * view.inner));
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (std::int64_t x = 0; x < size; ++x) {
+      for (std::int64_t i = 0; i < view.inner; ++i) {
+        double sum = 0;
+        for (std::size_t t = 0; t < taps[x].weights.size(); ++t) {
+          const std::int64_t from =
+              std::clamp<std::int64_t>(taps[x].first + static_cast<std::int64_t>(t), 0, view.length - 1);
+          sum += taps[x].weights[t] * values[(o * view.length + from) * view.inner + i];
+        }
+        result[(o * size + x) * view.inner + i] = taps[x].outside ? extrapolation : sum;
+      }
+    }
+  }
+  return result;
+}
+
+// Integers round to nearest even and stay within their range.
+void saturate(std::vector<double>& values, DType type) {
+  if (!is_integer(type)) return;
+  const int bits = bits_of(type);
+  const double largest = std::ldexp(1.0, is_signed_integer(type) ? bits - 1 : bits) - 1;
+  const double smallest = is_signed_integer(type) ? -largest - 1 : 0;
+  for (double& value : values) value = std::clamp(std::nearbyint(value), smallest, largest);
+}
+
+}  // namespace
+
+void resize(KernelContext& context) {
+  const Tensor& input = context.input(0);
+  const auto given = [&](std::size_t i) {
+    return context.has_input(i) && context.input(i).elements() > 0 ? &context.input(i) : nullptr;
+  };
+  // A tensor of rank 0 has empty scales or sizes.
+  const Tensor* scales =
+      given(2) != nullptr || !context.has_input(2) || given(3) != nullptr ? given(2) : &context.input(2);
+  const Tensor* sizes =
+      given(3) != nullptr || scales != nullptr || !context.has_input(3) ? given(3) : &context.input(3);
+  const std::vector<ResizedAxis> axes = ops::resolve_resize(context, input.shape(), given(1), scales, sizes);
+  Shape shape;
+  for (const ResizedAxis& axis : axes) shape.push_back(axis.size);
+  Tensor& output = context.allocate_output(0, shape);
+  if (output.elements() == 0) return;
+  require(input.elements() > 0, ErrorKind::failed, "cannot resize {} to {}", to_string(input.shape()),
+          to_string(shape));
+  if (ops::resize_mode(context) == ResizeMode::nearest) return resize_nearest(context, axes, input, output);
+  std::vector<double> values = read<double>(input);
+  Shape current = input.shape();
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (unchanged(axes[i], current[i])) continue;
+    values = resize_axis(values, axis_view(current, static_cast<std::int64_t>(i)),
+                         taps_of(context, axes[i], current[i]), context.real("extrapolation_value"));
+    current[i] = axes[i].size;
+  }
+  saturate(values, output.dtype());
+  write(values, output);
+}
+
+}  // namespace tessera::backends::reference

@@ -1,0 +1,12 @@
+// RoiAlign, MaxRoiPool, NonMaxSuppression: regions of interest in feature maps, and choosing among them.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef roi_align;
+extern const OpDef max_roi_pool;
+extern const OpDef non_max_suppression;
+
+}  // namespace tessera::ops

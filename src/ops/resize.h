@@ -1,0 +1,26 @@
+// Resize: interpolation along any axes, as ONNX Resize describes it.
+#pragma once
+
+#include "ops/op.h"
+
+namespace tessera::ops {
+
+extern const OpDef resize;
+
+enum class ResizeMode : std::uint8_t { nearest, linear, cubic };
+ResizeMode resize_mode(const AttributeReader& reader);
+
+// How one axis is resized.
+struct ResizedAxis {
+  std::int64_t size = 0;  // of the result
+  double scale = 1;
+  double roi_start = 0, roi_end = 1;  // used by tf_crop_and_resize alone
+};
+
+// One entry an axis of the input. A dimension below 0 stands for one that is not known: its entry has size -1 unless a
+// size is given. Absent tensors are null. Throws Error(invalid_model) when inputs and attributes do not fit together,
+// Error(over_budget) when a size has no 64-bit form.
+std::vector<ResizedAxis> resolve_resize(const AttributeReader& reader, const Shape& input, const Tensor* roi,
+                                        const Tensor* scales, const Tensor* sizes);
+
+}  // namespace tessera::ops
