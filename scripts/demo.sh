@@ -12,12 +12,12 @@ tessera=build/release/apps/tessera/tessera
 status=0
 
 echo
-echo "What type are this repository's own files? (Magika's model, run by $tessera)"
-python3 scripts/demo/file_types.py "$tessera" .models build/demo || status=1
-
-echo
 echo "What is written in these pictures? (PP-OCRv6 recognition, run by $tessera)"
 python3 scripts/demo/read_line.py "$tessera" .models build/demo || status=1
+
+echo
+echo "What type are this repository's own files? (Magika's model, run by $tessera)"
+python3 scripts/demo/file_types.py "$tessera" .models build/demo || status=1
 
 echo
 if [ $status = 0 ]; then echo "demo: all answers are right"; else echo "demo: there are WRONG answers" >&2; fi

@@ -14,7 +14,7 @@ import sys
 import npz
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-# Files of the repository and the labels that are right for them.
+# Files here and the labels that are right for them.
 KNOWN = {
     "CMakeLists.txt": {"cmake"},
     "CMakePresets.json": {"json"},
@@ -22,11 +22,17 @@ KNOWN = {
     "docs/architecture.md": {"markdown"},
     "LICENSE": {"txt"},
     ".gitignore": {"ignorefile"},
-    "include/tessera/tensor.h": {"cpp", "c"},
+    "include/tessera/error.h": {"cpp", "c"},
+    "src/base/thread_pool.h": {"cpp", "c"},
     "src/base/thread_pool.cpp": {"cpp"},
     "src/ir/graph.cpp": {"cpp"},
     "scripts/fetch_models.py": {"python"},
     "scripts/setup.sh": {"shell"},
+    "src/io/onnx/onnx.proto": {"proto"},
+    "tests/install/softmax.onnx": {"onnx"},
+    # Made by read_line.py.
+    "build/demo/line0.png": {"png"},
+    "build/demo/line0_in.npz": {"npz"},
 }
 
 
@@ -61,12 +67,13 @@ def main():
     given = [pathlib.Path(argument) for argument in sys.argv[4:]]
     paths = given or [ROOT / name for name in KNOWN if (ROOT / name).exists()]
     wrong = 0
+    print(f"  {'file':28} {'model says':12} {'probability':>11}")
     for path, (label, probability) in zip(paths, classify(tessera, models / "magika", work, paths)):
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         expected = KNOWN.get(name)
         verdict = "" if expected is None else "right" if label in expected else f"WRONG, expected {' or '.join(sorted(expected))}"
         wrong += verdict.startswith("WRONG")
-        print(f"  {name:28} {label:12} {probability:6.3f}  {verdict}")
+        print(f"  {name:28} {label:12} {probability:11.3f}  {verdict}")
     if not given:
         print(f"  {len(paths) - wrong} of {len(paths)} files named right")
     return 1 if wrong else 0
