@@ -35,6 +35,7 @@
 #include "ops/rotary_embedding.h"
 #include "ops/training_update.h"
 #include "ops/reduction.h"
+#include "ops/tree_ensemble.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -113,6 +114,10 @@ constexpr const OpDef* kTable[] = {
     &adagrad,
     &adam,
     &momentum,
+    // tree_ensemble
+    &tree_ensemble,
+    &tree_ensemble_classifier,
+    &tree_ensemble_regressor,
     // element_wise_unary
     &relu, &sigmoid,
     // concat

@@ -65,6 +65,10 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ai.onnx.preview.training::Adagrad", .name = "reference_adagrad", .function = adagrad},
       {.op = "ai.onnx.preview.training::Adam", .name = "reference_adam", .function = adam},
       {.op = "ai.onnx.preview.training::Momentum", .name = "reference_momentum", .function = momentum},
+      // tree_ensemble
+      {.op = "ai.onnx.ml::TreeEnsemble", .name = "reference_tree_ensemble", .create = tree_ensemble},
+      {.op = "ai.onnx.ml::TreeEnsembleClassifier", .name = "reference_tree_ensemble", .create = tree_ensemble},
+      {.op = "ai.onnx.ml::TreeEnsembleRegressor", .name = "reference_tree_ensemble", .create = tree_ensemble},
       // element_wise_unary
       {.op = "Relu", .name = "reference_relu", .function = relu},
       {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},

@@ -80,6 +80,9 @@ void adagrad(KernelContext&);
 void adam(KernelContext&);
 void momentum(KernelContext&);
 
+// tree_ensemble.cpp
+std::unique_ptr<Kernel> tree_ensemble(const ops::NodeView&, WeightStore&);
+
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
