@@ -32,16 +32,17 @@ void scan_9(Upgrade& upgrade) {
   require(node.outputs.size() <= outputs, ErrorKind::invalid_model, "has {} outputs, but its body {}",
           node.outputs.size(), outputs);
 
-  ir::Graph sequence;
+  OpenGraph open;  // infers
+  ir::Graph& sequence = open.graph;
   ir::Node inner{"Scan", node.name, {}, {}, {{"body", *body}, {"num_scan_inputs", scanned}}, node.captures};
   if (directions) inner.attributes["scan_input_directions"] = *directions;
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const ir::ValueType& type = upgrade.type(i);
     inner.inputs.push_back(sequence.add_input("in_" + std::to_string(i), i <= formal ? element_type(type) : type));
   }
-  for (std::size_t i = 0; i < outputs; ++i) inner.outputs.push_back(sequence.add_value("out_" + std::to_string(i)));
+  for (std::size_t i = 0; i < outputs; ++i) inner.outputs.push_back(open.add_value("out_" + std::to_string(i)));
   sequence.set_outputs(inner.outputs);
-  sequence.add_node(std::move(inner));
+  open.add_node(std::move(inner));
 
   node.inputs.erase(node.inputs.begin());
   node.outputs.resize(outputs);
