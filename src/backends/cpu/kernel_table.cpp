@@ -10,6 +10,9 @@ std::span<const KernelEntry> kernel_table() {
   // One line an entry, whatever its width.
   // clang-format off
   static const KernelEntry table[] = {
+      // cast
+      {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
+      {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},
       // comparison
       {.op = "Equal", .name = "cpu_equal", .reject = reject_comparison, .create = make_comparison},
       {.op = "Greater", .name = "cpu_greater", .reject = reject_comparison, .create = make_comparison},
@@ -92,8 +95,18 @@ std::span<const KernelEntry> kernel_table() {
       // gather
       {.op = "Gather", .name = "cpu_gather", .reject = reject_unless_bytes, .create = make_gather},
       {.op = "GatherElements", .name = "cpu_gather_elements", .reject = reject_gather_elements, .function = gather_elements},
+      // normalisation
+      {.op = "BatchNormalization", .name = "cpu_batch_normalization", .reject = reject_channel_normalisation, .create = make_batch_normalisation, .in_place_inputs = 1},
+      {.op = "GroupNormalization", .name = "cpu_group_normalization", .reject = reject_channel_normalisation, .create = make_group_normalisation, .in_place_inputs = 1},
+      {.op = "InstanceNormalization", .name = "cpu_instance_normalization", .reject = reject_channel_normalisation, .create = make_group_normalisation, .in_place_inputs = 1},
+      {.op = "LayerNormalization", .name = "cpu_layer_normalization", .reject = reject_row_normalisation, .create = make_row_normalisation, .in_place_inputs = 1},
+      {.op = "RMSNormalization", .name = "cpu_rms_normalization", .reject = reject_row_normalisation, .create = make_row_normalisation, .in_place_inputs = 1},
       // pad
       {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
+      // quantisation
+      {.op = "DequantizeLinear", .name = "cpu_dequantize_linear", .reject = reject_quantisation, .create = make_quantisation},
+      {.op = "DynamicQuantizeLinear", .name = "cpu_dynamic_quantize_linear", .create = make_dynamic_quantisation},
+      {.op = "QuantizeLinear", .name = "cpu_quantize_linear", .reject = reject_quantisation, .create = make_quantisation},
       // reduction
       {.op = "ReduceL1", .name = "cpu_reducel1", .reject = reject_reduction, .create = make_reduction},
       {.op = "ReduceL2", .name = "cpu_reducel2", .reject = reject_reduction, .create = make_reduction},

@@ -10,6 +10,10 @@ namespace tessera::backends::cpu {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
+// cast
+std::string reject_cast(const ops::NodeView& view);
+KernelPointer make_cast(const ops::NodeView& view, WeightStore& weights);
+
 // comparison
 std::string reject_comparison(const ops::NodeView& view);
 KernelPointer make_comparison(const ops::NodeView& view, WeightStore& weights);
@@ -64,9 +68,21 @@ void gather_elements(KernelContext& context);
 // movement
 std::string reject_unless_bytes(const ops::NodeView& view);  // looks at input 0
 
+// normalisation
+std::string reject_row_normalisation(const ops::NodeView& view);
+KernelPointer make_row_normalisation(const ops::NodeView& view, WeightStore& weights);
+std::string reject_channel_normalisation(const ops::NodeView& view);
+KernelPointer make_group_normalisation(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_batch_normalisation(const ops::NodeView& view, WeightStore& weights);
+
 // pad
 std::string reject_pad(const ops::NodeView& view);
 KernelPointer make_pad(const ops::NodeView& view, WeightStore& weights);
+
+// quantisation
+std::string reject_quantisation(const ops::NodeView& view);
+KernelPointer make_quantisation(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_dynamic_quantisation(const ops::NodeView& view, WeightStore& weights);
 
 // reduction
 std::string reject_reduction(const ops::NodeView& view);
