@@ -108,8 +108,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "DynamicQuantizeLinear", .name = "cpu_dynamic_quantize_linear", .create = make_dynamic_quantisation},
       {.op = "QuantizeLinear", .name = "cpu_quantize_linear", .reject = reject_quantisation, .create = make_quantisation},
       // reduction
-      {.op = "ReduceL1", .name = "cpu_reducel1", .reject = reject_reduction, .create = make_reduction},
-      {.op = "ReduceL2", .name = "cpu_reducel2", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceL1", .name = "cpu_reduce_l1", .reject = reject_reduction, .create = make_reduction},
+      {.op = "ReduceL2", .name = "cpu_reduce_l2", .reject = reject_reduction, .create = make_reduction},
       {.op = "ReduceLogSum", .name = "cpu_reduce_log_sum", .reject = reject_reduction, .create = make_reduction},
       {.op = "ReduceMax", .name = "cpu_reduce_max", .reject = reject_reduction, .create = make_reduction},
       {.op = "ReduceMean", .name = "cpu_reduce_mean", .reject = reject_reduction, .create = make_reduction},
