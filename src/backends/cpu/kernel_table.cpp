@@ -81,11 +81,17 @@ std::span<const KernelEntry> kernel_table() {
       // matmul
       {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},
+      // matmul_integer
+      {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_integer, .create = make_matmul_integer},
+      {.op = "QLinearMatMul", .name = "cpu_qlinear_matmul", .reject = reject_qlinear_matmul, .create = make_matmul_integer},
       // pooling
       {.op = "MaxPool", .name = "cpu_max_pool_f32", .reject = reject_pool, .create = make_max_pool},
       {.op = "AveragePool", .name = "cpu_average_pool_f32", .reject = reject_pool, .create = make_average_pool},
       {.op = "GlobalAveragePool", .name = "cpu_global_average_pool_f32", .reject = reject_global_pool, .function = global_average_pool},
       {.op = "GlobalMaxPool", .name = "cpu_global_max_pool_f32", .reject = reject_global_pool, .function = global_max_pool},
+      // recurrent
+      {.op = "LSTM", .name = "cpu_lstm_f32", .reject = reject_recurrent, .create = make_recurrent},
+      {.op = "GRU", .name = "cpu_gru_f32", .reject = reject_recurrent, .create = make_recurrent},
       // concat
       {.op = "Concat", .name = "cpu_concat", .reject = reject_unless_bytes, .function = concat},
       {.op = "Split", .name = "cpu_split", .reject = reject_unless_bytes, .function = split},

@@ -44,6 +44,11 @@ KernelPointer make_depthwise_conv(const ops::NodeView& view, WeightStore& weight
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);
 
+// matmul_integer
+std::string reject_matmul_integer(const ops::NodeView& view);
+std::string reject_qlinear_matmul(const ops::NodeView& view);
+KernelPointer make_matmul_integer(const ops::NodeView& view, WeightStore& weights);
+
 // pooling
 std::string reject_pool(const ops::NodeView& view);
 std::string reject_global_pool(const ops::NodeView& view);
@@ -51,6 +56,10 @@ KernelPointer make_max_pool(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_average_pool(const ops::NodeView& view, WeightStore& weights);
 void global_average_pool(KernelContext& context);
 void global_max_pool(KernelContext& context);
+
+// recurrent
+std::string reject_recurrent(const ops::NodeView& view);
+KernelPointer make_recurrent(const ops::NodeView& view, WeightStore& weights);
 
 // concat
 void concat(KernelContext& context);

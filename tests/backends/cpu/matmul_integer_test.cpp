@@ -1,0 +1,64 @@
+#include <gtest/gtest.h>
+
+#include "backends/cpu/simd.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+// Every instruction set and number of threads must equal the reference.
+void check(const test::OpCall& call) {
+  const Tensor expected = test::run_op_tensor(call, "reference");
+  for (const bool vnni : {true, false}) {
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const ScopedIsa scoped(isa, vnni);
+      for (const int threads : {1, 2, 3}) {
+        EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << "isa " << static_cast<int>(isa);
+      }
+    }
+  }
+}
+
+Tensor bytes(DType type, Shape shape, std::uint64_t seed) {
+  return test::random_tensor(type, shape, seed, type == DType::u8 ? 0 : -128, type == DType::u8 ? 255 : 127);
+}
+
+TEST(CpuMatMulInteger, AllSignsAndOddSizes) {
+  for (const DType a : {DType::u8, DType::i8}) {
+    for (const DType b : {DType::u8, DType::i8}) {
+      check({"MatMulInteger", {bytes(a, {13, 7}, 1), bytes(b, {7, 35}, 2)}});
+      check({"MatMulInteger", {bytes(a, {2, 3, 64}, 3), bytes(b, {64, 33}, 4), bytes(a, {}, 5), bytes(b, {33}, 6)}});
+      check({"MatMulInteger", {bytes(a, {5, 9}, 3), bytes(b, {9, 4}, 4), bytes(a, {5}, 5), bytes(b, {1}, 6)}});
+    }
+  }
+}
+
+TEST(CpuMatMulInteger, ExtremesAndVectors) {
+  const Tensor a = Tensor::from<std::uint8_t>({2, 5}, std::vector<std::uint8_t>(10, 255));
+  const Tensor b = Tensor::from<std::int8_t>({5, 3}, std::vector<std::int8_t>(15, -128));
+  check({"MatMulInteger", {a, b}});
+  check({"MatMulInteger", {bytes(DType::u8, {6}, 1), bytes(DType::i8, {6, 3}, 2)}});
+  check({"MatMulInteger", {bytes(DType::u8, {2, 6}, 1), bytes(DType::i8, {6}, 2)}});
+  check({"MatMulInteger", {bytes(DType::u8, {0, 6}, 1), bytes(DType::i8, {6, 3}, 2)}});
+}
+
+TEST(CpuMatMulInteger, ManyTiles) {
+  check({"MatMulInteger", {bytes(DType::u8, {100, 300}, 1), bytes(DType::i8, {300, 250}, 2), bytes(DType::u8, {}, 3)}});
+}
+
+TEST(CpuQLinearMatMul, ScalesOfTensorAndColumn) {
+  const Tensor a_scale = Tensor::scalar(0.02f), y_scale = Tensor::scalar(0.9f);
+  const Tensor scales = test::random_tensor(DType::f32, {17}, 4, 0.01, 0.05);
+  for (const DType y : {DType::u8, DType::i8}) {
+    const Tensor y_zero = bytes(y, {}, 9);
+    const Tensor a = bytes(DType::u8, {7, 12}, 1), b = bytes(DType::i8, {12, 17}, 2);
+    const Tensor a_zero = bytes(DType::u8, {}, 3);
+    check({"QLinearMatMul", {a, a_scale, a_zero, b, a_scale, bytes(DType::i8, {}, 5), y_scale, y_zero}});
+    check({"QLinearMatMul", {a, a_scale, a_zero, b, scales, bytes(DType::i8, {17}, 6), y_scale, y_zero}});
+  }
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu

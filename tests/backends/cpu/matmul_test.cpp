@@ -1,0 +1,63 @@
+#include <gtest/gtest.h>
+
+#include "backends/cpu/simd.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+Tensor random(Shape shape, std::uint64_t seed) {
+  return test::random_tensor(DType::f32, shape, seed);
+}
+
+void check(const test::OpCall& call, double length) {
+  const Tensor expected = test::run_op_tensor(call, "reference");
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+    const ScopedIsa scoped(isa);
+    const Tensor one = test::run_op_tensor(call, "cpu", 1);
+    EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + length)));
+    for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+  }
+}
+
+TEST(CpuMatMul, BatchesBroadcast) {
+  const std::pair<Shape, Shape> shapes[] = {{{4, 6}, {6, 5}},
+                                            {{6}, {6}},
+                                            {{6}, {6, 5}},
+                                            {{3, 6}, {6}},
+                                            {{2, 3, 6}, {6, 5}},
+                                            {{2, 3, 6}, {2, 6, 5}},
+                                            {{2, 1, 3, 6}, {7, 6, 5}},
+                                            {{3, 6}, {2, 6, 5}},
+                                            {{1, 3, 6}, {2, 1, 6, 5}},
+                                            {{0, 6}, {6, 5}},
+                                            {{3, 0}, {0, 5}}};
+  for (const auto& [a, b] : shapes) {
+    SCOPED_TRACE(to_string(a) + " x " + to_string(b));
+    check({"MatMul", {random(a, 1), random(b, 2)}}, 6);
+  }
+}
+
+TEST(CpuMatMul, Large) {
+  check({"MatMul", {random({70, 500}, 1), random({500, 130}, 2)}}, 200);
+}
+
+TEST(CpuGemm, TransposesAndBias) {
+  for (const std::int64_t transpose_a : {0, 1}) {
+    for (const std::int64_t transpose_b : {0, 1}) {
+      const Tensor a = random(transpose_a != 0 ? Shape{9, 14} : Shape{14, 9}, 1);
+      const Tensor b = random(transpose_b != 0 ? Shape{37, 9} : Shape{9, 37}, 2);
+      const ir::Attributes attributes{
+          {"transA", transpose_a}, {"transB", transpose_b}, {"alpha", 0.5f}, {"beta", 2.0f}};
+      check({"Gemm", {a, b}, attributes}, 9);
+      for (const Shape& c : {Shape{}, Shape{37}, Shape{1, 37}, Shape{14, 1}, Shape{14, 37}, Shape{1, 1}}) {
+        check({"Gemm", {a, b, random(c, 3)}, attributes}, 9);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu
