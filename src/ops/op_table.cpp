@@ -36,6 +36,8 @@
 #include "ops/training_update.h"
 #include "ops/reduction.h"
 #include "ops/tree_ensemble.h"
+#include "ops/feature_transform.h"
+#include "ops/linear_model.h"
 #include "ops/reshape.h"
 #include "ops/shape_of.h"
 #include "ops/slice.h"
@@ -118,6 +120,18 @@ constexpr const OpDef* kTable[] = {
     &tree_ensemble,
     &tree_ensemble_classifier,
     &tree_ensemble_regressor,
+    // feature_transform
+    &scaler,
+    &normalizer,
+    &imputer,
+    &one_hot_encoder,
+    &feature_vectorizer,
+    &category_mapper,
+    // linear_model
+    &linear_regressor,
+    &linear_classifier,
+    &svm_regressor,
+    &svm_classifier,
     // element_wise_unary
     &relu, &sigmoid,
     // concat

@@ -69,6 +69,18 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ai.onnx.ml::TreeEnsemble", .name = "reference_tree_ensemble", .create = tree_ensemble},
       {.op = "ai.onnx.ml::TreeEnsembleClassifier", .name = "reference_tree_ensemble", .create = tree_ensemble},
       {.op = "ai.onnx.ml::TreeEnsembleRegressor", .name = "reference_tree_ensemble", .create = tree_ensemble},
+      // feature_transform
+      {.op = "ai.onnx.ml::Scaler", .name = "reference_scaler", .function = scaler},
+      {.op = "ai.onnx.ml::Normalizer", .name = "reference_normalizer", .function = normalizer},
+      {.op = "ai.onnx.ml::Imputer", .name = "reference_imputer", .function = imputer},
+      {.op = "ai.onnx.ml::OneHotEncoder", .name = "reference_one_hot_encoder", .function = one_hot_encoder},
+      {.op = "ai.onnx.ml::FeatureVectorizer", .name = "reference_feature_vectorizer", .function = feature_vectorizer},
+      {.op = "ai.onnx.ml::CategoryMapper", .name = "reference_category_mapper", .function = category_mapper},
+      // linear_model
+      {.op = "ai.onnx.ml::LinearRegressor", .name = "reference_linear_regressor", .function = linear_regressor},
+      {.op = "ai.onnx.ml::LinearClassifier", .name = "reference_linear_classifier", .function = linear_classifier},
+      {.op = "ai.onnx.ml::SVMRegressor", .name = "reference_svm_regressor", .function = svm_regressor},
+      {.op = "ai.onnx.ml::SVMClassifier", .name = "reference_svm_classifier", .function = svm_classifier},
       // element_wise_unary
       {.op = "Relu", .name = "reference_relu", .function = relu},
       {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},

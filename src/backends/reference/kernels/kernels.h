@@ -83,6 +83,20 @@ void momentum(KernelContext&);
 // tree_ensemble.cpp
 std::unique_ptr<Kernel> tree_ensemble(const ops::NodeView&, WeightStore&);
 
+// feature_transform.cpp
+void scaler(KernelContext&);
+void normalizer(KernelContext&);
+void imputer(KernelContext&);
+void one_hot_encoder(KernelContext&);
+void feature_vectorizer(KernelContext&);
+void category_mapper(KernelContext&);
+
+// linear_model.cpp
+void linear_regressor(KernelContext&);
+void linear_classifier(KernelContext&);
+void svm_regressor(KernelContext&);
+void svm_classifier(KernelContext&);
+
 // element_wise_unary.cpp
 void relu(KernelContext&);
 void sigmoid(KernelContext&);
