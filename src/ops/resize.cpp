@@ -168,6 +168,32 @@ std::vector<ResizedAxis> resolve_resize(const AttributeReader& reader, const Sha
   return result;
 }
 
+double resize_source_position(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t x,
+                              std::int64_t input) {
+  const std::string& mode = reader.text("coordinate_transformation_mode");
+  const double position = static_cast<double>(x), last = static_cast<double>(input) - 1;
+  const double width = axis.scale * static_cast<double>(input);
+  if (mode == "align_corners") return width == 1 ? 0 : position * last / (width - 1);
+  if (mode == "asymmetric") return position / axis.scale;
+  if (mode == "tf_crop_and_resize") {
+    if (axis.size <= 1) return 0.5 * (axis.roi_start + axis.roi_end) * last;
+    return axis.roi_start * last +
+           position * (axis.roi_end - axis.roi_start) * last / static_cast<double>(axis.size - 1);
+  }
+  if (mode == "pytorch_half_pixel" && width == 1) return -0.5;
+  const double half_pixel = (position + 0.5) / axis.scale - 0.5;
+  if (mode != "half_pixel_symmetric") return half_pixel;
+  return static_cast<double>(input) / 2 * (1 - static_cast<double>(axis.size) / width) + half_pixel;
+}
+
+std::int64_t resize_nearest_position(const AttributeReader& reader, double x) {
+  const std::string& mode = reader.text("nearest_mode");
+  if (mode == "floor") return static_cast<std::int64_t>(std::floor(x));
+  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(x));
+  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
+  return static_cast<std::int64_t>(std::ceil(x - 0.5));
+}
+
 const OpDef resize{
     .name = "Resize",
     .since = 19,

@@ -23,4 +23,12 @@ struct ResizedAxis {
 std::vector<ResizedAxis> resolve_resize(const AttributeReader& reader, const Shape& input, const Tensor* roi,
                                         const Tensor* scales, const Tensor* sizes);
 
+// Position `x` of the result along an axis in the coordinates of the input, which has `input` positions there; the
+// formulas are those of attribute coordinate_transformation_mode, with the unrounded width of the result as ONNX's
+// reference implementation has it.
+double resize_source_position(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t x,
+                              std::int64_t input);
+// The position that attribute nearest_mode picks for a source position; it may lie outside the input.
+std::int64_t resize_nearest_position(const AttributeReader& reader, double position);
+
 }  // namespace tessera::ops

@@ -10,6 +10,9 @@ std::span<const KernelEntry> kernel_table() {
   // One line an entry, whatever its width.
   // clang-format off
   static const KernelEntry table[] = {
+      // arg_max
+      {.op = "ArgMax", .name = "cpu_arg_max", .reject = reject_arg_max, .create = make_arg_max},
+      {.op = "ArgMin", .name = "cpu_arg_min", .reject = reject_arg_max, .create = make_arg_max},
       // cast
       {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},
@@ -23,6 +26,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Or", .name = "cpu_or", .reject = reject_comparison, .create = make_comparison},
       {.op = "Xor", .name = "cpu_xor", .reject = reject_comparison, .create = make_comparison},
       {.op = "Not", .name = "cpu_not", .function = logical_not, .in_place_inputs = 1},
+      // cumulative
+      {.op = "CumSum", .name = "cpu_cum_sum", .reject = reject_cum_sum, .function = cum_sum},
       // element_wise_binary
       {.op = "Add", .name = "cpu_add", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
       {.op = "Sub", .name = "cpu_sub", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
@@ -99,7 +104,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Expand", .name = "cpu_expand", .reject = reject_unless_bytes, .create = make_expand},
       {.op = "Tile", .name = "cpu_tile", .reject = reject_unless_bytes, .create = make_tile},
       // gather
-      {.op = "Gather", .name = "cpu_gather", .reject = reject_unless_bytes, .create = make_gather},
+      {.op = "Gather", .name = "cpu_gather", .reject = reject_gather, .create = make_gather},
       {.op = "GatherElements", .name = "cpu_gather_elements", .reject = reject_gather_elements, .function = gather_elements},
       // normalisation
       {.op = "BatchNormalization", .name = "cpu_batch_normalization", .reject = reject_channel_normalisation, .create = make_batch_normalisation, .in_place_inputs = 1},
@@ -123,6 +128,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "ReduceProd", .name = "cpu_reduce_prod", .reject = reject_reduction, .create = make_reduction},
       {.op = "ReduceSum", .name = "cpu_reduce_sum", .reject = reject_reduction, .create = make_reduction},
       {.op = "ReduceSumSquare", .name = "cpu_reduce_sum_square", .reject = reject_reduction, .create = make_reduction},
+      // resize
+      {.op = "Resize", .name = "cpu_resize", .reject = reject_resize, .create = make_resize},
       // slice
       {.op = "Slice", .name = "cpu_slice", .reject = reject_unless_bytes, .create = make_slice},
       // softmax

@@ -53,6 +53,7 @@ constexpr ComparisonName kNames[] = {
 }  // namespace
 
 std::string reject_comparison(const ops::NodeView& view) {
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   const DType type = view.input(0).dtype;
   const bool fits = type == DType::f32 || type == DType::i32 || type == DType::i64 || type == DType::boolean;
   return fits ? "" : "takes f32, i32, i64 and bool";

@@ -329,7 +329,7 @@ void BinaryKernel::run(KernelContext& context) const {
 std::string reject_arithmetic(const ops::NodeView& view) {
   const DType type = view.input(0).dtype;
   if (type != DType::f32 && type != DType::i32 && type != DType::i64) return "takes f32, i32 and i64";
-  if (view.output(0).dtype == DType::undefined) return "wants a known shape";
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   if (view.op().name == "Mod" && type == DType::f32) return "takes integers";
   if (view.input_count() == 1) return "takes two operands or more";
   for (std::size_t i = 0; view.input_count() > 2 && i < view.input_count(); ++i) {
@@ -354,6 +354,7 @@ std::unique_ptr<Kernel> make_pow(const ops::NodeView& view, WeightStore&) {
 }
 
 std::string reject_where(const ops::NodeView& view) {
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   const int bits = bits_of(view.input(1).dtype);
   return bits >= 8 && bits <= 64 ? "" : "moves elements of 1, 2, 4 or 8 bytes";
 }

@@ -131,6 +131,10 @@ std::unique_ptr<Kernel> make_gather(const ops::NodeView& view, WeightStore&) {
   return std::make_unique<GatherKernel>(view);
 }
 
+std::string reject_gather(const ops::NodeView& view) {
+  return view.input(1).dtype == DType::undefined ? "wants indices of a known shape" : reject_unless_bytes(view);
+}
+
 std::string reject_gather_elements(const ops::NodeView& view) {
   const int bits = bits_of(view.input(0).dtype);
   if (bits < 8 || bits > 64) return "moves elements of 1, 2, 4 or 8 bytes";

@@ -10,6 +10,10 @@ namespace tessera::backends::cpu {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
+// arg_max
+std::string reject_arg_max(const ops::NodeView& view);
+KernelPointer make_arg_max(const ops::NodeView& view, WeightStore& weights);
+
 // cast
 std::string reject_cast(const ops::NodeView& view);
 KernelPointer make_cast(const ops::NodeView& view, WeightStore& weights);
@@ -18,6 +22,10 @@ KernelPointer make_cast(const ops::NodeView& view, WeightStore& weights);
 std::string reject_comparison(const ops::NodeView& view);
 KernelPointer make_comparison(const ops::NodeView& view, WeightStore& weights);
 void logical_not(KernelContext& context);
+
+// cumulative
+std::string reject_cum_sum(const ops::NodeView& view);
+void cum_sum(KernelContext& context);
 
 // element_wise_binary
 std::string reject_arithmetic(const ops::NodeView& view);
@@ -71,6 +79,7 @@ KernelPointer make_tile(const ops::NodeView& view, WeightStore& weights);
 
 // gather
 KernelPointer make_gather(const ops::NodeView& view, WeightStore& weights);
+std::string reject_gather(const ops::NodeView& view);
 std::string reject_gather_elements(const ops::NodeView& view);
 void gather_elements(KernelContext& context);
 
@@ -96,6 +105,10 @@ KernelPointer make_dynamic_quantisation(const ops::NodeView& view, WeightStore& 
 // reduction
 std::string reject_reduction(const ops::NodeView& view);
 KernelPointer make_reduction(const ops::NodeView& view, WeightStore& weights);
+
+// resize
+std::string reject_resize(const ops::NodeView& view);
+KernelPointer make_resize(const ops::NodeView& view, WeightStore& weights);
 
 // slice
 KernelPointer make_slice(const ops::NodeView& view, WeightStore& weights);

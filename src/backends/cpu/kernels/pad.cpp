@@ -12,6 +12,8 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 128 * 1024;
+// A plan holds 8 bytes a position of an axis.
+constexpr std::int64_t kLongestAxis = std::int64_t{1} << 28;
 
 // Where position `i` of an axis comes from, counted from the first of `kept` elements; -1: the constant. Reflection
 // goes on to and fro as numpy.pad does.
@@ -41,6 +43,10 @@ PadPlan plan_pad(DType type, const Shape& input, const ops::PadAmounts& amounts,
   for (std::size_t i = 0; i < input.size(); ++i) {
     plan.shape.push_back(ops::padded_dim(input[i], amounts.begin[i], amounts.end[i]).value());
     if (amounts.begin[i] != 0 || amounts.end[i] != 0) last = i;
+  }
+  for (const std::int64_t dim : plan.shape) {
+    require(dim <= kLongestAxis, ErrorKind::over_budget, "a padded dimension of {}, expected at most {}", dim,
+            kLongestAxis);
   }
   element_count(plan.shape);  // an overflow is the user's fault, before anything is allocated
   const std::int64_t element = bits_of(type) / 8;
@@ -172,6 +178,9 @@ class DynamicPadKernel final : public Kernel {
 
 std::string reject_pad(const ops::NodeView& view) {
   if (view.input(0).shape.empty()) return "wants at least one axis";
+  for (const std::int64_t dim : view.output(0).shape) {
+    if (dim > kLongestAxis) return "takes axes up to 2^28";
+  }
   return reject_unless_bytes(view);
 }
 

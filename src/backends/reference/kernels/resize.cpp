@@ -22,33 +22,6 @@ struct Taps {
   std::vector<double> weights;
 };
 
-// Position x of the result in the input's coordinates; the formulas are those of attribute
-// coordinate_transformation_mode, with the unrounded width of the result as ONNX's reference implementation has it.
-double original_position(const ops::AttributeReader& reader, const ResizedAxis& axis, std::int64_t x,
-                         std::int64_t input) {
-  const std::string& mode = reader.text("coordinate_transformation_mode");
-  const double position = static_cast<double>(x), last = static_cast<double>(input) - 1;
-  const double width = axis.scale * static_cast<double>(input);
-  if (mode == "align_corners") return width == 1 ? 0 : position * last / (width - 1);
-  if (mode == "asymmetric") return position / axis.scale;
-  if (mode == "tf_crop_and_resize") {
-    if (axis.size <= 1) return 0.5 * (axis.roi_start + axis.roi_end) * last;
-    return axis.roi_start * last +
-           position * (axis.roi_end - axis.roi_start) * last / static_cast<double>(axis.size - 1);
-  }
-  if (mode == "pytorch_half_pixel" && width == 1) return -0.5;
-  const double half_pixel = (position + 0.5) / axis.scale - 0.5;
-  if (mode != "half_pixel_symmetric") return half_pixel;
-  return static_cast<double>(input) / 2 * (1 - static_cast<double>(axis.size) / width) + half_pixel;
-}
-
-std::int64_t nearest_position(const std::string& mode, double x) {
-  if (mode == "floor") return static_cast<std::int64_t>(std::floor(x));
-  if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(x));
-  if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
-  return static_cast<std::int64_t>(std::ceil(x - 0.5));
-}
-
 // R. Keys, "Cubic convolution interpolation for digital image processing" (1981), equation 4.
 double cubic(double distance, double a) {
   const double x = std::abs(distance);
@@ -95,7 +68,7 @@ std::vector<Taps> taps_of(const ops::AttributeReader& reader, const ResizedAxis&
   const double bound = static_cast<double>(input);
   std::vector<Taps> result(static_cast<std::size_t>(axis.size));
   for (std::int64_t i = 0; i < axis.size; ++i) {
-    double x = original_position(reader, axis, i, input);
+    double x = ops::resize_source_position(reader, axis, i, input);
     if (crop && !(x >= 0 && x <= bound - 1)) {
       result[i].outside = true;
       continue;
@@ -104,7 +77,7 @@ std::vector<Taps> taps_of(const ops::AttributeReader& reader, const ResizedAxis&
     // Far outside is like just outside: the ends repeat.
     x = std::clamp(x, -bound - 4, 2 * bound + 4);
     if (ops::resize_mode(reader) == ResizeMode::nearest)
-      result[i] = {false, nearest_position(reader.text("nearest_mode"), x), {1.0}};
+      result[i] = {false, ops::resize_nearest_position(reader, x), {1.0}};
     else
       result[i] = filter_around(reader, x, axis.scale, input);
   }
