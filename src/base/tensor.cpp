@@ -17,6 +17,8 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 
 std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t bytes) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // so that rounding up below cannot overflow
+  require(bytes <= kMostBytes, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
   if (type == DType::string) {
     auto* strings = new (std::nothrow) std::string[static_cast<std::size_t>(elements)];
     require(strings != nullptr, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);

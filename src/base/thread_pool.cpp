@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "base/cpu_info.h"
 
 namespace tessera::base {
@@ -31,14 +32,14 @@ inline void pause() {
 
 // One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers inside it.
 struct Task {
-  Task(std::int64_t count, std::int64_t grain, RangeFunction body) : count(count), grain(grain), chunks((count + grain - 1) / grain), body(body) {}
+  Task(std::int64_t count, std::int64_t grain, RangeFunction body) : count(count), grain(grain), chunks(ceil_divide(count, grain)), body(body) {}
 
   void work() {
     while (true) {
       const std::int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= chunks) return;
       try {
-        body(chunk * grain, std::min(count, (chunk + 1) * grain));
+        body(chunk * grain, chunk * grain + std::min(grain, count - chunk * grain));
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
         next.store(chunks, std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
+#include <charconv>
 #include <queue>
 
 #include "base/assert.h"
@@ -24,14 +25,28 @@ std::string_view to_string(AttributeKind kind) {
   return "unknown";
 }
 
+namespace {
+
+// The number after the last underscore, or -1: "conv_12" gives 12.
+std::int64_t trailing_number(std::string_view name) {
+  constexpr std::size_t kMostDigits = 17;
+  const std::size_t underscore = name.rfind('_');
+  if (underscore == std::string_view::npos || name.size() - underscore - 1 > kMostDigits) return -1;
+  std::int64_t number = -1;
+  const std::from_chars_result result = std::from_chars(name.data() + underscore + 1, name.data() + name.size(), number);
+  return result.ec == std::errc{} && result.ptr == name.data() + name.size() ? number : -1;
+}
+
+}  // namespace
+
 ValueId Graph::new_value(ValueInfo info) {
+  next_name_ = std::max(next_name_, trailing_number(info.name) + 1);
   values_.push_back(std::move(info));
   return ValueId{static_cast<std::int32_t>(values_.size() - 1)};
 }
 
 std::string Graph::fresh_name(std::string_view prefix) {
-  // Names made here carry a number that no earlier call used; a clash with an imported name is left to the verifier's
-  // renaming, which sees all names at once.
+  // Names made here carry a number above that of every name given so far (see new_value).
   return std::string(prefix) + "_" + std::to_string(next_name_++);
 }
 
@@ -105,6 +120,7 @@ void Graph::remove_node(NodeId id) {
 }
 
 void Graph::replace_uses(ValueId from, ValueId to) {
+  TESSERA_ASSERT(from.valid() && to.valid(), "uses of an absent value cannot be replaced");
   for (NodeId id : order_) std::replace(node(id).inputs.begin(), node(id).inputs.end(), from, to);
   std::replace(outputs_.begin(), outputs_.end(), from, to);
   for (Variable& variable : variables_) {
@@ -120,6 +136,28 @@ void Graph::become_constant(ValueId id, Tensor tensor) {
   info.producer = {};
   constants_[id.index] = std::move(tensor);
 }
+
+namespace {
+
+// Some nodes wait for inputs (`missing` counts them). Nodes behind a cycle wait too, so walk from one of them towards its
+// inputs until a node comes up twice: that one is on a cycle.
+NodeId find_node_on_cycle(const Graph& graph, const std::vector<std::int32_t>& missing) {
+  const auto waits = [&](NodeId id) { return missing[static_cast<std::size_t>(id.index)] > 0; };
+  NodeId current = *std::find_if(graph.order().begin(), graph.order().end(), waits);
+  std::vector<bool> visited(missing.size(), false);
+  while (!visited[static_cast<std::size_t>(current.index)]) {
+    visited[static_cast<std::size_t>(current.index)] = true;
+    const std::vector<ValueId>& inputs = graph.node(current).inputs;
+    const auto next = std::find_if(inputs.begin(), inputs.end(), [&](ValueId input) {
+      return input.valid() && graph.value(input).producer.valid() && waits(graph.value(input).producer);
+    });
+    TESSERA_ASSERT(next != inputs.end(), "a node waits for a value whose producer is not in the order");
+    current = graph.value(*next).producer;
+  }
+  return current;
+}
+
+}  // namespace
 
 void Graph::sort_topologically() {
   // Kahn's algorithm, taking ready nodes by their old position, so that a sorted graph stays as it is.
@@ -147,11 +185,7 @@ void Graph::sort_topologically() {
       }
     }
   }
-  if (sorted.size() != order_.size()) {
-    for (NodeId id : order_) {
-      require(missing[static_cast<std::size_t>(id.index)] == 0, ErrorKind::invalid_model, "the graph has a cycle through {}", describe(*this, id));
-    }
-  }
+  if (sorted.size() != order_.size()) fail(ErrorKind::invalid_model, "the graph has a cycle through {}", describe(*this, find_node_on_cycle(*this, missing)));
   order_ = std::move(sorted);
 }
 

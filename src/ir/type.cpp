@@ -75,11 +75,12 @@ bool operator==(const ValueType& a, const ValueType& b) {
 }
 
 std::string to_string(const ValueType& type) {
+  const std::string element = type.element ? to_string(*type.element) : "?";
   switch (type.kind) {
     case ValueType::Kind::tensor: return std::string(name_of(type.dtype)) + (type.dims ? to_string(*type.dims) : "[*]");
-    case ValueType::Kind::sequence: return "seq(" + to_string(*type.element) + ")";
-    case ValueType::Kind::optional: return "optional(" + to_string(*type.element) + ")";
-    case ValueType::Kind::map: return "map(" + std::string(name_of(type.dtype)) + ", " + to_string(*type.element) + ")";
+    case ValueType::Kind::sequence: return "seq(" + element + ")";
+    case ValueType::Kind::optional: return "optional(" + element + ")";
+    case ValueType::Kind::map: return "map(" + std::string(name_of(type.dtype)) + ", " + element + ")";
   }
   return "";
 }
@@ -87,6 +88,7 @@ std::string to_string(const ValueType& type) {
 ValueType join(const ValueType& a, const ValueType& b) {
   require(a.kind == b.kind, ErrorKind::invalid_model, "types {} and {} do not agree", to_string(a), to_string(b));
   if (a.kind != ValueType::Kind::tensor) {
+    require(a.dtype == b.dtype && a.element && b.element, ErrorKind::invalid_model, "types {} and {} do not agree", to_string(a), to_string(b));
     ValueType result = a;
     result.element = std::make_shared<const ValueType>(join(*a.element, *b.element));
     return result;

@@ -1,6 +1,7 @@
 // Must-fail tests: the call must throw tessera::Error of a kind with a message.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -18,6 +19,18 @@ void expect_error(ErrorKind kind, const std::string& message, Call call) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), kind) << error.what();
     EXPECT_EQ(error.message(), message);
+  }
+}
+
+// `text` is a part of what(), places included.
+template <typename Call>
+void expect_error_containing(ErrorKind kind, const std::string& text, Call call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_THAT(error.what(), testing::HasSubstr(text));
   }
 }
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Checks the house rules that a compiler does not: who may include whom, and how long a file may be.
+
+Usage: check_floors.py ROOT. Prints one line a violation ("path:line: what") and exits 1 when there is one.
+The floors are those of docs/architecture.md; a new folder of src/ needs a line here.
+"""
+import pathlib
+import re
+import sys
+
+# Bottom to top. A folder uses itself and what stands below it; folders that share a line do not use each other, except
+# for what SIDEWAYS allows.
+FLOORS = [
+    ["base"],
+    ["ir"],
+    ["ops"],
+    ["io"],
+    ["cost"],
+    ["passes"],
+    ["backends"],
+    ["plan"],
+    ["runtime"],
+    ["models"],
+    ["report", "conformance", "dist", "protect", "share", "compress", "train", "serve"],
+    ["bindings", "apps"],
+]
+SIDEWAYS = {("serve", "share")}
+FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
+
+# The device contract (any device uses it) and the list of devices (uses all of them).
+DEVICE_CONTRACT = "backend"
+DEVICE_TABLE = "backend_table"
+DEVICE_SHARED_BY_ALL = "reference"
+
+CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|cufft|curand|cusparse|cusolver|cutlass|nvrtc|nvml|nvToolsExt|thrust/|cub/)")
+STANDARD_HEADER = re.compile(r"^[a-z_0-9]+$")
+INCLUDE = re.compile(r"^\s*#\s*include\s*([\"<])([^\">]+)[\">]")
+
+SOURCE_SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".cu", ".cuh", ".inl"}
+LONGEST_FILE = 600
+LENGTH_REASON = re.compile(r"^\s*(//|#) Length: \S")
+
+
+def floor_folder(path):
+    """The folder that gives a file (relative to the root) its floor, or None for files outside the house."""
+    parts = path.parts
+    if parts[0] == "src":
+        return parts[1] if len(parts) > 2 else None
+    return parts[0] if parts[0] in ("apps", "bindings") else None
+
+
+def device_fault(path, target):
+    """Why the backend file `path` (below src/backends) may not include "backends/…" `target`, or None."""
+    source = path.parts[2:]
+    wanted = pathlib.PurePosixPath(target).parts[1:]
+    wanted_device = wanted[0] if len(wanted) > 1 else None
+    if len(source) == 1:
+        is_table = pathlib.PurePosixPath(source[0]).stem == DEVICE_TABLE
+        return None if wanted_device is None or is_table else "only backend_table.cpp may name a device"
+    if wanted_device is None:
+        stem = pathlib.PurePosixPath(wanted[0]).stem
+        return None if stem == DEVICE_CONTRACT else f"a device may use backends/{DEVICE_CONTRACT}.h alone"
+    if wanted_device in (source[0], DEVICE_SHARED_BY_ALL):
+        return None
+    return f"device '{source[0]}' may not use device '{wanted_device}'"
+
+
+def include_fault(path, folder, quote, target):
+    """Why the file may not include `target`, or None."""
+    if CUDA_HEADER.match(target) and path.parts[:3] != ("src", "backends", "cuda"):
+        return f"CUDA header <{target}> outside src/backends/cuda"
+    if path.parts[0] == "include":
+        if target.startswith("tessera/") or (quote == "<" and STANDARD_HEADER.match(target)):
+            return None
+        return f"public headers use public headers and the standard library only, not {target}"
+    wanted = target.split("/")[0]
+    if quote != '"' or "/" not in target or wanted not in FLOOR_OF or folder not in FLOOR_OF:
+        return None
+    if wanted == folder:
+        return device_fault(path, target) if folder == "backends" else None
+    if FLOOR_OF[wanted] < FLOOR_OF[folder] or (folder, wanted) in SIDEWAYS:
+        return None
+    relation = "beside it" if FLOOR_OF[wanted] == FLOOR_OF[folder] else "above it"
+    return f"'{folder}' may not use '{wanted}', which stands {relation}"
+
+
+def check_file(root, path):
+    lines = (root / path).read_text(encoding="utf-8", errors="replace").splitlines()
+    if len(lines) > LONGEST_FILE and not any(LENGTH_REASON.match(line) for line in lines):
+        yield f"{path}:1: {len(lines)} lines, over {LONGEST_FILE}; split it, or give the reason in a line '// Length: …'"
+    if path.suffix not in SOURCE_SUFFIXES or path.parts[0] in ("tests", "bench"):
+        return
+    folder = floor_folder(path)
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        fault = include_fault(path, folder, match.group(1), match.group(2)) if match else None
+        if fault:
+            yield f"{path}:{number}: {fault}"
+
+
+def check_tree(root):
+    """All violations in the tree, as lines of text."""
+    root = pathlib.Path(root)
+    violations = []
+    for folder in sorted(p.name for p in (root / "src").iterdir() if p.is_dir()):
+        if folder not in FLOOR_OF:
+            violations.append(f"src/{folder}: has no floor; add it to FLOORS in {pathlib.Path(__file__).name}")
+    for top in ("include", "src", "apps", "bindings", "tests", "bench", "scripts"):
+        for file in sorted((root / top).rglob("*")) if (root / top).is_dir() else []:
+            if file.is_file() and file.suffix in SOURCE_SUFFIXES | {".py"}:
+                violations.extend(check_file(root, file.relative_to(root)))
+    return violations
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    violations = check_tree(sys.argv[1])
+    print("\n".join(violations) if violations else "every file keeps to its floor")
+    sys.exit(1 if violations else 0)
+
+
+if __name__ == "__main__":
+    main()

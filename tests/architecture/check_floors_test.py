@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Trees that check_floors.py must accept or refuse."""
+import pathlib
+import tempfile
+import unittest
+
+from check_floors import check_tree
+
+
+class CheckFloors(unittest.TestCase):
+    def violations(self, files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "src").mkdir()
+            for name, text in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return check_tree(root)
+
+    def assert_refused(self, files, *expected):
+        self.assertEqual(self.violations(files), list(expected))
+
+    def test_accepts_lower_floors_public_and_foreign_headers(self):
+        self.assertEqual(self.violations({
+            "src/ops/a.cpp": '#include "ops/a.h"\n#include "ir/graph.h"\n#include "tessera/error.h"\n#include <vector>\n',
+            "src/base/a.cpp": '#include "tessera/tensor.h"\n#include "hwy/foreach_target.h"\n',
+            "src/serve/a.cpp": '#include "share/jobs.h"\n',
+            "apps/tessera/main.cpp": '#include "serve/http.h"\n',
+            "include/tessera/a.h": '#include <cstdint>\n#include "tessera/error.h"\n',
+            "tests/ir/a_test.cpp": '#include "runtime/session.h"\n',
+        }), [])
+
+    def test_refuses_a_higher_floor(self):
+        self.assert_refused({"src/ir/a.cpp": '#include <map>\n#  include "ops/op.h"\n'},
+                            "src/ir/a.cpp:2: 'ir' may not use 'ops', which stands above it")
+
+    def test_refuses_a_sibling_among_the_uses_of_the_core(self):
+        self.assert_refused({"src/share/a.h": '#include "serve/http.h"\n'},
+                            "src/share/a.h:1: 'share' may not use 'serve', which stands beside it")
+
+    def test_refuses_internal_and_foreign_headers_in_the_public_api(self):
+        self.assert_refused({"include/tessera/a.h": '#include "base/error.h"\n#include <fmt/format.h>\n'},
+                            "include/tessera/a.h:1: public headers use public headers and the standard library only, not base/error.h",
+                            "include/tessera/a.h:2: public headers use public headers and the standard library only, not fmt/format.h")
+
+    def test_keeps_devices_apart(self):
+        self.assert_refused({
+            "src/backends/backend.cpp": '#include "backends/cpu/cpu_device.h"\n',
+            "src/backends/backend_table.cpp": '#include "backends/cpu/cpu_device.h"\n',
+            "src/backends/cpu/a.cpp": '#include "backends/backend.h"\n#include "backends/reference/numeric.h"\n#include "backends/cpu/a.h"\n',
+            "src/backends/null/a.cpp": '#include "backends/cpu/a.h"\n#include "backends/backend_table.h"\n',
+        }, "src/backends/backend.cpp:1: only backend_table.cpp may name a device",
+            "src/backends/null/a.cpp:1: device 'null' may not use device 'cpu'",
+            "src/backends/null/a.cpp:2: a device may use backends/backend.h alone")
+
+    def test_keeps_cuda_in_its_place(self):
+        self.assert_refused({"src/backends/cuda/a.cu": "#include <cuda_runtime.h>\n", "src/runtime/a.cpp": "#include <cuda_runtime.h>\n"},
+                            "src/runtime/a.cpp:1: CUDA header <cuda_runtime.h> outside src/backends/cuda")
+
+    def test_refuses_folders_without_a_floor(self):
+        self.assert_refused({"src/attic/a.cpp": ""}, "src/attic: has no floor; add it to FLOORS in check_floors.py")
+
+    def test_long_files_need_a_reason(self):
+        self.assert_refused({"src/ir/a.cpp": "int x;\n" * 601, "src/ir/b.cpp": "// Length: one table\n" + "int x;\n" * 601},
+                            "src/ir/a.cpp:1: 601 lines, over 600; split it, or give the reason in a line '// Length: …'")
+
+
+if __name__ == "__main__":
+    unittest.main()

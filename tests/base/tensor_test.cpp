@@ -1,0 +1,99 @@
+#include "tessera/tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "support/expect_error.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+
+TEST(Tensor, CountsElementsAndBytes) {
+  EXPECT_EQ(element_count({}), 1);
+  EXPECT_EQ(element_count({kLargest, 0, kLargest}), 0);
+  EXPECT_EQ(byte_count(DType::u4, {3, 3}), 5);
+  EXPECT_EQ(byte_count(DType::i2, {5}), 2);
+  EXPECT_EQ(byte_count(DType::c128, {2}), 32);
+  expect_error_containing(ErrorKind::over_budget, "shape [4294967296, 4294967296] has too many elements", [] {
+    element_count({1LL << 32, 1LL << 32});
+  });
+  expect_error_containing(ErrorKind::invalid_argument, "negative dimension -1 in shape [0, -1]", [] {
+    element_count({0, -1});
+  });
+  expect_error_containing(ErrorKind::over_budget, "size overflow", [] { byte_count(DType::f64, {kLargest / 4}); });
+}
+
+TEST(Tensor, HoldsValues) {
+  const Tensor tensor = Tensor::from<float>({2, 2}, {1, 2, 3, 4});
+  EXPECT_EQ(tensor.dtype(), DType::f32);
+  EXPECT_EQ(tensor.bytes(), 16);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.raw()) % 64, 0U);
+  EXPECT_EQ(tensor.values<float>()[3], 4.0f);
+  expect_error_containing(ErrorKind::invalid_argument, "tensor holds f32, not i32",
+                          [&] { tensor.data<std::int32_t>(); });
+  expect_error_containing(ErrorKind::invalid_argument, "3 values given for shape [2]", [] {
+    Tensor::from<float>({2}, {1, 2, 3});
+  });
+}
+
+TEST(Tensor, RefusesWhatCannotBeHad) {
+  expect_error_containing(ErrorKind::over_budget, "cannot allocate", [] { Tensor(DType::u8, {kLargest}); });
+  expect_error_containing(ErrorKind::over_budget, "cannot allocate",
+                          [] { Tensor(DType::u8, {std::int64_t{1} << 61}); });
+  expect_error_containing(ErrorKind::over_budget, "cannot allocate",
+                          [] { Tensor(DType::string, {std::int64_t{1} << 56}); });
+}
+
+TEST(Tensor, SharesClonesAndReshapes) {
+  const Tensor a = Tensor::from<std::string>({2}, {"a", "b"});
+  const Tensor view = a.reshaped({2, 1});
+  EXPECT_TRUE(view.shares_storage_with(a));
+  Tensor copy = a.clone();
+  EXPECT_FALSE(copy.shares_storage_with(a));
+  EXPECT_TRUE(identical(copy, a));
+  copy.mutable_data<std::string>()[1] = "c";
+  EXPECT_FALSE(identical(copy, a));
+  EXPECT_FALSE(identical(view, a));
+  expect_error_containing(ErrorKind::invalid_argument, "cannot view shape [2] as [3]", [&] { a.reshaped({3}); });
+  EXPECT_FALSE(Tensor().clone().has_value());
+}
+
+TEST(Tensor, ViewsKeepTheirOwnerAlive) {
+  auto bytes = std::make_shared<std::vector<float>>(3, 2.0f);
+  std::weak_ptr<std::vector<float>> watched = bytes;
+  Tensor view(DType::f32, {3}, bytes->data(), bytes);
+  bytes.reset();
+  Tensor copy = view;
+  view = {};
+  EXPECT_FALSE(watched.expired());
+  EXPECT_EQ(copy.data<float>()[2], 2.0f);
+  copy = {};
+  EXPECT_TRUE(watched.expired());
+}
+
+TEST(Tensor, IdenticalComparesBits) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(identical(Tensor::scalar(nan), Tensor::scalar(nan)));
+  EXPECT_FALSE(identical(Tensor::scalar(0.0f), Tensor::scalar(-0.0f)));
+  EXPECT_FALSE(identical(Tensor::scalar(std::int32_t{0}), Tensor::scalar(0.0f)));
+}
+
+TEST(Value, HasOneKind) {
+  const Value map = Value::map(Tensor::from<std::int64_t>({2}, {1, 2}), {Tensor::scalar(1.0f), Tensor::scalar(2.0f)});
+  EXPECT_EQ(map.elements().size(), 2U);
+  EXPECT_EQ(map.keys().elements(), 2);
+  EXPECT_FALSE(Value().has_value());
+  EXPECT_TRUE(Value::sequence({}).elements().empty());
+  expect_error_containing(ErrorKind::invalid_argument, "the value is not a tensor", [&] { map.tensor(); });
+  expect_error_containing(ErrorKind::invalid_argument, "the value is not a map",
+                          [&] { Value(Tensor::scalar(1.0f)).keys(); });
+  expect_error_containing(ErrorKind::invalid_argument, "a map needs one value a key",
+                          [] { Value::map(Tensor::scalar(std::int64_t{1}), {}); });
+}
+
+}  // namespace
+}  // namespace tessera::test
