@@ -9,11 +9,13 @@
 #include "ops/matrix_product.h"
 #include "ops/normalisation.h"
 #include "ops/quantisation.h"
+#include "ops/arg_max.h"
 #include "ops/attention.h"
 #include "ops/activation.h"
 #include "ops/cast.h"
 #include "ops/comparison.h"
 #include "ops/concat.h"
+#include "ops/cumulative.h"
 #include "ops/element_wise_binary.h"
 #include "ops/element_wise_unary.h"
 #include "ops/expand.h"
@@ -28,8 +30,8 @@
 #include "ops/conv_transpose.h"
 #include "ops/deform_conv.h"
 #include "ops/flex_attention.h"
-#include "ops/element_wise_unary.h"
 #include "ops/pooling.h"
+#include "ops/random.h"
 #include "ops/recurrent.h"
 #include "ops/linear_attention.h"
 #include "ops/rotary_embedding.h"
@@ -223,6 +225,8 @@ constexpr const OpDef* kTable[] = {
     &depth_to_space,
     &space_to_depth,
     // softmax
+    &log_softmax,
+    &hardmax,
     &softmax,
     // element_wise_unary
     &abs,
@@ -313,6 +317,19 @@ constexpr const OpDef* kTable[] = {
     &reduce_prod,
     &reduce_sum,
     &reduce_sum_square,
+    // arg_max
+    &arg_max,
+    &arg_min,
+    // cumulative
+    &cum_sum,
+    &cum_prod,
+    // random
+    &random_normal,
+    &random_normal_like,
+    &random_uniform,
+    &random_uniform_like,
+    &bernoulli,
+    &multinomial,
 };
 
 }  // namespace

@@ -4,21 +4,28 @@ namespace tessera::ops {
 namespace {
 
 void infer(InferContext& context) {
-  if (const ir::Dims* dims = context.dims(0)) normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
+  if (const ir::Dims* dims = context.dims(0))
+    normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
   infer_same_as_input(context);
+}
+
+OpDef along_axis(std::string_view name, double (*operations)(const NodeView&)) {
+  return {.name = name,
+          .since = 13,
+          .inputs = {{"input", types::floats, "T"}},
+          .outputs = {{"output", types::floats, "T"}},
+          .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})}},
+          .infer = infer,
+          .operations = operations};
 }
 
 }  // namespace
 
 // y_i = exp(x_i - max x) / sum_j exp(x_j - max x)
-const OpDef softmax{
-    .name = "Softmax",
-    .since = 13,
-    .inputs = {{"input", types::floats, "T"}},
-    .outputs = {{"output", types::floats, "T"}},
-    .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})}},
-    .infer = infer,
-    .operations = operations_per_output<5>,
-};
+const OpDef softmax = along_axis("Softmax", operations_per_output<5>);
+// y_i = x_i - max x - log sum_j exp(x_j - max x)
+const OpDef log_softmax = along_axis("LogSoftmax", operations_per_output<5>);
+// 1 at the first largest element, 0 elsewhere
+const OpDef hardmax = along_axis("Hardmax", operations_per_output<1>);
 
 }  // namespace tessera::ops

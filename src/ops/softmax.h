@@ -5,6 +5,6 @@
 
 namespace tessera::ops {
 
-extern const OpDef softmax;
+extern const OpDef hardmax, log_softmax, softmax;
 
 }  // namespace tessera::ops

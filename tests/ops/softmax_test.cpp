@@ -29,5 +29,16 @@ TEST(Softmax, RefusesAxisOutsideRank) {
   }
 }
 
+TEST(LogSoftmax, SurvivesLargeValues) {
+  const Tensor x = Tensor::from<float>({2, 1}, {1000.0f, 1000.0f});
+  EXPECT_TRUE(close_to(run_op_tensor({"LogSoftmax", {x}, {{"axis", std::int64_t{0}}}}),
+                       Tensor::from<float>({2, 1}, {-0.6931472f, -0.6931472f}), Tolerance::epsilons(DType::f32, 2)));
+}
+
+TEST(Hardmax, MarksTheFirstLargest) {
+  const Tensor x = Tensor::from<float>({2, 3}, {1, 3, 3, 2, 0, 1});
+  EXPECT_TRUE(identical(run_op_tensor({"Hardmax", {x}}), Tensor::from<float>({2, 3}, {0, 1, 0, 1, 0, 0})));
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -173,6 +173,8 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "DepthToSpace", .name = "reference_depth_to_space", .function = depth_to_space},
       {.op = "SpaceToDepth", .name = "reference_space_to_depth", .function = space_to_depth},
       // softmax
+      {.op = "LogSoftmax", .name = "reference_log_softmax", .function = log_softmax},
+      {.op = "Hardmax", .name = "reference_hardmax", .function = hardmax},
       {.op = "Softmax", .name = "reference_softmax", .function = softmax},
       // element_wise_unary
       {.op = "Abs", .name = "reference_abs", .function = abs},
@@ -263,6 +265,19 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ReduceProd", .name = "reference_reduce_prod", .function = reduce_prod},
       {.op = "ReduceSum", .name = "reference_reduce_sum", .function = reduce_sum},
       {.op = "ReduceSumSquare", .name = "reference_reduce_sum_square", .function = reduce_sum_square},
+      // arg_max
+      {.op = "ArgMax", .name = "reference_arg_max", .function = arg_max},
+      {.op = "ArgMin", .name = "reference_arg_min", .function = arg_min},
+      // cumulative
+      {.op = "CumSum", .name = "reference_cum_sum", .function = cum_sum},
+      {.op = "CumProd", .name = "reference_cum_prod", .function = cum_prod},
+      // random
+      {.op = "RandomNormal", .name = "reference_random_normal", .function = random_normal},
+      {.op = "RandomNormalLike", .name = "reference_random_normal_like", .function = random_normal_like},
+      {.op = "RandomUniform", .name = "reference_random_uniform", .function = random_uniform},
+      {.op = "RandomUniformLike", .name = "reference_random_uniform_like", .function = random_uniform_like},
+      {.op = "Bernoulli", .name = "reference_bernoulli", .function = bernoulli},
+      {.op = "Multinomial", .name = "reference_multinomial", .function = multinomial},
   };
   return table;
 }

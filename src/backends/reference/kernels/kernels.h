@@ -214,6 +214,8 @@ void depth_to_space(KernelContext&);
 void space_to_depth(KernelContext&);
 
 // softmax.cpp
+void log_softmax(KernelContext&);
+void hardmax(KernelContext&);
 void softmax(KernelContext&);
 
 // element_wise_unary.cpp
@@ -311,5 +313,21 @@ void reduce_min(KernelContext&);
 void reduce_prod(KernelContext&);
 void reduce_sum(KernelContext&);
 void reduce_sum_square(KernelContext&);
+
+// arg_max.cpp
+void arg_max(KernelContext&);
+void arg_min(KernelContext&);
+
+// cumulative.cpp
+void cum_sum(KernelContext&);
+void cum_prod(KernelContext&);
+
+// random.cpp
+void random_normal(KernelContext&);
+void random_normal_like(KernelContext&);
+void random_uniform(KernelContext&);
+void random_uniform_like(KernelContext&);
+void bernoulli(KernelContext&);
+void multinomial(KernelContext&);
 
 }  // namespace tessera::backends::reference

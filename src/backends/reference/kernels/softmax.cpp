@@ -2,39 +2,62 @@
 #include <cmath>
 
 #include "backends/reference/kernels/kernels.h"
+#include "backends/reference/lines.h"
 #include "backends/reference/numeric.h"
 
 namespace tessera::backends::reference {
 namespace {
 
-// Calls body(offset, length, stride) for every line of `shape` along `axis`.
+// Replaces each line of the input along `axis` by what body(line) makes of it.
 template <typename Body>
-void for_each_line(const Shape& shape, std::int64_t axis, Body body) {
-  std::int64_t outer = 1, inner = 1;
-  for (std::int64_t i = 0; i < axis; ++i) outer *= shape[static_cast<std::size_t>(i)];
-  for (std::size_t i = static_cast<std::size_t>(axis) + 1; i < shape.size(); ++i) inner *= shape[i];
-  const std::int64_t length = shape[static_cast<std::size_t>(axis)];
-  for (std::int64_t o = 0; o < outer; ++o) {
-    for (std::int64_t i = 0; i < inner; ++i) body(o * length * inner + i, length, inner);
+void map_lines(KernelContext& context, Body body) {
+  const Tensor& input = context.input(0);
+  std::vector<double> x = read<double>(input), line;
+  const std::int64_t axis = ops::normalise_axis(context.integer("axis"), input.rank());
+  for_each_line(input.shape(), axis, [&](std::int64_t offset, std::int64_t length, std::int64_t stride) {
+    line.resize(static_cast<std::size_t>(length));
+    for (std::size_t i = 0; i < line.size(); ++i)
+      line[i] = x[static_cast<std::size_t>(offset) + i * static_cast<std::size_t>(stride)];
+    if (!line.empty()) body(line);
+    for (std::size_t i = 0; i < line.size(); ++i)
+      x[static_cast<std::size_t>(offset) + i * static_cast<std::size_t>(stride)] = line[i];
+  });
+  write(x, context.output(0));
+}
+
+// Shifts the line by its largest element; returns the sum of its exponentials.
+double shift_and_sum(std::vector<double>& line) {
+  const double largest = *std::max_element(line.begin(), line.end());
+  double sum = 0;
+  for (double& value : line) {
+    value -= largest;
+    sum += std::exp(value);
   }
+  return sum;
 }
 
 }  // namespace
 
 void softmax(KernelContext& context) {
-  std::vector<double> x = read<double>(context.input(0));
-  const std::int64_t axis = ops::normalise_axis(context.integer("axis"), context.input(0).rank());
-  for_each_line(context.input(0).shape(), axis, [&](std::int64_t offset, std::int64_t length, std::int64_t stride) {
-    double largest = -INFINITY, sum = 0;
-    for (std::int64_t i = 0; i < length; ++i) largest = std::max(largest, x[static_cast<std::size_t>(offset + i * stride)]);
-    for (std::int64_t i = 0; i < length; ++i) {
-      double& value = x[static_cast<std::size_t>(offset + i * stride)];
-      value = std::exp(value - largest);
-      sum += value;
-    }
-    for (std::int64_t i = 0; i < length; ++i) x[static_cast<std::size_t>(offset + i * stride)] /= sum;
+  map_lines(context, [](std::vector<double>& line) {
+    const double sum = shift_and_sum(line);
+    for (double& value : line) value = std::exp(value) / sum;
   });
-  write(x, context.output(0));
+}
+
+void log_softmax(KernelContext& context) {
+  map_lines(context, [](std::vector<double>& line) {
+    const double sum = shift_and_sum(line);
+    for (double& value : line) value -= std::log(sum);
+  });
+}
+
+void hardmax(KernelContext& context) {
+  map_lines(context, [](std::vector<double>& line) {
+    const auto largest = std::max_element(line.begin(), line.end()) - line.begin();
+    std::fill(line.begin(), line.end(), 0.0);
+    line[static_cast<std::size_t>(largest)] = 1;
+  });
 }
 
 }  // namespace tessera::backends::reference

@@ -1,0 +1,35 @@
+#include "ops/cumulative.h"
+
+#include "ops/shape_arguments.h"
+
+namespace tessera::ops {
+namespace {
+
+constexpr TypeSet kTypes = types::floats | TypeSet{DType::i32, DType::i64, DType::u32, DType::u64};
+
+void infer(InferContext& context) {
+  const ir::Dims* dims = context.dims(0);
+  if (const Tensor* axis = context.constant(1); axis != nullptr && dims != nullptr) {
+    normalise_axis(single_integer(*axis, "axis"), static_cast<std::int64_t>(dims->size()));
+  }
+  infer_same_as_input(context);
+}
+
+OpDef cumulative(std::string_view name, int since) {
+  return {.name = name,
+          .since = since,
+          .inputs = {{"x", kTypes, "T"}, {"axis", types::index, "T2"}},
+          .outputs = {{"y", kTypes, "T"}},
+          .attributes = {{"exclusive", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                         {"reverse", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
+          .infer = infer,
+          .operations = operations_per_output<1>};
+}
+
+}  // namespace
+
+// y_i = x_0 + … + x_i; exclusive leaves x_i out, reverse starts from the end.
+const OpDef cum_sum = cumulative("CumSum", 14);
+const OpDef cum_prod = cumulative("CumProd", 26);
+
+}  // namespace tessera::ops
