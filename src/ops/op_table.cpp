@@ -134,8 +134,6 @@ constexpr const OpDef* kTable[] = {
     &linear_classifier,
     &svm_regressor,
     &svm_classifier,
-    // element_wise_unary
-    &relu, &sigmoid,
     // concat
     &concat,
     &split,
@@ -225,9 +223,9 @@ constexpr const OpDef* kTable[] = {
     &depth_to_space,
     &space_to_depth,
     // softmax
+    &softmax,
     &log_softmax,
     &hardmax,
-    &softmax,
     // element_wise_unary
     &abs,
     &acos,

@@ -81,9 +81,6 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ai.onnx.ml::LinearClassifier", .name = "reference_linear_classifier", .function = linear_classifier},
       {.op = "ai.onnx.ml::SVMRegressor", .name = "reference_svm_regressor", .function = svm_regressor},
       {.op = "ai.onnx.ml::SVMClassifier", .name = "reference_svm_classifier", .function = svm_classifier},
-      // element_wise_unary
-      {.op = "Relu", .name = "reference_relu", .function = relu},
-      {.op = "Sigmoid", .name = "reference_sigmoid", .function = sigmoid},
       // reshape
       {.op = "Reshape", .name = "reference_reshape", .function = reshape},
       {.op = "Flatten", .name = "reference_copy", .function = copy_bytes},
