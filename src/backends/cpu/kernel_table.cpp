@@ -83,6 +83,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Conv", .name = "cpu_depthwise_conv_f32", .reject = reject_depthwise_conv, .create = make_depthwise_conv},
       // conv
       {.op = "Conv", .name = "cpu_conv_f32", .reject = reject_unless_f32, .create = make_conv},
+      // conv_transpose
+      {.op = "ConvTranspose", .name = "cpu_conv_transpose_f32", .reject = reject_conv_transpose, .create = make_conv_transpose},
       // matmul
       {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},

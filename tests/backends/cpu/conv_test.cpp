@@ -90,6 +90,21 @@ TEST(CpuConv, Depthwise) {
   check({{1, 3, 3, 3}, {3, 1, 1, 1}, grouped(3, {{"strides", list({2, 5})}})});
 }
 
+TEST(CpuConvTranspose, StridesPadsGroupsAndRanks) {
+  const auto upsample = [](std::int64_t rank, std::int64_t stride) {
+    return ir::Attributes{{"strides", list(std::vector<std::int64_t>(static_cast<std::size_t>(rank), stride))}};
+  };
+  check({{2, 5, 6, 9}, {5, 7, 2, 2}, upsample(2, 2)}, "ConvTranspose");
+  check({{1, 4, 11}, {4, 3, 5}, {{"pads", list({2, 1})}, {"strides", list({3})}, {"output_padding", list({1})}}},
+        "ConvTranspose");
+  check({{1, 6, 5, 7},
+         {6, 2, 3, 3},
+         {{"group", std::int64_t{2}}, {"pads", list({1, 1, 1, 0})}, {"dilations", list({2, 1})}}},
+        "ConvTranspose");
+  check({{1, 3, 3, 4, 5}, {3, 2, 2, 3, 2}, upsample(3, 2), false}, "ConvTranspose");
+  check({{1, 2, 4, 4}, {2, 2, 3, 3}, {{"strides", list({2, 2})}, {"output_shape", list({4, 12})}}}, "ConvTranspose");
+}
+
 TEST(CpuConv, EmptyBatch) {
   check({{0, 3, 5, 5}, {4, 3, 3, 3}});
 }

@@ -48,6 +48,10 @@ KernelPointer make_conv(const ops::NodeView& view, WeightStore& weights);
 std::string reject_depthwise_conv(const ops::NodeView& view);
 KernelPointer make_depthwise_conv(const ops::NodeView& view, WeightStore& weights);
 
+// conv_transpose
+std::string reject_conv_transpose(const ops::NodeView& view);
+KernelPointer make_conv_transpose(const ops::NodeView& view, WeightStore& weights);
+
 // matmul
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);
