@@ -1,0 +1,127 @@
+// Passes over small graphs: what they change, what they leave, and that outputs stay the same.
+#include "passes/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include "backends/reference/reference_device.h"
+#include "ops/builder.h"
+#include "runtime/evaluate.h"
+#include "support/expect_error.h"
+
+namespace tessera::passes {
+namespace {
+
+PassContext context() {
+  PassContext result;
+  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
+  return result;
+}
+
+ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
+
+std::vector<std::string> ops_of(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (ir::NodeId id : graph.order()) names.push_back(graph.node(id).op);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(FoldConstants, ComputesShapeArithmetic) {
+  // Reshape(x, Concat(Shape(x)[0:1], [-1])) with a known batch.
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", f32({2, 3, 4}));
+  const ir::ValueId batch = builder.add("Shape", {x}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
+  const ir::ValueId shape = builder.add("Concat", {batch, builder.integers({-1})}, {{"axis", std::int64_t{0}}});
+  graph.add_output(builder.add("Reshape", {x, shape}));
+  const ir::Graph folded = fold_constants(std::move(graph), context());
+  EXPECT_EQ(ops_of(folded), (Names{"Reshape"}));
+  EXPECT_EQ(folded.value(folded.outputs()[0]).type, f32({2, 12}));
+}
+
+TEST(FoldConstants, LeavesWhatWouldBeTooLarge) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  graph.add_output(builder.add("ConstantOfShape", {builder.integers({1024, 1024, 1024})}));
+  EXPECT_EQ(ops_of(fold_constants(std::move(graph), context())), (Names{"ConstantOfShape"}));
+}
+
+TEST(FoldConstants, LeavesWhatFails) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  graph.add_output(builder.add("Div", {builder.integers({1}), builder.integers({0})}));
+  EXPECT_EQ(ops_of(fold_constants(std::move(graph), context())), (Names{"Div"}));
+}
+
+TEST(RemoveNoOps, KeepsGraphOutputsAndTheirNames) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", f32({2}));
+  const ir::ValueId inner = builder.add("Identity", {builder.add("Relu", {builder.add("Identity", {x})})});
+  graph.add_output(builder.add("Identity", {builder.add("Sigmoid", {inner})}));
+  const std::string name = graph.value(graph.outputs()[0]).name;
+  const ir::Graph cleaned = remove_no_ops(std::move(graph), context());
+  EXPECT_EQ(ops_of(cleaned), (Names{"Relu", "Sigmoid", "Identity"}));
+  EXPECT_EQ(cleaned.value(cleaned.outputs()[0]).name, name);
+}
+
+TEST(RemoveNoOps, KeepsATransposeThatMoves) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", f32({2, 2}));
+  const ir::ValueId same = builder.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{0, 1}}});
+  const ir::ValueId moved = builder.add("Transpose", {same}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  graph.add_output(builder.add("Relu", {moved}));
+  EXPECT_EQ(ops_of(remove_no_ops(std::move(graph), context())), (Names{"Transpose", "Relu"}));
+}
+
+// If(condition, then: captured + one, else: captured), with `one` a captured constant.
+ir::Graph branching(bool known_condition) {
+  auto branch = [](bool adds) {
+    auto body = std::make_shared<ir::Graph>();
+    ops::GraphBuilder builder(*body);
+    const ir::ValueId x = body->add_input("x", f32({2})), one = body->add_input("one", f32({}));
+    body->add_output(adds ? builder.add("Add", {x, one}) : x);
+    return ir::SubgraphPointer(body);
+  };
+  ir::Graph graph;
+  const ir::ValueType boolean = ir::ValueType::tensor(DType::boolean, ir::Dims{});
+  const ir::ValueId condition = known_condition ? graph.add_constant(Tensor::scalar(true)) : graph.add_input("condition", boolean);
+  const ir::ValueId x = graph.add_input("x", f32({2})), one = graph.add_constant(Tensor::scalar(1.0f));
+  const ir::ValueId y = graph.add_value("y", f32({2}));
+  graph.add_node({"If", "choose", {condition, x, one}, {y}, {{"then_branch", branch(true)}, {"else_branch", branch(false)}}, 2});
+  graph.add_output(y);
+  return graph;
+}
+
+TEST(SinkConstants, MovesCapturedConstantsInside) {
+  const ir::Graph sunk = sink_constants(branching(false), context());
+  const ir::Node& node = sunk.node(sunk.order()[0]);
+  EXPECT_EQ(node.captures, 1);
+  EXPECT_EQ(node.inputs.size(), 2u);
+  for (const auto& [name, body] : ir::subgraphs_of(node)) EXPECT_EQ(body->inputs().size(), 1u) << name;
+}
+
+TEST(InlineConstantBranches, KeepsOnlyTheBranchTaken) {
+  const ir::Graph inlined = run_pipeline(branching(true), context());
+  EXPECT_EQ(ops_of(inlined), (Names{"Add", "Identity"}));
+  EXPECT_EQ(inlined.value(inlined.outputs()[0]).name, "y");
+}
+
+TEST(InlineConstantBranches, LeavesAnUnknownCondition) { EXPECT_EQ(ops_of(run_pipeline(branching(false), context())), (Names{"If"})); }
+
+TEST(Pipeline, SwitchesPassesOffByName) {
+  EXPECT_EQ(ops_of(run_pipeline(branching(true), context(), {.without = {"inline_constant_branches"}})), (Names{"If"}));
+  test::expect_error(ErrorKind::invalid_argument, "there is no pass 'tidy'", [] { run_pipeline({}, context(), {.without = {"tidy"}}); });
+}
+
+TEST(Pipeline, ReportsEveryPass) {
+  std::vector<PassReport> reports;
+  run_pipeline(branching(true), context(), {}, &reports);
+  ASSERT_EQ(reports.size(), all_passes().size());
+  EXPECT_EQ(reports[0].pass, all_passes()[0].name);
+}
+
+}  // namespace
+}  // namespace tessera::passes
