@@ -47,6 +47,7 @@ int main(int argc, char** argv) {
   tessera::apps::add_bench(app);
   tessera::apps::add_info(app);
   tessera::apps::add_check(app);
+  tessera::apps::add_new(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -9,5 +9,6 @@ void add_run(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 void add_check(CLI::App& app);
+void add_new(CLI::App& app);
 
 }  // namespace tessera::apps

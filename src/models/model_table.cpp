@@ -1,0 +1,47 @@
+#include "base/error.h"
+#include "models/models.h"
+#include "models/nets.h"
+
+namespace tessera::models {
+namespace {
+
+constexpr ModelEntry kTable[] = {
+    {"lenet5", "digits 28x28, 10 classes (LeCun et al. 1998)", "batch", build_lenet5},
+    {"resnet18", "images 224x224, 1000 classes (arXiv:1512.03385)", "batch", build_resnet18},
+    {"resnet50", "the same, 50 layers of bottlenecks", "batch", build_resnet50},
+    {"mobilenet_v2", "inverted residuals, 224x224 (arXiv:1801.04381)", "batch", build_mobilenet_v2},
+    {"mobilenet_v3_small", "with squeeze-excite and HardSwish (arXiv:1905.02244)", "batch", build_mobilenet_v3_small},
+    {"efficientnet_b0", "with SiLU and squeeze-excite (arXiv:1905.11946)", "batch", build_efficientnet_b0},
+    {"vgg16", "plain 3x3 convolutions, 138 M parameters (arXiv:1409.1556)", "batch", build_vgg16},
+    {"unet2d", "segmentation of 256x256 images (arXiv:1505.04597)", "batch", build_unet2d},
+    {"unet3d", "segmentation of 64x64x64 volumes (arXiv:1606.06650)", "batch", build_unet3d},
+    {"ssd", "detector 300x300 with NonMaxSuppression (after arXiv:1512.02325)", "batch", build_ssd},
+    {"bert_base", "12 layers, width 768 (arXiv:1810.04805)", "batch, seq", build_bert_base},
+    {"bert_mini", "4 layers, width 256", "batch, seq", build_bert_mini},
+    {"vit_b_16", "vision transformer, patches of 16x16 (arXiv:2010.11929)", "batch", build_vit_b_16},
+    {"gpt2", "decoder of 12 layers, width 768, causal, no cache (Radford et al. 2019)", "batch, seq", build_gpt2},
+    {"lstm", "acoustic model: 2 bidirectional layers of 512, 80 features, 29 classes", "batch, time", build_lstm},
+    {"dlrm", "recommendation: 26 tables of 10,000 x 64, dense 13 (arXiv:1906.00091)", "batch", build_dlrm},
+};
+
+}  // namespace
+
+std::span<const ModelEntry> all_models() { return kTable; }
+
+ir::Graph build_model(std::string_view name, const ModelOptions& options) {
+  std::string names;
+  for (const ModelEntry& entry : kTable) {
+    if (entry.name == name) {
+      for (const auto& [dim, size] : options.dims) {
+        require(size > 0, ErrorKind::invalid_argument, "dimension '{}' cannot be {}", dim, size);
+        const bool known = (", " + std::string(entry.dims) + ",").find(", " + dim + ",") != std::string::npos;
+        require(known, ErrorKind::invalid_argument, "'{}' has no dimension '{}'; its dimensions: {}", name, dim, entry.dims);
+      }
+      return entry.build(options);
+    }
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  }
+  fail(ErrorKind::invalid_argument, "there is no net '{}'; nets: {}", name, names);
+}
+
+}  // namespace tessera::models
