@@ -1,0 +1,124 @@
+#include "models/models.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+
+namespace tessera::models {
+namespace {
+
+// Without weights a net takes next to no memory.
+ModelOptions shapes_only(std::map<std::string, std::int64_t> dims) {
+  return {.dims = std::move(dims), .fill_weights = false};
+}
+
+// Trained numbers: floating-point weights that are not running statistics; buffers of rank 0 (bounds, factors) are
+// none.
+std::int64_t parameter_count(const ir::Graph& graph) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const ir::ValueId id{static_cast<std::int32_t>(i)};
+    const Tensor* tensor = graph.constant(id);
+    if (tensor == nullptr || tensor->dtype() != DType::f32 || tensor->shape().empty()) continue;
+    if (graph.value(id).name.find(".running_") == std::string::npos) count += tensor->elements();
+  }
+  return count;
+}
+
+std::string output_types(const ir::Graph& graph) {
+  std::string text;
+  for (ir::ValueId id : graph.outputs())
+    text += (text.empty() ? "" : " ") + graph.value(id).name + ":" + to_string(graph.value(id).type);
+  return text;
+}
+
+class EveryModel : public testing::TestWithParam<ModelEntry> {};
+
+TEST_P(EveryModel, HasATypeForEveryValue) {
+  const ir::Graph graph = build_model(GetParam().name, shapes_only({{"batch", 1}}));
+  EXPECT_GT(graph.node_count(), 0u);
+  EXPECT_FALSE(graph.inputs().empty());
+  EXPECT_FALSE(graph.outputs().empty());
+  for (ir::NodeId node : graph.order()) {
+    for (ir::ValueId id : graph.node(node).outputs) {
+      if (!id.valid()) continue;
+      EXPECT_NE(graph.value(id).type.dtype, DType::undefined) << describe(graph, node);
+      EXPECT_TRUE(graph.value(id).type.dims.has_value()) << describe(graph, node);
+    }
+  }
+}
+
+TEST_P(EveryModel, KeepsAnUnknownBatchOrTakesItsDefault) {
+  const ir::Graph graph = build_model(GetParam().name, shapes_only({}));
+  const ir::Dims& dims = *graph.value(graph.inputs().front()).type.dims;
+  if (GetParam().name == "ssd") {
+    EXPECT_EQ(dims.front(), ir::Dim(1));
+  } else {
+    EXPECT_EQ(dims.front(), ir::Dim::symbol("batch"));
+  }
+}
+
+std::string name_of_entry(const testing::TestParamInfo<ModelEntry>& info) {
+  return std::string(info.param.name);
+}
+INSTANTIATE_TEST_SUITE_P(Zoo, EveryModel, testing::ValuesIn(all_models().begin(), all_models().end()), name_of_entry);
+
+struct Published {
+  const char* name;
+  std::int64_t parameters;
+  const char* outputs;  // for batch 2
+};
+
+class VisionModel : public testing::TestWithParam<Published> {};
+
+TEST_P(VisionModel, HasThePublishedSizeAndOutputs) {
+  const ir::Graph graph = build_model(GetParam().name, shapes_only({{"batch", 2}}));
+  EXPECT_EQ(parameter_count(graph), GetParam().parameters);
+  EXPECT_EQ(output_types(graph), GetParam().outputs);
+}
+
+// Counts of torchvision 0.x; those of lenet5 and of the U-Nets follow from their layers.
+INSTANTIATE_TEST_SUITE_P(Zoo, VisionModel,
+                         testing::Values(Published{"lenet5", 61'706, "output:f32[2, 10]"},
+                                         Published{"resnet18", 11'689'512, "output:f32[2, 1000]"},
+                                         Published{"resnet50", 25'557'032, "output:f32[2, 1000]"},
+                                         Published{"mobilenet_v2", 3'504'872, "output:f32[2, 1000]"},
+                                         Published{"mobilenet_v3_small", 2'542'856, "output:f32[2, 1000]"},
+                                         Published{"efficientnet_b0", 5'288'548, "output:f32[2, 1000]"},
+                                         Published{"vgg16", 138'357'544, "output:f32[2, 1000]"},
+                                         Published{"unet2d", 7'762'754, "output:f32[2, 2, 256, 256]"},
+                                         Published{"unet3d", 1'400'000, "output:f32[2, 2, 64, 64, 64]"}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Models, ABatchThatIsNotGivenStaysSymbolicToTheOutput) {
+  EXPECT_EQ(output_types(build_model("resnet18", shapes_only({}))), "output:f32[batch, 1000]");
+  EXPECT_EQ(output_types(build_model("mobilenet_v2", shapes_only({}))), "output:f32[batch, 1000]");
+  EXPECT_EQ(output_types(build_model("unet2d", shapes_only({}))), "output:f32[batch, 2, 256, 256]");
+}
+
+TEST(Models, TheDetectorGivesBoxesScoresAndAChoice) {
+  EXPECT_EQ(output_types(build_model("ssd", shapes_only({}))),
+            "boxes:f32[1, 1980, 4] scores:f32[1, 20, 1980] selected:i64[?, 3]");
+}
+
+TEST(Models, TheSeedDecidesTheWeights) {
+  const ir::Graph one = build_model("lenet5"), same = build_model("lenet5"), other = build_model("lenet5", {.seed = 2});
+  EXPECT_TRUE(ir::structurally_equal(one, same));
+  EXPECT_FALSE(ir::structurally_equal(one, other));
+}
+
+TEST(Models, RejectsUnknownNetsAndDims) {
+  std::string names;
+  for (const ModelEntry& entry : all_models()) names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  test::expect_error(ErrorKind::invalid_argument, "there is no net 'resnet19'; nets: " + names,
+                     [] { build_model("resnet19"); });
+  test::expect_error(ErrorKind::invalid_argument, "'lenet5' has no dimension 'seq'; its dimensions: batch", [] {
+    build_model("lenet5", shapes_only({{"seq", 3}}));
+  });
+  test::expect_error(ErrorKind::invalid_argument, "dimension 'batch' cannot be 0", [] {
+    build_model("lenet5", shapes_only({{"batch", 0}}));
+  });
+}
+
+}  // namespace
+}  // namespace tessera::models
