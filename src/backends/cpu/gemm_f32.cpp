@@ -21,6 +21,7 @@ constexpr std::int64_t kBlockFloats = 96 * 1024;          // of a block of B: a 
 constexpr std::int64_t kMaxPanelFloats = 32 * kMaxDepth;  // of a panel of A or B in any instruction set
 constexpr double kTileOperations = 3e6;  // about 30 microseconds, well above the cost of handing out a tile
 constexpr double kMostTiles = 32;
+constexpr std::int64_t kFewThreads = 4;
 
 // Room for one packed panel of A and one packed block of B. A thread computes one tile at a time.
 struct Workspace {
@@ -60,9 +61,9 @@ GemmF32::GemmF32(GemmShape shape, bool left_packed, bool right_packed) : shape_(
   choose_tiles(left_packed, right_packed);
 }
 
-// Of all grids with enough tiles, the one with the least estimated cycles a unit of k: register tiles computed,
-// elements of A read again by each chunk of columns, elements of B by each chunk of rows. Reading costs more where it
-// means packing.
+// Of all grids whose tiles are worth handing out, the one that a few threads should finish first. Cycles a unit of k:
+// register tiles computed, elements of A read again by each chunk of columns, elements of B by each chunk of rows;
+// reading costs more where it means packing.
 void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
   if (shape_.m == 0 || shape_.n == 0) {
     row_chunks_ = 0;
@@ -77,15 +78,17 @@ void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
   const double left_cycles = left_packed ? 0.25 : 0.5, right_cycles = right_packed ? 0.25 : 1.5;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t columns = 1; columns <= std::min(wanted, column_panels); ++columns) {
-    const std::int64_t rows = std::min(row_panels, ceil_divide(wanted, columns));
-    if (rows * columns < wanted && columns < std::min(wanted, column_panels)) continue;
-    const std::int64_t computed = ceil_divide(row_panels, rows) * rows * ceil_divide(column_panels, columns) * columns;
-    const double cycles = tile_cycles * static_cast<double>(computed) + left_cycles * m * static_cast<double>(columns) +
-                          right_cycles * n * static_cast<double>(rows);
-    if (cycles >= least) continue;
-    least = cycles;
-    row_chunks_ = rows;
-    column_chunks_ = columns;
+    for (std::int64_t rows = 1; rows <= std::min(wanted / columns, row_panels); ++rows) {
+      const std::int64_t tiles = rows * columns;
+      const double tile =
+          tile_cycles * static_cast<double>(ceil_divide(row_panels, rows) * ceil_divide(column_panels, columns)) +
+          left_cycles * m / static_cast<double>(rows) + right_cycles * n / static_cast<double>(columns);
+      const double cycles = tile * static_cast<double>(ceil_divide(tiles, kFewThreads));
+      if (cycles >= least) continue;
+      least = cycles;
+      row_chunks_ = rows;
+      column_chunks_ = columns;
+    }
   }
 }
 
