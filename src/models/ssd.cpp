@@ -58,14 +58,20 @@ std::vector<ValueId> backbone(LayerBuilder& layers, ValueId images) {
   return maps;
 }
 
-// `columns` predictions for each anchor of every map: [batch, anchors, columns].
-ValueId predict(LayerBuilder& layers, const std::string& name, const std::vector<ValueId>& maps, std::int64_t columns) {
+// `columns` predictions for each anchor of every map: [batch, anchors, columns]. `gain` is the variance of a prediction
+// relative to the features': larger for classes, so that random weights are sure of some.
+ValueId predict(LayerBuilder& layers, const std::string& name, const std::vector<ValueId>& maps, std::int64_t columns,
+                double gain) {
   std::vector<ValueId> parts;
   for (std::size_t i = 0; i < maps.size(); ++i) {
-    const ValueId head = layers.conv(name + "." + std::to_string(i), maps[i], kChannels[i], kAnchorsPerCell * columns,
-                                     {.kernel = {3, 3}, .padding = 1});
+    const std::string head = name + "." + std::to_string(i);
+    const std::int64_t out = kAnchorsPerCell * columns;
+    const ValueId weight = layers.scaled_weight(head + ".weight", {out, kChannels[i], 3, 3}, kChannels[i] * 9, gain);
+    const ValueId y = layers.ops().add(
+        "Conv", {maps[i], weight, layers.weight(head + ".bias", {out}, 0.02)},
+        {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
     parts.push_back(
-        layers.reshape(layers.transpose(head, {0, 2, 3, 1}), {0, kGrids[i] * kGrids[i] * kAnchorsPerCell, columns}));
+        layers.reshape(layers.transpose(y, {0, 2, 3, 1}), {0, kGrids[i] * kGrids[i] * kAnchorsPerCell, columns}));
   }
   return layers.concat(parts, 1);
 }
@@ -95,8 +101,8 @@ ir::Graph build_ssd(const ModelOptions& options) {
   ops::GraphBuilder& ops = layers.ops();
   const ValueId images = layers.input("images", DType::f32, {layers.dim("batch", 1), 3, 300, 300});
   const std::vector<ValueId> maps = backbone(layers, images);
-  const ValueId boxes = decode(layers, predict(layers, "box", maps, 4));
-  const ValueId all = layers.transpose(layers.softmax(predict(layers, "class", maps, kClasses)), {0, 2, 1});
+  const ValueId boxes = decode(layers, predict(layers, "box", maps, 4, 1));
+  const ValueId all = layers.transpose(layers.softmax(predict(layers, "class", maps, kClasses, 40)), {0, 2, 1});
   constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
   const ValueId scores = ops.add("Slice", {all, ops.integers({1}), ops.integers({kEnd}), ops.integers({1})});
   const ValueId overlap = ops.constant(Tensor::from<float>({1}, {0.5f})),

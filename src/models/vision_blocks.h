@@ -14,7 +14,7 @@ enum class Activation : std::uint8_t { none, relu, relu6, silu, sigmoid, hard_sw
 ValueId activate(LayerBuilder& layers, ValueId x, Activation activation);
 
 // A convolution without bias over x [batch, in, spatial...], same padding (odd kernels), then BatchNormalization and
-// the activation. `scale` is the mean of the normalisation's weights: below 1 at the end of a residual branch, so that
+// the activation. `scale` multiplies the normalisation's weights: below 1 at the end of a residual branch, so that
 // the sum does not grow with depth.
 struct ConvNorm {
   std::int64_t kernel = 3, stride = 1, groups = 1;

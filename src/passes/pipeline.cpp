@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ir/verify.h"
 
 namespace tessera::passes {
 namespace {
@@ -28,6 +29,9 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& context, const Pipeli
     if (std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end()) continue;
     const std::size_t before = graph.node_count();
     graph = pass.run(std::move(graph), context);
+#ifdef TESSERA_DEBUG
+    ir::verify(graph);
+#endif
     if (reports != nullptr) reports->push_back({pass.name, before, graph.node_count()});
   }
   return graph;

@@ -78,7 +78,8 @@ class Planner {
     bool inputs_known = true;
     for (std::int32_t input : step.inputs) {
       input_types.push_back(input >= 0 ? concrete_type(slot(input).type) : ops::TensorType{});
-      constants.push_back(input >= 0 && slot(input).place == Place::constant ? &slot(input).constant : nullptr);
+      // The graph's tensor: slots move when more are added.
+      constants.push_back(input >= 0 ? graph().constant(slot(input).value) : nullptr);
       inputs_known = inputs_known && (input < 0 || input_types.back().dtype != DType::undefined);
     }
     step.first_output = static_cast<std::int32_t>(plan_->slots.size());
