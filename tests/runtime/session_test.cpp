@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
 #include <thread>
 
 #include "ir/graph.h"
@@ -45,6 +47,27 @@ TEST(Session, RunsForEveryBatch) {
     ASSERT_EQ(y.shape(), x.shape());
     for (std::int64_t i = 0; i < x.elements(); ++i) EXPECT_EQ(y.data<float>()[i], std::max(0.0f, 2 * (static_cast<float>(i) - 2.0f)));
   }
+}
+
+// The planner's list of values grows, and moves, while kernels pack their weights (the address sanitizer sees a stale pointer).
+TEST(Session, PacksTheWeightsOfManyLayers) {
+  constexpr std::int64_t width = 64, layers = 128;
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{1, width}));
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    // Moves every element to its neighbour's place, the last to the first.
+    Tensor rotation(DType::f32, {width, width});
+    std::ranges::fill(rotation.mutable_values<float>(), 0.0f);
+    for (std::int64_t i = 0; i < width; ++i) rotation.mutable_data<float>()[i * width + (i + 1) % width] = 1;
+    x = builder.add("MatMul", {x, builder.constant(std::move(rotation))});
+  }
+  graph->value(x).name = "y";
+  graph->add_output(x);
+  Tensor numbers(DType::f32, {1, width});
+  std::iota(numbers.mutable_data<float>(), numbers.mutable_data<float>() + width, 0.0f);
+  Session session{Model(graph)};
+  EXPECT_TRUE(identical(session.run({{"x", numbers}}).at("y").tensor(), numbers));  // layers is a multiple of width
 }
 
 TEST(Session, TellsWhatIsWrongWithInputs) {
