@@ -63,6 +63,10 @@ struct Session::State {
   std::unique_ptr<Program> program;
 
   std::vector<Value> ordered(const NamedValues& inputs) const {
+    for (const auto& [name, value] : inputs) {
+      const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(), [&](ir::ValueId id) { return graph->value(id).name == name; });
+      require(known, ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name, known_inputs(*graph));
+    }
     std::vector<Value> values;
     for (ir::ValueId id : graph->inputs()) {
       const ir::ValueInfo& info = graph->value(id);
@@ -71,10 +75,6 @@ struct Session::State {
       require(found != inputs.end() || may_be_absent, ErrorKind::invalid_argument, "input '{}' is missing; the model's inputs are {}", info.name, known_inputs(*graph));
       values.push_back(found != inputs.end() ? found->second : Value());
       check_input(info.name, info.type, values.back());
-    }
-    for (const auto& [name, value] : inputs) {
-      const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(), [&](ir::ValueId id) { return graph->value(id).name == name; });
-      require(known, ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name, known_inputs(*graph));
     }
     return values;
   }

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""The command line as a person meets it: what it prints, its exit codes, and what it says of bad files. Standard library only.
+
+    command_line_test.py TESSERA
+"""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+TESSERA = ""
+
+
+def run(*arguments):
+    return subprocess.run([TESSERA, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+
+
+def npy(shape, values, descr="<f4", code="f"):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}{code}", *values)
+
+
+class CommandLine(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.holder.name)
+        cls.model = cls.folder / "lenet5.onnx"
+        assert run("new", "lenet5", "-o", cls.model).returncode == 0
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def fails(self, code, text, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+
+    def test_help_teaches(self):
+        self.assertEqual(run("--help").returncode, 0)
+        for verb in ("run", "bench", "info", "check", "new"):
+            done = run(verb, "--help")
+            self.assertEqual(done.returncode, 0)
+            self.assertIn("Example", done.stdout)
+        self.assertEqual(run().returncode, 2)
+        self.assertEqual(run("fly").returncode, 2)
+
+    def test_version_names_the_machine(self):
+        done = run("--version")
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, r"^tessera \d+\.\d+\.\d+\nmachine: .+cores?\ndevices: cpu, reference, null\n")
+
+    def test_new_is_repeatable(self):
+        again = self.folder / "again.onnx"
+        run("new", "lenet5", "-o", again)
+        self.assertEqual(self.model.read_bytes(), again.read_bytes())
+        run("new", "lenet5", "-o", again, "--seed", "2")
+        self.assertNotEqual(self.model.read_bytes(), again.read_bytes())
+        self.fails(2, "there is no net 'lenet'; nets: lenet5, ", "new", "lenet")
+
+    def test_run_prints_and_saves(self):
+        out = self.folder / "out.npz"
+        trace = self.folder / "trace.json"
+        done = run("run", self.model, "--dim", "batch=2", "--outputs", out, "--profile", trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"output: f32\[2, 10\]  min ")
+        with zipfile.ZipFile(out) as archive:
+            self.assertEqual(archive.namelist(), ["output.npy"])
+        events = json.loads(trace.read_text())["traceEvents"]
+        self.assertTrue(any(event["name"].startswith("Conv") and event["ph"] == "X" for event in events))
+        summary = json.loads(run("run", self.model, "--json").stdout)
+        self.assertEqual(summary["outputs"][0]["shape"], [1, 10])
+
+    def test_devices_agree(self):
+        values = [json.loads(run("run", self.model, "--json", "--device", device).stdout)["outputs"][0]["max"] for device in ("cpu", "reference")]
+        self.assertAlmostEqual(values[0], values[1], places=4)
+        self.fails(2, "there is no device 'tpu'; devices: cpu, reference, null", "run", self.model, "--device", "tpu")
+
+    def test_bench_has_the_promised_keys(self):
+        figures = json.loads(run("bench", self.model, "--runs", "3", "--json").stdout)
+        self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs peak_rss_bytes arena_bytes weights_bytes".split()))
+        self.assertEqual(figures["runs"], 3)
+        self.assertLessEqual(figures["min_ms"], figures["median_ms"])
+
+    def test_info_describes(self):
+        info = json.loads(run("info", self.model, "--json").stdout)
+        self.assertEqual(info["symbols"], ["batch"])
+        self.assertEqual(info["parameters"], 61706)
+        self.assertIn("passed over", run("info", self.model, "--plan").stdout)
+
+    def test_bad_files(self):
+        self.fails(5, "does not exist", "run", self.folder / "missing.onnx")
+        truncated = self.folder / "truncated.onnx"
+        truncated.write_bytes(self.model.read_bytes()[:5000])
+        self.fails(3, "truncated.onnx", "info", truncated)
+        text = self.folder / "text.onnx"
+        text.write_text("this is no model\n")
+        self.fails(3, "text.onnx", "run", text)
+        empty = self.folder / "empty.onnx"
+        empty.write_bytes(b"")
+        self.fails(3, "empty.onnx", "run", empty)
+        self.fails(6, "", "run", self.folder)
+
+    def test_bad_inputs(self):
+        wrong = self.folder / "wrong.npy"
+        wrong.write_bytes(npy([1, 1, 28, 27], [0.0] * 28 * 27))
+        self.fails(2, "input 'input' has shape [1, 1, 28, 27]: dimension 3 is 27, expected 28", "run", self.model, "--input", f"input={wrong}")
+        self.fails(2, "the model has no input 'image'", "run", self.model, "--input", f"image={wrong}", "--input", f"input={wrong}")
+        wrong.write_bytes(npy([1, 1, 28, 28], [0] * 784, "<i8", "q"))
+        self.fails(2, "input 'input' has element type i64, expected f32", "run", self.model, "--input", f"input={wrong}")
+        self.fails(2, "no input has a dimension 'batches'; symbolic dimensions are 'batch'", "run", self.model, "--dim", "batches=2")
+        self.fails(2, "--dim expects NAME=N", "run", self.model, "--dim", "batch")
+
+
+if __name__ == "__main__":
+    TESSERA = sys.argv.pop(1)
+    unittest.main()
