@@ -12,13 +12,14 @@ namespace {
 
 bool reads_only_shapes(const ir::Node& node) { return node.op == "Shape" || node.op == "Size"; }
 
-// The inputs as values if the node can be computed now; nothing otherwise.
+// The inputs as values if the node can be computed now; nothing otherwise. Weights without bytes (plans of models that are
+// not here) are not computed with.
 std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const ir::Node& node) {
   std::vector<Value> inputs;
   for (ir::ValueId id : node.inputs) {
     if (!id.valid()) {
       inputs.emplace_back();
-    } else if (const Tensor* constant = graph.constant(id)) {
+    } else if (const Tensor* constant = graph.constant(id); constant != nullptr && (constant->raw() != nullptr || constant->elements() == 0)) {
       inputs.emplace_back(*constant);
     } else if (const ir::ValueType& type = graph.value(id).type; reads_only_shapes(node) && type.is_tensor() && type.shape()) {
       inputs.emplace_back(Tensor(type.dtype, *type.shape(), nullptr, nullptr));  // its elements are never read
