@@ -113,6 +113,8 @@ class ControlFlow {
   Program& body(std::string_view name) { return *subprograms_.find(name)->second; }
 
   std::vector<Value> run_body(std::string_view name, std::vector<Value> formal) {
+    // A body may have no steps of its own that would look.
+    if (control_.cancelled != nullptr && control_.cancelled->load(std::memory_order_relaxed)) fail(ErrorKind::cancelled, "the run was cancelled");
     formal.insert(formal.end(), captures_.begin(), captures_.end());
     return body(name).run(formal, control_);
   }

@@ -70,6 +70,8 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
   } catch (Error& error) {
     error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
     throw;
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::over_budget, "the system has no more memory for a {} node", node.op);
   }
 }
 

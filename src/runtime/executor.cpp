@@ -39,6 +39,8 @@ class Run {
       } catch (Error& error) {
         error.add_context(ir::describe(plan_.graph, plan_.steps[i].node));
         throw;
+      } catch (const std::bad_alloc&) {
+        throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(plan_.graph, plan_.steps[i].node));
       }
       for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
     }

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "ir/graph.h"
 #include "ops/builder.h"
 #include "support/tolerance.h"
@@ -79,6 +82,29 @@ TEST(ControlFlow, LoopOfNoIterationsPassesItsStateThrough) {
   EXPECT_TRUE(close_to(outputs.at("sum").tensor(), start));
   EXPECT_FALSE(outputs.at("sum").tensor().shares_storage_with(start));
   EXPECT_EQ(outputs.at("history").tensor().shape(), (Shape{0, 2}));
+}
+
+TEST(ControlFlow, AnEndlessLoopCanBeCancelled) {
+  // The body has no steps: it passes its state through.
+  auto body = std::make_shared<ir::Graph>();
+  body->add_input("i", ir::ValueType::tensor(DType::i64, ir::Dims{}));
+  const ir::ValueId condition = body->add_input("condition", ir::ValueType::tensor(DType::boolean, ir::Dims{}));
+  body->set_outputs({condition, body->add_input("state", f32({1}))});
+  auto graph = std::make_shared<ir::Graph>();
+  const ir::ValueId start = graph->add_input("start", f32({1}));
+  ir::Node node{"Loop", "forever", {{}, {}, start}, {graph->add_value("end")}, {{"body", ir::SubgraphPointer(body)}}, 0};
+  graph->set_outputs(node.outputs);
+  graph->add_node(node);
+  Session session{Model(graph)};
+  Cancellation cancellation;
+  RunOptions options;
+  options.cancellation = &cancellation;
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cancellation.cancel();
+  });
+  EXPECT_THROW(session.run({{"start", Tensor::from<float>({1}, {0.0f})}}, options), Error);
+  stopper.join();
 }
 
 TEST(ControlFlow, ScanWalksAnAxisBackwards) {

@@ -70,6 +70,15 @@ TEST(Session, PacksTheWeightsOfManyLayers) {
   EXPECT_TRUE(identical(session.run({{"x", numbers}}).at("y").tensor(), numbers));  // layers is a multiple of width
 }
 
+TEST(Session, ForgetsPlansBeyondItsLimit) {
+  Session session(doubling_model(), {.max_cached_plans = 2});
+  for (std::int64_t batch : {1, 2, 3, 4, 5, 1}) session.run({{"x", Tensor(DType::f32, {batch * 1000, 4})}});
+  session.trim();
+  session.run({{"x", Tensor(DType::f32, {1, 4})}});
+  // Arenas of forgotten plans went back to the pool, and from there to the system.
+  EXPECT_LT(session.memory().arena_bytes, 16000);
+}
+
 TEST(Session, TellsWhatIsWrongWithInputs) {
   Session session(doubling_model());
   const Tensor good(DType::f32, {1, 4});

@@ -105,7 +105,9 @@ void dynamic_quantize_linear(KernelContext& context) {
     high = std::max(high, value);
   }
   const float scale = high == low ? 1.0f : (high - low) / 255.0f;
-  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
+  // An infinity in x makes the scale infinite; the zero point is then 0, not the NaN of infinity / infinity.
+  const float offset = std::nearbyint(-low / scale);
+  const float zero = std::isnan(offset) ? 0.0f : std::clamp(offset, 0.0f, 255.0f);
   *context.output(1).mutable_data<float>() = scale;
   *context.output(2).mutable_data<std::uint8_t>() = static_cast<std::uint8_t>(zero);
   std::uint8_t* y = context.output(0).mutable_data<std::uint8_t>();
