@@ -28,6 +28,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Not", .name = "cpu_not", .function = logical_not, .in_place_inputs = 1},
       // cumulative
       {.op = "CumSum", .name = "cpu_cum_sum", .reject = reject_cum_sum, .function = cum_sum},
+      // dft
+      {.op = "DFT", .name = "cpu_dft_f32", .reject = reject_dft, .function = dft},
       // element_wise_binary
       {.op = "Add", .name = "cpu_add", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
       {.op = "Sub", .name = "cpu_sub", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},

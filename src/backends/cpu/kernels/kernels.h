@@ -27,6 +27,10 @@ void logical_not(KernelContext& context);
 std::string reject_cum_sum(const ops::NodeView& view);
 void cum_sum(KernelContext& context);
 
+// dft
+std::string reject_dft(const ops::NodeView&);
+void dft(KernelContext&);
+
 // element_wise_binary
 std::string reject_arithmetic(const ops::NodeView& view);
 KernelPointer make_arithmetic(const ops::NodeView& view, WeightStore& weights);
