@@ -17,7 +17,8 @@ TEST(Random, FollowsItsDistributionAndRepeats) {
   for (const float value : normal.values<float>()) mean += value / 1000, square += value * value / 1000;
   EXPECT_NEAR(mean, 0, 0.1);
   EXPECT_NEAR(square, 1, 0.15);
-  for (const float value : run_op_tensor({"RandomUniform", {}, kThousand}).values<float>()) {
+  const Tensor uniform = run_op_tensor({"RandomUniform", {}, kThousand});
+  for (const float value : uniform.values<float>()) {
     EXPECT_TRUE(value >= 0 && value <= 1);
   }
 }
