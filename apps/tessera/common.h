@@ -16,6 +16,7 @@ struct ModelOptions {
   std::vector<std::string> dims;  // NAME=N
   std::string device = "cpu";
   int threads = 0;
+  std::int64_t memory_limit_mib = 0;
   std::uint64_t seed = 1;
 };
 

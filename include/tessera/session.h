@@ -20,7 +20,9 @@ struct SessionOptions {
   std::string device = "cpu";             // see device_names()
   int threads = 0;                        // most threads a run uses; 0: all cores this process may use
   int max_cached_plans = 16;              // plans kept for different input shapes; the least recently used goes first
-  std::int64_t memory_limit_bytes = 0;    // weights, packed weights, arenas and results together; 0: no limit
+  // Of weights, packed weights, arenas and results together. 0: nine tenths of the memory this process may use, so that no model
+  // brings the machine down.
+  std::int64_t memory_limit_bytes = 0;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
 };
 

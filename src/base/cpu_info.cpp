@@ -1,6 +1,7 @@
 #include "base/cpu_info.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 namespace tessera::base {
 namespace {
@@ -48,17 +50,20 @@ double quota_of(const std::string& folder) {
   return std::strtod(quota.c_str(), nullptr) / period;
 }
 
-// A process is bound by the tightest quota of its cgroup and all that contain it.
-double cores_by_quota() {
+// Folders of this process's cgroup (v2) and of all that contain it: the tightest of their limits binds.
+std::vector<std::string> cgroup_folders() {
+  std::vector<std::string> folders{"/sys/fs/cgroup"};
   std::ifstream self("/proc/self/cgroup");
-  double cores = INFINITY;
   for (std::string line; std::getline(self, line);) {
     if (!line.starts_with("0::")) continue;
-    for (std::string path = line.substr(3); !path.empty() && path != "/"; path.resize(path.rfind('/'))) {
-      cores = std::min(cores, quota_of("/sys/fs/cgroup" + path));
-    }
+    for (std::string path = line.substr(3); !path.empty() && path != "/"; path.resize(path.rfind('/'))) folders.push_back("/sys/fs/cgroup" + path);
   }
-  cores = std::min(cores, quota_of("/sys/fs/cgroup"));
+  return folders;
+}
+
+double cores_by_quota() {
+  double cores = INFINITY;
+  for (const std::string& folder : cgroup_folders()) cores = std::min(cores, quota_of(folder));
   std::ifstream v1_quota("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), v1_period("/sys/fs/cgroup/cpu/cpu.cfs_period_us");
   double quota = 0, period = 0;
   if (v1_quota >> quota && v1_period >> period && quota > 0 && period > 0) cores = std::min(cores, quota / period);
@@ -92,6 +97,16 @@ CpuInfo read_cpu_info() {
 const CpuInfo& cpu_info() {
   static const CpuInfo info = read_cpu_info();
   return info;
+}
+
+std::int64_t usable_memory_bytes() {
+  std::int64_t bytes = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+  for (const std::string& folder : cgroup_folders()) {
+    std::ifstream file(folder + "/memory.max");
+    std::int64_t limit = 0;  // "max" does not read as a number
+    if (file >> limit && limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
 }
 
 std::string isa_name(const CpuInfo& info) {

@@ -1,6 +1,7 @@
-// What this process may use of the machine: instruction sets and cores.
+// What this process may use of the machine: instruction sets, cores and memory.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace tessera::base {
@@ -17,6 +18,9 @@ struct CpuInfo {
 
 // Read once, at the first call. Thread-safe.
 const CpuInfo& cpu_info();
+
+// Physical memory, or the tightest cgroup limit that this process is in if that is less.
+std::int64_t usable_memory_bytes();
 
 // "avx512+vnni+bf16"
 std::string isa_name(const CpuInfo& info);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -127,7 +128,7 @@ class Run {
       }
       const Place place = slot(input).place;
       const bool own = place == Place::constant || place == Place::dynamic || place == Place::result;
-      if (keeps && !own && value(input).is_tensor()) operands.emplace_back(value(input).tensor().clone());
+      if (keeps && !own && value(input).is_tensor()) operands.push_back(copy_of(value(input).tensor()));
       else operands.push_back(value(input));
     }
     return operands;
@@ -140,7 +141,7 @@ class Run {
       const bool shared = results[k].is_tensor() && std::any_of(operands.begin(), operands.end(), [&](const Value& operand) {
         return operand.is_tensor() && operand.tensor().shares_storage_with(results[k].tensor());
       });
-      value(step.first_output + static_cast<std::int32_t>(k)) = shared ? Value(results[k].tensor().clone()) : std::move(results[k]);
+      value(step.first_output + static_cast<std::int32_t>(k)) = shared ? copy_of(results[k].tensor()) : std::move(results[k]);
     }
     check_outputs(step);
   }
@@ -190,13 +191,21 @@ class Run {
     control_.timings->push_back(std::move(timing));
   }
 
+  // A copy in memory that is charged to the session.
+  Value copy_of(const Tensor& tensor) {
+    Tensor copy = environment_.results->take_tensor(tensor.dtype(), tensor.shape());
+    if (tensor.dtype() == DType::string) std::copy_n(tensor.data<std::string>(), tensor.elements(), copy.mutable_data<std::string>());
+    else if (tensor.bytes() > 0) std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<std::size_t>(tensor.bytes()));
+    return copy;
+  }
+
   // A tensor that outlives the run: moved out when this run made it and nobody else needs it, else copied.
   Value keep(std::int32_t index, bool last_taker) {
     const Place place = slot(index).place;
     if ((place == Place::result || place == Place::dynamic) && last_taker) return std::move(value(index));
     if (!value(index).is_tensor()) return value(index);
     if (!environment_.device->computes()) return value(index);
-    return value(index).tensor().clone();
+    return copy_of(value(index).tensor());
   }
 
   void update_variables(std::vector<Tensor>& variables) {

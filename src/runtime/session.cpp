@@ -5,6 +5,7 @@
 
 #include "backends/backend_table.h"
 #include "backends/reference/reference_device.h"
+#include "base/cpu_info.h"
 #include "base/error.h"
 #include "runtime/evaluate.h"
 #include "runtime/program.h"
@@ -85,7 +86,9 @@ Session::Session(const Model& model, const SessionOptions& options) : state_(std
   state.graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
   ProgramEnvironment& environment = state.environment;
   environment.device = &backends::find_device(options.device);
-  environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes);
+  // A device that does not compute may plan for machines larger than this one.
+  const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
+  environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
   environment.weights = std::make_unique<SharedWeightStore>(environment.account);
   environment.arenas = std::make_unique<BlockPool>(environment.account, Purpose::arena);
   environment.results = std::make_unique<BlockPool>(environment.account, Purpose::results);
