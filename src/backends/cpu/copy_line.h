@@ -23,6 +23,7 @@ HWY_INLINE V load_range(D d, const float* from, std::int64_t low, std::int64_t h
   low = std::clamp<std::int64_t>(low, 0, kLanes);
   high = std::clamp<std::int64_t>(high, low, kLanes);
   if (low == 0 && high == kLanes) return hn::LoadU(d, from);
+  if (low >= high) return fill;  // Highway's scalar MaskedLoad reads before it masks
   const auto mask =
       hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(low)), hn::FirstN(d, static_cast<std::size_t>(high)));
   return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, from), fill);
