@@ -35,7 +35,7 @@ class Model {
 
   // A copy with symbolic dimensions of inputs fixed. Throws invalid_argument for a name that no input has.
   Model with_dims(const std::map<std::string, std::int64_t>& dims) const;
-  // Writes an .onnx file of the newest opset. Throws Error(io).
+  // Writes an .onnx file, of the lowest opset whose operators mean what they do here. Throws Error(io).
   void save(const std::filesystem::path& path) const;
 
   const std::vector<ValueDescription>& inputs() const { return inputs_; }
