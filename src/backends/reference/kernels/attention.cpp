@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/numeric.h"
 
 namespace tessera::backends::reference {

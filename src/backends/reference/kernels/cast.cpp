@@ -2,7 +2,7 @@
 #include <cstring>
 #include <string>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/number_text.h"
 #include "backends/reference/numeric.h"
 #include "base/half.h"

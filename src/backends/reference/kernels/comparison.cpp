@@ -1,7 +1,7 @@
 #include <string>
 
 #include "backends/reference/broadcast.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 
 namespace tessera::backends::reference {
 namespace {

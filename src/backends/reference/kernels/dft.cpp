@@ -3,7 +3,7 @@
 #include <complex>
 #include <numbers>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"

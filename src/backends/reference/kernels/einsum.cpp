@@ -1,6 +1,6 @@
 #include "ops/einsum.h"
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/numeric.h"
 
 namespace tessera::backends::reference {

@@ -3,7 +3,7 @@
 #include <type_traits>
 
 #include "backends/reference/broadcast.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {

@@ -2,7 +2,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/map.h"
 
 namespace tessera::backends::reference {

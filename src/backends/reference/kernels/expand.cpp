@@ -1,6 +1,6 @@
 #include "ops/expand.h"
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"

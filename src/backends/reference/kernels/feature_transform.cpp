@@ -1,7 +1,7 @@
 #include <cmath>
 #include <map>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/numeric.h"
 
 namespace tessera::backends::reference {

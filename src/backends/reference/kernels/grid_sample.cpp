@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "base/error.h"

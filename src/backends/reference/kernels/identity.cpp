@@ -1,4 +1,4 @@
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "backends/reference/random.h"

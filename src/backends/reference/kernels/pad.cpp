@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "base/error.h"

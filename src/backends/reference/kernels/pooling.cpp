@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/numeric.h"
 #include "backends/reference/window_loops.h"
 

@@ -1,4 +1,4 @@
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/recurrence.h"
 
 namespace tessera::backends::reference {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "backends/reference/broadcast.h"
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {

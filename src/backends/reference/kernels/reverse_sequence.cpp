@@ -1,4 +1,4 @@
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"

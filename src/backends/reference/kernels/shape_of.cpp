@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 
 namespace tessera::backends::reference {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <set>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "base/error.h"

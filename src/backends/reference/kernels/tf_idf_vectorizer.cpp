@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {

@@ -1,6 +1,6 @@
 #include "ops/tree_ensemble.h"
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/numeric.h"
 #include "backends/reference/scores.h"
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/movement.h"
 #include "ops/shape_arguments.h"
 

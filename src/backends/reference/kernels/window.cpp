@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "backends/reference/kernels/kernels.h"
+#include "backends/backend.h"
 #include "backends/reference/numeric.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
