@@ -1,4 +1,6 @@
-// Operators with a decomposition and subgraphs of their own become simpler operators: no device runs them as they are.
+// Operators with a decomposition become simpler operators: no device runs them as they are.
+#include <algorithm>
+
 #include "ops/builder.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
@@ -9,11 +11,7 @@ namespace {
 
 bool is_candidate(std::string_view name) {
   const ops::OpDef* op = ops::find_op(name);
-  if (op == nullptr || op->decompose == nullptr) return false;
-  for (const ops::AttributeSpec& spec : op->attributes) {
-    if (spec.kind == ir::AttributeKind::graph) return true;
-  }
-  return false;
+  return op != nullptr && op->decompose != nullptr;
 }
 
 // True when the node was replaced; false when its types do not say enough yet.
@@ -36,15 +34,18 @@ bool replace(ir::Graph& graph, ir::NodeId id) {
 }  // namespace
 
 ir::Graph decompose_composites(ir::Graph graph, const PassContext&) {
-  bool changed = false, found = false;
-  const std::vector<ir::NodeId> order = graph.order();
-  for (const ir::NodeId id : order) found = found || is_candidate(graph.node(id).op);
-  if (!found) return graph;
-  for (const ir::NodeId id : order) {
-    ops::infer_node_in_place(graph, id);
-    if (is_candidate(graph.node(id).op)) changed = replace(graph, id) || changed;
+  // A decomposition may hold composites of its own, never itself: rounds end.
+  for (bool changed = true; changed;) {
+    changed = false;
+    const std::vector<ir::NodeId> order = graph.order();
+    const bool found = std::any_of(order.begin(), order.end(), [&](ir::NodeId id) { return is_candidate(graph.node(id).op); });
+    if (!found) break;
+    for (const ir::NodeId id : order) {
+      ops::infer_node_in_place(graph, id);
+      if (is_candidate(graph.node(id).op)) changed = replace(graph, id) || changed;
+    }
+    if (changed) graph.sort_topologically();
   }
-  if (changed) graph.sort_topologically();
   return graph;
 }
 

@@ -88,7 +88,7 @@ constexpr UpgradeRule kRules[] = {
 std::int64_t newest_version(std::string_view domain) {
   if (domain.empty()) return 27;
   if (domain == "ai.onnx.ml") return 5;
-  if (domain == "ai.onnx.preview" || domain == "ai.onnx.preview.training") return 1;
+  if (domain == "ai.onnx.preview" || domain == "ai.onnx.preview.training" || domain == "com.microsoft") return 1;
   return 0;
 }
 
