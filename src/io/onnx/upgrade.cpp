@@ -81,6 +81,8 @@ constexpr UpgradeRule kRules[] = {
     {"Upsample", 10, upsample_10},
     {"Xor", 7, binary_7},
     {"ai.onnx.ml::LabelEncoder", 2, label_encoder_2},
+    {"com.microsoft::Range", kEveryVersion, microsoft_range},
+    {"com.microsoft::Trilu", kEveryVersion, microsoft_same},
 };
 
 }  // namespace

@@ -52,6 +52,10 @@ void roi_align_16(Upgrade& upgrade);
 void scatter_11(Upgrade& upgrade);
 void selu_6(Upgrade& upgrade);
 
+// upgrade_microsoft.cpp: operators of domain com.microsoft that are standard ones
+void microsoft_range(Upgrade& upgrade);
+void microsoft_same(Upgrade& upgrade);
+
 // upgrade_scan.cpp
 void scan_9(Upgrade& upgrade);
 
