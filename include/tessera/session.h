@@ -19,8 +19,11 @@ namespace runtime { class StepGate; }
 struct SessionOptions {
   std::string device = "cpu";             // see device_names()
   int threads = 0;                        // most threads a run uses; 0: all cores this process may use
-  int max_cached_plans = 16;              // plans kept for different input shapes; the least recently used goes first
-  // Of weights, packed weights, arenas and results together. 0: nine tenths of the memory this process may use, so that no model
+  // Plans are kept for different input shapes, the least recently used goes first: so many for a graph (each body of a loop has its
+  // own), and so many bytes of all, with the constants that were folded for their shapes. The latest plan always stays.
+  int max_cached_plans = 16;
+  std::int64_t max_plan_bytes = std::int64_t{256} << 20;
+  // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this process may use, so that no model
   // brings the machine down.
   std::int64_t memory_limit_bytes = 0;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
@@ -56,12 +59,14 @@ struct RunOptions {
   runtime::StepGate* gate = nullptr;            // asked between steps; must outlive the run
 };
 
+// What is in use by one session now.
 struct MemoryUse {
   std::int64_t weights_bytes = 0;         // constants of the model (mapped from the file where possible)
   std::int64_t packed_weights_bytes = 0;  // copies in the kernels' own layout
   std::int64_t variables_bytes = 0;
-  std::int64_t arena_bytes = 0;
-  std::int64_t results_bytes = 0;         // outputs, and values whose size depends on data
+  std::int64_t plans_bytes = 0;           // cached plans, and constants folded for them
+  std::int64_t arena_bytes = 0;           // of the runs in progress
+  std::int64_t results_bytes = 0;         // outputs that somebody keeps, and values whose size depends on data
 };
 
 using NamedValues = std::map<std::string, Value, std::less<>>;
@@ -85,7 +90,8 @@ class Session {
   void set_variable(std::string_view name, const Tensor& value);
 
   MemoryUse memory() const;
-  // Gives arenas and pooled results that are not in use back to the system.
+  // Memory between runs (arenas, room for results) is shared by all sessions of the process, limited by what was lately in use at
+  // once, and goes back to the system when nothing ran for 10 to 20 seconds. This gives it back now.
   void trim();
   // The plan for inputs of these shapes, as text; see `tessera info --plan`.
   std::string describe_plan(const NamedValues& inputs, bool reasons = false);

@@ -23,7 +23,7 @@ Tensor& KernelContext::allocate_output(std::size_t i, Shape shape) { return allo
 Tensor& KernelContext::allocate_output(std::size_t i, DType dtype, Shape shape) {
   // A caller that already knew the shape has given storage; keep it, so that planned memory is used.
   if (outputs_[i].is_tensor() && outputs_[i].tensor().dtype() == dtype && outputs_[i].tensor().shape() == shape) return outputs_[i].tensor();
-  outputs_[i] = Tensor(dtype, std::move(shape));
+  outputs_[i] = resources_->allocate(dtype, std::move(shape));
   return outputs_[i].tensor();
 }
 

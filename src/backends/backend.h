@@ -15,11 +15,22 @@
 
 namespace tessera::backends {
 
+// Where tensors come from whose size a plan does not know.
+class TensorAllocator {
+ public:
+  virtual ~TensorAllocator() = default;
+  // Uninitialised storage (strings are empty). Throws Error(over_budget).
+  virtual Tensor allocate(DType type, Shape shape) = 0;
+};
+
 // How a run may use the machine. Shared by all kernels of a run.
 struct ExecutionResources {
-  base::ThreadPool* pool = nullptr;  // null: the calling thread alone
-  int max_threads = 0;               // 0: all of the pool
-  std::uint64_t seed = 0;            // of random operators without a seed of their own
+  base::ThreadPool* pool = nullptr;      // null: the calling thread alone
+  int max_threads = 0;                   // 0: all of the pool
+  std::uint64_t seed = 0;                // of random operators without a seed of their own
+  TensorAllocator* allocator = nullptr;  // null: ordinary tensors
+
+  Tensor allocate(DType type, Shape shape) const { return allocator != nullptr ? allocator->allocate(type, std::move(shape)) : Tensor(type, std::move(shape)); }
 };
 
 // What a kernel sees of one execution. Inputs are read-only; outputs are distinct from inputs, except where the kernel's

@@ -269,6 +269,25 @@ ValueId Graph::find_value(std::string_view name) const {
   return {};
 }
 
+std::int64_t Graph::structure_bytes() const {
+  constexpr std::int64_t kMapNode = 48;  // of std::map, beside its element
+  const auto size = [](const auto& vector) { return static_cast<std::int64_t>(vector.capacity() * sizeof(vector[0])); };
+  std::int64_t bytes = size(nodes_) + size(values_) + size(order_) + size(inputs_) + size(outputs_);
+  for (const Node& node : nodes_) {
+    bytes += heap_bytes(node.op) + heap_bytes(node.name) + size(node.inputs) + size(node.outputs);
+    bytes += static_cast<std::int64_t>(node.attributes.size() * sizeof(Attributes::value_type)) + kMapNode * static_cast<std::int64_t>(node.attributes.size());
+    for (const auto& [name, attribute] : node.attributes) {
+      bytes += heap_bytes(name);
+      if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) bytes += size(*integers);
+      if (const auto* reals = std::get_if<std::vector<float>>(&attribute)) bytes += size(*reals);
+      if (const auto* text = std::get_if<std::string>(&attribute)) bytes += heap_bytes(*text);
+    }
+  }
+  for (const ValueInfo& value : values_) bytes += heap_bytes(value.name) + heap_bytes(value.type);
+  for (const auto& [id, constant] : constants_) bytes += kMapNode + static_cast<std::int64_t>(sizeof(Tensor)) + size(constant.shape());
+  return bytes;
+}
+
 std::vector<std::pair<std::string, SubgraphPointer>> subgraphs_of(const Node& node) {
   std::vector<std::pair<std::string, SubgraphPointer>> result;
   for (const auto& [name, attribute] : node.attributes) {

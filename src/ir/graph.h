@@ -121,6 +121,8 @@ class Graph {
   bool is_output(ValueId id) const;
   // By name, among all values; invalid when there is none. Linear.
   ValueId find_value(std::string_view name) const;
+  // Heap bytes of names, attributes and types, about; without tensors, and without subgraphs, which copies share.
+  std::int64_t structure_bytes() const;
   // "prefix_7", not taken by any value.
   std::string fresh_name(std::string_view prefix);
 

@@ -104,4 +104,15 @@ ValueType join(const ValueType& a, const ValueType& b) {
   return ValueType::tensor(a.dtype, std::move(dims));
 }
 
+// A short string lies in the object itself.
+std::int64_t heap_bytes(const std::string& text) { return text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0; }
+
+std::int64_t heap_bytes(const ValueType& type) {
+  std::int64_t bytes = type.element != nullptr ? static_cast<std::int64_t>(sizeof(ValueType)) + heap_bytes(*type.element) : 0;
+  if (!type.dims) return bytes;
+  bytes += static_cast<std::int64_t>(type.dims->capacity() * sizeof(Dim));
+  for (const Dim& dim : *type.dims) bytes += heap_bytes(dim.name());
+  return bytes;
+}
+
 }  // namespace tessera::ir

@@ -71,6 +71,10 @@ struct ValueType {
   friend bool operator==(const ValueType& a, const ValueType& b);
 };
 
+// Heap bytes behind the object, about.
+std::int64_t heap_bytes(const std::string& text);
+std::int64_t heap_bytes(const ValueType& type);
+
 // "f32[batch, 3, 224, 224]", "f32[*]" (rank unknown), "seq(f32[*])", "optional(i64[])", "map(string, f32[])"
 std::string to_string(const ValueType& type);
 

@@ -78,6 +78,9 @@ struct PlanOptions {
 // listing every node that no kernel of the device accepts.
 std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options = {});
 
+// Heap bytes of the plan and its graph, about; without tensors and packed weights.
+std::int64_t structure_bytes(const Plan& plan);
+
 // Steps with kernels, places and sizes, for people: one line a step, then memory. With `reasons`, rejected kernels too.
 std::string print_plan(const Plan& plan, bool reasons);
 

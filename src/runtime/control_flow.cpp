@@ -36,21 +36,21 @@ void copy_run(const Tensor& source, std::int64_t from, Tensor& target, std::int6
 }
 
 // The slice at `index` along `axis`, without that axis.
-Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index) {
+Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, const backends::ExecutionResources& resources) {
   const AxisView view = view_along(tensor.shape(), axis);
   Shape shape = tensor.shape();
   shape.erase(shape.begin() + axis);
-  Tensor slice(tensor.dtype(), shape);
+  Tensor slice = resources.allocate(tensor.dtype(), shape);
   for (std::int64_t o = 0; o < view.outer; ++o) copy_run(tensor, (o * view.length + index) * view.inner, slice, o * view.inner, view.inner);
   return slice;
 }
 
 // Slices of equal shape put side by side along a new axis.
-Tensor stack(const std::vector<Tensor>& slices, std::int64_t axis, bool reversed) {
+Tensor stack(const std::vector<Tensor>& slices, std::int64_t axis, bool reversed, const backends::ExecutionResources& resources) {
   Shape shape = slices[0].shape();
   axis = ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size()) + 1);
   shape.insert(shape.begin() + axis, static_cast<std::int64_t>(slices.size()));
-  Tensor result(slices[0].dtype(), shape);
+  Tensor result = resources.allocate(slices[0].dtype(), shape);
   const AxisView view = view_along(shape, axis);
   for (std::size_t i = 0; i < slices.size(); ++i) {
     require(slices[i].shape() == slices[0].shape() && slices[i].dtype() == slices[0].dtype(), ErrorKind::failed,
@@ -136,7 +136,7 @@ class ControlFlow {
       for (std::size_t k = 0; k < scans; ++k) collected[k].push_back(outputs[1 + carried + k].tensor());
     }
     for (std::size_t k = 0; k < scans; ++k) {
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : stack(collected[k], 0, false));
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : stack(collected[k], 0, false, control_.resources));
     }
     return detached(std::move(state));
   }
@@ -178,7 +178,7 @@ class ControlFlow {
       for (std::size_t k = 0; k < scan_inputs; ++k) {
         const Tensor& sequence = inputs_[states + k].tensor();
         const std::int64_t axis = ops::normalise_axis(listed("scan_input_axes", k), sequence.rank());
-        formal.emplace_back(slice_at(sequence, axis, listed("scan_input_directions", k) == 1 ? length - 1 - step : step));
+        formal.emplace_back(slice_at(sequence, axis, listed("scan_input_directions", k) == 1 ? length - 1 - step : step, control_.resources));
       }
       std::vector<Value> outputs = run_body("body", std::move(formal));
       for (std::size_t k = 0; k < states; ++k) state[k] = std::move(outputs[k]);
@@ -186,7 +186,7 @@ class ControlFlow {
     }
     for (std::size_t k = 0; k < scans; ++k) {
       const std::int64_t axis = listed("scan_output_axes", k);
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis) : stack(collected[k], axis, listed("scan_output_directions", k) == 1));
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis) : stack(collected[k], axis, listed("scan_output_directions", k) == 1, control_.resources));
     }
     return detached(std::move(state));
   }

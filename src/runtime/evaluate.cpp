@@ -57,12 +57,12 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
     std::vector<Value> outputs(node.outputs.size());
     for (std::size_t i = 0; i < types.size(); ++i) {
       output_types.push_back(concrete(types[i]));
-      if (node.outputs[i].valid() && output_types[i].dtype != DType::undefined) outputs[i] = Tensor(output_types[i].dtype, output_types[i].shape);
+      if (node.outputs[i].valid() && output_types[i].dtype != DType::undefined) outputs[i] = resources.allocate(output_types[i].dtype, output_types[i].shape);
     }
     const ops::NodeView view(local, op, input_types, output_types, constants);
     PackAtOnce weights;
     const std::unique_ptr<backends::Kernel> kernel = backends::make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
-    const Tensor scratch(DType::u8, {kernel->scratch_bytes()});
+    const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
     backends::KernelContext context(local, op, operands, outputs, types, resources);
     context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
     kernel->run(context);

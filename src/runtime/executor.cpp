@@ -94,7 +94,7 @@ class Run {
       const Place place = slot(step.first_output + static_cast<std::int32_t>(k)).place;
       if (place == Place::result || place == Place::dynamic) {
         planned = false;
-        outputs[k] = has_size(step.output_types[k]) ? Value(environment_.results->take_tensor(step.output_types[k].dtype, *step.output_types[k].shape())) : allocate_text(step.output_types[k]);
+        outputs[k] = has_size(step.output_types[k]) ? Value(environment_.results->allocate(step.output_types[k].dtype, *step.output_types[k].shape())) : allocate_text(step.output_types[k]);
       }
     }
     backends::KernelContext context(plan_.graph.node(step.node), *step.op, {state_.operands.data() + first, step.inputs.size()}, outputs, step.output_types, control_.resources);
@@ -193,7 +193,7 @@ class Run {
 
   // A copy in memory that is charged to the session.
   Value copy_of(const Tensor& tensor) {
-    Tensor copy = environment_.results->take_tensor(tensor.dtype(), tensor.shape());
+    Tensor copy = environment_.results->allocate(tensor.dtype(), tensor.shape());
     if (tensor.dtype() == DType::string) std::copy_n(tensor.data<std::string>(), tensor.elements(), copy.mutable_data<std::string>());
     else if (tensor.bytes() > 0) std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<std::size_t>(tensor.bytes()));
     return copy;
@@ -245,32 +245,47 @@ class Run {
   RunControl& control_;
 };
 
+// Lets the values in the arena lie in the block at `base`.
+void bind_arena(const Plan& plan, RunState& state, std::byte* base) {
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    const Slot& slot = plan.slots[i];
+    const Slot& root = slot.place == Place::alias ? plan.slots[static_cast<std::size_t>(slot.source)] : slot;
+    if (root.place == Place::arena) state.values[i] = Tensor(slot.type.dtype, *slot.type.shape(), base != nullptr ? base + root.offset : nullptr, nullptr);
+  }
+  state.bound_arena = base;
+}
+
 }  // namespace
 
-std::unique_ptr<RunState> make_run_state(const Plan& plan, const ProgramEnvironment& environment) {
+std::unique_ptr<RunState> make_run_state(const Plan& plan) {
   auto state = std::make_unique<RunState>();
-  const bool computes = environment.device->computes();
-  if (computes && plan.arena_bytes > 0) state->arena = environment.arenas->take(plan.arena_bytes);
   state->values.resize(plan.slots.size());
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
     if (slot.place == Place::constant) state->values[i] = slot.constant;
-    if (slot.place == Place::arena) state->values[i] = Tensor(slot.type.dtype, *slot.type.shape(), computes ? state->arena.get() + slot.offset : nullptr, nullptr);
-    if (slot.place != Place::alias) continue;
-    const Slot& root = plan.slots[static_cast<std::size_t>(slot.source)];
-    if (root.place == Place::constant) state->values[i] = root.constant.reshaped(*slot.type.shape());
-    if (root.place == Place::arena) state->values[i] = Tensor(slot.type.dtype, *slot.type.shape(), computes ? state->arena.get() + root.offset : nullptr, nullptr);
+    if (slot.place == Place::alias) {
+      const Slot& root = plan.slots[static_cast<std::size_t>(slot.source)];
+      if (root.place == Place::constant) state->values[i] = root.constant.reshaped(*slot.type.shape());
+    }
   }
   for (const Step& step : plan.steps) {
     state->first_operand.push_back(state->operands.size());
     for (std::int32_t input : step.inputs) state->operands.push_back(input >= 0 ? &state->values[static_cast<std::size_t>(input)] : nullptr);
   }
+  bind_arena(plan, *state, nullptr);
   return state;
 }
 
 std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs, std::vector<Tensor>& variables,
                            const ProgramEnvironment& environment, RunControl& control) {
-  return Run(prepared, state, environment, control).execute(inputs, variables);
+  const Plan& plan = *prepared.plan;
+  if (environment.device->computes() && plan.arena_bytes > 0) {
+    state.arena = arena_blocks().take(plan.arena_bytes, environment.account, Purpose::arena, state.bound_arena);
+    if (state.arena.get() != state.bound_arena) bind_arena(plan, state, state.arena.get());
+  }
+  std::vector<Value> outputs = Run(prepared, state, environment, control).execute(inputs, variables);
+  state.arena.reset();
+  return outputs;
 }
 
 }  // namespace tessera::runtime

@@ -1,35 +1,68 @@
 #include "runtime/memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "runtime/idle_trimmer.h"
 
 namespace tessera::runtime {
 namespace {
 
 constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
-// Idle bytes kept for the next run. Twice what one run holds at once is enough; beyond that memory would only grow.
-constexpr std::int64_t kIdleLimit = std::int64_t{1} << 30;
+// From here on a block is a mapping of its own: the C library would keep a freed one for itself.
+constexpr std::int64_t kOwnMapping = std::int64_t{1} << 20;
 
-constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "variables", "the arena", "results"};
+constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "variables", "plans", "the arena", "results"};
 
 // Sizes are rounded so that slightly different requests share blocks: to 1/8 of the power of two below.
 std::int64_t size_class(std::int64_t bytes) {
   std::int64_t step = 64;
   while (step * 16 < bytes) step *= 2;
-  return base::round_up(bytes > 0 ? bytes : 1, step);
+  const std::int64_t size = base::round_up(bytes > 0 ? bytes : 1, step);
+  return size >= kOwnMapping ? base::round_up(size, size >= kHugePage ? kHugePage : 4096) : size;
+}
+
+// A mapping aligned to huge pages: one page more is mapped, and what lies around the block is given back.
+void* map_on_huge_pages(std::size_t size) {
+  const std::size_t page = static_cast<std::size_t>(kHugePage);
+  void* mapped = mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* start = static_cast<char*>(mapped);
+  const std::size_t before = (page - reinterpret_cast<std::uintptr_t>(mapped) % page) % page;
+  if (before > 0) munmap(start, before);
+  if (page - before > 0) munmap(start + before + size, page - before);
+  madvise(start + before, size, MADV_HUGEPAGE);
+  return start + before;
 }
 
 std::byte* allocate_block(std::int64_t bytes) {
-  const std::int64_t alignment = bytes >= kHugePage ? kHugePage : 64;
-  void* data = std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(base::round_up(bytes, alignment)));
+  const std::size_t size = static_cast<std::size_t>(bytes);
+  void* data = nullptr;
+  if (bytes >= kHugePage) {
+    data = map_on_huge_pages(size);
+  } else if (bytes >= kOwnMapping) {
+    data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) data = nullptr;
+  } else {
+    data = std::aligned_alloc(64, size);
+  }
   require(data != nullptr, ErrorKind::over_budget, "the system has no {} of memory", base::format_bytes(bytes));
-  if (bytes >= kHugePage) madvise(data, static_cast<std::size_t>(base::round_up(bytes, alignment)), MADV_HUGEPAGE);
   return static_cast<std::byte*>(data);
+}
+
+void free_block(std::byte* data, std::int64_t bytes) {
+  if (bytes >= kOwnMapping) munmap(data, static_cast<std::size_t>(bytes));
+  else std::free(data);
 }
 
 }  // namespace
@@ -49,80 +82,186 @@ void MemoryAccount::release(Purpose purpose, std::int64_t bytes) {
   total_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
+MemoryCharge::MemoryCharge(std::shared_ptr<MemoryAccount> account, Purpose purpose, std::int64_t bytes) : purpose_(purpose), bytes_(bytes) {
+  account->charge(purpose, bytes);
+  account_ = std::move(account);
+}
+
+MemoryCharge::~MemoryCharge() {
+  if (account_ != nullptr) account_->release(purpose_, bytes_);
+}
+
+MemoryCharge::MemoryCharge(MemoryCharge&& other) noexcept : account_(std::move(other.account_)), purpose_(other.purpose_), bytes_(other.bytes_) {}
+
+MemoryCharge& MemoryCharge::operator=(MemoryCharge&& other) noexcept {
+  std::swap(account_, other.account_);
+  std::swap(purpose_, other.purpose_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
 struct BlockPool::State {
-  std::shared_ptr<MemoryAccount> account;
-  Purpose purpose;
-  std::mutex mutex;
-  std::multimap<std::int64_t, std::byte*> idle;
-  std::int64_t idle_bytes = 0;
+  using Block = std::pair<std::int64_t, std::byte*>;
 
-  ~State() { drop_idle(); }
+  const double spare_ratio;
+  const std::int64_t slack_bytes;
+  mutable std::mutex mutex;
+  std::multimap<std::int64_t, std::byte*> idle;  // by size
+  std::int64_t idle_bytes = 0, used_bytes = 0;
+  std::int64_t peak_bytes = 0, former_peak_bytes = 0;  // used at once in this period and the one before
 
-  void drop_idle() {
-    std::multimap<std::int64_t, std::byte*> dropped;
-    {
-      std::lock_guard lock(mutex);
-      dropped.swap(idle);
-      idle_bytes = 0;
+  State(double ratio, std::int64_t slack) : spare_ratio(ratio), slack_bytes(slack) {}
+  ~State() { free_all(take_out_beyond(0)); }
+
+  std::int64_t kept_bytes() const { return std::max(peak_bytes, former_peak_bytes) + slack_bytes; }
+
+  // Takes blocks out of the idle ones, the smallest first, until at most `bytes` are idle; the caller frees them unlocked.
+  std::vector<Block> take_out_beyond(std::int64_t bytes) {
+    std::vector<Block> blocks;
+    while (idle_bytes > std::max<std::int64_t>(bytes, 0)) {
+      blocks.push_back(*idle.begin());
+      idle_bytes -= idle.begin()->first;
+      idle.erase(idle.begin());
     }
-    for (const auto& [bytes, data] : dropped) free_block(data, bytes);
+    return blocks;
   }
 
-  void free_block(std::byte* data, std::int64_t bytes) {
-    std::free(data);
-    account->release(purpose, bytes);
+  static std::int64_t free_all(const std::vector<Block>& blocks) {
+    std::int64_t freed = 0;
+    for (const auto& [size, data] : blocks) {
+      free_block(data, size);
+      freed += size;
+    }
+    return freed;
   }
 
-  void give_back(std::byte* data, std::int64_t bytes) {
+  std::multimap<std::int64_t, std::byte*>::iterator find_idle(std::int64_t bytes, const std::byte* preferred) {
+    const auto first = idle.lower_bound(bytes);
+    const double largest = static_cast<double>(bytes) * spare_ratio;
+    const auto fits = [&](const Block& block) { return static_cast<double>(block.first) <= largest; };
+    if (preferred != nullptr) {
+      const auto found = std::find_if(first, idle.end(), [&](const Block& block) { return block.second == preferred; });
+      if (found != idle.end() && fits(*found)) return found;
+    }
+    return first != idle.end() && fits(*first) ? first : idle.end();
+  }
+
+  Block take(std::int64_t bytes, const std::byte* preferred) {
+    Block block(bytes, nullptr);
+    std::vector<Block> replaced;
     {
       std::lock_guard lock(mutex);
-      if (idle_bytes + bytes <= kIdleLimit) {
-        idle.emplace(bytes, data);
-        idle_bytes += bytes;
-        return;
+      if (const auto found = find_idle(bytes, preferred); found != idle.end()) {
+        block = *found;
+        idle_bytes -= block.first;
+        idle.erase(found);
       }
+      used_bytes += block.first;
+      peak_bytes = std::max(peak_bytes, used_bytes);
+      replaced = take_out_beyond(kept_bytes() - used_bytes);
     }
-    free_block(data, bytes);
+    free_all(replaced);
+    if (block.second != nullptr) return block;
+    try {
+      block.second = allocate_block(bytes);
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      used_bytes -= bytes;
+      throw;
+    }
+    return block;
   }
 
-  std::byte* take_idle(std::int64_t bytes) {
-    std::lock_guard lock(mutex);
-    const auto found = idle.find(bytes);
-    if (found == idle.end()) return nullptr;
-    std::byte* data = found->second;
-    idle.erase(found);
-    idle_bytes -= bytes;
-    return data;
+  void give_back(Block block) {
+    std::vector<Block> surplus;
+    bool first = false;
+    {
+      std::lock_guard lock(mutex);
+      used_bytes -= block.first;
+      first = idle.empty();
+      idle.insert(block);
+      idle_bytes += block.first;
+      surplus = take_out_beyond(kept_bytes() - used_bytes);
+    }
+    free_all(surplus);
+    if (first) IdleTrimmer::process().wake();
   }
 };
 
-BlockPool::BlockPool(std::shared_ptr<MemoryAccount> account, Purpose purpose) : state_(std::make_shared<State>()) {
-  state_->account = std::move(account);
-  state_->purpose = purpose;
-}
+BlockPool::BlockPool(double spare_ratio, std::int64_t slack_bytes) : state_(std::make_shared<State>(spare_ratio, slack_bytes)) {}
 
-std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes) {
-  const std::int64_t size = size_class(bytes);
-  std::byte* data = state_->take_idle(size);
-  if (data == nullptr) {
-    state_->account->charge(state_->purpose, size);
-    try {
-      data = allocate_block(size);
-    } catch (...) {
-      state_->account->release(state_->purpose, size);
-      throw;
-    }
+std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose, const std::byte* preferred) {
+  const std::int64_t charged = size_class(bytes);
+  account->charge(purpose, charged);
+  State::Block block;
+  try {
+    block = state_->take(charged, preferred);
+  } catch (...) {
+    account->release(purpose, charged);
+    throw;
   }
-  return {data, [state = state_, size](std::byte* block) { state->give_back(block, size); }};
+  return {block.second, [state = state_, size = block.first, account = std::move(account), purpose, charged](std::byte* data) {
+            account->release(purpose, charged);
+            state->give_back({size, data});
+          }};
 }
 
-Tensor BlockPool::take_tensor(DType type, const Shape& shape) {
-  if (type == DType::string) return Tensor(type, shape);
-  std::shared_ptr<std::byte> block = take(byte_count(type, shape));
+void BlockPool::trim() {
+  std::vector<State::Block> blocks;
+  {
+    std::lock_guard lock(state_->mutex);
+    blocks = state_->take_out_beyond(0);
+  }
+  State::free_all(blocks);
+}
+
+std::int64_t BlockPool::end_period() {
+  std::vector<State::Block> blocks;
+  {
+    std::lock_guard lock(state_->mutex);
+    State& state = *state_;
+    state.former_peak_bytes = std::exchange(state.peak_bytes, state.used_bytes);
+    const bool quiet = state.former_peak_bytes <= state.used_bytes;
+    blocks = state.take_out_beyond(quiet ? 0 : state.kept_bytes() - state.used_bytes);
+  }
+  return State::free_all(blocks);
+}
+
+std::int64_t BlockPool::idle_bytes() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->idle_bytes;
+}
+
+// Never destroyed: blocks may come back while the process ends.
+BlockPool& arena_blocks() {
+  // An arena lives as long as a run: one much larger than needed is better than a fresh one.
+  static BlockPool& pool = *new BlockPool(1e18, 0);
+  return pool;
+}
+
+BlockPool& result_blocks() {
+  // The user may keep a result for long.
+  static BlockPool& pool = *new BlockPool(2, std::int64_t{16} << 20);
+  return pool;
+}
+
+void trim_process_memory() {
+  arena_blocks().trim();
+  result_blocks().trim();
+  malloc_trim(0);
+}
+
+Tensor ResultAllocator::allocate(DType type, Shape shape) {
+  if (type == DType::string) {
+    // Charged without the characters of long strings, which come later.
+    auto charge = std::make_shared<MemoryCharge>(account_, Purpose::results, byte_count(type, shape));
+    auto strings = std::make_shared<std::pair<Tensor, std::shared_ptr<MemoryCharge>>>(Tensor(type, shape), std::move(charge));
+    void* data = strings->first.mutable_raw();
+    return Tensor(type, std::move(shape), data, std::move(strings));
+  }
+  std::shared_ptr<std::byte> block = result_blocks().take(byte_count(type, shape), account_, Purpose::results);
   void* data = block.get();
-  return Tensor(type, shape, data, std::move(block));
+  return Tensor(type, std::move(shape), data, std::move(block));
 }
-
-void BlockPool::trim() { state_->drop_idle(); }
 
 }  // namespace tessera::runtime

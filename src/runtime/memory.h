@@ -1,21 +1,20 @@
-// Memory of a session: every byte charged to a purpose, under one limit, and blocks that are used again instead of going
-// back to the system (a first touch of fresh memory costs more than many kernels).
+// Memory of the runtime: every byte in use charged to a session and a purpose, under the session's limit, and blocks that are
+// used again instead of going back to the system (a first touch of fresh memory costs more than many kernels).
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 
+#include "backends/backend.h"
 #include "tessera/tensor.h"
 
 namespace tessera::runtime {
 
-enum class Purpose : std::uint8_t { weights, packed_weights, variables, arena, results };
-inline constexpr int kPurposes = 5;
+enum class Purpose : std::uint8_t { weights, packed_weights, variables, plans, arena, results };
+inline constexpr int kPurposes = 6;
 
 // Counts bytes by purpose and refuses what would pass the limit. Thread-safe.
 class MemoryAccount {
@@ -33,20 +32,57 @@ class MemoryAccount {
   std::atomic<std::int64_t> total_{0};
 };
 
-// Blocks of at least the size asked for, 64-byte aligned, on huge pages where large. A block returns to the pool when its
-// last owner lets go, and to the system on trim() or beyond the pool's cap. The pool may die before its blocks. Thread-safe.
+// Bytes charged to an account for as long as this lives.
+class MemoryCharge {
+ public:
+  MemoryCharge() = default;
+  MemoryCharge(std::shared_ptr<MemoryAccount> account, Purpose purpose, std::int64_t bytes);
+  ~MemoryCharge();
+  MemoryCharge(MemoryCharge&& other) noexcept;
+  MemoryCharge& operator=(MemoryCharge&& other) noexcept;
+
+ private:
+  std::shared_ptr<MemoryAccount> account_;
+  Purpose purpose_ = Purpose::weights;
+  std::int64_t bytes_ = 0;
+};
+
+// Blocks of at least the size asked for, 64-byte aligned, on huge pages where large. A block returns to the pool when its last
+// owner lets go. In use and idle together, a pool holds no more than was in use at once lately (plus a small slack), so
+// changing sizes do not pile up; an idle pool empties itself after a while (see IdleTrimmer). Thread-safe.
 class BlockPool {
  public:
-  BlockPool(std::shared_ptr<MemoryAccount> account, Purpose purpose);
-  std::shared_ptr<std::byte> take(std::int64_t bytes);
-  // A tensor in a block of the pool (strings get storage of their own).
-  Tensor take_tensor(DType type, const Shape& shape);
+  // `spare_ratio`: a block of up to so many times the request may serve it. `slack_bytes`: kept beyond what was in use.
+  BlockPool(double spare_ratio, std::int64_t slack_bytes);
+  // A block charged to the account until it is let go; `preferred` if that is idle and large enough, so that who comes again finds
+  // their data in cache. Throws Error(over_budget).
+  std::shared_ptr<std::byte> take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose, const std::byte* preferred = nullptr);
   // Gives idle blocks back to the system.
   void trim();
+  // Ends a period: what was in use at once in it and in the period before limits what is kept. Returns the bytes freed.
+  std::int64_t end_period();
+  std::int64_t idle_bytes() const;
 
  private:
   struct State;
   std::shared_ptr<State> state_;
+};
+
+// The pools of the process: all sessions share them, so ten sessions that run two at a time hold two arenas.
+BlockPool& arena_blocks();
+BlockPool& result_blocks();
+
+// Gives the idle memory of the process back to the system now.
+void trim_process_memory();
+
+// Tensors that outlive a step, charged to a session as results.
+class ResultAllocator final : public backends::TensorAllocator {
+ public:
+  explicit ResultAllocator(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
+  Tensor allocate(DType type, Shape shape) override;
+
+ private:
+  std::shared_ptr<MemoryAccount> account_;
 };
 
 }  // namespace tessera::runtime

@@ -1,6 +1,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "ops/infer.h"
@@ -37,6 +38,19 @@ ir::Graph specialise(const ir::Graph& graph, const std::vector<Value>& inputs) {
 
 }  // namespace
 
+std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source) {
+  const auto for_each_constant = [](const ir::Graph& of, auto&& body) {
+    for (std::size_t i = 0; i < of.value_count(); ++i) {
+      if (const Tensor* constant = of.constant(ir::ValueId{static_cast<std::int32_t>(i)})) body(*constant);
+    }
+  };
+  std::set<const void*> known;
+  if (source != nullptr) for_each_constant(*source, [&](const Tensor& constant) { known.insert(constant.raw()); });
+  std::int64_t bytes = 0;
+  for_each_constant(graph, [&](const Tensor& constant) { bytes += known.contains(constant.raw()) ? 0 : constant.bytes(); });
+  return bytes;
+}
+
 PreparedPlan::PreparedPlan() = default;
 PreparedPlan::~PreparedPlan() = default;
 
@@ -49,7 +63,9 @@ Program::~Program() = default;
 std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) const {
   ir::Graph specialised = passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
+  const std::int64_t folded_bytes = bytes_of_constants(specialised, &graph_);
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights);
+  prepared->charge = MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];
     if (step.kind != plan::StepKind::control) continue;
@@ -71,7 +87,8 @@ std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs
   std::shared_ptr<PreparedPlan> prepared = make(inputs);
   recently_used_.push_front(key);
   plans_.emplace(std::move(key), std::pair(prepared, recently_used_.begin()));
-  while (plans_.size() > std::max<std::size_t>(environment_.max_plans, 1)) {
+  const auto too_many = [&] { return plans_.size() > environment_.max_plans || environment_.account->used(Purpose::plans) > environment_.max_plan_bytes; };
+  while (plans_.size() > 1 && too_many()) {
     plans_.erase(recently_used_.back());
     recently_used_.pop_back();
   }
@@ -88,7 +105,7 @@ std::vector<Value> Program::run(const std::vector<Value>& inputs, RunControl& co
       prepared->idle_states.pop_back();
     }
   }
-  if (state == nullptr) state = make_run_state(*prepared->plan, environment_);
+  if (state == nullptr) state = make_run_state(*prepared->plan);
   std::vector<Value> outputs;
   if (variables_.empty()) {
     std::vector<Tensor> no_variables;

@@ -1,4 +1,5 @@
-// A graph ready to run for any input shapes: plans are made at first use of each combination and kept in a bounded cache.
+// A graph ready to run for any input shapes: plans are made at first use of each combination and kept in a cache that is
+// bounded by count and by bytes.
 // A session runs one program; each subgraph of a control-flow node is a program of its own.
 #pragma once
 
@@ -25,11 +26,11 @@ struct ProgramEnvironment {
   const backends::Device* device = nullptr;
   std::shared_ptr<MemoryAccount> account;
   std::unique_ptr<SharedWeightStore> weights;
-  std::unique_ptr<BlockPool> arenas;
-  std::unique_ptr<BlockPool> results;
+  std::unique_ptr<ResultAllocator> results;
   passes::PassContext pass_context;
   passes::PipelineOptions pipeline;
-  std::size_t max_plans = 16;  // per program
+  std::size_t max_plans = 16;        // per program
+  std::int64_t max_plan_bytes = 0;   // of all programs; each keeps at least one plan
 };
 
 // What one run carries through all of its programs.
@@ -52,10 +53,14 @@ struct PreparedPlan {
   std::map<std::size_t, std::map<std::string, std::unique_ptr<Program>, std::less<>>> subprograms;
   std::mutex mutex;
   std::vector<std::unique_ptr<struct RunState>> idle_states;
+  MemoryCharge charge;  // the plan, and the constants that were folded for it
 
   PreparedPlan();
   ~PreparedPlan();
 };
+
+// Bytes of the constants of `graph`, without those that it shares with `source` if one is given.
+std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source = nullptr);
 
 class Program {
  public:

@@ -45,14 +45,6 @@ std::string known_inputs(const ir::Graph& graph) {
   return names.empty() ? "none" : names;
 }
 
-std::int64_t bytes_of_constants(const ir::Graph& graph) {
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < graph.value_count(); ++i) {
-    if (const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)})) bytes += constant->bytes();
-  }
-  return bytes;
-}
-
 }  // namespace
 
 struct Session::State {
@@ -90,15 +82,17 @@ Session::Session(const Model& model, const SessionOptions& options) : state_(std
   const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
   environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
   environment.weights = std::make_unique<SharedWeightStore>(environment.account);
-  environment.arenas = std::make_unique<BlockPool>(environment.account, Purpose::arena);
-  environment.results = std::make_unique<BlockPool>(environment.account, Purpose::results);
+  environment.results = std::make_unique<ResultAllocator>(environment.account);
   environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
+  environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
   environment.pipeline.without = options.without_passes;
   environment.pass_context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return evaluate_node(backends::reference_device(), node, inputs, {}); };
   environment.account->charge(Purpose::weights, bytes_of_constants(*state.graph));
   for (const ir::Variable& variable : state.graph->variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
   // Once for the model with its symbolic dimensions; each plan then starts from what is left.
-  state.program = std::make_unique<Program>(passes::run_pipeline(*state.graph, environment.pass_context, environment.pipeline), environment);
+  ir::Graph optimised = passes::run_pipeline(*state.graph, environment.pass_context, environment.pipeline);
+  environment.account->charge(Purpose::weights, bytes_of_constants(optimised, state.graph.get()));
+  state.program = std::make_unique<Program>(std::move(optimised), environment);
 }
 
 Session::~Session() = default;
@@ -111,7 +105,7 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
   std::optional<base::ThreadPool::CoreLease> lease;
   lease.emplace(pool);
   RunControl control;
-  control.resources = {&pool, state_->options.threads, options.seed};
+  control.resources = {&pool, state_->options.threads, options.seed, state_->environment.results.get()};
   control.cancelled = options.cancellation != nullptr ? &options.cancellation->flag() : nullptr;
   control.gate = options.gate;
   control.timings = options.timings;
@@ -128,13 +122,13 @@ void Session::set_variable(std::string_view name, const Tensor& value) { state_-
 
 MemoryUse Session::memory() const {
   const MemoryAccount& account = *state_->environment.account;
-  return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables), account.used(Purpose::arena), account.used(Purpose::results)};
+  return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables), account.used(Purpose::plans),
+          account.used(Purpose::arena), account.used(Purpose::results)};
 }
 
 void Session::trim() {
   state_->program->trim();
-  state_->environment.arenas->trim();
-  state_->environment.results->trim();
+  trim_process_memory();
 }
 
 std::string Session::describe_plan(const NamedValues& inputs, bool reasons) {

@@ -1,33 +1,28 @@
 // Packed weights shared by all plans of a model.
 #pragma once
 
-#include <map>
-#include <mutex>
-#include <string>
+#include <memory>
+#include <string_view>
 
 #include "backends/backend.h"
 #include "runtime/memory.h"
 
 namespace tessera::runtime {
 
-// Keeps each packing of each constant once. Keys hold the constant's storage alive, so an address cannot come to mean
-// another constant. Thread-safe; two threads that ask for the same packing wait for one of them to make it.
+// Keeps each packing of each constant once, for as long as a kernel uses it: a plan that goes takes the packings of its own
+// folded constants with it. A packing holds its constant alive, so an address cannot come to mean another constant. Thread-safe;
+// two threads that ask for the same packing wait for one of them to make it. Packings may outlive the store.
 class SharedWeightStore final : public backends::WeightStore {
  public:
-  explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
-  ~SharedWeightStore() override;
+  explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account);
   std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
                                                               const std::function<backends::PackedWeights()>& pack) override;
+  // Packings in use.
+  std::size_t size() const;
 
  private:
-  struct Entry {
-    Tensor weights;
-    std::shared_ptr<const backends::PackedWeights> packed;
-  };
-  std::shared_ptr<MemoryAccount> account_;
-  std::mutex mutex_;
-  std::map<std::pair<const void*, std::string>, Entry> entries_;
-  std::int64_t packed_bytes_ = 0;
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace tessera::runtime
