@@ -1,72 +1,16 @@
 #include "io/image.h"
 
-#include <png.h>
-#include <turbojpeg.h>
-
-#include <algorithm>
-#include <cstring>
-#include <memory>
+#include <string_view>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "io/file.h"
+#include "io/image/decoders.h"
 
 namespace tessera::io {
 namespace {
 
 constexpr std::int64_t kMaxFileBytes = std::int64_t{1} << 30;
-
-void check_pixels(std::int64_t width, std::int64_t height, const ImageOptions& options) {
-  require(width > 0 && height > 0, ErrorKind::invalid_argument, "picture of {} x {} pixels", width, height);
-  require(base::checked_multiply(width, height) <= options.max_pixels, ErrorKind::over_budget,
-          "picture of {} x {} pixels, more than the limit of {} pixels", width, height, options.max_pixels);
-}
-
-// Uses libpng's simplified interface: it keeps its long jumps to itself and reports errors as values.
-Tensor read_png(std::span<const std::byte> bytes, const ImageOptions& options) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, decltype(&png_image_free)> guard(&image, &png_image_free);
-  const auto check = [&](int result) {
-    require(result != 0, ErrorKind::invalid_argument, "cannot read PNG: {}", image.message);
-  };
-  check(png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()));
-  check_pixels(image.width, image.height, options);
-  // Deflate packs at most 1032 : 1, and a pixel takes at least one bit.
-  require(std::int64_t{image.width} * image.height / 8 / 1032 <= static_cast<std::int64_t>(bytes.size()),
-          ErrorKind::invalid_argument, "cannot read PNG: {} bytes cannot hold {} x {} pixels", bytes.size(),
-          image.width, image.height);
-  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-  const bool alpha = (image.format & PNG_FORMAT_FLAG_ALPHA) != 0;
-  const bool color = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
-  image.format = alpha ? PNG_FORMAT_RGBA : color ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  Tensor pixels(DType::u8, {image.height, image.width, alpha ? 4 : color ? 3 : 1});
-  check(png_image_finish_read(&image, nullptr, pixels.mutable_raw(), 0, nullptr));
-  return pixels;
-}
-
-Tensor read_jpeg(std::span<const std::byte> bytes, const ImageOptions& options) {
-  const auto destroy = [](void* decoder) { tjDestroy(decoder); };
-  const std::unique_ptr<void, decltype(destroy)> decoder(tjInitDecompress(), destroy);
-  require(decoder != nullptr, ErrorKind::over_budget, "cannot make a JPEG decoder");
-  const auto check = [&](int result) {
-    require(result == 0, ErrorKind::invalid_argument, "cannot read JPEG: {}", tjGetErrorStr2(decoder.get()));
-  };
-  const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  int width = 0, height = 0, subsampling = 0, space = 0;
-  check(tjDecompressHeader3(decoder.get(), data, bytes.size(), &width, &height, &subsampling, &space));
-  check_pixels(width, height, options);
-  require(space != TJCS_CMYK && space != TJCS_YCCK, ErrorKind::unsupported,
-          "CMYK JPEGs are not supported; convert to RGB");
-  const bool grey = space == TJCS_GRAY;
-  Tensor pixels(DType::u8, {height, width, grey ? 1 : 3});
-  // Warnings mean missing or damaged data, which the decoder would fill with grey; the scan limit stops small files
-  // that take hours.
-  constexpr int flags = TJFLAG_ACCURATEDCT | TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS;
-  check(tjDecompress2(decoder.get(), data, bytes.size(), pixels.mutable_data<std::uint8_t>(), width, 0, height,
-                      grey ? TJPF_GRAY : TJPF_RGB, flags));
-  return pixels;
-}
 
 // ITU-R BT.601 luma in 16-bit fixed point.
 std::uint8_t luma(const std::uint8_t* rgb) {
@@ -91,19 +35,56 @@ Tensor convert_channels(Tensor pixels, std::int64_t channels) {
   return result;
 }
 
-bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
-  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+using namespace std::string_view_literals;
+
+struct Format {
+  std::string_view signature;  // '?' stands for any byte
+  Tensor (*read)(Bytes, const ImageOptions&);
+};
+
+constexpr Format kFormats[] = {
+    {"\x89PNG\r\n\x1a\n", read_png},
+    {"\xFF\xD8\xFF", read_jpeg},
+    {"BM", read_bmp},
+    {"RIFF????WEBP", read_webp},
+    {"II*\0"sv, read_tiff},
+    {"MM\0*"sv, read_tiff},
+    {"II+\0"sv, read_tiff},  // BigTIFF
+    {"MM\0+"sv, read_tiff},
+    {"\0\0\0\x0CjP  \r\n\x87\n"sv, read_jpeg2000},
+    {"\xFF\x4F\xFF\x51", read_jpeg2000},  // a bare codestream
+    {"P1", read_pnm},
+    {"P2", read_pnm},
+    {"P3", read_pnm},
+    {"P4", read_pnm},
+    {"P5", read_pnm},
+    {"P6", read_pnm},
+};
+
+bool begins_with(Bytes bytes, std::string_view signature) {
+  if (bytes.size() < signature.size()) return false;
+  for (std::size_t i = 0; i < signature.size(); ++i) {
+    if (signature[i] != '?' && bytes[i] != static_cast<std::byte>(signature[i])) return false;
+  }
+  return true;
 }
 
 }  // namespace
+
+void check_pixels(std::int64_t width, std::int64_t height, const ImageOptions& options) {
+  require(width > 0 && height > 0, ErrorKind::invalid_argument, "picture of {} x {} pixels", width, height);
+  require(base::checked_multiply(width, height) <= options.max_pixels, ErrorKind::over_budget,
+          "picture of {} x {} pixels, more than the limit of {} pixels", width, height, options.max_pixels);
+}
 
 Tensor read_image_bytes(std::span<const std::byte> bytes, const ImageOptions& options) {
   const int channels = options.channels;
   require(channels == 0 || channels == 1 || channels == 3 || channels == 4, ErrorKind::invalid_argument,
           "pictures have 1, 3 or 4 channels, not {}", channels);
-  if (begins_with(bytes, "\x89PNG\r\n\x1a\n")) return convert_channels(read_png(bytes, options), channels);
-  if (begins_with(bytes, "\xFF\xD8\xFF")) return convert_channels(read_jpeg(bytes, options), channels);
-  fail(ErrorKind::unsupported, "neither PNG nor JPEG");
+  for (const Format& format : kFormats) {
+    if (begins_with(bytes, format.signature)) return convert_channels(format.read(bytes, options), channels);
+  }
+  fail(ErrorKind::unsupported, "none of the picture formats that are read: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP");
 }
 
 Tensor read_image(const std::filesystem::path& path, const ImageOptions& options) {

@@ -1,4 +1,4 @@
-// PNG and JPEG pictures as tensors.
+// Pictures as tensors: BMP, JPEG, JPEG 2000, PNG, PNM (P1 to P6), TIFF and WebP.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,10 @@ struct ImageOptions {
   std::int64_t max_pixels = std::int64_t{1} << 26;
 };
 
-// u8 [height, width, channels], in the file's own orientation (EXIF is ignored). 16-bit PNGs are reduced to 8 bits,
-// palettes expanded. Throws Error: not_found or io for the file, invalid_argument for a malformed or truncated picture,
-// unsupported for another format or a CMYK JPEG, over_budget beyond max_pixels.
+// u8 [height, width, channels] of the first picture of the file, in the file's own orientation (EXIF is ignored). Other
+// depths are scaled to 8 bits, palettes expanded. Throws Error: not_found or io for the file, invalid_argument for a
+// malformed or truncated picture, unsupported for another format, a CMYK JPEG or an animation, over_budget beyond
+// max_pixels (counted in samples, not pixels, for JPEG 2000).
 Tensor read_image(const std::filesystem::path& path, const ImageOptions& options = {});
 Tensor read_image_bytes(std::span<const std::byte> bytes, const ImageOptions& options = {});
 

@@ -21,6 +21,7 @@
 #include "ops/expand.h"
 #include "ops/gather.h"
 #include "ops/generate.h"
+#include "ops/image_decoder.h"
 #include "ops/identity.h"
 #include "ops/pad.h"
 #include "ops/causal_conv_with_state.h"
@@ -218,6 +219,8 @@ constexpr const OpDef* kTable[] = {
     &label_encoder,
     &array_feature_extractor,
     &binarizer,
+    // image_decoder
+    &image_decoder,
     // transpose
     &transpose,
     &depth_to_space,

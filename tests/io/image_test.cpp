@@ -7,25 +7,18 @@
 
 #include <fstream>
 
-#include "support/error_of.h"
+#include "io/image/picture.h"
 #include "support/temporary_folder.h"
 
 namespace tessera::io {
 namespace {
 
 using test::error_of;
+using test::gradient;
+using test::largest_difference;
+using test::read_error;
+using testing::AllOf;
 using testing::HasSubstr;
-
-// A soft gradient, so that JPEG keeps it nearly unchanged.
-Tensor gradient(std::int64_t height, std::int64_t width, std::int64_t channels) {
-  Tensor picture(DType::u8, {height, width, channels});
-  std::uint8_t* to = picture.mutable_data<std::uint8_t>();
-  for (std::int64_t i = 0; i < picture.elements(); ++i) {
-    to[i] =
-        static_cast<std::uint8_t>(40 + 3 * (i / channels % width) + 2 * (i / channels / width) + 20 * (i % channels));
-  }
-  return picture;
-}
 
 std::vector<std::byte> png_of(const Tensor& picture) {
   png_image image{};
@@ -55,18 +48,6 @@ std::vector<std::byte> jpeg_of(const Tensor& picture, int flags = 0) {
   tjFree(data);
   tjDestroy(encoder);
   return bytes;
-}
-
-std::string read_error(std::span<const std::byte> bytes, const ImageOptions& options = {}) {
-  return error_of([&] { read_image_bytes(bytes, options); });
-}
-
-int largest_difference(const Tensor& a, const Tensor& b) {
-  EXPECT_EQ(a.shape(), b.shape());
-  int largest = 0;
-  for (std::int64_t i = 0; i < a.elements(); ++i)
-    largest = std::max(largest, std::abs(a.data<std::uint8_t>()[i] - b.data<std::uint8_t>()[i]));
-  return largest;
 }
 
 // The big-endian width of a PNG stands at byte 16, after signature, length and "IHDR"; its checksum follows 13 bytes.
@@ -112,11 +93,11 @@ TEST(Image, ConvertsChannels) {
 }
 
 TEST(Image, RefusesOtherFormatsAndMissingFiles) {
-  EXPECT_THAT(read_error({}), HasSubstr("neither PNG nor JPEG"));
+  EXPECT_THAT(read_error({}), HasSubstr("none of the picture formats that are read: BMP, JPEG,"));
   const test::TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { read_image(folder / "none.png"); }), HasSubstr("no file '"));
   std::ofstream(folder / "a.gif") << "GIF89a";
-  EXPECT_THAT(error_of([&] { read_image(folder / "a.gif"); }), HasSubstr("neither PNG nor JPEG (in file "));
+  EXPECT_THAT(error_of([&] { read_image(folder / "a.gif"); }), AllOf(HasSubstr("none of the picture formats"), HasSubstr("(in file ")));
 }
 
 TEST(Image, TruncatedFilesAreErrors) {
@@ -148,14 +129,9 @@ TEST(Image, LyingHeadersAreErrors) {
   EXPECT_THAT(read_error(jpeg), HasSubstr("cannot read JPEG"));
 }
 
-TEST(Image, DamagedFilesDoNotCrash) {
-  for (const std::vector<std::byte>& whole : {png_of(gradient(8, 8, 4)), jpeg_of(gradient(16, 16, 3))}) {
-    for (std::size_t at = 0; at < whole.size(); ++at) {
-      std::vector<std::byte> damaged = whole;
-      damaged[at] ^= std::byte{0xA5};
-      read_error(damaged, {.max_pixels = 1 << 16});
-    }
-  }
+TEST(Image, DamageIsHarmless) {
+  test::expect_damage_is_harmless(png_of(gradient(8, 8, 4)));
+  test::expect_damage_is_harmless(jpeg_of(gradient(16, 16, 3)));
 }
 
 }  // namespace

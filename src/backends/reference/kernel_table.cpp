@@ -36,6 +36,8 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "CausalConvWithState", .name = "reference_causal_conv_with_state", .function = causal_conv_with_state},
       // conv
       {.op = "Conv", .name = "reference_conv", .function = conv},
+      // image_decoder
+      {.op = "ImageDecoder", .name = "reference_image_decoder", .function = image_decoder},
       // conv_integer
       {.op = "ConvInteger", .name = "reference_conv_integer", .function = conv_integer},
       {.op = "QLinearConv", .name = "reference_q_linear_conv", .function = q_linear_conv},

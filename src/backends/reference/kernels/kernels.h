@@ -40,6 +40,9 @@ void dynamic_quantize_linear(KernelContext&);
 // causal_conv_with_state.cpp
 void causal_conv_with_state(KernelContext&);
 
+// image_decoder.cpp
+void image_decoder(KernelContext&);
+
 // conv.cpp
 void conv(KernelContext&);
 
