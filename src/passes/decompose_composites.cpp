@@ -1,6 +1,8 @@
-// Operators with a decomposition become simpler operators: no device runs them as they are.
+// Operators with a decomposition become simpler operators: no device runs them as they are. Comes after folding, because many
+// decompositions need shapes that are known.
 #include <algorithm>
 
+#include "base/error.h"
 #include "ops/builder.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
@@ -20,7 +22,13 @@ bool replace(ir::Graph& graph, ir::NodeId id) {
   const ops::OpDef& op = ops::op_of(node);
   ops::GraphBuilder builder(graph);
   builder.set_name_prefix(node.name.empty() ? "" : node.name + "/");
-  const auto results = op.decompose(builder, ops::AttributeReader(node, op), node.inputs);
+  std::optional<std::vector<ir::ValueId>> results;
+  try {
+    results = op.decompose(builder, ops::AttributeReader(node, op), node.inputs);
+  } catch (Error& error) {
+    error.add_context(ir::describe(graph, id));
+    throw;
+  }
   if (!results) return false;
   graph.remove_node(id);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -33,7 +41,8 @@ bool replace(ir::Graph& graph, ir::NodeId id) {
 
 }  // namespace
 
-ir::Graph decompose_composites(ir::Graph graph, const PassContext&) {
+ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
+  bool decomposed = false;
   // A decomposition may hold composites of its own, never itself: rounds end.
   for (bool changed = true; changed;) {
     changed = false;
@@ -45,8 +54,12 @@ ir::Graph decompose_composites(ir::Graph graph, const PassContext&) {
       if (is_candidate(graph.node(id).op)) changed = replace(graph, id) || changed;
     }
     if (changed) graph.sort_topologically();
+    decomposed = decomposed || changed;
   }
-  return graph;
+  if (!decomposed) return graph;
+  // What the decompositions are made of may fold, and may make the shapes behind them known.
+  graph = inline_constant_branches(fold_constants(sink_constants(std::move(graph), context), context), context);
+  return decompose_composites(std::move(graph), context);
 }
 
 }  // namespace tessera::passes

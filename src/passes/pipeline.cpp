@@ -9,10 +9,10 @@ namespace tessera::passes {
 namespace {
 
 constexpr Pass kPasses[] = {
-    {"decompose_composites", "composite operators become the simpler ones that express them", decompose_composites},
     {"sink_constants", "constants that a subgraph captures become its own", sink_constants},
     {"fold_constants", "computes nodes whose inputs are constants, and shapes that are known", fold_constants},
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},
+    {"decompose_composites", "composite operators become the simpler ones that express them", decompose_composites},
     {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes and transposes that change nothing", remove_no_ops},
 };
 

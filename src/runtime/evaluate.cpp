@@ -1,6 +1,7 @@
 #include "runtime/evaluate.h"
 
 #include "base/error.h"
+#include "ops/builder.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
@@ -21,6 +22,44 @@ ops::TensorType concrete(const ir::ValueType& type) {
   return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
 }
 
+void add_node_context(Error& error, const ir::Node& node) {
+  error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
+}
+
+// A composite runs as the nodes it decomposes into, one by one.
+std::vector<Value> evaluate_composite(const backends::Device& device, const ir::Node& node, const ops::OpDef& op,
+                                      std::span<const Value> inputs, const backends::ExecutionResources& resources) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  ir::Node local = node;
+  for (std::size_t i = 0; i < local.inputs.size(); ++i) {
+    const bool present = local.inputs[i].valid() && i < inputs.size();
+    require(!present || inputs[i].is_tensor(), ErrorKind::unsupported, "{} of what is not a tensor needs an executor", node.op);
+    local.inputs[i] = present ? graph.add_constant(inputs[i].tensor()) : ir::ValueId{};
+  }
+  ops::infer_node(graph, local, [&graph](ir::ValueId id) { return graph.constant(id); });
+  const auto results = op.decompose(builder, ops::AttributeReader(local, op), local.inputs);
+  require(results.has_value(), ErrorKind::unsupported, "{} cannot be decomposed", node.op);
+  std::vector<Value> values(graph.value_count());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)})) values[i] = *constant;
+  }
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& part = graph.node(id);
+    std::vector<Value> operands;
+    for (const ir::ValueId input : part.inputs) operands.push_back(input.valid() ? values[static_cast<std::size_t>(input.index)] : Value());
+    const std::vector<Value> made = evaluate_node(device, part, operands, resources);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (part.outputs[i].valid()) values[static_cast<std::size_t>(part.outputs[i].index)] = made[i];
+    }
+  }
+  std::vector<Value> outputs(node.outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (node.outputs[i].valid()) outputs[i] = values[static_cast<std::size_t>((*results)[i].index)];
+  }
+  return outputs;
+}
+
 }  // namespace
 
 ir::ValueType type_of(const Value& value) {
@@ -37,6 +76,14 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
                                  const backends::ExecutionResources& resources) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
+  if (op.decompose != nullptr) {
+    try {
+      return evaluate_composite(device, node, op, inputs, resources);
+    } catch (Error& error) {
+      add_node_context(error, node);
+      throw;
+    }
+  }
   // A graph of this one node, so that inference sees the actual inputs as constants.
   ir::Graph graph;
   ir::Node local = node;
@@ -68,7 +115,7 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
     kernel->run(context);
     return outputs;
   } catch (Error& error) {
-    error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
+    add_node_context(error, node);
     throw;
   } catch (const std::bad_alloc&) {
     fail(ErrorKind::over_budget, "the system has no more memory for a {} node", node.op);
