@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/check_operand.h"
 
 namespace tessera::ops {
 namespace {
@@ -14,31 +15,13 @@ using ir::Dims;
 
 enum Input : std::size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kNonpad };
 
-Dim divided(const InferContext& context, const Dim& hidden, std::int64_t heads, std::string_view name) {
-  if (!hidden.is_known()) return {};
-  context.check(hidden.value() % heads == 0, "the hidden size {} of '{}' does not divide into {} heads", hidden.value(),
-                name, heads);
-  return hidden.value() / heads;
-}
-
 // [batch, heads, length, head size] of Q, K or V.
 Dims unpacked(const InferContext& context, std::size_t input, std::size_t rank) {
   const std::string_view name = context.op().inputs[input].name;
-  if (context.dims(input) == nullptr) return Dims(4);
-  const Dims& dims = *context.dims(input);
-  context.check(dims.size() == rank, "'{}' has shape {}, expected rank {}", name, to_string(dims), rank);
+  const Dims dims = dims_of_rank(context, input, rank);
   if (rank == 4) return dims;
   const std::int64_t heads = context.integer(input == kQuery ? "q_num_heads" : "kv_num_heads");
-  return {dims[0], heads, dims[1], divided(context, dims[2], heads, name)};
-}
-
-void check_operand(const InferContext& context, std::size_t input, const Dims& expected) {
-  if (!context.has_input(input) || context.dims(input) == nullptr) return;
-  const Dims& dims = *context.dims(input);
-  bool fits = dims.size() == expected.size();
-  for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
-  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
-                to_string(expected));
+  return {dims[0], heads, dims[1], head_size_of(context, dims[2], heads, name)};
 }
 
 void check_attributes(const InferContext& context, bool packed) {

@@ -1,18 +1,11 @@
 #include "ops/causal_conv_with_state.h"
 
+#include "ops/check_operand.h"
+
 namespace tessera::ops {
 namespace {
 
 constexpr TypeSet kFloats{DType::f16, DType::bf16, DType::f32};
-
-void check_operand(const InferContext& context, std::size_t input, const ir::Dims& expected) {
-  if (!context.has_input(input) || context.dims(input) == nullptr) return;
-  const ir::Dims& dims = *context.dims(input);
-  bool fits = dims.size() == expected.size();
-  for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
-  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
-                to_string(expected));
-}
 
 void infer(InferContext& context) {
   const std::string& activation = context.text("activation");

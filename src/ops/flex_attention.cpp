@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "ir/inline.h"
-#include "ops/builder.h"
+#include "ops/attention_parts.h"
 
 namespace tessera::ops {
 namespace {
@@ -47,11 +47,6 @@ void infer(InferContext& context) {
                   "its subgraph '{}' does not return one {}", name, to_string(scores));
   }
   context.set_output(0, context.dtype(0), {q[0], q[1], q[2], v[3]});
-}
-
-ValueId cast_to(GraphBuilder& builder, ValueId value, DType type) {
-  if (builder.dtype(value) == type) return value;
-  return builder.add("Cast", {value}, {{"to", static_cast<std::int64_t>(type)}});
 }
 
 // Every head `times` in a row: [B, H, S, E] -> [B, H * times, S, E].

@@ -30,7 +30,12 @@
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
 #include "ops/deform_conv.h"
+#include "ops/embed_layer_normalisation.h"
 #include "ops/flex_attention.h"
+#include "ops/group_query_attention.h"
+#include "ops/microsoft_attention.h"
+#include "ops/multi_head_attention.h"
+#include "ops/skip_normalisation.h"
 #include "ops/pooling.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
@@ -97,8 +102,22 @@ constexpr const OpDef* kTable[] = {
     &conv_transpose,
     // deform_conv
     &deform_conv,
+    // embed_layer_normalisation
+    &embed_layer_normalization,
+    &q_embed_layer_normalization,
     // flex_attention
     &flex_attention,
+    // group_query_attention
+    &group_query_attention,
+    // microsoft_attention
+    &microsoft_attention,
+    &q_attention,
+    // multi_head_attention
+    &multi_head_attention,
+    &decoder_masked_multi_head_attention,
+    // skip_normalisation
+    &skip_layer_normalization,
+    &skip_simplified_layer_normalization,
     // pooling
     &average_pool,
     &max_pool,

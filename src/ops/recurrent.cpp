@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "ops/check_operand.h"
 
 namespace tessera::ops {
 namespace {
@@ -61,15 +62,6 @@ std::vector<GateActivation> read_activations(const AttributeReader& reader, std:
     if (activation.has_beta && beta < betas.size()) result.back().beta = betas[beta++];
   }
   return result;
-}
-
-void check_operand(const InferContext& context, std::size_t input, const ir::Dims& expected) {
-  if (!context.has_input(input) || context.dims(input) == nullptr) return;
-  const ir::Dims& dims = *context.dims(input);
-  bool fits = dims.size() == expected.size();
-  for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
-  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
-                to_string(expected));
 }
 
 ir::Dim hidden_of(const InferContext& context) {

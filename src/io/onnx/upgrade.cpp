@@ -67,6 +67,7 @@ constexpr UpgradeRule kRules[] = {
     {"Scan", 9, scan_9},
     {"Scatter", 11, scatter_11},
     {"Selu", 6, selu_6},
+    {"SimplifiedLayerNormalization", kEveryVersion, simplified_layer_normalization},
     {"Slice", 10, slice_10},
     {"Softmax", 13, softmax_13},
     {"Split", 13, split_13},
@@ -81,7 +82,12 @@ constexpr UpgradeRule kRules[] = {
     {"Upsample", 10, upsample_10},
     {"Xor", 7, binary_7},
     {"ai.onnx.ml::LabelEncoder", 2, label_encoder_2},
+    {"com.microsoft::BiasGelu", kEveryVersion, microsoft_bias_gelu},
+    {"com.microsoft::FastGelu", kEveryVersion, microsoft_fast_gelu},
+    {"com.microsoft::Gelu", kEveryVersion, microsoft_same},
+    {"com.microsoft::QuickGelu", kEveryVersion, microsoft_quick_gelu},
     {"com.microsoft::Range", kEveryVersion, microsoft_range},
+    {"com.microsoft::RotaryEmbedding", kEveryVersion, microsoft_rotary_embedding},
     {"com.microsoft::Trilu", kEveryVersion, microsoft_same},
 };
 

@@ -59,4 +59,11 @@ void microsoft_same(Upgrade& upgrade);
 // upgrade_scan.cpp
 void scan_9(Upgrade& upgrade);
 
+// upgrade_microsoft_transformers.cpp
+void microsoft_bias_gelu(Upgrade& upgrade);
+void microsoft_fast_gelu(Upgrade& upgrade);
+void microsoft_quick_gelu(Upgrade& upgrade);
+void microsoft_rotary_embedding(Upgrade& upgrade);
+void simplified_layer_normalization(Upgrade& upgrade);
+
 }  // namespace tessera::io

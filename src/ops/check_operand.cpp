@@ -1,0 +1,29 @@
+#include "ops/check_operand.h"
+
+namespace tessera::ops {
+
+void check_operand(const InferContext& context, std::size_t i, const ir::Dims& expected) {
+  if (!context.has_input(i) || context.dims(i) == nullptr) return;
+  const ir::Dims& dims = *context.dims(i);
+  bool fits = dims.size() == expected.size();
+  for (std::size_t axis = 0; fits && axis < dims.size(); ++axis) fits = dims[axis].may_equal(expected[axis]);
+  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[i].name, to_string(dims),
+                to_string(expected));
+}
+
+ir::Dims dims_of_rank(const InferContext& context, std::size_t i, std::size_t rank) {
+  const ir::Dims* dims = context.dims(i);
+  if (dims == nullptr) return ir::Dims(rank);
+  context.check(dims->size() == rank, "'{}' has shape {}, expected rank {}", context.op().inputs[i].name,
+                to_string(*dims), rank);
+  return *dims;
+}
+
+ir::Dim head_size_of(const InferContext& context, const ir::Dim& hidden, std::int64_t heads, std::string_view name) {
+  if (!hidden.is_known()) return {};
+  context.check(hidden.value() % heads == 0, "the hidden size {} of '{}' does not divide into {} heads", hidden.value(),
+                name, heads);
+  return hidden.value() / heads;
+}
+
+}  // namespace tessera::ops
