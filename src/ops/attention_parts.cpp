@@ -82,7 +82,8 @@ ValueId is_positive(GraphBuilder& builder, ValueId mask, const Shape& shape) {
 ValueId counting_keys(GraphBuilder& builder, ValueId mask, const ScoreSizes& sizes) {
   const Shape shape = *builder.type(mask).shape();
   const auto [batch, queries, past, total] = sizes;
-  const bool lists_lengths = shape.size() == 1 && (shape[0] == batch || shape[0] == 2 * batch || shape[0] == 3 * batch + 2);
+  const bool lists_lengths =
+      shape.size() == 1 && (shape[0] == batch || shape[0] == 2 * batch || shape[0] == 3 * batch + 2);
   if (lists_lengths) return within_ends(builder, mask, shape[0], sizes);
   if (shape == Shape{batch, total}) return is_positive(builder, mask, {batch, 1, 1, total});
   if (shape == Shape{batch, 1} || shape == Shape{1, 1}) return {};

@@ -18,7 +18,8 @@ constexpr std::size_t kFirstScale = 8, kFirstZeroPoint = 13;
 // Type of the embeddings, and the shape checks that both operators share.
 void infer_common(InferContext& context, DType type) {
   const Dims ids = dims_of_rank(context, kIds, 2), words = dims_of_rank(context, kWords, 2);
-  context.check(context.has_input(kSegmentIds) == context.has_input(kSegments), "segment_ids and segment embeddings must be given together");
+  context.check(context.has_input(kSegmentIds) == context.has_input(kSegments),
+                "segment_ids and segment embeddings must be given together");
   check_operand(context, kSegmentIds, ids);
   check_operand(context, kPositions, {Dim(), words[1]});
   check_operand(context, kSegments, {Dim(), words[1]});
@@ -35,14 +36,15 @@ void infer(InferContext& context) {
   if (!context.has_input(kPositionIds)) return;
   const Dims ids = dims_of_rank(context, kIds, 2), positions = dims_of_rank(context, kPositionIds, 2);
   const bool fits = (positions[0].may_equal(1) || positions[0].may_equal(ids[0])) && positions[1].may_equal(ids[1]);
-  context.check(fits, "'position_ids' has shape {}, expected [{} or 1, {}]", to_string(positions), to_string(ids[0]), to_string(ids[1]));
+  context.check(fits, "'position_ids' has shape {}, expected [{} or 1, {}]", to_string(positions), to_string(ids[0]),
+                to_string(ids[1]));
 }
 
 void infer_quantised(InferContext& context) {
   infer_common(context, context.dtype(kFirstScale));
   for (const std::size_t i : {kFirstScale + 2, kFirstZeroPoint + 2}) {
-    context.check(context.has_input(i) == context.has_input(kSegments), "'{}' and segment embeddings must be given together",
-                  context.op().inputs[i].name);
+    context.check(context.has_input(i) == context.has_input(kSegments),
+                  "'{}' and segment embeddings must be given together", context.op().inputs[i].name);
   }
 }
 
@@ -53,13 +55,14 @@ ValueId mask_index(GraphBuilder& builder, ValueId ids, ValueId mask) {
     return cast_to(builder, builder.add("ConstantOfShape", {batch}), builder.dtype(ids));
   }
   const ValueId ones = builder.add("Equal", {mask, builder.scalar(1, builder.dtype(mask))});
-  return builder.add("ReduceSum", {cast_to(builder, ones, builder.dtype(mask)), builder.integers({1})}, {{"keepdims", std::int64_t{0}}});
+  return builder.add("ReduceSum", {cast_to(builder, ones, builder.dtype(mask)), builder.integers({1})},
+                     {{"keepdims", std::int64_t{0}}});
 }
 
 // `table(i, ids)` gives the rows of embedding table i, `vector(i)` gamma or beta.
 template <typename Table, typename Vector>
-std::vector<ValueId> embed(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs, ValueId position_ids,
-                           const Table& table, const Vector& vector) {
+std::vector<ValueId> embed(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
+                           ValueId position_ids, const Table& table, const Vector& vector) {
   const auto input = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
   ValueId sum = builder.add("Add", {table(kWords, inputs[kIds]), table(kPositions, position_ids)});
   if (input(kSegments).valid()) sum = builder.add("Add", {sum, table(kSegments, inputs[kSegmentIds])});
@@ -68,27 +71,35 @@ std::vector<ValueId> embed(GraphBuilder& builder, const AttributeReader& reader,
   return {normalised, mask_index(builder, inputs[kIds], input(kMask)), sum};
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   const bool has_ids = inputs.size() > kPositionIds && inputs[kPositionIds].valid();
   const ValueId position_ids = has_ids ? inputs[kPositionIds] : positions(builder, (*shapes)[kIds][1]);
   return embed(
-      builder, reader, inputs, position_ids, [&](std::size_t i, ValueId ids) { return builder.add("Gather", {inputs[i], ids}); },
+      builder, reader, inputs, position_ids,
+      [&](std::size_t i, ValueId ids) {
+        return builder.add("Gather", {inputs[i], ids});
+      },
       [&](std::size_t i) { return inputs[i]; });
 }
 
-std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader,
+                                                        std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
-  // Scales and zero points come in the order words, positions, segments, gamma, beta, as the tables do. One number each.
+  // Scales and zero points come in the order words, positions, segments, gamma, beta, as the tables do. One number
+  // each.
   const auto dequantised = [&](std::size_t i, ValueId value) {
     const auto number = [&](std::size_t at) { return reshaped(builder, inputs[at + i - kWords], {}); };
     return builder.add("DequantizeLinear", {value, number(kFirstScale), number(kFirstZeroPoint)});
   };
   return embed(
       builder, reader, inputs, positions(builder, (*shapes)[kIds][1]),
-      [&](std::size_t i, ValueId ids) { return dequantised(i, builder.add("Gather", {inputs[i], ids})); },
+      [&](std::size_t i, ValueId ids) {
+        return dequantised(i, builder.add("Gather", {inputs[i], ids}));
+      },
       [&](std::size_t i) { return dequantised(i, inputs[i]); });
 }
 
@@ -96,8 +107,8 @@ constexpr TypeSet kInteger{DType::i32}, kBytes{DType::u8, DType::i8}, kScale{DTy
 
 }  // namespace
 
-// LayerNormalization of word[input_ids] + position[position_ids, or 0, 1 ...] + segment[segment_ids]; how many of each row's mask
-// are 1; and the sum itself.
+// LayerNormalization of word[input_ids] + position[position_ids, or 0, 1 ...] + segment[segment_ids]; how many of each
+// row's mask are 1; and the sum itself.
 const OpDef embed_layer_normalization{
     .name = "com.microsoft::EmbedLayerNormalization",
     .since = 1,
@@ -110,8 +121,11 @@ const OpDef embed_layer_normalization{
                {"beta", types::floats, "T"},
                {"mask", kInteger, "T1", optional},
                {"position_ids", kInteger, "T1", optional}},
-    .outputs = {{"output", types::floats, "T"}, {"mask_index", kInteger, "T1", optional}, {"embedding_sum", types::floats, "T", optional}},
-    .attributes = {{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)}, {"mask_index_type", AttributeKind::integer}},
+    .outputs = {{"output", types::floats, "T"},
+                {"mask_index", kInteger, "T1", optional},
+                {"embedding_sum", types::floats, "T", optional}},
+    .attributes = {{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)},
+                   {"mask_index_type", AttributeKind::integer}},
     .infer = infer,
     .decompose = decompose,
 };

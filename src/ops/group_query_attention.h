@@ -1,5 +1,5 @@
-// GroupQueryAttention of com.microsoft: attention of grouped heads (arXiv:2305.13245) over a cache, as generating models use it.
-// Schema: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+// GroupQueryAttention of com.microsoft: attention of grouped heads (arXiv:2305.13245) over a cache, as generating
+// models use it. Schema: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #pragma once
 
 #include "ops/op.h"

@@ -28,28 +28,33 @@ struct HiddenSizes {
 HiddenSizes hidden_sizes(const AttributeReader& reader, const Dim& columns, bool has_sizes) {
   const std::int64_t heads = reader.integer("num_heads");
   require(heads >= 1, ErrorKind::invalid_model, "num_heads is {}, expected at least 1", heads);
-  const std::vector<std::int64_t> sizes = has_sizes ? reader.integers_or_empty("qkv_hidden_sizes") : std::vector<std::int64_t>{};
+  const std::vector<std::int64_t> sizes =
+      has_sizes ? reader.integers_or_empty("qkv_hidden_sizes") : std::vector<std::int64_t>{};
   HiddenSizes result;
   if (!sizes.empty()) {
     const bool sound = sizes.size() == 3 && sizes[0] == sizes[1] && sizes[0] > 0 && sizes[2] > 0;
-    require(sound, ErrorKind::invalid_model, "qkv_hidden_sizes is {}, expected three positive sizes, the first two equal",
+    require(sound, ErrorKind::invalid_model,
+            "qkv_hidden_sizes is {}, expected three positive sizes, the first two equal",
             to_string(Shape(sizes.begin(), sizes.end())));
     result = {sizes[0], sizes[2]};
     require(!columns.is_known() || columns.value() == 2 * sizes[0] + sizes[2], ErrorKind::invalid_model,
-            "qkv_hidden_sizes is {}, but the weights have {} columns", to_string(Shape(sizes.begin(), sizes.end())), columns.value());
+            "qkv_hidden_sizes is {}, but the weights have {} columns", to_string(Shape(sizes.begin(), sizes.end())),
+            columns.value());
   } else if (columns.is_known()) {
-    require(columns.value() % 3 == 0, ErrorKind::invalid_model, "the weights have {} columns, expected a multiple of 3", columns.value());
+    require(columns.value() % 3 == 0, ErrorKind::invalid_model, "the weights have {} columns, expected a multiple of 3",
+            columns.value());
     result = {columns.value() / 3, columns.value() / 3};
   }
   for (const Dim& size : {result.query, result.value}) {
-    require(!size.is_known() || size.value() % heads == 0, ErrorKind::invalid_model, "a hidden size of {} does not divide into {} heads",
-            size.value(), heads);
+    require(!size.is_known() || size.value() % heads == 0, ErrorKind::invalid_model,
+            "a hidden size of {} does not divide into {} heads", size.value(), heads);
   }
   return result;
 }
 
 // 'past' and 'present': keys, then values, [2, batch, heads, length, size].
-void infer_states(InferContext& context, const Places& places, const Dims& x, const HiddenSizes& hidden, bool shares_buffer) {
+void infer_states(InferContext& context, const Places& places, const Dims& x, const HiddenSizes& hidden,
+                  bool shares_buffer) {
   const std::int64_t heads = context.integer("num_heads");
   const Dim size = head_size_of(context, hidden.query, heads, "weights");
   Dim past = 0;
@@ -58,8 +63,9 @@ void infer_states(InferContext& context, const Places& places, const Dims& x, co
     check_operand(context, places.past, {2, x[0], heads, past, size});
   }
   const bool uses_states = context.has_input(places.past) || context.wants_output(1);
-  context.check(!uses_states || hidden.query.may_equal(hidden.value), "past and present need Q, K and V of one size, not {} and {}",
-                to_string(hidden.query), to_string(hidden.value));
+  context.check(!uses_states || hidden.query.may_equal(hidden.value),
+                "past and present need Q, K and V of one size, not {} and {}", to_string(hidden.query),
+                to_string(hidden.value));
   context.set_output(1, context.dtype(context.op().name == "com.microsoft::QAttention" ? 2 : 0),
                      {2, x[0], heads, shares_buffer ? past : past + x[1], size});
 }
@@ -80,7 +86,8 @@ void infer_quantised(InferContext& context) {
   const Dims x = dims_of_rank(context, 0, 3), weights = dims_of_rank(context, 1, 2);
   check_operand(context, 1, {x[2], weights[1]});
   check_operand(context, 2, {weights[1]});
-  context.check(context.integer("past_present_share_buffer") == 0, "past_present_share_buffer has no length of the past");
+  context.check(context.integer("past_present_share_buffer") == 0,
+                "past_present_share_buffer has no length of the past");
   const HiddenSizes hidden = hidden_sizes(context, weights[1], false);
   infer_states(context, kQuantisedPlaces, x, hidden, false);
   context.set_output(0, context.dtype(2), {x[0], x[1], hidden.value});
@@ -89,21 +96,25 @@ void infer_quantised(InferContext& context) {
 // Rotation of the halves of each head by position * 10000^(-2 i / rotated), as GPT-NeoX does (arXiv:2204.06745).
 ValueId rotated(GraphBuilder& builder, const AttributeReader& reader, ValueId packed, std::int64_t past) {
   const Shape shape = *builder.type(packed).shape();
-  const std::int64_t heads = reader.integer("num_heads"), size = shape[2] / heads, asked = reader.integer("rotary_embedding_dim");
+  const std::int64_t heads = reader.integer("num_heads"), size = shape[2] / heads,
+                     asked = reader.integer("rotary_embedding_dim");
   const std::int64_t span = asked > 0 ? asked : size, half = span / 2;
   std::vector<float> cosines, sines;
   for (std::int64_t position = past; position < past + shape[1]; ++position) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(position) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(span));
+      const double angle =
+          static_cast<double>(position) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(span));
       cosines.push_back(static_cast<float>(std::cos(angle)));
       sines.push_back(static_cast<float>(std::sin(angle)));
     }
   }
   const auto cache = [&](const std::vector<float>& values) {
     const ValueId table = builder.constant(Tensor::from<float>({1, shape[1], half}, std::span(values)));
-    return builder.add("Expand", {cast_to(builder, table, builder.dtype(packed)), builder.integers({shape[0], shape[1], half})});
+    return builder.add("Expand",
+                       {cast_to(builder, table, builder.dtype(packed)), builder.integers({shape[0], shape[1], half})});
   };
-  return builder.add("RotaryEmbedding", {packed, cache(cosines), cache(sines)}, {{"num_heads", heads}, {"rotary_embedding_dim", span}});
+  return builder.add("RotaryEmbedding", {packed, cache(cosines), cache(sines)},
+                     {{"num_heads", heads}, {"rotary_embedding_dim", span}});
 }
 
 ValueId state(GraphBuilder& builder, ValueId states, std::int64_t index) {
@@ -116,8 +127,9 @@ ValueId joined_states(GraphBuilder& builder, ValueId key, ValueId value) {
 }
 
 // From the projections [batch, length, columns] on.
-std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader, ValueId projected, std::span<const ValueId> inputs,
-                            const std::vector<Shape>& shapes, const Places& places, const HiddenSizes& hidden) {
+std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader, ValueId projected,
+                            std::span<const ValueId> inputs, const std::vector<Shape>& shapes, const Places& places,
+                            const HiddenSizes& hidden) {
   const auto input = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
   const bool quantised = &places == &kQuantisedPlaces;
   const Shape& x = shapes[0];
@@ -125,7 +137,8 @@ std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader
   const ValueId past = input(places.past), held = quantised ? ValueId{} : input(kPastLength);
   const bool shares = reader.integer("past_present_share_buffer") != 0;
   const std::int64_t past_length = past.valid() && !shares ? shapes[places.past][3] : 0;
-  std::vector<ValueId> parts = split(builder, projected, 2, {hidden.query.value(), hidden.query.value(), hidden.value.value()});
+  std::vector<ValueId> parts =
+      split(builder, projected, 2, {hidden.query.value(), hidden.query.value(), hidden.value.value()});
   if (reader.integer("do_rotary") != 0) {
     require(!shares, ErrorKind::unsupported, "do_rotary with past_present_share_buffer");
     for (std::size_t i = 0; i < 2; ++i) parts[i] = rotated(builder, reader, parts[i], past_length);
@@ -140,14 +153,15 @@ std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader
     // What a shared buffer holds is known at run time only: the mask says how much that is.
     const Shape& given = shapes[places.mask];
     const std::int64_t total = shares && given.size() > 1 ? given.back() : past_length + x[1];
-    require(!shares || given.size() == 2 || given.size() == 3, ErrorKind::unsupported, "past_present_share_buffer with a mask of shape {}",
-            to_string(given));
+    require(!shares || given.size() == 2 || given.size() == 3, ErrorKind::unsupported,
+            "past_present_share_buffer with a mask of shape {}", to_string(given));
     call.mask = additive_mask(builder, mask, {x[0], x[1], past_length, total}, reader.real("mask_filter_value"), type);
   }
   call.mask = add_optional(builder, call.mask, bias);
   AttentionResult result;
   if (shares) {
-    for (ValueId* operand : {&call.query, &call.key, &call.value}) *operand = heads_first(builder, *operand, call.query_heads);
+    for (ValueId* operand : {&call.query, &call.key, &call.value})
+      *operand = heads_first(builder, *operand, call.query_heads);
     result = add_shared_cache_attention(builder, call, {state(builder, past, 0), state(builder, past, 1), held});
     result.output = heads_last(builder, result.output);
   } else {
@@ -157,10 +171,12 @@ std::vector<ValueId> attend(GraphBuilder& builder, const AttributeReader& reader
     }
     result = add_attention(builder, call);
   }
-  return {result.output, call.wants_present ? joined_states(builder, result.present_key, result.present_value) : ValueId{}};
+  return {result.output,
+          call.wants_present ? joined_states(builder, result.present_key, result.present_value) : ValueId{}};
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   ValueId projected = builder.add("MatMul", {inputs[0], inputs[1]});
@@ -168,7 +184,8 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   return attend(builder, reader, projected, inputs, *shapes, kFloatPlaces, hidden_sizes(reader, (*shapes)[1][1], true));
 }
 
-std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader,
+                                                        std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   const auto input = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
@@ -177,17 +194,19 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
   const ValueId scale = builder.add("Mul", {inputs[3], inputs[4]});
   const ValueId product = cast_to(builder, builder.add("MatMulInteger", factors), builder.dtype(inputs[2]));
   const ValueId projected = builder.add("Add", {builder.add("Mul", {product, scale}), inputs[2]});
-  return attend(builder, reader, projected, inputs, *shapes, kQuantisedPlaces, hidden_sizes(reader, (*shapes)[1][1], false));
+  return attend(builder, reader, projected, inputs, *shapes, kQuantisedPlaces,
+                hidden_sizes(reader, (*shapes)[1][1], false));
 }
 
 std::vector<AttributeSpec> attributes(bool quantised) {
-  std::vector<AttributeSpec> specs{{"num_heads", AttributeKind::integer, std::nullopt, true},
-                                   {"do_rotary", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                                   {"mask_filter_value", AttributeKind::real, ir::Attribute(-10000.0f)},
-                                   {"past_present_share_buffer", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                                   {"rotary_embedding_dim", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                                   {"scale", AttributeKind::real, ir::Attribute(0.0f)},
-                                   {"unidirectional", AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
+  std::vector<AttributeSpec> specs{
+      {"num_heads", AttributeKind::integer, std::nullopt, true},
+      {"do_rotary", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+      {"mask_filter_value", AttributeKind::real, ir::Attribute(-10000.0f)},
+      {"past_present_share_buffer", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+      {"rotary_embedding_dim", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+      {"scale", AttributeKind::real, ir::Attribute(0.0f)},
+      {"unidirectional", AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
   if (!quantised) specs.push_back({"qkv_hidden_sizes", AttributeKind::integers});
   return specs;
 }
@@ -196,8 +215,8 @@ constexpr TypeSet kMask{DType::i32}, kBytes{DType::u8, DType::i8};
 
 }  // namespace
 
-// [Q K V] = input weights + bias, attended to in num_heads heads. Added to the scores: mask_filter_value where the mask leaves
-// a key out, and attention_bias [batch or 1, heads or 1, length, total length]. Scale 0 is 1 / sqrt(head size).
+// [Q K V] = input weights + bias, attended to in num_heads heads. Added to the scores: mask_filter_value where the mask
+// leaves a key out, and attention_bias [batch or 1, heads or 1, length, total length]. Scale 0 is 1 / sqrt(head size).
 const OpDef microsoft_attention{
     .name = "com.microsoft::Attention",
     .since = 1,
@@ -214,8 +233,8 @@ const OpDef microsoft_attention{
     .decompose = decompose,
 };
 
-// The same with a quantised projection: ((input - its zero point) (weight - its zero point)) input_scale weight_scale + bias.
-// Scale and zero point of the weight are one number, or one a column.
+// The same with a quantised projection: ((input - its zero point) (weight - its zero point)) input_scale weight_scale +
+// bias. Scale and zero point of the weight are one number, or one a column.
 const OpDef q_attention{
     .name = "com.microsoft::QAttention",
     .since = 1,

@@ -20,7 +20,9 @@ struct Places {
 };
 constexpr Places kPlaces{3, 4, 5, 6, 7, 8, 9}, kDecoderPlaces{10, 3, 4, 5, 6, 7, 9};
 
-const Places& places_of(const AttributeReader& reader) { return reader.op().name == "com.microsoft::MultiHeadAttention" ? kPlaces : kDecoderPlaces; }
+const Places& places_of(const AttributeReader& reader) {
+  return reader.op().name == "com.microsoft::MultiHeadAttention" ? kPlaces : kDecoderPlaces;
+}
 
 // How query, key and value come.
 enum class Layout : std::uint8_t {
@@ -46,8 +48,10 @@ Sizes sizes_of(const InferContext& context) {
     const bool five = query != nullptr && query->size() == 5;
     const Dims q = dims_of_rank(context, 0, five ? 5 : 3);
     sizes = {five ? Layout::interleaved : Layout::packed, q[0], q[1], q[1], five ? q[4] : Dim(), {}};
-    if (five) check_operand(context, 0, {q[0], q[1], heads, 3, q[4]});
-    else sizes.head_size = head_size_of(context, q[2], 3 * heads, "query");
+    if (five)
+      check_operand(context, 0, {q[0], q[1], heads, 3, q[4]});
+    else
+      sizes.head_size = head_size_of(context, q[2], 3 * heads, "query");
     sizes.value_head_size = sizes.head_size;
     return sizes;
   }
@@ -57,7 +61,8 @@ Sizes sizes_of(const InferContext& context) {
   sizes.head_size = head_size_of(context, q[2], heads, "query");
   const Dims* key = context.dims(1);
   const std::size_t rank = key != nullptr ? key->size() : 3;
-  context.check(rank >= 3 && rank <= 5, "'key' has shape {}, expected rank 3, 4 or 5", key != nullptr ? to_string(*key) : "");
+  context.check(rank >= 3 && rank <= 5, "'key' has shape {}, expected rank 3, 4 or 5",
+                key != nullptr ? to_string(*key) : "");
   if (rank == 5) {
     context.check(!context.has_input(2), "'value' is given with a key that holds the values too");
     sizes.layout = Layout::packed_kv;
@@ -94,19 +99,23 @@ void infer(InferContext& context) {
   const std::int64_t heads = context.integer("num_heads");
   const bool has_past = context.has_input(at.past_key);
   context.check(has_past == context.has_input(at.past_value), "past_key and past_value must be given together");
-  context.check(!has_past || sizes.layout != Layout::heads_first, "past_key is given with a key that is [batch, heads, length, size] itself");
+  context.check(!has_past || sizes.layout != Layout::heads_first,
+                "past_key is given with a key that is [batch, heads, length, size] itself");
   const bool shares = has_past && shares_buffer(context, context.has_input(at.past_length));
   context.check(!shares || context.has_input(at.past_length), "past_present_share_buffer needs past_sequence_length");
   const Dim past = has_past ? dims_of_rank(context, at.past_key, 4)[2] : Dim(0);
   check_operand(context, at.past_key, {sizes.batch, heads, past, sizes.head_size});
   check_operand(context, at.past_value, {sizes.batch, heads, past, sizes.value_head_size});
-  check_operand(context, at.bias, {Dim(heads) * sizes.head_size + Dim(heads) * sizes.head_size + Dim(heads) * sizes.value_head_size});
+  check_operand(context, at.bias,
+                {Dim(heads) * sizes.head_size + Dim(heads) * sizes.head_size + Dim(heads) * sizes.value_head_size});
   const Dim total = shares ? Dim() : past + sizes.new_length;
   if (context.has_input(at.attention_bias)) {
     const Dims bias = dims_of_rank(context, at.attention_bias, 4);
     check_operand(context, at.attention_bias, {Dim(), Dim(), sizes.query_length, total});
-    const bool fits = (bias[0].may_equal(1) || bias[0].may_equal(sizes.batch)) && (bias[1].may_equal(1) || bias[1].may_equal(heads));
-    context.check(fits, "'attention_bias' has shape {}, expected [{} or 1, {} or 1, ...]", to_string(bias), to_string(sizes.batch), heads);
+    const bool fits =
+        (bias[0].may_equal(1) || bias[0].may_equal(sizes.batch)) && (bias[1].may_equal(1) || bias[1].may_equal(heads));
+    context.check(fits, "'attention_bias' has shape {}, expected [{} or 1, {} or 1, ...]", to_string(bias),
+                  to_string(sizes.batch), heads);
   }
   const Dim kept = shares ? past : total;
   context.set_output(0, context.dtype(0), {sizes.batch, sizes.query_length, Dim(heads) * sizes.value_head_size});
@@ -137,10 +146,14 @@ Operands unpack(GraphBuilder& builder, std::span<const ValueId> inputs, Layout l
       const std::vector<ValueId> parts = split(builder, inputs[0], 2, std::vector<std::int64_t>(3, query[2] / 3));
       return {parts[0], parts[1], parts[2]};
     }
-    case Layout::interleaved: return {flat(inputs[0], 0), flat(inputs[0], 1), flat(inputs[0], 2)};
-    case Layout::packed_kv: return {inputs[0], flat(inputs[1], 0), flat(inputs[1], 1)};
-    case Layout::separate: return {inputs[0], inputs[1], inputs[2]};
-    case Layout::heads_first: break;
+    case Layout::interleaved:
+      return {flat(inputs[0], 0), flat(inputs[0], 1), flat(inputs[0], 2)};
+    case Layout::packed_kv:
+      return {inputs[0], flat(inputs[1], 0), flat(inputs[1], 1)};
+    case Layout::separate:
+      return {inputs[0], inputs[1], inputs[2]};
+    case Layout::heads_first:
+      break;
   }
   return {inputs[0], inputs[1], inputs[2], true};
 }
@@ -153,8 +166,8 @@ void add_bias(GraphBuilder& builder, Operands& operands, ValueId bias, std::int6
   operands.value = builder.add("Add", {operands.value, parts[2]});
 }
 
-// Zero where query i of the new ones may look at key t, else -infinity: t <= past + i. The last query sees every key, which
-// matters where there are more keys than queries.
+// Zero where query i of the new ones may look at key t, else -infinity: t <= past + i. The last query sees every key,
+// which matters where there are more keys than queries.
 ValueId causal_mask(GraphBuilder& builder, std::int64_t queries, std::int64_t past, std::int64_t total, DType type) {
   Tensor mask(DType::f32, {queries, total});
   for (std::int64_t i = 0; i < queries; ++i) {
@@ -174,14 +187,16 @@ Layout layout_of(const std::vector<Shape>& shapes, bool has_key) {
 
 // The length that a mask or bias covers when a buffer is shared; what it holds is known at run time only.
 std::int64_t covered_length(const Shape& mask) {
-  require(mask.size() == 2 || mask.size() == 3, ErrorKind::unsupported, "a shared buffer with a mask of shape {}", to_string(mask));
+  require(mask.size() == 2 || mask.size() == 3, ErrorKind::unsupported, "a shared buffer with a mask of shape {}",
+          to_string(mask));
   return mask.back();
 }
 
 // A node whose shapes are concrete, on its way to a standard Attention.
 class Decomposition {
  public:
-  Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs, const std::vector<Shape>& shapes)
+  Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
+                const std::vector<Shape>& shapes)
       : builder_(builder), reader_(reader), inputs_(inputs), shapes_(shapes), at_(places_of(reader)) {
     const std::int64_t heads = reader.integer("num_heads");
     const Operands operands = biased_operands(heads);
@@ -213,7 +228,9 @@ class Decomposition {
 
  private:
   ValueId input(std::size_t i) const { return i < inputs_.size() ? inputs_[i] : ValueId{}; }
-  bool wants_output(std::size_t i) const { return i < reader_.node().outputs.size() && reader_.node().outputs[i].valid(); }
+  bool wants_output(std::size_t i) const {
+    return i < reader_.node().outputs.size() && reader_.node().outputs[i].valid();
+  }
 
   Operands biased_operands(std::int64_t heads) {
     Operands operands = unpack(builder_, inputs_, layout_of(shapes_, input(1).valid()), heads);
@@ -229,15 +246,18 @@ class Decomposition {
     if (input(at_.mask).valid()) {
       const std::int64_t total = shares_ ? covered_length(shapes_[at_.mask]) : past_ + fresh_;
       const ScoreSizes sizes{shapes_[0][0], queries_, past_, total};
-      padding = additive_mask(builder_, input(at_.mask), sizes, reader_.real("mask_filter_value"), builder_.dtype(inputs_[0]));
+      padding = additive_mask(builder_, input(at_.mask), sizes, reader_.real("mask_filter_value"),
+                              builder_.dtype(inputs_[0]));
     }
     return add_optional(builder_, padding, input(at_.attention_bias));
   }
 
   AttentionResult over_shared_buffer() {
-    for (ValueId* operand : {&call_.query, &call_.key, &call_.value}) *operand = heads_first(builder_, *operand, call_.query_heads);
+    for (ValueId* operand : {&call_.query, &call_.key, &call_.value})
+      *operand = heads_first(builder_, *operand, call_.query_heads);
     call_.causal = causal_;
-    const SharedCache cache{input(at_.past_key), input(at_.past_value), input(at_.past_length), input(at_.cache_indirection)};
+    const SharedCache cache{input(at_.past_key), input(at_.past_value), input(at_.past_length),
+                            input(at_.cache_indirection)};
     AttentionResult result = add_shared_cache_attention(builder_, call_, cache);
     result.output = heads_last(builder_, result.output);
     return result;
@@ -270,7 +290,8 @@ class Decomposition {
   std::int64_t queries_ = 0, past_ = 0, fresh_ = 0;
 };
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const auto shapes = concrete_shapes(builder, inputs);
   if (!shapes) return std::nullopt;
   return Decomposition(builder, reader, inputs, *shapes).run();
@@ -278,8 +299,12 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 
 constexpr TypeSet kInteger{DType::i32};
 
-AttributeSpec integer(std::string_view name) { return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})}; }
-AttributeSpec real(std::string_view name, float value) { return {name, AttributeKind::real, ir::Attribute(value)}; }
+AttributeSpec integer(std::string_view name) {
+  return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})};
+}
+AttributeSpec real(std::string_view name, float value) {
+  return {name, AttributeKind::real, ir::Attribute(value)};
+}
 
 const std::vector<Parameter> kOutputs{{"output", types::floats, "T"},
                                       {"present_key", types::floats, "T", optional},
@@ -288,10 +313,11 @@ const std::vector<Parameter> kOutputs{{"output", types::floats, "T"},
 
 }  // namespace
 
-// softmax(scale Q K' + mask + bias) V in num_heads heads. Query, key and value come in one of the layouts above; the bias [of
-// queries, keys and values, one after the other] is that of their projections. For masks see additive_mask; causal attention lets
-// the last query see every key. past_sequence_length says that past and present share a buffer; cache_indirection [batch / beams,
-// beams, length] then names the beam of each held position. qk: what goes into softmax.
+// softmax(scale Q K' + mask + bias) V in num_heads heads. Query, key and value come in one of the layouts above; the
+// bias [of queries, keys and values, one after the other] is that of their projections. For masks see additive_mask;
+// causal attention lets the last query see every key. past_sequence_length says that past and present share a buffer;
+// cache_indirection [batch / beams, beams, length] then names the beam of each held position. qk: what goes into
+// softmax.
 const OpDef multi_head_attention{
     .name = "com.microsoft::MultiHeadAttention",
     .since = 1,

@@ -7,21 +7,25 @@ namespace {
 
 using ir::ValueId;
 
-// The cache as each row of the batch sees it: [b, h, t, e] = cache[group of b * beams + beam_of_position[b, t], h, t, e]. What
-// is said of positions that are not held is not looked at.
+// The cache as each row of the batch sees it: [b, h, t, e] = cache[group of b * beams + beam_of_position[b, t], h, t,
+// e]. What is said of positions that are not held is not looked at.
 ValueId follow_beams(GraphBuilder& builder, ValueId cache, ValueId beam_of_position, ValueId held) {
   const Shape shape = *builder.type(cache).shape(), beams = *builder.type(beam_of_position).shape();
   const std::int64_t heads = shape[1], length = shape[2], size = shape[3];
   const ValueId is_held = builder.add("Less", {positions(builder, length), held});
-  const ValueId known = builder.add("Where", {is_held, cast_to(builder, beam_of_position, DType::i64), builder.scalar(0, DType::i64)});
+  const ValueId known =
+      builder.add("Where", {is_held, cast_to(builder, beam_of_position, DType::i64), builder.scalar(0, DType::i64)});
   const Shape grouped{beams[0], beams[1], heads, length, size};
   const ValueId rows = reshaped(builder, known, {beams[0], beams[1], 1, length, 1});
   const ValueId indices = builder.add("Expand", {rows, builder.integers(grouped)});
-  return reshaped(builder, builder.add("GatherElements", {reshaped(builder, cache, grouped), indices}, {{"axis", std::int64_t{1}}}), shape);
+  return reshaped(
+      builder, builder.add("GatherElements", {reshaped(builder, cache, grouped), indices}, {{"axis", std::int64_t{1}}}),
+      shape);
 }
 
 // True where a query may look at a position of the cache: [queries or 1, length].
-ValueId visible(GraphBuilder& builder, ValueId held, std::int64_t queries, std::int64_t fresh, std::int64_t length, bool causal) {
+ValueId visible(GraphBuilder& builder, ValueId held, std::int64_t queries, std::int64_t fresh, std::int64_t length,
+                bool causal) {
   const ValueId keys = positions(builder, length);
   const ValueId total = builder.add("Add", {held, builder.integers({fresh})});
   const ValueId filled = builder.add("Less", {keys, total});
@@ -45,7 +49,9 @@ AttentionResult add_shared_cache_attention(GraphBuilder& builder, AttentionCall 
   const std::int64_t length = (*builder.type(cache.key).shape())[2];
   const ValueId held = reshaped(builder, cast_to(builder, cache.length, DType::i64), {1});
   const ValueId write_at = builder.add("Expand", {held, builder.integers({query[0]})});
-  const auto filled = [&](ValueId buffer, ValueId update) { return builder.add("TensorScatter", {buffer, update, write_at}); };
+  const auto filled = [&](ValueId buffer, ValueId update) {
+    return builder.add("TensorScatter", {buffer, update, write_at});
+  };
   const auto seen = [&](ValueId buffer, ValueId update, ValueId present) {
     if (!cache.beam_of_position.valid()) return present;
     return filled(follow_beams(builder, buffer, cache.beam_of_position, held), update);

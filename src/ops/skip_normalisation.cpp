@@ -44,7 +44,8 @@ bool wants(const AttributeReader& reader, std::size_t output) {
   return output < reader.node().outputs.size() && reader.node().outputs[output].valid();
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const ValueId sum = summed(builder, inputs, 4);
   std::vector<ValueId> operands{sum, inputs[2]};
   if (inputs.size() > 3 && inputs[3].valid()) operands.push_back(inputs[3]);

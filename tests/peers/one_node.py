@@ -1,7 +1,7 @@
 """Compares single operators with onnxruntime: many cases become the nodes of one model, which runs through both programs.
 
 A test file makes a list of `Case`s and hands it to `main`. Every model runs on device "reference" with the shapes written in
-the model, and on device "cpu" with free dimensions.
+the model, and on device "cpu" with free dimensions. What Tessera's writer makes of a model runs through onnxruntime again.
 """
 
 import argparse
@@ -147,6 +147,19 @@ def run_tessera(tessera, model, feed, device, folder):
         return {name: archive[name] for name in archive.files}
 
 
+def run_rewritten(rewrite, model, feed, folder):
+    """What onnxruntime computes from the model that Tessera read and wrote."""
+    path, written = folder / "model.onnx", folder / "written.onnx"
+    onnx.save(model, path)
+    done = subprocess.run([str(rewrite), str(path), str(written)], capture_output=True, text=True, timeout=600)
+    if done.returncode != 0:
+        raise Problem(f"writer: {done.stderr.strip()[:400]}")
+    try:
+        return run_onnxruntime(onnx.load(written), feed)
+    except Exception as error:  # onnxruntime has an exception type a kind of fault
+        raise Problem(f"onnxruntime refuses what was written: {str(error)[:400]}") from None
+
+
 def compare(case, index, expected, actual):
     """How many values lie a step apart; raises Problem for anything worse."""
     apart = 0
@@ -172,23 +185,26 @@ def compare(case, index, expected, actual):
     return apart
 
 
-def check(tessera, cases, folder, failures):
+def check(tessera, rewrite, cases, folder, failures):
     """Appends (case, reason) to failures; returns how many quantised values lie a step apart. A model that does not run is run a case at a time."""
-    runs = [("reference", False), ("cpu", True)]
+    runs = {device: lambda free_dims=free_dims, device=device: run_tessera(tessera, *build(cases, free_dims), device, folder)
+            for device, free_dims in [("reference", False), ("cpu", True)]}
+    if rewrite:
+        runs["written"] = lambda: run_rewritten(rewrite, *build(cases, False), folder)
     try:
         expected = run_onnxruntime(*build(cases, False))
     except Exception as error:  # onnxruntime has an exception type a kind of fault
         if len(cases) > 1:
-            return sum(check(tessera, [case], folder, failures) for case in cases)
+            return sum(check(tessera, rewrite, [case], folder, failures) for case in cases)
         failures.append((cases[0], f"onnxruntime: {str(error)[:400]}"))
         return 0
     apart = 0
-    for device, free_dims in runs:
+    for device, run in runs.items():
         try:
-            actual = run_tessera(tessera, *build(cases, free_dims), device, folder)
+            actual = run()
         except Problem as problem:
             if len(cases) > 1:
-                return sum(check(tessera, [case], folder, failures) for case in cases)
+                return sum(check(tessera, rewrite, [case], folder, failures) for case in cases)
             failures.append((cases[0], str(problem)))
             continue
         for index, case in enumerate(cases):
@@ -199,7 +215,7 @@ def check(tessera, cases, folder, failures):
     return apart
 
 
-def check_all(tessera, cases):
+def check_all(tessera, rewrite, cases):
     """Prints a row an operator and every failure; returns the number of failures."""
     groups = collections.defaultdict(list)
     for case in cases:
@@ -209,7 +225,7 @@ def check_all(tessera, cases):
         for op, members in groups.items():
             before = len(failures)
             batches = [members[i:i + NODES_A_MODEL] for i in range(0, len(members), NODES_A_MODEL)]
-            apart = sum(check(tessera, batch, pathlib.Path(name), failures) for batch in batches)
+            apart = sum(check(tessera, rewrite, batch, pathlib.Path(name), failures) for batch in batches)
             note = f"; {apart} quantised values a step apart" if apart else ""
             print(f"{op:44} {len(members):5} cases, {len(failures) - before} differ{note}", flush=True)
     for case, reason in failures:
@@ -222,10 +238,11 @@ def main(make_cases, description):
     """`make_cases(generator)` gives the cases; the seed is fixed."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera", help="the program")
+    parser.add_argument("--rewrite", type=pathlib.Path, help="the program that reads and writes a model")
     parser.add_argument("--only", default="", help="only operators whose name contains this")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     cases = [case for case in make_cases(np.random.default_rng(arguments.seed)) if arguments.only in case.op]
     if not cases:
         parser.error(f"no operator has '{arguments.only}' in its name")
-    sys.exit(1 if check_all(arguments.tessera, cases) else 0)
+    sys.exit(1 if check_all(arguments.tessera, arguments.rewrite, cases) else 0)

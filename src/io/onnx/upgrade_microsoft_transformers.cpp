@@ -8,7 +8,8 @@ namespace tessera::io {
 namespace {
 
 void require_inputs(const Upgrade& upgrade, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) require(upgrade.has_input(i), ErrorKind::invalid_model, "input {} is missing", i);
+  for (std::size_t i = 0; i < count; ++i)
+    require(upgrade.has_input(i), ErrorKind::invalid_model, "input {} is missing", i);
 }
 
 // Gelu of the first input plus the second, where that is given.
@@ -34,7 +35,8 @@ ir::ValueId following(Upgrade& upgrade, ir::ValueId offset, ir::ValueId batch, i
   return upgrade.add("Expand", {positions, shape});
 }
 
-// Without num_heads a head is as long as what the caches rotate: [batch, length, hidden] -> [batch, heads, length, 2 * columns].
+// Without num_heads a head is as long as what the caches rotate: [batch, length, hidden] -> [batch, heads, length, 2 *
+// columns].
 void rotate_heads_of_cache_size(Upgrade& upgrade, std::vector<ir::ValueId> inputs, ir::Attributes attributes) {
   const ir::ValueId x = inputs[0];
   const ir::ValueId size = upgrade.add("Mul", {size_along(upgrade, inputs[1], 1), upgrade.integers({2})});
@@ -49,9 +51,13 @@ void rotate_heads_of_cache_size(Upgrade& upgrade, std::vector<ir::ValueId> input
 
 }  // namespace
 
-void microsoft_bias_gelu(Upgrade& upgrade) { gelu_of_sum(upgrade, "none"); }
+void microsoft_bias_gelu(Upgrade& upgrade) {
+  gelu_of_sum(upgrade, "none");
+}
 
-void microsoft_fast_gelu(Upgrade& upgrade) { gelu_of_sum(upgrade, "tanh"); }
+void microsoft_fast_gelu(Upgrade& upgrade) {
+  gelu_of_sum(upgrade, "tanh");
+}
 
 // x sigmoid(alpha x)
 void microsoft_quick_gelu(Upgrade& upgrade) {
@@ -59,8 +65,8 @@ void microsoft_quick_gelu(Upgrade& upgrade) {
   upgrade.set_default("alpha", 1.702f);
 }
 
-// Inputs in another order; one offset for all rows instead of positions; heads that only the caches tell the size of. `scale` and
-// `is_packed_batching` change nothing.
+// Inputs in another order; one offset for all rows instead of positions; heads that only the caches tell the size of.
+// `scale` and `is_packed_batching` change nothing.
 void microsoft_rotary_embedding(Upgrade& upgrade) {
   require_inputs(upgrade, 4);
   upgrade.take<float>("scale");
@@ -68,7 +74,8 @@ void microsoft_rotary_embedding(Upgrade& upgrade) {
   const std::int64_t rank = upgrade.known_rank(0), heads = upgrade.take_or<std::int64_t>("num_heads", 0);
   const ir::ValueId x = upgrade.node.inputs[0];
   ir::ValueId ids = upgrade.node.inputs[1];
-  if (upgrade.known_rank(1) < 2) ids = following(upgrade, ids, size_along(upgrade, x, 0), size_along(upgrade, x, rank == 4 ? 2 : 1));
+  if (upgrade.known_rank(1) < 2)
+    ids = following(upgrade, ids, size_along(upgrade, x, 0), size_along(upgrade, x, rank == 4 ? 2 : 1));
   std::vector<ir::ValueId> inputs{x, upgrade.node.inputs[2], upgrade.node.inputs[3], ids};
   if (rank == 3 && heads == 0) return rotate_heads_of_cache_size(upgrade, std::move(inputs), upgrade.node.attributes);
   upgrade.node.op = "RotaryEmbedding";
@@ -85,7 +92,8 @@ void simplified_layer_normalization(Upgrade& upgrade) {
   if (outputs.size() < 2 || !outputs[1].valid()) return;
   const auto attribute = [&](std::string_view name, auto otherwise) {
     const auto found = upgrade.node.attributes.find(name);
-    const auto* given = found == upgrade.node.attributes.end() ? nullptr : std::get_if<decltype(otherwise)>(&found->second);
+    const auto* given =
+        found == upgrade.node.attributes.end() ? nullptr : std::get_if<decltype(otherwise)>(&found->second);
     return given != nullptr ? *given : otherwise;
   };
   std::vector<std::int64_t> axes{-1};
