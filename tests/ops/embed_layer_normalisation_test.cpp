@@ -11,21 +11,24 @@ using ir::Dim;
 using ir::Dims;
 using ir::ValueType;
 
-const std::string kEmbed = "com.microsoft::EmbedLayerNormalization", kQuantised = "com.microsoft::QEmbedLayerNormalization";
+const std::string kEmbed = "com.microsoft::EmbedLayerNormalization",
+                  kQuantised = "com.microsoft::QEmbedLayerNormalization";
 const Tolerance kTolerance = Tolerance::epsilons(DType::f32, 4);
 
 Tensor matrix(std::int64_t rows, std::initializer_list<float> values) {
-  return Tensor::from<float>({rows, static_cast<std::int64_t>(values.size()) / rows}, std::span<const float>(values.begin(), values.size()));
+  return Tensor::from<float>({rows, static_cast<std::int64_t>(values.size()) / rows},
+                             std::span<const float>(values.begin(), values.size()));
 }
 Tensor ids(std::initializer_list<std::int32_t> values) {
-  return Tensor::from<std::int32_t>({1, static_cast<std::int64_t>(values.size())}, std::span<const std::int32_t>(values.begin(), values.size()));
+  return Tensor::from<std::int32_t>({1, static_cast<std::int64_t>(values.size())},
+                                    std::span<const std::int32_t>(values.begin(), values.size()));
 }
 
 // Two words, [1, 1] and [0, 4]; positions add [0, 2], [0, 0] and [0, -2].
 OpCall embedding() {
   return {kEmbed,
-          {ids({1, 0}), Value(), matrix(2, {1, 1, 0, 4}), matrix(3, {0, 2, 0, 0, 0, -2}), Value(), Tensor::from<float>({2}, {1, 1}),
-           Tensor::from<float>({2}, {0, 10})},
+          {ids({1, 0}), Value(), matrix(2, {1, 1, 0, 4}), matrix(3, {0, 2, 0, 0, 0, -2}), Value(),
+           Tensor::from<float>({2}, {1, 1}), Tensor::from<float>({2}, {0, 10})},
           {},
           3};
 }
@@ -51,13 +54,15 @@ TEST(EmbedLayerNormalisation, TakesSegmentsPositionsAndAMask) {
 }
 
 TEST(EmbedLayerNormalisation, QuantisedTablesAreScaled) {
-  const auto bytes = [](Shape shape, std::vector<std::uint8_t> values) { return Tensor::from<std::uint8_t>(shape, std::span<const std::uint8_t>(values)); };
+  const auto bytes = [](Shape shape, std::vector<std::uint8_t> values) {
+    return Tensor::from<std::uint8_t>(shape, std::span<const std::uint8_t>(values));
+  };
   const Value none, half = Tensor::scalar(0.5f), one = Tensor::scalar(1.0f);
   const auto zero = [](std::uint8_t value) { return Tensor::scalar(value); };
   // Word 0: 0.5 [2 - 4, 8 - 4] = [-1, 2]; position 0: [1, 0]; gamma 0.5 [2, 4] = [1, 2]; beta [3, 3].
   const OpCall call{kQuantised,
-                    {ids({0}), none, bytes({1, 2}, {2, 8}), bytes({1, 2}, {8, 7}), none, bytes({2}, {2, 4}), bytes({2}, {13, 13}), none, half, one,
-                     none, half, one, zero(4), zero(7), none, zero(0), zero(10)},
+                    {ids({0}), none, bytes({1, 2}, {2, 8}), bytes({1, 2}, {8, 7}), none, bytes({2}, {2, 4}),
+                     bytes({2}, {13, 13}), none, half, one, none, half, one, zero(4), zero(7), none, zero(0), zero(10)},
                     {},
                     2};
   const auto y = run_op(call);
@@ -67,7 +72,8 @@ TEST(EmbedLayerNormalisation, QuantisedTablesAreScaled) {
 
 TEST(EmbedLayerNormalisation, InfersFromTheTable) {
   const Dim batch = Dim::symbol("batch"), length = Dim::symbol("length");
-  const ValueType tokens = ValueType::tensor(DType::i32, Dims{batch, length}), words = ValueType::tensor(DType::f32, Dims{30, 8}),
+  const ValueType tokens = ValueType::tensor(DType::i32, Dims{batch, length}),
+                  words = ValueType::tensor(DType::f32, Dims{30, 8}),
                   places = ValueType::tensor(DType::f32, Dims{16, 8}), vector = ValueType::tensor(DType::f32, Dims{8});
   const auto types = infer_op(kEmbed, {tokens, tokens, words, places, words, vector, vector}, {}, 3);
   EXPECT_EQ(types[0], ValueType::tensor(DType::f32, Dims{batch, length, 8}));
@@ -78,10 +84,12 @@ TEST(EmbedLayerNormalisation, InfersFromTheTable) {
 TEST(EmbedLayerNormalisation, RefusesWhatDoesNotFit) {
   OpCall call = embedding();
   call.inputs[3] = matrix(1, {0, 1, 2});
-  expect_error(ErrorKind::invalid_model, "'position_embedding' has shape [1, 3], expected [?, 2]", [&] { run_op(call); });
+  expect_error(ErrorKind::invalid_model, "'position_embedding' has shape [1, 3], expected [?, 2]",
+               [&] { run_op(call); });
   call = embedding();
   call.inputs[1] = ids({0, 1});
-  expect_error(ErrorKind::invalid_model, "segment_ids and segment embeddings must be given together", [&] { run_op(call); });
+  expect_error(ErrorKind::invalid_model, "segment_ids and segment embeddings must be given together",
+               [&] { run_op(call); });
   call = embedding();
   call.inputs[0] = ids({0, 7});
   expect_error_containing(ErrorKind::failed, "7", [&] { run_op(call); });

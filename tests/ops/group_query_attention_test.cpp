@@ -21,13 +21,16 @@ Tensor floats(Shape shape, std::initializer_list<float> values) {
   return Tensor::from<float>(shape, std::span<const float>(values.begin(), values.size()));
 }
 Tensor integers(std::initializer_list<std::int32_t> values) {
-  return Tensor::from<std::int32_t>({static_cast<std::int64_t>(values.size())}, std::span<const std::int32_t>(values.begin(), values.size()));
+  return Tensor::from<std::int32_t>({static_cast<std::int64_t>(values.size())},
+                                    std::span<const std::int32_t>(values.begin(), values.size()));
 }
 
-// A prompt of three positions, one key head of size 1, queries and keys of 0: the result is the mean of the values 2, 4, 9 seen.
+// A prompt of three positions, one key head of size 1, queries and keys of 0: the result is the mean of the values 2,
+// 4, 9 seen.
 OpCall prompt() {
   return {kOp,
-          {floats({1, 3, 1}, {0, 0, 0}), floats({1, 3, 1}, {0, 0, 0}), floats({1, 3, 1}, {2, 4, 9}), Value(), Value(), integers({2}), integers({3})},
+          {floats({1, 3, 1}, {0, 0, 0}), floats({1, 3, 1}, {0, 0, 0}), floats({1, 3, 1}, {2, 4, 9}), Value(), Value(),
+           integers({2}), integers({3})},
           {{"num_heads", Integer{1}}, {"kv_num_heads", Integer{1}}},
           3};
 }
@@ -55,17 +58,19 @@ TEST(GroupQueryAttention, SinksTakeAShare) {
 
 TEST(GroupQueryAttention, HeadsShareKeysInGroups) {
   // Packed queries of four heads, keys and values of two: heads 0 and 1 read the first value, 2 and 3 the second.
-  const OpCall call{kOp,
-                    {floats({1, 1, 8}, {0, 0, 0, 0, 0, 0, 3, 5}), Value(), Value(), Value(), Value(), integers({0}), integers({1})},
-                    {{"num_heads", Integer{4}}, {"kv_num_heads", Integer{2}}}};
+  const OpCall call{
+      kOp,
+      {floats({1, 1, 8}, {0, 0, 0, 0, 0, 0, 3, 5}), Value(), Value(), Value(), Value(), integers({0}), integers({1})},
+      {{"num_heads", Integer{4}}, {"kv_num_heads", Integer{2}}}};
   EXPECT_TRUE(close_to(run_op_tensor(call), floats({1, 1, 4}, {3, 3, 5, 5}), kTolerance));
 }
 
 // One more position for two rows, which hold 2 and 1 positions of a buffer of 4.
 OpCall step() {
   return {kOp,
-          {floats({2, 1, 1}, {0, 0}), floats({2, 1, 1}, {0, 0}), floats({2, 1, 1}, {9, 10}), floats({2, 1, 4, 1}, {0, 0, 0, 0, 0, 0, 0, 0}),
-           floats({2, 1, 4, 1}, {2, 4, 77, 77, 6, 77, 77, 77}), integers({2, 1}), integers({3})},
+          {floats({2, 1, 1}, {0, 0}), floats({2, 1, 1}, {0, 0}), floats({2, 1, 1}, {9, 10}),
+           floats({2, 1, 4, 1}, {0, 0, 0, 0, 0, 0, 0, 0}), floats({2, 1, 4, 1}, {2, 4, 77, 77, 6, 77, 77, 77}),
+           integers({2, 1}), integers({3})},
           {{"num_heads", Integer{1}}, {"kv_num_heads", Integer{1}}},
           3};
 }
@@ -94,26 +99,31 @@ TEST(GroupQueryAttention, ShowsScoresAndWeights) {
   EXPECT_TRUE(close_to(run_op(call)[3].tensor(), floats({1, 1, 3, 3}, {1, 0, 0, 1, 1, 0, 2, 2, 2}), kTolerance));
   call.attributes["qk_output"] = Integer{2};
   const float third = 1.0f / 3;
-  EXPECT_TRUE(close_to(run_op(call)[3].tensor(), floats({1, 1, 3, 3}, {1, 0, 0, 0.5f, 0.5f, 0, third, third, third}), kTolerance));
+  EXPECT_TRUE(close_to(run_op(call)[3].tensor(), floats({1, 1, 3, 3}, {1, 0, 0, 0.5f, 0.5f, 0, third, third, third}),
+                       kTolerance));
 }
 
 TEST(GroupQueryAttention, NormalisesHeadsBeforeTheyMeet) {
   // Query and keys of size 2 become [sqrt(2), 0] and [sqrt(2) w, 0]: scores 2 w / sqrt(2), whatever their length was.
   const OpCall call{kOp,
-                    {floats({1, 2, 2}, {5, 0, 7, 0}), floats({1, 2, 2}, {3, 0, -8, 0}), floats({1, 2, 2}, {0, 0, 1, 1}), Value(), Value(), integers({1}), integers({2}),
-                     Value(), Value(), Value(), Value(), Value(), Value(), Value(), floats({2}, {1, 1}), floats({2}, {0.5f, 1})},
+                    {floats({1, 2, 2}, {5, 0, 7, 0}), floats({1, 2, 2}, {3, 0, -8, 0}), floats({1, 2, 2}, {0, 0, 1, 1}),
+                     Value(), Value(), integers({1}), integers({2}), Value(), Value(), Value(), Value(), Value(),
+                     Value(), Value(), floats({2}, {1, 1}), floats({2}, {0.5f, 1})},
                     {{"num_heads", Integer{1}}, {"kv_num_heads", Integer{1}}}};
   const float score = 1 / std::sqrt(2.0f), weight = std::exp(-score) / (std::exp(score) + std::exp(-score));
   EXPECT_TRUE(close_to(run_op_tensor(call), floats({1, 2, 2}, {0, 0, weight, weight}), Tolerance{1e-5, 1e-6}));
 }
 
 TEST(GroupQueryAttention, RotatesByThePositionOfTheCache) {
-  // The query is position 2 behind two held ones; its row of the caches is a quarter turn. Keys are [1, 0] and turn to [0, 1].
-  OpCall call{kOp,
-              {floats({1, 1, 2}, {1, 0}), floats({1, 1, 2}, {1, 0}), floats({1, 1, 2}, {6, 6}), floats({1, 1, 2, 2}, {0, 1, 1, 0}),
-               floats({1, 1, 2, 2}, {3, 3, 1, 1}), integers({2}), integers({3}), floats({3, 1}, {1, 1, 0}), floats({3, 1}, {0, 0, 1})},
-              {{"num_heads", Integer{1}}, {"kv_num_heads", Integer{1}}, {"do_rotary", Integer{1}}, {"scale", std::log(2.0f)}},
-              2};
+  // The query is position 2 behind two held ones; its row of the caches is a quarter turn. Keys are [1, 0] and turn to
+  // [0, 1].
+  OpCall call{
+      kOp,
+      {floats({1, 1, 2}, {1, 0}), floats({1, 1, 2}, {1, 0}), floats({1, 1, 2}, {6, 6}),
+       floats({1, 1, 2, 2}, {0, 1, 1, 0}), floats({1, 1, 2, 2}, {3, 3, 1, 1}), integers({2}), integers({3}),
+       floats({3, 1}, {1, 1, 0}), floats({3, 1}, {0, 0, 1})},
+      {{"num_heads", Integer{1}}, {"kv_num_heads", Integer{1}}, {"do_rotary", Integer{1}}, {"scale", std::log(2.0f)}},
+      2};
   const auto y = run_op(call);
   // Scores: ln 2 with the held [0, 1], 0 with [1, 0], ln 2 with itself.
   EXPECT_TRUE(close_to(y[0].tensor(), floats({1, 1, 2}, {19.0f / 5, 19.0f / 5}), kTolerance));
@@ -122,15 +132,17 @@ TEST(GroupQueryAttention, RotatesByThePositionOfTheCache) {
 
 TEST(GroupQueryAttention, KeepsSymbolicShape) {
   const Dim batch = Dim::symbol("batch"), length = Dim::symbol("length");
-  const ValueType query = ValueType::tensor(DType::f16, Dims{batch, length, 32}), keys = ValueType::tensor(DType::f16, Dims{batch, length, 16}),
-                  past = ValueType::tensor(DType::f16, Dims{batch, 2, 9, 8}), lengths = ValueType::tensor(DType::i32, Dims{batch}),
-                  total = ValueType::tensor(DType::i32, Dims{});
+  const ValueType query = ValueType::tensor(DType::f16, Dims{batch, length, 32}),
+                  keys = ValueType::tensor(DType::f16, Dims{batch, length, 16}),
+                  past = ValueType::tensor(DType::f16, Dims{batch, 2, 9, 8}),
+                  lengths = ValueType::tensor(DType::i32, Dims{batch}), total = ValueType::tensor(DType::i32, Dims{});
   const ir::Attributes attributes{{"num_heads", Integer{4}}, {"kv_num_heads", Integer{2}}};
   const auto types = infer_op(kOp, {query, keys, keys, past, past, lengths, total}, attributes, 3);
   EXPECT_EQ(types[0], query);
   EXPECT_EQ(types[1], ValueType::tensor(DType::f16, Dims{batch, 2, Dim(), 8}));
-  const auto known = infer_op(kOp, {query, keys, keys, past, past, lengths, total}, attributes, 3,
-                              {Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor::scalar(std::int32_t{12})});
+  const auto known =
+      infer_op(kOp, {query, keys, keys, past, past, lengths, total}, attributes, 3,
+               {Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor(), Tensor::scalar(std::int32_t{12})});
   EXPECT_EQ(known[1], ValueType::tensor(DType::f16, Dims{batch, 2, 12, 8}));
 }
 
@@ -140,13 +152,19 @@ TEST(GroupQueryAttention, RefusesWhatDoesNotFit) {
     change(call);
     return [call] { run_op(call); };
   };
-  expect_error(ErrorKind::invalid_model, "1 query heads are not a multiple of 2 key heads", with([](OpCall& call) { call.attributes["kv_num_heads"] = Integer{2}; }));
-  expect_error(ErrorKind::invalid_model, "do_rotary needs 'cos_cache' and 'sin_cache'", with([](OpCall& call) { call.attributes["do_rotary"] = Integer{1}; }));
-  expect_error(ErrorKind::invalid_model, "'past_key' and 'past_value' must be given together", with([](OpCall& call) { call.inputs[3] = floats({1, 1, 1, 1}, {0}); }));
-  expect_error(ErrorKind::unsupported, "sliding_window_cache", with([](OpCall& call) { call.attributes["sliding_window_cache"] = Integer{1}; }));
+  expect_error(ErrorKind::invalid_model, "1 query heads are not a multiple of 2 key heads",
+               with([](OpCall& call) { call.attributes["kv_num_heads"] = Integer{2}; }));
+  expect_error(ErrorKind::invalid_model, "do_rotary needs 'cos_cache' and 'sin_cache'",
+               with([](OpCall& call) { call.attributes["do_rotary"] = Integer{1}; }));
+  expect_error(ErrorKind::invalid_model, "'past_key' and 'past_value' must be given together", with([](OpCall& call) {
+                 call.inputs[3] = floats({1, 1, 1, 1}, {0});
+               }));
+  expect_error(ErrorKind::unsupported, "sliding_window_cache",
+               with([](OpCall& call) { call.attributes["sliding_window_cache"] = Integer{1}; }));
   OpCall call = step();
   call.inputs[5] = integers({9, 1});
-  expect_error_containing(ErrorKind::failed, "write index 9 with 1 steps is outside a cache of 5", [&] { run_op(call); });
+  expect_error_containing(ErrorKind::failed, "write index 9 with 1 steps is outside a cache of 5",
+                          [&] { run_op(call); });
 }
 
 }  // namespace

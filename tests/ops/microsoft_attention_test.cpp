@@ -18,7 +18,8 @@ const Tolerance kTolerance = Tolerance::epsilons(DType::f32, 8);
 using Integer = std::int64_t;
 
 Tensor column(std::initializer_list<float> values) {
-  return Tensor::from<float>({1, static_cast<std::int64_t>(values.size()), 1}, std::span<const float>(values.begin(), values.size()));
+  return Tensor::from<float>({1, static_cast<std::int64_t>(values.size()), 1},
+                             std::span<const float>(values.begin(), values.size()));
 }
 Tensor mask(Shape shape, std::initializer_list<std::int32_t> values) {
   return Tensor::from<std::int32_t>(shape, std::span<const std::int32_t>(values.begin(), values.size()));
@@ -40,13 +41,14 @@ TEST(MicrosoftAttention, ProjectsAndAttends) {
 
 TEST(MicrosoftAttention, TakesMasksOfEveryForm) {
   const std::vector<std::pair<Tensor, Tensor>> cases{
-      {mask({1}, {2}), column({1.5f, 1.5f, 1.5f})},                                       // ends
-      {mask({2}, {3, 1}), column({4, 4, 4})},                                             // ends and beginnings
-      {mask({5}, {1, 9, 9, 9, 9}), column({1, 1, 1})},                                    // cumulated lengths
-      {mask({1, 3}, {1, 0, 1}), column({3.5f, 3.5f, 3.5f})},                              // keys
-      {mask({1, 1}, {0}), column({3, 3, 3})},                                             // says nothing
-      {mask({1, 3, 3}, {1, 0, 0, 0, 1, 0, 0, 1, 1}), column({1, 2, 4})},                  // queries and keys
-      {mask({1, 1, 4, 4}, {0, 1, 0, 1, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 1, 1}), column({2, 1.5f, 6})},  // of the longest length
+      {mask({1}, {2}), column({1.5f, 1.5f, 1.5f})},                       // ends
+      {mask({2}, {3, 1}), column({4, 4, 4})},                             // ends and beginnings
+      {mask({5}, {1, 9, 9, 9, 9}), column({1, 1, 1})},                    // cumulated lengths
+      {mask({1, 3}, {1, 0, 1}), column({3.5f, 3.5f, 3.5f})},              // keys
+      {mask({1, 1}, {0}), column({3, 3, 3})},                             // says nothing
+      {mask({1, 3, 3}, {1, 0, 0, 0, 1, 0, 0, 1, 1}), column({1, 2, 4})},  // queries and keys
+      {mask({1, 1, 4, 4}, {0, 1, 0, 1, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 1, 1}),
+       column({2, 1.5f, 6})},  // of the longest length
   };
   for (const auto& [given, expected] : cases) {
     OpCall call = means();
@@ -96,7 +98,9 @@ TEST(MicrosoftAttention, RotatesQueriesAndKeysByTheirPositions) {
   for (const int place : {0, 2, 6 + 4}) weights.mutable_data<float>()[place] = 1;
   const OpCall call{kAttention, {x, weights}, {{"num_heads", Integer{1}}, {"do_rotary", Integer{1}}}};
   const float near = std::exp(1 / std::sqrt(2.0f)), far = std::exp(std::cos(1.0f) / std::sqrt(2.0f));
-  EXPECT_TRUE(close_to(run_op_tensor(call), Tensor::from<float>({1, 2, 2}, {5 * far / (near + far), 0, 5 * near / (near + far), 0}), kTolerance));
+  EXPECT_TRUE(close_to(run_op_tensor(call),
+                       Tensor::from<float>({1, 2, 2}, {5 * far / (near + far), 0, 5 * near / (near + far), 0}),
+                       kTolerance));
 }
 
 TEST(MicrosoftAttention, ValuesMayHaveAnotherSize) {
@@ -108,8 +112,8 @@ TEST(MicrosoftAttention, ValuesMayHaveAnotherSize) {
 
 TEST(MicrosoftAttention, KeepsSymbolicShape) {
   const Dim batch = Dim::symbol("batch"), length = Dim::symbol("length");
-  const ValueType x = ValueType::tensor(DType::f32, Dims{batch, length, 6}), weights = ValueType::tensor(DType::f32, Dims{6, 24}),
-                  bias = ValueType::tensor(DType::f32, Dims{24});
+  const ValueType x = ValueType::tensor(DType::f32, Dims{batch, length, 6}),
+                  weights = ValueType::tensor(DType::f32, Dims{6, 24}), bias = ValueType::tensor(DType::f32, Dims{24});
   const auto types = infer_op(kAttention, {x, weights, bias}, {{"num_heads", Integer{2}}}, 2);
   EXPECT_EQ(types[0], ValueType::tensor(DType::f32, Dims{batch, length, 8}));
   EXPECT_EQ(types[1], ValueType::tensor(DType::f32, Dims{2, batch, 2, length, 4}));
@@ -121,12 +125,17 @@ TEST(MicrosoftAttention, RefusesWhatDoesNotFit) {
     change(call);
     return [call] { run_op(call); };
   };
-  expect_error(ErrorKind::invalid_model, "a hidden size of 1 does not divide into 2 heads", with([](OpCall& call) { call.attributes["num_heads"] = Integer{2}; }));
+  expect_error(ErrorKind::invalid_model, "a hidden size of 1 does not divide into 2 heads",
+               with([](OpCall& call) { call.attributes["num_heads"] = Integer{2}; }));
   expect_error(ErrorKind::invalid_model, "qkv_hidden_sizes is [1, 1, 2], but the weights have 3 columns",
-               with([](OpCall& call) { call.attributes["qkv_hidden_sizes"] = std::vector<Integer>{1, 1, 2}; }));
+               with([](OpCall& call) {
+                 call.attributes["qkv_hidden_sizes"] = std::vector<Integer>{1, 1, 2};
+               }));
   expect_error(ErrorKind::invalid_model, "past_present_share_buffer needs inputs 'past' and 'past_sequence_length'",
                with([](OpCall& call) { call.attributes["past_present_share_buffer"] = Integer{1}; }));
-  expect_error(ErrorKind::invalid_model, "the mask has shape [1, 2], which does not fit a batch of 1, 3 queries and 3 keys", with([](OpCall& call) {
+  expect_error(ErrorKind::invalid_model,
+               "the mask has shape [1, 2], which does not fit a batch of 1, 3 queries and 3 keys",
+               with([](OpCall& call) {
                  call.inputs.resize(4);
                  call.inputs[3] = mask({1, 2}, {1, 1});
                }));
@@ -134,12 +143,14 @@ TEST(MicrosoftAttention, RefusesWhatDoesNotFit) {
 
 TEST(QAttention, DequantisesTheProjection) {
   // x = 0.5 ([12, 14, 22] - 10) = 1, 2, 6; the columns of the weights are 0, 0 and 0.25 (6 - 2) = 1.
-  const Tensor x = Tensor::from<std::uint8_t>({1, 3, 1}, {12, 14, 22}), weights = Tensor::from<std::int8_t>({1, 3}, {3, 4, 6});
+  const Tensor x = Tensor::from<std::uint8_t>({1, 3, 1}, {12, 14, 22}),
+               weights = Tensor::from<std::int8_t>({1, 3}, {3, 4, 6});
   const Tensor bias = Tensor::from<float>({3}, {0, 0, 100}), scale = Tensor::from<float>({3}, {1, 1, 0.25f});
   const Tensor zeros = Tensor::from<std::int8_t>({3}, {3, 4, 2});
-  const OpCall call{kQuantised,
-                    {x, weights, bias, Tensor::scalar(0.5f), scale, mask({1}, {2}), Tensor::scalar(std::uint8_t{10}), zeros},
-                    {{"num_heads", Integer{1}}}};
+  const OpCall call{
+      kQuantised,
+      {x, weights, bias, Tensor::scalar(0.5f), scale, mask({1}, {2}), Tensor::scalar(std::uint8_t{10}), zeros},
+      {{"num_heads", Integer{1}}}};
   EXPECT_TRUE(close_to(run_op_tensor(call), column({101.5f, 101.5f, 101.5f}), kTolerance));
 }
 

@@ -16,7 +16,8 @@ using ir::Dims;
 using ir::ValueType;
 using Integer = std::int64_t;
 
-const std::string kAttention = "com.microsoft::MultiHeadAttention", kDecoder = "com.microsoft::DecoderMaskedMultiHeadAttention";
+const std::string kAttention = "com.microsoft::MultiHeadAttention",
+                  kDecoder = "com.microsoft::DecoderMaskedMultiHeadAttention";
 const Tolerance kTolerance = Tolerance::epsilons(DType::f32, 8);
 
 Tensor floats(Shape shape, std::initializer_list<float> values) {
@@ -57,11 +58,14 @@ TEST(MultiHeadAttention, TheLastCausalQuerySeesEveryKey) {
 
 TEST(MultiHeadAttention, EveryLayoutGivesTheSame) {
   // Two heads of size 2; q, k and v differ in every element.
-  const Tensor q = random_tensor(DType::f32, {1, 3, 2, 2}, 1, -1, 1), k = random_tensor(DType::f32, {1, 3, 2, 2}, 2, -1, 1),
+  const Tensor q = random_tensor(DType::f32, {1, 3, 2, 2}, 1, -1, 1),
+               k = random_tensor(DType::f32, {1, 3, 2, 2}, 2, -1, 1),
                v = random_tensor(DType::f32, {1, 3, 2, 2}, 3, -1, 1);
-  const auto element = [](const Tensor& tensor, int i, int h, int e) { return tensor.data<float>()[(i * 2 + h) * 2 + e]; };
-  Tensor interleaved(DType::f32, {1, 3, 2, 3, 2}), packed(DType::f32, {1, 3, 12}), pairs(DType::f32, {1, 3, 2, 2, 2}), keys(DType::f32, {1, 2, 3, 2}),
-      values(DType::f32, {1, 2, 3, 2});
+  const auto element = [](const Tensor& tensor, int i, int h, int e) {
+    return tensor.data<float>()[(i * 2 + h) * 2 + e];
+  };
+  Tensor interleaved(DType::f32, {1, 3, 2, 3, 2}), packed(DType::f32, {1, 3, 12}), pairs(DType::f32, {1, 3, 2, 2, 2}),
+      keys(DType::f32, {1, 2, 3, 2}), values(DType::f32, {1, 2, 3, 2});
   for (int i = 0; i < 3; ++i) {
     for (int h = 0; h < 2; ++h) {
       for (int e = 0; e < 2; ++e) {
@@ -112,8 +116,8 @@ OpCall beams() {
   const Tensor zero = floats({2, 1, 1}, {0, 0}), keys = floats({2, 1, 4, 1}, {0, 0, 0, 0, 0, 0, 0, 0});
   const Tensor values = floats({2, 1, 4, 1}, {1, 2, 99, 99, 10, 20, 99, 99});
   return {kDecoder,
-          {zero, zero, floats({2, 1, 1}, {3, 30}), Value(), Value(), keys, values, integers({1}, {2}), integers({1}, {2}),
-           integers({1, 2, 4}, {1, 0, 55, 55, 1, 1, 55, 55})},
+          {zero, zero, floats({2, 1, 1}, {3, 30}), Value(), Value(), keys, values, integers({1}, {2}),
+           integers({1}, {2}), integers({1, 2, 4}, {1, 0, 55, 55, 1, 1, 55, 55})},
           {{"num_heads", Integer{1}}, {"past_present_share_buffer", Integer{1}}},
           3};
 }
@@ -128,32 +132,44 @@ TEST(DecoderMaskedMultiHeadAttention, FollowsTheBeams) {
 TEST(DecoderMaskedMultiHeadAttention, RefusesAFullBuffer) {
   OpCall call = beams();
   call.inputs[7] = integers({1}, {4});
-  expect_error_containing(ErrorKind::failed, "write index 4 with 1 steps is outside a cache of 4", [&] { run_op(call); });
+  expect_error_containing(ErrorKind::failed, "write index 4 with 1 steps is outside a cache of 4",
+                          [&] { run_op(call); });
 }
 
 TEST(MultiHeadAttention, KeepsSymbolicShape) {
   const Dim batch = Dim::symbol("batch"), length = Dim::symbol("length"), past = Dim::symbol("past");
-  const ValueType query = ValueType::tensor(DType::f32, Dims{batch, length, 8}), keys = ValueType::tensor(DType::f32, Dims{batch, 5, 8}),
+  const ValueType query = ValueType::tensor(DType::f32, Dims{batch, length, 8}),
+                  keys = ValueType::tensor(DType::f32, Dims{batch, 5, 8}),
                   state = ValueType::tensor(DType::f32, Dims{batch, 2, past, 4});
   auto types = infer_op(kAttention, {query, keys, keys}, {{"num_heads", Integer{2}}}, 4);
   EXPECT_EQ(types[0], query);
   EXPECT_EQ(types[1], ValueType::tensor(DType::f32, Dims{batch, 2, 5, 4}));
   EXPECT_EQ(types[3], ValueType::tensor(DType::f32, Dims{batch, 2, length, 5}));
-  types = infer_op(kDecoder, {query, query, query, ValueType::tensor(DType::i32, Dims{batch, Dim()}), ValueType::tensor(DType::f32, Dims{1, 2, length, Dim()}), state, state,
-                              ValueType::tensor(DType::i32, Dims{1})},
-                   {{"num_heads", Integer{2}}, {"past_present_share_buffer", Integer{1}}}, 2);
+  types = infer_op(
+      kDecoder,
+      {query, query, query, ValueType::tensor(DType::i32, Dims{batch, Dim()}),
+       ValueType::tensor(DType::f32, Dims{1, 2, length, Dim()}), state, state, ValueType::tensor(DType::i32, Dims{1})},
+      {{"num_heads", Integer{2}}, {"past_present_share_buffer", Integer{1}}}, 2);
   EXPECT_EQ(types[1], state);
 }
 
 TEST(MultiHeadAttention, RefusesWhatDoesNotFit) {
-  const ValueType three = ValueType::tensor(DType::f32, Shape{1, 3, 8}), other = ValueType::tensor(DType::f32, Shape{1, 3, 6}),
+  const ValueType three = ValueType::tensor(DType::f32, Shape{1, 3, 8}),
+                  other = ValueType::tensor(DType::f32, Shape{1, 3, 6}),
                   heads = ValueType::tensor(DType::f32, Shape{1, 2, 3, 4});
   const ir::Attributes two{{"num_heads", Integer{2}}};
-  expect_error(ErrorKind::invalid_model, "'key' has shape [1, 3, 6], expected [1, ?, 8]", [&] { infer_op(kAttention, {three, other, other}, two); });
-  expect_error(ErrorKind::invalid_model, "'value' is missing; a key of rank 3 needs it", [&] { infer_op(kAttention, {three, three}, two); });
-  expect_error(ErrorKind::invalid_model, "'value' has shape [1, 3, 8], expected rank 4", [&] { infer_op(kAttention, {three, heads, three}, two); });
-  expect_error(ErrorKind::invalid_model, "the hidden size 8 of 'query' does not divide into 3 heads",
-               [&] { infer_op(kAttention, {three, three, three}, {{"num_heads", Integer{3}}}); });
+  expect_error(ErrorKind::invalid_model, "'key' has shape [1, 3, 6], expected [1, ?, 8]", [&] {
+    infer_op(kAttention, {three, other, other}, two);
+  });
+  expect_error(ErrorKind::invalid_model, "'value' is missing; a key of rank 3 needs it", [&] {
+    infer_op(kAttention, {three, three}, two);
+  });
+  expect_error(ErrorKind::invalid_model, "'value' has shape [1, 3, 8], expected rank 4", [&] {
+    infer_op(kAttention, {three, heads, three}, two);
+  });
+  expect_error(ErrorKind::invalid_model, "the hidden size 8 of 'query' does not divide into 3 heads", [&] {
+    infer_op(kAttention, {three, three, three}, {{"num_heads", Integer{3}}});
+  });
 }
 
 }  // namespace

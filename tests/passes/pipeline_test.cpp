@@ -111,6 +111,37 @@ TEST(InlineConstantBranches, KeepsOnlyTheBranchTaken) {
 
 TEST(InlineConstantBranches, LeavesAnUnknownCondition) { EXPECT_EQ(ops_of(run_pipeline(branching(false), context())), (Names{"If"})); }
 
+// means = MultiHeadAttention of a reshaped x with itself; the new shape [1, elements of x, 1] is computed.
+ir::Graph attention_of_reshaped(ir::Dims dims) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", f32(std::move(dims)));
+  const ir::ValueId count = builder.add("Unsqueeze", {builder.add("Size", {x}), builder.integers({0})});
+  const ir::ValueId shape = builder.add("Concat", {builder.integers({1}), count, builder.integers({1})}, {{"axis", std::int64_t{0}}});
+  const ir::ValueId rows = builder.add("Reshape", {x, shape});
+  graph.add_output(builder.add("com.microsoft::MultiHeadAttention", {rows, rows, rows}, {{"num_heads", std::int64_t{1}}}));
+  return graph;
+}
+
+TEST(DecomposeComposites, SeesShapesThatFoldingFinds) {
+  EXPECT_EQ(ops_of(run_pipeline(attention_of_reshaped({2, 3}), context())), (Names{"Reshape", "Attention", "Identity"}));
+}
+
+TEST(DecomposeComposites, WaitsForShapes) {
+  const Names names = ops_of(run_pipeline(attention_of_reshaped({2, ir::Dim()}), context()));
+  EXPECT_EQ(names.back(), "com.microsoft::MultiHeadAttention");
+}
+
+TEST(DecomposeComposites, NamesTheNodeThatItCannotDecompose) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", f32({2, 3, 4})), y = graph.add_value("y");
+  const ir::ValueId mask = graph.add_input("mask", ir::ValueType::tensor(DType::i32, ir::Dims{7}));
+  graph.add_node({"com.microsoft::MultiHeadAttention", "looks", {x, x, x, {}, mask}, {y}, {{"num_heads", std::int64_t{1}}}, 0});
+  graph.add_output(y);
+  test::expect_error_containing(ErrorKind::invalid_model, "the mask has shape [7], which does not fit a batch of 2, 3 queries and 3 keys (in node 'looks'",
+                                [&] { decompose_composites(std::move(graph), context()); });
+}
+
 TEST(Pipeline, SwitchesPassesOffByName) {
   EXPECT_EQ(ops_of(run_pipeline(branching(true), context(), {.without = {"inline_constant_branches"}})), (Names{"If"}));
   test::expect_error(ErrorKind::invalid_argument, "there is no pass 'tidy'", [] { run_pipeline({}, context(), {.without = {"tidy"}}); });

@@ -72,6 +72,24 @@ TEST(Session, PacksTheWeightsOfManyLayers) {
   EXPECT_TRUE(identical(session.run({{"x", numbers}}).at("y").tensor(), numbers));  // layers is a multiple of width
 }
 
+// The mean of the places where x is not 0, as attention of queries and keys of 0; how many there are is data.
+TEST(Session, DecomposesAnOperatorWhoseShapesDependOnData) {
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{5}));
+  const ir::ValueId places = builder.add("Cast", {builder.add("NonZero", {x})}, {{"to", static_cast<std::int64_t>(DType::f32)}});
+  const ir::ValueId values = builder.add("Unsqueeze", {places, builder.integers({2})});
+  const ir::ValueId keys = builder.add("Mul", {values, builder.scalar(0)}), query = builder.constant(Tensor::from<float>({1, 1, 1}, {0}));
+  const ir::ValueId y = builder.add("com.microsoft::MultiHeadAttention", {query, keys, values}, {{"num_heads", std::int64_t{1}}});
+  graph->value(y).name = "y";
+  graph->add_output(y);
+  Session session{Model(graph)};
+  for (const auto& [given, mean] : {std::pair{Tensor::from<float>({5}, {0, 1, 0, 0, 1}), 2.5f}, {Tensor::from<float>({5}, {1, 1, 0, 0, 1}), 5.0f / 3}}) {
+    const Tensor result = session.run({{"x", given}}).at("y").tensor();
+    EXPECT_TRUE(close_to(result, Tensor::from<float>({1, 1, 1}, {mean}), test::Tolerance::epsilons(DType::f32, 4)));
+  }
+}
+
 TEST(Session, ForgetsPlansBeyondItsLimit) {
   Session session(doubling_model(), {.max_cached_plans = 2});
   std::int64_t of_two = 0;

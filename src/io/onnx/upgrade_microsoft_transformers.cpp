@@ -74,8 +74,10 @@ void microsoft_rotary_embedding(Upgrade& upgrade) {
   const std::int64_t rank = upgrade.known_rank(0), heads = upgrade.take_or<std::int64_t>("num_heads", 0);
   const ir::ValueId x = upgrade.node.inputs[0];
   ir::ValueId ids = upgrade.node.inputs[1];
-  if (upgrade.known_rank(1) < 2)
-    ids = following(upgrade, ids, size_along(upgrade, x, 0), size_along(upgrade, x, rank == 4 ? 2 : 1));
+  if (upgrade.known_rank(1) < 2) {
+    const ir::ValueId batch = size_along(upgrade, x, 0), length = size_along(upgrade, x, rank == 4 ? 2 : 1);
+    ids = following(upgrade, ids, batch, length);
+  }
   std::vector<ir::ValueId> inputs{x, upgrade.node.inputs[2], upgrade.node.inputs[3], ids};
   if (rank == 3 && heads == 0) return rotate_heads_of_cache_size(upgrade, std::move(inputs), upgrade.node.attributes);
   upgrade.node.op = "RotaryEmbedding";

@@ -80,6 +80,21 @@ TEST(OnnxWriter, RoundTripsVariables) {
   EXPECT_TRUE(identical(again.variables()[0].initial, graph.variables()[0].initial));
 }
 
+TEST(OnnxWriter, ImportsTheDomainsThatItUses) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{1, 2, 4}));
+  graph.add_output(graph.add_op("com.microsoft::MultiHeadAttention", {x, x, x}, {{"num_heads", std::int64_t{2}}}, "y"));
+  ops::infer_graph(graph);
+  expect_round_trip(graph);
+  tessera_onnx::ModelProto proto;
+  const std::vector<std::byte> bytes = io::write_model_bytes(graph);
+  ASSERT_TRUE(proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  EXPECT_EQ(proto.graph().node(0).domain(), "com.microsoft");
+  ASSERT_EQ(proto.opset_import_size(), 2);
+  EXPECT_EQ(proto.opset_import(1).domain(), "com.microsoft");
+  EXPECT_EQ(proto.opset_import(1).version(), 1);
+}
+
 TEST(OnnxWriter, GivesNamesThatOnnxCannotConfuse) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2}));
