@@ -4,8 +4,9 @@
 #include <limits>
 
 #include "base/error.h"
-#include "ops/attention_parts.h"
+#include "ops/cache_coding.h"
 #include "ops/check_operand.h"
+#include "ops/grouped_cache.h"
 
 namespace tessera::ops {
 namespace {
@@ -43,10 +44,41 @@ void check_attributes(const InferContext& context) {
   context.check(shown >= 0 && shown <= 2, "qk_output is {}, expected 0 to 2", shown);
   context.check((shown != 0) == context.wants_output(3),
                 "qk_output is {}, which does not agree with the outputs that are asked for", shown);
-  const bool quantised = context.text("k_quant_type") != "NONE" || context.text("v_quant_type") != "NONE" ||
-                         context.integer("kv_cache_bit_width") != 0;
-  require(!quantised, ErrorKind::unsupported, "a quantised cache");
-  require(context.integer("sliding_window_cache") == 0, ErrorKind::unsupported, "sliding_window_cache");
+  const bool slides = context.integer("sliding_window_cache") != 0;
+  context.check(!slides || (window > 0 && context.has_input(kPastKey)),
+                "sliding_window_cache needs local_window_size and 'past_key'");
+  require(!slides || shown == 0, ErrorKind::unsupported, "qk_output with sliding_window_cache");
+}
+
+// Element type of the cache.
+DType cache_type(const InferContext& context) {
+  const std::int64_t bits = context.integer("kv_cache_bit_width");
+  const std::string& coding = context.text("k_quant_type");
+  context.check(coding == context.text("v_quant_type"), "k_quant_type is {}, but v_quant_type is {}", coding,
+                context.text("v_quant_type"));
+  context.check(coding == "NONE" || coding == "PER_TENSOR" || coding == "PER_CHANNEL",
+                "k_quant_type is '{}', expected NONE, PER_TENSOR or PER_CHANNEL", coding);
+  context.check(coding == "NONE" ? bits == 0 : bits == 4 || bits == 8, "kv_cache_bit_width is {} with k_quant_type {}",
+                bits, coding);
+  context.check(bits == 0 || (context.has_input(kKeyScale) && context.has_input(kValueScale)),
+                "a quantised cache needs 'k_scale' and 'v_scale'");
+  const DType type = bits == 0 ? context.dtype(kQuery) : bits == 8 ? DType::i8 : DType::u8;
+  for (const std::size_t i : {kPastKey, kPastValue}) {
+    if (!context.has_input(i)) continue;
+    context.check(context.dtype(i) == type, "'{}' is {}, expected {}", context.op().inputs[i].name,
+                  name_of(context.dtype(i)), name_of(type));
+  }
+  return type;
+}
+
+// One number, or one a channel.
+void check_scales(const InferContext& context, std::int64_t kv_heads, const Dim& size) {
+  const Dim wanted = context.text("k_quant_type") == "PER_CHANNEL" ? Dim(kv_heads) * size : Dim(1);
+  for (const std::size_t i : {kKeyScale, kValueScale}) {
+    if (!context.has_input(i) || context.dims(i) == nullptr || context.integer("kv_cache_bit_width") == 0) continue;
+    context.check(ir::product(*context.dims(i)).may_equal(wanted), "'{}' has shape {}, expected {} elements",
+                  context.op().inputs[i].name, to_string(*context.dims(i)), to_string(wanted));
+  }
 }
 
 void check_pairs(const InferContext& context) {
@@ -64,6 +96,7 @@ void check_pairs(const InferContext& context) {
 
 // Length of the present: what the past holds space for, or as many positions as there are in all.
 Dim present_length(const InferContext& context, const Dim& past, const Dim& fresh) {
+  if (context.integer("sliding_window_cache") != 0) return past;
   if (past.is_known() && past.value() == 0) return fresh;
   const auto total = context.constant_integers(kTotal);
   if (!total || total->size() != 1 || !past.is_known()) return {};
@@ -84,8 +117,21 @@ void infer(InferContext& context) {
   context.check(new_length_fits, "there are {} new keys for {} queries, expected as many or none", to_string(fresh),
                 to_string(query[1]));
   const Dim past = context.has_input(kPastKey) ? dims_of_rank(context, kPastKey, 4)[2] : Dim(0);
-  check_operand(context, kPastKey, {query[0], kv_heads, past, size});
-  check_operand(context, kPastValue, {query[0], kv_heads, past, size});
+  const DType stored = cache_type(context);
+  check_scales(context, kv_heads, size);
+  Dim stored_size = size;
+  if (stored == DType::u8 && size.is_known()) {
+    context.check(size.value() % 2 == 0, "a cache of 4 bits with heads of size {}, expected an even size",
+                  size.value());
+    stored_size = size.value() / 2;
+  }
+  check_operand(context, kPastKey, {query[0], kv_heads, past, stored_size});
+  check_operand(context, kPastValue, {query[0], kv_heads, past, stored_size});
+  if (context.integer("sliding_window_cache") != 0 && past.is_known()) {
+    context.check(past.value() >= context.integer("local_window_size"),
+                  "a cache of {} is shorter than local_window_size {}", past.value(),
+                  context.integer("local_window_size"));
+  }
   check_operand(context, kLengths, {query[0]});
   const Dims* total = context.dims(kTotal);
   context.check(total == nullptr || ir::product(*total).may_equal(1),
@@ -103,17 +149,16 @@ void infer(InferContext& context) {
   check_operand(context, kQueryNorm, {size});
   check_operand(context, kKeyNorm, {size});
   const DType type = context.dtype(kQuery);
-  const Dims present{query[0], kv_heads, present_length(context, past, fresh), size};
+  const Dims present{query[0], kv_heads, present_length(context, past, fresh), stored_size};
   context.set_output(0, type, {query[0], query[1], Dim(heads) * size});
-  context.set_output(1, type, present);
-  context.set_output(2, type, present);
+  context.set_output(1, stored, present);
+  context.set_output(2, stored, present);
   const auto total_value = context.constant_integers(kTotal);
   context.set_output(
       3, type, {query[0], heads, query[1], total_value && total_value->size() == 1 ? Dim((*total_value)[0]) : Dim()});
 }
 
-// A node whose shapes are concrete, on its way to a standard Attention over a cache of [past, new] positions. How many
-// of them count is data: of row b, `lengths[b]` in all, `held[b]` of the past, the new ones behind these.
+// A node whose shapes are concrete, on its way to a standard Attention over its cache.
 class Decomposition {
  public:
   Decomposition(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs,
@@ -122,64 +167,71 @@ class Decomposition {
         reader_(reader),
         inputs_(inputs),
         shapes_(shapes),
+        sizes_(sizes_of(reader, inputs, shapes)),
+        cache_(builder, sizes_, inputs[kLengths], inputs[kTotal]),
         heads_(reader.integer("num_heads")),
-        kv_heads_(reader.integer("kv_num_heads")) {
-    batch_ = shapes[kQuery][0];
-    queries_ = shapes[kQuery][1];
-    packed_ = !input(kKey).valid();
-    size_ = shapes[kQuery][2] / (packed_ ? heads_ + 2 * kv_heads_ : heads_);
-    fresh_ = packed_ ? queries_ : shapes[kKey][1];
-    past_ = input(kPastKey).valid() ? shapes[kPastKey][2] : 0;
-    type_ = builder.dtype(inputs[kQuery]);
-    total_ = reshaped(builder, cast_to(builder, inputs[kTotal], DType::i64), {1});
-    lengths_ = builder.add("Add", {cast_to(builder, inputs[kLengths], DType::i64), builder.integers({1})});
-    is_prompt_ = builder.add("Equal", {total_, builder.integers({queries_})});
-    held_ = builder.add(
-        "Where", {is_prompt_, builder.integers({0}), builder.add("Sub", {lengths_, builder.integers({queries_})})});
-  }
+        type_(builder.dtype(inputs[kQuery])) {}
 
   std::vector<ValueId> run() {
     ValueId query = inputs_[kQuery], key = input(kKey), value = input(kValue);
-    if (packed_) {
-      const std::vector<ValueId> parts =
-          split(builder_, query, 2, {heads_ * size_, kv_heads_ * size_, kv_heads_ * size_});
+    const std::int64_t kv_hidden = sizes_.kv_heads * sizes_.head_size;
+    if (!key.valid()) {
+      const std::vector<ValueId> parts = split(builder_, query, 2, {heads_ * sizes_.head_size, kv_hidden, kv_hidden});
       query = parts[0], key = parts[1], value = parts[2];
     }
     query = normalised(query, heads_, input(kQueryNorm));
-    key = normalised(key, kv_heads_, input(kKeyNorm));
+    key = normalised(key, sizes_.kv_heads, input(kKeyNorm));
     if (reader_.integer("do_rotary") != 0) {
       const ValueId ids = position_ids();
       query = rotated(query, heads_, ids);
-      if (fresh_ > 0) key = rotated(key, kv_heads_, ids);
+      if (sizes_.fresh > 0) key = rotated(key, sizes_.kv_heads, ids);
     }
-    const ValueId keys = filled_cache(input(kPastKey), heads_first(builder_, key, kv_heads_));
-    const ValueId values = filled_cache(input(kPastValue), heads_first(builder_, value, kv_heads_));
-    const AttentionResult result = attend(heads_first(builder_, query, heads_), keys, values);
-    return {heads_last(builder_, result.output), present(keys), present(values),
+    const Cached keys = cached(input(kPastKey), key, input(kKeyScale)),
+                 values = cached(input(kPastValue), value, input(kValueScale));
+    const AttentionResult result = attend(heads_first(builder_, query, heads_), keys.values, values.values);
+    return {heads_last(builder_, result.output), keys.present, values.present,
             result.scores.valid() ? shown(result.scores) : ValueId{}};
   }
 
  private:
+  struct Cached {
+    ValueId values, present;
+  };
+
+  static GroupedCacheSizes sizes_of(const AttributeReader& reader, std::span<const ValueId> inputs,
+                                    const std::vector<Shape>& shapes) {
+    const auto given = [&](std::size_t i) { return i < inputs.size() && inputs[i].valid(); };
+    const std::int64_t heads = reader.integer("num_heads");
+    GroupedCacheSizes sizes;
+    sizes.batch = shapes[kQuery][0];
+    sizes.kv_heads = reader.integer("kv_num_heads");
+    sizes.queries = shapes[kQuery][1];
+    sizes.head_size = shapes[kQuery][2] / (given(kKey) ? heads : heads + 2 * sizes.kv_heads);
+    sizes.fresh = given(kKey) ? shapes[kKey][1] : sizes.queries;
+    sizes.past = given(kPastKey) ? shapes[kPastKey][2] : 0;
+    sizes.window = reader.integer("local_window_size");
+    sizes.causal = reader.integer("causal") != 0;
+    sizes.slides = reader.integer("sliding_window_cache") != 0;
+    return sizes;
+  }
+
   ValueId input(std::size_t i) const { return i < inputs_.size() ? inputs_[i] : ValueId{}; }
-  // [batch] as [batch, 1, 1, 1]
-  ValueId column(ValueId value) { return reshaped(builder_, value, {batch_, 1, 1, 1}); }
 
   ValueId normalised(ValueId packed, std::int64_t heads, ValueId weight) {
     if (!weight.valid()) return packed;
     const Shape shape = *builder_.type(packed).shape();
-    const ValueId apart = reshaped(builder_, packed, {shape[0], shape[1], heads, size_});
-    return reshaped(builder_,
-                    builder_.add("RMSNormalization", {apart, weight}, {{"epsilon", reader_.real("qk_norm_epsilon")}}),
-                    shape);
+    const ValueId apart = reshaped(builder_, packed, {shape[0], shape[1], heads, sizes_.head_size});
+    const ir::Attributes epsilon{{"epsilon", reader_.real("qk_norm_epsilon")}};
+    return reshaped(builder_, builder_.add("RMSNormalization", {apart, weight}, epsilon), shape);
   }
 
   // [batch, queries]. Of a prompt only the first given position counts; the others follow it.
   ValueId position_ids() {
-    const ValueId offsets = positions(builder_, queries_);
-    const ValueId counted = builder_.add("Add", {reshaped(builder_, held_, {batch_, 1}), offsets});
-    if (!input(kPositionIds).valid() || batch_ * queries_ == 0) return counted;
-    const ValueId first = sliced(builder_, reshaped(builder_, inputs_[kPositionIds], {batch_ * queries_}), 0, 0, 1);
-    return builder_.add("Where", {is_prompt_, builder_.add("Add", {first, offsets}), inputs_[kPositionIds]});
+    const std::int64_t count = sizes_.batch * sizes_.queries;
+    if (!input(kPositionIds).valid() || count == 0) return cache_.query_positions();
+    const ValueId first = sliced(builder_, reshaped(builder_, inputs_[kPositionIds], {count}), 0, 0, 1);
+    const ValueId following = builder_.add("Add", {first, positions(builder_, sizes_.queries)});
+    return builder_.add("Where", {cache_.is_prompt(), following, inputs_[kPositionIds]});
   }
 
   ValueId rotated(ValueId packed, std::int64_t heads, ValueId ids) {
@@ -189,61 +241,35 @@ class Decomposition {
                          {"rotary_embedding_dim", 2 * shapes_[kCosines][1]}});
   }
 
-  // [batch, kv heads, past + new, size]: what is held, the new positions, zeros.
-  ValueId filled_cache(ValueId past, ValueId fresh) {
-    if (past_ == 0) return fresh;
-    // Without new positions (another layer's cache is read) all that count are held.
-    const ValueId kept = fresh_ > 0 ? held_ : lengths_;
-    const ValueId is_kept =
-        builder_.add("Less", {reshaped(builder_, positions(builder_, past_), {past_, 1}), column(kept)});
-    const ValueId cache = builder_.add("Where", {is_kept, past, builder_.scalar(0, type_)});
-    if (fresh_ == 0) return cache;
-    const ValueId longer = builder_.add("Pad", {cache, builder_.integers({0, 0, 0, 0, 0, 0, fresh_, 0})});
-    return builder_.add("TensorScatter", {longer, fresh, held_});
-  }
-
-  // As long as the past, or as all positions if these are more.
-  ValueId present(ValueId cache) {
-    if (past_ == 0 || fresh_ == 0) return cache;
-    const ValueId end = builder_.add("Max", {total_, builder_.integers({past_})});
-    return builder_.add("Slice", {cache, builder_.integers({0}), end, builder_.integers({2})});
-  }
-
-  // True where a query may look at a position of the cache, [batch, 1, queries or 1, past + new].
-  ValueId visible() {
-    const ValueId keys = positions(builder_, past_ + fresh_), filled = builder_.add("Less", {keys, column(lengths_)});
-    if (reader_.integer("causal") == 0) return filled;
-    const ValueId rows =
-        builder_.add("Add", {column(held_), reshaped(builder_, positions(builder_, queries_), {queries_, 1})});
-    const ValueId causal = builder_.add("And", {filled, builder_.add("LessOrEqual", {keys, rows})});
-    const std::int64_t window = reader_.integer("local_window_size");
-    if (window < 0) return causal;
-    return builder_.add(
-        "And", {causal, builder_.add("Greater", {keys, builder_.add("Sub", {rows, builder_.integers({window})})})});
-  }
-
-  // The bias cut or extended to the cache's length; beyond what is held nothing is seen.
-  ValueId bias() {
-    const ValueId given = input(kAttentionBias);
-    if (!given.valid()) return builder_.scalar(0, type_);
-    const std::int64_t missing = past_ + fresh_ - shapes_[kAttentionBias][3];
-    if (missing <= 0) return sliced(builder_, given, 3, 0, past_ + fresh_);
-    return builder_.add("Pad", {given, builder_.integers({0, 0, 0, 0, 0, 0, 0, missing})});
+  Cached cached(ValueId past, ValueId fresh, ValueId scale) {
+    ValueId rows = heads_first(builder_, fresh, sizes_.kv_heads);
+    const std::int64_t bits = reader_.integer("kv_cache_bit_width");
+    if (bits == 0) {
+      const ValueId filled = cache_.filled(past, rows);
+      return {filled, cache_.present(filled)};
+    }
+    const bool a_channel = reader_.text("k_quant_type") == "PER_CHANNEL";
+    const Shape scales = a_channel ? Shape{1, sizes_.kv_heads, 1, sizes_.head_size} : Shape{1, 1, 1, 1};
+    const CacheCoding coding{bits, reshaped(builder_, scale, scales), type_};
+    const ValueId filled = cache_.filled(past, encoded(builder_, coding, rows));
+    return {decoded(builder_, coding, filled), cache_.present(filled)};
   }
 
   AttentionResult attend(ValueId query, ValueId keys, ValueId values) {
     AttentionCall call{.query = query, .key = keys, .value = values};
     call.query_heads = heads_;
-    call.kv_heads = kv_heads_;
+    call.kv_heads = sizes_.kv_heads;
     call.scale = reader_.real("scale");
     call.softcap = reader_.real("softcap");
     call.wants_scores = reader_.integer("qk_output") != 0;
     call.scores_mode = reader_.integer("qk_output") == 1 ? 2 : 3;
-    call.mask = visible_ = visible();
+    call.mask = visible_ = cache_.visible();
+    const ValueId bias = input(kAttentionBias);
     const bool has_sink = input(kHeadSink).valid() || reader_.integer("smooth_softmax") == 1;
-    if (input(kAttentionBias).valid() || has_sink) {
-      call.mask =
-          builder_.add("Where", {visible_, bias(), builder_.scalar(-std::numeric_limits<double>::infinity(), type_)});
+    if (bias.valid() || has_sink) {
+      const ValueId scores = bias.valid() ? cache_.bias(bias) : builder_.scalar(0, type_);
+      const ValueId never = builder_.scalar(-std::numeric_limits<double>::infinity(), type_);
+      call.mask = builder_.add("Where", {visible_, scores, never});
     }
     if (has_sink) add_sink(call);
     return add_attention(builder_, call);
@@ -255,36 +281,36 @@ class Decomposition {
     const auto expanded = [&](ValueId value, Shape shape) {
       return builder_.add("Expand", {value, builder_.integers(std::move(shape))});
     };
-    const auto with_position = [&](ValueId cache) {
-      return builder_.add("Concat", {cache, expanded(zero, {batch_, kv_heads_, 1, size_})},
-                          {{"axis", std::int64_t{2}}});
+    const auto with_position = [&](ValueId rows) {
+      const ValueId position = expanded(zero, {sizes_.batch, sizes_.kv_heads, 1, sizes_.head_size});
+      return builder_.add("Concat", {rows, position}, {{"axis", std::int64_t{2}}});
     };
     call.key = with_position(call.key);
     call.value = with_position(call.value);
-    const ValueId sink = input(kHeadSink).valid() ? reshaped(builder_, inputs_[kHeadSink], {1, heads_, 1, 1}) : zero;
-    call.mask = builder_.add("Concat",
-                             {expanded(call.mask, {batch_, heads_, queries_, past_ + fresh_}),
-                              expanded(sink, {batch_, heads_, queries_, 1})},
-                             {{"axis", std::int64_t{3}}});
+    const ValueId given = input(kHeadSink);
+    const ValueId sink = given.valid() ? reshaped(builder_, given, {1, heads_, 1, 1}) : zero;
+    const ValueId scores = expanded(call.mask, {sizes_.batch, heads_, sizes_.queries, cache_.length()});
+    const ValueId last = expanded(sink, {sizes_.batch, heads_, sizes_.queries, 1});
+    call.mask = builder_.add("Concat", {scores, last}, {{"axis", std::int64_t{3}}});
   }
 
   // What qk_output asks for, of all positions; 0 where nothing is seen.
   ValueId shown(ValueId scores) {
-    const ValueId all = sliced(builder_, scores, 3, 0, past_ + fresh_);
+    const ValueId all = sliced(builder_, scores, 3, 0, cache_.length());
     const ValueId seen = builder_.add("Where", {visible_, all, builder_.scalar(0, type_)});
-    if (past_ == 0) return seen;
-    return builder_.add("Slice", {seen, builder_.integers({0}), total_, builder_.integers({3})});
+    if (sizes_.past == 0) return seen;
+    return builder_.add("Slice", {seen, builder_.integers({0}), cache_.total(), builder_.integers({3})});
   }
 
   GraphBuilder& builder_;
   const AttributeReader& reader_;
   const std::span<const ValueId> inputs_;
   const std::vector<Shape>& shapes_;
-  const std::int64_t heads_, kv_heads_;
-  std::int64_t batch_ = 0, queries_ = 0, fresh_ = 0, past_ = 0, size_ = 0;
-  bool packed_ = false;
-  DType type_ = DType::f32;
-  ValueId total_, lengths_, is_prompt_, held_, visible_;
+  const GroupedCacheSizes sizes_;
+  GroupedCache cache_;
+  const std::int64_t heads_;
+  const DType type_;
+  ValueId visible_;
 };
 
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
@@ -295,6 +321,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 }
 
 constexpr TypeSet kFloats{DType::f32, DType::f16, DType::bf16}, kInteger{DType::i32};
+constexpr TypeSet kCache = kFloats | TypeSet{DType::i8, DType::u8};
 
 AttributeSpec integer(std::string_view name, std::int64_t value) {
   return {name, AttributeKind::integer, ir::Attribute(value)};
@@ -313,15 +340,16 @@ AttributeSpec none(std::string_view name) {
 // the number of queries they are a prompt, which begins at 0; else they are the last positions of each row, behind what
 // past holds. Queries and keys are normalised (q_norm_weight) and rotated (do_rotary) by their position first.
 // head_sink, or smooth_softmax with 0, adds exp(sink) to the denominator of softmax. qk_output 1 shows what goes into
-// softmax, 2 what comes out.
+// softmax, 2 what comes out. The cache may be coded in 8 or 4 bits (k_quant_type), and may hold the last positions only
+// (sliding_window_cache).
 const OpDef group_query_attention{
     .name = "com.microsoft::GroupQueryAttention",
     .since = 1,
     .inputs = {{"query", kFloats, "T"},
                {"key", kFloats, "T", optional},
                {"value", kFloats, "T", optional},
-               {"past_key", kFloats, "T", optional},
-               {"past_value", kFloats, "T", optional},
+               {"past_key", kCache, "T_CACHE", optional},
+               {"past_value", kCache, "T_CACHE", optional},
                {"seqlens_k", kInteger, "M"},
                {"total_sequence_length", kInteger, "M"},
                {"cos_cache", kFloats, "T", optional},
@@ -334,8 +362,8 @@ const OpDef group_query_attention{
                {"q_norm_weight", kFloats, "T", optional},
                {"k_norm_weight", kFloats, "T", optional}},
     .outputs = {{"output", kFloats, "T"},
-                {"present_key", kFloats, "T", optional},
-                {"present_value", kFloats, "T", optional},
+                {"present_key", kCache, "T_CACHE", optional},
+                {"present_value", kCache, "T_CACHE", optional},
                 {"output_qk", kFloats, "T", optional}},
     .attributes = {{"num_heads", AttributeKind::integer, std::nullopt, true},
                    {"kv_num_heads", AttributeKind::integer, std::nullopt, true},

@@ -26,6 +26,21 @@ void add_node_context(Error& error, const ir::Node& node) {
   error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
 }
 
+// Runs the nodes of the graph in order; `values`, one a value of the graph, holds those that are known.
+void evaluate_nodes(const backends::Device& device, const ir::Graph& graph, std::vector<Value>& values,
+                    const backends::ExecutionResources& resources) {
+  const auto value_of = [&values](ir::ValueId id) -> Value& { return values[static_cast<std::size_t>(id.index)]; };
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    std::vector<Value> operands;
+    for (const ir::ValueId input : node.inputs) operands.push_back(input.valid() ? value_of(input) : Value());
+    std::vector<Value> made = evaluate_node(device, node, operands, resources);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      if (node.outputs[i].valid()) value_of(node.outputs[i]) = std::move(made[i]);
+    }
+  }
+}
+
 // A composite runs as the nodes it decomposes into, one by one.
 std::vector<Value> evaluate_composite(const backends::Device& device, const ir::Node& node, const ops::OpDef& op,
                                       std::span<const Value> inputs, const backends::ExecutionResources& resources) {
@@ -33,31 +48,28 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
   ops::GraphBuilder builder(graph);
   ir::Node local = node;
   for (std::size_t i = 0; i < local.inputs.size(); ++i) {
-    const bool present = local.inputs[i].valid() && i < inputs.size();
+    const bool present = local.inputs[i].valid() && i < inputs.size() && inputs[i].has_value();
     require(!present || inputs[i].is_tensor(), ErrorKind::unsupported, "{} of what is not a tensor needs an executor", node.op);
     local.inputs[i] = present ? graph.add_constant(inputs[i].tensor()) : ir::ValueId{};
   }
   ops::infer_node(graph, local, [&graph](ir::ValueId id) { return graph.constant(id); });
-  const auto results = op.decompose(builder, ops::AttributeReader(local, op), local.inputs);
-  require(results.has_value(), ErrorKind::unsupported, "{} cannot be decomposed", node.op);
-  std::vector<Value> values(graph.value_count());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)})) values[i] = *constant;
-  }
-  for (const ir::NodeId id : graph.order()) {
-    const ir::Node& part = graph.node(id);
-    std::vector<Value> operands;
-    for (const ir::ValueId input : part.inputs) operands.push_back(input.valid() ? values[static_cast<std::size_t>(input.index)] : Value());
-    const std::vector<Value> made = evaluate_node(device, part, operands, resources);
-    for (std::size_t i = 0; i < made.size(); ++i) {
-      if (part.outputs[i].valid()) values[static_cast<std::size_t>(part.outputs[i].index)] = made[i];
+  try {
+    const auto results = op.decompose(builder, ops::AttributeReader(local, op), local.inputs);
+    require(results.has_value(), ErrorKind::unsupported, "{} cannot be decomposed", node.op);
+    std::vector<Value> values(graph.value_count());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)})) values[i] = *constant;
     }
+    evaluate_nodes(device, graph, values, resources);
+    std::vector<Value> outputs(node.outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (node.outputs[i].valid()) outputs[i] = values[static_cast<std::size_t>((*results)[i].index)];
+    }
+    return outputs;
+  } catch (Error& error) {
+    add_node_context(error, node);
+    throw;
   }
-  std::vector<Value> outputs(node.outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (node.outputs[i].valid()) outputs[i] = values[static_cast<std::size_t>((*results)[i].index)];
-  }
-  return outputs;
 }
 
 }  // namespace
@@ -76,14 +88,7 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
                                  const backends::ExecutionResources& resources) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
-  if (op.decompose != nullptr) {
-    try {
-      return evaluate_composite(device, node, op, inputs, resources);
-    } catch (Error& error) {
-      add_node_context(error, node);
-      throw;
-    }
-  }
+  if (op.decompose != nullptr) return evaluate_composite(device, node, op, inputs, resources);
   // A graph of this one node, so that inference sees the actual inputs as constants.
   ir::Graph graph;
   ir::Node local = node;

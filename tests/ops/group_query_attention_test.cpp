@@ -130,6 +130,50 @@ TEST(GroupQueryAttention, RotatesByThePositionOfTheCache) {
   EXPECT_TRUE(close_to(y[1].tensor(), floats({1, 1, 3, 2}, {0, 1, 1, 0, 0, 1}), kTolerance));
 }
 
+// Values [1, 2.4] and [-300, 1] in steps of 0.5 and 2, as the cache stores them.
+OpCall coded(std::int64_t bits, DType type) {
+  OpCall call{kOp,
+              {floats({1, 2, 2}, {0, 0, 0, 0}), floats({1, 2, 2}, {0, 0, 0, 0}), floats({1, 2, 2}, {1, 2.4f, -300, 1}),
+               Tensor(type, {1, 1, 0, bits == 8 ? 2 : 1}), Tensor(type, {1, 1, 0, bits == 8 ? 2 : 1}), integers({1}),
+               integers({2}), Value(), Value(), Value(), Value(), Value(), floats({1, 1, 1, 2}, {1, 1}),
+               floats({1, 1, 1, 2}, {0.5f, 2})},
+              {{"num_heads", Integer{1}}, {"kv_num_heads", Integer{1}}, {"kv_cache_bit_width", bits}},
+              3};
+  call.attributes["k_quant_type"] = call.attributes["v_quant_type"] = std::string("PER_CHANNEL");
+  return call;
+}
+
+TEST(GroupQueryAttention, CachesMayBeCoded) {
+  auto y = run_op(coded(8, DType::i8));
+  EXPECT_TRUE(close_to(y[2].tensor(), Tensor::from<std::int8_t>({1, 1, 2, 2}, {2, 1, -128, 0})));
+  EXPECT_TRUE(close_to(y[0].tensor(), floats({1, 2, 2}, {1, 2, (1 - 64) / 2.0f, 1}), kTolerance));
+  y = run_op(coded(4, DType::u8));
+  EXPECT_TRUE(close_to(y[2].tensor(), Tensor::from<std::uint8_t>({1, 1, 2, 1}, {(9 << 4) + 10, (8 << 4) + 0})));
+  EXPECT_TRUE(close_to(y[0].tensor(), floats({1, 2, 2}, {1, 2, (1 - 4) / 2.0f, 1}), kTolerance));
+}
+
+TEST(GroupQueryAttention, CachesMaySlide) {
+  // Windows of 2 over a buffer of 3: room is made by dropping blocks of two.
+  OpCall call{kOp,
+              {floats({1, 1, 1}, {0}), floats({1, 1, 1}, {0}), floats({1, 1, 1}, {40}), floats({1, 1, 3, 1}, {0, 0, 0}),
+               floats({1, 1, 3, 1}, {10, 20, 30}), integers({4}), integers({5})},
+              {{"num_heads", Integer{1}},
+               {"kv_num_heads", Integer{1}},
+               {"local_window_size", Integer{2}},
+               {"sliding_window_cache", Integer{1}}},
+              3};
+  // 4 positions before, one beyond the buffer: one block was dropped and two positions are held. Then there are three.
+  auto y = run_op(call);
+  EXPECT_TRUE(close_to(y[0].tensor(), floats({1, 1, 1}, {30}), kTolerance));  // of 20 and 40; 30 is not held
+  EXPECT_TRUE(close_to(y[2].tensor(), floats({1, 1, 3, 1}, {10, 20, 40})));
+  // 5 before: three are held. With 6, a block more goes, and two are left.
+  call.inputs[5] = integers({5});
+  call.inputs[6] = integers({6});
+  y = run_op(call);
+  EXPECT_TRUE(close_to(y[0].tensor(), floats({1, 1, 1}, {35}), kTolerance));
+  EXPECT_TRUE(close_to(y[2].tensor(), floats({1, 1, 3, 1}, {30, 40, 0})));
+}
+
 TEST(GroupQueryAttention, KeepsSymbolicShape) {
   const Dim batch = Dim::symbol("batch"), length = Dim::symbol("length");
   const ValueType query = ValueType::tensor(DType::f16, Dims{batch, length, 32}),
@@ -159,8 +203,12 @@ TEST(GroupQueryAttention, RefusesWhatDoesNotFit) {
   expect_error(ErrorKind::invalid_model, "'past_key' and 'past_value' must be given together", with([](OpCall& call) {
                  call.inputs[3] = floats({1, 1, 1, 1}, {0});
                }));
-  expect_error(ErrorKind::unsupported, "sliding_window_cache",
+  expect_error(ErrorKind::invalid_model, "sliding_window_cache needs local_window_size and 'past_key'",
                with([](OpCall& call) { call.attributes["sliding_window_cache"] = Integer{1}; }));
+  expect_error(ErrorKind::invalid_model, "kv_cache_bit_width is 3 with k_quant_type PER_TENSOR", with([](OpCall& call) {
+                 call.attributes["k_quant_type"] = call.attributes["v_quant_type"] = std::string("PER_TENSOR");
+                 call.attributes["kv_cache_bit_width"] = Integer{3};
+               }));
   OpCall call = step();
   call.inputs[5] = integers({9, 1});
   expect_error_containing(ErrorKind::failed, "write index 9 with 1 steps is outside a cache of 5",

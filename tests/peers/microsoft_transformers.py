@@ -291,9 +291,34 @@ def grouped_cases(generator):
         yield grouped_case(generator, len(lengths), queries, past, total, lengths, fresh=0, rotate=16, label="no new keys")
 
 
+def coded_cache_cases(generator):
+    """Caches of 8 and 4 bits. Where new keys lie at a tie their codes may be a step apart, which the seeded data avoids."""
+    situations = [(5, 0, 5, [5, 5]), (5, 0, 5, [5, 3]), (1, 6, 7, [7, 4]), (1, 9, 7, [7, 2]), (3, 5, 8, [8])]
+    for (queries, past, total, lengths), bits, kind in itertools.product(situations, [8, 4], ["PER_TENSOR", "PER_CHANNEL"]):
+        case = grouped_case(generator, len(lengths), queries, past, total, lengths, k_quant_type=kind, v_quant_type=kind, kv_cache_bit_width=bits,
+                            softcap=float(generator.integers(2)) * 3)
+        batch, kv_heads, _, size = case.inputs[3].shape
+        dtype = np.int8 if bits == 8 else np.uint8
+        for i in (3, 4):
+            case.inputs[i] = generator.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, (batch, kv_heads, past, size * bits // 8)).astype(dtype)
+        shape = (1,) if kind == "PER_TENSOR" else (1, kv_heads, 1, size)
+        case.inputs += [generator.uniform(0.01, 0.03, shape).astype(F32) * (256 >> bits) for _ in range(2)]
+        case.outputs = [F32, dtype, dtype]
+        yield case
+
+
+def sliding_cache_cases(generator):
+    """Steps that leave the buffer full, since onnxruntime leaves what lies behind the positions in use as it is."""
+    steps = [(6, 4, 0, 6), (6, 4, 6, 3), (6, 4, 8, 1), (6, 4, 5, 4), (6, 4, 9, 3), (6, 6, 11, 1), (8, 3, 2, 6), (8, 3, 8, 6), (8, 3, 13, 1), (5, 5, 5, 3)]
+    for (capacity, window, before, queries), rotate, has_bias in itertools.product(steps, [0, 16], [False, True]):
+        total = before + queries
+        yield grouped_case(generator, 1, queries, capacity, total, [total], rotate=rotate, bias=(1, 4) if has_bias else None, local_window_size=window,
+                           sliding_window_cache=1, label=f"{before} before")
+
+
 def cases(generator):
     for make in [activation_cases, simplified_cases, skip_cases, embed_cases, quantised_embed_cases, rotary_cases, attention_cases,
-                 quantised_attention_cases, multi_head_cases, shared_buffer_cases, grouped_cases]:
+                 quantised_attention_cases, multi_head_cases, shared_buffer_cases, grouped_cases, coded_cache_cases, sliding_cache_cases]:
         yield from make(generator)
 
 
