@@ -47,7 +47,7 @@ void add_bench(CLI::App& app) {
   add_model_options(*verb, options->model);
   verb->add_option("--runs", options->bench.runs, "Timed runs")->capture_default_str()->check(CLI::Range(1, 1000000));
   verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name");
+  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
   verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
   verb->add_flag("--json", options->json, "Print the figures as JSON");
   add_run_options(*verb, options->model);

@@ -5,8 +5,10 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "io/file.h"
 #include "io/npy.h"
-#include "io/npz.h"
+#include "ir/graph.h"
+#include "report/value_files.h"
 #include "runtime/random_inputs.h"
 
 namespace tessera::apps {
@@ -16,6 +18,20 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
   const std::size_t equals = text.find('=');
   require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), ErrorKind::invalid_argument, "{} expects {}, got '{}'", option, form, text);
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+NamedValues read_values(const std::string& file, const Model& model) {
+  constexpr std::int64_t max_json_bytes = std::int64_t{1} << 30;
+  report::TypesByName types;
+  for (ir::ValueId id : model.graph().inputs()) types.emplace(model.graph().value(id).name, model.graph().value(id).type);
+  if (!file.ends_with(".json")) return report::read_values_npz(file, types);
+  const std::vector<std::byte> bytes = io::read_file(file, max_json_bytes);
+  try {
+    return report::read_values_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, types);
+  } catch (Error& error) {
+    error.add_context(fmt::format("file {}", file));
+    throw;
+  }
 }
 
 }  // namespace
@@ -64,12 +80,10 @@ SessionOptions session_options(const ModelOptions& options) {
   return session;
 }
 
-NamedValues read_inputs(const Model& model, const std::string& npz, const std::vector<std::string>& named_files, std::uint64_t seed) {
-  if (npz.empty() && named_files.empty()) return runtime::random_inputs(model, seed);
+NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, std::uint64_t seed) {
+  if (file.empty() && named_files.empty()) return runtime::random_inputs(model, seed);
   NamedValues inputs;
-  if (!npz.empty()) {
-    for (auto& [name, tensor] : io::read_npz(npz)) inputs[name] = tensor;
-  }
+  if (!file.empty()) inputs = read_values(file, model);
   for (const std::string& entry : named_files) {
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE.npy");
     inputs[name] = io::read_npy(file);

@@ -28,9 +28,9 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
 // The model with its dimensions fixed as asked.
 Model load_model(const ModelOptions& options);
 SessionOptions session_options(const ModelOptions& options);
-// Inputs from an .npz and NAME=FILE.npy entries; what the model has and nobody gave is made up from the seed, if nothing at
+// Inputs from an .npz or .json file and NAME=FILE.npy entries; what the model has and nobody gave is made up from the seed, if nothing at
 // all is given.
-NamedValues read_inputs(const Model& model, const std::string& npz, const std::vector<std::string>& named_files, std::uint64_t seed);
+NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, std::uint64_t seed);
 // Through a temporary name, then renamed. Throws Error(io).
 void write_text(const std::string& path, const std::string& text);
 

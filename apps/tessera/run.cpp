@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common.h"
-#include "io/npz.h"
 #include "report/summary.h"
 #include "report/trace.h"
+#include "report/value_files.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -21,12 +21,8 @@ struct Options {
 };
 
 void write_outputs(const NamedValues& outputs, const std::string& path) {
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [name, value] : outputs) {
-    if (value.is_tensor()) tensors[name] = value.tensor();
-    else fmt::print(stderr, "tessera: output '{}' is not a tensor and is left out of {}\n", name, path);
-  }
-  io::write_npz(path, tensors);
+  if (path.ends_with(".json")) write_text(path, report::write_values_json(outputs));
+  else report::write_values_npz(path, outputs);
 }
 
 void run(const Options& options) {
@@ -58,14 +54,17 @@ void add_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("run", "Run a model once and print or save its outputs");
   add_model_options(*verb, options->model);
-  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name");
+  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
   verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
-  verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz file");
+  verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz or .json file");
   verb->add_option("--profile", options->profile, "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
   verb->add_flag("--json", options->json, "Print the summary as JSON");
   add_run_options(*verb, options->model);
   verb->footer(
-      "Without inputs, seeded random ones are made up: floats in [0, 1), integers 0 or 1.\n\nExamples:\n"
+      "Without inputs, seeded random ones are made up: floats in [0, 1), integers 0 or 1.\n"
+      "In an .npz file a map NAME is NAME/keys and NAME/values, a sequence of maps with equal keys likewise with one row of values a\n"
+      "map, any other sequence NAME/0, NAME/1 ... In JSON a tensor is nested lists, a sequence a list, a map an object, nothing null.\n\n"
+      "Examples:\n"
       "  tessera run model.onnx\n"
       "  tessera run model.onnx --inputs in.npz --outputs out.npz\n"
       "  tessera run model.onnx --input image=cat.npy --dim batch=1 --profile trace.json");

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/dtype.h"
@@ -108,7 +109,8 @@ class Value {
   Value() = default;                                  // none: an absent optional
   Value(Tensor tensor) : kind_(Kind::tensor), tensor_(std::move(tensor)) {}
   static Value sequence(std::vector<Value> elements);
-  // keys: 1-D i64 or string tensor; values: one Value per key.
+  // keys: 1-D i64 or string tensor without repetitions; values: one Value per key, in the same order. Throws
+  // Error(invalid_argument) otherwise.
   static Value map(Tensor keys, std::vector<Value> values);
 
   Kind kind() const { return kind_; }
@@ -119,6 +121,9 @@ class Value {
   Tensor& tensor();
   const std::vector<Value>& elements() const;         // of a sequence, or the values of a map
   const Tensor& keys() const;                         // of a map
+  // The value of a key of a map, or null when it has none. Linear. Throw when the map's keys are of the other type.
+  const Value* find(std::string_view key) const;
+  const Value* find(std::int64_t key) const;
 
  private:
   Kind kind_ = Kind::none;

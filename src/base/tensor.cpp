@@ -123,6 +123,18 @@ bool identical(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
+namespace {
+
+template <typename T>
+void require_distinct(const Tensor& keys) {
+  std::vector<T> sorted(keys.values<T>().begin(), keys.values<T>().end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end()) fail(ErrorKind::invalid_argument, "a map holds key '{}' twice", *twice);
+}
+
+}  // namespace
+
 Value Value::sequence(std::vector<Value> elements) {
   Value value;
   value.kind_ = Kind::sequence;
@@ -131,7 +143,11 @@ Value Value::sequence(std::vector<Value> elements) {
 }
 
 Value Value::map(Tensor keys, std::vector<Value> values) {
-  require(keys.elements() == static_cast<std::int64_t>(values.size()), ErrorKind::invalid_argument, "a map needs one value a key");
+  require(keys.elements() == static_cast<std::int64_t>(values.size()) && keys.rank() == 1, ErrorKind::invalid_argument,
+          "a map of {} values with keys of shape {}: one key a value is needed", values.size(), to_string(keys.shape()));
+  require(keys.dtype() == DType::i64 || keys.dtype() == DType::string, ErrorKind::invalid_argument, "the keys of a map are {}, expected i64 or string", name_of(keys.dtype()));
+  if (keys.dtype() == DType::string) require_distinct<std::string>(keys);
+  else require_distinct<std::int64_t>(keys);
   Value value;
   value.kind_ = Kind::map;
   value.tensor_ = std::move(keys);
@@ -157,6 +173,18 @@ const std::vector<Value>& Value::elements() const {
 const Tensor& Value::keys() const {
   require(kind_ == Kind::map, ErrorKind::invalid_argument, "the value is not a map");
   return tensor_;
+}
+
+const Value* Value::find(std::string_view key) const {
+  const std::span<const std::string> all = keys().values<std::string>();
+  const auto found = std::find(all.begin(), all.end(), key);
+  return found == all.end() ? nullptr : &(*elements_)[static_cast<std::size_t>(found - all.begin())];
+}
+
+const Value* Value::find(std::int64_t key) const {
+  const std::span<const std::int64_t> all = keys().values<std::int64_t>();
+  const auto found = std::find(all.begin(), all.end(), key);
+  return found == all.end() ? nullptr : &(*elements_)[static_cast<std::size_t>(found - all.begin())];
 }
 
 }  // namespace tessera

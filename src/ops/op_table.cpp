@@ -23,6 +23,7 @@
 #include "ops/generate.h"
 #include "ops/image_decoder.h"
 #include "ops/identity.h"
+#include "ops/map.h"
 #include "ops/pad.h"
 #include "ops/causal_conv_with_state.h"
 #include "ops/control_flow.h"
@@ -240,6 +241,10 @@ constexpr const OpDef* kTable[] = {
     &binarizer,
     // image_decoder
     &image_decoder,
+    // map
+    &zip_map,
+    &dict_vectorizer,
+    &cast_map,
     // transpose
     &transpose,
     &depth_to_space,

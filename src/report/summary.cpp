@@ -38,12 +38,33 @@ void add_statistics(const std::vector<double>& values, ValueSummary& summary) {
   for (std::size_t i = 0; i < std::min(kShown, values.size()); ++i) summary.first_values += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
 }
 
+// A part of a sequence or map, in a few words.
+std::string brief(const Value& value) {
+  if (!value.has_value()) return "nothing";
+  if (value.is_tensor()) {
+    const Tensor& tensor = value.tensor();
+    if (tensor.elements() != 1 || is_complex(tensor.dtype())) return std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
+    return tensor.dtype() == DType::string ? first_strings(tensor) : fmt::format("{:.6g}", backends::reference::read<double>(tensor)[0]);
+  }
+  const bool is_map = value.kind() == Value::Kind::map;
+  const std::vector<Value>& elements = value.elements();
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShown, elements.size()); ++i) {
+    text += i ? ", " : "";
+    if (is_map) text += (value.keys().dtype() == DType::string ? value.keys().values<std::string>()[i] : std::to_string(value.keys().values<std::int64_t>()[i])) + ": ";
+    text += brief(elements[i]);
+  }
+  if (elements.size() > kShown) text += ", …";
+  return is_map ? "{" + text + "}" : "[" + text + "]";
+}
+
 }  // namespace
 
 ValueSummary summarise(const Value& value) {
   ValueSummary summary;
   if (!value.is_tensor()) {
-    summary.type = !value.has_value() ? "nothing" : value.kind() == Value::Kind::map ? "map" : fmt::format("sequence of {}", value.elements().size());
+    summary.type = !value.has_value() ? "nothing" : fmt::format("{} of {}", value.kind() == Value::Kind::map ? "map" : "sequence", value.elements().size());
+    if (value.has_value()) summary.first_values = brief(value);
     return summary;
   }
   const Tensor& tensor = value.tensor();
@@ -56,7 +77,7 @@ ValueSummary summarise(const Value& value) {
 }
 
 std::string summary_text(const ValueSummary& summary) {
-  if (!summary.is_tensor) return summary.type;
+  if (!summary.is_tensor) return summary.first_values.empty() ? summary.type : summary.type + "  " + summary.first_values;
   std::string text = summary.type + to_string(summary.shape);
   if (summary.has_statistics) {
     text += fmt::format("  min {:.6g}, max {:.6g} at {}, mean {:.6g}", summary.minimum, summary.maximum, summary.arg_maximum, summary.mean);

@@ -72,6 +72,12 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
   }
 }
 
+ir::ValueType type_of_operand(const Value& value, const ir::ValueType* planned) {
+  const ir::ValueType type = type_of(value);
+  const bool says_nothing = type.element != nullptr && value.has_value() && value.elements().empty();
+  return says_nothing && planned != nullptr && planned->kind == type.kind ? *planned : type;
+}
+
 }  // namespace
 
 ir::ValueType type_of(const Value& value) {
@@ -85,7 +91,7 @@ ir::ValueType type_of(const Value& value) {
 }
 
 std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
-                                 const backends::ExecutionResources& resources) {
+                                 const backends::ExecutionResources& resources, std::span<const ir::ValueType> planned) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
   if (op.decompose != nullptr) return evaluate_composite(device, node, op, inputs, resources);
@@ -97,7 +103,7 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
   std::vector<const Tensor*> constants, constant_of;  // by input position, by value
   for (std::size_t i = 0; i < local.inputs.size(); ++i) {
     const bool present = local.inputs[i].valid() && i < inputs.size();
-    const ir::ValueType type = present ? type_of(inputs[i]) : ir::ValueType{};
+    const ir::ValueType type = present ? type_of_operand(inputs[i], i < planned.size() ? &planned[i] : nullptr) : ir::ValueType{};
     local.inputs[i] = present ? graph.add_input("", type) : ir::ValueId{};
     operands.push_back(present ? &inputs[i] : nullptr);
     input_types.push_back(concrete(type));

@@ -17,14 +17,36 @@ using namespace runtime;
 
 std::string describe(const Value& value) { return ir::to_string(type_of(value)); }
 
+struct Mismatch {
+  const ir::ValueType* wanted;
+  const Value* found;
+};
+
+// The first part of the value that is of another kind, element type or key type than declared. Shapes may be any.
+std::optional<Mismatch> find_mismatch(const ir::ValueType& wanted, const Value& given) {
+  using Kind = ir::ValueType::Kind;
+  bool agrees = false;
+  switch (wanted.kind) {
+    case Kind::tensor: agrees = given.is_tensor() && (wanted.dtype == DType::undefined || given.tensor().dtype() == wanted.dtype); break;
+    case Kind::optional: return given.has_value() ? find_mismatch(*wanted.element, given) : std::nullopt;
+    case Kind::sequence: agrees = given.kind() == Value::Kind::sequence; break;
+    case Kind::map: agrees = given.kind() == Value::Kind::map && given.keys().dtype() == wanted.dtype; break;
+  }
+  if (!agrees) return Mismatch{&wanted, &given};
+  if (wanted.is_tensor()) return std::nullopt;
+  for (const Value& element : given.elements()) {
+    if (const std::optional<Mismatch> found = find_mismatch(*wanted.element, element)) return found;
+  }
+  return std::nullopt;
+}
+
 // Throws unless the value may flow into an input declared with this type.
 void check_input(const std::string& name, const ir::ValueType& wanted, const Value& given) {
-  if (wanted.kind == ir::ValueType::Kind::optional && !given.has_value()) return;
   if (!wanted.is_tensor()) {
-    const bool kinds_agree = (wanted.kind == ir::ValueType::Kind::optional) || (wanted.kind == ir::ValueType::Kind::sequence && given.kind() == Value::Kind::sequence) ||
-                             (wanted.kind == ir::ValueType::Kind::map && given.kind() == Value::Kind::map);
-    require(kinds_agree, ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
-    return;
+    const std::optional<Mismatch> mismatch = find_mismatch(wanted, given);
+    if (!mismatch) return;
+    require(mismatch->found != &given, ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
+    fail(ErrorKind::invalid_argument, "input '{}' holds {}, expected {} (the input is declared {})", name, describe(*mismatch->found), ir::to_string(*mismatch->wanted), ir::to_string(wanted));
   }
   require(given.is_tensor(), ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
   const Tensor& tensor = given.tensor();

@@ -91,8 +91,22 @@ TEST(Value, HasOneKind) {
   expect_error_containing(ErrorKind::invalid_argument, "the value is not a tensor", [&] { map.tensor(); });
   expect_error_containing(ErrorKind::invalid_argument, "the value is not a map",
                           [&] { Value(Tensor::scalar(1.0f)).keys(); });
-  expect_error_containing(ErrorKind::invalid_argument, "a map needs one value a key",
+  expect_error_containing(ErrorKind::invalid_argument, "one key a value is needed",
                           [] { Value::map(Tensor::scalar(std::int64_t{1}), {}); });
+}
+
+TEST(Value, MapsFindTheirKeys) {
+  const std::vector<Value> values{Tensor::scalar(1.0f), Tensor::scalar(2.0f)};
+  const Value numbered = Value::map(Tensor::from<std::int64_t>({2}, {7, -1}), values);
+  EXPECT_EQ(*numbered.find(-1)->tensor().data<float>(), 2.0f);
+  EXPECT_EQ(numbered.find(3), nullptr);
+  const Value named = Value::map(Tensor::from<std::string>({2}, {"b", "a"}), values);
+  EXPECT_EQ(*named.find("b")->tensor().data<float>(), 1.0f);
+  expect_error_containing(ErrorKind::invalid_argument, "tensor holds string, not i64", [&] { named.find(1); });
+  expect_error_containing(ErrorKind::invalid_argument, "a map holds key 'a' twice",
+                          [&] { Value::map(Tensor::from<std::string>({2}, {"a", "a"}), values); });
+  expect_error_containing(ErrorKind::invalid_argument, "the keys of a map are f32, expected i64 or string",
+                          [&] { Value::map(Tensor::from<float>({2}, {1, 2}), values); });
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "CausalConvWithState", .name = "reference_causal_conv_with_state", .function = causal_conv_with_state},
       // conv
       {.op = "Conv", .name = "reference_conv", .function = conv},
+      // map
+      {.op = "ai.onnx.ml::ZipMap", .name = "reference_zip_map", .function = zip_map},
+      {.op = "ai.onnx.ml::DictVectorizer", .name = "reference_dict_vectorizer", .function = dict_vectorizer},
+      {.op = "ai.onnx.ml::CastMap", .name = "reference_cast_map", .function = cast_map},
       // image_decoder
       {.op = "ImageDecoder", .name = "reference_image_decoder", .function = image_decoder},
       // conv_integer

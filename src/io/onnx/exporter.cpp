@@ -100,6 +100,15 @@ void store_inside(const Tensor& tensor, TensorProto& proto) {
   }
 }
 
+std::vector<std::byte> serialise(const google::protobuf::MessageLite& message) {
+  const std::size_t size = message.ByteSizeLong();
+  require(size < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), ErrorKind::over_budget,
+          "the model has {} bytes; one file holds less than 2 GiB, so write its constants as external data", size);
+  std::vector<std::byte> bytes(size);
+  require(message.SerializeToArray(bytes.data(), static_cast<int>(size)), ErrorKind::io, "the model cannot be encoded");
+  return bytes;
+}
+
 bool Exporter::is_taken(const Scope& scope, const std::string& name) const {
   for (const Scope* around = &scope; around != nullptr; around = around->outer) {
     if (around->taken.contains(name)) return true;

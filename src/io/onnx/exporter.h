@@ -54,5 +54,7 @@ class Exporter {
 
 // The bytes of a tensor as raw_data, strings as string_data.
 void store_inside(const Tensor& tensor, tessera_onnx::TensorProto& proto);
+// Error(over_budget) for 2 GiB or more.
+std::vector<std::byte> serialise(const google::protobuf::MessageLite& message);
 
 }  // namespace tessera::io

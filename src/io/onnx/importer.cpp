@@ -80,7 +80,7 @@ ir::ValueType to_value_type(const TypeProto& proto) {
     case TypeProto::kOptionalType:
       return ir::ValueType::optional(to_value_type(proto.optional_type().elem_type()));
     case TypeProto::kMapType:
-      return ir::ValueType::map(to_dtype(proto.map_type().key_type()), to_value_type(proto.map_type().value_type()));
+      return ir::ValueType::map(to_key_type(proto.map_type().key_type()), to_value_type(proto.map_type().value_type()));
     case TypeProto::kSparseTensorType:
       fail(ErrorKind::unsupported, "values that are sparse tensors");
     case TypeProto::kOpaqueType:

@@ -130,6 +130,12 @@ DType to_dtype(std::int32_t onnx_type) {
   return static_cast<DType>(onnx_type);
 }
 
+DType to_key_type(std::int32_t onnx_type) {
+  const DType key = to_dtype(onnx_type);
+  require(key == DType::i64 || key == DType::string, ErrorKind::unsupported, "maps with keys of {}; i64 and string are supported", name_of(key));
+  return key;
+}
+
 Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
   require(dims.size() <= kMaxRank, ErrorKind::unsupported, "a tensor of rank {}; at most {} is supported", dims.size(),
           kMaxRank);

@@ -21,6 +21,8 @@ std::string shown(const std::string& name);
 
 // Throws Error(invalid_model) for 0, Error(unsupported) for a number that is no element type we know.
 DType to_dtype(std::int32_t onnx_type);
+// The type of a map's keys; throws as to_dtype does, and Error(unsupported) for other keys than i64 and string.
+DType to_key_type(std::int32_t onnx_type);
 // Throws Error(invalid_model) for a negative dimension, Error(unsupported) for more than 64 of them.
 Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims);
 

@@ -42,7 +42,7 @@ class ValueReader {
 
   Value map(const MapProto& proto) {
     Value values = sequence(proto.values());
-    const bool text = to_dtype(proto.key_type()) == DType::string;
+    const bool text = to_key_type(proto.key_type()) == DType::string;
     const auto count = static_cast<std::int64_t>(text ? proto.string_keys_size() : proto.keys_size());
     require(count == static_cast<std::int64_t>(values.elements().size()), ErrorKind::invalid_model,
             "a map of {} keys and {} values", count, values.elements().size());
@@ -51,7 +51,11 @@ class ValueReader {
       std::copy(proto.string_keys().begin(), proto.string_keys().end(), keys.mutable_data<std::string>());
     else
       std::copy(proto.keys().begin(), proto.keys().end(), keys.mutable_data<std::int64_t>());
-    return Value::map(std::move(keys), values.elements());
+    try {
+      return Value::map(std::move(keys), values.elements());
+    } catch (const Error& error) {
+      throw Error(ErrorKind::invalid_model, error.message());
+    }
   }
 
   Value optional(const OptionalProto& proto) {

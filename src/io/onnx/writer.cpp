@@ -84,15 +84,6 @@ void store_outside(const Tensor& tensor, PendingFile& file, const std::string& l
   file.append({static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())});
 }
 
-std::vector<std::byte> serialise(const google::protobuf::MessageLite& message) {
-  const std::size_t size = message.ByteSizeLong();
-  require(size < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), ErrorKind::over_budget,
-          "the model has {} bytes; one file holds less than 2 GiB, so write its constants as external data", size);
-  std::vector<std::byte> bytes(size);
-  require(message.SerializeToArray(bytes.data(), static_cast<int>(size)), ErrorKind::io, "the model cannot be encoded");
-  return bytes;
-}
-
 }  // namespace
 
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph) {
@@ -123,15 +114,6 @@ void write_model(const ir::Graph& graph, const fs::path& path, const WriteOption
     error.add_context("file " + path.string());
     throw;
   }
-}
-
-std::vector<std::byte> write_tensor_proto(const Tensor& tensor, const std::string& name) {
-  tessera_onnx::TensorProto proto;
-  proto.set_name(name);
-  proto.set_data_type(static_cast<std::int32_t>(tensor.dtype()));
-  proto.mutable_dims()->Assign(tensor.shape().begin(), tensor.shape().end());
-  store_inside(tensor, proto);
-  return serialise(proto);
 }
 
 }  // namespace tessera::io

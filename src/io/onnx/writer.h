@@ -37,7 +37,7 @@ void write_model(const ir::Graph& graph, const std::filesystem::path& path, cons
 // The model as one message.
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph);
 
-// A serialised TensorProto.
-std::vector<std::byte> write_tensor_proto(const Tensor& tensor, const std::string& name = "");
+// A value as a serialised TensorProto, SequenceProto or MapProto, or OptionalProto for no value; the files of ONNX test data.
+std::vector<std::byte> write_value_proto(const Value& value, const std::string& name = "");
 
 }  // namespace tessera::io

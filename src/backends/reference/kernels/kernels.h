@@ -43,6 +43,11 @@ void causal_conv_with_state(KernelContext&);
 // image_decoder.cpp
 void image_decoder(KernelContext&);
 
+// map.cpp
+void zip_map(KernelContext&);
+void dict_vectorizer(KernelContext&);
+void cast_map(KernelContext&);
+
 // conv.cpp
 void conv(KernelContext&);
 
