@@ -1,7 +1,6 @@
 #include "ops/attention_parts.h"
 
-#include <numeric>
-
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace tessera::ops {
@@ -45,10 +44,11 @@ std::vector<ValueId> split(GraphBuilder& builder, ValueId value, std::int64_t ax
   return builder.add_multi("Split", {value, builder.integers(sizes)}, sizes.size(), {{"axis", axis}});
 }
 
+// Computed, not stored: how long it is counts against the budget of what computes it.
 ValueId positions(GraphBuilder& builder, std::int64_t count) {
-  std::vector<std::int64_t> values(static_cast<std::size_t>(count));
-  std::iota(values.begin(), values.end(), 0);
-  return builder.integers(std::move(values));
+  const auto number = [&](std::int64_t value) { return builder.constant(Tensor::scalar(value)); };
+  const ValueId begin = number(0), end = number(count), step = number(1);
+  return builder.add("Range", {begin, end, step});
 }
 
 ValueId heads_first(GraphBuilder& builder, ValueId packed, std::int64_t heads) {
@@ -63,13 +63,13 @@ ValueId heads_last(GraphBuilder& builder, ValueId heads) {
 
 namespace {
 
-// True where a key counts, for a mask of one dimension.
-ValueId within_ends(GraphBuilder& builder, ValueId mask, std::int64_t length, const ScoreSizes& sizes) {
+// True where a key counts, for a list of the ends, and beginnings if there are any.
+ValueId within_ends(GraphBuilder& builder, ValueId list, bool has_begins, const ScoreSizes& sizes) {
   const Shape column{sizes.batch, 1, 1, 1};
-  const ValueId keys = positions(builder, sizes.total_length), wide = cast_to(builder, mask, DType::i64);
+  const ValueId keys = positions(builder, sizes.total_length), wide = cast_to(builder, list, DType::i64);
   const ValueId ends = reshaped(builder, sliced(builder, wide, 0, 0, sizes.batch), column);
   const ValueId before_end = builder.add("Less", {keys, ends});
-  if (length != 2 * sizes.batch) return before_end;
+  if (!has_begins) return before_end;
   const ValueId begins = reshaped(builder, sliced(builder, wide, 0, sizes.batch, 2 * sizes.batch), column);
   return builder.add("And", {before_end, builder.add("GreaterOrEqual", {keys, begins})});
 }
@@ -82,14 +82,16 @@ ValueId is_positive(GraphBuilder& builder, ValueId mask, const Shape& shape) {
 ValueId counting_keys(GraphBuilder& builder, ValueId mask, const ScoreSizes& sizes) {
   const Shape shape = *builder.type(mask).shape();
   const auto [batch, queries, past, total] = sizes;
-  const bool lists_lengths =
-      shape.size() == 1 && (shape[0] == batch || shape[0] == 2 * batch || shape[0] == 3 * batch + 2);
-  if (lists_lengths) return within_ends(builder, mask, shape[0], sizes);
+  if (shape.size() == 1) {
+    const bool ends = shape[0] == batch, both = shape[0] % 2 == 0 && shape[0] / 2 == batch;
+    const bool cumulated = shape[0] > 2 && (shape[0] - 2) % 3 == 0 && (shape[0] - 2) / 3 == batch;
+    if (ends || both || cumulated) return within_ends(builder, mask, both && !ends, sizes);
+  }
   if (shape == Shape{batch, total}) return is_positive(builder, mask, {batch, 1, 1, total});
   if (shape == Shape{batch, 1} || shape == Shape{1, 1}) return {};
   if (shape == Shape{batch, queries, total}) return is_positive(builder, mask, {batch, 1, queries, total});
   const bool square = shape.size() == 4 && shape[0] == batch && shape[1] == 1 && shape[2] == shape[3];
-  require(square && shape[2] >= total && past + queries <= shape[2], ErrorKind::invalid_model,
+  require(square && shape[2] >= total && base::checked_add(past, queries) <= shape[2], ErrorKind::invalid_model,
           "the mask has shape {}, which does not fit a batch of {}, {} queries and {} keys", to_string(shape), batch,
           queries, total);
   const ValueId rows = sliced(builder, mask, 2, past, past + queries);

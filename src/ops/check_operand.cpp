@@ -1,5 +1,7 @@
 #include "ops/check_operand.h"
 
+#include <limits>
+
 namespace tessera::ops {
 
 void check_operand(const InferContext& context, std::size_t i, const ir::Dims& expected) {
@@ -17,6 +19,13 @@ ir::Dims dims_of_rank(const InferContext& context, std::size_t i, std::size_t ra
   context.check(dims->size() == rank, "'{}' has shape {}, expected rank {}", context.op().inputs[i].name,
                 to_string(*dims), rank);
   return *dims;
+}
+
+std::int64_t head_count(const InferContext& context, std::string_view attribute) {
+  const std::int64_t count = context.integer(attribute);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  context.check(count >= 1 && count <= kMost, "{} is {}, expected 1 to {}", attribute, count, kMost);
+  return count;
 }
 
 ir::Dim head_size_of(const InferContext& context, const ir::Dim& hidden, std::int64_t heads, std::string_view name) {

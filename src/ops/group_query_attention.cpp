@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "ops/cache_coding.h"
 #include "ops/check_operand.h"
@@ -36,9 +37,8 @@ enum Input : std::size_t {
 };
 
 void check_attributes(const InferContext& context) {
-  const std::int64_t heads = context.integer("num_heads"), kv_heads = context.integer("kv_num_heads");
-  context.check(heads >= 1 && kv_heads >= 1 && heads % kv_heads == 0,
-                "{} query heads are not a multiple of {} key heads", heads, kv_heads);
+  const std::int64_t heads = head_count(context, "num_heads"), kv_heads = head_count(context, "kv_num_heads");
+  context.check(heads % kv_heads == 0, "{} query heads are not a multiple of {} key heads", heads, kv_heads);
   const std::int64_t window = context.integer("local_window_size"), shown = context.integer("qk_output");
   context.check(window == -1 || window >= 1, "local_window_size is {}, expected -1 or at least 1", window);
   context.check(shown >= 0 && shown <= 2, "qk_output is {}, expected 0 to 2", shown);
@@ -227,7 +227,7 @@ class Decomposition {
 
   // [batch, queries]. Of a prompt only the first given position counts; the others follow it.
   ValueId position_ids() {
-    const std::int64_t count = sizes_.batch * sizes_.queries;
+    const std::int64_t count = base::checked_multiply(sizes_.batch, sizes_.queries);
     if (!input(kPositionIds).valid() || count == 0) return cache_.query_positions();
     const ValueId first = sliced(builder_, reshaped(builder_, inputs_[kPositionIds], {count}), 0, 0, 1);
     const ValueId following = builder_.add("Add", {first, positions(builder_, sizes_.queries)});
@@ -238,7 +238,7 @@ class Decomposition {
     return builder_.add("RotaryEmbedding", {packed, inputs_[kCosines], inputs_[kSines], ids},
                         {{"interleaved", reader_.integer("rotary_interleaved")},
                          {"num_heads", heads},
-                         {"rotary_embedding_dim", 2 * shapes_[kCosines][1]}});
+                         {"rotary_embedding_dim", base::checked_multiply(2, shapes_[kCosines][1])}});
   }
 
   Cached cached(ValueId past, ValueId fresh, ValueId scale) {

@@ -1,11 +1,13 @@
 #include "ops/grouped_cache.h"
 
+#include "base/checked.h"
+
 namespace tessera::ops {
 
 using ir::ValueId;
 
 GroupedCache::GroupedCache(GraphBuilder& builder, const GroupedCacheSizes& sizes, ValueId lengths, ValueId total)
-    : builder_(builder), sizes_(sizes) {
+    : builder_(builder), sizes_(sizes), length_(base::checked_add(sizes.past, sizes.fresh)) {
   total_ = reshaped(builder, cast_to(builder, total, DType::i64), {1});
   lengths_ = builder.add("Add", {cast_to(builder, lengths, DType::i64), builder.integers({1})});
   const ValueId queries = builder.integers({sizes.queries});

@@ -29,7 +29,7 @@ class GroupedCache {
   // Of the queries in the sequence, [batch, queries].
   ir::ValueId query_positions();
   // Of the cache that is attended to: past and new.
-  std::int64_t length() const { return sizes_.past + sizes_.fresh; }
+  std::int64_t length() const { return length_; }
   // [batch, kv heads, length, size]: what of the past is held, the new positions, zeros.
   ir::ValueId filled(ir::ValueId past, ir::ValueId fresh);
   // What is kept of a filled cache for the next step.
@@ -47,6 +47,7 @@ class GroupedCache {
 
   GraphBuilder& builder_;
   const GroupedCacheSizes sizes_;
+  const std::int64_t length_;
   ir::ValueId total_, is_prompt_;
   ir::ValueId before_;   // positions of the sequence before the queries, [batch]
   ir::ValueId held_;     // positions of the cache before the new ones

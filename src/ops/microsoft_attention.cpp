@@ -25,21 +25,21 @@ constexpr std::size_t kAttentionBias = 5, kPastLength = 6;
 struct HiddenSizes {
   Dim query, value;
 };
-HiddenSizes hidden_sizes(const AttributeReader& reader, const Dim& columns, bool has_sizes) {
+HiddenSizes hidden_sizes(const AttributeReader& reader, const Dim& columns) {
   const std::int64_t heads = reader.integer("num_heads");
-  require(heads >= 1, ErrorKind::invalid_model, "num_heads is {}, expected at least 1", heads);
+  const bool may_differ = reader.op().name == "com.microsoft::Attention";
   const std::vector<std::int64_t> sizes =
-      has_sizes ? reader.integers_or_empty("qkv_hidden_sizes") : std::vector<std::int64_t>{};
+      may_differ ? reader.integers_or_empty("qkv_hidden_sizes") : std::vector<std::int64_t>{};
   HiddenSizes result;
   if (!sizes.empty()) {
+    const std::string shown = to_string(Shape(sizes.begin(), sizes.end()));
     const bool sound = sizes.size() == 3 && sizes[0] == sizes[1] && sizes[0] > 0 && sizes[2] > 0;
     require(sound, ErrorKind::invalid_model,
-            "qkv_hidden_sizes is {}, expected three positive sizes, the first two equal",
-            to_string(Shape(sizes.begin(), sizes.end())));
+            "qkv_hidden_sizes is {}, expected three positive sizes, the first two equal", shown);
     result = {sizes[0], sizes[2]};
-    require(!columns.is_known() || columns.value() == 2 * sizes[0] + sizes[2], ErrorKind::invalid_model,
-            "qkv_hidden_sizes is {}, but the weights have {} columns", to_string(Shape(sizes.begin(), sizes.end())),
-            columns.value());
+    const Dim wanted = result.query + result.query + result.value;
+    require(columns.may_equal(wanted), ErrorKind::invalid_model,
+            "qkv_hidden_sizes is {}, but the weights have {} columns", shown, to_string(columns));
   } else if (columns.is_known()) {
     require(columns.value() % 3 == 0, ErrorKind::invalid_model, "the weights have {} columns, expected a multiple of 3",
             columns.value());
@@ -74,10 +74,11 @@ void infer(InferContext& context) {
   const Dims x = dims_of_rank(context, 0, 3), weights = dims_of_rank(context, 1, 2);
   check_operand(context, 1, {x[2], weights[1]});
   check_operand(context, 2, {weights[1]});
+  head_count(context, "num_heads");
   const bool shares = context.integer("past_present_share_buffer") != 0;
   context.check(!shares || (context.has_input(kFloatPlaces.past) && context.has_input(kPastLength)),
                 "past_present_share_buffer needs inputs 'past' and 'past_sequence_length'");
-  const HiddenSizes hidden = hidden_sizes(context, weights[1], true);
+  const HiddenSizes hidden = hidden_sizes(context, weights[1]);
   infer_states(context, kFloatPlaces, x, hidden, shares);
   context.set_output(0, context.dtype(0), {x[0], x[1], hidden.value});
 }
@@ -86,9 +87,10 @@ void infer_quantised(InferContext& context) {
   const Dims x = dims_of_rank(context, 0, 3), weights = dims_of_rank(context, 1, 2);
   check_operand(context, 1, {x[2], weights[1]});
   check_operand(context, 2, {weights[1]});
+  head_count(context, "num_heads");
   context.check(context.integer("past_present_share_buffer") == 0,
                 "past_present_share_buffer has no length of the past");
-  const HiddenSizes hidden = hidden_sizes(context, weights[1], false);
+  const HiddenSizes hidden = hidden_sizes(context, weights[1]);
   infer_states(context, kQuantisedPlaces, x, hidden, false);
   context.set_output(0, context.dtype(2), {x[0], x[1], hidden.value});
 }
@@ -96,25 +98,20 @@ void infer_quantised(InferContext& context) {
 // Rotation of the halves of each head by position * 10000^(-2 i / rotated), as GPT-NeoX does (arXiv:2204.06745).
 ValueId rotated(GraphBuilder& builder, const AttributeReader& reader, ValueId packed, std::int64_t past) {
   const Shape shape = *builder.type(packed).shape();
-  const std::int64_t heads = reader.integer("num_heads"), size = shape[2] / heads,
-                     asked = reader.integer("rotary_embedding_dim");
-  const std::int64_t span = asked > 0 ? asked : size, half = span / 2;
-  std::vector<float> cosines, sines;
-  for (std::int64_t position = past; position < past + shape[1]; ++position) {
-    for (std::int64_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(position) * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(span));
-      cosines.push_back(static_cast<float>(std::cos(angle)));
-      sines.push_back(static_cast<float>(std::sin(angle)));
-    }
-  }
-  const auto cache = [&](const std::vector<float>& values) {
-    const ValueId table = builder.constant(Tensor::from<float>({1, shape[1], half}, std::span(values)));
-    return builder.add("Expand",
-                       {cast_to(builder, table, builder.dtype(packed)), builder.integers({shape[0], shape[1], half})});
+  const std::int64_t heads = reader.integer("num_heads"), asked = reader.integer("rotary_embedding_dim");
+  const std::int64_t span = asked > 0 ? asked : shape[2] / heads, half = span / 2;
+  const auto real = [&](ValueId value) { return cast_to(builder, value, DType::f64); };
+  const ValueId rate = builder.scalar(-2 * std::log(10000.0) / static_cast<double>(span), DType::f64);
+  const ValueId frequencies = builder.add("Exp", {builder.add("Mul", {real(positions(builder, half)), rate})});
+  const ValueId places = builder.add("Add", {positions(builder, shape[1]), builder.integers({past})});
+  const ValueId angles = builder.add("Mul", {real(reshaped(builder, places, {shape[1], 1})), frequencies});
+  const auto table = [&](const char* function) {
+    const ValueId values = cast_to(builder, builder.add(function, {angles}), builder.dtype(packed));
+    return builder.add("Expand", {values, builder.integers({shape[0], shape[1], half})});
   };
-  return builder.add("RotaryEmbedding", {packed, cache(cosines), cache(sines)},
-                     {{"num_heads", heads}, {"rotary_embedding_dim", span}});
+  const ValueId cosines = table("Cos"), sines = table("Sin");
+  return builder.add("RotaryEmbedding", {packed, cosines, sines},
+                     {{"num_heads", heads}, {"rotary_embedding_dim", 2 * half}});
 }
 
 ValueId state(GraphBuilder& builder, ValueId states, std::int64_t index) {
@@ -181,7 +178,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   if (!shapes) return std::nullopt;
   ValueId projected = builder.add("MatMul", {inputs[0], inputs[1]});
   if (inputs.size() > 2 && inputs[2].valid()) projected = builder.add("Add", {projected, inputs[2]});
-  return attend(builder, reader, projected, inputs, *shapes, kFloatPlaces, hidden_sizes(reader, (*shapes)[1][1], true));
+  return attend(builder, reader, projected, inputs, *shapes, kFloatPlaces, hidden_sizes(reader, (*shapes)[1][1]));
 }
 
 std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, const AttributeReader& reader,
@@ -194,8 +191,7 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
   const ValueId scale = builder.add("Mul", {inputs[3], inputs[4]});
   const ValueId product = cast_to(builder, builder.add("MatMulInteger", factors), builder.dtype(inputs[2]));
   const ValueId projected = builder.add("Add", {builder.add("Mul", {product, scale}), inputs[2]});
-  return attend(builder, reader, projected, inputs, *shapes, kQuantisedPlaces,
-                hidden_sizes(reader, (*shapes)[1][1], false));
+  return attend(builder, reader, projected, inputs, *shapes, kQuantisedPlaces, hidden_sizes(reader, (*shapes)[1][1]));
 }
 
 std::vector<AttributeSpec> attributes(bool quantised) {

@@ -39,8 +39,7 @@ struct Sizes {
 };
 
 Sizes sizes_of(const InferContext& context) {
-  const std::int64_t heads = context.integer("num_heads");
-  context.check(heads >= 1, "num_heads is {}, expected at least 1", heads);
+  const std::int64_t heads = head_count(context, "num_heads");
   context.check(context.has_input(1) || !context.has_input(2), "'value' is given without 'key'");
   Sizes sizes;
   const Dims* query = context.dims(0);
@@ -106,6 +105,7 @@ void infer(InferContext& context) {
   const Dim past = has_past ? dims_of_rank(context, at.past_key, 4)[2] : Dim(0);
   check_operand(context, at.past_key, {sizes.batch, heads, past, sizes.head_size});
   check_operand(context, at.past_value, {sizes.batch, heads, past, sizes.value_head_size});
+  check_operand(context, at.cache_indirection, {Dim(), Dim(), shares ? past : Dim()});
   check_operand(context, at.bias,
                 {Dim(heads) * sizes.head_size + Dim(heads) * sizes.head_size + Dim(heads) * sizes.value_head_size});
   const Dim total = shares ? Dim() : past + sizes.new_length;
@@ -169,14 +169,11 @@ void add_bias(GraphBuilder& builder, Operands& operands, ValueId bias, std::int6
 // Zero where query i of the new ones may look at key t, else -infinity: t <= past + i. The last query sees every key,
 // which matters where there are more keys than queries.
 ValueId causal_mask(GraphBuilder& builder, std::int64_t queries, std::int64_t past, std::int64_t total, DType type) {
-  Tensor mask(DType::f32, {queries, total});
-  for (std::int64_t i = 0; i < queries; ++i) {
-    for (std::int64_t t = 0; t < total; ++t) {
-      const bool visible = t <= past + i || i + 1 == queries;
-      mask.mutable_data<float>()[i * total + t] = visible ? 0 : -std::numeric_limits<float>::infinity();
-    }
-  }
-  return cast_to(builder, builder.constant(std::move(mask)), type);
+  const ValueId rows = reshaped(builder, positions(builder, queries), {queries, 1}), keys = positions(builder, total);
+  const ValueId before = builder.add("LessOrEqual", {keys, builder.add("Add", {rows, builder.integers({past})})});
+  const ValueId last = builder.add("Equal", {rows, builder.integers({queries - 1})});
+  const ValueId never = builder.scalar(-std::numeric_limits<double>::infinity(), type);
+  return builder.add("Where", {builder.add("Or", {before, last}), builder.scalar(0, type), never});
 }
 
 Layout layout_of(const std::vector<Shape>& shapes, bool has_key) {

@@ -71,15 +71,18 @@ void microsoft_rotary_embedding(Upgrade& upgrade) {
   require_inputs(upgrade, 4);
   upgrade.take<float>("scale");
   upgrade.take<std::int64_t>("is_packed_batching");
-  const std::int64_t rank = upgrade.known_rank(0), heads = upgrade.take_or<std::int64_t>("num_heads", 0);
+  const auto heads = upgrade.take_or<std::int64_t>("num_heads", 0);
   const ir::ValueId x = upgrade.node.inputs[0];
   ir::ValueId ids = upgrade.node.inputs[1];
   if (upgrade.known_rank(1) < 2) {
-    const ir::ValueId batch = size_along(upgrade, x, 0), length = size_along(upgrade, x, rank == 4 ? 2 : 1);
+    const std::int64_t length_axis = upgrade.known_rank(0) == 4 ? 2 : 1;
+    const ir::ValueId batch = size_along(upgrade, x, 0), length = size_along(upgrade, x, length_axis);
     ids = following(upgrade, ids, batch, length);
   }
   std::vector<ir::ValueId> inputs{x, upgrade.node.inputs[2], upgrade.node.inputs[3], ids};
-  if (rank == 3 && heads == 0) return rotate_heads_of_cache_size(upgrade, std::move(inputs), upgrade.node.attributes);
+  if (heads == 0 && upgrade.known_rank(0) == 3) {
+    return rotate_heads_of_cache_size(upgrade, std::move(inputs), upgrade.node.attributes);
+  }
   upgrade.node.op = "RotaryEmbedding";
   upgrade.node.inputs = std::move(inputs);
   if (heads != 0) upgrade.node.attributes.insert_or_assign("num_heads", heads);
