@@ -79,7 +79,8 @@ def model(layers=2, width=32, heads=4, vocabulary=100, longest=64):
     x = embeddings(build, width, vocabulary, longest)
     for _ in range(layers):
         x = layer(build, x, mask, width, heads)
-    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "seq"]) for name in ("input_ids", "attention_mask", "token_type_ids")]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "seq"])
+              for name in ("input_ids", "attention_mask", "token_type_ids")]
     outputs = [helper.make_tensor_value_info(x, TensorProto.FLOAT, None)]
     graph = helper.make_graph(build.nodes, "exported_bert", inputs, outputs, build.initializers)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 11)], ir_version=7)
