@@ -17,6 +17,10 @@ std::vector<ir::ValueId> GraphBuilder::add_multi(std::string op, std::vector<ir:
   return result;
 }
 
+ir::ValueId GraphBuilder::cast(ir::ValueId value, DType to) {
+  return dtype(value) == to ? value : add("Cast", {value}, {{"to", static_cast<std::int64_t>(to)}});
+}
+
 ir::ValueId GraphBuilder::integers(std::vector<std::int64_t> values) {
   const Shape shape{static_cast<std::int64_t>(values.size())};
   return constant(Tensor::from<std::int64_t>(shape, std::span<const std::int64_t>(values)));

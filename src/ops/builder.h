@@ -18,6 +18,9 @@ class GraphBuilder {
   std::vector<ir::ValueId> add_multi(std::string op, std::vector<ir::ValueId> inputs, std::size_t outputs, ir::Attributes attributes = {});
   ir::ValueId add(std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) { return add_multi(std::move(op), std::move(inputs), 1, std::move(attributes))[0]; }
 
+  // The value in this element type: itself when it has it.
+  ir::ValueId cast(ir::ValueId value, DType dtype);
+
   ir::ValueId constant(Tensor tensor, std::string name = "") { return graph_->add_constant(std::move(tensor), std::move(name)); }
   ir::ValueId integers(std::vector<std::int64_t> values);                 // 1-D i64
   ir::ValueId scalar(double value, DType dtype = DType::f32);             // rank 0, any real or integer type

@@ -89,13 +89,13 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const ValueId transposed = builder.add("Transpose", {key}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
   // Scaled in the wide type: halves of the scale on both sides would need the root of a negative one.
   const ValueId products =
-      builder.add("MatMul", {cast_to(builder, inputs[0], compute), cast_to(builder, transposed, compute)});
+      builder.add("MatMul", {builder.cast(inputs[0], compute), builder.cast(transposed, compute)});
   const ValueId scores = builder.add("Mul", {products, builder.scalar(scale, compute)});
   const ValueId modified = modify(builder, reader, "score_mod", scores, captures);
   const ValueId weights = builder.add("Softmax", {modified}, {{"axis", std::int64_t{-1}}});
   const ValueId probabilities = modify(builder, reader, "prob_mod", weights, captures);
-  const ValueId output = builder.add("MatMul", {probabilities, cast_to(builder, value, compute)});
-  return std::vector<ValueId>{cast_to(builder, output, type)};
+  const ValueId output = builder.add("MatMul", {probabilities, builder.cast(value, compute)});
+  return std::vector<ValueId>{builder.cast(output, type)};
 }
 
 }  // namespace

@@ -55,6 +55,13 @@ double gemm_operations(const NodeView& view) { return product_operations(view, 0
 
 }  // namespace
 
+std::vector<AttributeSpec> gemm_attributes() {
+  return {{"alpha", ir::AttributeKind::real, ir::Attribute(1.0f)},
+          {"beta", ir::AttributeKind::real, ir::Attribute(1.0f)},
+          {"transA", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+          {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
+}
+
 ir::Dims matmul_dims(const InferContext& context, ir::Dims a, ir::Dims b) {
   context.check(!a.empty() && !b.empty(), "a matrix product takes no scalars (shapes {} and {})", to_string(a), to_string(b));
   const bool row = a.size() == 1, column = b.size() == 1;
@@ -82,10 +89,7 @@ const OpDef gemm{
     .since = 13,
     .inputs = {{"A", product_types, "T"}, {"B", product_types, "T"}, {"C", product_types, "T", optional}},
     .outputs = {{"Y", product_types, "T"}},
-    .attributes = {{"alpha", ir::AttributeKind::real, ir::Attribute(1.0f)},
-                   {"beta", ir::AttributeKind::real, ir::Attribute(1.0f)},
-                   {"transA", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
+    .attributes = gemm_attributes(),
     .infer = infer_gemm,
     .operations = gemm_operations,
 };

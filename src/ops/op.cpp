@@ -49,6 +49,14 @@ std::vector<std::int64_t> AttributeReader::integers_or_empty(std::string_view na
   return has_attribute(name) ? integers(name) : std::vector<std::int64_t>{};
 }
 
+ir::Attributes AttributeReader::given_among(const std::vector<AttributeSpec>& specs) const {
+  ir::Attributes given;
+  for (const AttributeSpec& spec : specs) {
+    if (const auto found = node_->attributes.find(spec.name); found != node_->attributes.end()) given.insert(*found);
+  }
+  return given;
+}
+
 InferContext::InferContext(const ir::Graph& graph, const ir::Node& node, const OpDef& op, const ConstantLookup& constants)
     : AttributeReader(node, op), graph_(&graph), constants_(&constants), results_(node.outputs.size()) {}
 

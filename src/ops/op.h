@@ -94,6 +94,8 @@ class AttributeReader {
   const ir::ValueType& type(std::string_view name) const;
   // The list, or an empty one when the attribute is absent and has no default.
   std::vector<std::int64_t> integers_or_empty(std::string_view name) const;
+  // What the node gives of the attributes in the list, to hand on to another operator that has them.
+  ir::Attributes given_among(const std::vector<AttributeSpec>& specs) const;
 
  private:
   const ir::Attribute* find(std::string_view name) const;

@@ -30,6 +30,7 @@
 #include "ops/conv.h"
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
+#include "ops/conv_transpose_with_dynamic_pads.h"
 #include "ops/deform_conv.h"
 #include "ops/embed_layer_normalisation.h"
 #include "ops/flex_attention.h"
@@ -37,6 +38,14 @@
 #include "ops/microsoft_attention.h"
 #include "ops/multi_head_attention.h"
 #include "ops/skip_normalisation.h"
+#include "ops/fused_conv.h"
+#include "ops/fused_matmul.h"
+#include "ops/gather_block_quantized.h"
+#include "ops/inverse.h"
+#include "ops/matmul_n_bits.h"
+#include "ops/q_linear.h"
+#include "ops/quantised_product.h"
+#include "ops/unfold_tensor.h"
 #include "ops/pooling.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
@@ -101,6 +110,8 @@ constexpr const OpDef* kTable[] = {
     &conv_integer, &q_linear_conv,
     // conv_transpose
     &conv_transpose,
+    // conv_transpose_with_dynamic_pads
+    &conv_transpose_with_dynamic_pads,
     // deform_conv
     &deform_conv,
     // embed_layer_normalisation
@@ -119,6 +130,35 @@ constexpr const OpDef* kTable[] = {
     // skip_normalisation
     &skip_layer_normalization,
     &skip_simplified_layer_normalization,
+    // fused_conv
+    &fused_conv,
+    // fused_matmul
+    &fused_matmul,
+    &fused_gemm,
+    // gather_block_quantized
+    &gather_block_quantized,
+    // inverse
+    &inverse,
+    // matmul_n_bits
+    &matmul_n_bits,
+    // q_linear
+    &q_linear_add,
+    &q_linear_mul,
+    &q_linear_concat,
+    &q_linear_average_pool,
+    &q_linear_global_average_pool,
+    &q_linear_leaky_relu,
+    &q_linear_sigmoid,
+    &q_linear_softmax,
+    &q_linear_where,
+    &q_linear_reduce_mean,
+    // quantised_product
+    &q_gemm,
+    &matmul_integer_to_float,
+    &dynamic_quantize_matmul,
+    &matmul_integer_16,
+    // unfold_tensor
+    &unfold_tensor,
     // pooling
     &average_pool,
     &max_pool,

@@ -9,6 +9,8 @@ std::span<const KernelEntry> reference_kernel_table() {
   static const KernelEntry table[] = {
       // determinant
       {.op = "Det", .name = "reference_det", .function = det},
+      // inverse
+      {.op = "com.microsoft::Inverse", .name = "reference_inverse", .function = inverse},
       // einsum
       {.op = "Einsum", .name = "reference_einsum", .function = einsum},
       // loss

@@ -53,8 +53,20 @@ void scatter_11(Upgrade& upgrade);
 void selu_6(Upgrade& upgrade);
 
 // upgrade_microsoft.cpp: operators of domain com.microsoft that are standard ones
+void microsoft_cdist(Upgrade& upgrade);
+void microsoft_channels_last(Upgrade& upgrade);
+void microsoft_expand_dims(Upgrade& upgrade);
+void microsoft_gather_nd(Upgrade& upgrade);
+void microsoft_grid_sample(Upgrade& upgrade);
+void microsoft_nhwc_conv(Upgrade& upgrade);
+void microsoft_nhwc_fused_conv(Upgrade& upgrade);
+void microsoft_nhwc_max_pool(Upgrade& upgrade);
+void microsoft_pad(Upgrade& upgrade);
+void microsoft_q_linear_conv(Upgrade& upgrade);
 void microsoft_range(Upgrade& upgrade);
 void microsoft_same(Upgrade& upgrade);
+void microsoft_transpose_matmul(Upgrade& upgrade);
+void microsoft_unique(Upgrade& upgrade);
 
 // upgrade_scan.cpp
 void scan_9(Upgrade& upgrade);

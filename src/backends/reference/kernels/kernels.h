@@ -9,6 +9,9 @@ namespace tessera::backends::reference {
 // determinant.cpp
 void det(KernelContext&);
 
+// inverse.cpp
+void inverse(KernelContext&);
+
 // einsum.cpp
 void einsum(KernelContext&);
 

@@ -1,0 +1,59 @@
+#include "ops/fused_activation.h"
+
+#include <algorithm>
+
+#include "base/assert.h"
+#include "base/error.h"
+
+namespace tessera::ops {
+namespace {
+
+struct Form {
+  std::string_view name;
+  std::vector<std::string_view> parameters = {};
+};
+
+const std::vector<Form>& forms() {
+  static const std::vector<Form> table{
+      {"Relu"},
+      {"Tanh"},
+      {"Sigmoid"},
+      {"Softplus"},
+      {"Softsign"},
+      {"HardSwish"},
+      {"LeakyRelu", {"alpha"}},
+      {"Elu", {"alpha"}},
+      {"Celu", {"alpha"}},
+      {"ThresholdedRelu", {"alpha"}},
+      {"HardSigmoid", {"alpha", "beta"}},
+      {"Selu", {"alpha", "gamma"}},
+      {"Clip", {"min", "max"}},
+      {"ScaledTanh", {"alpha", "beta"}},         // alpha tanh(beta x)
+      {"ParametricSoftplus", {"alpha", "beta"}}, // alpha log(1 + exp(beta x))
+  };
+  return table;
+}
+
+}  // namespace
+
+std::span<const std::string_view> activation_parameters(std::string_view activation) {
+  const auto found = std::find_if(forms().begin(), forms().end(), [&](const Form& form) { return form.name == activation; });
+  require(found != forms().end(), ErrorKind::invalid_model, "activation '{}' is not known", activation);
+  return found->parameters;
+}
+
+ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters, ir::ValueId x) {
+  const std::span<const std::string_view> names = activation_parameters(activation);
+  TESSERA_ASSERT(names.size() == parameters.size(), "one value a parameter of an activation");
+  const auto parameter = [&](std::size_t i) { return builder.scalar(parameters[i], builder.dtype(x)); };
+  if (activation == "Clip") return builder.add("Clip", {x, parameter(0), parameter(1)});
+  if (activation == "ScaledTanh" || activation == "ParametricSoftplus") {
+    const ir::ValueId scaled = builder.add("Mul", {x, parameter(1)});
+    return builder.add("Mul", {builder.add(activation == "ScaledTanh" ? "Tanh" : "Softplus", {scaled}), parameter(0)});
+  }
+  ir::Attributes attributes;
+  for (std::size_t i = 0; i < names.size(); ++i) attributes.emplace(names[i], parameters[i]);
+  return builder.add(std::string(activation), {x}, std::move(attributes));
+}
+
+}  // namespace tessera::ops

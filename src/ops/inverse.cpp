@@ -1,0 +1,31 @@
+#include "ops/inverse.h"
+
+namespace tessera::ops {
+namespace {
+
+void infer(InferContext& context) {
+  if (const ir::Dims* dims = context.dims(0)) {
+    context.check(dims->size() >= 2 && dims->back().may_equal((*dims)[dims->size() - 2]), "shape {} does not hold square matrices", to_string(*dims));
+  }
+  infer_same_as_input(context);
+}
+
+// 2 n³ a matrix.
+double operations(const NodeView& view) {
+  const Shape& shape = view.input(0).shape;
+  return 2.0 * static_cast<double>(view.input(0).elements()) * static_cast<double>(shape.empty() ? 0 : shape.back());
+}
+
+}  // namespace
+
+// X · Y = 1. A singular matrix gives infinities and NaN.
+const OpDef inverse{
+    .name = "com.microsoft::Inverse",
+    .since = 1,
+    .inputs = {{"X", types::floats, "T"}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .infer = infer,
+    .operations = operations,
+};
+
+}  // namespace tessera::ops
