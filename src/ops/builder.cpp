@@ -6,8 +6,10 @@
 
 namespace tessera::ops {
 
-std::vector<ir::ValueId> GraphBuilder::add_multi(std::string op, std::vector<ir::ValueId> inputs, std::size_t outputs, ir::Attributes attributes) {
-  ir::Node node{std::move(op), "", std::move(inputs), {}, std::move(attributes), 0};
+std::vector<ir::ValueId> GraphBuilder::add_multi(std::string op, std::vector<ir::ValueId> inputs, std::size_t outputs, ir::Attributes attributes,
+                                                 std::vector<ir::ValueId> captures) {
+  ir::Node node{std::move(op), "", std::move(inputs), {}, std::move(attributes), static_cast<std::int32_t>(captures.size())};
+  node.inputs.insert(node.inputs.end(), captures.begin(), captures.end());
   node.name = graph_->fresh_name(prefix_ + node.op);
   for (std::size_t i = 0; i < outputs; ++i) node.outputs.push_back(graph_->add_value(outputs == 1 ? node.name + ":out" : fmt::format("{}:out{}", node.name, i)));
   const std::vector<ir::ValueId> result = node.outputs;

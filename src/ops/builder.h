@@ -14,8 +14,10 @@ class GraphBuilder {
   explicit GraphBuilder(ir::Graph& graph) : graph_(&graph) {}
   ir::Graph& graph() { return *graph_; }
 
-  // Adds a node with `outputs` outputs and infers their types at once; throws what inference throws.
-  std::vector<ir::ValueId> add_multi(std::string op, std::vector<ir::ValueId> inputs, std::size_t outputs, ir::Attributes attributes = {});
+  // Adds a node with `outputs` outputs and infers their types at once; throws what inference throws. `captures`: what its
+  // subgraphs use from around them.
+  std::vector<ir::ValueId> add_multi(std::string op, std::vector<ir::ValueId> inputs, std::size_t outputs, ir::Attributes attributes = {},
+                                     std::vector<ir::ValueId> captures = {});
   ir::ValueId add(std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {}) { return add_multi(std::move(op), std::move(inputs), 1, std::move(attributes))[0]; }
 
   // The value in this element type: itself when it has it.

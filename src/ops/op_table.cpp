@@ -33,6 +33,7 @@
 #include "ops/conv_transpose_with_dynamic_pads.h"
 #include "ops/deform_conv.h"
 #include "ops/embed_layer_normalisation.h"
+#include "ops/dynamic_quantize_lstm.h"
 #include "ops/flex_attention.h"
 #include "ops/group_query_attention.h"
 #include "ops/microsoft_attention.h"
@@ -117,6 +118,8 @@ constexpr const OpDef* kTable[] = {
     // embed_layer_normalisation
     &embed_layer_normalization,
     &q_embed_layer_normalization,
+    // dynamic_quantize_lstm
+    &dynamic_quantize_lstm,
     // flex_attention
     &flex_attention,
     // group_query_attention

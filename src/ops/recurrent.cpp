@@ -84,13 +84,13 @@ void infer(InferContext& context) {
   context.check(x.size() == 3, "'X' has shape {}, expected rank 3", to_string(x));
   const ir::Dim &length = x[plan.batch_first ? 1 : 0], &batch = x[plan.batch_first ? 0 : 1];
   const ir::Dims state = plan.batch_first ? ir::Dims{batch, directions, hidden} : ir::Dims{directions, batch, hidden};
-  check_operand(context, 1, {directions, rows, x[2]});
-  check_operand(context, 2, {directions, rows, hidden});
-  check_operand(context, 3, {directions, rows * ir::Dim(2)});
-  check_operand(context, 4, {batch});
-  check_operand(context, 5, state);
-  check_operand(context, 6, state);
-  check_operand(context, 7, {directions, hidden * ir::Dim(3)});
+  check_recurrent_operand(context, 1, {directions, rows, x[2]});
+  check_recurrent_operand(context, 2, {directions, rows, hidden});
+  check_recurrent_operand(context, 3, {directions, rows * ir::Dim(2)});
+  check_recurrent_operand(context, 4, {batch});
+  check_recurrent_operand(context, 5, state);
+  check_recurrent_operand(context, 6, state);
+  check_recurrent_operand(context, 7, {directions, hidden * ir::Dim(3)});
   context.set_output(
       0, context.dtype(0),
       plan.batch_first ? ir::Dims{batch, length, directions, hidden} : ir::Dims{length, directions, batch, hidden});
@@ -147,7 +147,8 @@ RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Acti
           "direction is '{}', expected forward, reverse or bidirectional", direction);
   plan.directions = direction == "bidirectional" ? 2 : 1;
   plan.first_is_reverse = direction == "reverse";
-  const std::int64_t layout = reader.integer("layout");
+  const bool has_layout = std::any_of(reader.op().attributes.begin(), reader.op().attributes.end(), [](const AttributeSpec& spec) { return spec.name == "layout"; });
+  const std::int64_t layout = has_layout ? reader.integer("layout") : 0;
   require(layout == 0 || layout == 1, ErrorKind::invalid_model, "layout is {}, expected 0 or 1", layout);
   plan.batch_first = layout == 1;
   if (reader.has_attribute("clip")) {
@@ -169,6 +170,15 @@ RecurrentPlan read_recurrent(const AttributeReader& reader) {
   if (name == "RNN") return read_recurrent(reader, kRnnDefaults);
   if (name == "GRU") return read_recurrent(reader, kGruDefaults);
   return read_recurrent(reader, kLstmDefaults);
+}
+
+void check_recurrent_operand(const InferContext& context, std::size_t input, const ir::Dims& expected) {
+  if (!context.has_input(input) || context.dims(input) == nullptr) return;
+  const ir::Dims& dims = *context.dims(input);
+  bool fits = dims.size() == expected.size();
+  for (std::size_t i = 0; fits && i < dims.size(); ++i) fits = dims[i].may_equal(expected[i]);
+  context.check(fits, "'{}' has shape {}, expected {}", context.op().inputs[input].name, to_string(dims),
+                to_string(expected));
 }
 
 std::int64_t gates_of(const OpDef& op) {

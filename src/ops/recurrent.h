@@ -45,11 +45,14 @@ struct RecurrentPlan {
   bool reverse(std::size_t direction) const { return directions == 2 ? direction == 1 : first_is_reverse; }
 };
 
-// Works for any operator with the attributes of RNN; `default_activations` are those of one direction. Throws
+// Works for any operator with the attributes of RNN, with or without layout; `default_activations` are those of one direction. Throws
 // Error(invalid_model).
 RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Activation> default_activations);
-// The same for RNN, GRU and LSTM by the operator's name.
+// The same for RNN, GRU, and any kind of LSTM, by the operator's name.
 RecurrentPlan read_recurrent(const AttributeReader& reader);
+
+// Throws Error(invalid_model) unless the input, where given, has this shape as far as both are known.
+void check_recurrent_operand(const InferContext& context, std::size_t input, const ir::Dims& expected);
 
 // Blocks of rows in W and R: 1, 3 or 4.
 std::int64_t gates_of(const OpDef& op);

@@ -280,6 +280,25 @@ def matmul_integer_16_cases(generator):
         yield Case("com.microsoft::MatMulInteger16", operands, outputs=[np.int32])
 
 
+def dynamic_quantize_lstm_cases(generator):
+    choices = [{}, {"direction": "reverse"}, {"direction": "bidirectional"}, {"clip": 0.6}, {"input_forget": 1},
+               {"activations": ["HardSigmoid", "Relu", "Softsign"], "activation_alpha": [0.3], "activation_beta": [0.4]}]
+    for attributes, kind, by_row, lengths in itertools.product(choices, [np.int8, np.uint8], [False, True], [False, True]):
+        directions = 2 if attributes.get("direction") == "bidirectional" else 1
+        length, batch, features, hidden = shape(generator, 4)
+        rows = [directions, 4 * hidden] if by_row else [directions]
+        # onnxruntime wants unsigned weights with one zero point.
+        zeros = np.full(rows, zero_point(generator, kind)) if kind == np.uint8 else np.zeros(rows, kind)
+        weights = [numbers(generator, kind, directions, size, 4 * hidden) for size in (features, hidden)]
+        state = [directions, batch, hidden]
+        inputs = [floats(generator, length, batch, features), *map(Constant, weights), floats(generator, directions, 8 * hidden) if flag(generator) else None,
+                  generator.integers(1, length + 1, batch).astype(np.int32) if lengths else None,
+                  *([floats(generator, *state), floats(generator, *state)] if flag(generator) else [None, None]),
+                  floats(generator, directions, 3 * hidden) if flag(generator) else None,
+                  *map(Constant, [scale(generator, *rows, low=0.002, high=0.01), zeros, scale(generator, *rows, low=0.002, high=0.01), zeros])]
+        yield Case("com.microsoft::DynamicQuantizeLSTM", inputs, {"hidden_size": hidden} | attributes, [np.float32] * 3)
+
+
 # --- weights in blocks ----------------------------------------------------------------------------------------------------
 
 
@@ -405,7 +424,7 @@ def conv_transpose_cases(generator):
 FAMILIES = [
     q_linear_binary_cases, q_linear_unary_cases, q_linear_softmax_cases, q_linear_where_cases, q_linear_concat_cases, q_linear_pool_cases,
     q_linear_conv_cases, fused_conv_cases, nhwc_max_pool_cases, fused_matmul_cases, fused_gemm_cases, q_gemm_cases, matmul_integer_to_float_cases,
-    dynamic_quantize_matmul_cases, matmul_integer_16_cases, matmul_n_bits_cases, gather_block_quantized_cases, quantize_cases, range_cases,
+    dynamic_quantize_matmul_cases, matmul_integer_16_cases, dynamic_quantize_lstm_cases, matmul_n_bits_cases, gather_block_quantized_cases, quantize_cases, range_cases,
     trilu_cases, reshaping_cases, indexing_cases, linear_algebra_cases, conv_transpose_cases,
 ]
 
