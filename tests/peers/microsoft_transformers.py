@@ -47,6 +47,22 @@ def activation_cases(generator):
         yield Case("com.microsoft::QuickGelu", [x], {"alpha": 0.5})
 
 
+def gate_cases(generator):
+    for shape in [(8,), (2, 8), (2, 3, 8)]:
+        x, y, gate = floats(generator, *shape), floats(generator, *shape), floats(generator, *shape[:-1], 1)
+        yield Case("com.microsoft::GatedAdd", [x, y, gate])
+        yield half(Case("com.microsoft::GatedAdd", [x, y, gate]))
+        for attributes, scale in itertools.product([{}, {"alpha": 1.7}], [None, np.array(2.5, F32)]):
+            yield Case("com.microsoft::ScaledSiLU", [x, scale], attributes)
+        for activation, size in itertools.product(["silu", "swish", "sigmoid"], [2, 4, 8]):
+            attributes = {"activation": activation, "epsilon": float(generator.uniform(1e-6, 0.1))}
+            yield Case("com.microsoft::GatedRMSNorm", [x, floats(generator, size), y], attributes)
+        for scale in [None, (8,), (2, 4), (4,)]:
+            scale = None if scale is None else floats(generator, *scale)
+            yield Case("com.microsoft::BranchwiseRMSNorm", [x, scale], {"num_branches": 2})
+            yield Case("com.microsoft::BranchwiseRMSNorm", [x.reshape(*shape[:-1], 2, 4), scale], {"epsilon": 0.1})
+
+
 def simplified_cases(generator):
     for shape, axis in [((2, 3, 8), None), ((2, 3, 8), 1), ((2, 3, 5), -2), ((4, 7), -1)]:
         attributes = {} if axis is None else {"axis": axis}
@@ -123,6 +139,17 @@ def rotary_cases(generator):
             yield Case("com.microsoft::RotaryEmbedding", [x, ids, cosines, sines], attributes)
     yield Case("com.microsoft::RotaryEmbedding", [x, positions[0], cosines, sines], {"scale": 2.0, "is_packed_batching": 0})
     yield half(Case("com.microsoft::RotaryEmbedding", [x, np.array([1]), cosines, sines]))
+
+
+def streams_rotary_cases(generator):
+    for sections, layout, interleaved, transposed in itertools.product([[2, 3, 3], [4, 2, 2], [8, 0, 0]], [0, 1], [0, 1], [0, 1]):
+        batch, length, heads, columns = 2, 3, 2, 8
+        for size, rotated in [(16, 0), (20, 16)]:
+            x = floats(generator, batch, heads, length, size) if transposed else floats(generator, batch, length, heads * size)
+            ids = generator.integers(0, 12, (3, batch, length))
+            attributes = {"mrope_section": sections, "mrope_layout": layout, "interleaved": interleaved, "num_heads": heads}
+            caches = [floats(generator, 12, columns) for _ in range(2)]
+            yield Case("com.microsoft::MRotaryEmbedding", [x, ids, *caches], {**attributes, "rotary_embedding_dim": rotated})
 
 
 def masks_of(generator, batch, queries, past, fresh):
@@ -328,8 +355,9 @@ def sliding_cache_cases(generator):
 
 
 def cases(generator):
-    for make in [activation_cases, simplified_cases, skip_cases, embed_cases, quantised_embed_cases, rotary_cases, attention_cases,
-                 quantised_attention_cases, multi_head_cases, shared_buffer_cases, grouped_cases, coded_cache_cases, sliding_cache_cases]:
+    for make in [activation_cases, gate_cases, simplified_cases, skip_cases, embed_cases, quantised_embed_cases, rotary_cases,
+                 streams_rotary_cases, attention_cases, quantised_attention_cases, multi_head_cases, shared_buffer_cases, grouped_cases,
+                 coded_cache_cases, sliding_cache_cases]:
         yield from make(generator)
 
 

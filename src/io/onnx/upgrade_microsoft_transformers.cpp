@@ -1,5 +1,7 @@
 // Operators of transformers as onnxruntime names them that are one standard operator, or two.
 // Their schemas: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+#include <algorithm>
+
 #include "base/error.h"
 #include "io/onnx/upgrade_rules.h"
 #include "ops/op.h"
@@ -23,7 +25,9 @@ void gelu_of_sum(Upgrade& upgrade, const std::string& approximate) {
 
 // One value along the axis of the shape of `of`, 1-D.
 ir::ValueId size_along(Upgrade& upgrade, ir::ValueId of, std::int64_t axis) {
-  return upgrade.add("Shape", {of}, {{"start", axis}, {"end", axis + 1}});
+  ir::Attributes range{{"start", axis}};
+  if (axis != -1) range.emplace("end", axis + 1);
+  return upgrade.add("Shape", {of}, std::move(range));
 }
 
 // [batch, length] positions that follow a single offset.
@@ -47,6 +51,53 @@ void rotate_heads_of_cache_size(Upgrade& upgrade, std::vector<ir::ValueId> input
   upgrade.node.op = "Reshape";
   upgrade.node.inputs = {upgrade.add("Transpose", {rotated}, swap), upgrade.add("Shape", {x})};
   upgrade.node.attributes.clear();
+}
+
+// The shape of `x` with its last dimension replaced by `last` (1-D).
+ir::ValueId with_last(Upgrade& upgrade, ir::ValueId x, ir::ValueId last) {
+  const ir::ValueId leading = upgrade.add("Shape", {x}, {{"start", std::int64_t{0}}, {"end", std::int64_t{-1}}});
+  return upgrade.add("Concat", {leading, last}, {{"axis", std::int64_t{0}}});
+}
+
+// x / sqrt(mean(x²) + epsilon) over the last axis, in the element type of x.
+ir::ValueId root_mean_square_normalised(Upgrade& upgrade, ir::ValueId x) {
+  const float epsilon = upgrade.take_or("epsilon", 1e-5f);
+  const ir::ValueId one = upgrade.add("CastLike", {upgrade.add_constant(Tensor::from<float>({1}, {1.0f})), x});
+  return upgrade.add("RMSNormalization", {x, one}, {{"epsilon", epsilon}});
+}
+
+// Which of the three streams of positions rotates each column: `sections` columns each, one behind the other, or taking
+// turns as long as a later one has columns left, with the first in between.
+std::vector<int> streams_of_columns(const std::vector<std::int64_t>& sections, bool interleaved) {
+  constexpr std::int64_t kMost = 1 << 16;
+  const bool sound = sections.size() == 3 && std::all_of(sections.begin(), sections.end(),
+                                                         [](std::int64_t size) { return size >= 0 && size <= kMost; });
+  require(sound, ErrorKind::invalid_model, "mrope_section is {}, expected three sizes from 0 to {}",
+          to_string(Shape(sections.begin(), sections.end())), kMost);
+  std::vector<int> streams(static_cast<std::size_t>(sections[0] + sections[1] + sections[2]), 0);
+  for (int stream = 1; stream < 3; ++stream) {
+    const std::int64_t count = sections[static_cast<std::size_t>(stream)];
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t column = interleaved ? 3 * i + stream : sections[0] + (stream == 2 ? sections[1] : 0) + i;
+      if (column >= static_cast<std::int64_t>(streams.size())) break;
+      streams[static_cast<std::size_t>(column)] = stream;
+    }
+  }
+  return streams;
+}
+
+// Rows of a cache [positions, columns] for ids [3, batch, length], each column from its stream: [batch, length,
+// columns].
+ir::ValueId rows_by_stream(Upgrade& upgrade, ir::ValueId cache, ir::ValueId ids, const std::vector<int>& streams) {
+  ir::ValueId rows;
+  for (int stream = 0; stream < 3; ++stream) {
+    const ir::ValueId own_ids = upgrade.add("Gather", {ids, upgrade.integer(stream)});
+    const ir::ValueId own = upgrade.add("Gather", {cache, own_ids});
+    Tensor mine(DType::boolean, {static_cast<std::int64_t>(streams.size())});
+    for (std::size_t i = 0; i < streams.size(); ++i) mine.mutable_data<bool>()[i] = streams[i] == stream;
+    rows = stream == 0 ? own : upgrade.add("Where", {upgrade.add_constant(std::move(mine)), own, rows});
+  }
+  return rows;
 }
 
 }  // namespace
@@ -86,6 +137,75 @@ void microsoft_rotary_embedding(Upgrade& upgrade) {
   upgrade.node.op = "RotaryEmbedding";
   upgrade.node.inputs = std::move(inputs);
   if (heads != 0) upgrade.node.attributes.insert_or_assign("num_heads", heads);
+}
+
+// The same with three streams of positions [3, batch, length], as models of pictures and text have (arXiv:2409.12191).
+void microsoft_m_rotary_embedding(Upgrade& upgrade) {
+  require_inputs(upgrade, 4);
+  upgrade.take<float>("scale");
+  upgrade.take<std::int64_t>("is_packed_batching");
+  const bool interleaved = upgrade.take_or<std::int64_t>("mrope_layout", 0) != 0;
+  const std::vector<int> streams =
+      streams_of_columns(upgrade.take_required<std::vector<std::int64_t>>("mrope_section"), interleaved);
+  const std::vector<ir::ValueId> in = upgrade.node.inputs;
+  const ir::ValueId cosines = rows_by_stream(upgrade, in[2], in[1], streams),
+                    sines = rows_by_stream(upgrade, in[3], in[1], streams);
+  upgrade.node.op = "RotaryEmbedding";
+  upgrade.node.inputs = {in[0], cosines, sines};
+}
+
+// x + y gate
+void microsoft_gated_add(Upgrade& upgrade) {
+  require_inputs(upgrade, 3);
+  const ir::ValueId gated = upgrade.add("Mul", {upgrade.node.inputs[1], upgrade.node.inputs[2]});
+  upgrade.node.op = "Add";
+  upgrade.node.inputs = {upgrade.node.inputs[0], gated};
+}
+
+// z sigmoid(z) of z = alpha x; a second input takes the place of alpha.
+void microsoft_scaled_silu(Upgrade& upgrade) {
+  require_inputs(upgrade, 1);
+  const ir::ValueId x = upgrade.node.inputs[0];
+  const float alpha = upgrade.take_or("alpha", 1.0f);
+  const ir::ValueId factor =
+      upgrade.has_input(1) ? upgrade.node.inputs[1] : upgrade.add_constant(Tensor::scalar(alpha));
+  upgrade.node.op = "Swish";
+  upgrade.node.inputs = {upgrade.add("Mul", {x, upgrade.add("CastLike", {factor, x})})};
+}
+
+// Groups as long as the scale are normalised and scaled, then gated by silu(gate) or sigmoid(gate).
+void microsoft_gated_rms_norm(Upgrade& upgrade) {
+  require_inputs(upgrade, 3);
+  const ir::ValueId x = upgrade.node.inputs[0], scale = upgrade.node.inputs[1], gate = upgrade.node.inputs[2];
+  const auto activation = upgrade.take_or<std::string>("activation", "silu");
+  require(activation == "silu" || activation == "swish" || activation == "sigmoid", ErrorKind::invalid_model,
+          "activation is '{}', expected silu, swish or sigmoid", activation);
+  const ir::ValueId group =
+      upgrade.add("Concat", {upgrade.integers({-1}), upgrade.add("Shape", {scale})}, {{"axis", std::int64_t{0}}});
+  const ir::ValueId groups = upgrade.add("Reshape", {x, with_last(upgrade, x, group)});
+  const ir::ValueId scaled = upgrade.add("Mul", {root_mean_square_normalised(upgrade, groups), scale});
+  const ir::ValueId normal = upgrade.add("Reshape", {scaled, upgrade.add("Shape", {x})});
+  upgrade.node.op = "Mul";
+  upgrade.node.inputs = {normal, upgrade.add(activation == "sigmoid" ? "Sigmoid" : "Swish", {gate})};
+}
+
+// Branches [.., branches, size], or flat [.., branches * size], are normalised; the scale is [size] for all, or has one
+// value an element.
+void microsoft_branchwise_rms_norm(Upgrade& upgrade) {
+  require_inputs(upgrade, 1);
+  const ir::ValueId x = upgrade.node.inputs[0];
+  const auto branches = upgrade.take_or<std::int64_t>("num_branches", 0);
+  ir::ValueId apart = x;
+  if (branches != 0) apart = upgrade.add("Reshape", {x, with_last(upgrade, x, upgrade.integers({branches, -1}))});
+  ir::ValueId normal = root_mean_square_normalised(upgrade, apart);
+  if (upgrade.has_input(1)) {
+    const ir::ValueId rows =
+        upgrade.add("Concat", {upgrade.integers({-1}), size_along(upgrade, apart, -1)}, {{"axis", std::int64_t{0}}});
+    const ir::ValueId scale = upgrade.add("Reshape", {upgrade.node.inputs[1], rows});
+    normal = upgrade.add("Mul", {normal, upgrade.add("CastLike", {scale, x})});
+  }
+  upgrade.node.op = "Reshape";
+  upgrade.node.inputs = {normal, upgrade.add("Shape", {x})};
 }
 
 // RMSNormalization; the second output is 1 / sqrt(mean(x²) + epsilon) in f32.

@@ -73,9 +73,14 @@ void scan_9(Upgrade& upgrade);
 
 // upgrade_microsoft_transformers.cpp
 void microsoft_bias_gelu(Upgrade& upgrade);
+void microsoft_branchwise_rms_norm(Upgrade& upgrade);
 void microsoft_fast_gelu(Upgrade& upgrade);
+void microsoft_gated_add(Upgrade& upgrade);
+void microsoft_gated_rms_norm(Upgrade& upgrade);
+void microsoft_m_rotary_embedding(Upgrade& upgrade);
 void microsoft_quick_gelu(Upgrade& upgrade);
 void microsoft_rotary_embedding(Upgrade& upgrade);
+void microsoft_scaled_silu(Upgrade& upgrade);
 void simplified_layer_normalization(Upgrade& upgrade);
 
 }  // namespace tessera::io
