@@ -30,11 +30,6 @@ ValueId transposed(GraphBuilder& builder, ValueId value, std::vector<std::int64_
   return builder.add("Transpose", {value}, {{"perm", std::move(permutation)}});
 }
 
-ValueId cast_to(GraphBuilder& builder, ValueId value, DType type) {
-  if (builder.dtype(value) == type) return value;
-  return builder.add("Cast", {value}, {{"to", static_cast<std::int64_t>(type)}});
-}
-
 ValueId sliced(GraphBuilder& builder, ValueId value, std::int64_t axis, std::int64_t begin, std::int64_t end) {
   return builder.add("Slice", {value, builder.integers({begin}), builder.integers({end}), builder.integers({axis})});
 }
@@ -66,7 +61,7 @@ namespace {
 // True where a key counts, for a list of the ends, and beginnings if there are any.
 ValueId within_ends(GraphBuilder& builder, ValueId list, bool has_begins, const ScoreSizes& sizes) {
   const Shape column{sizes.batch, 1, 1, 1};
-  const ValueId keys = positions(builder, sizes.total_length), wide = cast_to(builder, list, DType::i64);
+  const ValueId keys = positions(builder, sizes.total_length), wide = builder.cast(list, DType::i64);
   const ValueId ends = reshaped(builder, sliced(builder, wide, 0, 0, sizes.batch), column);
   const ValueId before_end = builder.add("Less", {keys, ends});
   if (!has_begins) return before_end;

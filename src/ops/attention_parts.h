@@ -17,7 +17,6 @@ std::optional<std::vector<Shape>> concrete_shapes(const GraphBuilder& builder, s
 // ----------------------------------------------------------------------------------------------------------
 ir::ValueId reshaped(GraphBuilder& builder, ir::ValueId value, const Shape& shape);
 ir::ValueId transposed(GraphBuilder& builder, ir::ValueId value, std::vector<std::int64_t> permutation);
-ir::ValueId cast_to(GraphBuilder& builder, ir::ValueId value, DType type);
 // Elements [begin, end) along the axis.
 ir::ValueId sliced(GraphBuilder& builder, ir::ValueId value, std::int64_t axis, std::int64_t begin, std::int64_t end);
 std::vector<ir::ValueId> split(GraphBuilder& builder, ir::ValueId value, std::int64_t axis,

@@ -1,5 +1,7 @@
 #include "ops/cache_coding.h"
 
+#include "ops/packed_bits.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -16,32 +18,20 @@ ValueId joined_halves(GraphBuilder& builder, ValueId bytes) {
   return builder.add("BitwiseOr", {half(0), high});
 }
 
-ValueId separate_halves(GraphBuilder& builder, ValueId bytes) {
-  const Shape shape = *builder.type(bytes).shape();
-  const ValueId low = builder.add("BitwiseAnd", {bytes, builder.scalar(15, DType::u8)});
-  const ValueId high =
-      builder.add("BitShift", {bytes, builder.scalar(4, DType::u8)}, {{"direction", std::string("RIGHT")}});
-  const auto last = [&](ValueId value) { return builder.add("Unsqueeze", {value, builder.integers({4})}); };
-  const ValueId pairs = builder.add("Concat", {last(low), last(high)}, {{"axis", std::int64_t{4}}});
-  return reshaped(builder, pairs, {shape[0], shape[1], shape[2], 2 * shape[3]});
-}
-
 }  // namespace
 
 ValueId encoded(GraphBuilder& builder, const CacheCoding& coding, ValueId values) {
   const double limit = coding.bits == 8 ? 128 : 8;
-  const ValueId levels =
-      builder.add("Round", {builder.add("Div", {cast_to(builder, values, DType::f32), coding.scale})});
+  const ValueId levels = builder.add("Round", {builder.add("Div", {builder.cast(values, DType::f32), coding.scale})});
   const ValueId codes = builder.add("Clip", {levels, builder.scalar(-limit), builder.scalar(limit - 1)});
-  if (coding.bits == 8) return cast_to(builder, codes, DType::i8);
-  return joined_halves(builder, cast_to(builder, builder.add("Add", {codes, builder.scalar(limit)}), DType::u8));
+  if (coding.bits == 8) return builder.cast(codes, DType::i8);
+  return joined_halves(builder, builder.cast(builder.add("Add", {codes, builder.scalar(limit)}), DType::u8));
 }
 
 ValueId decoded(GraphBuilder& builder, const CacheCoding& coding, ValueId codes) {
-  ValueId levels = coding.bits == 8 ? codes : separate_halves(builder, codes);
-  levels = cast_to(builder, levels, DType::f32);
+  ValueId levels = builder.cast(*unpack_bits_to_bytes(builder, codes, coding.bits), DType::f32);
   if (coding.bits == 4) levels = builder.add("Sub", {levels, builder.scalar(8)});
-  return cast_to(builder, builder.add("Mul", {levels, coding.scale}), coding.type);
+  return builder.cast(builder.add("Mul", {levels, coding.scale}), coding.type);
 }
 
 }  // namespace tessera::ops

@@ -52,10 +52,10 @@ void infer_quantised(InferContext& context) {
 ValueId mask_index(GraphBuilder& builder, ValueId ids, ValueId mask) {
   if (!mask.valid()) {
     const ValueId batch = builder.add("Shape", {ids}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
-    return cast_to(builder, builder.add("ConstantOfShape", {batch}), builder.dtype(ids));
+    return builder.cast(builder.add("ConstantOfShape", {batch}), builder.dtype(ids));
   }
   const ValueId ones = builder.add("Equal", {mask, builder.scalar(1, builder.dtype(mask))});
-  return builder.add("ReduceSum", {cast_to(builder, ones, builder.dtype(mask)), builder.integers({1})},
+  return builder.add("ReduceSum", {builder.cast(ones, builder.dtype(mask)), builder.integers({1})},
                      {{"keepdims", std::int64_t{0}}});
 }
 

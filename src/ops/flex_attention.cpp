@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "ir/inline.h"
-#include "ops/attention_parts.h"
+#include "ops/builder.h"
 
 namespace tessera::ops {
 namespace {

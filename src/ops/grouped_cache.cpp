@@ -8,8 +8,8 @@ using ir::ValueId;
 
 GroupedCache::GroupedCache(GraphBuilder& builder, const GroupedCacheSizes& sizes, ValueId lengths, ValueId total)
     : builder_(builder), sizes_(sizes), length_(base::checked_add(sizes.past, sizes.fresh)) {
-  total_ = reshaped(builder, cast_to(builder, total, DType::i64), {1});
-  lengths_ = builder.add("Add", {cast_to(builder, lengths, DType::i64), builder.integers({1})});
+  total_ = reshaped(builder, builder.cast(total, DType::i64), {1});
+  lengths_ = builder.add("Add", {builder.cast(lengths, DType::i64), builder.integers({1})});
   const ValueId queries = builder.integers({sizes.queries});
   is_prompt_ = builder.add("Equal", {total_, queries});
   before_ = builder.add("Where", {is_prompt_, builder.integers({0}), builder.add("Sub", {lengths_, queries})});

@@ -100,13 +100,13 @@ ValueId rotated(GraphBuilder& builder, const AttributeReader& reader, ValueId pa
   const Shape shape = *builder.type(packed).shape();
   const std::int64_t heads = reader.integer("num_heads"), asked = reader.integer("rotary_embedding_dim");
   const std::int64_t span = asked > 0 ? asked : shape[2] / heads, half = span / 2;
-  const auto real = [&](ValueId value) { return cast_to(builder, value, DType::f64); };
+  const auto real = [&](ValueId value) { return builder.cast(value, DType::f64); };
   const ValueId rate = builder.scalar(-2 * std::log(10000.0) / static_cast<double>(span), DType::f64);
   const ValueId frequencies = builder.add("Exp", {builder.add("Mul", {real(positions(builder, half)), rate})});
   const ValueId places = builder.add("Add", {positions(builder, shape[1]), builder.integers({past})});
   const ValueId angles = builder.add("Mul", {real(reshaped(builder, places, {shape[1], 1})), frequencies});
   const auto table = [&](const char* function) {
-    const ValueId values = cast_to(builder, builder.add(function, {angles}), builder.dtype(packed));
+    const ValueId values = builder.cast(builder.add(function, {angles}), builder.dtype(packed));
     return builder.add("Expand", {values, builder.integers({shape[0], shape[1], half})});
   };
   const ValueId cosines = table("Cos"), sines = table("Sin");
@@ -189,7 +189,7 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
   std::vector<ValueId> factors{inputs[0], inputs[1], input(6), input(7)};
   while (!factors.back().valid()) factors.pop_back();
   const ValueId scale = builder.add("Mul", {inputs[3], inputs[4]});
-  const ValueId product = cast_to(builder, builder.add("MatMulInteger", factors), builder.dtype(inputs[2]));
+  const ValueId product = builder.cast(builder.add("MatMulInteger", factors), builder.dtype(inputs[2]));
   const ValueId projected = builder.add("Add", {builder.add("Mul", {product, scale}), inputs[2]});
   return attend(builder, reader, projected, inputs, *shapes, kQuantisedPlaces, hidden_sizes(reader, (*shapes)[1][1]));
 }

@@ -14,7 +14,7 @@ ValueId follow_beams(GraphBuilder& builder, ValueId cache, ValueId beam_of_posit
   const std::int64_t heads = shape[1], length = shape[2], size = shape[3];
   const ValueId is_held = builder.add("Less", {positions(builder, length), held});
   const ValueId known =
-      builder.add("Where", {is_held, cast_to(builder, beam_of_position, DType::i64), builder.scalar(0, DType::i64)});
+      builder.add("Where", {is_held, builder.cast(beam_of_position, DType::i64), builder.scalar(0, DType::i64)});
   const Shape grouped{beams[0], beams[1], heads, length, size};
   const ValueId rows = reshaped(builder, known, {beams[0], beams[1], 1, length, 1});
   const ValueId indices = builder.add("Expand", {rows, builder.integers(grouped)});
@@ -47,7 +47,7 @@ ValueId restricted(GraphBuilder& builder, ValueId mask, ValueId seen, std::int64
 AttentionResult add_shared_cache_attention(GraphBuilder& builder, AttentionCall call, const SharedCache& cache) {
   const Shape query = *builder.type(call.query).shape(), fresh = *builder.type(call.key).shape();
   const std::int64_t length = (*builder.type(cache.key).shape())[2];
-  const ValueId held = reshaped(builder, cast_to(builder, cache.length, DType::i64), {1});
+  const ValueId held = reshaped(builder, builder.cast(cache.length, DType::i64), {1});
   const ValueId write_at = builder.add("Expand", {held, builder.integers({query[0]})});
   const auto filled = [&](ValueId buffer, ValueId update) {
     return builder.add("TensorScatter", {buffer, update, write_at});

@@ -64,7 +64,7 @@ std::optional<std::vector<ValueId>> decompose_simplified(GraphBuilder& builder, 
   std::vector<ValueId> made(3);
   made[0] = builder.add("RMSNormalization", {sum, inputs[2]}, {{"epsilon", epsilon}});
   if (wants(reader, 1) || wants(reader, 2)) {
-    const ValueId wide = cast_to(builder, sum, DType::f32);
+    const ValueId wide = builder.cast(sum, DType::f32);
     const ValueId mean_square = builder.add("ReduceMean", {builder.add("Mul", {wide, wide}), builder.integers({-1})});
     const ValueId deviation = builder.add("Sqrt", {builder.add("Add", {mean_square, builder.scalar(epsilon)})});
     made[1] = builder.add("ConstantOfShape", {builder.add("Shape", {deviation})});

@@ -21,6 +21,10 @@ import exported_bert
 # name -> com.microsoft operators that the optimiser must have put in, so that the test is about them
 MODELS = {
     "exported_bert": {"Attention", "BiasGelu", "EmbedLayerNormalization", "SkipLayerNormalization"},
+    "bert_mini": {"BiasGelu", "FusedGemm", "FusedMatMul"},
+    "gpt2": {"FastGelu", "FusedMatMul", "SkipLayerNormalization"},
+    "mobilenet_v3_small": {"FusedConv"},
+    "efficientnet_b0": {"FusedConv", "QuickGelu"},
 }
 
 
@@ -57,6 +61,8 @@ def check_model(name, tessera, folder):
             failures += 1
             verdict = f"FAILED   {problem}"
         print(f"{name:26} {label:30} {verdict}  {time.monotonic() - start:5.1f} s", flush=True)
+    for path in (source, optimised):
+        path.unlink()
     return failures
 
 

@@ -80,6 +80,44 @@ TEST(UpgradeMicrosoftTransformers, SimplifiedLayerNormalization) {
   EXPECT_EQ(graph.constant(graph.find_value("y/constant"))->values<std::int64_t>().size(), 2u);
 }
 
+TEST(UpgradeMicrosoftTransformers, Gates) {
+  OneNode add("GatedAdd", {2, 4}, {"x", "x", "gate"});
+  add.with("gate", DType::f32, {2, 1});
+  EXPECT_EQ(listing(add.read(kAsItIs)), "Mul(x, gate) -> y/Mul\nAdd(x, y/Mul) -> y\n");
+  OneNode silu("ScaledSiLU", {2, 4}, {"x"});
+  set(*silu.only, "alpha", 2.0f);
+  const ir::Graph scaled = silu.read(kAsItIs);
+  EXPECT_EQ(listing(scaled), "CastLike(y/constant, x) -> y/CastLike\nMul(x, y/CastLike) -> y/Mul\nSwish(y/Mul) -> y\n");
+  EXPECT_EQ(scaled.constant(scaled.find_value("y/constant"))->values<float>()[0], 2.0f);
+  OneNode norm("GatedRMSNorm", {2, 4}, {"x", "scale", "x"});
+  norm.with("scale", DType::f32, {2});
+  set(*norm.only, "activation", "relu");
+  EXPECT_EQ(norm.error(kAsItIs),
+            "invalid model: activation is 'relu', expected silu, swish or sigmoid (in node 'the_GatedRMSNorm' "
+            "(GatedRMSNorm))");
+}
+
+TEST(UpgradeMicrosoftTransformers, StreamsOfPositions) {
+  OneNode model("MRotaryEmbedding", {1, 2, 3, 8}, {"x", "ids", "cos", "sin"});
+  model.with("ids", DType::i64, {3, 1, 3}).with("cos", DType::f32, {9, 4}).with("sin", DType::f32, {9, 4});
+  set(*model.only, "mrope_section", {1, 2, 1});
+  const ir::Graph graph = model.read(kAsItIs);
+  EXPECT_EQ(last_node(graph).op, "RotaryEmbedding");
+  EXPECT_EQ(last_node(graph).inputs.size(), 3u);
+  // The first choice made is that of the second stream's columns.
+  for (const ir::NodeId id : graph.order()) {
+    if (graph.node(id).op != "Where") continue;
+    const auto mine = graph.constant(graph.node(id).inputs[0])->values<bool>();
+    EXPECT_EQ(std::vector<bool>(mine.begin(), mine.end()), (std::vector<bool>{false, true, true, false}));
+    break;
+  }
+  OneNode broken("MRotaryEmbedding", {1, 2, 3, 8}, {"x", "x", "x", "x"});
+  set(*broken.only, "mrope_section", {1, 2});
+  EXPECT_EQ(broken.error(kAsItIs),
+            "invalid model: mrope_section is [1, 2], expected three sizes from 0 to 65536 (in node "
+            "'the_MRotaryEmbedding' (MRotaryEmbedding))");
+}
+
 TEST(UpgradeMicrosoftTransformers, RefusesWhatIsBroken) {
   OneNode far("SimplifiedLayerNormalization", {2, 3, 4}, {"x", "x"}, {"y", "deviation"}, "");
   set(*far.only, "axis", std::numeric_limits<std::int64_t>::min());
