@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/check_operand.h"
+#include "ops/gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -101,6 +102,67 @@ double operations(const NodeView& view) {
   return scores * (2 * static_cast<double>(sizes.head_size + sizes.value_head_size) + 5);
 }
 
+// [batch, length, heads * size] → [batch, heads, length, size], where inputs are packed.
+Term heads_first(GradientContext& c, Term value, std::string_view heads) {
+  if (c.input(kQuery).rank() == 4) return value;
+  return value.combine("Reshape", {value.integers({0, 0, c.integer(heads), -1})}).transpose({0, 2, 1, 3});
+}
+
+Term packed_like(Term value, Term input) {
+  return input.rank() == 4 ? value : value.transpose({0, 2, 1, 3}).reshape_like(input);
+}
+
+// qk_matmul_output of the same node in another mode: 1 scores with softcap, 3 probabilities.
+Term recomputed(GradientContext& c, std::int64_t mode) {
+  ir::Attributes attributes = c.node().attributes;
+  attributes.insert_or_assign("qk_matmul_output_mode", mode);
+  return {c.builder(), c.builder().add_multi("Attention", c.node().inputs, 4, std::move(attributes))[3]};
+}
+
+// With P = softmax(S): dV = Pᵀ g, dP = g Vᵀ, dS = P (dP - Σ dP P), dQ = scale dS K, dK = scale dSᵀ Q.
+void attention_gradient(GradientContext& c) {
+  require(!c.has_gradient(3), ErrorKind::unsupported, "its scores are used");
+  const Term query = heads_first(c, c.input(kQuery), "q_num_heads"), g = heads_first(c, c.gradient(), "q_num_heads");
+  Term key = heads_first(c, c.input(kKey), "kv_num_heads"), value = heads_first(c, c.input(kValue), "kv_num_heads");
+  const bool has_past = c.has_input(kPastKey);
+  if (has_past) {
+    const ir::Attributes along_length{{"axis", std::int64_t{2}}};
+    key = c.input(kPastKey).combine("Concat", {key}, along_length);
+    value = c.input(kPastValue).combine("Concat", {value}, along_length);
+  }
+  const ir::Dims q = query.dims(), k = key.dims();
+  require(q[1].is_known() && k[1].is_known() && q[3].is_known(), ErrorKind::unsupported, "its heads are not known");
+  // Query heads that share one of K and V: [batch, kv heads, group, …].
+  const std::int64_t group = q[1].value() / k[1].value();
+  const auto grouped = [&](Term term) { return term.combine("Reshape", {join({term.integers({0, k[1].value(), group}), term.size_of(2), term.size_of(3)})}); };
+  const auto turned = [](Term term) { return term.transpose({0, 1, 2, 4, 3}); };
+  const Term p = grouped(recomputed(c, 3)), gg = grouped(g);
+  const Term dp = gg.combine("MatMul", {turned(value.unsqueeze({2}))});
+  Term ds = p * (dp - (dp * p).sum({-1}));
+  if (c.wants(kMask)) {
+    const ir::Dims mask = c.input(kMask).dims();
+    require(mask.back().surely_equals(k[2]), ErrorKind::unsupported, "its mask may be shorter than its keys");
+    c.set(kMask, ds.reshape_like(recomputed(c, 0)).cast(c.input(kMask).dtype()));
+  }
+  if (const float cap = c.real("softcap"); cap > 0) {
+    const Term capped = grouped(recomputed(c, 1)) / cap;
+    ds = ds * (1 - capped * capped);
+  }
+  ds = ds * (c.has_attribute("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(q[3].value())));
+  if (c.wants(kQuery)) c.set(kQuery, packed_like(ds.combine("MatMul", {key.unsqueeze({2})}).reshape_like(query), c.input(kQuery)));
+
+  const auto set_cache = [&](Term total, std::size_t present, std::size_t past, std::size_t input) {
+    if (c.has_gradient(present)) total = total + c.gradient(present);
+    if (!has_past) return c.set(input, packed_like(total, c.input(input)));
+    const Term sizes = join({c.input(past).size_of(2), heads_first(c, c.input(input), "kv_num_heads").size_of(2)});
+    const std::vector<ir::ValueId> parts = c.builder().add_multi("Split", {total.id(), sizes.id()}, 2, {{"axis", std::int64_t{2}}});
+    c.set(past, {c.builder(), parts[0]});
+    c.set(input, packed_like({c.builder(), parts[1]}, c.input(input)));
+  };
+  set_cache(turned(ds).combine("MatMul", {grouped(query)}).sum({2}, false), 1, kPastKey, kKey);
+  set_cache(turned(p).combine("MatMul", {gg}).sum({2}, false), 2, kPastValue, kValue);
+}
+
 constexpr TypeSet kMaskTypes = types::numbers | types::boolean;
 
 }  // namespace
@@ -149,6 +211,7 @@ const OpDef attention{
                    {"softmax_precision", AttributeKind::integer}},
     .infer = infer,
     .operations = operations,
+    .gradient = attention_gradient,
 };
 
 }  // namespace tessera::ops

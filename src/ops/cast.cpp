@@ -1,5 +1,6 @@
 #include "ops/cast.h"
 
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -37,6 +38,8 @@ void infer_bit_cast(InferContext& context) {
   set_type(context, to);
 }
 
+void cast_gradient(GradientContext& c) { c.set(0, c.gradient().cast(c.input(0).dtype())); }
+
 // The types alone of the second operand are used.
 double cast_like_bytes_read(const NodeView& view) {
   return static_cast<double>(view.input(0).bytes());
@@ -56,6 +59,7 @@ const OpDef cast{
                    {"round_mode", ir::AttributeKind::text, ir::Attribute(std::string("up"))}},
     .infer = infer_cast,
     .operations = operations_per_output<1>,
+    .gradient = cast_gradient,
 };
 
 const OpDef cast_like{
@@ -68,6 +72,7 @@ const OpDef cast_like{
     .infer = infer_cast_like,
     .operations = operations_per_output<1>,
     .bytes_read = cast_like_bytes_read,
+    .gradient = cast_gradient,
 };
 
 // The same bits read as another type of the same width.

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -63,6 +64,27 @@ void infer_split(InferContext& context) {
   }
 }
 
+void concat_gradient(GradientContext& c) {
+  const std::int64_t axis = normalise_axis(c.integer("axis"), c.input(0).rank());
+  std::vector<Term> sizes;
+  for (std::size_t i = 0; i < c.input_count(); ++i) sizes.push_back(c.input(i).size_of(axis));
+  const std::vector<ir::ValueId> parts =
+      c.builder().add_multi("Split", {c.gradient().id(), join(sizes).id()}, c.input_count(), {{"axis", axis}});
+  for (std::size_t i = 0; i < parts.size(); ++i) c.set(i, {c.builder(), parts[i]});
+}
+
+void split_gradient(GradientContext& c) {
+  const std::int64_t axis = normalise_axis(c.integer("axis"), c.input(0).rank());
+  // The parts again, for the shapes of those that nobody took.
+  std::vector<ir::ValueId> parts(c.node().outputs);
+  if (std::any_of(parts.begin(), parts.end(), [](ir::ValueId part) { return !part.valid(); }))
+    parts = c.builder().add_multi("Split", c.node().inputs, parts.size(), c.node().attributes);
+  std::vector<Term> gradients;
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    gradients.push_back(c.has_gradient(i) ? c.gradient(i) : Term(c.builder(), parts[i]).zeros());
+  c.set(0, gradients[0].combine("Concat", {gradients.begin() + 1, gradients.end()}, {{"axis", axis}}));
+}
+
 }  // namespace
 
 ir::Dims concat_dims(std::span<const ir::Dims> inputs, std::int64_t axis) {
@@ -110,6 +132,7 @@ const OpDef concat{
     .outputs = {{"concat_result", types::all, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer, std::nullopt, true}},
     .infer = infer_concat,
+    .gradient = concat_gradient,
 };
 
 const OpDef split{
@@ -120,6 +143,7 @@ const OpDef split{
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"num_outputs", ir::AttributeKind::integer}},
     .infer = infer_split,
+    .gradient = split_gradient,
 };
 
 }  // namespace tessera::ops

@@ -1,5 +1,6 @@
 #include "ops/conv.h"
 
+#include "ops/conv_gradient.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -61,6 +62,7 @@ const OpDef conv{
     .attributes = convolution_attributes(),
     .infer = infer,
     .operations = convolution_operations<1>,
+    .gradient = conv_gradient,
 };
 
 }  // namespace tessera::ops

@@ -1,6 +1,7 @@
 #include "ops/conv_transpose.h"
 
 #include "ops/conv.h"
+#include "ops/conv_gradient.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -77,6 +78,7 @@ const OpDef conv_transpose{
     .attributes = attributes(),
     .infer = infer,
     .operations = operations,
+    .gradient = conv_transpose_gradient,
 };
 
 }  // namespace tessera::ops

@@ -1,5 +1,6 @@
 #include "ops/cumulative.h"
 
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -15,7 +16,12 @@ void infer(InferContext& context) {
   infer_same_as_input(context);
 }
 
-OpDef cumulative(std::string_view name, int since) {
+// The same sum from the other end.
+void cum_sum_gradient(GradientContext& c) {
+  c.set(0, c.gradient().combine("CumSum", {c.input(1)}, {{"exclusive", c.integer("exclusive")}, {"reverse", std::int64_t{c.integer("reverse") == 0}}}));
+}
+
+OpDef cumulative(std::string_view name, int since, GradientFunction gradient = nullptr) {
   return {.name = name,
           .since = since,
           .inputs = {{"x", kTypes, "T"}, {"axis", types::index, "T2"}},
@@ -23,13 +29,14 @@ OpDef cumulative(std::string_view name, int since) {
           .attributes = {{"exclusive", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                          {"reverse", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
           .infer = infer,
-          .operations = operations_per_output<1>};
+          .operations = operations_per_output<1>,
+          .gradient = gradient};
 }
 
 }  // namespace
 
 // y_i = x_0 + … + x_i; exclusive leaves x_i out, reverse starts from the end.
-const OpDef cum_sum = cumulative("CumSum", 14);
+const OpDef cum_sum = cumulative("CumSum", 14, cum_sum_gradient);
 const OpDef cum_prod = cumulative("CumProd", 26);
 
 }  // namespace tessera::ops

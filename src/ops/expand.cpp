@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -45,6 +46,16 @@ void infer_tile(InferContext& context) {
   }
 }
 
+// As [repeats, dimension] of each axis, summed over the repeats.
+void tile_gradient(GradientContext& c) {
+  const std::int64_t rank = c.input(0).rank();
+  const Term pairs = c.input(1).unsqueeze({1}).combine("Concat", {c.input(0).shape().unsqueeze({1})}, {{"axis", std::int64_t{1}}});
+  std::vector<std::int64_t> repeats;
+  for (std::int64_t i = 0; i < rank; ++i) repeats.push_back(2 * i);
+  const Term apart = c.gradient().reshape(pairs.combine("Reshape", {pairs.integers({2 * rank})}));
+  c.set(0, apart.sum(std::move(repeats), false));
+}
+
 }  // namespace
 
 ir::Dims expand_dims(const ir::Dims& input, std::span<const std::int64_t> request) {
@@ -83,6 +94,7 @@ const OpDef expand{
     .inputs = {{"input", types::all, "T"}, {"shape", types::i64}},
     .outputs = {{"output", types::all, "T"}},
     .infer = infer_expand,
+    .gradient = [](GradientContext& c) { c.set(0, c.gradient()); },
 };
 
 const OpDef tile{
@@ -91,6 +103,7 @@ const OpDef tile{
     .inputs = {{"input", types::all, "T"}, {"repeats", types::i64}},
     .outputs = {{"output", types::all, "T"}},
     .infer = infer_tile,
+    .gradient = tile_gradient,
 };
 
 }  // namespace tessera::ops

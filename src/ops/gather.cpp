@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -56,6 +57,27 @@ double bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes()) + static_cast<double>(view.input(1).bytes());
 }
 
+// What was gathered from one place adds up there.
+void gather_gradient(GradientContext& c) {
+  const Term data = c.input(0), indices = c.input(1).cast(DType::i64);
+  const std::int64_t axis = normalise_axis(c.integer("axis"), data.rank());
+  // The axes of the indices as one.
+  std::vector<Term> shape;
+  for (std::int64_t i = 0; i < data.rank(); ++i) shape.push_back(i == axis ? data.integers({-1}) : data.size_of(i));
+  const Term flat = indices.combine("Reshape", {indices.integers({-1})});
+  const Term rows = indices.rank() == 1 ? c.gradient() : c.gradient().combine("Reshape", {join(shape)});
+  c.set(0, scatter_rows(rows, flat, axis, data.size_of(axis)));
+}
+
+void gather_elements_gradient(GradientContext& c) {
+  c.set(0, c.input(0).zeros().combine("ScatterElements", {c.input(1), c.gradient()}, {{"axis", c.integer("axis")}, {"reduction", std::string("add")}}));
+}
+
+void gather_nd_gradient(GradientContext& c) {
+  require(c.integer("batch_dims") == 0, ErrorKind::unsupported, "batch_dims is {}", c.integer("batch_dims"));
+  c.set(0, c.input(0).zeros().combine("ScatterND", {c.input(1), c.gradient()}, {{"reduction", std::string("add")}}));
+}
+
 }  // namespace
 
 ir::Dims gather_nd_dims(const ir::Dims& data, const ir::Dims& indices, std::int64_t batch_dims) {
@@ -83,6 +105,7 @@ const OpDef gather{
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_gather,
     .bytes_read = bytes_read,
+    .gradient = gather_gradient,
 };
 
 const OpDef gather_elements{
@@ -93,6 +116,7 @@ const OpDef gather_elements{
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_gather_elements,
     .bytes_read = bytes_read,
+    .gradient = gather_elements_gradient,
 };
 
 const OpDef gather_nd{
@@ -103,6 +127,7 @@ const OpDef gather_nd{
     .attributes = {{"batch_dims", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_gather_nd,
     .bytes_read = bytes_read,
+    .gradient = gather_nd_gradient,
 };
 
 }  // namespace tessera::ops

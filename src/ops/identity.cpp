@@ -1,5 +1,8 @@
 #include "ops/identity.h"
 
+#include "base/error.h"
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -22,6 +25,16 @@ void infer_dropout(InferContext& context) {
   context.set_output(1, std::move(type));
 }
 
+// Without training_mode, data itself. With it the mask must be an output: it cannot be drawn again.
+void dropout_gradient(GradientContext& c) {
+  const Tensor* training = c.has_input(2) ? c.builder().graph().constant(c.node().inputs[2]) : nullptr;
+  if (!c.has_input(2) || (training != nullptr && !*training->data<bool>())) return c.set(0, c.gradient());
+  require(c.has_output(1), ErrorKind::unsupported, "its mask is not an output");
+  const Term ratio = c.has_input(1) ? c.input(1).cast(c.gradient().dtype()) : c.gradient().number(0.5);
+  const Term scale = c.input(2).choose(1 / (1 - ratio), 1);
+  c.set(0, c.output(1).choose(c.gradient() * scale, 0));
+}
+
 }  // namespace
 
 const OpDef identity{
@@ -30,6 +43,7 @@ const OpDef identity{
     .inputs = {{.name = "input", .types = types::all, .variable = "V", .any_kind = true}},
     .outputs = {{.name = "output", .types = types::all, .variable = "V", .any_kind = true}},
     .infer = infer_same_as_input,
+    .gradient = [](GradientContext& c) { c.set(0, c.gradient()); },
 };
 
 // With training_mode: output = data mask / (1 - ratio), each mask element false with probability `ratio`; else
@@ -44,6 +58,7 @@ const OpDef dropout{
     .attributes = {{"seed", ir::AttributeKind::integer}},
     .infer = infer_dropout,
     .operations = operations_per_output<2>,
+    .gradient = dropout_gradient,
     .deterministic = false,
 };
 

@@ -1,5 +1,8 @@
 #include "ops/loss.h"
 
+#include "base/error.h"
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -25,6 +28,30 @@ void infer(InferContext& context) {
   context.set_output(1, context.input(0));
 }
 
+// With respect to the log-probabilities: minus the weight of its class at each target, over the sum of all for "mean".
+Term likelihood_gradient(GradientContext& c) {
+  require(!c.wants(2), ErrorKind::unsupported, "class weights are not differentiated");
+  const Term scores = c.input(0);
+  Term labels = c.input(1).cast(DType::i64);
+  std::optional<Term> counts;
+  if (c.has_attribute("ignore_index")) {
+    const Term ignored = labels.equals({c.builder(), c.builder().constant(Tensor::scalar(c.integer("ignore_index")))});
+    counts = ignored.apply("Not");
+    labels = ignored.choose({c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{0}))}, labels);
+  }
+  Term weight = c.has_input(2) ? c.input(2).combine("Gather", {labels}) : scores.number(1).expand_like(labels);
+  if (counts) weight = counts->choose(weight, 0);
+  Term g = c.gradient() * weight;
+  if (c.text("reduction") == "mean") g = g / weight.apply("ReduceSum", {{"keepdims", std::int64_t{0}}});
+  return scores.zeros().combine("ScatterElements", {labels.unsqueeze({1}), (-g).unsqueeze({1})}, {{"axis", std::int64_t{1}}});
+}
+
+void cross_entropy_gradient(GradientContext& c) {
+  Term g = likelihood_gradient(c);
+  if (c.has_gradient(1)) g = g + c.gradient(1);
+  c.set(0, g - c.input(0).apply("Softmax", {{"axis", std::int64_t{1}}}) * g.sum({1}));
+}
+
 const std::vector<AttributeSpec> attributes{{"ignore_index", ir::AttributeKind::integer}, {"reduction", ir::AttributeKind::text, ir::Attribute(std::string("mean"))}};
 
 }  // namespace
@@ -38,6 +65,7 @@ const OpDef negative_log_likelihood_loss{
     .attributes = attributes,
     .infer = infer,
     .operations = operations_per_output<2>,
+    .gradient = [](GradientContext& c) { c.set(0, likelihood_gradient(c)); },
 };
 
 // The same on log softmax(scores) along axis 1.
@@ -49,6 +77,7 @@ const OpDef softmax_cross_entropy_loss{
     .attributes = attributes,
     .infer = infer,
     .operations = operations_per_input<6>,
+    .gradient = cross_entropy_gradient,
 };
 
 }  // namespace tessera::ops

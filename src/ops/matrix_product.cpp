@@ -1,5 +1,7 @@
 #include "ops/matrix_product.h"
 
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -53,6 +55,43 @@ double product_operations(const NodeView& view, std::size_t a, std::int64_t inne
 double matmul_operations(const NodeView& view) { return product_operations(view, 0, -1); }
 double gemm_operations(const NodeView& view) { return product_operations(view, 0, view.integer("transA") != 0 ? 0 : 1); }
 
+Term transposed(Term matrix) {
+  std::vector<std::int64_t> permutation;
+  for (std::int64_t i = 0; i < matrix.rank(); ++i) permutation.push_back(i);
+  std::swap(permutation.end()[-1], permutation.end()[-2]);
+  return matrix.transpose(std::move(permutation));
+}
+
+// A'ᵀ of g with a 2-D B: all rows in one product, instead of a product a batch that is summed.
+Term weight_gradient(Term a, Term g) {
+  const auto rows = [](Term term) { return term.apply("Flatten", {{"axis", std::int64_t{-1}}}); };
+  return transposed(rows(a)).combine("MatMul", {rows(g)});
+}
+
+// dA = g Bᵀ, dB = Aᵀ g; a vector counts as a matrix of one row or column.
+void matmul_gradient(GradientContext& c) {
+  const bool row = c.input(0).rank() == 1, column = c.input(1).rank() == 1;
+  const Term a = row ? c.input(0).unsqueeze({0}) : c.input(0), b = column ? c.input(1).unsqueeze({1}) : c.input(1);
+  Term g = c.gradient();
+  if (column) g = g.unsqueeze({-1});
+  if (row) g = g.unsqueeze({-2});
+  if (c.wants(0)) c.set(0, g.combine("MatMul", {transposed(b)}));
+  if (!c.wants(1)) return;
+  const Term db = b.rank() == 2 && a.rank() > 2 ? weight_gradient(a, g) : transposed(a).combine("MatMul", {g});
+  c.set(1, column ? db.combine("Squeeze", {db.integers({-1})}) : db);
+}
+
+void gemm_gradient(GradientContext& c) {
+  const Term a = c.input(0), b = c.input(1), g = c.gradient();
+  const std::int64_t transpose_a = c.integer("transA") != 0 ? 1 : 0, transpose_b = c.integer("transB") != 0 ? 1 : 0;
+  const auto product = [&](Term left, Term right, std::int64_t left_transposed, std::int64_t right_transposed) {
+    return left.combine("Gemm", {right}, {{"alpha", c.real("alpha")}, {"transA", left_transposed}, {"transB", right_transposed}});
+  };
+  if (c.wants(0)) c.set(0, transpose_a ? product(b, g, transpose_b, 1) : product(g, b, 0, 1 - transpose_b));
+  if (c.wants(1)) c.set(1, transpose_b ? product(g, a, 1, transpose_a) : product(a, g, 1 - transpose_a, 0));
+  if (c.wants(2)) c.set(2, g * c.real("beta"));
+}
+
 }  // namespace
 
 std::vector<AttributeSpec> gemm_attributes() {
@@ -81,6 +120,7 @@ const OpDef matmul{
     .outputs = {{"Y", product_types, "T"}},
     .infer = infer_matmul,
     .operations = matmul_operations,
+    .gradient = matmul_gradient,
 };
 
 // Y = alpha · A' · B' + beta · C
@@ -92,6 +132,7 @@ const OpDef gemm{
     .attributes = gemm_attributes(),
     .infer = infer_gemm,
     .operations = gemm_operations,
+    .gradient = gemm_gradient,
 };
 
 // Y = (A − a_zero_point) · (B − b_zero_point) in int32. Zero points: one, or one a row of A / a column of B.

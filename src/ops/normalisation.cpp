@@ -1,5 +1,8 @@
 #include "ops/normalisation.h"
 
+#include "base/error.h"
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -85,6 +88,98 @@ void infer_lrn(InferContext& context) {
   infer_same_as_input(context);
 }
 
+// x to mean 0 and variance 1 over some axes, and back.
+struct Normalised {
+  Normalised(Term x, std::vector<std::int64_t> over, double epsilon) : axes(std::move(over)), inverse(x), hat(x) {
+    const Term centred = x - x.mean(axes);
+    inverse = 1 / ((centred * centred).mean(axes) + epsilon).apply("Sqrt");
+    hat = centred * inverse;
+  }
+  // The gradient with respect to x of what has gradient g with respect to `hat`.
+  Term back(Term g) const { return inverse * (g - g.mean(axes) - hat * (g * hat).mean(axes)); }
+
+  std::vector<std::int64_t> axes;
+  Term inverse, hat;
+};
+
+// As the operators do, in f32 at least.
+DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+void refuse_gradient_of(GradientContext& c, std::initializer_list<std::size_t> outputs) {
+  for (std::size_t i : outputs) require(!c.has_gradient(i), ErrorKind::unsupported, "output '{}' is used", c.op().outputs[i].name);
+}
+
+std::vector<std::int64_t> trailing_axes(GradientContext& c) {
+  const std::int64_t rank = c.input(0).rank();
+  std::vector<std::int64_t> axes;
+  for (std::int64_t i = normalise_axis(c.integer("axis"), rank); i < rank; ++i) axes.push_back(i);
+  return axes;
+}
+
+void layer_gradient(GradientContext& c) {
+  refuse_gradient_of(c, {1, 2});
+  const DType own = c.input(0).dtype(), type = wide(own);
+  const Term g = c.gradient().cast(type);
+  const Normalised normalised(c.input(0).cast(type), trailing_axes(c), c.real("epsilon"));
+  if (c.wants(0)) c.set(0, normalised.back(g * c.input(1).cast(type)).cast(own));
+  if (c.wants(1)) c.set(1, (g * normalised.hat).sum_to(c.input(1)).cast(own));
+  if (c.wants(2)) c.set(2, g.sum_to(c.input(2)).cast(own));
+}
+
+void rms_gradient(GradientContext& c) {
+  const DType own = c.input(0).dtype(), type = wide(own);
+  const std::vector<std::int64_t> axes = trailing_axes(c);
+  const Term x = c.input(0).cast(type), g = c.gradient().cast(type);
+  const Term inverse = 1 / ((x * x).mean(axes) + c.real("epsilon")).apply("Sqrt"), hat = x * inverse;
+  const Term scaled = g * c.input(1).cast(type);
+  if (c.wants(0)) c.set(0, (inverse * (scaled - hat * (scaled * hat).mean(axes))).cast(own));
+  if (c.wants(1)) c.set(1, (g * hat).sum_to(c.input(1)).cast(c.input(1).dtype()));
+}
+
+// A value a channel, as it broadcasts to [N, C, …].
+Term per_channel(Term values, std::int64_t rank) {
+  std::vector<std::int64_t> axes = axes_but(1, rank);
+  return values.unsqueeze(std::move(axes));
+}
+
+// `hat` as normalised and g, both [N, C, …]: the gradients of scale (input 1) and bias (input 2).
+void set_channel_gradients(GradientContext& c, Term hat, Term g) {
+  const std::vector<std::int64_t> others = axes_but(1, g.rank());
+  if (c.wants(1)) c.set(1, (g * hat).sum(others, false).cast(c.input(1).dtype()));
+  if (c.wants(2)) c.set(2, g.sum(others, false).cast(c.input(2).dtype()));
+}
+
+// Of group and instance normalisation.
+void group_gradient(GradientContext& c) {
+  const DType own = c.input(0).dtype(), type = wide(own);
+  const Term x = c.input(0).cast(type), g = c.gradient().cast(type), scaled = g * per_channel(c.input(1).cast(type), x.rank());
+  const Term groups = c.op().name == "GroupNormalization" ? x.integers({c.integer("num_groups")}) : x.size_of(1);
+  const Term grouped = join({x.size_of(0), groups, x.integers({-1})});
+  const auto apart = [&](Term term) { return term.combine("Reshape", {grouped}); };
+  const Normalised normalised(apart(x), {2}, c.real("epsilon"));
+  if (c.wants(0)) c.set(0, normalised.back(apart(scaled)).reshape_like(x).cast(own));
+  set_channel_gradients(c, normalised.hat.reshape_like(x), g);
+}
+
+void batch_gradient(GradientContext& c) {
+  refuse_gradient_of(c, {1, 2});
+  const DType own = c.input(0).dtype(), type = wide(own);
+  const Term x = c.input(0).cast(type), g = c.gradient().cast(type);
+  const auto channel = [&](std::size_t i) { return per_channel(c.input(i).cast(type), x.rank()); };
+  const Term scaled = g * channel(1);
+  if (c.integer("training_mode") != 0) {
+    const Normalised normalised(x, axes_but(1, x.rank()), c.real("epsilon"));
+    if (c.wants(0)) c.set(0, normalised.back(scaled).cast(own));
+    return set_channel_gradients(c, normalised.hat, g);
+  }
+  const Term inverse = 1 / (channel(4) + c.real("epsilon")).apply("Sqrt"), hat = (x - channel(3)) * inverse, slope = scaled * inverse;
+  c.set(0, slope.cast(own));
+  set_channel_gradients(c, hat, g);
+  const std::vector<std::int64_t> others = axes_but(1, x.rank());
+  if (c.wants(3)) c.set(3, (-slope).sum(others, false).cast(c.input(3).dtype()));
+  if (c.wants(4)) c.set(4, (slope * hat * inverse * -0.5).sum(others, false).cast(c.input(4).dtype()));
+}
+
 }  // namespace
 
 // y = (x − mean) / sqrt(var + epsilon) · scale + B, a channel at a time. In training mode mean and var are those of the batch, and
@@ -97,6 +192,7 @@ const OpDef batch_normalization{
     .attributes = {epsilon_attribute, {"momentum", ir::AttributeKind::real, ir::Attribute(0.9f)}, integer_attribute("training_mode", 0)},
     .infer = infer_batch,
     .operations = operations_per_output<2>,
+    .gradient = batch_gradient,
 };
 
 // Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450.
@@ -108,6 +204,7 @@ const OpDef layer_normalization{
     .attributes = {integer_attribute("axis", -1), epsilon_attribute, stash_type_attribute},
     .infer = infer_trailing,
     .operations = operations_per_output<8>,
+    .gradient = layer_gradient,
 };
 
 // y = x / sqrt(mean(x²) + epsilon) · scale. Zhang and Sennrich, arXiv:1910.07467.
@@ -119,6 +216,7 @@ const OpDef rms_normalization{
     .attributes = {integer_attribute("axis", -1), epsilon_attribute, stash_type_attribute},
     .infer = infer_trailing,
     .operations = operations_per_output<5>,
+    .gradient = rms_gradient,
 };
 
 // Channels in num_groups groups, normalised over a group and all positions. Wu and He, arXiv:1803.08494.
@@ -130,6 +228,7 @@ const OpDef group_normalization{
     .attributes = {{"num_groups", ir::AttributeKind::integer, std::nullopt, true}, epsilon_attribute, stash_type_attribute},
     .infer = infer_per_channel,
     .operations = operations_per_output<8>,
+    .gradient = group_gradient,
 };
 
 // Each channel of each sample over its positions. Ulyanov et al., arXiv:1607.08022.
@@ -141,6 +240,7 @@ const OpDef instance_normalization{
     .attributes = {epsilon_attribute},
     .infer = infer_per_channel,
     .operations = operations_per_output<8>,
+    .gradient = group_gradient,
 };
 
 // y = x / ‖x‖_p along an axis; 0 where the norm is 0.

@@ -187,8 +187,9 @@ struct Cost {
   double bytes_written = 0;
 };
 
-// Appends nodes that compute the same as `node` to `graph` and returns their outputs, one a formal output.
 class GraphBuilder;
+class GradientContext;
+using GradientFunction = void (*)(GradientContext&);
 
 struct OpDef {
   std::string_view name;  // as ir::Node::op
@@ -204,6 +205,9 @@ struct OpDef {
   // For composites: builds the equivalent from simpler operators. Types of the node's inputs are known when it is called.
   // Returns the new outputs, one a formal output of the node, or nothing when it cannot for this node (unknown rank, say).
   std::optional<std::vector<ir::ValueId>> (*decompose)(GraphBuilder&, const AttributeReader&, std::span<const ir::ValueId> inputs) = nullptr;
+  // For primitives that can be differentiated: builds the gradients of the inputs from those of the outputs (see gradient.h).
+  // Composites have none: they are differentiated through their decomposition.
+  GradientFunction gradient = nullptr;
   bool deterministic = true;  // false: random numbers; never folded, never merged
   bool view = false;          // output 0 is input 0's bytes under another shape
 };

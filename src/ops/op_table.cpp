@@ -21,6 +21,7 @@
 #include "ops/expand.h"
 #include "ops/gather.h"
 #include "ops/generate.h"
+#include "ops/gradient.h"
 #include "ops/image_decoder.h"
 #include "ops/identity.h"
 #include "ops/map.h"
@@ -178,6 +179,8 @@ constexpr const OpDef* kTable[] = {
     &linear_attention,
     // rotary_embedding
     &rotary_embedding,
+    // gradient
+    &gradient,
     // training_update
     &adagrad,
     &adam,

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -38,6 +39,16 @@ void infer_center_crop_pad(InferContext& context) {
       result[axis] = ir::Dim();
   }
   context.set_output(0, context.dtype(0), std::move(result));
+}
+
+// What was added is cut off again, and what was cut off is zero.
+void pad_gradient(GradientContext& c) {
+  require(pad_mode(c) == PadMode::constant, ErrorKind::unsupported, "mode {}", c.text("mode"));
+  const std::vector<ir::ValueId> inputs{c.gradient().id(), (-c.input(1)).id(), {}, c.has_input(3) ? c.input(3).id() : ir::ValueId{}};
+  const Term inner(c.builder(), c.builder().add("Pad", inputs));
+  c.set(0, inner);
+  const auto total = [](Term term) { return term.apply("ReduceSum", {{"keepdims", std::int64_t{0}}}); };
+  if (c.wants(2)) c.set(2, (total(c.gradient()) - total(inner)).reshape_like(c.input(2)));
 }
 
 }  // namespace
@@ -99,6 +110,7 @@ const OpDef pad{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"mode", ir::AttributeKind::text, ir::Attribute(std::string("constant"))}},
     .infer = infer_pad,
+    .gradient = pad_gradient,
 };
 
 const OpDef center_crop_pad{

@@ -1,5 +1,6 @@
 #include "ops/pooling.h"
 
+#include "ops/gradient.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -65,6 +66,29 @@ double window_operations(const NodeView& view) {
   return taps * static_cast<double>(view.output(0).elements());
 }
 
+// To the position that each window took, which a second pooling tells.
+void max_pool_gradient(GradientContext& c) {
+  const Term x = c.input(0);
+  ir::Attributes attributes = c.node().attributes;
+  attributes.erase("storage_order");
+  const Term indices(c.builder(), c.builder().add_multi("MaxPool", {x.id()}, 2, attributes)[1]);
+  const auto flat = [](Term term) { return term.combine("Reshape", {term.integers({-1})}); };
+  const Term scattered = flat(x.zeros()).combine("ScatterElements", {flat(indices), flat(c.gradient())}, {{"reduction", std::string("add")}});
+  c.set(0, scattered.reshape_like(x));
+}
+
+void global_average_gradient(GradientContext& c) {
+  c.set(0, (c.gradient() * (c.output().count() / c.input(0).count())).expand_like(c.input(0)));
+}
+
+// Positions that are equally large share the gradient.
+void global_max_gradient(GradientContext& c) {
+  std::vector<std::int64_t> axes;
+  for (std::int64_t i = 2; i < c.input(0).rank(); ++i) axes.push_back(i);
+  const Term taken = c.input(0).equals(c.output()).cast(c.gradient().dtype());
+  c.set(0, taken * (c.gradient() / taken.sum(axes)));
+}
+
 }  // namespace
 
 std::vector<AttributeSpec> pooling_attributes() {
@@ -117,6 +141,7 @@ const OpDef max_pool{
     .attributes = with(pooling_attributes(), {integer("storage_order", 0)}),
     .infer = infer_pooling,
     .operations = window_operations,
+    .gradient = max_pool_gradient,
 };
 
 // (sum |x|^p)^(1/p)
@@ -149,6 +174,7 @@ const OpDef global_average_pool{
     .outputs = {{"Y", types::floats, "T"}},
     .infer = infer_global_pooling,
     .operations = operations_per_input<1>,
+    .gradient = global_average_gradient,
 };
 
 const OpDef global_max_pool{
@@ -158,6 +184,7 @@ const OpDef global_max_pool{
     .outputs = {{"Y", types::floats, "T"}},
     .infer = infer_global_pooling,
     .operations = operations_per_input<1>,
+    .gradient = global_max_gradient,
 };
 
 const OpDef global_lp_pool{

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -45,7 +47,78 @@ void infer_reduction(InferContext& context) {
   }
 }
 
-OpDef reduction(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&)) {
+// A reduction being differentiated; gradient and result as if the axes were kept.
+struct Reduced {
+  Term x, y, g;
+};
+
+// With its axes, which the reduction removed.
+Term restored(GradientContext& c, Term term) {
+  if (c.integer("keepdims") != 0) return term;
+  std::int64_t count = 0;
+  if (c.has_input(1)) {
+    const std::optional<Shape> shape = c.builder().type(c.input(1).id()).shape();
+    require(shape.has_value(), ErrorKind::unsupported, "the number of its axes is not known");
+    count = (*shape)[0];
+  }
+  if (count > 0) return term.combine("Unsqueeze", {c.input(1)});
+  if (c.integer("noop_with_empty_axes") != 0) return term;
+  return term.unsqueeze(all_axes(c.input(0).rank()));
+}
+
+Reduced reduced(GradientContext& c) { return {c.input(0), restored(c, c.output()), restored(c, c.gradient())}; }
+
+// A sum over the same axes, kept.
+Term same_sum(GradientContext& c, Term term) {
+  std::vector<Term> axes;
+  if (c.has_input(1)) axes.push_back(c.input(1));
+  return term.combine("ReduceSum", axes, {{"noop_with_empty_axes", c.integer("noop_with_empty_axes")}});
+}
+
+void sum_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, r.g.expand_like(r.x));
+}
+
+void mean_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, (r.g * (r.y.count() / r.x.count())).expand_like(r.x));
+}
+
+// Elements that are equally extreme share the gradient.
+void extreme_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  const Term taken = r.x.equals(r.y).cast(r.g.dtype());
+  c.set(0, taken * (r.g / same_sum(c, taken)));
+}
+
+void l1_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, r.g * r.x.apply("Sign"));
+}
+
+// x / ‖x‖, and 0 at 0.
+void l2_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, r.y.equals(r.y.number(0)).choose(r.g.number(0), r.g * r.x / r.y));
+}
+
+void log_sum_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, (r.g * (-r.y).apply("Exp")).expand_like(r.x));
+}
+
+void log_sum_exp_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, r.g * (r.x - r.y).apply("Exp"));
+}
+
+void sum_square_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  c.set(0, r.g * r.x * 2);
+}
+
+OpDef reduction(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&), GradientFunction gradient = nullptr) {
   return {.name = name,
           .since = since,
           .inputs = {{"data", types, "T"}, {"axes", types::i64, "", optional}},
@@ -53,7 +126,8 @@ OpDef reduction(std::string_view name, int since, TypeSet types, double (*operat
           .attributes = {{"keepdims", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                          {"noop_with_empty_axes", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
           .infer = infer_reduction,
-          .operations = operations};
+          .operations = operations,
+          .gradient = gradient};
 }
 
 }  // namespace
@@ -77,15 +151,15 @@ ir::Dims reduced_dims(const ir::Dims& dims, std::span<const std::int64_t> axes, 
   return result;
 }
 
-const OpDef reduce_l1 = reduction("ReduceL1", 18, kReduceTypes, operations_per_input<2>);
-const OpDef reduce_l2 = reduction("ReduceL2", 18, kReduceTypes, operations_per_input<2>);
-const OpDef reduce_log_sum = reduction("ReduceLogSum", 18, kReduceTypes, operations_per_input<1>);
-const OpDef reduce_log_sum_exp = reduction("ReduceLogSumExp", 18, kReduceTypes, operations_per_input<10>);
-const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>);
-const OpDef reduce_mean = reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>);
-const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>);
+const OpDef reduce_l1 = reduction("ReduceL1", 18, kReduceTypes, operations_per_input<2>, l1_gradient);
+const OpDef reduce_l2 = reduction("ReduceL2", 18, kReduceTypes, operations_per_input<2>, l2_gradient);
+const OpDef reduce_log_sum = reduction("ReduceLogSum", 18, kReduceTypes, operations_per_input<1>, log_sum_gradient);
+const OpDef reduce_log_sum_exp = reduction("ReduceLogSumExp", 18, kReduceTypes, operations_per_input<10>, log_sum_exp_gradient);
+const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient);
+const OpDef reduce_mean = reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>, mean_gradient);
+const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient);
 const OpDef reduce_prod = reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>);
-const OpDef reduce_sum = reduction("ReduceSum", 13, kReduceTypes, operations_per_input<1>);
-const OpDef reduce_sum_square = reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>);
+const OpDef reduce_sum = reduction("ReduceSum", 13, kReduceTypes, operations_per_input<1>, sum_gradient);
+const OpDef reduce_sum_square = reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>, sum_square_gradient);
 
 }  // namespace tessera::ops

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -168,6 +169,7 @@ const OpDef reshape{
     .outputs = {{"reshaped", types::all, "T"}},
     .attributes = {{"allowzero", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer,
+    .gradient = reshaped_gradient,
     .view = true,
 };
 
@@ -178,6 +180,7 @@ const OpDef flatten{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_flatten,
+    .gradient = reshaped_gradient,
     .view = true,
 };
 
@@ -187,6 +190,7 @@ const OpDef squeeze{
     .inputs = {{"data", types::all, "T"}, {"axes", types::i64, "", optional}},
     .outputs = {{"squeezed", types::all, "T"}},
     .infer = infer_squeeze,
+    .gradient = reshaped_gradient,
     .view = true,
 };
 
@@ -196,6 +200,7 @@ const OpDef unsqueeze{
     .inputs = {{"data", types::all, "T"}, {"axes", types::i64}},
     .outputs = {{"expanded", types::all, "T"}},
     .infer = infer_unsqueeze,
+    .gradient = reshaped_gradient,
     .view = true,
 };
 

@@ -1,6 +1,7 @@
 #include "ops/scatter.h"
 
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -86,6 +87,15 @@ double operations(const NodeView& view) {
   return scatter_reduction(view) == ScatterReduction::none ? 0 : static_cast<double>(view.input(2).elements());
 }
 
+// Updates take the gradient of their places; data keeps it, but where it was replaced.
+void scatter_gradient(GradientContext& c, const std::string& scatter, const std::string& gather, const ir::Attributes& axis) {
+  const ScatterReduction reduction = scatter_reduction(c);
+  require(reduction == ScatterReduction::none || reduction == ScatterReduction::add, ErrorKind::unsupported, "reduction {}", c.text("reduction"));
+  const Term g = c.gradient();
+  if (c.wants(0)) c.set(0, reduction == ScatterReduction::add ? g : g.combine(scatter, {c.input(1), c.input(2).zeros()}, axis));
+  if (c.wants(2)) c.set(2, g.combine(gather, {c.input(1)}, axis).of_shape(c.input(2)));
+}
+
 }  // namespace
 
 ScatterReduction scatter_reduction(const AttributeReader& reader) {
@@ -107,6 +117,7 @@ const OpDef scatter_elements{
                    {"reduction", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
     .infer = infer_scatter_elements,
     .operations = operations,
+    .gradient = [](GradientContext& c) { scatter_gradient(c, "ScatterElements", "GatherElements", {{"axis", c.integer("axis")}}); },
 };
 
 const OpDef scatter_nd{
@@ -117,6 +128,7 @@ const OpDef scatter_nd{
     .attributes = {{"reduction", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
     .infer = infer_scatter_nd,
     .operations = operations,
+    .gradient = [](GradientContext& c) { scatter_gradient(c, "ScatterND", "GatherND", {}); },
 };
 
 const OpDef tensor_scatter{

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -46,6 +47,29 @@ void infer(InferContext& context) {
 // The box alone, not the whole input.
 double bytes_read(const NodeView& view) {
   return static_cast<double>(view.output(0).bytes());
+}
+
+// Back to where it was taken from, an axis at a time: the same slice of 0 … n - 1 says where that is.
+void slice_gradient(GradientContext& c) {
+  const Term x = c.input(0), starts = c.input(1).cast(DType::i64);
+  std::vector<std::int64_t> axes;
+  if (c.has_input(3)) {
+    axes = normalise_axes(c.constant_integers(3), x.rank());
+  } else {
+    const std::optional<Shape> count = c.builder().type(starts.id()).shape();
+    require(count.has_value(), ErrorKind::unsupported, "the number of its starts is not known");
+    axes = all_axes((*count)[0]);
+  }
+  Term result = c.gradient();
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto entry = [&](std::size_t input) { return c.input(input).cast(DType::i64).combine("Gather", {x.integers({static_cast<std::int64_t>(i)})}); };
+    const Term size = x.size_of(axes[i]), zero = x.integers({0});
+    const Term scalar(c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{0}))), one(c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{1})));
+    const Term all = scalar.combine("Range", {size.combine("Squeeze", {zero}), one});
+    const Term taken = all.combine("Slice", {entry(1), entry(2), zero, c.has_input(4) ? entry(4) : x.integers({1})});
+    result = scatter_rows(result, taken, axes[i], size);
+  }
+  c.set(0, result);
 }
 
 }  // namespace
@@ -98,6 +122,7 @@ const OpDef slice{
     .outputs = {{"output", types::all, "T"}},
     .infer = infer,
     .bytes_read = bytes_read,
+    .gradient = slice_gradient,
 };
 
 }  // namespace tessera::ops

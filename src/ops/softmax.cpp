@@ -1,5 +1,7 @@
 #include "ops/softmax.h"
 
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -9,23 +11,34 @@ void infer(InferContext& context) {
   infer_same_as_input(context);
 }
 
-OpDef along_axis(std::string_view name, double (*operations)(const NodeView&)) {
+void softmax_gradient(GradientContext& c) {
+  const Term g = c.gradient(), y = c.output();
+  c.set(0, y * (g - (g * y).sum({c.integer("axis")})));
+}
+
+void log_softmax_gradient(GradientContext& c) {
+  const Term g = c.gradient();
+  c.set(0, g - c.output().apply("Exp") * g.sum({c.integer("axis")}));
+}
+
+OpDef along_axis(std::string_view name, double (*operations)(const NodeView&), GradientFunction gradient) {
   return {.name = name,
           .since = 13,
           .inputs = {{"input", types::floats, "T"}},
           .outputs = {{"output", types::floats, "T"}},
           .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})}},
           .infer = infer,
-          .operations = operations};
+          .operations = operations,
+          .gradient = gradient};
 }
 
 }  // namespace
 
 // y_i = exp(x_i - max x) / sum_j exp(x_j - max x)
-const OpDef softmax = along_axis("Softmax", operations_per_output<5>);
+const OpDef softmax = along_axis("Softmax", operations_per_output<5>, softmax_gradient);
 // y_i = x_i - max x - log sum_j exp(x_j - max x)
-const OpDef log_softmax = along_axis("LogSoftmax", operations_per_output<5>);
+const OpDef log_softmax = along_axis("LogSoftmax", operations_per_output<5>, log_softmax_gradient);
 // 1 at the first largest element, 0 elsewhere
-const OpDef hardmax = along_axis("Hardmax", operations_per_output<1>);
+const OpDef hardmax = along_axis("Hardmax", operations_per_output<1>, zero_gradient);
 
 }  // namespace tessera::ops

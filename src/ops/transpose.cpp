@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -66,6 +67,13 @@ void infer_space_to_depth(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
+void transpose_gradient(GradientContext& c) {
+  const std::vector<std::int64_t> permutation = permutation_of(c, c.input(0).rank());
+  std::vector<std::int64_t> inverse(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  c.set(0, c.gradient().transpose(std::move(inverse)));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> permutation_of(const AttributeReader& reader, std::int64_t rank) {
@@ -87,6 +95,7 @@ const OpDef transpose{
     .outputs = {{"transposed", types::all, "T"}},
     .attributes = {{"perm", ir::AttributeKind::integers}},
     .infer = infer_transpose,
+    .gradient = transpose_gradient,
 };
 
 const OpDef depth_to_space{

@@ -1,5 +1,7 @@
 #include "ops/trilu.h"
 
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -19,6 +21,11 @@ const OpDef trilu{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"upper", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer,
+    .gradient =
+        [](GradientContext& c) {
+          const std::vector<ir::ValueId> inputs{c.gradient().id(), c.has_input(1) ? c.input(1).id() : ir::ValueId{}};
+          c.set(0, {c.builder(), c.builder().add("Trilu", inputs, c.node().attributes)});
+        },
 };
 
 }  // namespace tessera::ops

@@ -1,5 +1,7 @@
 // Operators with a decomposition become simpler operators: no device runs them as they are. Comes after folding, because many
 // decompositions need shapes that are known.
+#include "passes/decompose_composites.h"
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -16,8 +18,9 @@ bool is_candidate(std::string_view name) {
   return op != nullptr && op->decompose != nullptr;
 }
 
-// True when the node was replaced; false when its types do not say enough yet.
-bool replace(ir::Graph& graph, ir::NodeId id) {
+}  // namespace
+
+bool decompose_node(ir::Graph& graph, ir::NodeId id) {
   const ir::Node node = graph.node(id);
   const ops::OpDef& op = ops::op_of(node);
   ops::GraphBuilder builder(graph);
@@ -39,8 +42,6 @@ bool replace(ir::Graph& graph, ir::NodeId id) {
   return true;
 }
 
-}  // namespace
-
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
   bool decomposed = false;
   // A decomposition may hold composites of its own, never itself: rounds end.
@@ -51,7 +52,7 @@ ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
     if (!found) break;
     for (const ir::NodeId id : order) {
       ops::infer_node_in_place(graph, id);
-      if (is_candidate(graph.node(id).op)) changed = replace(graph, id) || changed;
+      if (is_candidate(graph.node(id).op)) changed = decompose_node(graph, id) || changed;
     }
     if (changed) graph.sort_topologically();
     decomposed = decomposed || changed;

@@ -27,6 +27,7 @@ struct Pass {
   ir::Graph (*run)(ir::Graph, const PassContext&);
 };
 
+ir::Graph differentiate(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext& context);

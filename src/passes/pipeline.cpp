@@ -9,6 +9,7 @@ namespace tessera::passes {
 namespace {
 
 constexpr Pass kPasses[] = {
+    {"differentiate", "Gradient nodes become the graph that computes them", differentiate},
     {"sink_constants", "constants that a subgraph captures become its own", sink_constants},
     {"fold_constants", "computes nodes whose inputs are constants, and shapes that are known", fold_constants},
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},

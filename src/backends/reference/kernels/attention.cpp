@@ -129,7 +129,7 @@ void attention(KernelContext& context) {
       }
     }
   });
-  write(y, context.output(0));
+  if (context.wants_output(0)) write(y, context.output(0));
   if (context.wants_output(1)) write(k, context.output(1));
   if (context.wants_output(2)) write(v, context.output(2));
   if (context.wants_output(3)) write(shown, context.output(3));

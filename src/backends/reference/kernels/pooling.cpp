@@ -70,7 +70,7 @@ void max_pool_as(KernelContext& context) {
   const std::int64_t inner =
       ops::TensorType{DType::u8, Shape(input.shape().begin() + 2, input.shape().end())}.elements();
   const bool columns = context.integer("storage_order") != 0;
-  std::vector<T> y(static_cast<std::size_t>(context.output(0).elements()));
+  std::vector<T> y(static_cast<std::size_t>(context.output(context.wants_output(0) ? 0 : 1).elements()));
   std::vector<std::int64_t> indices(y.size());
   const T least =
       std::is_same_v<T, double> ? static_cast<T>(-INFINITY) : static_cast<T>(input.dtype() == DType::i8 ? -128 : 0);
@@ -89,7 +89,7 @@ void max_pool_as(KernelContext& context) {
     if (where >= 0) where = channel * inner + (columns ? column_major(where, input.shape()) : where);
     indices[static_cast<std::size_t>(o)] = where;
   });
-  write(y, context.output(0));
+  if (context.wants_output(0)) write(y, context.output(0));
   if (context.wants_output(1)) write(indices, context.output(1));
 }
 

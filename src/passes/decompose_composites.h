@@ -1,0 +1,12 @@
+// Replacing one composite node; the pass of that name is declared in pass.h.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace tessera::passes {
+
+// Puts what the node decomposes into in its place, at the end of the order. True when the node was replaced; false when its
+// types do not say enough yet. The types of its inputs must be known.
+bool decompose_node(ir::Graph& graph, ir::NodeId id);
+
+}  // namespace tessera::passes
