@@ -25,6 +25,7 @@ void print_info(const Model& model, const report::ModelInfo& info) {
   print_values("input", model.inputs());
   print_values("output", model.outputs());
   if (!info.symbols.empty()) fmt::print("{:<10} {} (fix them with --dim NAME=N; figures below count each as 1)\n", "symbols", fmt::join(info.symbols, ", "));
+  for (const auto& [field, count] : info.ignored) fmt::print("{:<10} {} ({})\n", "ignored", field, count);
   fmt::print("{:<10} {}, constants {}\n", "parameters", base::format_count(static_cast<double>(info.parameters)), base::format_bytes(info.constant_bytes));
   fmt::print("{:<10} {} operations, {} read and written (after folding constants)\n", "one run", base::format_count(info.operations), base::format_bytes(static_cast<std::int64_t>(info.bytes)));
   if (info.nodes_without_cost > 0) fmt::print("{:<10} {} nodes have shapes that depend on data, or subgraphs, and are not counted\n", "", info.nodes_without_cost);

@@ -88,6 +88,10 @@ nlohmann::json values_json(const std::vector<ValueDescription>& values) {
 ModelInfo describe_model(const Model& model) {
   ModelInfo info;
   count_nodes(model.graph(), info);
+  constexpr std::string_view ignored = "ignored:";
+  for (const auto& [key, count] : model.graph().metadata) {
+    if (key.starts_with(ignored)) info.ignored[key.substr(ignored.size())] = count;
+  }
   std::set<std::string> seen;
   for (const ValueDescription& input : model.inputs()) {
     for (const std::string& name : input.dim_names) {
@@ -104,6 +108,7 @@ std::string model_info_json(const Model& model, const ModelInfo& info, const std
                         {"inputs", values_json(model.inputs())},
                         {"outputs", values_json(model.outputs())},
                         {"symbols", info.symbols},
+                        {"ignored", info.ignored},
                         {"operators", info.operator_counts},
                         {"nodes", info.nodes},
                         {"parameters", info.parameters},

@@ -10,6 +10,7 @@ namespace tessera::report {
 
 struct ModelInfo {
   std::map<std::string, std::int64_t> operator_counts;  // subgraphs included
+  std::map<std::string, std::string> ignored;           // parts of the file without bearing on a run, and their counts
   std::vector<std::string> symbols;                     // names of symbolic dimensions of the inputs
   std::int64_t nodes = 0;
   std::int64_t parameters = 0;                          // elements of float constants and variables
@@ -22,7 +23,7 @@ struct ModelInfo {
 // Shapes come from the model's input types; fix symbolic dimensions with Model::with_dims first for figures of a real batch.
 ModelInfo describe_model(const Model& model);
 
-// {"model", "inputs", "outputs", "symbols", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}
+// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}
 std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name);
 
 }  // namespace tessera::report

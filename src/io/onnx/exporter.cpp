@@ -270,7 +270,7 @@ void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphP
 }
 
 void Exporter::write_metadata(ModelProto& proto) const {
-  constexpr std::string_view kProperty = "property:", kOpset = "opset:";
+  constexpr std::string_view kProperty = "property:", kOpset = "opset:", kIgnored = "ignored:";
   for (const auto& [key, value] : graph_.metadata) {
     if (key == "producer_name")
       proto.set_producer_name(value);
@@ -282,7 +282,7 @@ void Exporter::write_metadata(ModelProto& proto) const {
       proto.set_doc_string(value);
     else if (key == "model_version")
       proto.set_model_version(std::strtoll(value.c_str(), nullptr, 10));
-    else if (key != "ir_version" && !key.starts_with(kOpset)) {
+    else if (key != "ir_version" && !key.starts_with(kOpset) && !key.starts_with(kIgnored)) {
       auto& property = *proto.add_metadata_props();
       property.set_key(key.starts_with(kProperty) ? key.substr(kProperty.size()) : key);
       property.set_value(value);

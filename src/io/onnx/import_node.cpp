@@ -218,11 +218,13 @@ void Importer::add_operator(const NodeProto& proto, const std::string& domain, S
       imported != scope.opsets->end() ? imported->second : std::max<std::int64_t>(newest_version(domain), 1);
   const std::string what =
       fmt::format("operator {} of '{}' version {}", shown(proto.op_type()), opset_name(domain), version);
+  const bool known = ops::find_op(node.op) != nullptr || is_rewritten(node.op);
   try {
     for (const ResolvedAttribute& attribute : attributes) {
       try {
         node.attributes.emplace(attribute.name, to_attribute(*attribute.value, scope, captures));
       } catch (Error& error) {
+        if (!known && error.kind() == ErrorKind::unsupported) continue;  // the operator itself is listed
         error.add_context("attribute '" + shown(attribute.name) + "'");
         throw;
       }

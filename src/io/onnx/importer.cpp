@@ -15,6 +15,7 @@ using tessera_onnx::TypeProto;
 
 namespace {
 
+constexpr std::int64_t kNewestIrVersion = 13;
 constexpr std::string_view kVariable = "tessera.variable/";  // + initializer: the name of the variable
 constexpr std::string_view kUpdate = "tessera.update/";      // + variable: the value that becomes its state
 
@@ -135,6 +136,15 @@ void Importer::read_metadata(ir::Graph& graph) const {
     if (!key.starts_with(kVariable) && !key.starts_with(kUpdate))
       graph.metadata["property:" + property.key()] = property.value();
   }
+  auto ignore = [&graph](const char* field, int count) {
+    if (count > 0) graph.metadata[std::string("ignored:") + field] = std::to_string(count);
+  };
+  ignore("training_info", model_.training_info_size());
+  ignore("configuration", model_.configuration_size());
+  ignore("quantization_annotation", model_.graph().quantization_annotation_size());
+  int properties = model_.graph().metadata_props_size();
+  for (const NodeProto& node : model_.graph().node()) properties += node.metadata_props_size();
+  ignore("metadata_props of graph and nodes", properties);
 }
 
 // Takes every name that the graph defines, and refuses a second definition.
@@ -284,6 +294,8 @@ ir::Graph Importer::run() {
           "the file has no graph: it is not an ONNX model, or it is truncated");
   require(raw_data_.size() == static_cast<std::size_t>(model_.graph().initializer_size()), ErrorKind::invalid_model,
           "not an ONNX model: the graph's initializers cannot be told apart");
+  require(model_.ir_version() <= kNewestIrVersion, ErrorKind::unsupported,
+          "the file is of IR version {}; the newest that is supported is {}", model_.ir_version(), kNewestIrVersion);
   opsets_ = read_opsets(model_.opset_import());
   if (model_.ir_version() < 3) opsets_.emplace("", 1);  // operator sets have versions since IR version 3
   check_opsets(opsets_);

@@ -31,7 +31,8 @@ struct ReadOptions {
 // The canonical graph: operators in their newest form, functions inlined, Constant nodes as constants, initializers as
 // constants that view the mapped file where aligned (variables where the file says so, see writer.h). Graph inputs that
 // have an initializer are constants, not inputs. metadata holds "producer_name", "producer_version", "domain",
-// "model_version", "doc_string", "ir_version", "opset:DOMAIN" and the file's own properties as "property:KEY".
+// "model_version", "doc_string", "ir_version", "opset:DOMAIN" and the file's own properties as "property:KEY"; what has no
+// bearing on inference is left out and counted as "ignored:FIELD" (training_info, quantization_annotation …).
 ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options = {});
 
 // The same from memory. `owner` keeps the bytes alive as long as weights view them; without one, weights are copied.

@@ -235,6 +235,10 @@ std::int64_t last_change(std::string_view op) {
   return version;
 }
 
+bool is_rewritten(std::string_view op) {
+  return std::any_of(std::begin(kRules), std::end(kRules), [&](const UpgradeRule& rule) { return rule.op == op; });
+}
+
 void upgrade_node(Upgrade& upgrade, std::string_view domain) {
   // Before version 6 operators named the inputs that they may overwrite.
   if (domain.empty() && upgrade.version < 6) upgrade.node.attributes.erase("consumed_inputs");

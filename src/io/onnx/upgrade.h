@@ -18,6 +18,9 @@ std::int64_t newest_version(std::string_view domain);
 // ir::Node::op.
 std::int64_t last_change(std::string_view op);
 
+// Whether some version of the operator is read as other operators or another form of it.
+bool is_rewritten(std::string_view op);
+
 // What an upgrade sees: the node, not yet in the graph, with its outputs already made. Helpers that it adds come
 // before.
 class Upgrade {
