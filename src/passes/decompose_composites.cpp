@@ -1,4 +1,4 @@
-// Operators with a decomposition become simpler operators: no device runs them as they are. Comes after folding, because many
+// Operators with a decomposition become simpler operators, but for those that the device has a kernel for. Comes after folding, because many
 // decompositions need shapes that are known.
 #include "passes/decompose_composites.h"
 
@@ -13,8 +13,8 @@
 namespace tessera::passes {
 namespace {
 
-bool is_candidate(std::string_view name) {
-  const ops::OpDef* op = ops::find_op(name);
+bool is_composite(const ir::Node& node) {
+  const ops::OpDef* op = ops::find_op(node.op);
   return op != nullptr && op->decompose != nullptr;
 }
 
@@ -33,13 +33,16 @@ bool decompose_node(ir::Graph& graph, ir::NodeId id) {
     throw;
   }
   if (!results) return false;
-  graph.remove_node(id);
+  bool placed = false;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i].valid()) continue;
-    // The output keeps its name: an Identity carries the result into it.
-    graph.add_node({"Identity", "", {(*results)[i]}, {node.outputs[i]}, {}, 0});
+    // The output keeps its name: an Identity carries the result into it. The first takes the node's place.
+    ir::Node carrier{"Identity", "", {(*results)[i]}, {node.outputs[i]}, {}, 0};
+    if (placed) graph.add_node(std::move(carrier));
+    else graph.replace_node(id, std::move(carrier));
+    placed = true;
   }
-  return true;
+  return placed;
 }
 
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
@@ -48,11 +51,13 @@ ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
   for (bool changed = true; changed;) {
     changed = false;
     const std::vector<ir::NodeId> order = graph.order();
-    const bool found = std::any_of(order.begin(), order.end(), [&](ir::NodeId id) { return is_candidate(graph.node(id).op); });
+    const bool found = std::any_of(order.begin(), order.end(), [&](ir::NodeId id) { return is_composite(graph.node(id)); });
     if (!found) break;
     for (const ir::NodeId id : order) {
       ops::infer_node_in_place(graph, id);
-      if (is_candidate(graph.node(id).op)) changed = decompose_node(graph, id) || changed;
+      const ir::Node& node = graph.node(id);
+      const bool stays = !is_composite(node) || (context.keeps_composite && context.keeps_composite(graph, node));
+      if (!stays) changed = decompose_node(graph, id) || changed;
     }
     if (changed) graph.sort_topologically();
     decomposed = decomposed || changed;

@@ -2,7 +2,10 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "ops/op_table.h"
 
 namespace tessera::plan {
 
@@ -18,6 +21,35 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
   }
   if (choice.rejected.empty()) fail(ErrorKind::unsupported, "device '{}' has no kernel for {}", device.name(), view.op().name);
   fail(ErrorKind::unsupported, "no kernel of device '{}' takes this {}: {}", device.name(), view.op().name, fmt::join(choice.rejected, "; "));
+}
+
+bool accepts(const backends::Device& device, const ops::NodeView& view) {
+  const auto entries = device.kernels_for(view.op().name);
+  return std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) {
+    return entry->op == view.op().name && (entry->reject == nullptr || entry->reject(view).empty());
+  });
+}
+
+bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
+  const auto entries = device.kernels_for(node.op);
+  const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) { return entry->op == node.op; });
+  if (!known) return false;
+  std::vector<ops::TensorType> inputs, outputs;
+  std::vector<const Tensor*> constants;
+  bool concrete = true;
+  const auto type_of = [&](ir::ValueId id) {
+    if (!id.valid()) return ops::TensorType{};
+    const ir::ValueType& type = graph.value(id).type;
+    const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+    concrete = concrete && shape.has_value();
+    return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
+  };
+  for (const ir::ValueId input : node.inputs) {
+    inputs.push_back(type_of(input));
+    constants.push_back(input.valid() ? graph.constant(input) : nullptr);
+  }
+  for (const ir::ValueId output : node.outputs) outputs.push_back(type_of(output));
+  return !concrete || accepts(device, ops::NodeView(node, ops::op_of(node), inputs, outputs, constants));
 }
 
 }  // namespace tessera::plan

@@ -17,4 +17,9 @@ struct KernelChoice {
 // Throws Error(unsupported) with all reasons when no kernel accepts the node.
 KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view);
 
+// Whether the device itself has a kernel that takes the node; of a composite that has none, the parts run.
+bool accepts(const backends::Device& device, const ops::NodeView& view);
+// The same for a node of a graph; while the types of its operands are not concrete, whether there is a kernel for the operator.
+bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node);
+
 }  // namespace tessera::plan

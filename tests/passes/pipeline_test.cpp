@@ -132,6 +132,12 @@ TEST(DecomposeComposites, WaitsForShapes) {
   EXPECT_EQ(names.back(), "com.microsoft::MultiHeadAttention");
 }
 
+TEST(DecomposeComposites, LeavesWhatTheDeviceRunsItself) {
+  PassContext with_kernel = context();
+  with_kernel.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return node.op == "com.microsoft::MultiHeadAttention"; };
+  EXPECT_EQ(ops_of(run_pipeline(attention_of_reshaped({2, 3}), with_kernel)), (Names{"Reshape", "com.microsoft::MultiHeadAttention"}));
+}
+
 TEST(DecomposeComposites, NamesTheNodeThatItCannotDecompose) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_input("x", f32({2, 3, 4})), y = graph.add_value("y");

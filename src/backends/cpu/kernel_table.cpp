@@ -93,6 +93,8 @@ std::span<const KernelEntry> kernel_table() {
       // matmul_integer
       {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_integer, .create = make_matmul_integer},
       {.op = "QLinearMatMul", .name = "cpu_qlinear_matmul", .reject = reject_qlinear_matmul, .create = make_matmul_integer},
+      // matmul_n_bits
+      {.op = "com.microsoft::MatMulNBits", .name = "cpu_matmul_n_bits", .reject = reject_matmul_n_bits, .create = make_matmul_n_bits},
       // pooling
       {.op = "MaxPool", .name = "cpu_max_pool_f32", .reject = reject_pool, .create = make_max_pool},
       {.op = "AveragePool", .name = "cpu_average_pool_f32", .reject = reject_pool, .create = make_average_pool},

@@ -65,6 +65,10 @@ std::string reject_matmul_integer(const ops::NodeView& view);
 std::string reject_qlinear_matmul(const ops::NodeView& view);
 KernelPointer make_matmul_integer(const ops::NodeView& view, WeightStore& weights);
 
+// matmul_n_bits
+std::string reject_matmul_n_bits(const ops::NodeView& view);
+KernelPointer make_matmul_n_bits(const ops::NodeView& view, WeightStore& weights);
+
 // pooling
 std::string reject_pool(const ops::NodeView& view);
 std::string reject_global_pool(const ops::NodeView& view);
