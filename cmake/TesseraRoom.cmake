@@ -5,6 +5,10 @@ add_library(tessera_options INTERFACE)
 target_include_directories(tessera_options INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include"
                                                      "${PROJECT_BINARY_DIR}/generated")
 target_compile_options(tessera_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+if(TESSERA_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # In a precompiled header, clang forgets the pragmas by which libstdc++ may use what it deprecates itself.
+  target_compile_options(tessera_options INTERFACE -Wno-deprecated-declarations)
+endif()
 if(TESSERA_SANITIZE)
   target_compile_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE} -fno-omit-frame-pointer
                                                    -fno-sanitize-recover=all)

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "common.h"
 #include "report/bench.h"
@@ -20,7 +21,7 @@ struct Options {
 };
 
 void print(const report::BenchResult& result) {
-  for (const auto& [name, shape] : result.shapes) fmt::print("input   {} {}\n", name, shape);
+  for (const auto& [name, shape] : result.shapes) fmt::print("input   {} {}\n", base::printable(base::shown(name)), shape);
   fmt::print("threads {}, precision f32\n", result.threads);
   fmt::print("load    {:.2f} ms, then {:.2f} ms to the first answer\n", result.load_ms, result.first_ms);
   fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs)\n", result.median_ms, result.min_ms, result.p90_ms, result.p99_ms, result.runs);
@@ -32,8 +33,8 @@ void run(Options& options) {
   const Model model = load_model(options.model);
   const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   options.bench.session = session_options(options.model);
-  options.bench.seed = options.model.seed;
-  const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model.seed);
+  options.bench.run = run_options(options.model);
+  const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   const report::BenchResult result = report::bench_model(model, load_ms, inputs, options.bench);
   if (options.json) fmt::print("{}\n", report::bench_json(options.model.model, result));
   else print(result);

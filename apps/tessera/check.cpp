@@ -5,6 +5,7 @@
 
 #include "common.h"
 #include "conformance/conformance.h"
+#include "report/json_text.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -42,7 +43,7 @@ void run(const Options& options) {
     for (const std::filesystem::path& test : conformance::find_cases(path)) count(conformance::run_case(test, options.check), options.json, tally);
   }
   if (options.json) {
-    fmt::print("{}\n", nlohmann::json{{"passed", tally.passed}, {"failed", tally.failed}, {"unsupported", tally.unsupported}, {"random_values", tally.random}, {"failures", tally.failures}, {"refusals", tally.refusals}}.dump(2));
+    fmt::print("{}\n", report::json_text({{"passed", tally.passed}, {"failed", tally.failed}, {"unsupported", tally.unsupported}, {"random_values", tally.random}, {"failures", tally.failures}, {"refusals", tally.refusals}}, 2));
   } else {
     fmt::print("{} passed, {} failed, {} unsupported\n", tally.passed, tally.failed, tally.unsupported);
     if (tally.random > 0) fmt::print("{} of those passed draw random numbers, which ONNX does not fix: element types and shapes agree\n", tally.random);

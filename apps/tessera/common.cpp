@@ -47,6 +47,8 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--memory-limit", options.memory_limit_mib, "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 30));
+  verb.add_option("--time-limit", options.time_limit_s, "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")->capture_default_str()->transform(CLI::AsNumberWithUnit(
+      std::map<std::string, double>{{"s", 1.0}, {"ms", 1e-3}, {"m", 60.0}, {"h", 3600.0}}, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))->check(CLI::Range(0.0, 1e9));
   verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
 }
 
@@ -80,8 +82,15 @@ SessionOptions session_options(const ModelOptions& options) {
   return session;
 }
 
-NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, std::uint64_t seed) {
-  if (file.empty() && named_files.empty()) return runtime::random_inputs(model, seed);
+RunOptions run_options(const ModelOptions& options) {
+  RunOptions run;
+  run.seed = options.seed;
+  run.time_limit_ns = static_cast<std::int64_t>(options.time_limit_s * 1e9);
+  return run;
+}
+
+NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options) {
+  if (file.empty() && named_files.empty()) return runtime::random_inputs(model, options.seed, options.memory_limit_mib << 20);
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);
   for (const std::string& entry : named_files) {

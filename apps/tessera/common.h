@@ -17,20 +17,22 @@ struct ModelOptions {
   std::string device = "cpu";
   int threads = 0;
   std::int64_t memory_limit_mib = 0;
+  double time_limit_s = 0;
   std::uint64_t seed = 1;
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
-void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --seed
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --memory-limit --time-limit --seed
 
 // "NAME=N" each; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
 // The model with its dimensions fixed as asked.
 Model load_model(const ModelOptions& options);
 SessionOptions session_options(const ModelOptions& options);
+RunOptions run_options(const ModelOptions& options);
 // Inputs from an .npz or .json file and NAME=FILE.npy entries; what the model has and nobody gave is made up from the seed, if nothing at
 // all is given.
-NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, std::uint64_t seed);
+NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
 // Through a temporary name, then renamed. Throws Error(io).
 void write_text(const std::string& path, const std::string& text);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "base/units.h"
 #include "common.h"
 #include "report/model_info.h"
@@ -17,14 +18,19 @@ struct Options {
   bool json = false, plan = false;
 };
 
+constexpr std::size_t kMostListBytes = 1000;
+
+// A name from the file.
+std::string printed(const std::string& name) { return base::printable(base::shown(name)); }
+
 void print_values(const char* title, const std::vector<ValueDescription>& values) {
-  for (const ValueDescription& value : values) fmt::print("{:<10} {}: {}\n", title, value.name, value.type);
+  for (const ValueDescription& value : values) fmt::print("{:<10} {}: {}\n", title, printed(value.name), base::printable(base::shortened(value.type, kMostListBytes)));
 }
 
 void print_info(const Model& model, const report::ModelInfo& info) {
   print_values("input", model.inputs());
   print_values("output", model.outputs());
-  if (!info.symbols.empty()) fmt::print("{:<10} {} (fix them with --dim NAME=N; figures below count each as 1)\n", "symbols", fmt::join(info.symbols, ", "));
+  if (!info.symbols.empty()) fmt::print("{:<10} {} (fix them with --dim NAME=N; figures below count each as 1)\n", "symbols", base::printable(base::shortened(fmt::format("{}", fmt::join(info.symbols, ", ")), kMostListBytes)));
   for (const auto& [field, count] : info.ignored) fmt::print("{:<10} {} ({})\n", "ignored", field, count);
   fmt::print("{:<10} {}, constants {}\n", "parameters", base::format_count(static_cast<double>(info.parameters)), base::format_bytes(info.constant_bytes));
   fmt::print("{:<10} {} operations, {} read and written (after folding constants)\n", "one run", base::format_count(info.operations), base::format_bytes(static_cast<std::int64_t>(info.bytes)));
@@ -32,7 +38,7 @@ void print_info(const Model& model, const report::ModelInfo& info) {
   fmt::print("{:<10} {} nodes\n", "operators", info.nodes);
   std::vector<std::pair<std::string, std::int64_t>> counts(info.operator_counts.begin(), info.operator_counts.end());
   std::stable_sort(counts.begin(), counts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (const auto& [op, count] : counts) fmt::print("{:>12} x {}\n", count, op);
+  for (const auto& [op, count] : counts) fmt::print("{:>12} x {}\n", count, printed(op));
 }
 
 void run(const Options& options) {
@@ -41,7 +47,7 @@ void run(const Options& options) {
   else print_info(model, report::describe_model(model));
   if (!options.plan) return;
   Session session(model, session_options(options.model));
-  const std::string plan = session.describe_plan(read_inputs(model, "", {}, options.model.seed), true);
+  const std::string plan = session.describe_plan(read_inputs(model, "", {}, options.model), true);
   if (options.json) fmt::print(stderr, "{}", plan);
   else fmt::print("\nplan for device {}:\n{}", options.model.device, plan);
 }

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/text.h"
 #include "common.h"
+#include "report/json_text.h"
 #include "report/summary.h"
 #include "report/trace.h"
 #include "report/value_files.h"
@@ -27,23 +29,22 @@ void write_outputs(const NamedValues& outputs, const std::string& path) {
 
 void run(const Options& options) {
   const Model model = load_model(options.model);
-  const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model.seed);
+  const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   Session session(model, session_options(options.model));
-  RunOptions run_options;
-  run_options.seed = options.model.seed;
+  RunOptions how = run_options(options.model);
   std::vector<StepTiming> timings;
   if (!options.profile.empty()) {
-    session.run(inputs, run_options);  // the first run plans and packs; the trace shows a run as every later one is
-    run_options.timings = &timings;
+    session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
+    how.timings = &timings;
   }
-  const NamedValues outputs = session.run(inputs, run_options);
+  const NamedValues outputs = session.run(inputs, how);
   nlohmann::json list = nlohmann::json::array();
   for (const ValueDescription& output : model.outputs()) {
     const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
     if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
-    else fmt::print("{}: {}\n", output.name, report::summary_text(summary));
+    else fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
   }
-  if (options.json) fmt::print("{}\n", nlohmann::json{{"model", options.model.model}, {"outputs", list}}.dump(2));
+  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"outputs", list}}, 2));
   if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
   if (!options.profile.empty()) write_text(options.profile, report::trace_json(timings, std::filesystem::path(options.model.model).filename()));
 }

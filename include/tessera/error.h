@@ -28,6 +28,7 @@ int exit_code(ErrorKind kind);
 
 class Error : public std::runtime_error {
  public:
+  // Control characters in `message`, and whatever else is not safe to print, are escaped; a very long one is cut.
   Error(ErrorKind kind, std::string message);
 
   ErrorKind kind() const { return kind_; }

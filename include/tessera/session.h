@@ -27,6 +27,10 @@ struct SessionOptions {
   // brings the machine down.
   std::int64_t memory_limit_bytes = 0;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
+  // What may be computed ahead of a run, each time that a graph is prepared: constants of so many bytes, with so much work
+  // (operations and elements). Both grow with the model's own constants; what would be more is computed in the run.
+  std::int64_t max_folded_bytes = std::int64_t{64} << 20;
+  double max_folded_operations = 1e8;
 };
 
 // One step of a run as it was measured.
@@ -42,7 +46,7 @@ struct StepTiming {
   int depth = 0;                 // 0: the model's own graph; more inside If, Loop and Scan
 };
 
-// Lets another thread stop a run: the run throws Error(cancelled) before its next step.
+// Lets another thread stop a run: the run throws Error(cancelled) before its next step, or within a long one.
 class Cancellation {
  public:
   void cancel() { flag_.store(true, std::memory_order_relaxed); }
@@ -54,8 +58,9 @@ class Cancellation {
 
 struct RunOptions {
   std::uint64_t seed = 0;                       // of random operators that have no seed of their own
+  std::int64_t time_limit_ns = 0;               // the run throws Error(over_budget) soon after that long; 0: no limit
   const Cancellation* cancellation = nullptr;   // must outlive the run
-  std::vector<StepTiming>* timings = nullptr;   // filled if given
+  std::vector<StepTiming>* timings = nullptr;   // filled if given, with the first million steps at most
   runtime::StepGate* gate = nullptr;            // asked between steps; must outlive the run
 };
 

@@ -1,6 +1,7 @@
 #include "backends/backend.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/assert.h"
 
@@ -18,6 +19,16 @@ class FunctionKernel final : public Kernel {
 
 }  // namespace
 
+Tensor ExecutionResources::copy(const Tensor& tensor) const {
+  Tensor result = allocate(tensor.dtype(), tensor.shape());
+  if (tensor.dtype() != DType::string) {
+    if (tensor.bytes() > 0) std::memcpy(result.mutable_raw(), tensor.raw(), static_cast<std::size_t>(tensor.bytes()));
+    return result;
+  }
+  std::copy_n(tensor.data<std::string>(), tensor.elements(), result.mutable_data<std::string>());
+  return with_characters(std::move(result));
+}
+
 Tensor& KernelContext::allocate_output(std::size_t i, Shape shape) { return allocate_output(i, output_types_[i].dtype, std::move(shape)); }
 
 Tensor& KernelContext::allocate_output(std::size_t i, DType dtype, Shape shape) {
@@ -28,13 +39,17 @@ Tensor& KernelContext::allocate_output(std::size_t i, DType dtype, Shape shape) 
 }
 
 void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::RangeFunction body) const {
+  const auto chunk = [&](std::int64_t begin, std::int64_t end) {
+    check_stop();
+    body(begin, end);
+  };
   if (resources_->pool != nullptr && resources_->max_threads != 1 && count > grain) {
-    resources_->pool->parallel_for(count, grain, resources_->max_threads, body);
+    resources_->pool->parallel_for(count, grain, resources_->max_threads, chunk);
     return;
   }
   // Same chunk boundaries as with threads, so that results are the same bit for bit.
   if (grain < 1) grain = 1;
-  for (std::int64_t begin = 0; begin < count; begin += grain) body(begin, std::min(count, begin + grain));
+  for (std::int64_t begin = 0; begin < count; begin += std::min(grain, count - begin)) chunk(begin, begin + std::min(grain, count - begin));
 }
 
 KernelIndex::KernelIndex(std::span<const KernelEntry> table) { add(table); }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stop_signal.h"
 #include "base/thread_pool.h"
 #include "ops/op.h"
 
@@ -21,16 +22,30 @@ class TensorAllocator {
   virtual ~TensorAllocator() = default;
   // Uninitialised storage (strings are empty). Throws Error(over_budget).
   virtual Tensor allocate(DType type, Shape shape) = 0;
+  // The same tensor of strings, its characters charged as well. Throws Error(over_budget).
+  virtual Tensor with_characters(Tensor strings) = 0;
+  // Memory that is no tensor: charged, and released by the same number. charge throws Error(over_budget).
+  virtual void charge(std::int64_t bytes) = 0;
+  virtual void release(std::int64_t bytes) = 0;
 };
 
 // How a run may use the machine. Shared by all kernels of a run.
 struct ExecutionResources {
-  base::ThreadPool* pool = nullptr;      // null: the calling thread alone
-  int max_threads = 0;                   // 0: all of the pool
-  std::uint64_t seed = 0;                // of random operators without a seed of their own
-  TensorAllocator* allocator = nullptr;  // null: ordinary tensors
+  base::ThreadPool* pool = nullptr;        // null: the calling thread alone
+  int max_threads = 0;                     // 0: all of the pool
+  std::uint64_t seed = 0;                  // of random operators without a seed of their own
+  TensorAllocator* allocator = nullptr;    // null: ordinary tensors
+  const base::StopSignal* stop = nullptr;  // null: nothing stops the run
 
   Tensor allocate(DType type, Shape shape) const { return allocator != nullptr ? allocator->allocate(type, std::move(shape)) : Tensor(type, std::move(shape)); }
+  // A copy with storage of its own.
+  Tensor copy(const Tensor& tensor) const;
+  // Charges the characters of strings, which kernels write after their tensor was charged; other tensors are returned as they are.
+  Tensor with_characters(Tensor tensor) const { return allocator != nullptr && tensor.dtype() == DType::string ? allocator->with_characters(std::move(tensor)) : tensor; }
+  // Throws Error(cancelled or over_budget) when the run is to end.
+  void check_stop() const {
+    if (stop != nullptr) stop->check();
+  }
 };
 
 // What a kernel sees of one execution. Inputs are read-only; outputs are distinct from inputs, except where the kernel's
@@ -58,8 +73,12 @@ class KernelContext : public ops::AttributeReader {
   void set_output(std::size_t i, Value value) { outputs_[i] = std::move(value); }
   const ir::ValueType& output_type(std::size_t i) const { return output_types_[i]; }
 
-  // Splits [0, count) into chunks of `grain` over the threads of this run (see ThreadPool::parallel_for).
+  // Splits [0, count) into chunks of `grain` over the threads of this run (see ThreadPool::parallel_for). Between chunks
+  // the run may be stopped, as by check_stop.
   void parallel_for(std::int64_t count, std::int64_t grain, base::RangeFunction body) const;
+  // Throws Error(cancelled or over_budget) when the run is to end. To be called in loops that may take long and are no
+  // parallel_for.
+  void check_stop() const { resources_->check_stop(); }
   const ExecutionResources& resources() const { return *resources_; }
 
   // scratch_bytes() of the kernel, 64-byte aligned, contents undefined; null when it asked for none.

@@ -23,11 +23,17 @@ std::string_view to_string(ErrorKind kind) {
 
 int exit_code(ErrorKind kind) { return static_cast<int>(kind) + 2; }
 
-Error::Error(ErrorKind kind, std::string message)
-    : std::runtime_error(message), kind_(kind), message_(std::move(message)), full_(message_) {}
+namespace {
+
+// What a file calls its parts goes into messages: nothing of it may move a terminal's cursor or fill the screen.
+constexpr std::size_t kMostMessageBytes = 16'384, kMostPlaceBytes = 500;
+
+}  // namespace
+
+Error::Error(ErrorKind kind, std::string message) : std::runtime_error(""), kind_(kind), message_(base::printable(base::shortened(message, kMostMessageBytes))), full_(message_) {}
 
 Error& Error::add_context(std::string place) {
-  context_.push_back(std::move(place));
+  context_.push_back(base::printable(base::shortened(place, kMostPlaceBytes)));
   full_ = message_ + " (";
   for (std::size_t i = 0; i < context_.size(); ++i) full_ += (i ? ", in " : "in ") + context_[i];
   full_ += ")";

@@ -17,16 +17,14 @@ namespace {
 constexpr std::size_t kAlignment = 64;
 
 std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t bytes) {
-  constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // so that rounding up below cannot overflow
-  require(bytes <= kMostBytes, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
   if (type == DType::string) {
     auto* strings = new (std::nothrow) std::string[static_cast<std::size_t>(elements)];
     require(strings != nullptr, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
     return std::shared_ptr<void>(strings, [](void* p) { delete[] static_cast<std::string*>(p); });
   }
-  const std::size_t size = static_cast<std::size_t>(base::round_up(bytes > 0 ? bytes : 1, kAlignment));
-  void* data = std::aligned_alloc(kAlignment, size);
-  require(data != nullptr, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
+  void* data = nullptr;
+  const int failed = posix_memalign(&data, kAlignment, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+  require(failed == 0, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
   return std::shared_ptr<void>(data, std::free);
 }
 

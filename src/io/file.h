@@ -5,15 +5,46 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera::io {
 
-// Bytes of a regular file. Throws Error: not_found when there is none, invalid_argument when it is a folder, pipe or
-// device (reading those may never end), io when it cannot be read.
-std::int64_t file_bytes(const std::filesystem::path& path);
+// A regular file that is open for reading. What is known of it was asked of the open file, so nobody can put another
+// one in its place between a check and the use.
+class InputFile {
+ public:
+  // Never waits, as reading a pipe would. Throws Error: not_found when there is nothing, io when it cannot be read or
+  // is a folder, pipe, socket or device.
+  static InputFile open(const std::filesystem::path& path);
+  // A file below a folder, by a relative path of plain names. Throws Error as open does, and invalid_model for a path
+  // that may leave the folder: an absolute one, one with "..", or one that passes a symbolic link. A file with a second
+  // hard link is refused too (io): it may lie elsewhere as well.
+  static InputFile open_below(const std::filesystem::path& folder, const std::string& path);
 
-// The whole file. Throws as file_bytes does, and over_budget when it is longer than max_bytes.
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)), bytes_(other.bytes_), name_(std::move(other.name_)) {}
+  InputFile& operator=(InputFile&&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  // For a library that closes it.
+  int release() { return std::exchange(descriptor_, -1); }
+  std::int64_t bytes() const { return bytes_; }
+  const std::string& name() const { return name_; }
+  // Reads on where the last call stopped, until `to` is full; throws Error(io).
+  void read(std::span<std::byte> to);
+
+ private:
+  InputFile(int descriptor, std::string name);
+
+  int descriptor_;
+  std::int64_t bytes_ = 0;
+  std::string name_;
+};
+
+// The whole file. Throws as InputFile::open does, and over_budget when it is longer than max_bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
 // A new file under a temporary name beside `target`. commit() renames it over the target (a symbolic link is followed);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <fstream>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -19,6 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the writer states lit
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kMaxHeaderBytes = 1 << 16;
+constexpr std::int64_t kMostStrings = std::int64_t{1} << 23;
 
 using Reader = std::function<void(std::span<std::byte>)>;
 
@@ -148,6 +148,9 @@ Tensor read_npy_stream(const Reader& read, std::int64_t total_bytes) {
   // Strings without characters cost nothing in the file but something here.
   require(header.item_bytes > 0 || elements == 0, ErrorKind::invalid_argument,
           ".npy array of {} elements of zero bytes", elements);
+  // A string takes room in memory even where it has a byte in the file.
+  require(header.dtype != DType::string || elements <= kMostStrings, ErrorKind::over_budget,
+          ".npy array of {} strings; at most {} are read", elements, kMostStrings);
   Tensor data = read_data(read, header, data_bytes);
   if (header.dtype == DType::boolean) {
     auto* bytes = static_cast<std::uint8_t*>(data.mutable_raw());
@@ -170,14 +173,9 @@ Tensor read_npy_bytes(std::span<const std::byte> bytes) {
 }
 
 Tensor read_npy(const std::filesystem::path& path) {
-  const std::int64_t total_bytes = file_bytes(path);
-  std::ifstream file(path, std::ios::binary);
-  const auto read = [&](std::span<std::byte> to) {
-    file.read(reinterpret_cast<char*>(to.data()), static_cast<std::streamsize>(to.size()));
-    require(file.good(), ErrorKind::io, "cannot read {} bytes", to.size());
-  };
+  InputFile file = InputFile::open(path);
   try {
-    return read_npy_stream(read, total_bytes);
+    return read_npy_stream([&](std::span<std::byte> to) { file.read(to); }, file.bytes());
   } catch (Error& error) {
     error.add_context(fmt::format("file {}", path.string()));
     throw;

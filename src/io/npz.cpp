@@ -17,17 +17,39 @@ namespace {
 using Archive = std::unique_ptr<zip_t, decltype(&zip_discard)>;
 using Entry = std::unique_ptr<zip_file_t, decltype(&zip_fclose)>;
 
-Archive open_archive(const std::filesystem::path& path, int flags) {
+Archive checked(zip_t* opened, int code) {
+  if (opened != nullptr) return {opened, &zip_discard};
+  zip_error_t error;
+  zip_error_init_with_code(&error, code);
+  const std::string text = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  fail(code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS ? ErrorKind::invalid_argument : ErrorKind::io,
+       "cannot open .npz archive: {}", text);
+}
+
+Archive open_for_reading(InputFile& file) {
   int code = 0;
-  Archive archive(zip_open(path.c_str(), flags, &code), &zip_discard);
-  if (archive == nullptr) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
-    const std::string text = zip_error_strerror(&error);
-    zip_error_fini(&error);
-    fail(code == ZIP_ER_NOZIP || code == ZIP_ER_INCONS ? ErrorKind::invalid_argument : ErrorKind::io,
-         "cannot open .npz archive: {}", text);
-  }
+  zip_t* opened = zip_fdopen(file.descriptor(), 0, &code);
+  Archive archive = checked(opened, code);
+  file.release();
+  return archive;
+}
+
+Archive open_for_writing(const std::filesystem::path& path) {
+  int code = 0;
+  zip_t* opened = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
+  return checked(opened, code);
+}
+
+Archive open_for_reading(std::span<const std::byte> bytes) {
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* source = zip_source_buffer_create(bytes.data(), bytes.size(), 0, &error);
+  Archive archive(source != nullptr ? zip_open_from_source(source, ZIP_RDONLY, &error) : nullptr, &zip_discard);
+  const std::string text = zip_error_strerror(&error);
+  zip_error_fini(&error);
+  if (archive == nullptr && source != nullptr) zip_source_free(source);  // an archive owns its source
+  require(archive != nullptr, ErrorKind::invalid_argument, "cannot open .npz archive: {}", text);
   return archive;
 }
 
@@ -35,6 +57,7 @@ struct EntryInfo {
   std::string file_name;
   std::string name;
   std::int64_t bytes = 0;
+  std::int64_t packed_bytes = 0;
   bool compressed = false;
 };
 
@@ -43,36 +66,46 @@ EntryInfo look_at(zip_t* archive, std::int64_t index) {
   zip_stat_init(&stat);
   require(zip_stat_index(archive, static_cast<zip_uint64_t>(index), 0, &stat) == 0, ErrorKind::invalid_argument,
           "entry {}: {}", index, zip_strerror(archive));
-  constexpr zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
+  constexpr zip_uint64_t needed =
+      ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_ENCRYPTION_METHOD;
   require((stat.valid & needed) == needed, ErrorKind::invalid_argument, "entry {} has no name or size", index);
-  EntryInfo info{stat.name, stat.name, 0, stat.comp_method != ZIP_CM_STORE};
+  EntryInfo info{stat.name, stat.name, 0, 0, stat.comp_method != ZIP_CM_STORE};
   require(info.name.ends_with(".npy") && info.name.size() > 4, ErrorKind::invalid_argument,
           "entry '{}' is not an .npy array", info.name);
   info.name.resize(info.name.size() - 4);
   require(stat.encryption_method == ZIP_EM_NONE, ErrorKind::unsupported, "entry '{}' is encrypted", info.file_name);
   require(stat.comp_method == ZIP_CM_STORE || stat.comp_method == ZIP_CM_DEFLATE, ErrorKind::unsupported,
           "entry '{}' has compression method {}; stored and deflated ones are read", info.file_name, stat.comp_method);
-  require(stat.size <= static_cast<zip_uint64_t>(std::numeric_limits<std::int64_t>::max()), ErrorKind::over_budget,
-          "entry '{}' states {} bytes", info.file_name, stat.size);
+  constexpr auto most = static_cast<zip_uint64_t>(std::numeric_limits<std::int64_t>::max());
+  require(stat.size <= most && stat.comp_size <= most, ErrorKind::over_budget, "entry '{}' states {} bytes, packed {}",
+          info.file_name, stat.size, stat.comp_size);
   info.bytes = static_cast<std::int64_t>(stat.size);
+  info.packed_bytes = static_cast<std::int64_t>(stat.comp_size);
   return info;
 }
 
-std::vector<EntryInfo> look_at_all(zip_t* archive, const NpzLimits& limits) {
+std::vector<EntryInfo> look_at_all(zip_t* archive, std::int64_t file_bytes, const NpzLimits& limits) {
   const std::int64_t count = zip_get_num_entries(archive, 0);
   require(count <= limits.max_arrays, ErrorKind::over_budget, "{} entries, more than the limit of {}", count,
           limits.max_arrays);
   std::vector<EntryInfo> entries;
-  std::int64_t total = 0, inflated = 0;
+  std::int64_t total = 0, packed = 0, inflated = 0, deflated = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const EntryInfo& entry = entries.emplace_back(look_at(archive, i));
     total = base::checked_add(total, entry.bytes);
-    if (entry.compressed) inflated = base::checked_add(inflated, entry.bytes);
+    packed = base::checked_add(packed, entry.packed_bytes);
+    if (!entry.compressed) continue;
+    inflated = base::checked_add(inflated, entry.bytes);
+    deflated = base::checked_add(deflated, entry.packed_bytes);
   }
+  // More than there is: entries lie over each other, so that one piece of the file is read many times.
+  require(packed <= file_bytes, ErrorKind::invalid_argument, "entries of {} packed bytes in a file of {}", packed,
+          file_bytes);
   require(total <= limits.max_total_bytes, ErrorKind::over_budget,
           "arrays of {} bytes in all, more than the limit of {}", total, limits.max_total_bytes);
-  require(inflated <= limits.max_inflated_bytes, ErrorKind::over_budget,
-          "compressed arrays of {} bytes in all, more than the limit of {}", inflated, limits.max_inflated_bytes);
+  require(inflated <= limits.max_inflated_bytes || inflated / limits.max_inflation <= deflated, ErrorKind::over_budget,
+          "compressed arrays of {} bytes in all from {}, more than the limits of {} and {} : 1", inflated, deflated,
+          limits.max_inflated_bytes, limits.max_inflation);
   return entries;
 }
 
@@ -96,8 +129,8 @@ Tensor read_entry(zip_t* archive, std::int64_t index, const EntryInfo& info) {
   return tensor;
 }
 
-std::map<std::string, Tensor> read_all(zip_t* archive, const NpzLimits& limits) {
-  const std::vector<EntryInfo> entries = look_at_all(archive, limits);
+std::map<std::string, Tensor> read_all(zip_t* archive, std::int64_t file_bytes, const NpzLimits& limits) {
+  const std::vector<EntryInfo> entries = look_at_all(archive, file_bytes, limits);
   std::map<std::string, Tensor> arrays;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     require(!arrays.contains(entries[i].name), ErrorKind::invalid_argument, "two entries are named '{}'",
@@ -105,7 +138,7 @@ std::map<std::string, Tensor> read_all(zip_t* archive, const NpzLimits& limits) 
     try {
       arrays.emplace(entries[i].name, read_entry(archive, static_cast<std::int64_t>(i), entries[i]));
     } catch (Error& error) {
-      error.add_context(fmt::format("entry {}", entries[i].file_name));
+      error.add_context(fmt::format("entry {}", base::shown(entries[i].file_name)));
       throw;
     }
   }
@@ -133,14 +166,19 @@ void add_entry(zip_t* archive, const std::string& name, const NpyImage& image) {
 }  // namespace
 
 std::map<std::string, Tensor> read_npz(const std::filesystem::path& path, const NpzLimits& limits) {
-  file_bytes(path);
+  InputFile file = InputFile::open(path);
   try {
-    const Archive archive = open_archive(path, ZIP_RDONLY);
-    return read_all(archive.get(), limits);
+    const std::int64_t file_bytes = file.bytes();
+    const Archive archive = open_for_reading(file);
+    return read_all(archive.get(), file_bytes, limits);
   } catch (Error& error) {
     error.add_context(fmt::format("file {}", path.string()));
     throw;
   }
+}
+
+std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, const NpzLimits& limits) {
+  return read_all(open_for_reading(bytes).get(), static_cast<std::int64_t>(bytes.size()), limits);
 }
 
 void write_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& arrays) {
@@ -153,7 +191,7 @@ void write_npz(const std::filesystem::path& path, const std::map<std::string, Te
   }
   std::vector<NpyImage> images;
   images.reserve(arrays.size());
-  Archive archive = open_archive(file.temporary(), ZIP_CREATE | ZIP_TRUNCATE);
+  Archive archive = open_for_writing(file.temporary());
   for (const auto& [name, tensor] : arrays) {
     require(!name.empty(), ErrorKind::invalid_argument, "an array without a name cannot stand in an .npz archive");
     images.push_back(npy_image(tensor));

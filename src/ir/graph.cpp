@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <queue>
+#include <utility>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -99,11 +100,14 @@ NodeId Graph::add_node(Node node) {
   return id;
 }
 
-NodeId Graph::insert_node_before(NodeId position, Node node) {
-  const NodeId id = add_node(std::move(node));
-  order_.pop_back();
-  order_.insert(std::find(order_.begin(), order_.end(), position), id);
-  return id;
+void Graph::want_output(NodeId id, std::size_t index) {
+  const ValueId output = add_value("");
+  value(output).producer = id;
+  value(output).output_index = static_cast<std::int32_t>(index);
+  std::vector<ValueId>& outputs = node(id).outputs;
+  outputs.resize(std::max(outputs.size(), index + 1));
+  TESSERA_ASSERT(!outputs[index].valid(), "an output that is there is added");
+  outputs[index] = output;
 }
 
 ValueId Graph::add_op(std::string op, std::vector<ValueId> inputs, Attributes attributes, std::string output_name) {
@@ -112,10 +116,20 @@ ValueId Graph::add_op(std::string op, std::vector<ValueId> inputs, Attributes at
   return output;
 }
 
-void Graph::remove_node(NodeId id) {
+void Graph::release_outputs(NodeId id) {
   for (ValueId output : node(id).outputs) {
     if (output.valid()) value(output).producer = {};
   }
+}
+
+void Graph::replace_node(NodeId id, Node replacement) {
+  release_outputs(id);
+  node(id) = std::move(replacement);
+  claim_outputs(id);
+}
+
+void Graph::remove_node(NodeId id) {
+  release_outputs(id);
   order_.erase(std::find(order_.begin(), order_.end(), id));
 }
 
@@ -126,6 +140,21 @@ void Graph::replace_uses(ValueId from, ValueId to) {
   for (Variable& variable : variables_) {
     if (variable.update == from) variable.update = to;
   }
+}
+
+void Graph::replace_uses(std::span<const ValueId> replacements) {
+  std::vector<ValueId> known(replacements.begin(), replacements.end());
+  const auto next = [&](ValueId id) { return id.valid() && static_cast<std::size_t>(id.index) < known.size() ? known[static_cast<std::size_t>(id.index)] : ValueId{}; };
+  const auto replace = [&](ValueId& id) {
+    ValueId last = id;
+    while (next(last).valid()) last = next(last);
+    // What was passed on the way leads straight there from now on, so that long chains are walked once.
+    for (ValueId passed = id; passed != last;) passed = std::exchange(known[static_cast<std::size_t>(passed.index)], last);
+    id = last;
+  };
+  for (NodeId id : order_) std::for_each(node(id).inputs.begin(), node(id).inputs.end(), replace);
+  std::for_each(outputs_.begin(), outputs_.end(), replace);
+  for (Variable& variable : variables_) replace(variable.update);
 }
 
 void Graph::become_constant(ValueId id, Tensor tensor) {
@@ -296,9 +325,14 @@ std::vector<std::pair<std::string, SubgraphPointer>> subgraphs_of(const Node& no
   return result;
 }
 
+std::string describe(const Node& node) {
+  const std::string op = base::shown(node.op);
+  return node.name.empty() ? fmt::format("a {} node", op) : fmt::format("node '{}' ({})", base::shown(node.name), op);
+}
+
 std::string describe(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  return node.name.empty() ? fmt::format("node #{} ({})", id.index, node.op) : fmt::format("node '{}' ({})", node.name, node.op);
+  return node.name.empty() ? fmt::format("node #{} ({})", id.index, base::shown(node.op)) : describe(node);
 }
 
 }  // namespace tessera::ir

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,8 +85,8 @@ class Graph {
 
   // Appends; claims its outputs (each must be an unclaimed value).
   NodeId add_node(Node node);
-  // Puts the node just before `position` in the order.
-  NodeId insert_node_before(NodeId position, Node node);
+  // Gives the node a fresh, untyped value as output `index`, which was not wanted so far.
+  void want_output(NodeId node, std::size_t index);
   // Convenience: a node with one fresh, untyped output.
   ValueId add_op(std::string op, std::vector<ValueId> inputs, Attributes attributes = {}, std::string output_name = "");
 
@@ -94,6 +95,11 @@ class Graph {
   void remove_node(NodeId node);
   // Every use of `from` (node inputs, graph outputs, variable updates) becomes `to`.
   void replace_uses(ValueId from, ValueId to);
+  // The same for many values at once: `replacements` is indexed by ValueId::index, and an invalid entry leaves that value's uses
+  // alone. A replacement that is itself replaced counts as what replaces it.
+  void replace_uses(std::span<const ValueId> replacements);
+  // Puts another node in a node's place. The outputs of the old one become unclaimed values first.
+  void replace_node(NodeId id, Node node);
   // Makes a produced value a constant: the producer forgets that output, and uses stay.
   void become_constant(ValueId value, Tensor tensor);
   // Reorders by a topological sort (stable); throws Error(invalid_model) naming a node on a cycle.
@@ -129,6 +135,7 @@ class Graph {
  private:
   ValueId new_value(ValueInfo info);
   void claim_outputs(NodeId id);
+  void release_outputs(NodeId id);
 
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;
@@ -143,7 +150,9 @@ class Graph {
 // The subgraphs of a node with their attribute names, in attribute order.
 std::vector<std::pair<std::string, SubgraphPointer>> subgraphs_of(const Node& node);
 
-// "node 'name' (Op)", or "node #7 (Op)" without a name.
+// "node 'name' (Op)", or "a Op node" without a name.
+std::string describe(const Node& node);
+// The same, but "node #7 (Op)" without a name.
 std::string describe(const Graph& graph, NodeId node);
 
 // Equal structure, names, types, attributes (tensors bitwise) and order; handles may differ.

@@ -4,7 +4,7 @@
 
 namespace tessera::ir {
 
-std::vector<ValueId> inline_before(Graph& graph, NodeId position, const Graph& body, std::span<const ValueId> arguments) {
+std::vector<ValueId> append_inlined(Graph& graph, const Graph& body, std::span<const ValueId> arguments) {
   TESSERA_ASSERT(arguments.size() == body.inputs().size(), "inlining with a wrong number of arguments");
   TESSERA_ASSERT(body.variables().empty(), "a body with variables cannot be inlined");
   std::vector<ValueId> mapped(body.value_count());
@@ -27,7 +27,7 @@ std::vector<ValueId> inline_before(Graph& graph, NodeId position, const Graph& b
       mapped[static_cast<std::size_t>(output.index)] = fresh;
       output = fresh;
     }
-    graph.insert_node_before(position, std::move(copy));
+    graph.add_node(std::move(copy));
   }
   std::vector<ValueId> outputs;
   for (ValueId output : body.outputs()) outputs.push_back(map_value(output));

@@ -1,6 +1,9 @@
 #include "ops/control_flow.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "ops/infer.h"
 
 namespace tessera::ops {
 namespace {
@@ -54,14 +57,26 @@ void infer_if(InferContext& context) {
   set_outputs(context, *types, "each branch");
 }
 
+// What is sure of a value whose shape may change: its kind and element type.
+ir::ValueType without_shape(const ir::ValueType& type) {
+  if (type.is_tensor()) return ir::ValueType::tensor(type.dtype);
+  if (!type.element || type.kind == Kind::map) return type;
+  ir::ValueType result = type;
+  result.element = std::make_shared<const ir::ValueType>(without_shape(*type.element));
+  return result;
+}
+
 // Types of what a body's iterations carry on, joined until another iteration changes nothing. `carried` are the initial
 // types; the body takes `before`, carried, `after` and returns `skip` values, the carried ones and others. Returns all
 // that the body returns, given the final `carried`.
 std::vector<ir::ValueType> join_iterations(const InferContext& context, const std::vector<ir::ValueType>& before,
                                            std::vector<ir::ValueType>& carried, const std::vector<ir::ValueType>& after,
                                            std::size_t skip) {
+  const LoopInferenceScope scope(context.graph("body"));
   // Every round but the last loses a known dimension or rank, so this ends.
   for (;;) {
+    const bool last = scope.exhausted();
+    if (last) std::transform(carried.begin(), carried.end(), carried.begin(), without_shape);
     std::vector<ir::ValueType> inputs = before;
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     inputs.insert(inputs.end(), after.begin(), after.end());
@@ -74,7 +89,7 @@ std::vector<ir::ValueType> join_iterations(const InferContext& context, const st
       changed = changed || !(joined == carried[i]);
       carried[i] = std::move(joined);
     }
-    if (!changed) return results;
+    if (!changed || last) return results;
   }
 }
 

@@ -66,7 +66,6 @@ void infer_feature_vectorizer(InferContext& context) {
                 sizes.size(), context.input_count());
   Dim rows, columns = 0;
   for (std::size_t i = 0; i < context.input_count(); ++i) {
-    context.check(context.has_input(i), "input {} is missing", i);
     const Dims* dims = context.dims(i);
     context.check(dims == nullptr || dims->size() == 1 || dims->size() == 2,
                   "input {} has shape {}, expected rank 1 or 2", i, dims != nullptr ? to_string(*dims) : "");

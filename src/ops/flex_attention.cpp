@@ -63,12 +63,8 @@ ValueId modify(GraphBuilder& builder, const AttributeReader& reader, std::string
   if (!reader.has_attribute(name)) return scores;
   std::vector<ValueId> arguments{scores};
   arguments.insert(arguments.end(), captures.begin(), captures.end());
-  // Inlining needs a place to insert at.
   ir::Graph& graph = builder.graph();
-  const ir::NodeId place =
-      graph.add_node({"Identity", "", {scores}, {graph.add_value(graph.fresh_name("place"))}, {}, 0});
-  const ValueId result = ir::inline_before(graph, place, reader.graph(name), arguments)[0];
-  graph.remove_node(place);
+  const ValueId result = ir::append_inlined(graph, reader.graph(name), arguments)[0];
   graph.value(result).type = builder.type(scores);
   return result;
 }

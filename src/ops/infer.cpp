@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/op_table.h"
+#include "ops/shape_arguments.h"
 
 namespace tessera::ops {
 namespace {
@@ -19,7 +20,12 @@ void check_arity(const ir::Node& node, const OpDef& op) {
   require(given <= op.inputs.size() || open_ended, ErrorKind::invalid_model, "takes at most {} inputs, but {} are given", op.inputs.size(), given);
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const bool present = i < given && node.inputs[i].valid();
-    require(present || op.inputs[i].option != Parameter::Option::required, ErrorKind::invalid_model, "input '{}' is missing", op.inputs[i].name);
+    const bool may_be_absent = op.inputs[i].option == Parameter::Option::optional || (op.inputs[i].option == variadic && i > 0 && i >= given);
+    require(present || may_be_absent, ErrorKind::invalid_model, "input '{}' is missing", op.inputs[i].name);
+  }
+  // A list of operands has no gaps: only a parameter of its own can be left out.
+  for (std::size_t i = op.inputs.size(); open_ended && i < given; ++i) {
+    require(node.inputs[i].valid(), ErrorKind::invalid_model, "input {} ('{}') is missing", i, op.inputs.back().name);
   }
   const bool open_outputs = !op.outputs.empty() && op.outputs.back().option == variadic;
   require(node.outputs.size() <= op.outputs.size() || open_outputs, ErrorKind::invalid_model, "has at most {} outputs, but {} are asked for",
@@ -87,10 +93,12 @@ std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& no
     std::vector<ir::ValueType> types(node.outputs.size());
     for (std::size_t i = 0; i < types.size(); ++i) {
       if (node.outputs[i].valid() && context.results()[i]) types[i] = *context.results()[i];
+      require(!types[i].dims || static_cast<std::int64_t>(types[i].dims->size()) <= max_rank, ErrorKind::invalid_model, "a result of rank {}, expected at most {}",
+              types[i].dims ? types[i].dims->size() : 0, max_rank);
     }
     return types;
   } catch (Error& error) {
-    error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
+    error.add_context(ir::describe(node));
     throw;
   }
 }
@@ -104,7 +112,7 @@ void infer_node_in_place(ir::Graph& graph, ir::NodeId id) {
     try {
       info.type = refine(info.type, types[i]);
     } catch (Error& error) {
-      error.add_context(fmt::format("value '{}'", info.name)).add_context(ir::describe(graph, id));
+      error.add_context(fmt::format("value '{}'", base::shown(info.name))).add_context(ir::describe(graph, id));
       throw;
     }
   }
@@ -114,7 +122,34 @@ void infer_graph(ir::Graph& graph) {
   for (ir::NodeId id : graph.order()) infer_node_in_place(graph, id);
 }
 
+namespace {
+
+// Nodes that the loops around the present inference may still infer; nothing outside of loops.
+thread_local std::optional<std::int64_t> loop_inferences_left;
+
+std::int64_t nodes_at_any_depth(const ir::Graph& graph) {
+  std::int64_t count = static_cast<std::int64_t>(graph.node_count());
+  for (ir::NodeId id : graph.order()) {
+    for (const auto& [name, subgraph] : ir::subgraphs_of(graph.node(id))) count += nodes_at_any_depth(*subgraph);
+  }
+  return count;
+}
+
+}  // namespace
+
+LoopInferenceScope::LoopInferenceScope(const ir::Graph& body) : outermost_(!loop_inferences_left) {
+  // Enough for three loops in each other that all take two rounds.
+  if (outermost_) loop_inferences_left = 8 * nodes_at_any_depth(body) + 1000;
+}
+
+LoopInferenceScope::~LoopInferenceScope() {
+  if (outermost_) loop_inferences_left.reset();
+}
+
+bool LoopInferenceScope::exhausted() const { return *loop_inferences_left <= 0; }
+
 std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs) {
+  if (loop_inferences_left) *loop_inferences_left -= static_cast<std::int64_t>(subgraph.node_count()) + 1;
   ir::Graph copy = subgraph;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     ir::ValueInfo& info = copy.value(copy.inputs()[i]);

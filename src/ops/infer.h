@@ -23,4 +23,19 @@ void infer_graph(ir::Graph& graph);
 // given one. Nothing is modified.
 std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs);
 
+// Bounds the inference of loops in loops. A loop infers its body again until its carried types stay as they are, so loops in
+// loops do exponentially more. An outermost scope grants work in proportion to the nodes in its body, at any depth; scopes in
+// it share the grant, and infer_subgraph draws on it. When it is used up, loops are to settle for types without shapes.
+class LoopInferenceScope {
+ public:
+  explicit LoopInferenceScope(const ir::Graph& body);
+  ~LoopInferenceScope();
+  LoopInferenceScope(const LoopInferenceScope&) = delete;
+  LoopInferenceScope& operator=(const LoopInferenceScope&) = delete;
+  bool exhausted() const;
+
+ private:
+  bool outermost_;
+};
+
 }  // namespace tessera::ops

@@ -18,8 +18,34 @@ void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtyp
 }
 
 void infer_matmul(InferContext& context) { set_product(context, 0, 1, context.dtype(0)); }
-void infer_matmul_integer(InferContext& context) { set_product(context, 0, 1, DType::i32); }
-void infer_qlinear_matmul(InferContext& context) { set_product(context, 0, 3, context.dtype(7)); }
+
+enum class Line { row, column };
+
+// A scale or zero point of a matrix, or of a batch of them: one value, one a line, or one a line of each matrix.
+void check_by_line(const InferContext& context, std::size_t input, const std::optional<ir::Dims>& operand, Line line) {
+  if (!context.has_input(input) || context.dims(input) == nullptr || !operand) return;
+  ir::Dims lines = *operand;
+  if (lines.size() == 1) lines = {1};  // a vector is one row, or one column
+  else if (!lines.empty()) lines.erase(lines.end() - (line == Line::row ? 1 : 2));
+  const ir::Dim count = ir::product(*context.dims(input));
+  const bool fits = count.may_equal(1) || lines.empty() || count.may_equal(lines.back()) || count.may_equal(ir::product(lines));
+  context.check(fits, "input '{}' has shape {}, expected one value, or one for each {} of {}", context.op().inputs[input].name, to_string(*context.dims(input)),
+                line == Line::row ? "row" : "column", to_string(*operand));
+}
+
+void infer_matmul_integer(InferContext& context) {
+  set_product(context, 0, 1, DType::i32);
+  check_by_line(context, 2, context.input(0).dims, Line::row);
+  check_by_line(context, 3, context.input(1).dims, Line::column);
+}
+
+void infer_qlinear_matmul(InferContext& context) {
+  set_product(context, 0, 3, context.dtype(7));
+  for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) check_by_line(context, input, context.input(0).dims, Line::row);
+  for (const std::size_t input : {std::size_t{4}, std::size_t{5}}) check_by_line(context, input, context.input(3).dims, Line::column);
+  if (!context.results()[0]) return;
+  for (const std::size_t input : {std::size_t{6}, std::size_t{7}}) check_by_line(context, input, context.results()[0]->dims, Line::row);
+}
 
 void infer_gemm(InferContext& context) {
   const ir::Dims* a = context.dims(0);

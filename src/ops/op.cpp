@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/assert.h"
-#include "base/error.h"
 #include "ops/infer.h"
 
 namespace tessera::ops {
@@ -93,12 +92,22 @@ std::vector<ir::ValueType> InferContext::infer_subgraph(std::string_view attribu
   return ops::infer_subgraph(body, formal_inputs);
 }
 
-void InferContext::invalid_text(std::string message) const { throw Error(ErrorKind::invalid_model, std::move(message)); }
+std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op) {
+  std::vector<std::size_t> missing;
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
+    if (!wanted && op.outputs[i].option == Parameter::Option::required) missing.push_back(i);
+  }
+  return missing;
+}
 
 Cost cost_of(const NodeView& view) {
   Cost cost;
-  if (view.op().operations != nullptr) cost.operations = view.op().operations(view);
-  if (view.op().bytes_read != nullptr) {
+  bool known = true;
+  for (std::size_t i = 0; i < view.input_count(); ++i) known = known && (!view.has_input(i) || view.input(i).dtype != DType::undefined);
+  for (std::size_t i = 0; i < view.output_count(); ++i) known = known && (!view.wants_output(i) || view.output(i).dtype != DType::undefined);
+  if (known && view.op().operations != nullptr) cost.operations = view.op().operations(view);
+  if (known && view.op().bytes_read != nullptr) {
     cost.bytes_read = view.op().bytes_read(view);
   } else {
     for (std::size_t i = 0; i < view.input_count(); ++i) {

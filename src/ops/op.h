@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
+#include "base/error.h"
 #include "ir/graph.h"
 
 namespace tessera::ops {
@@ -57,7 +56,7 @@ struct Parameter {
   std::string_view name;
   TypeSet types;                  // allowed element types of a tensor; ignored for other kinds
   std::string_view variable = ""; // parameters of the same type variable ("T") must have equal element types
-  enum class Option : std::uint8_t { required, optional, variadic } option = Option::required;  // variadic: the last; one or more
+  enum class Option : std::uint8_t { required, optional, variadic } option = Option::required;  // variadic: the last; one or more, or none behind others
   // What may flow here besides a tensor; `any` for Identity, If, Loop and the sequence and optional operators, which check
   // for themselves.
   bool any_kind = false;
@@ -135,16 +134,15 @@ class InferContext : public AttributeReader {
 
   // A model fault at this node.
   template <typename... Args>
-  [[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) const { invalid_text(fmt::format(format, std::forward<Args>(args)...)); }
+  [[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) const { fail(ErrorKind::invalid_model, format, std::forward<Args>(args)...); }
   template <typename... Args>
   void check(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
-    if (!condition) invalid_text(fmt::format(format, std::forward<Args>(args)...));
+    require(condition, ErrorKind::invalid_model, format, std::forward<Args>(args)...);
   }
 
   const std::vector<std::optional<ir::ValueType>>& results() const { return results_; }
 
  private:
-  [[noreturn]] void invalid_text(std::string message) const;
   const ir::Graph* graph_;
   const ConstantLookup* constants_;
   std::vector<std::optional<ir::ValueType>> results_;
@@ -179,7 +177,7 @@ class NodeView : public AttributeReader {
   std::span<const Tensor* const> constants_;
 };
 
-// Work of one node: arithmetic operations (a multiply-add counts 2) and bytes at the memory with ideal caching inside the
+// Work of one node, as far as its shapes are known: arithmetic operations (a multiply-add counts 2) and bytes at the memory with ideal caching inside the
 // operator (each input read once, each output written once).
 struct Cost {
   double operations = 0;
@@ -198,7 +196,8 @@ struct OpDef {
   std::vector<Parameter> outputs;
   std::vector<AttributeSpec> attributes;
   void (*infer)(InferContext&) = nullptr;
-  // Arithmetic operations only; bytes follow from the operands. Null: none (data movement).
+  // Arithmetic operations only; bytes follow from the operands. Asked only when all of these are concrete; output 0 may be
+  // absent where it is optional. Null: none (data movement).
   double (*operations)(const NodeView&) = nullptr;
   // Bytes read, where it is less than all of the inputs (Gather reads rows, not the table). Null: all inputs.
   double (*bytes_read)(const NodeView&) = nullptr;
@@ -211,6 +210,10 @@ struct OpDef {
   bool deterministic = true;  // false: random numbers; never folded, never merged
   bool view = false;          // output 0 is input 0's bytes under another shape
 };
+
+// The formal outputs of a node that its kernels write, though the node does not list them or leaves them out: those that are neither
+// optional nor variadic. Kernels need a place for them.
+std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op);
 
 Cost cost_of(const NodeView& view);
 

@@ -24,6 +24,8 @@ void infer(InferContext& context) {
     check_operand(context, cache, by_position ? ir::Dims{ir::Dim(), half} : ir::Dims{batch, length, half});
   }
   check_operand(context, 3, {batch, length});
+  // Positions pick rows of both.
+  if (context.dims(1) != nullptr) check_operand(context, 2, *context.dims(1));
 }
 
 }  // namespace

@@ -23,7 +23,6 @@ void infer_construct(InferContext& context) {
   check_tensor(context, 0);
   ir::ValueType element = context.input(0);
   for (std::size_t i = 1; i < context.input_count(); ++i) {
-    context.check(context.has_input(i), "input {} is missing", i);
     check_tensor(context, i);
     element = ir::join(element, context.input(i));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace tessera::ops {
@@ -58,7 +59,7 @@ void check_trees(const Forest& forest) {
 void count_features(Forest& forest) {
   for (const Forest::Node& node : forest.nodes) {
     require(node.feature >= 0, ErrorKind::invalid_model, "a node looks at feature {}", node.feature);
-    forest.features = std::max(forest.features, node.feature + 1);
+    forest.features = std::max(forest.features, base::checked_add(node.feature, 1));
   }
 }
 

@@ -2,6 +2,7 @@
 // Infers types on the way, so that shape arithmetic folded here makes the shapes behind it known.
 #include <algorithm>
 
+#include "base/checked.h"
 #include "base/error.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
@@ -30,43 +31,86 @@ std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const 
   return inputs;
 }
 
-bool small_enough(const ir::Graph& graph, const ir::Node& node, std::int64_t limit) {
-  for (ir::ValueId output : node.outputs) {
-    if (!output.valid()) continue;
-    const ir::ValueType& type = graph.value(output).type;
-    if (!type.is_tensor() || type.dtype == DType::undefined) return false;
-    // An unknown shape (NonZero of a constant) is bounded by what its inputs hold, which are constants already.
-    if (const std::optional<Shape> shape = type.shape(); shape && byte_count(type.dtype, *shape) > limit) return false;
-  }
-  return true;
+ops::TensorType concrete(const ir::Graph& graph, ir::ValueId id) {
+  const std::optional<Shape> shape = id.valid() && graph.value(id).type.is_tensor() ? graph.value(id).type.shape() : std::nullopt;
+  return shape ? ops::TensorType{graph.value(id).type.dtype, *shape} : ops::TensorType{};
 }
 
-void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context) {
-  const ir::Node& node = graph.node(id);
+// What the node would take, as far as its shapes are known.
+FoldingBudget price_of(const ir::Graph& graph, const ir::Node& node) {
+  std::vector<ops::TensorType> inputs, outputs;
+  std::vector<const Tensor*> constants;
+  FoldingBudget price{0, 0};
+  bool known = true;
+  for (ir::ValueId input : node.inputs) {
+    inputs.push_back(concrete(graph, input));
+    constants.push_back(graph.constant(input));
+    if (!reads_only_shapes(node)) price.operations += static_cast<double>(inputs.back().elements());
+  }
+  for (ir::ValueId output : node.outputs) {
+    outputs.push_back(concrete(graph, output));
+    if (!output.valid()) continue;
+    known = known && outputs.back().dtype != DType::undefined;
+    price.bytes = base::checked_add(price.bytes, outputs.back().bytes());
+    price.operations += static_cast<double>(outputs.back().elements());
+  }
   const ops::OpDef& op = ops::op_of(node);
-  if (!op.deterministic || !ir::subgraphs_of(node).empty() || !small_enough(graph, node, context.max_folded_bytes)) return;
+  // An unknown shape (NonZero of a constant) is bounded by what its inputs hold, which are constants already.
+  if (known && op.operations != nullptr) price.operations += op.operations(ops::NodeView(node, op, inputs, outputs, constants));
+  return price;
+}
+
+bool gives_tensors(const ir::Graph& graph, const ir::Node& node) {
+  return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ir::ValueId output) {
+    return !output.valid() || (graph.value(output).type.is_tensor() && graph.value(output).type.dtype != DType::undefined);
+  });
+}
+
+std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::span<const Value> inputs, const PassContext& context, FoldingBudget& left) {
+  try {
+    const FoldingBudget price = price_of(graph, node);
+    if (price.bytes > left.bytes || price.operations > left.operations) return {};
+    left.operations -= price.operations;
+    std::vector<Value> results = context.evaluate(node, inputs);
+    for (const Value& result : results) left.bytes -= result.is_tensor() ? result.tensor().bytes() : 0;
+    return results;
+  } catch (const Error&) {
+    return {};  // the node stays, and the run that reaches it reports the error with its place
+  }
+}
+
+void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left) {
+  const ir::Node& node = graph.node(id);
+  if (!ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node)) return;
   const auto inputs = constant_inputs(graph, node);
   if (!inputs) return;
-  std::vector<Value> results;
-  try {
-    results = context.evaluate(node, *inputs);
-  } catch (const Error&) {
-    return;  // the node stays, and the run that reaches it reports the error with its place
-  }
-  const std::vector<ir::ValueId> outputs = node.outputs;
+  const std::vector<Value> results = evaluate(graph, node, *inputs, context, left);
   const bool all_tensors = std::all_of(results.begin(), results.end(), [](const Value& value) { return !value.has_value() || value.is_tensor(); });
   if (!all_tensors) return;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+  const std::vector<ir::ValueId> outputs = node.outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
     if (outputs[i].valid() && results[i].has_value()) graph.become_constant(outputs[i], results[i].tensor());
   }
 }
 
 }  // namespace
 
+FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget) {
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)});
+    if (constant == nullptr || constant->raw() == nullptr) continue;
+    budget.bytes = base::checked_add(budget.bytes, base::checked_multiply(2, constant->bytes()));
+    budget.operations += 20.0 * static_cast<double>(constant->elements());
+  }
+  return budget;
+}
+
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context) {
+  FoldingBudget own = folding_budget(graph, context.folding);
+  FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
   for (ir::NodeId id : graph.order()) {
     ops::infer_node_in_place(graph, id);
-    fold_node(graph, id, context);
+    fold_node(graph, id, context, left);
   }
   graph.remove_dead_and_compact();
   return graph;

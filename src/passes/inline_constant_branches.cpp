@@ -6,37 +6,44 @@
 namespace tessera::passes {
 namespace {
 
-void inline_branch(ir::Graph& graph, ir::NodeId id, bool condition) {
-  const ir::Node node = graph.node(id);
+// What stands for the outputs of an If when the branch is taken; its nodes are appended to the graph.
+std::vector<ir::ValueId> take_branch(ir::Graph& graph, const ir::Node& node, bool condition) {
   const ir::SubgraphPointer branch = std::get<ir::SubgraphPointer>(node.attributes.at(condition ? "then_branch" : "else_branch"));
   const std::span<const ir::ValueId> captured(node.inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()), node.inputs.end());
-  const std::vector<ir::ValueId> results = ir::inline_before(graph, id, *branch, captured);
-  graph.remove_node(id);
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!node.outputs[i].valid()) continue;
-    // A graph output keeps its name: an Identity carries the result into it.
-    if (graph.is_output(node.outputs[i])) {
-      graph.value(node.outputs[i]).type = {};
-      graph.add_node({"Identity", "", {results[i]}, {node.outputs[i]}, {}, 0});
-    } else {
-      graph.replace_uses(node.outputs[i], results[i]);
-    }
-  }
+  return ir::append_inlined(graph, *branch, captured);
 }
 
 }  // namespace
 
 ir::Graph inline_constant_branches(ir::Graph graph, const PassContext& context) {
   bool changed = false;
+  std::vector<ir::ValueId> replacements(graph.value_count());
+  std::vector<bool> is_output(graph.value_count(), false);
+  for (ir::ValueId output : graph.outputs()) is_output[static_cast<std::size_t>(output.index)] = true;
   const std::vector<ir::NodeId> order = graph.order();
   for (ir::NodeId id : order) {
-    const ir::Node& node = graph.node(id);
-    if (node.op != "If") continue;
-    const Tensor* condition = graph.constant(node.inputs[0]);
+    if (graph.node(id).op != "If") continue;
+    const Tensor* condition = graph.constant(graph.node(id).inputs[0]);
     if (condition == nullptr || condition->dtype() != DType::boolean || condition->elements() != 1) continue;
-    inline_branch(graph, id, *condition->data<bool>());
+    const ir::Node node = graph.node(id);
+    const std::vector<ir::ValueId> results = take_branch(graph, node, *condition->data<bool>());
+    bool placed = false;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) continue;
+      // A graph output keeps its name: an Identity carries the result into it.
+      if (is_output[static_cast<std::size_t>(node.outputs[i].index)]) {
+        graph.value(node.outputs[i]).type = {};
+        ir::Node carrier{"Identity", "", {results[i]}, {node.outputs[i]}, {}, 0};
+        if (placed) graph.add_node(std::move(carrier));
+        else graph.replace_node(id, std::move(carrier));
+        placed = true;
+      } else {
+        replacements[static_cast<std::size_t>(node.outputs[i].index)] = results[i];
+      }
+    }
     changed = true;
   }
+  graph.replace_uses(replacements);
   if (!changed) return graph;
   graph.sort_topologically();
   // The branch may hold more to fold, and further branches.

@@ -15,11 +15,26 @@ namespace tessera::passes {
 // passes know no backend. May throw Error.
 using Evaluator = std::function<std::vector<Value>(const ir::Node&, std::span<const Value>)>;
 
+// Whether the device that the graph is for has a kernel of its own for this composite, as far as its types say.
+using CompositeFilter = std::function<bool(const ir::Graph&, const ir::Node&)>;
+
+// What folding may still do to a graph: make constants of so many bytes, by so much work (operations and elements). What would
+// be more stays in the graph and is computed in the run, so that a small file cannot ask for much before it runs.
+struct FoldingBudget {
+  std::int64_t bytes = std::int64_t{64} << 20;
+  double operations = 1e8;
+};
+
 struct PassContext {
   Evaluator evaluate;
-  // Folding makes no constant larger than this, so that a small file cannot ask for a huge one.
-  std::int64_t max_folded_bytes = std::int64_t{64} << 20;
+  CompositeFilter keeps_composite = {};  // null: no composite stays
+  FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
+  // Set by run_pipeline for its passes: what is left of that.
+  FoldingBudget* folding_left = nullptr;
 };
+
+// The budget with the share of the graph's own constants: work in proportion to the file is no surprise.
+FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget);
 
 struct Pass {
   std::string_view name;     // a verb: "fold_constants"

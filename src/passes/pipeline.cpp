@@ -21,7 +21,10 @@ constexpr Pass kPasses[] = {
 
 std::span<const Pass> all_passes() { return kPasses; }
 
-ir::Graph run_pipeline(ir::Graph graph, const PassContext& context, const PipelineOptions& options, std::vector<PassReport>* reports) {
+ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options, std::vector<PassReport>* reports) {
+  FoldingBudget folding = folding_budget(graph, given.folding);
+  PassContext context = given;
+  context.folding_left = &folding;
   for (const std::string& name : options.without) {
     const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);

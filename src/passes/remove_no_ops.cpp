@@ -43,16 +43,19 @@ bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
 }  // namespace
 
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext&) {
-  const std::vector<ir::NodeId> order = graph.order();
-  for (ir::NodeId id : order) {
-    const ir::Node node = graph.node(id);
-    // A graph output keeps its name and producer.
-    if (!is_no_op(graph, node) || graph.is_output(node.outputs[0])) continue;
-    const bool updates_variable = std::any_of(graph.variables().begin(), graph.variables().end(), [&](const ir::Variable& v) { return v.update == node.outputs[0]; });
-    if (updates_variable) continue;
-    graph.remove_node(id);
-    graph.replace_uses(node.outputs[0], node.inputs[0]);
+  // A graph output keeps its name and producer, and so does what a variable becomes.
+  std::vector<bool> stays(graph.value_count(), false);
+  for (ir::ValueId output : graph.outputs()) stays[static_cast<std::size_t>(output.index)] = true;
+  for (const ir::Variable& variable : graph.variables()) {
+    if (variable.update.valid()) stays[static_cast<std::size_t>(variable.update.index)] = true;
   }
+  std::vector<ir::ValueId> replacements(graph.value_count());
+  for (ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    if (!is_no_op(graph, node) || stays[static_cast<std::size_t>(node.outputs[0].index)]) continue;
+    replacements[static_cast<std::size_t>(node.outputs[0].index)] = node.inputs[0];
+  }
+  graph.replace_uses(replacements);
   graph.remove_dead_and_compact();
   return graph;
 }

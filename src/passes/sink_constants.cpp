@@ -1,4 +1,6 @@
 // A constant that a subgraph captures becomes a constant of the subgraph, so that folding and weight packing see it there.
+#include <algorithm>
+
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -8,11 +10,13 @@ namespace {
 ir::SubgraphPointer with_constants(const ir::Graph& body, const std::vector<std::pair<std::size_t, Tensor>>& sunk) {
   auto copy = std::make_shared<ir::Graph>(body);
   std::vector<ir::ValueId> inputs = copy->inputs();
+  std::vector<ir::ValueId> replacements(copy->value_count());
   for (const auto& [position, tensor] : sunk) {
     const ir::ValueId old = inputs[position];
-    copy->replace_uses(old, copy->add_constant(tensor, copy->fresh_name(copy->value(old).name)));
+    replacements[static_cast<std::size_t>(old.index)] = copy->add_constant(tensor, copy->fresh_name(copy->value(old).name));
     inputs[position] = {};
   }
+  copy->replace_uses(replacements);
   std::erase_if(inputs, [](ir::ValueId id) { return !id.valid(); });
   copy->set_inputs(std::move(inputs));
   copy->remove_dead_and_compact();
@@ -35,7 +39,8 @@ void sink_into(ir::Graph& graph, ir::NodeId id) {
     for (std::size_t capture : sunk_captures) sunk.emplace_back(body_formal + capture, *graph.constant(node.inputs[formal + capture]));
     *subgraph = with_constants(**subgraph, sunk);
   }
-  for (auto it = sunk_captures.rbegin(); it != sunk_captures.rend(); ++it) node.inputs.erase(node.inputs.begin() + static_cast<std::ptrdiff_t>(formal + *it));
+  for (std::size_t capture : sunk_captures) node.inputs[formal + capture] = {};
+  node.inputs.erase(std::remove_if(node.inputs.begin() + static_cast<std::ptrdiff_t>(formal), node.inputs.end(), [](ir::ValueId id) { return !id.valid(); }), node.inputs.end());
   node.captures -= static_cast<std::int32_t>(sunk_captures.size());
 }
 

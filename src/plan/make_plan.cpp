@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <map>
+#include <stdexcept>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/units.h"
+#include "ops/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/memory_plan.h"
@@ -23,12 +26,14 @@ class Planner {
   Planner(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options)
       : plan_(std::make_shared<Plan>()), device_(device), weights_(weights), options_(options) {
     plan_->graph = std::move(graph);
-    slot_of_.assign(plan_->graph.value_count(), -1);
   }
 
   std::shared_ptr<const Plan> run() {
+    add_missing_outputs();
     make_source_slots();
-    for (ir::NodeId id : graph().order()) make_step(id);
+    for (ir::NodeId id : graph().order()) {
+      if (is_wanted(id)) make_step(id);
+    }
     if (!failures_.empty()) report_failures();
     find_last_uses();
     mark_results();
@@ -54,6 +59,21 @@ class Planner {
     }
     plan_->slots.push_back(std::move(added));
     return static_cast<std::int32_t>(plan_->slots.size() - 1);
+  }
+
+  // Where nobody asks for what a node gives, its kernel need not know how to give nothing.
+  bool is_wanted(ir::NodeId id) {
+    return std::ranges::any_of(graph().node(id).outputs, [](ir::ValueId output) { return output.valid(); });
+  }
+
+  void add_missing_outputs() {
+    for (ir::NodeId id : graph().order()) {
+      if (!is_wanted(id)) continue;
+      const std::vector<std::size_t> missing = ops::missing_outputs(graph().node(id), ops::op_of(graph().node(id)));
+      for (const std::size_t output : missing) graph().want_output(id, output);
+      if (!missing.empty()) ops::infer_node_in_place(graph(), id);
+    }
+    slot_of_.assign(graph().value_count(), -1);
   }
 
   void make_source_slots() {
@@ -88,6 +108,7 @@ class Planner {
       const bool wanted = output.valid();
       step.output_types.push_back(wanted ? graph().value(output).type : ir::ValueType{});
       output_types.push_back(concrete_type(step.output_types.back()));
+      if (options_.max_value_bytes > 0 && output_types.back().dtype != DType::undefined) check_size(id, output, output_types.back());
       const bool sized = output_types.back().dtype != DType::undefined && output_types.back().dtype != DType::string;
       add_slot(!wanted ? Place::none : sized && !is_control(node) && inputs_known ? Place::arena : Place::dynamic, output);
     }
@@ -101,6 +122,16 @@ class Planner {
     plan_->steps.push_back(std::move(step));
   }
 
+  void check_size(ir::NodeId node, ir::ValueId value, const ops::TensorType& type) {
+    try {
+      require(type.bytes() <= options_.max_value_bytes, ErrorKind::over_budget, "value '{}' of {}{} takes {}, more than the limit of {}", base::shown(graph().value(value).name),
+              name_of(type.dtype), to_string(type.shape), base::format_bytes(type.bytes()), base::format_bytes(options_.max_value_bytes));
+    } catch (Error& error) {
+      error.add_context(ir::describe(graph(), node));
+      throw;
+    }
+  }
+
   void choose(Step& step, const ops::NodeView& view) {
     try {
       KernelChoice choice = choose_kernel(device_, view);
@@ -109,6 +140,10 @@ class Planner {
       step.kernel = backends::make_kernel(*choice.entry, view, weights_);
       step.scratch_bytes = step.kernel->scratch_bytes();
       step.cost = ops::cost_of(view);
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(graph(), step.node));
+    } catch (const std::length_error&) {
+      throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be").add_context(ir::describe(graph(), step.node));
     } catch (Error& error) {
       if (error.kind() != ErrorKind::unsupported) {
         error.add_context(ir::describe(graph(), step.node));
@@ -119,9 +154,8 @@ class Planner {
   }
 
   [[noreturn]] void report_failures() {
-    std::string list;
-    for (const std::string& failure : failures_) list += "\n  " + failure;
-    fail(ErrorKind::unsupported, "device '{}' cannot run {} node{} of this model:{}", device_.name(), failures_.size(), failures_.size() == 1 ? "" : "s", list);
+    throw Error(ErrorKind::unsupported, fmt::format("device '{}' cannot run {} node{} of this model: {}", device_.name(), failures_.size(), failures_.size() == 1 ? "" : "s",
+                                                    fmt::join(failures_, "; ")));
   }
 
   // --- lifetimes ------------------------------------------------------------------------------------------------------

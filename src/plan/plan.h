@@ -72,10 +72,13 @@ struct Plan {
 struct PlanOptions {
   bool in_place = true;
   bool alias_views = true;
+  // No value may have more bytes than this: kernels are made for their operands, and some of them in proportion. 0: any size.
+  std::int64_t max_value_bytes = 0;
 };
 
 // Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws Error(unsupported)
-// listing every node that no kernel of the device accepts.
+// listing every node that no kernel of the device accepts, and
+// Error(over_budget) for a value beyond max_value_bytes.
 std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options = {});
 
 // Heap bytes of the plan and its graph, about; without tensors and packed weights.

@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "base/units.h"
 #include "plan/plan.h"
 
@@ -18,6 +19,8 @@ std::string place_text(const Slot& slot) {
   return "";
 }
 
+std::string printed(const std::string& name) { return base::printable(base::shown(name)); }
+
 std::string kernel_text(const Step& step) {
   switch (step.kind) {
     case StepKind::kernel: return std::string(step.entry->name);
@@ -35,12 +38,12 @@ std::string print_plan(const Plan& plan, bool reasons) {
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
     const ir::Node& node = plan.graph.node(step.node);
-    text += fmt::format("{:4}  {:<24} {:<36}", i, node.op, kernel_text(step));
+    text += fmt::format("{:4}  {:<24} {:<36}", i, printed(node.op), kernel_text(step));
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + k)];
-      text += fmt::format(" %{} {} ({})", step.first_output + k, ir::to_string(slot.type), place_text(slot));
+      text += fmt::format(" %{} {} ({})", step.first_output + k, base::printable(base::shortened(ir::to_string(slot.type), 500)), place_text(slot));
     }
-    text += node.name.empty() ? "\n" : fmt::format("  '{}'\n", node.name);
+    text += node.name.empty() ? "\n" : fmt::format("  '{}'\n", printed(node.name));
     if (!reasons) continue;
     for (const std::string& reason : step.rejected) text += fmt::format("        passed over {}\n", reason);
   }

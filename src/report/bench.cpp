@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/thread_pool.h"
+#include "report/json_text.h"
 
 namespace tessera::report {
 namespace {
@@ -38,17 +38,15 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   for (const auto& [name, value] : inputs) {
     result.shapes[name] = value.is_tensor() ? std::string(name_of(value.tensor().dtype())) + to_string(value.tensor().shape()) : "not a tensor";
   }
-  RunOptions run_options;
-  run_options.seed = options.seed;
   const Clock::time_point start = Clock::now();
   Session session(model, options.session);
-  session.run(inputs, run_options);
+  session.run(inputs, options.run);
   result.first_ms = ms_since(start);
-  for (int i = 0; i < options.warmup; ++i) session.run(inputs, run_options);
+  for (int i = 0; i < options.warmup; ++i) session.run(inputs, options.run);
   std::vector<double> times;
   for (int i = 0; i < result.runs; ++i) {
     const Clock::time_point begin = Clock::now();
-    session.run(inputs, run_options);
+    session.run(inputs, options.run);
     times.push_back(ms_since(begin));
   }
   std::sort(times.begin(), times.end());
@@ -65,21 +63,21 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
 }
 
 std::string bench_json(const std::string& model, const BenchResult& result) {
-  return nlohmann::json{{"model", model},
-                        {"precision", "f32"},
-                        {"threads", result.threads},
-                        {"shapes", result.shapes},
-                        {"load_ms", result.load_ms},
-                        {"first_ms", result.first_ms},
-                        {"median_ms", result.median_ms},
-                        {"min_ms", result.min_ms},
-                        {"p90_ms", result.p90_ms},
-                        {"p99_ms", result.p99_ms},
-                        {"runs", result.runs},
-                        {"peak_rss_bytes", result.peak_rss_bytes},
-                        {"arena_bytes", result.arena_bytes},
-                        {"weights_bytes", result.weights_bytes}}
-      .dump(2);
+  return json_text({{"model", model},
+                    {"precision", "f32"},
+                    {"threads", result.threads},
+                    {"shapes", result.shapes},
+                    {"load_ms", result.load_ms},
+                    {"first_ms", result.first_ms},
+                    {"median_ms", result.median_ms},
+                    {"min_ms", result.min_ms},
+                    {"p90_ms", result.p90_ms},
+                    {"p99_ms", result.p99_ms},
+                    {"runs", result.runs},
+                    {"peak_rss_bytes", result.peak_rss_bytes},
+                    {"arena_bytes", result.arena_bytes},
+                    {"weights_bytes", result.weights_bytes}},
+                   2);
 }
 
 }  // namespace tessera::report

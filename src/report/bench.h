@@ -11,7 +11,7 @@ struct BenchOptions {
   int runs = 20;
   int warmup = 3;
   SessionOptions session;
-  std::uint64_t seed = 1;
+  RunOptions run;
 };
 
 // Times in milliseconds of one process: load (reading the file and fixing dimensions), the first run (planning, packing and

@@ -1,12 +1,12 @@
 #include "report/model_info.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "backends/reference/reference_device.h"
 #include "ir/graph.h"
 #include "ops/op_table.h"
 #include "passes/pipeline.h"
+#include "report/json_text.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::report {
@@ -104,18 +104,18 @@ ModelInfo describe_model(const Model& model) {
 }
 
 std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name) {
-  return nlohmann::json{{"model", name},
-                        {"inputs", values_json(model.inputs())},
-                        {"outputs", values_json(model.outputs())},
-                        {"symbols", info.symbols},
-                        {"ignored", info.ignored},
-                        {"operators", info.operator_counts},
-                        {"nodes", info.nodes},
-                        {"parameters", info.parameters},
-                        {"constant_bytes", info.constant_bytes},
-                        {"operations", info.operations},
-                        {"bytes", info.bytes}}
-      .dump(2);
+  return json_text({{"model", name},
+                    {"inputs", values_json(model.inputs())},
+                    {"outputs", values_json(model.outputs())},
+                    {"symbols", info.symbols},
+                    {"ignored", info.ignored},
+                    {"operators", info.operator_counts},
+                    {"nodes", info.nodes},
+                    {"parameters", info.parameters},
+                    {"constant_bytes", info.constant_bytes},
+                    {"operations", info.operations},
+                    {"bytes", info.bytes}},
+                   2);
 }
 
 }  // namespace tessera::report

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "backends/reference/numeric.h"
+#include "report/json_text.h"
 
 namespace tessera::report {
 namespace {
@@ -13,7 +13,7 @@ constexpr std::size_t kShown = 6;
 
 std::string first_strings(const Tensor& tensor) {
   std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(kShown, static_cast<std::size_t>(tensor.elements())); ++i) text += (i ? ", " : "") + fmt::format("\"{}\"", tensor.data<std::string>()[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(kShown, static_cast<std::size_t>(tensor.elements())); ++i) text += (i ? ", " : "") + fmt::format("\"{}\"", base::printable(base::shown(tensor.data<std::string>()[i])));
   return text;
 }
 
@@ -97,7 +97,7 @@ std::string summary_json(const std::string& name, const ValueSummary& summary) {
     json["mean"] = summary.mean;
   }
   if (summary.is_tensor) json["not_finite"] = summary.not_finite;
-  return json.dump();
+  return json_text(json);
 }
 
 }  // namespace tessera::report

@@ -1,6 +1,6 @@
 #include "report/trace.h"
 
-#include <nlohmann/json.hpp>
+#include "report/json_text.h"
 
 namespace tessera::report {
 
@@ -24,7 +24,7 @@ std::string trace_json(const std::vector<StepTiming>& timings, const std::string
                         {"gflops", seconds > 0 ? timing.operations / seconds * 1e-9 : 0.0},
                         {"gbytes_per_second", seconds > 0 ? timing.bytes / seconds * 1e-9 : 0.0}}}});
   }
-  return nlohmann::json{{"traceEvents", events}, {"displayTimeUnit", "ns"}}.dump(1);
+  return json_text({{"traceEvents", events}, {"displayTimeUnit", "ns"}}, 1);
 }
 
 }  // namespace tessera::report

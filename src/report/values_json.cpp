@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -5,6 +6,7 @@
 
 #include "backends/reference/numeric.h"
 #include "base/error.h"
+#include "report/json_text.h"
 #include "report/value_files.h"
 
 namespace tessera::report {
@@ -78,8 +80,9 @@ Json to_json(const Value& value) {
 }
 
 [[noreturn]] void wrong(const Json& json, const std::string& expected) {
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (text.size() > 60) text = text.substr(0, 60) + "…";
+  // Writing calls itself once a level, and levels there may be any number of.
+  const bool flat = json.size() < 100 && std::all_of(json.begin(), json.end(), [](const Json& element) { return element.is_primitive(); });
+  const std::string text = flat ? base::shortened(json_text(json), 60) : json.is_array() ? "a list" : "an object";
   fail(ErrorKind::invalid_argument, "{} where {} was expected", text, expected);
 }
 

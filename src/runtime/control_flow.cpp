@@ -1,43 +1,23 @@
 #include "runtime/control_flow.h"
 
-#include <cstring>
+#include <algorithm>
+#include <deque>
 
-#include "backends/reference/numeric.h"
+#include "backends/reference/movement.h"
 #include "base/checked.h"
 #include "base/error.h"
 
 namespace tessera::runtime {
 namespace {
 
-// Elements around an axis: [outer][axis][inner].
-struct AxisView {
-  std::int64_t outer = 1, length = 1, inner = 1;
-};
-
-AxisView view_along(const Shape& shape, std::int64_t axis) {
-  AxisView view;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (static_cast<std::int64_t>(i) < axis) view.outer *= shape[i];
-    else if (static_cast<std::int64_t>(i) == axis) view.length = shape[i];
-    else view.inner *= shape[i];
-  }
-  return view;
-}
-
-// Copies `count` elements from source[from…] to target[to…].
-void copy_run(const Tensor& source, std::int64_t from, Tensor& target, std::int64_t to, std::int64_t count) {
-  const int bits = bits_of(source.dtype());
-  if (bits >= 8) {
-    const std::int64_t size = bits / 8;
-    if (count > 0) std::memcpy(static_cast<std::byte*>(target.mutable_raw()) + to * size, static_cast<const std::byte*>(source.raw()) + from * size, static_cast<std::size_t>(count * size));
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) backends::reference::copy_element(source, from + i, target, to + i);
-}
+using backends::ExecutionResources;
+using backends::reference::AxisView;
+using backends::reference::axis_view;
+using backends::reference::copy_run;
 
 // The slice at `index` along `axis`, without that axis.
-Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, const backends::ExecutionResources& resources) {
-  const AxisView view = view_along(tensor.shape(), axis);
+Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, const ExecutionResources& resources) {
+  const AxisView view = axis_view(tensor.shape(), axis);
   Shape shape = tensor.shape();
   shape.erase(shape.begin() + axis);
   Tensor slice = resources.allocate(tensor.dtype(), shape);
@@ -45,21 +25,78 @@ Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, con
   return slice;
 }
 
-// Slices of equal shape put side by side along a new axis.
-Tensor stack(const std::vector<Tensor>& slices, std::int64_t axis, bool reversed, const backends::ExecutionResources& resources) {
-  Shape shape = slices[0].shape();
-  axis = ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size()) + 1);
-  shape.insert(shape.begin() + axis, static_cast<std::int64_t>(slices.size()));
-  Tensor result = resources.allocate(slices[0].dtype(), shape);
-  const AxisView view = view_along(shape, axis);
-  for (std::size_t i = 0; i < slices.size(); ++i) {
-    require(slices[i].shape() == slices[0].shape() && slices[i].dtype() == slices[0].dtype(), ErrorKind::failed,
-            "a scan output changes its shape from {} to {} between iterations", to_string(slices[0].shape()), to_string(slices[i].shape()));
-    const std::int64_t position = static_cast<std::int64_t>(reversed ? slices.size() - 1 - i : i);
-    for (std::int64_t o = 0; o < view.outer; ++o) copy_run(slices[i], o * view.inner, result, (o * view.length + position) * view.inner, view.inner);
+// Slices of equal shape, put one behind the other as they come: a loop may have any number of them.
+class ScanOutput {
+ public:
+  // `expected`: how many slices there will be, or a guess.
+  ScanOutput(const ExecutionResources& resources, std::int64_t expected) : resources_(&resources), expected_(std::max<std::int64_t>(expected, 1)) {}
+  ScanOutput(const ScanOutput&) = delete;
+  ScanOutput& operator=(const ScanOutput&) = delete;
+  ~ScanOutput() { release_characters(); }
+
+  bool empty() const { return count_ == 0; }
+
+  void add(const Tensor& slice) {
+    if (count_ == 0) slice_shape_ = slice.shape();
+    require(slice.shape() == slice_shape_ && (count_ == 0 || slice.dtype() == slices_.dtype()), ErrorKind::failed,
+            "a scan output changes its type from {}{} to {}{} between iterations", name_of(slices_.dtype()), to_string(slice_shape_), name_of(slice.dtype()),
+            to_string(slice.shape()));
+    if (count_ == capacity()) grow(slice.dtype(), count_ == 0 ? expected_ : base::checked_multiply(count_, 2));
+    charge_characters(slice);
+    copy_run(slice, 0, slices_, count_ * slice.elements(), slice.elements());
+    ++count_;
   }
-  return result;
-}
+
+  // All of them side by side along a new axis; there must be one.
+  Tensor stacked(std::int64_t axis, bool reversed) {
+    Shape shape = slice_shape_;
+    axis = ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size()) + 1);
+    if (axis == 0 && !reversed && count_ == capacity()) return with_characters(std::move(slices_));
+    shape.insert(shape.begin() + axis, count_);
+    Tensor result = resources_->allocate(slices_.dtype(), shape);
+    const AxisView view = axis_view(shape, axis);
+    const std::int64_t size = view.outer * view.inner;
+    for (std::int64_t i = 0; i < count_; ++i) {
+      const std::int64_t position = reversed ? count_ - 1 - i : i;
+      for (std::int64_t o = 0; o < view.outer; ++o) copy_run(slices_, i * size + o * view.inner, result, (o * view.length + position) * view.inner, view.inner);
+    }
+    return with_characters(std::move(result));
+  }
+
+ private:
+  std::int64_t capacity() const { return slices_.has_value() ? slices_.shape()[0] : 0; }
+
+  void grow(DType dtype, std::int64_t capacity) {
+    Shape shape = slice_shape_;
+    shape.insert(shape.begin(), capacity);
+    Tensor larger = resources_->allocate(dtype, shape);
+    if (count_ > 0) copy_run(slices_, 0, larger, 0, slices_.elements());
+    slices_ = std::move(larger);
+  }
+
+  void charge_characters(const Tensor& slice) {
+    if (slice.dtype() != DType::string || resources_->allocator == nullptr) return;
+    std::int64_t bytes = 0;
+    for (const std::string& text : slice.values<std::string>()) bytes += static_cast<std::int64_t>(text.size());
+    resources_->allocator->charge(bytes);
+    character_bytes_ += bytes;
+  }
+
+  void release_characters() {
+    if (character_bytes_ > 0) resources_->allocator->release(character_bytes_);
+    character_bytes_ = 0;
+  }
+
+  Tensor with_characters(Tensor result) {
+    release_characters();
+    return resources_->with_characters(std::move(result));
+  }
+
+  const ExecutionResources* resources_;
+  std::int64_t expected_, count_ = 0, character_bytes_ = 0;
+  Shape slice_shape_;
+  Tensor slices_;  // [capacity, slice...]
+};
 
 // A scan output of no iterations: its length is 0, dimensions that are not known count 0.
 Tensor empty_stack(const ir::ValueType& slice_type, std::int64_t axis) {
@@ -114,7 +151,7 @@ class ControlFlow {
 
   std::vector<Value> run_body(std::string_view name, std::vector<Value> formal) {
     // A body may have no steps of its own that would look.
-    if (control_.cancelled != nullptr && control_.cancelled->load(std::memory_order_relaxed)) fail(ErrorKind::cancelled, "the run was cancelled");
+    control_.resources.check_stop();
     formal.insert(formal.end(), captures_.begin(), captures_.end());
     return body(name).run(formal, control_);
   }
@@ -126,19 +163,28 @@ class ControlFlow {
     const std::int64_t trips = inputs_.size() > 0 && inputs_[0].has_value() ? read_trip_count(inputs_[0].tensor()) : INT64_MAX;
     bool condition = inputs_.size() > 1 && inputs_[1].has_value() ? read_condition(inputs_[1]) : true;
     std::vector<Value> state(inputs_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(2, inputs_.size())), inputs_.end());
-    std::vector<std::vector<Tensor>> collected(scans);
+    std::deque<ScanOutput> collected = scan_outputs(scans, std::min<std::int64_t>(trips, kFirstScans));
     for (std::int64_t i = 0; i < trips && condition; ++i) {
       std::vector<Value> formal{scalar_for(program, 0, Tensor::scalar(i)), scalar_for(program, 1, Tensor::scalar(condition))};
       formal.insert(formal.end(), state.begin(), state.end());
       std::vector<Value> outputs = run_body("body", std::move(formal));
       condition = read_condition(outputs[0]);
       for (std::size_t k = 0; k < carried; ++k) state[k] = std::move(outputs[1 + k]);
-      for (std::size_t k = 0; k < scans; ++k) collected[k].push_back(outputs[1 + carried + k].tensor());
+      for (std::size_t k = 0; k < scans; ++k) collected[k].add(outputs[1 + carried + k].tensor());
     }
     for (std::size_t k = 0; k < scans; ++k) {
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : stack(collected[k], 0, false, control_.resources));
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : collected[k].stacked(0, false));
     }
     return detached(std::move(state));
+  }
+
+  // Room for so many slices is made before a loop knows how many there will be.
+  static constexpr std::int64_t kFirstScans = 16;
+
+  std::deque<ScanOutput> scan_outputs(std::size_t count, std::int64_t expected) const {
+    std::deque<ScanOutput> outputs;
+    for (std::size_t k = 0; k < count; ++k) outputs.emplace_back(control_.resources, expected);
+    return outputs;
   }
 
   static std::int64_t read_trip_count(const Tensor& tensor) {
@@ -151,7 +197,7 @@ class ControlFlow {
     for (Value& value : values) {
       for (const Value& input : inputs_) {
         if (value.is_tensor() && input.is_tensor() && value.tensor().shares_storage_with(input.tensor())) {
-          value = value.tensor().clone();
+          value = control_.resources.copy(value.tensor());
           break;
         }
       }
@@ -171,8 +217,8 @@ class ControlFlow {
     const std::size_t states = inputs_.size() - scan_inputs;
     const std::size_t scans = program.graph().outputs().size() - states;
     std::vector<Value> state(inputs_.begin(), inputs_.begin() + static_cast<std::ptrdiff_t>(states));
-    std::vector<std::vector<Tensor>> collected(scans);
     const std::int64_t length = scan_length(states, scan_inputs);
+    std::deque<ScanOutput> collected = scan_outputs(scans, length);
     for (std::int64_t step = 0; step < length; ++step) {
       std::vector<Value> formal = state;
       for (std::size_t k = 0; k < scan_inputs; ++k) {
@@ -182,11 +228,11 @@ class ControlFlow {
       }
       std::vector<Value> outputs = run_body("body", std::move(formal));
       for (std::size_t k = 0; k < states; ++k) state[k] = std::move(outputs[k]);
-      for (std::size_t k = 0; k < scans; ++k) collected[k].push_back(outputs[states + k].tensor());
+      for (std::size_t k = 0; k < scans; ++k) collected[k].add(outputs[states + k].tensor());
     }
     for (std::size_t k = 0; k < scans; ++k) {
       const std::int64_t axis = listed("scan_output_axes", k);
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis) : stack(collected[k], axis, listed("scan_output_directions", k) == 1, control_.resources));
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis) : collected[k].stacked(axis, listed("scan_output_directions", k) == 1));
     }
     return detached(std::move(state));
   }

@@ -1,5 +1,9 @@
 #include "runtime/evaluate.h"
 
+#include <algorithm>
+#include <stdexcept>
+
+#include "backends/transient_memory.h"
 #include "base/error.h"
 #include "ops/builder.h"
 #include "ops/infer.h"
@@ -20,10 +24,6 @@ class PackAtOnce final : public backends::WeightStore {
 ops::TensorType concrete(const ir::ValueType& type) {
   const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
   return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
-}
-
-void add_node_context(Error& error, const ir::Node& node) {
-  error.add_context(node.name.empty() ? fmt::format("a {} node", node.op) : fmt::format("node '{}' ({})", node.name, node.op));
 }
 
 // Runs the nodes of the graph in order; `values`, one a value of the graph, holds those that are known.
@@ -67,7 +67,7 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
     }
     return outputs;
   } catch (Error& error) {
-    add_node_context(error, node);
+    error.add_context(ir::describe(node));
     throw;
   }
 }
@@ -94,7 +94,6 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
                                  const backends::ExecutionResources& resources, std::span<const ir::ValueType> planned) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
-  if (op.decompose != nullptr) return evaluate_composite(device, node, op, inputs, resources);
   // A graph of this one node, so that inference sees the actual inputs as constants.
   ir::Graph graph;
   ir::Node local = node;
@@ -110,26 +109,47 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
     constants.push_back(present && inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr);
     if (present) constant_of.push_back(constants.back());
   }
+  for (const std::size_t output : ops::missing_outputs(node, op)) {
+    local.outputs.resize(std::max(local.outputs.size(), output + 1));
+    local.outputs[output] = graph.add_value("");
+  }
   const std::vector<ir::ValueType> types = ops::infer_node(graph, local, [&](ir::ValueId id) { return constant_of[static_cast<std::size_t>(id.index)]; });
+  for (const ir::ValueType& type : types) output_types.push_back(concrete(type));
+  const ops::NodeView view(local, op, input_types, output_types, constants);
+  if (op.decompose != nullptr && !plan::accepts(device, view)) return evaluate_composite(device, node, op, inputs, resources);
   try {
-    std::vector<Value> outputs(node.outputs.size());
+    std::vector<Value> outputs(local.outputs.size());
     for (std::size_t i = 0; i < types.size(); ++i) {
-      output_types.push_back(concrete(types[i]));
-      if (node.outputs[i].valid() && output_types[i].dtype != DType::undefined) outputs[i] = resources.allocate(output_types[i].dtype, output_types[i].shape);
+      if (local.outputs[i].valid() && output_types[i].dtype != DType::undefined) outputs[i] = resources.allocate(output_types[i].dtype, output_types[i].shape);
     }
-    const ops::NodeView view(local, op, input_types, output_types, constants);
+    // Nothing to compute; a loop over the other dimensions might take forever.
+    bool gives_nothing = true;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) gives_nothing = gives_nothing && (!node.outputs[i].valid() || (outputs[i].is_tensor() && outputs[i].tensor().elements() == 0));
+    if (gives_nothing) {
+      outputs.resize(node.outputs.size());
+      return outputs;
+    }
     PackAtOnce weights;
     const std::unique_ptr<backends::Kernel> kernel = backends::make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
     const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
     backends::KernelContext context(local, op, operands, outputs, types, resources);
     context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
-    kernel->run(context);
+    backends::run_kernel(*kernel, context);
+    for (Value& output : outputs) {
+      if (output.is_tensor()) output = resources.with_characters(std::move(output.tensor()));
+    }
+    outputs.resize(node.outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) outputs[i] = {};
+    }
     return outputs;
   } catch (Error& error) {
-    add_node_context(error, node);
+    error.add_context(ir::describe(node));
     throw;
   } catch (const std::bad_alloc&) {
-    fail(ErrorKind::over_budget, "the system has no more memory for a {} node", node.op);
+    throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(node));
+  } catch (const std::length_error&) {
+    throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be").add_context(ir::describe(node));
   }
 }
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <stdexcept>
 
+#include "backends/transient_memory.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "runtime/arena_access.h"
 #include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
 
@@ -22,6 +25,9 @@ std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// A loop may take any number of steps; nobody reads more than these.
+constexpr std::size_t kMostTimings = 1'000'000;
+
 // A result or dynamic output of known size is given storage before its kernel runs.
 bool has_size(const ir::ValueType& type) { return type.is_tensor() && type.dtype != DType::undefined && type.dtype != DType::string && type.shape(); }
 
@@ -33,18 +39,7 @@ class Run {
   std::vector<Value> execute(std::span<const Value> inputs, std::vector<Tensor>& variables) {
     for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
     for (std::size_t i = 0; i < variables.size(); ++i) value(plan_.variable_slots[i]) = variables[i];
-    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
-      pass_gate(i);
-      try {
-        run_step(i);
-      } catch (Error& error) {
-        error.add_context(ir::describe(plan_.graph, plan_.steps[i].node));
-        throw;
-      } catch (const std::bad_alloc&) {
-        throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(plan_.graph, plan_.steps[i].node));
-      }
-      for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
-    }
+    run_steps();
     update_variables(variables);
     std::vector<Value> outputs = collect_outputs();
     forget_run_values();
@@ -52,11 +47,30 @@ class Run {
   }
 
  private:
+  void run_steps() {
+    const ClosedArena closed(plan_, state_.arena.get());
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      try {
+        pass_gate(i);
+        const StepAccess access(plan_, plan_.steps[i], state_.arena.get());
+        run_step(i);
+      } catch (Error& error) {
+        error.add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+        throw;
+      } catch (const std::bad_alloc&) {
+        throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+      } catch (const std::length_error&) {
+        throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be").add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+      }
+      for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
+    }
+  }
+
   const Slot& slot(std::int32_t index) const { return plan_.slots[static_cast<std::size_t>(index)]; }
   Value& value(std::int32_t index) { return state_.values[static_cast<std::size_t>(index)]; }
 
   void pass_gate(std::size_t index) {
-    if (control_.cancelled != nullptr && control_.cancelled->load(std::memory_order_relaxed)) fail(ErrorKind::cancelled, "the run was cancelled");
+    control_.resources.check_stop();
     if (control_.gate == nullptr) return;
     const Step& step = plan_.steps[index];
     const StepInfo info{static_cast<std::int64_t>(index), step.op->name, step.cost.operations, step.cost.bytes_read + step.cost.bytes_written};
@@ -65,7 +79,7 @@ class Run {
       control_.lease->reset();
       control_.gate->wait(info);
       control_.lease->emplace(*control_.resources.pool);
-      if (control_.cancelled != nullptr && control_.cancelled->load(std::memory_order_relaxed)) fail(ErrorKind::cancelled, "the run was cancelled");
+      control_.resources.check_stop();
     }
   }
 
@@ -82,7 +96,7 @@ class Run {
         case StepKind::control: run_control(index); break;
       }
     }
-    if (control_.timings != nullptr) record(step, start, now_ns());
+    if (control_.timings != nullptr && control_.timings->size() < kMostTimings) record(step, start, now_ns());
   }
 
   void run_kernel(std::size_t index) {
@@ -97,15 +111,31 @@ class Run {
         outputs[k] = has_size(step.output_types[k]) ? Value(environment_.results->allocate(step.output_types[k].dtype, *step.output_types[k].shape())) : allocate_text(step.output_types[k]);
       }
     }
+    if (gives_nothing(step, outputs)) return;
     backends::KernelContext context(plan_.graph.node(step.node), *step.op, {state_.operands.data() + first, step.inputs.size()}, outputs, step.output_types, control_.resources);
     if (step.scratch_bytes > 0) context.set_scratch(state_.arena.get() + step.scratch_offset);
-    step.kernel->run(context);
-    if (!planned) check_outputs(step);
+    backends::run_kernel(*step.kernel, context);
+    // A kernel that found another size than planned has given the output storage of its own.
+    if (!planned || std::any_of(outputs.begin(), outputs.end(), [](const Value& output) { return output.is_tensor() && output.tensor().owner() != nullptr; })) {
+      for (Value& output : outputs) {
+        if (output.is_tensor()) output = control_.resources.with_characters(std::move(output.tensor()));
+      }
+      check_outputs(step);
+    }
+  }
+
+  // Results without elements are there already; a loop over their other dimensions might take forever.
+  bool gives_nothing(const Step& step, std::span<const Value> outputs) const {
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+      const bool wanted = slot(step.first_output + static_cast<std::int32_t>(k)).place != Place::none;
+      if (wanted && !(outputs[k].is_tensor() && outputs[k].tensor().elements() == 0)) return false;
+    }
+    return true;
   }
 
   // Strings of known shape own their storage; everything else of unknown size is the kernel's to allocate.
-  static Value allocate_text(const ir::ValueType& type) {
-    if (type.is_tensor() && type.dtype == DType::string && type.shape()) return Tensor(DType::string, *type.shape());
+  Value allocate_text(const ir::ValueType& type) {
+    if (type.is_tensor() && type.dtype == DType::string && type.shape()) return environment_.results->allocate(DType::string, *type.shape());
     return {};
   }
 
@@ -195,10 +225,7 @@ class Run {
 
   // A copy in memory that is charged to the session.
   Value copy_of(const Tensor& tensor) {
-    Tensor copy = environment_.results->allocate(tensor.dtype(), tensor.shape());
-    if (tensor.dtype() == DType::string) std::copy_n(tensor.data<std::string>(), tensor.elements(), copy.mutable_data<std::string>());
-    else if (tensor.bytes() > 0) std::memcpy(copy.mutable_raw(), tensor.raw(), static_cast<std::size_t>(tensor.bytes()));
-    return copy;
+    return control_.resources.copy(tensor);
   }
 
   // A tensor that outlives the run: moved out when this run made it and nobody else needs it, else copied.

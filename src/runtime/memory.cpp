@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/poison.h"
 #include "base/units.h"
 #include "runtime/idle_trimmer.h"
 
@@ -22,12 +23,18 @@ constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 // From here on a block is a mapping of its own: the C library would keep a freed one for itself.
 constexpr std::int64_t kOwnMapping = std::int64_t{1} << 20;
 
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // so that sizes can be rounded up
+// A result up to this size does not come from a pool; it is charged with what surrounds its bytes (a value, its shape, its owner),
+// because there may be millions of them in a sequence.
+constexpr std::int64_t kSmallResultBytes = 1024, kAroundResultBytes = 256;
+
 constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "variables", "plans", "the arena", "results"};
 
 // Sizes are rounded so that slightly different requests share blocks: to 1/8 of the power of two below.
 std::int64_t size_class(std::int64_t bytes) {
+  require(bytes <= kMostBytes, ErrorKind::over_budget, "cannot allocate {}", base::format_bytes(bytes));
   std::int64_t step = 64;
-  while (step * 16 < bytes) step *= 2;
+  while (step < base::ceil_divide(bytes, 16)) step *= 2;
   const std::int64_t size = base::round_up(bytes > 0 ? bytes : 1, step);
   return size >= kOwnMapping ? base::round_up(size, size >= kHugePage ? kHugePage : 4096) : size;
 }
@@ -69,7 +76,7 @@ void free_block(std::byte* data, std::int64_t bytes) {
 
 void MemoryAccount::charge(Purpose purpose, std::int64_t bytes) {
   const std::int64_t before = total_.fetch_add(bytes, std::memory_order_relaxed);
-  if (limit_ > 0 && before + bytes > limit_) {
+  if (limit_ > 0 && bytes > limit_ - before) {
     total_.fetch_sub(bytes, std::memory_order_relaxed);
     fail(ErrorKind::over_budget, "{} for {} do not fit: {} of the limit of {} are in use", base::format_bytes(bytes), kPurposeNames[static_cast<int>(purpose)],
          base::format_bytes(before), base::format_bytes(limit_));
@@ -200,7 +207,10 @@ std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<M
     account->release(purpose, charged);
     throw;
   }
-  return {block.second, [state = state_, size = block.first, account = std::move(account), purpose, charged](std::byte* data) {
+  const std::size_t spare = static_cast<std::size_t>(block.first - bytes);
+  base::poison(block.second + bytes, spare);
+  return {block.second, [state = state_, size = block.first, account = std::move(account), purpose, charged, spare](std::byte* data) {
+            base::unpoison(data + size - spare, spare);
             account->release(purpose, charged);
             state->give_back({size, data});
           }};
@@ -251,6 +261,24 @@ void trim_process_memory() {
   malloc_trim(0);
 }
 
+namespace {
+
+std::shared_ptr<std::byte> take_small(std::int64_t bytes, const std::shared_ptr<MemoryAccount>& account) {
+  const std::int64_t charged = bytes + kAroundResultBytes;
+  account->charge(Purpose::results, charged);
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(base::round_up(std::max<std::int64_t>(bytes, 1), 64))));
+  if (data == nullptr) {
+    account->release(Purpose::results, charged);
+    fail(ErrorKind::over_budget, "the system has no {} of memory", base::format_bytes(bytes));
+  }
+  return {data, [account, charged](std::byte* block) {
+            std::free(block);
+            account->release(Purpose::results, charged);
+          }};
+}
+
+}  // namespace
+
 Tensor ResultAllocator::allocate(DType type, Shape shape) {
   if (type == DType::string) {
     // Charged without the characters of long strings, which come later.
@@ -259,9 +287,19 @@ Tensor ResultAllocator::allocate(DType type, Shape shape) {
     void* data = strings->first.mutable_raw();
     return Tensor(type, std::move(shape), data, std::move(strings));
   }
-  std::shared_ptr<std::byte> block = result_blocks().take(byte_count(type, shape), account_, Purpose::results);
+  const std::int64_t bytes = byte_count(type, shape);
+  std::shared_ptr<std::byte> block = bytes <= kSmallResultBytes ? take_small(bytes, account_) : result_blocks().take(bytes, account_, Purpose::results);
   void* data = block.get();
   return Tensor(type, std::move(shape), data, std::move(block));
+}
+
+Tensor ResultAllocator::with_characters(Tensor strings) {
+  std::int64_t bytes = 0;
+  // A short string lies in the object itself.
+  for (const std::string& text : strings.values<std::string>()) bytes += text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0;
+  if (bytes == 0) return strings;
+  auto charged = std::make_shared<std::pair<MemoryCharge, Tensor>>(MemoryCharge(account_, Purpose::results, bytes), strings);
+  return Tensor(DType::string, strings.shape(), strings.mutable_raw(), std::move(charged));
 }
 
 }  // namespace tessera::runtime

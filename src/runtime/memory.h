@@ -24,6 +24,7 @@ class MemoryAccount {
   void charge(Purpose purpose, std::int64_t bytes);
   void release(Purpose purpose, std::int64_t bytes);
   std::int64_t used(Purpose purpose) const { return used_[static_cast<std::size_t>(purpose)].load(std::memory_order_relaxed); }
+  std::int64_t limit() const { return limit_; }
   std::int64_t total() const { return total_.load(std::memory_order_relaxed); }
 
  private:
@@ -80,6 +81,9 @@ class ResultAllocator final : public backends::TensorAllocator {
  public:
   explicit ResultAllocator(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
   Tensor allocate(DType type, Shape shape) override;
+  Tensor with_characters(Tensor strings) override;
+  void charge(std::int64_t bytes) override { account_->charge(Purpose::results, bytes); }
+  void release(std::int64_t bytes) override { account_->release(Purpose::results, bytes); }
 
  private:
   std::shared_ptr<MemoryAccount> account_;

@@ -28,7 +28,9 @@ Model::Model(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) 
   for (ir::ValueId id : graph_->outputs()) outputs_.push_back(describe(graph_->value(id)));
 }
 
-Model Model::load(const std::filesystem::path& path) { return Model(std::make_shared<const ir::Graph>(io::read_model(path))); }
+Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {
+  return Model(std::make_shared<const ir::Graph>(io::read_model(path, {.limits = limits})));
+}
 
 void Model::save(const std::filesystem::path& path) const { io::write_model(*graph_, path); }
 

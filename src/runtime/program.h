@@ -36,7 +36,6 @@ struct ProgramEnvironment {
 // What one run carries through all of its programs.
 struct RunControl {
   backends::ExecutionResources resources;
-  const std::atomic<bool>* cancelled = nullptr;
   StepGate* gate = nullptr;
   std::vector<StepTiming>* timings = nullptr;
   std::optional<base::ThreadPool::CoreLease>* lease = nullptr;  // given up while a gate holds the run

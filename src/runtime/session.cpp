@@ -7,6 +7,7 @@
 #include "backends/reference/reference_device.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "plan/choose_kernel.h"
 #include "runtime/evaluate.h"
 #include "runtime/program.h"
 
@@ -109,6 +110,8 @@ Session::Session(const Model& model, const SessionOptions& options) : state_(std
   environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
   environment.pipeline.without = options.without_passes;
   environment.pass_context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return evaluate_node(backends::reference_device(), node, inputs, {}); };
+  environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
+  environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(*device, graph, node); };
   environment.account->charge(Purpose::weights, bytes_of_constants(*state.graph));
   for (const ir::Variable& variable : state.graph->variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
   // Once for the model with its symbolic dimensions; each plan then starts from what is left.
@@ -122,13 +125,13 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
+  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr, std::chrono::nanoseconds(options.time_limit_ns));
   const std::vector<Value> ordered = state_->ordered(inputs);
   base::ThreadPool& pool = base::ThreadPool::process();
   std::optional<base::ThreadPool::CoreLease> lease;
   lease.emplace(pool);
   RunControl control;
-  control.resources = {&pool, state_->options.threads, options.seed, state_->environment.results.get()};
-  control.cancelled = options.cancellation != nullptr ? &options.cancellation->flag() : nullptr;
+  control.resources = {&pool, state_->options.threads, options.seed, state_->environment.results.get(), &stop};
   control.gate = options.gate;
   control.timings = options.timings;
   control.lease = &lease;

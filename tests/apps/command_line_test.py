@@ -109,7 +109,7 @@ class CommandLine(unittest.TestCase):
         self.fails(6, "", "run", self.folder)
 
     def test_memory_limit(self):
-        self.fails(7, "of the limit of 1.0 MiB are in use", "run", self.model, "--dim", "batch=1000", "--memory-limit", "1")
+        self.fails(7, "of the limit of 1.0 MiB are in use", "run", self.model, "--dim", "batch=50", "--memory-limit", "1")
 
     def test_bad_inputs(self):
         wrong = self.folder / "wrong.npy"

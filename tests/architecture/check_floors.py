@@ -28,7 +28,7 @@ SIDEWAYS = {("serve", "share")}
 FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
 # The device contract (any device uses it) and the list of devices (uses all of them).
-DEVICE_CONTRACT = "backend"
+DEVICE_CONTRACT = ("backend", "transient_memory")
 DEVICE_TABLE = "backend_table"
 DEVICE_SHARED_BY_ALL = "reference"
 
@@ -59,7 +59,7 @@ def device_fault(path, target):
         return None if wanted_device is None or is_table else "only backend_table.cpp may name a device"
     if wanted_device is None:
         stem = pathlib.PurePosixPath(wanted[0]).stem
-        return None if stem == DEVICE_CONTRACT else f"a device may use backends/{DEVICE_CONTRACT}.h alone"
+        return None if stem in DEVICE_CONTRACT else f"a device may use {' and '.join(f'backends/{stem}.h' for stem in DEVICE_CONTRACT)} alone"
     if wanted_device in (source[0], DEVICE_SHARED_BY_ALL):
         return None
     return f"device '{source[0]}' may not use device '{wanted_device}'"

@@ -51,7 +51,7 @@ class CheckFloors(unittest.TestCase):
             "src/backends/null/a.cpp": '#include "backends/cpu/a.h"\n#include "backends/backend_table.h"\n',
         }, "src/backends/backend.cpp:1: only backend_table.cpp may name a device",
             "src/backends/null/a.cpp:1: device 'null' may not use device 'cpu'",
-            "src/backends/null/a.cpp:2: a device may use backends/backend.h alone")
+            "src/backends/null/a.cpp:2: a device may use backends/backend.h and backends/transient_memory.h alone")
 
     def test_keeps_cuda_in_its_place(self):
         self.assert_refused({"src/backends/cuda/a.cu": "#include <cuda_runtime.h>\n", "src/runtime/a.cpp": "#include <cuda_runtime.h>\n"},

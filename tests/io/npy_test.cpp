@@ -138,7 +138,7 @@ TEST(Npy, EveryTruncationIsAnError) {
 
 TEST(Npy, NamesTheFile) {
   const test::TemporaryFolder folder;
-  EXPECT_THAT(error_of([&] { read_npy(folder / "none.npy"); }), HasSubstr("no file '"));
+  EXPECT_THAT(error_of([&] { read_npy(folder / "none.npy"); }), HasSubstr("none.npy' does not exist"));
   EXPECT_THAT(error_of([&] { read_npy(folder.path()); }), HasSubstr("not a regular file"));
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(error_of([&] { read_npy(folder / "pipe"); }), HasSubstr("not a regular file"));

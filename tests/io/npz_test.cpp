@@ -56,6 +56,12 @@ TEST(Npz, ReadsBackWhatItWrote) {
   for (const auto& [name, tensor] : arrays) EXPECT_TRUE(identical(back.at(name), tensor)) << name;
   write_npz(folder / "b.npz", arrays);
   EXPECT_EQ(contents(folder / "a.npz"), contents(folder / "b.npz"));
+  const std::string bytes = contents(folder / "a.npz");
+  const std::map<std::string, Tensor> from_memory = read_npz_bytes(std::as_bytes(std::span(bytes)));
+  ASSERT_EQ(from_memory.size(), arrays.size());
+  for (const auto& [name, tensor] : arrays) EXPECT_TRUE(identical(from_memory.at(name), tensor)) << name;
+  const std::string half = bytes.substr(0, bytes.size() / 2);
+  EXPECT_THAT(error_of([&] { read_npz_bytes(std::as_bytes(std::span(half))); }), HasSubstr("cannot open .npz archive"));
   write_npz(folder / "a.npz", {});
   EXPECT_TRUE(read_npz(folder / "a.npz").empty());
 }
@@ -73,7 +79,7 @@ TEST(Npz, RefusesBombs) {
   const Tensor zeros(DType::u8, {1 << 20});
   make_zip(folder / "a.npz", {{"x.npy", npy_file(zeros)}, {"y.npy", npy_file(zeros)}}, true);
   EXPECT_THAT(error_of([&] { read_npz(folder / "a.npz", {.max_inflated_bytes = 1 << 20}); }),
-              HasSubstr("compressed arrays of 2097408 bytes in all, more than the limit of 1048576"));
+              HasSubstr("compressed arrays of 2097408 bytes in all from "));
   EXPECT_THAT(error_of([&] { read_npz(folder / "a.npz", {.max_total_bytes = 1 << 20}); }),
               HasSubstr("arrays of 2097408 bytes in all"));
   EXPECT_THAT(error_of([&] { read_npz(folder / "a.npz", {.max_arrays = 1}); }),
@@ -83,7 +89,7 @@ TEST(Npz, RefusesBombs) {
 TEST(Npz, RefusesWhatIsNotAnArchiveOfArrays) {
   const test::TemporaryFolder folder;
   const auto read = [&] { read_npz(folder / "a.npz"); };
-  EXPECT_THAT(error_of(read), HasSubstr("no file '"));
+  EXPECT_THAT(error_of(read), HasSubstr("a.npz' does not exist"));
   EXPECT_THAT(error_of([&] { read_npz(folder.path()); }), HasSubstr("not a regular file"));
   write(folder / "a.npz", "not a zip file at all");
   EXPECT_THAT(error_of(read), HasSubstr("cannot open .npz archive: Not a zip archive"));

@@ -78,11 +78,22 @@ TEST(Graph, SortNamesANodeOnTheCycle) {
                           [&] { graph.sort_topologically(); });
 }
 
-TEST(Graph, InsertsBefore) {
-  Graph graph = ir::parse("graph { input %x : f32[] %y = Second (%x) %z = Third (%y) }");
-  graph.insert_node_before(graph.order()[0], {"First", "", {graph.inputs()[0]}, {graph.add_value("")}, {}, 0});
-  EXPECT_EQ(operators(graph), (std::vector<std::string>{"First", "Second", "Third"}));
+TEST(Graph, ReplacesANode) {
+  Graph graph = ir::parse("graph { input %x : f32[] %y = First (%x) %z = Second (%y) output %z }");
+  graph.replace_node(graph.order()[0], {"Other", "", {graph.inputs()[0]}, {graph.find_value("y")}, {}, 0});
+  EXPECT_EQ(operators(graph), (std::vector<std::string>{"Other", "Second"}));
   verify(graph);
+}
+
+TEST(Graph, ReplacesManyUsesAlongChains) {
+  Graph graph = ir::parse("graph { input %x : f32[] %a = A (%x) %b = B (%a) %c = C (%b) %d = D (%c, %a, %x) output %d }");
+  std::vector<ValueId> replacements(graph.value_count());
+  const auto replace = [&](const char* from, const char* to) { replacements[static_cast<std::size_t>(graph.find_value(from).index)] = graph.find_value(to); };
+  replace("c", "b");
+  replace("b", "a");
+  replace("a", "x");
+  graph.replace_uses(replacements);
+  EXPECT_EQ(graph.node(graph.order()[3]).inputs, std::vector<ValueId>(3, graph.find_value("x")));
 }
 
 TEST(Graph, FreshNamesAvoidGivenOnes) {

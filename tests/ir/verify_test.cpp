@@ -61,8 +61,10 @@ TEST(Verify, ChecksProducers) {
 
 TEST(Verify, ChecksOrderNamesAndTypes) {
   Chain order, names, types;
-  order.graph.insert_node_before(order.first, {"Neg", "early", {order.y}, {order.graph.add_value("w")}, {}, 0});
-  expect_refused(order.graph, "node 'early' (Neg) uses value 'y' before node 'first' (Relu) computes it");
+  const ValueId late = order.graph.add_value("late", order.graph.value(order.y).type);
+  order.graph.add_node({"Neg", "early", {late}, {order.graph.add_value("w")}, {}, 0});
+  order.graph.add_node({"Neg", "after", {order.y}, {late}, {}, 0});
+  expect_refused(order.graph, "node 'early' (Neg) uses value 'late' before node 'after' (Neg) computes it");
   names.graph.value(names.y).name = "x";
   expect_refused(names.graph, "two values are named 'x'");
   types.graph.value(types.y).type = {.kind = ValueType::Kind::sequence};

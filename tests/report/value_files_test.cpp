@@ -101,6 +101,9 @@ TEST(ValuesJson, FaultsAreErrors) {
   EXPECT_EQ(error("{\"x\": -1}", ValueType::tensor(DType::u8)), "-1 where a whole number (u8) was expected (in value 'x')");
   EXPECT_EQ(error("{\"x\": 1}", ValueType::tensor(DType::boolean)), "1 where true or false was expected (in value 'x')");
   EXPECT_EQ(error("{\"x\": 1}", ValueType::tensor(DType::string)), "1 where a string was expected (in value 'x')");
+  const std::string deep(200'000, '['), closed(200'000, ']');
+  EXPECT_EQ(error("{\"x\": " + deep + closed + "}", kMap), "a list where an object was expected (in value 'x')");
+  EXPECT_EQ(error("{\"x\": [1, " + deep + closed + "]}", kNumber), "a list where a number (f32) was expected (in value 'x')");
   EXPECT_EQ(error("{\"x\": 1}", kMap), "1 where an object was expected (in value 'x')");
   EXPECT_EQ(error("{\"x\": {}}", ValueType::sequence(kNumber)), "{} where a list was expected (in value 'x')");
   EXPECT_EQ(error("{\"x\": {\"1.\": 1}}", ValueType::map(DType::i64, kNumber)), "key '1.' where a whole number was expected (in value 'x')");

@@ -11,6 +11,7 @@
 #include "ops/builder.h"
 #include "runtime/idle_trimmer.h"
 #include "runtime/memory.h"
+#include "support/random_tensor.h"
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
@@ -141,6 +142,20 @@ TEST(Session, ChargesWhatIsInUse) {
   EXPECT_EQ(session.memory().arena_bytes, 0);
 }
 
+// Real numbers of these weights would be eight times their bytes, and the packed ones of a product as much again.
+TEST(Session, MultipliesByWeightsInBlocksAsTheyLie) {
+  constexpr std::int64_t size = 1024, blocks = size / 32;
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("rows"), size}));
+  const Tensor numbers = test::random_tensor(DType::u8, {size, blocks, 16}, 1, 0, 255), scales = test::random_tensor(DType::f32, {size, blocks}, 2);
+  graph->add_output(builder.add("com.microsoft::MatMulNBits", {x, builder.constant(numbers), builder.constant(scales)}, {{"K", size}, {"N", size}, {"block_size", std::int64_t{32}}}));
+  Session session{Model(graph)};
+  for (const std::int64_t rows : {1, 3, 40}) session.run({{"x", test::random_tensor(DType::f32, {rows, size}, 3)}});
+  EXPECT_EQ(session.memory().weights_bytes, numbers.bytes() + scales.bytes());
+  EXPECT_EQ(session.memory().packed_weights_bytes, 0);
+}
+
 TEST(Session, TrimGivesMemoryBack) {
   Session session(doubling_model());
   session.run({{"x", Tensor(DType::f32, {1 << 20, 4})}});
@@ -192,7 +207,7 @@ TEST(Session, CancelledRunStopsWithAnError) {
   cancellation.cancel();
   RunOptions options;
   options.cancellation = &cancellation;
-  expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 4})}}, options); }, ErrorKind::cancelled, "the run was cancelled");
+  expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 4})}}, options); }, ErrorKind::cancelled, "the run was cancelled (in node 'Add_0' (Add))");
 }
 
 TEST(Session, RecordsTimings) {

@@ -11,7 +11,7 @@ namespace tessera::backends::reference {
 // For every element of `output` in row-major order, the element of an operand of shape `input` that it is made from.
 inline std::vector<std::int64_t> broadcast_positions(const Shape& input, const Shape& output) {
   const std::vector<std::int64_t> strides = broadcast_strides(input, output);
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(element_count(output)));
+  std::vector<std::int64_t> positions = transient_vector<std::int64_t>(element_count(output));
   std::vector<std::int64_t> index(output.size(), 0);
   for (std::int64_t& position : positions) {
     position = 0;
@@ -26,10 +26,9 @@ template <typename T>
 std::vector<T> read_broadcast(const Tensor& tensor, const Shape& shape) {
   std::vector<T> own = read<T>(tensor);
   if (tensor.shape() == shape) return own;
-  std::vector<T> result;
   const std::vector<std::int64_t> positions = broadcast_positions(tensor.shape(), shape);
-  result.reserve(positions.size());
-  for (const std::int64_t position : positions) result.push_back(own[static_cast<std::size_t>(position)]);
+  std::vector<T> result = transient_vector<T>(static_cast<std::int64_t>(positions.size()));
+  for (std::size_t i = 0; i < positions.size(); ++i) result[i] = own[static_cast<std::size_t>(positions[i])];
   return result;
 }
 

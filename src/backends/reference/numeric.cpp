@@ -1,35 +1,11 @@
 #include "backends/reference/numeric.h"
 
-#include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/half.h"
 
 namespace tessera::backends::reference {
 namespace {
-
-template <typename T> struct is_complex_type : std::false_type {};
-template <typename T> struct is_complex_type<std::complex<T>> : std::true_type {};
-
-// One conversion of scalars that is defined for every value: floats outside an integer's range saturate, NaN becomes 0.
-template <typename To, typename From>
-To convert(From value) {
-  if constexpr (is_complex_type<From>::value && !is_complex_type<To>::value) {
-    return convert<To>(value.real());
-  } else if constexpr (is_complex_type<To>::value) {
-    if constexpr (is_complex_type<From>::value) return To(value);
-    else return To(static_cast<double>(value));
-  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    if (std::isnan(value)) return 0;
-    if (value >= std::ldexp(1.0, std::numeric_limits<To>::digits)) return std::numeric_limits<To>::max();
-    if (std::is_signed_v<To> && value < -std::ldexp(1.0, std::numeric_limits<To>::digits)) return std::numeric_limits<To>::min();
-    // Negative floats wrap in unsigned types, as every C compiler on this hardware does.
-    return std::is_signed_v<To> || value >= 0 ? static_cast<To>(value) : static_cast<To>(convert<std::int64_t>(value));
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 template <typename Storage, typename T>
 void read_plain(const Tensor& tensor, std::vector<T>& out) {
@@ -77,7 +53,7 @@ void write_plain(std::span<const T> values, Tensor& tensor) {
 
 template <typename T>
 std::vector<T> read(const Tensor& tensor) {
-  std::vector<T> out(static_cast<std::size_t>(tensor.elements()));
+  std::vector<T> out = transient_vector<T>(tensor.elements());
   switch (tensor.dtype()) {
     case DType::f32: read_plain<float>(tensor, out); break;
     case DType::f64: read_plain<double>(tensor, out); break;

@@ -2,15 +2,41 @@
 // int64 (signed integers) or uint64 (unsigned), and round once when they store.
 #pragma once
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <type_traits>
 #include <vector>
 
+#include "backends/transient_memory.h"
 #include "base/error.h"
 #include "tessera/tensor.h"
 
 namespace tessera::backends::reference {
+
+template <typename T> struct is_complex_type : std::false_type {};
+template <typename T> struct is_complex_type<std::complex<T>> : std::true_type {};
+
+// One conversion of scalars that is defined for every value: floats outside an integer's range saturate, NaN becomes 0.
+template <typename To, typename From>
+To convert(From value) {
+  if constexpr (is_complex_type<From>::value && !is_complex_type<To>::value) {
+    return convert<To>(value.real());
+  } else if constexpr (is_complex_type<To>::value) {
+    if constexpr (is_complex_type<From>::value) return To(value);
+    else return To(static_cast<double>(value));
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    if (std::isnan(value)) return 0;
+    if (value >= std::ldexp(1.0, std::numeric_limits<To>::digits)) return std::numeric_limits<To>::max();
+    if (std::is_signed_v<To> && value < -std::ldexp(1.0, std::numeric_limits<To>::digits)) return std::numeric_limits<To>::min();
+    // Negative floats wrap in unsigned types, as every C compiler on this hardware does.
+    return std::is_signed_v<To> || value >= 0 ? static_cast<To>(value) : static_cast<To>(convert<std::int64_t>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
 
 // All elements converted to T. T: double (any real type, bool as 0/1), int64_t / uint64_t (any integer type, bool, and
 // floats truncated towards zero), std::complex<double> (complex, and real types with zero imaginary part).

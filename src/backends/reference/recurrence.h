@@ -80,7 +80,7 @@ template <typename Step>
 void run_recurrence(KernelContext& context, const ops::RecurrentPlan& plan, const RecurrentOperands& in, Step step) {
   const std::int64_t directions = static_cast<std::int64_t>(plan.directions), hidden = in.hidden,
                      rows = in.gates * hidden;
-  std::vector<double> y(static_cast<std::size_t>(in.length * directions * in.batch * hidden), 0.0);
+  std::vector<double> y = transient_vector<double>(in.length * directions * in.batch * hidden, 0.0);
   std::vector<double> last_h(static_cast<std::size_t>(directions * in.batch * hidden)), last_c(last_h.size());
   context.parallel_for(directions * in.batch, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -91,6 +91,7 @@ void run_recurrence(KernelContext& context, const ops::RecurrentPlan& plan, cons
       std::vector<double> input(static_cast<std::size_t>(rows));
       const double* bias = in.b.data() + d * 2 * rows;
       for (std::int64_t s = 0; s < length; ++s) {
+        context.check_stop();
         const std::int64_t t = plan.reverse(static_cast<std::size_t>(d)) ? length - 1 - s : s;
         const double* x = in.x.data() + (plan.batch_first ? n * in.length + t : t * in.batch + n) * in.features;
         for (std::int64_t row = 0; row < rows; ++row) {

@@ -121,6 +121,7 @@ void convolve(const KernelContext& context, const WindowRows& rows, std::int64_t
         const std::int64_t channel = m / outputs_per_group * per_group + c;
         const T* source = x.data() + (n * channels + channel) * rows.positions();
         const T* weights = w.data() + (m * per_group + c) * rows.taps();
+        context.check_stop();
         rows.for_each([&](std::int64_t tap, std::int64_t window, std::int64_t position, std::int64_t length) {
           for (std::int64_t k = 0; k < length; ++k) target[window + k] += weights[tap] * source[position + k * step];
         });
@@ -132,7 +133,7 @@ void convolve(const KernelContext& context, const WindowRows& rows, std::int64_t
 // Values that start every output channel: bias[m] (or 0 without one) for each of the channel's `inner` elements.
 template <typename T>
 std::vector<T> start_from_bias(const std::vector<T>& bias, const Shape& y_shape) {
-  std::vector<T> y(static_cast<std::size_t>(element_count(y_shape)), T{0});
+  std::vector<T> y = transient_vector<T>(element_count(y_shape), T{0});
   if (bias.empty() || y.empty()) return y;
   const std::int64_t channels = y_shape[1];
   const std::int64_t inner = static_cast<std::int64_t>(y.size()) / (y_shape[0] * channels);

@@ -85,11 +85,15 @@ ir::ValueId Importer::define(Scope& scope, const std::string& name) const {
 // What functions expand to is limited in nodes and in bytes: a small function with a large constant, called often.
 void Importer::count_node(const NodeProto& proto, const Scope& scope) {
   if (!scope.in_function) return;
-  require(++inlined_nodes_ <= options_.max_inlined_nodes, ErrorKind::over_budget,
-          "the model's functions expand to more than {} nodes", options_.max_inlined_nodes);
-  inlined_bytes_ += static_cast<std::int64_t>(proto.ByteSizeLong());
-  require(inlined_bytes_ <= options_.max_inlined_bytes, ErrorKind::over_budget,
-          "the model's functions expand to more than {} bytes", options_.max_inlined_bytes);
+  require(++inlined_nodes_ <= options_.limits.max_inlined_nodes, ErrorKind::over_budget,
+          "the model's functions expand to more than {} nodes", options_.limits.max_inlined_nodes);
+  count_inlined_bytes(static_cast<std::int64_t>(proto.ByteSizeLong()));
+}
+
+void Importer::count_inlined_bytes(std::int64_t bytes) {
+  inlined_bytes_ += bytes;
+  require(inlined_bytes_ <= options_.limits.max_inlined_bytes, ErrorKind::over_budget,
+          "the model's functions expand to more than {} bytes", options_.limits.max_inlined_bytes);
 }
 
 void Importer::add_nodes(const Nodes& nodes, Scope& scope) {
@@ -260,7 +264,7 @@ void Importer::add_constant(const NodeProto& proto, Scope& scope) {
   if (name == "value" && type == kTensor)
     tensor = tensors_.read(value->t());
   else if (name == "sparse_value" && type == kSparseTensor)
-    tensor = tensors_.read_sparse(value->sparse_tensor(), options_.max_dense_bytes);
+    tensor = tensors_.read_sparse(value->sparse_tensor());
   else if (name == "value_float" && type == kFloat)
     tensor = Tensor::scalar(value->f());
   else if (name == "value_int" && type == kInt)
@@ -298,8 +302,8 @@ Importer::Arguments Importer::read_arguments(const NodeProto& proto, const Funct
 void Importer::call_function(const NodeProto& proto, const FunctionProto& function, Scope& caller) {
   const bool active = std::find(calls_.begin(), calls_.end(), &function) != calls_.end();
   require(!active, ErrorKind::invalid_model, "function '{}' calls itself", shown(function.name()));
-  require(caller.depth < options_.max_nesting, ErrorKind::over_budget, "functions are nested deeper than {}",
-          options_.max_nesting);
+  require(caller.depth < options_.limits.max_nesting, ErrorKind::over_budget, "functions are nested deeper than {}",
+          options_.limits.max_nesting);
   require(proto.input_size() <= function.input_size(), ErrorKind::invalid_model,
           "function '{}' takes {} inputs, but {} are given", shown(function.name()), function.input_size(),
           proto.input_size());
@@ -307,6 +311,10 @@ void Importer::call_function(const NodeProto& proto, const FunctionProto& functi
           "function '{}' has {} outputs, but {} are asked for", shown(function.name()), function.output_size(),
           proto.output_size());
 
+  // A call costs what the function declares, used or not.
+  constexpr std::int64_t kNameBytes = 64;
+  count_inlined_bytes(kNameBytes * (std::int64_t{function.input_size()} + function.output_size() +
+                                    function.attribute_size() + function.attribute_proto_size()));
   const auto [opsets, is_new] = function_opsets_.try_emplace(&function);
   if (is_new) {
     opsets->second = read_opsets(function.opset_import());

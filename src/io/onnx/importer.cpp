@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "io/onnx/upgrade.h"
+#include "ops/shape_arguments.h"
 
 namespace tessera::io {
 
@@ -21,9 +22,12 @@ constexpr std::string_view kUpdate = "tessera.update/";      // + variable: the 
 
 template <typename TensorType>
 ir::ValueType tensor_type(const TensorType& proto) {
-  ir::ValueType type = ir::ValueType::tensor(proto.elem_type() == 0 ? DType::undefined : to_dtype(proto.elem_type()));
+  if (proto.elem_type() == 0) return {};  // says nothing
+  ir::ValueType type = ir::ValueType::tensor(to_dtype(proto.elem_type()));
   if (!proto.has_shape()) return type;
   type.dims.emplace();
+  require(proto.shape().dim_size() <= ops::max_rank, ErrorKind::unsupported,
+          "a tensor of rank {}; at most {} is supported", proto.shape().dim_size(), ops::max_rank);
   for (const auto& dim : proto.shape().dim()) {
     if (dim.has_dim_value()) {
       // Some exporters write -1 for a dimension that they do not know.
@@ -44,7 +48,7 @@ void UnsupportedList::add(const std::string& what, const std::string& node) {
 
 void UnsupportedList::raise() const {
   if (nodes_.empty()) return;
-  constexpr std::size_t kNamed = 5, kListed = 50;
+  constexpr std::size_t kNamed = 5, kListed = 30;
   std::vector<std::string> lines;
   for (const auto& [what, names] : nodes_) {
     if (lines.size() == kListed) break;
@@ -225,7 +229,7 @@ void Importer::add_initializers(const GraphProto& proto, Scope& scope, bool is_s
   for (const auto& initializer : proto.sparse_initializer()) {
     const std::string& name = initializer.values().name();
     if (scope.values.contains(name)) continue;
-    scope.values[name] = graph.add_constant(tensors_.read_sparse(initializer, options_.max_dense_bytes), name);
+    scope.values[name] = graph.add_constant(tensors_.read_sparse(initializer), name);
   }
 }
 
@@ -254,8 +258,8 @@ void Importer::restore_variables(Scope& scope) {
 }
 
 ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& outer, const Captures& captures) {
-  require(outer.depth < options_.max_nesting, ErrorKind::over_budget, "subgraphs are nested deeper than {}",
-          options_.max_nesting);
+  require(outer.depth < options_.limits.max_nesting, ErrorKind::over_budget, "subgraphs are nested deeper than {}",
+          options_.limits.max_nesting);
   OpenGraph graph;
   graph.graph.name = proto.name();
   Scope scope;

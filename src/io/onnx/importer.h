@@ -105,6 +105,7 @@ class Importer {
   std::string final_name(Scope& scope, const std::string& name) const;
   ir::ValueId define(Scope& scope, const std::string& name) const;
   void count_node(const tessera_onnx::NodeProto& proto, const Scope& scope);
+  void count_inlined_bytes(std::int64_t bytes);
 
   const tessera_onnx::ModelProto& model_;
   const RawData& raw_data_;

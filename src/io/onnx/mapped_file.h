@@ -2,20 +2,18 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <span>
+
+#include "io/file.h"
 
 namespace tessera::io {
 
 class MappedFile {
  public:
-  enum class Links { allowed, refused };
-
-  // Throws Error(not_found) for a missing file, Error(io) for one that cannot be read or is not a regular file (a
-  // directory, FIFO or device). With Links::refused also for a symbolic link and for a file that has a second hard
-  // link. The file must not shrink while it is mapped: the system then ends the process on access, as with any mapping.
-  static std::shared_ptr<const MappedFile> open(const std::filesystem::path& path, Links links = Links::allowed);
+  // Throws Error(io). The file must not shrink while it is mapped: the system then ends the process on access, as with
+  // any mapping.
+  static std::shared_ptr<const MappedFile> map(const InputFile& file);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

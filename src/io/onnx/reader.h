@@ -15,6 +15,7 @@
 #include <span>
 
 #include "ir/graph.h"
+#include "tessera/model.h"
 
 namespace tessera::io {
 
@@ -22,10 +23,7 @@ struct ReadOptions {
   bool infer = true;  // check every node and infer all types (ops::infer_graph)
   bool require_supported =
       true;  // false: operators that Tessera lacks stay in the graph; implies no inference if there are any
-  std::int64_t max_inlined_nodes = 100'000;                // nodes that local functions expand to, in total
-  std::int64_t max_inlined_bytes = std::int64_t{1} << 30;  // and the bytes of those nodes as in the file
-  std::int64_t max_nesting = 64;                           // subgraphs in subgraphs, and functions in functions
-  std::int64_t max_dense_bytes = std::int64_t{1} << 30;    // of one sparse tensor made dense
+  ModelLimits limits = {};
 };
 
 // The canonical graph: operators in their newest form, functions inlined, Constant nodes as constants, initializers as

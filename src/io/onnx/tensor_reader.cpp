@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/shape_arguments.h"
 
 namespace tessera::io {
 namespace {
@@ -16,7 +17,7 @@ using tessera_onnx::TensorProto;
 
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and used as it is");
 
-constexpr int kMaxRank = 64;
+
 constexpr std::int32_t kExternal = 1;
 
 std::size_t alignment_of(DType type) {
@@ -74,6 +75,17 @@ Tensor from_strings(const TensorProto& proto, Shape shape) {
   return tensor;
 }
 
+// Whether a typed field holds anything that is not for elements of this type.
+bool data_in_other_fields(const TensorProto& proto, DType dtype) {
+  const bool floats = dtype == DType::f32 || dtype == DType::c64, doubles = dtype == DType::f64 || dtype == DType::c128;
+  const bool long_unsigned = dtype == DType::u64 || dtype == DType::u32;
+  const bool others = !floats && !doubles && !long_unsigned && dtype != DType::i64 && dtype != DType::string;
+  return (!floats && proto.float_data_size() > 0) || (!doubles && proto.double_data_size() > 0) ||
+         (dtype != DType::i64 && proto.int64_data_size() > 0) || (!long_unsigned && proto.uint64_data_size() > 0) ||
+         (dtype != DType::string && proto.string_data_size() > 0) ||
+         ((!others || dtype == DType::undefined) && proto.int32_data_size() > 0);
+}
+
 // The typed fields: which one holds which element type is fixed by the format.
 Tensor from_typed_fields(const TensorProto& proto, DType dtype, Shape shape) {
   const std::int64_t count = element_count(shape);
@@ -120,10 +132,6 @@ std::int64_t parse_number(const std::string& key, const std::string& text) {
 
 }  // namespace
 
-std::string shown(const std::string& name) {
-  return name.size() <= 100 ? name : name.substr(0, 100) + "…";
-}
-
 DType to_dtype(std::int32_t onnx_type) {
   require(onnx_type != 0, ErrorKind::invalid_model, "the element type is undefined");
   require(onnx_type > 0 && onnx_type < kDTypeCount, ErrorKind::unsupported, "unknown element type {}", onnx_type);
@@ -137,8 +145,8 @@ DType to_key_type(std::int32_t onnx_type) {
 }
 
 Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
-  require(dims.size() <= kMaxRank, ErrorKind::unsupported, "a tensor of rank {}; at most {} is supported", dims.size(),
-          kMaxRank);
+  require(dims.size() <= ops::max_rank, ErrorKind::unsupported, "a tensor of rank {}; at most {} is supported", dims.size(),
+          ops::max_rank);
   Shape shape(dims.begin(), dims.end());
   for (std::int64_t dim : shape)
     require(dim >= 0, ErrorKind::invalid_model, "negative dimension {} in shape {}", dim, to_string(shape));
@@ -154,6 +162,10 @@ Tensor TensorReader::read(const TensorProto& proto, std::optional<std::span<cons
             "unknown data location {}", proto.data_location());
     if (proto.data_location() == kExternal) return from_external(proto, dtype, std::move(shape));
     const bool has_raw = raw || proto.has_raw_data();
+    const bool has_typed = data_in_other_fields(proto, DType::undefined);
+    require(!has_raw || !has_typed, ErrorKind::invalid_model, "the tensor has raw data and typed data");
+    require(has_raw || !data_in_other_fields(proto, dtype), ErrorKind::invalid_model,
+            "the tensor has data in a field for other element types than {}", name_of(dtype));
     require(!has_raw || dtype != DType::string, ErrorKind::invalid_model, "a tensor of strings cannot have raw data");
     if (raw) return from_bytes(dtype, std::move(shape), *raw, owner_);
     if (has_raw) return from_bytes(dtype, std::move(shape), std::as_bytes(std::span(proto.raw_data())), nullptr);
@@ -187,31 +199,19 @@ Tensor TensorReader::from_external(const TensorProto& proto, DType dtype, Shape 
                     file->bytes().subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length)), file);
 }
 
-// The file must lie in the model's folder, by its real path: a link inside that leads out is refused as well.
 const std::shared_ptr<const MappedFile>& TensorReader::open_external(const std::string& location) {
-  namespace fs = std::filesystem;
   require(folder_.has_value(), ErrorKind::unsupported, "external data '{}', but the model was not read from a file",
           shown(location));
   if (const auto found = files_.find(location); found != files_.end()) return found->second;
-  const fs::path relative(location);
-  require(!location.empty() && location.find('\0') == std::string::npos && relative.is_relative(),
-          ErrorKind::invalid_model, "external data: location '{}' is not a relative path", shown(location));
-  for (const fs::path& part : relative)
-    require(part != "..", ErrorKind::invalid_model, "external data: location '{}' leads out of the model's folder",
-            shown(location));
-  std::error_code code;
-  const fs::path root = fs::canonical(folder_->empty() ? fs::path(".") : *folder_, code);
-  require(!code, ErrorKind::not_found, "the model's folder '{}' cannot be found", folder_->string());
-  const fs::path file = fs::canonical(root / relative, code);
-  require(!code, ErrorKind::not_found, "external data: file '{}' cannot be found in the model's folder",
-          shown(location));
-  const auto [inside, _] = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
-  require(inside == root.end(), ErrorKind::invalid_model,
-          "external data: location '{}' leads out of the model's folder", shown(location));
-  return files_[location] = MappedFile::open(file, MappedFile::Links::refused);
+  try {
+    return files_[location] = MappedFile::map(InputFile::open_below(*folder_, location));
+  } catch (Error& error) {
+    error.add_context("its external data, which must lie in the model's folder");
+    throw;
+  }
 }
 
-Tensor TensorReader::read_sparse(const SparseTensorProto& proto, std::int64_t max_bytes) {
+Tensor TensorReader::read_sparse(const SparseTensorProto& proto) {
   const Tensor values = read(proto.values());
   const Tensor indices = read(proto.indices());
   Shape shape = to_shape(proto.dims());
@@ -225,12 +225,15 @@ Tensor TensorReader::read_sparse(const SparseTensorProto& proto, std::int64_t ma
           ErrorKind::invalid_model, "sparse tensor: indices {}{} do not fit {} values of rank {}",
           name_of(indices.dtype()), to_string(indices.shape()), count, rank);
   const std::int64_t bytes = byte_count(values.dtype(), shape);
-  require(bytes <= max_bytes, ErrorKind::over_budget,
-          "a sparse tensor of shape {} has {} bytes when dense; the limit is {}", to_string(shape), bytes, max_bytes);
+  require(bytes <= dense_bytes_left_, ErrorKind::over_budget,
+          "a sparse tensor of shape {} has {} bytes when dense, but of the limit {} are left", to_string(shape), bytes,
+          dense_bytes_left_);
+  dense_bytes_left_ -= bytes;
   Tensor dense(values.dtype(), shape);
   const auto size = static_cast<std::size_t>(bits_of(values.dtype()) / 8);
   if (bytes > 0) std::memset(dense.mutable_raw(), 0, static_cast<std::size_t>(bytes));
   const std::int64_t* index = indices.data<std::int64_t>();
+  std::int64_t previous = -1;
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t position = 0;
     if (linear) {
@@ -245,6 +248,9 @@ Tensor TensorReader::read_sparse(const SparseTensorProto& proto, std::int64_t ma
     }
     require(position >= 0 && position < dense.elements(), ErrorKind::invalid_model,
             "sparse tensor: index {} in shape {}", position, to_string(shape));
+    require(position > previous, ErrorKind::invalid_model, "sparse tensor: index {} does not come after {}", position,
+            previous);
+    previous = position;
     std::memcpy(static_cast<std::byte*>(dense.mutable_raw()) + static_cast<std::size_t>(position) * size,
                 static_cast<const std::byte*>(values.raw()) + static_cast<std::size_t>(i) * size, size);
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/text.h"
 #include "io/onnx/mapped_file.h"
 #include "ir/type.h"
 #include "onnx.pb.h"
@@ -16,8 +17,7 @@
 
 namespace tessera::io {
 
-// A name from a file as error messages show it: cut after 100 bytes.
-std::string shown(const std::string& name);
+using base::shown;
 
 // Throws Error(invalid_model) for 0, Error(unsupported) for a number that is no element type we know.
 DType to_dtype(std::int32_t onnx_type);
@@ -30,16 +30,18 @@ class TensorReader {
  public:
   // `folder`: where external data may lie; nothing: external data is refused.
   // `owner` keeps the bytes given to read() alive; null: they are copied.
-  TensorReader(std::optional<std::filesystem::path> folder, std::shared_ptr<const void> owner)
-      : folder_(std::move(folder)), owner_(std::move(owner)) {}
+  // `max_dense_bytes`: of all sparse tensors that read_sparse makes dense.
+  TensorReader(std::optional<std::filesystem::path> folder, std::shared_ptr<const void> owner,
+               std::int64_t max_dense_bytes)
+      : folder_(std::move(folder)), owner_(std::move(owner)), dense_bytes_left_(max_dense_bytes) {}
 
   // `raw` replaces the message's raw_data (cut out by split_model). The amount of data must be that of shape and type.
-  // Throws Error(invalid_model) otherwise; external data also throws what MappedFile::open does. The tensor views `raw`
+  // Throws Error(invalid_model) otherwise; external data also throws what InputFile::open_below does. The tensor views `raw`
   // or the mapped external file where that is aligned for its type.
   Tensor read(const tessera_onnx::TensorProto& proto, std::optional<std::span<const std::byte>> raw = std::nullopt);
 
-  // The dense equivalent; Error(over_budget) when it has more than max_bytes.
-  Tensor read_sparse(const tessera_onnx::SparseTensorProto& proto, std::int64_t max_bytes);
+  // The dense equivalent; Error(over_budget) when that is more than is left of max_dense_bytes.
+  Tensor read_sparse(const tessera_onnx::SparseTensorProto& proto);
 
  private:
   Tensor from_external(const tessera_onnx::TensorProto& proto, DType dtype, Shape shape);
@@ -47,6 +49,7 @@ class TensorReader {
 
   std::optional<std::filesystem::path> folder_;
   std::shared_ptr<const void> owner_;
+  std::int64_t dense_bytes_left_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };
 

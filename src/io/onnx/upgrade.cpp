@@ -184,7 +184,7 @@ ir::ValueId Upgrade::real_like_input(float value) {
 }
 
 void Upgrade::set_input(std::size_t i, ir::ValueId value) {
-  TESSERA_ASSERT(node.captures == 0, "only operators without subgraphs get inputs");
+  require(node.captures == 0, ErrorKind::invalid_model, "{} has a subgraph, which it does not take", node.op);
   if (node.inputs.size() <= i) node.inputs.resize(i + 1);
   node.inputs[i] = value;
 }

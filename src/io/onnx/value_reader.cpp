@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "io/onnx/mapped_file.h"
+#include "io/onnx/message_memory.h"
 #include "io/onnx/reader.h"
 #include "io/onnx/tensor_reader.h"
 
@@ -16,9 +17,10 @@ using tessera_onnx::SequenceProto;
 constexpr int kMaxDepth = 64;
 
 template <typename Proto>
-Proto parse(std::span<const std::byte> bytes, std::string_view what) {
+Proto parse(std::span<const std::byte> bytes, MessageKind kind, std::string_view what) {
   require(bytes.size() < (std::size_t{1} << 31), ErrorKind::over_budget,
           "a {} of {} bytes; less than 2 GiB is supported", what, bytes.size());
+  check_parsed_size(bytes, kind, ModelLimits().max_parsed_bytes, kMaxDepth);
   google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()),
                                                 static_cast<int>(bytes.size()));
   stream.SetRecursionLimit(kMaxDepth);
@@ -69,23 +71,23 @@ class ValueReader {
   }
 
  private:
-  TensorReader tensors_{std::nullopt, nullptr};
+  TensorReader tensors_{std::nullopt, nullptr, 0};  // sparse values are refused
 };
 
 }  // namespace
 
 Tensor read_tensor_proto(std::span<const std::byte> bytes) {
-  return TensorReader(std::nullopt, nullptr).read(parse<tessera_onnx::TensorProto>(bytes, "TensorProto"));
+  return TensorReader(std::nullopt, nullptr, 0).read(parse<tessera_onnx::TensorProto>(bytes, MessageKind::tensor, "TensorProto"));
 }
 
 Value read_value_proto(std::span<const std::byte> bytes, const ir::ValueType& type) {
   switch (type.kind) {
     case ir::ValueType::Kind::sequence:
-      return ValueReader().sequence(parse<SequenceProto>(bytes, "SequenceProto"));
+      return ValueReader().sequence(parse<SequenceProto>(bytes, MessageKind::sequence, "SequenceProto"));
     case ir::ValueType::Kind::optional:
-      return ValueReader().optional(parse<OptionalProto>(bytes, "OptionalProto"));
+      return ValueReader().optional(parse<OptionalProto>(bytes, MessageKind::optional, "OptionalProto"));
     case ir::ValueType::Kind::map:
-      return ValueReader().map(parse<MapProto>(bytes, "MapProto"));
+      return ValueReader().map(parse<MapProto>(bytes, MessageKind::map, "MapProto"));
     default:
       return read_tensor_proto(bytes);
   }
@@ -93,7 +95,7 @@ Value read_value_proto(std::span<const std::byte> bytes, const ir::ValueType& ty
 
 Value read_value_proto(const std::filesystem::path& path, const ir::ValueType& type) {
   try {
-    return read_value_proto(MappedFile::open(path)->bytes(), type);
+    return read_value_proto(MappedFile::map(InputFile::open(path))->bytes(), type);
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;

@@ -79,8 +79,8 @@ TEST(OnnxReader, SparseConstantsBecomeDense) {
 
   attribute.mutable_sparse_tensor()->set_dims(0, std::int64_t{1} << 40);
   EXPECT_EQ(model.error(),
-            "over budget: a sparse tensor of shape [1099511627776, 2] has 8796093022208 bytes when dense; the limit is "
-            "1073741824 "
+            "over budget: a sparse tensor of shape [1099511627776, 2] has 8796093022208 bytes when dense, but of the "
+            "limit 268435456 are left "
             "(in node 'the_Constant' (Constant))");
 }
 

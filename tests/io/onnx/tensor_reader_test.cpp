@@ -29,7 +29,7 @@ Tensor read(const TensorProto& proto) {
 
 std::string error_of(const TensorProto& proto, const std::optional<fs::path>& folder = std::nullopt) {
   try {
-    io::TensorReader(folder, nullptr).read(proto);
+    io::TensorReader(folder, nullptr, 0).read(proto);
   } catch (const Error& error) {
     return std::string(to_string(error.kind())) + ": " + error.message();
   }
@@ -130,21 +130,30 @@ class ExternalData : public testing::Test {
 
 TEST_F(ExternalData, IsMapped) {
   const Tensor tensor =
-      io::TensorReader(folder(), nullptr).read(external({{"location", "data"}, {"offset", "2"}, {"length", "4"}}));
+      io::TensorReader(folder(), nullptr, 0).read(external({{"location", "data"}, {"offset", "2"}, {"length", "4"}}));
   EXPECT_EQ(tensor.values<std::uint8_t>()[0], 'c');
 }
 
 TEST_F(ExternalData, MustLieInTheFolder) {
-  const std::string out = "' leads out of the model's folder";
-  EXPECT_EQ(error({{"location", "../secret"}}), "invalid model: external data: location '../secret" + out);
+  EXPECT_EQ(error({{"location", "../secret"}}), "invalid model: '../secret' leads out of the folder");
+  EXPECT_EQ(error({{"location", "a/../../secret"}}), "invalid model: 'a/../../secret' leads out of the folder");
   EXPECT_EQ(error({{"location", (root_ / "secret").string()}}),
-            "invalid model: external data: location '" + (root_ / "secret").string() + "' is not a relative path");
-  EXPECT_EQ(error({{"location", "absent"}}),
-            "not found: external data: file 'absent' cannot be found in the model's folder");
+            "invalid model: '" + (root_ / "secret").string() + "' is not a relative path");
+  EXPECT_EQ(error({{"location", std::string("data\0x", 6)}}), "invalid model: 'data\\x00x' is not a relative path");
+  EXPECT_EQ(error({{"location", ""}}), "invalid model: '' is not a relative path");
+  EXPECT_EQ(error({{"location", std::string(1 << 20, 'a')}}).substr(0, 20), "invalid model: 'aaaa");
+  EXPECT_EQ(error({{"location", "absent"}}), "not found: file 'absent' does not exist");
+  EXPECT_EQ(error({{"location", "absent/data"}}), "not found: file 'absent/data' does not exist");
+  EXPECT_EQ(error({{"location", "data/data"}}), "not found: file 'data/data' does not exist");
   fs::create_symlink(root_ / "secret", folder() / "link");
-  EXPECT_EQ(error({{"location", "link"}}), "invalid model: external data: location 'link" + out);
+  EXPECT_EQ(error({{"location", "link"}}),
+            "invalid model: 'link' passes the symbolic link 'link', which may lead out of the folder");
+  fs::create_symlink(folder() / "data", folder() / "inner");
+  EXPECT_EQ(error({{"location", "inner"}}),
+            "invalid model: 'inner' passes the symbolic link 'inner', which may lead out of the folder");
   fs::create_directory_symlink(root_, folder() / "up");
-  EXPECT_EQ(error({{"location", "up/secret"}}), "invalid model: external data: location 'up/secret" + out);
+  EXPECT_EQ(error({{"location", "./up//secret"}}),
+            "invalid model: './up//secret' passes the symbolic link 'up', which may lead out of the folder");
   fs::create_hard_link(root_ / "secret", folder() / "hard");
   EXPECT_NE(error({{"location", "hard"}}).find("has 2 hard links"), std::string::npos);
 }
@@ -152,7 +161,11 @@ TEST_F(ExternalData, MustLieInTheFolder) {
 TEST_F(ExternalData, MustBeARegularFile) {
   ASSERT_EQ(::mkfifo((folder() / "fifo").c_str(), 0600), 0);
   EXPECT_NE(error({{"location", "fifo"}}).find("is not a regular file"), std::string::npos);
-  EXPECT_NE(error({{"location", "."}}).find("is not a regular file"), std::string::npos);
+  EXPECT_EQ(error({{"location", "."}}), "invalid model: '.' names no file");
+  EXPECT_EQ(error({{"location", "data/"}}), "invalid model: 'data/' names no file");
+  fs::create_directory(folder() / "below");
+  EXPECT_EQ(error({{"location", "below"}}), "input/output error: 'below' is not a regular file");
+  EXPECT_EQ(error({{"location", "below/./fifo"}}), "not found: file 'below/./fifo' does not exist");
 }
 
 TEST_F(ExternalData, ChecksItsKeys) {

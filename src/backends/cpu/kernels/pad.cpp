@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/movement.h"
+#include "backends/transient_memory.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
@@ -12,8 +13,9 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 128 * 1024;
-// A plan holds 8 bytes a position of an axis.
-constexpr std::int64_t kLongestAxis = std::int64_t{1} << 28;
+// A plan holds 8 bytes a position of an axis: of axes up to this length for as long as the model is planned, of longer ones
+// only while it runs.
+constexpr std::int64_t kLongestKeptAxis = std::int64_t{1} << 22, kLongestAxis = std::int64_t{1} << 28;
 
 // Where position `i` of an axis comes from, counted from the first of `kept` elements; -1: the constant. Reflection
 // goes on to and fro as numpy.pad does.
@@ -70,6 +72,7 @@ PadPlan plan_pad(DType type, const Shape& input, const ops::PadAmounts& amounts,
     if (i == last) plan.middle_begin = front, plan.middle_count = kept;
     std::vector<std::int64_t>& sources = plan.sources.emplace_back();
     if (std::find(plan.shape.begin(), plan.shape.end(), 0) != plan.shape.end()) continue;  // nothing will be read
+    TransientMemory::take(plan.shape[i] * static_cast<std::int64_t>(sizeof(std::int64_t)));
     for (std::int64_t position = 0; position < plan.shape[i]; ++position) {
       const std::int64_t source = source_position(position - front, kept, mode);
       sources.push_back(source < 0 ? -1 : source + cut);
@@ -179,7 +182,7 @@ class DynamicPadKernel final : public Kernel {
 std::string reject_pad(const ops::NodeView& view) {
   if (view.input(0).shape.empty()) return "wants at least one axis";
   for (const std::int64_t dim : view.output(0).shape) {
-    if (dim > kLongestAxis) return "takes axes up to 2^28";
+    if (dim > kLongestKeptAxis) return "takes axes up to 2^22";
   }
   return reject_unless_bytes(view);
 }

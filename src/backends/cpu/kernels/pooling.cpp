@@ -3,6 +3,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/sliding_window.h"
+#include "base/checked.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/pooling.cpp"
@@ -63,12 +64,10 @@ namespace {
 
 // Taps of the window at output o that lie in [low, high).
 std::int64_t taps_within(const ops::WindowAxis& axis, std::int64_t o, std::int64_t low, std::int64_t high) {
-  std::int64_t count = 0;
-  for (std::int64_t k = 0; k < axis.kernel; ++k) {
-    const std::int64_t position = o * axis.stride - axis.pad_begin + k * axis.dilation;
-    count += position >= low && position < high;
-  }
-  return count;
+  const std::int64_t start = o * axis.stride - axis.pad_begin;
+  const std::int64_t first = std::max<std::int64_t>(0, base::ceil_divide(low - start, axis.dilation));
+  const std::int64_t end = std::min(axis.kernel, base::ceil_divide(high - start, axis.dilation));
+  return std::max<std::int64_t>(0, end - first);
 }
 
 class Pool final : public Kernel {

@@ -75,7 +75,7 @@ HWY_EXPORT(double_columns);
 // Elements a chunk.
 constexpr std::int64_t kGrain = 16384;
 // A map of an axis stays small beside the tensor.
-constexpr std::int64_t kLongestAxis = std::int64_t{1} << 24;
+constexpr std::int64_t kLongestAxis = std::int64_t{1} << 22;
 
 // By position of the result: the two input positions and the share of the second. Nearest: low alone.
 struct AxisMap {
@@ -202,7 +202,7 @@ std::string reject_resize(const ops::NodeView& view) {
   const std::vector<ops::ResizedAxis> axes = axes_of(view);
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (i + 2 < shape.size() && (axes[i].size != shape[i] || axes[i].scale != 1)) return "resizes the last two axes";
-    if (std::max(shape[i], axes[i].size) > kLongestAxis) return "takes axes up to 2^24";
+    if (std::max(shape[i], axes[i].size) > kLongestAxis) return "takes axes up to 2^22";
   }
   return "";
 }

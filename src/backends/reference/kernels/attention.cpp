@@ -14,7 +14,7 @@ using ops::AttentionSizes;
 std::vector<double> join_past(const std::vector<double>& past, const std::vector<double>& now,
                               const AttentionSizes& sizes, std::int64_t size) {
   const std::int64_t total = sizes.total_length();
-  std::vector<double> all(static_cast<std::size_t>(sizes.batch * sizes.kv_heads * total * size));
+  std::vector<double> all = transient_vector<double>(sizes.batch * sizes.kv_heads * total * size);
   for (std::int64_t b = 0; b < sizes.batch; ++b) {
     for (std::int64_t h = 0; h < sizes.kv_heads; ++h) {
       const std::int64_t head = b * sizes.kv_heads + h;
@@ -91,7 +91,7 @@ void attention(KernelContext& context) {
   const double softcap = context.real("softcap");
   const std::int64_t mode = context.integer("qk_matmul_output_mode");
   const std::int64_t queries = sizes.batch * sizes.query_heads * sizes.query_length;
-  std::vector<double> y(static_cast<std::size_t>(queries * value_size), 0.0);
+  std::vector<double> y = transient_vector<double>(queries * value_size, 0.0);
   std::vector<double> shown(context.wants_output(3) ? static_cast<std::size_t>(queries * total) : 0);
   context.parallel_for(queries, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> scores(static_cast<std::size_t>(total));

@@ -23,6 +23,7 @@ void causal_conv_with_state(KernelContext& context) {
       padded[static_cast<std::size_t>(carried + i)] = x[static_cast<std::size_t>(row * length + i)];
     }
     for (std::int64_t i = 0; i < length; ++i) {
+      context.check_stop();
       double sum = bias.empty() ? 0 : bias[c];
       for (std::int64_t k = 0; k < kernel; ++k) {
         sum += padded[static_cast<std::size_t>(i + k)] *

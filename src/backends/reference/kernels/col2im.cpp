@@ -22,7 +22,7 @@ void col2im(KernelContext& context) {
   with_wide_type(input.dtype(), [&](auto wide) {
     using Wide = decltype(wide);
     const std::vector<Wide> values = read<Wide>(input);
-    std::vector<Wide> sums(static_cast<std::size_t>(output.elements()), Wide{});
+    std::vector<Wide> sums = transient_vector<Wide>(output.elements());
     for_each_index(columns, [&](const std::vector<std::int64_t>& index, std::int64_t position) {
       std::int64_t to = index[0];
       for (std::size_t i = 0; i < axes; ++i) {

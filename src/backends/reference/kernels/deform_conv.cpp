@@ -55,6 +55,7 @@ void deform_conv(KernelContext& context) {
     std::vector<std::int64_t> tap(axes.size(), 0), window(axes.size(), 0);
     std::vector<double> position(axes.size());
     for (std::int64_t k = 0; k < taps; ++k, advance(tap, kernel)) {
+      context.check_stop();
       for (std::int64_t o = 0; o < outputs; ++o, advance(window, windows)) {
         for (std::size_t i = 0; i < axes.size(); ++i) {
           const std::int64_t which = (offset_group * taps + k) * rank + static_cast<std::int64_t>(i);

@@ -7,9 +7,10 @@ namespace tessera::backends::reference {
 namespace {
 
 // Gaussian elimination with partial pivoting; destroys the matrix.
-double determinant(double* matrix, std::int64_t n) {
+double determinant(const KernelContext& context, double* matrix, std::int64_t n) {
   double result = 1;
   for (std::int64_t column = 0; column < n; ++column) {
+    context.check_stop();
     std::int64_t pivot = column;
     for (std::int64_t row = column + 1; row < n; ++row) {
       if (std::fabs(matrix[row * n + column]) > std::fabs(matrix[pivot * n + column])) pivot = row;
@@ -33,8 +34,8 @@ double determinant(double* matrix, std::int64_t n) {
 void det(KernelContext& context) {
   std::vector<double> matrices = read<double>(context.input(0));
   const std::int64_t n = context.input(0).shape().back();
-  std::vector<double> results(static_cast<std::size_t>(context.output(0).elements()));
-  for (std::size_t i = 0; i < results.size(); ++i) results[i] = determinant(matrices.data() + static_cast<std::int64_t>(i) * n * n, n);
+  std::vector<double> results = transient_vector<double>(context.output(0).elements());
+  for (std::size_t i = 0; i < results.size(); ++i) results[i] = determinant(context, matrices.data() + static_cast<std::int64_t>(i) * n * n, n);
   write(results, context.output(0));
 }
 

@@ -15,7 +15,7 @@ using Complex = std::complex<double>;
 
 // e^(sign 2 pi i k / length) for k in [0, length).
 std::vector<Complex> roots_of_unity(std::int64_t length, int sign) {
-  std::vector<Complex> roots(static_cast<std::size_t>(length));
+  std::vector<Complex> roots = transient_vector<Complex>(length);
   for (std::int64_t k = 0; k < length; ++k)
     roots[k] = std::polar(1.0, sign * 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(length));
   return roots;
@@ -49,14 +49,14 @@ std::vector<Complex> complete_spectrum(const std::vector<Complex>& half, std::in
 std::vector<Complex> read_pairs(const Tensor& tensor) {
   const std::vector<double> values = read<double>(tensor);
   if (tensor.shape().back() == 1) return {values.begin(), values.end()};
-  std::vector<Complex> pairs(values.size() / 2);
+  std::vector<Complex> pairs = transient_vector<Complex>(static_cast<std::int64_t>(values.size() / 2));
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {values[2 * i], values[2 * i + 1]};
   return pairs;
 }
 
 void write_pairs(const std::vector<Complex>& pairs, Tensor& tensor) {
   const std::size_t parts = static_cast<std::size_t>(tensor.shape().back());
-  std::vector<double> values(pairs.size() * parts);
+  std::vector<double> values = transient_vector<double>(static_cast<std::int64_t>(pairs.size() * parts));
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     values[parts * i] = pairs[i].real();
     if (parts == 2) values[2 * i + 1] = pairs[i].imag();
@@ -77,7 +77,7 @@ void dft(KernelContext& context) {
       out_shape(output.shape().begin(), output.shape().end() - 1);
   const AxisView in = axis_view(in_shape, request.axis), out = axis_view(out_shape, request.axis);
   const std::vector<Complex> roots = roots_of_unity(request.length, request.inverse ? 1 : -1);
-  std::vector<Complex> result(static_cast<std::size_t>(element_count(out_shape)));
+  std::vector<Complex> result = transient_vector<Complex>(element_count(out_shape));
   for (std::int64_t line = 0; line < out.outer * out.inner; ++line) {
     const std::int64_t outer = line / out.inner, inner = line % out.inner;
     std::vector<Complex> signal;
@@ -85,6 +85,7 @@ void dft(KernelContext& context) {
       signal.push_back(x[(outer * in.length + i) * in.inner + inner]);
     if (request.inverse && request.onesided) signal = complete_spectrum(signal, request.length);
     for (std::int64_t k = 0; k < out.length; ++k) {
+      context.check_stop();
       const Complex bin = transform_bin(signal, roots, k);
       result[(outer * out.length + k) * out.inner + inner] =
           request.inverse ? bin / static_cast<double>(request.length) : bin;
@@ -107,13 +108,16 @@ void stft(KernelContext& context) {
                                          ? read<double>(context.input(2))
                                          : std::vector<double>(static_cast<std::size_t>(request.frame_length), 1.0);
   const std::vector<Complex> roots = roots_of_unity(request.frame_length, -1);
-  std::vector<Complex> result(static_cast<std::size_t>(output.elements() / 2)), frame;
+  std::vector<Complex> result = transient_vector<Complex>(output.elements() / 2), frame;
   for (std::int64_t f = 0; f < batches * request.frames; ++f) {
     const std::int64_t start = f / request.frames * samples + f % request.frames * request.step;
     frame.clear();
     for (std::int64_t i = 0; i < std::min(request.frame_length, static_cast<std::int64_t>(window.size())); ++i)
       frame.push_back(x[start + i] * window[i]);
-    for (std::int64_t k = 0; k < request.bins; ++k) result[f * request.bins + k] = transform_bin(frame, roots, k);
+    for (std::int64_t k = 0; k < request.bins; ++k) {
+      context.check_stop();
+      result[f * request.bins + k] = transform_bin(frame, roots, k);
+    }
   }
   write_pairs(result, output);
 }

@@ -1,5 +1,7 @@
 #include "ops/einsum.h"
 
+#include <type_traits>
+
 #include "backends/backend.h"
 #include "backends/reference/numeric.h"
 
@@ -72,21 +74,26 @@ void einsum(KernelContext& context) {
   const Space space = make_space(equation, ops::einsum_sizes(equation, shapes), shapes);
   with_wide_type(context.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
+    // Integer arithmetic wraps: it goes through uint64.
+    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
     std::vector<std::vector<T>> operands;
     for (std::size_t i = 0; i < shapes.size(); ++i) operands.push_back(read<T>(context.input(i)));
-    std::vector<T> result(static_cast<std::size_t>(element_count(space.output)), T{0});
+    std::vector<T> result = transient_vector<T>(element_count(space.output), T{0});
     if (result.empty()) return;
     const bool sums_nothing = element_count(space.summed) == 0;
     std::vector<std::int64_t> output(space.output.size(), 0);
-    for (T& sum : result) {
+    for (T& element : result) {
+      context.check_stop();
+      Sum sum = 0;
       std::vector<std::int64_t> summed(space.summed.size(), 0);
       if (!sums_nothing) {
         do {
-          T product = 1;
-          for (std::size_t t = 0; t < operands.size(); ++t) product *= operands[t][static_cast<std::size_t>(dot(output, space.output_strides[t]) + dot(summed, space.summed_strides[t]))];
+          Sum product = 1;
+          for (std::size_t t = 0; t < operands.size(); ++t) product *= static_cast<Sum>(operands[t][static_cast<std::size_t>(dot(output, space.output_strides[t]) + dot(summed, space.summed_strides[t]))]);
           sum += product;
         } while (advance(summed, space.summed));
       }
+      element = static_cast<T>(sum);
       advance(output, space.output);
     }
     write(result, context.output(0));

@@ -30,6 +30,7 @@ void fold(KernelContext& context, F f, Finish finish) {
     using T = decltype(zero);
     std::vector<T> result = read_broadcast<T>(context.input(0), output.shape());
     for (std::size_t k = 1; k < context.input_count(); ++k) {
+      const TransientMemory one_operand(context.resources().allocator);
       const std::vector<T> next = read_broadcast<T>(context.input(k), output.shape());
       for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(result[i], next[i]);
     }

@@ -39,9 +39,10 @@ std::map<T, std::size_t> index_of(const std::vector<T>& categories) {
 template <typename T>
 void encode(KernelContext& context, std::span<const T> x, const std::vector<T>& categories) {
   const std::map<T, std::size_t> index = index_of(categories);
-  std::vector<double> y(x.size() * categories.size(), 0.0);
+  std::vector<double> y = transient_vector<double>(base::checked_multiply(static_cast<std::int64_t>(x.size()), static_cast<std::int64_t>(categories.size())));
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const auto found = index.find(x[i]);
+    // NaN has no place in an order, and so is not looked for.
+    const auto found = x[i] == x[i] ? index.find(x[i]) : index.end();
     if (found != index.end())
       y[i * categories.size() + found->second] = 1;
     else
@@ -106,7 +107,7 @@ void one_hot_encoder(KernelContext& context) {
 
 void feature_vectorizer(KernelContext& context) {
   const Shape& shape = context.output(0).shape();
-  std::vector<double> y(static_cast<std::size_t>(element_count(shape)));
+  std::vector<double> y = transient_vector<double>(element_count(shape));
   const auto width = static_cast<std::size_t>(shape[1]);
   std::size_t first = 0;
   for (std::size_t i = 0; i < context.input_count(); ++i) {

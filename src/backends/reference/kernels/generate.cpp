@@ -28,7 +28,7 @@ void range(KernelContext& context) {
   with_wide_type(output.dtype(), [&](auto wide) {
     using Wide = decltype(wide);
     const Wide start = read<Wide>(context.input(0))[0], delta = read<Wide>(context.input(2))[0];
-    std::vector<Wide> values(static_cast<std::size_t>(count));
+    std::vector<Wide> values = transient_vector<Wide>(count);
     if constexpr (std::is_floating_point_v<Wide>) {
       for (std::int64_t i = 0; i < count; ++i) values[i] = start + static_cast<double>(i) * delta;
     } else {

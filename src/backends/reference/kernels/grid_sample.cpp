@@ -106,11 +106,12 @@ void grid_sample(KernelContext& context) {
   }
   const std::size_t axes = extents.size();
   const std::vector<double> image = read<double>(input), places = read<double>(grid);
-  std::vector<double> result(static_cast<std::size_t>(output.elements()));
+  std::vector<double> result = transient_vector<double>(output.elements());
   const std::int64_t channels = input.shape()[1], pixels = input.elements() / (input.shape()[0] * channels);
   const std::int64_t samples = output.elements() / (output.shape()[0] * channels);
   std::vector<Tap> taps(axes);
   for (std::int64_t sample = 0; sample < output.shape()[0] * samples; ++sample) {
+    context.check_stop();
     for (std::size_t i = 0; i < axes; ++i) {
       // Coordinates come innermost axis first; what is no number lies far outside.
       double x = denormalise(places[sample * static_cast<std::int64_t>(axes) + static_cast<std::int64_t>(axes - 1 - i)],
@@ -145,7 +146,7 @@ void affine_grid(KernelContext& context) {
   const bool align_corners = context.integer("align_corners") != 0;
   const std::int64_t axes = shape.back();
   const Shape places(shape.begin(), shape.end() - 1);
-  std::vector<double> result(static_cast<std::size_t>(output.elements()));
+  std::vector<double> result = transient_vector<double>(output.elements());
   for_each_index(places, [&](const std::vector<std::int64_t>& index, std::int64_t position) {
     for (std::int64_t row = 0; row < axes; ++row) {
       const double* weights = theta.data() + (index[0] * axes + row) * (axes + 1);

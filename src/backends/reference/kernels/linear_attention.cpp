@@ -21,13 +21,14 @@ void linear_attention(KernelContext& context) {
   const double given = context.real("scale");
   const double scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(size));
   state.resize(static_cast<std::size_t>(batch * kv_heads * size * value_size), 0.0);
-  std::vector<double> y(static_cast<std::size_t>(batch * time * query_heads * value_size));
+  std::vector<double> y = transient_vector<double>(batch * time * query_heads * value_size);
   context.parallel_for(batch * kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> added(static_cast<std::size_t>(value_size));
     for (std::int64_t head = begin; head < end; ++head) {
       const std::int64_t b = head / kv_heads, h = head % kv_heads;
       double* s = state.data() + head * size * value_size;
       for (std::int64_t t = 0; t < time; ++t) {
+        context.check_stop();
         const std::int64_t step = b * time + t, at = step * kv_heads + h;
         const double *key = k.data() + at * size, *value = v.data() + at * value_size;
         for (std::int64_t i = 0; !decay.empty() && i < size; ++i) {

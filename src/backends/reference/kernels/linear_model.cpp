@@ -28,7 +28,10 @@ void for_each_row(KernelContext& context, Body body) {
   const Shape& shape = context.input(0).shape();
   const auto columns = static_cast<std::size_t>(shape.back());
   const std::size_t rows = shape.size() == 2 ? static_cast<std::size_t>(shape[0]) : 1;
-  for (std::size_t i = 0; i < rows; ++i) body(i, Row(x.data() + i * columns, columns));
+  for (std::size_t i = 0; i < rows; ++i) {
+    context.check_stop();
+    body(i, Row(x.data() + i * columns, columns));
+  }
 }
 
 void set_label(KernelContext& context, std::size_t row, std::size_t winner) {

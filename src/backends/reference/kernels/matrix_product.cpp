@@ -54,10 +54,11 @@ void for_each_matrix(const Product& product, Body body) {
 }
 
 template <typename T>
-std::vector<T> multiply(const std::vector<T>& a, const std::vector<T>& b, const Product& product) {
-  std::vector<T> result(static_cast<std::size_t>(element_count(product.batch) * product.rows * product.columns), T{0});
+std::vector<T> multiply(const KernelContext& context, const std::vector<T>& a, const std::vector<T>& b, const Product& product) {
+  std::vector<T> result = transient_vector<T>(element_count(product.batch) * product.rows * product.columns, T{0});
   for_each_matrix(product, [&](std::int64_t a_at, std::int64_t b_at, std::int64_t at) {
     for (std::int64_t i = 0; i < product.rows; ++i) {
+      context.check_stop();
       for (std::int64_t k = 0; k < product.inner; ++k) {
         const T left = a[static_cast<std::size_t>(a_at + i * product.inner + k)];
         const T* right = b.data() + b_at + k * product.columns;
@@ -102,10 +103,19 @@ std::vector<double> shifted(const Tensor& tensor, const Tensor* zero_point, bool
   return values;
 }
 
-double scale_at(const std::vector<double>& scales, std::int64_t line, std::int64_t lines, std::int64_t matrix) {
-  const auto count = static_cast<std::int64_t>(scales.size());
-  return scales[static_cast<std::size_t>(count == 1 ? 0 : count > lines ? (matrix * lines + line) % count : line % count)];
-}
+// One value, one a line (a row or a column), or one a line of every matrix of the batch.
+struct LineValues {
+  LineValues(const Tensor& tensor, std::int64_t lines, std::int64_t matrices, std::string_view name) : values(read<double>(tensor)), lines(lines) {
+    const std::int64_t count = tensor.elements();
+    require(count == 1 || count == lines || count == lines * matrices, ErrorKind::failed, "{} has {} values, expected 1, {} or {}", name, count, lines, lines * matrices);
+  }
+  double at(std::int64_t line, std::int64_t matrix) const {
+    const auto count = static_cast<std::int64_t>(values.size());
+    return values[static_cast<std::size_t>(count == 1 ? 0 : count == lines ? line : matrix * lines + line)];
+  }
+  std::vector<double> values;
+  std::int64_t lines;
+};
 
 }  // namespace
 
@@ -113,7 +123,7 @@ void matmul(KernelContext& context) {
   const Product product = product_of(context.input(0).shape(), context.input(1).shape());
   with_wide_type(context.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto result = multiply(read_accumulators<T>(context.input(0)), read_accumulators<T>(context.input(1)), product);
+    const auto result = multiply(context, read_accumulators<T>(context.input(0)), read_accumulators<T>(context.input(1)), product);
     write(result, context.output(0));
   });
 }
@@ -130,8 +140,9 @@ void gemm(KernelContext& context) {
     const std::vector<T> c = context.has_input(2) ? read<T>(context.input(2)) : std::vector<T>{};
     const Shape result_shape{rows, columns};
     const std::vector<std::int64_t> c_strides = context.has_input(2) ? broadcast_strides(context.input(2).shape(), result_shape) : std::vector<std::int64_t>{0, 0};
-    std::vector<T> result(static_cast<std::size_t>(rows * columns));
+    std::vector<T> result = transient_vector<T>(rows * columns);
     for (std::int64_t i = 0; i < rows; ++i) {
+      context.check_stop();
       for (std::int64_t j = 0; j < columns; ++j) {
         Accumulator<T> sum{};
         for (std::int64_t k = 0; k < inner; ++k) {
@@ -142,7 +153,7 @@ void gemm(KernelContext& context) {
         if (!c.empty()) value += beta * static_cast<double>(c[static_cast<std::size_t>(i * c_strides[0] + j * c_strides[1])]);
         // Plain integer products stay exact beyond 2^53.
         const bool plain = alpha == 1 && c.empty();
-        result[static_cast<std::size_t>(i * columns + j)] = plain ? static_cast<T>(sum) : static_cast<T>(value);
+        result[static_cast<std::size_t>(i * columns + j)] = plain ? static_cast<T>(sum) : convert<T>(value);
       }
     }
     write(result, context.output(0));
@@ -154,21 +165,22 @@ void matmul_integer(KernelContext& context) {
   const std::vector<double> a = shifted(context.input(0), context.has_input(2) ? &context.input(2) : nullptr, true);
   const std::vector<double> b = shifted(context.input(1), context.has_input(3) ? &context.input(3) : nullptr, false);
   // Every partial sum is a whole number below 2^53 for any shape that fits in memory, so double is exact.
-  write(multiply(a, b, product), context.output(0));
+  write(multiply(context, a, b, product), context.output(0));
 }
 
 void qlinear_matmul(KernelContext& context) {
   const Product product = product_of(context.input(0).shape(), context.input(3).shape());
-  const std::vector<double> sums = multiply(shifted(context.input(0), &context.input(2), true), shifted(context.input(3), &context.input(5), false), product);
-  const std::vector<double> a_scale = read<double>(context.input(1)), b_scale = read<double>(context.input(4));
-  const double y_scale = read<double>(context.input(6))[0], y_zero = read<double>(context.input(7))[0];
+  const std::vector<double> sums = multiply(context, shifted(context.input(0), &context.input(2), true), shifted(context.input(3), &context.input(5), false), product);
+  const std::int64_t matrices = element_count(product.batch);
+  const LineValues a_scale(context.input(1), product.rows, matrices, "a_scale"), b_scale(context.input(4), product.columns, matrices, "b_scale"),
+      y_scale(context.input(6), product.rows, matrices, "y_scale"), y_zero_point(context.input(7), product.rows, matrices, "y_zero_point");
   const DType type = context.input(7).dtype();
   std::vector<double> result(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const std::int64_t flat = static_cast<std::int64_t>(i), matrix = flat / (product.rows * product.columns);
-    const double left = scale_at(a_scale, flat / product.columns % product.rows, product.rows, matrix);
-    const double right = scale_at(b_scale, flat % product.columns, product.columns, matrix);
-    const auto factor = static_cast<float>(static_cast<float>(left) * static_cast<float>(right)) / static_cast<float>(y_scale);
+    const std::int64_t row = flat / product.columns % product.rows, column = flat % product.columns;
+    const double left = a_scale.at(row, matrix), right = b_scale.at(column, matrix), y_zero = y_zero_point.at(row, matrix);
+    const auto factor = static_cast<float>(static_cast<float>(left) * static_cast<float>(right)) / static_cast<float>(y_scale.at(row, matrix));
     const float value = static_cast<float>(sums[i]) * factor;
     if (is_float(type)) result[i] = value + y_zero;
     else result[i] = std::clamp(std::nearbyint(static_cast<double>(value)) + y_zero, type == DType::i8 ? -128.0 : 0.0, type == DType::i8 ? 127.0 : 255.0);

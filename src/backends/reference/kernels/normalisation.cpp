@@ -208,6 +208,7 @@ void lrn(KernelContext& context) {
   std::vector<double> result(x.size());
   for (std::int64_t n = 0; n < view.batch; ++n) {
     for (std::int64_t c = 0; c < view.channels; ++c) {
+      context.check_stop();
       for (std::int64_t p = 0; p < view.positions; ++p) {
         double squares = 0;
         for (std::int64_t k = std::max<std::int64_t>(0, c - before); k <= std::min(view.channels - 1, c + after); ++k) squares += x[view.at(n, k, p)] * x[view.at(n, k, p)];

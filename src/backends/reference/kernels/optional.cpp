@@ -8,7 +8,7 @@ namespace tessera::backends::reference {
 void optional_of(KernelContext& context) {
   if (!context.has_input(0)) return context.set_output(0, Value());
   const Value& value = context.input_value(0);
-  context.set_output(0, value.is_tensor() ? Value(value.tensor().clone()) : value);
+  context.set_output(0, value.is_tensor() ? Value(context.resources().copy(value.tensor())) : value);
 }
 
 void optional_has_element(KernelContext& context) {

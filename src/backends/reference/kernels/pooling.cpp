@@ -29,6 +29,7 @@ void for_each_window(const KernelContext& context, const Shape& x_shape, Reduce 
   const std::int64_t channels = x_shape[0] * x_shape[1];
   std::vector<std::int64_t> window(axes.size(), 0), offsets;
   for (std::int64_t o = 0; o < outputs; ++o, advance(window, windows)) {
+    context.check_stop();
     offsets.assign(1, 0);
     std::int64_t padded_taps = 1;
     for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -70,8 +71,8 @@ void max_pool_as(KernelContext& context) {
   const std::int64_t inner =
       ops::TensorType{DType::u8, Shape(input.shape().begin() + 2, input.shape().end())}.elements();
   const bool columns = context.integer("storage_order") != 0;
-  std::vector<T> y(static_cast<std::size_t>(context.output(context.wants_output(0) ? 0 : 1).elements()));
-  std::vector<std::int64_t> indices(y.size());
+  std::vector<T> y = transient_vector<T>(context.output(context.wants_output(0) ? 0 : 1).elements());
+  std::vector<std::int64_t> indices = transient_vector<std::int64_t>(static_cast<std::int64_t>(y.size()));
   const T least =
       std::is_same_v<T, double> ? static_cast<T>(-INFINITY) : static_cast<T>(input.dtype() == DType::i8 ? -128 : 0);
   for_each_window(context, input.shape(), [&](std::int64_t channel, std::int64_t o, const Window& window) {
@@ -99,7 +100,7 @@ void sum_pool(KernelContext& context, Term term, Finish finish) {
   const Tensor& input = context.input(0);
   const std::vector<double> x = read<double>(input);
   const std::int64_t inner = element_count(Shape(input.shape().begin() + 2, input.shape().end()));
-  std::vector<double> y(static_cast<std::size_t>(context.output(0).elements()));
+  std::vector<double> y = transient_vector<double>(context.output(0).elements());
   for_each_window(context, input.shape(), [&](std::int64_t channel, std::int64_t o, const Window& window) {
     double sum = 0;
     for (const std::int64_t offset : window.offsets) sum += term(x[static_cast<std::size_t>(channel * inner + offset)]);
@@ -183,7 +184,7 @@ void max_unpool(KernelContext& context) {
   Tensor& output = context.output_type(0).shape() ? context.output(0) : context.allocate_output(0, shape);
   const std::int64_t total = element_count(natural);
   const std::vector<std::int64_t> strides = strides_of(shape);
-  std::vector<double> y(static_cast<std::size_t>(element_count(shape)), 0.0);
+  std::vector<double> y = transient_vector<double>(element_count(shape), 0.0);
   const std::vector<double> values = read<double>(x);
   const std::vector<std::int64_t> targets = read<std::int64_t>(indices);
   for (std::size_t i = 0; i < values.size(); ++i) {

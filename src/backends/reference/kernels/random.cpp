@@ -13,7 +13,7 @@ namespace {
 void fill_normal(KernelContext& context) {
   base::Philox random = random_of(context);
   const double mean = context.real("mean"), scale = context.real("scale");
-  std::vector<double> values(static_cast<std::size_t>(context.output(0).elements()));
+  std::vector<double> values = transient_vector<double>(context.output(0).elements());
   for (double& value : values) value = mean + scale * random.next_normal();
   write(values, context.output(0));
 }
@@ -21,7 +21,7 @@ void fill_normal(KernelContext& context) {
 void fill_uniform(KernelContext& context) {
   base::Philox random = random_of(context);
   const double low = context.real("low"), high = context.real("high");
-  std::vector<double> values(static_cast<std::size_t>(context.output(0).elements()));
+  std::vector<double> values = transient_vector<double>(context.output(0).elements());
   for (double& value : values) value = low + (high - low) * random.next_uniform();
   write(values, context.output(0));
 }
@@ -55,7 +55,7 @@ void multinomial(KernelContext& context) {
   base::Philox random = random_of(context);
   const std::int64_t batch = context.input(0).shape()[0], classes = context.input(0).shape()[1];
   const std::vector<double> scores = read<double>(context.input(0));
-  std::vector<std::int64_t> result(static_cast<std::size_t>(context.output(0).elements()));
+  std::vector<std::int64_t> result = transient_vector<std::int64_t>(context.output(0).elements());
   require(classes > 0 || result.empty(), ErrorKind::failed, "there are no classes to draw from");
   std::vector<double> cumulative(static_cast<std::size_t>(classes));
   for (std::size_t i = 0, row = 0; row < static_cast<std::size_t>(batch) && !result.empty(); ++row) {

@@ -6,6 +6,7 @@
 
 #include "backends/reference/broadcast.h"
 #include "backends/backend.h"
+#include "backends/transient_memory.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
@@ -32,7 +33,7 @@ Groups prepare(KernelContext& context) {
 template <typename T, typename Step, typename Finish>
 void reduce(KernelContext& context, T start, Step step, Finish finish) {
   const Groups groups = prepare(context);
-  std::vector<T> result(static_cast<std::size_t>(groups.results), start);
+  std::vector<T> result = transient_vector<T>(groups.results, start);
   const std::vector<T> values = read<T>(context.input(0));
   for (std::size_t i = 0; i < values.size(); ++i) {
     T& sum = result[static_cast<std::size_t>(groups.result_of[i])];
@@ -131,7 +132,7 @@ void reduce_mean(KernelContext& context) {
 void reduce_log_sum_exp(KernelContext& context) {
   const Groups groups = prepare(context);
   const std::vector<double> values = read<double>(context.input(0));
-  std::vector<double> largest(static_cast<std::size_t>(groups.results), -INFINITY);
+  std::vector<double> largest = transient_vector<double>(groups.results, -INFINITY);
   std::vector<double> sum(largest.size(), 0.0);
   const auto group = [&](std::size_t i) { return static_cast<std::size_t>(groups.result_of[i]); };
   for (std::size_t i = 0; i < values.size(); ++i) {

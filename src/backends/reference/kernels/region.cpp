@@ -94,7 +94,7 @@ void roi_align(KernelContext& context) {
   require(rois.size() == 4 * batches.size(), ErrorKind::invalid_model, "{} regions for {} batch_indices",
           rois.size() / 4, batches.size());
   if (output.elements() == 0) return;
-  std::vector<double> result(static_cast<std::size_t>(output.elements()));
+  std::vector<double> result = transient_vector<double>(output.elements());
   for (std::size_t n = 0; n < batches.size(); ++n) {
     require(batches[n] >= 0 && batches[n] < shape[0], ErrorKind::failed, "batch index {} is outside [0, {})",
             batches[n], shape[0]);
@@ -113,6 +113,7 @@ void roi_align(KernelContext& context) {
             "region {} takes {} x {} samples a bin", n, count_y, count_x);
     std::vector<Sample> samples;
     for (std::int64_t bin = 0; bin < rows * columns; ++bin) {
+      context.check_stop();
       samples.clear();
       for (std::int64_t i = 0; i < count_y * count_x; ++i) {
         const double y = corner[1] + bin_y * (static_cast<double>(bin / columns) +
@@ -140,6 +141,7 @@ void max_roi_pool(KernelContext& context) {
   Tensor& output = context.output(0);
   std::vector<double> result(static_cast<std::size_t>(output.elements()), 0.0);
   for (std::int64_t position = 0; position < output.elements(); ++position) {
+    context.check_stop();
     const double* roi = rois.data() + position / (channels * rows * columns) * 5;
     require(roi[0] >= 0 && roi[0] < static_cast<double>(shape[0]), ErrorKind::failed,
             "batch index {} is outside [0, {})", roi[0], shape[0]);
@@ -189,6 +191,7 @@ void non_max_suppression(KernelContext& context) {
     }
     std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return score[a] > score[b]; });
     for (std::int64_t candidate : order) {
+      context.check_stop();
       if (static_cast<std::int64_t>(kept.size()) >= limit) break;
       const bool suppressed = std::any_of(kept.begin(), kept.end(), [&](std::int64_t other) {
         return overlap(box + candidate * 4, box + other * 4, context.integer("center_point_box") != 0) > most_overlap;

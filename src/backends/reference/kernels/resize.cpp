@@ -66,7 +66,7 @@ Taps filter_around(const ops::AttributeReader& reader, double x, double scale, s
 std::vector<Taps> taps_of(const ops::AttributeReader& reader, const ResizedAxis& axis, std::int64_t input) {
   const bool crop = reader.text("coordinate_transformation_mode") == "tf_crop_and_resize";
   const double bound = static_cast<double>(input);
-  std::vector<Taps> result(static_cast<std::size_t>(axis.size));
+  std::vector<Taps> result = transient_vector<Taps>(axis.size);
   for (std::int64_t i = 0; i < axis.size; ++i) {
     double x = ops::resize_source_position(reader, axis, i, input);
     if (crop && !(x >= 0 && x <= bound - 1)) {
@@ -109,12 +109,14 @@ void resize_nearest(const ops::AttributeReader& reader, const std::vector<Resize
   });
 }
 
-std::vector<double> resize_axis(const std::vector<double>& values, const AxisView& view, const std::vector<Taps>& taps,
-                                double extrapolation) {
+std::vector<double> resize_axis(const KernelContext& context, const std::vector<double>& values, const AxisView& view,
+                                const std::vector<Taps>& taps, double extrapolation) {
   const std::int64_t size = static_cast<std::int64_t>(taps.size());
-  std::vector<double> result(static_cast<std::size_t>(view.outer * size * view.inner));
+  std::vector<double> result = transient_vector<double>(
+      base::checked_multiply(base::checked_multiply(view.outer, size), view.inner));
   for (std::int64_t o = 0; o < view.outer; ++o) {
     for (std::int64_t x = 0; x < size; ++x) {
+      context.check_stop();
       for (std::int64_t i = 0; i < view.inner; ++i) {
         double sum = 0;
         for (std::size_t t = 0; t < taps[x].weights.size(); ++t) {
@@ -162,7 +164,7 @@ void resize(KernelContext& context) {
   Shape current = input.shape();
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (unchanged(axes[i], current[i])) continue;
-    values = resize_axis(values, axis_view(current, static_cast<std::int64_t>(i)),
+    values = resize_axis(context, values, axis_view(current, static_cast<std::int64_t>(i)),
                          taps_of(context, axes[i], current[i]), context.real("extrapolation_value"));
     current[i] = axes[i].size;
   }

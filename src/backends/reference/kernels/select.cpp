@@ -27,7 +27,7 @@ bool less(const std::complex<double>& a, const std::complex<double>& b) {
 
 // 0, 1 … count - 1
 std::vector<std::int64_t> positions_up_to(std::int64_t count) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> positions = transient_vector<std::int64_t>(count);
   std::iota(positions.begin(), positions.end(), 0);
   return positions;
 }
@@ -46,7 +46,7 @@ void with_values(const Tensor& tensor, Body body) {
 
 // For every element, the number of distinct smaller values: equal values get equal ranks.
 std::vector<std::int64_t> ranks_of(const Tensor& tensor) {
-  std::vector<std::int64_t> ranks(static_cast<std::size_t>(tensor.elements()));
+  std::vector<std::int64_t> ranks = transient_vector<std::int64_t>(tensor.elements());
   with_values(tensor, [&](const auto& values) {
     const std::vector<std::int64_t> order = [&] {
       std::vector<std::int64_t> positions = positions_up_to(tensor.elements());

@@ -11,8 +11,8 @@ namespace tessera::backends::reference {
 namespace {
 
 // Elements of a sequence own their storage: an operand's memory may be reused once the node has run.
-Value keep(const Tensor& tensor) {
-  return Value(tensor.clone());
+Value keep(const KernelContext& context, const Tensor& tensor) {
+  return Value(context.resources().copy(tensor));
 }
 
 void check_dtype(const Tensor& first, const Tensor& next) {
@@ -37,7 +37,7 @@ std::vector<std::int64_t> split_lengths(KernelContext& context, std::int64_t dim
 
 void sequence_construct(KernelContext& context) {
   std::vector<Value> elements;
-  for (std::size_t i = 0; i < context.input_count(); ++i) elements.push_back(keep(context.input(i)));
+  for (std::size_t i = 0; i < context.input_count(); ++i) elements.push_back(keep(context, context.input(i)));
   context.set_output(0, Value::sequence(std::move(elements)));
 }
 
@@ -53,7 +53,7 @@ void sequence_insert(KernelContext& context) {
   // One place more than there are elements; negative positions count from the old end.
   require(position >= -count && position <= count, ErrorKind::failed, "index {} is outside [{}, {}]", position, -count,
           count);
-  elements.insert(elements.begin() + (position < 0 ? position + count : position), keep(context.input(1)));
+  elements.insert(elements.begin() + (position < 0 ? position + count : position), keep(context, context.input(1)));
   context.set_output(0, Value::sequence(std::move(elements)));
 }
 
@@ -86,14 +86,14 @@ void split_to_sequence(KernelContext& context) {
   for (std::int64_t length : split_lengths(context, input.shape()[axis])) {
     Shape shape = input.shape();
     shape[axis] = length;
-    Tensor part(input.dtype(), shape);
+    Tensor part = context.resources().allocate(input.dtype(), shape);
     const std::int64_t run = length * view.inner;
     for (std::int64_t o = 0; o < view.outer; ++o) {
       copy_run(input, (o * view.length + start) * view.inner, part, o * run, run);
     }
     start += length;
     if (squeezed) shape.erase(shape.begin() + axis);
-    elements.emplace_back(part.reshaped(shape));
+    elements.emplace_back(context.resources().with_characters(std::move(part)).reshaped(shape));
   }
   context.set_output(0, Value::sequence(std::move(elements)));
 }

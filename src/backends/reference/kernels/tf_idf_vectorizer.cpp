@@ -43,11 +43,12 @@ Prefix<Item> build_tree(const ops::AttributeReader& reader, const std::vector<It
 // Counts the n-grams of one row whose items lie 1, 2 … max_skip_count + 1 apart. Single items count once, at
 // distance 1.
 template <typename Item>
-void count_row(const ops::AttributeReader& reader, const Prefix<Item>& root, std::span<const Item> row, float* counts) {
+void count_row(const KernelContext& reader, const Prefix<Item>& root, std::span<const Item> row, float* counts) {
   const std::int64_t items = static_cast<std::int64_t>(row.size()), longest = reader.integer("max_gram_length");
   const std::int64_t most_apart = std::min(reader.integer("max_skip_count"), items) + 1;
   std::int64_t shortest = reader.integer("min_gram_length");
   for (std::int64_t apart = 1; apart <= most_apart && shortest <= longest; ++apart) {
+    reader.check_stop();
     for (std::int64_t start = 0; start < items; ++start) {
       const Prefix<Item>* place = &root;
       std::int64_t length = 0;

@@ -88,6 +88,7 @@ class TreeEnsembleKernel final : public Kernel {
     std::vector<double> y;
     std::vector<std::size_t> classes;
     for (std::int64_t row = 0; row < rows; ++row) {
+      context.check_stop();
       Scores scores = score(forest_, x.data() + row * columns);
       if (classifier)
         classes.push_back(classify(scores));

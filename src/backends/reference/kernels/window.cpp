@@ -17,7 +17,7 @@ void cosine_window(KernelContext& context, double a0, double a1, double a2) {
   const std::int64_t size = ops::positive_count(context.input(0), "size");
   Tensor& output = context.allocate_output(0, {size});
   const double length = static_cast<double>(context.integer("periodic") != 0 ? size : size - 1);
-  std::vector<double> values(static_cast<std::size_t>(size), 1.0);
+  std::vector<double> values = transient_vector<double>(size, 1.0);
   for (std::int64_t i = 0; size > 1 && i < size; ++i) {
     const double angle = 2 * std::numbers::pi * static_cast<double>(i) / length;
     values[i] = a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle);
