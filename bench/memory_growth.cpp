@@ -16,6 +16,7 @@
 #include "base/units.h"
 #include "runtime/random_inputs.h"
 #include "support/resident_memory.h"
+#include "tessera/error.h"
 #include "tessera/session.h"
 
 namespace {
@@ -46,9 +47,7 @@ tessera::Model with_random_dims(const tessera::Model& model, const Ranges& range
   return dims.empty() ? model : model.with_dims(dims);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int measure(int argc, char** argv) {
   int runs = 20'000, loads = 2'000;
   std::string path;
   Ranges ranges;
@@ -77,4 +76,15 @@ int main(int argc, char** argv) {
     tessera::Session(model).run(tessera::runtime::random_inputs(with_random_dims(model, ranges, random), 1));
   }) && flat;
   return flat ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return measure(argc, argv);
+  } catch (const tessera::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
 }

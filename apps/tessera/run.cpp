@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "common.h"
 #include "report/json_text.h"
@@ -41,6 +42,7 @@ void run(const Options& options) {
   nlohmann::json list = nlohmann::json::array();
   for (const ValueDescription& output : model.outputs()) {
     const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
+    require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument, "--outputs: device '{}' computes nothing that could be written", options.model.device);
     if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
     else fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
   }

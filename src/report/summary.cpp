@@ -71,6 +71,8 @@ ValueSummary summarise(const Value& value) {
   summary.is_tensor = true;
   summary.type = name_of(tensor.dtype());
   summary.shape = tensor.shape();
+  summary.has_data = tensor.raw() != nullptr || tensor.elements() == 0;
+  if (!summary.has_data) return summary;
   if (tensor.dtype() == DType::string) summary.first_values = first_strings(tensor);
   else if (!is_complex(tensor.dtype())) add_statistics(backends::reference::read<double>(tensor), summary);
   return summary;
@@ -79,6 +81,7 @@ ValueSummary summarise(const Value& value) {
 std::string summary_text(const ValueSummary& summary) {
   if (!summary.is_tensor) return summary.first_values.empty() ? summary.type : summary.type + "  " + summary.first_values;
   std::string text = summary.type + to_string(summary.shape);
+  if (!summary.has_data) return text + "  not computed";
   if (summary.has_statistics) {
     text += fmt::format("  min {:.6g}, max {:.6g} at {}, mean {:.6g}", summary.minimum, summary.maximum, summary.arg_maximum, summary.mean);
   }
@@ -96,7 +99,7 @@ std::string summary_json(const std::string& name, const ValueSummary& summary) {
     json["argmax"] = summary.arg_maximum;
     json["mean"] = summary.mean;
   }
-  if (summary.is_tensor) json["not_finite"] = summary.not_finite;
+  if (summary.is_tensor && summary.has_data) json["not_finite"] = summary.not_finite;
   return json_text(json);
 }
 

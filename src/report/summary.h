@@ -11,6 +11,7 @@ struct ValueSummary {
   std::string type;                          // "f32"; "sequence" …
   Shape shape;                               // of a tensor
   bool is_tensor = false;
+  bool has_data = true;                      // false: of a device that only plans
   bool has_statistics = false;               // numbers only
   double minimum = 0, maximum = 0, mean = 0; // of the finite elements
   std::int64_t not_finite = 0;               // NaN and infinities

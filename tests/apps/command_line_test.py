@@ -111,6 +111,11 @@ class CommandLine(unittest.TestCase):
     def test_memory_limit(self):
         self.fails(7, "of the limit of 1.0 MiB are in use", "run", self.model, "--dim", "batch=50", "--memory-limit", "1")
 
+    def test_a_device_that_only_plans(self):
+        self.assertIn("f32[1, 10]  not computed", run("run", self.model, "--device", "null").stdout)
+        self.assertNotIn("mean", run("run", self.model, "--device", "null", "--json").stdout)
+        self.fails(2, "device 'null' computes nothing", "run", self.model, "--device", "null", "--outputs", self.folder / "out.npz")
+
     def test_bad_inputs(self):
         wrong = self.folder / "wrong.npy"
         wrong.write_bytes(npy([1, 1, 28, 27], [0.0] * 28 * 27))
