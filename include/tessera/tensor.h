@@ -99,7 +99,7 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-// Equal type, shape and bytes (floats compare bitwise, so NaN equals itself).
+// Equal type, shape and bits of all elements (so NaN equals itself); bits that a last byte of packed elements leaves over do not count.
 bool identical(const Tensor& a, const Tensor& b);
 
 // What flows along an edge of a graph: usually a tensor; ONNX also has sequences, optionals and maps.

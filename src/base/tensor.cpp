@@ -118,7 +118,11 @@ bool identical(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   if (a.elements() == 0) return true;
   if (a.dtype() == DType::string) return std::equal(a.data<std::string>(), a.data<std::string>() + a.elements(), b.data<std::string>());
-  return std::memcmp(a.raw(), b.raw(), static_cast<std::size_t>(a.bytes())) == 0;
+  // Of a last byte that is not filled, the rest means nothing.
+  const int used_bits = static_cast<int>(a.elements() * bits_of(a.dtype()) % 8);
+  const std::size_t whole_bytes = static_cast<std::size_t>(a.bytes()) - (used_bits != 0 ? 1 : 0);
+  const auto *left = static_cast<const std::uint8_t*>(a.raw()), *right = static_cast<const std::uint8_t*>(b.raw());
+  return std::memcmp(left, right, whole_bytes) == 0 && (used_bits == 0 || ((left[whole_bytes] ^ right[whole_bytes]) & ((1 << used_bits) - 1)) == 0);
 }
 
 namespace {

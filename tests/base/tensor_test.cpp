@@ -82,6 +82,14 @@ TEST(Tensor, IdenticalComparesBits) {
   EXPECT_FALSE(identical(Tensor::scalar(std::int32_t{0}), Tensor::scalar(0.0f)));
 }
 
+TEST(Tensor, IdenticalIgnoresWhatALastByteLeavesOver) {
+  std::uint8_t a[] = {0x21, 0x03}, b[] = {0x21, 0x53}, c[] = {0x21, 0x04};
+  const Tensor first(DType::u4, {3}, a, nullptr);
+  EXPECT_TRUE(identical(first, Tensor(DType::u4, {3}, b, nullptr)));
+  EXPECT_FALSE(identical(first, Tensor(DType::u4, {3}, c, nullptr)));
+  EXPECT_FALSE(identical(Tensor(DType::u4, {4}, a, nullptr), Tensor(DType::u4, {4}, b, nullptr)));
+}
+
 TEST(Value, HasOneKind) {
   const Value map = Value::map(Tensor::from<std::int64_t>({2}, {1, 2}), {Tensor::scalar(1.0f), Tensor::scalar(2.0f)});
   EXPECT_EQ(map.elements().size(), 2U);
