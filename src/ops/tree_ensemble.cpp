@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/half.h"
 
 namespace tessera::ops {
 namespace {
@@ -17,8 +18,10 @@ std::vector<double> reals_of(const Tensor& tensor) {
     values.assign(tensor.values<float>().begin(), tensor.values<float>().end());
   else if (tensor.dtype() == DType::f64)
     values.assign(tensor.values<double>().begin(), tensor.values<double>().end());
+  else if (tensor.dtype() == DType::f16)
+    for (const f16_t value : tensor.values<f16_t>()) values.push_back(base::to_float(value));
   else
-    fail(ErrorKind::unsupported, "a tensor of {} in a tree ensemble, expected f32 or f64", name_of(tensor.dtype()));
+    fail(ErrorKind::unsupported, "a tensor of {} in a tree ensemble, expected f16, f32 or f64", name_of(tensor.dtype()));
   return values;
 }
 

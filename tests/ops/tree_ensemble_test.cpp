@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "backends/reference/numeric.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
 #include "tessera/error.h"
@@ -63,6 +64,19 @@ std::string error_of(const ir::Attributes& attributes) {
     return error.message();
   }
   return "no error";
+}
+
+TEST(TreeEnsemble, TakesHalfPrecision) {
+  const auto halves = [](std::vector<double> values) {
+    Tensor tensor(DType::f16, {static_cast<std::int64_t>(values.size())});
+    backends::reference::write(values, tensor);
+    return tensor;
+  };
+  const Integers zero{0}, one{1};
+  const ir::Attributes tree{{"nodes_featureids", zero}, {"nodes_splits", halves({0.5})}, {"nodes_modes", Tensor::from<std::uint8_t>({1}, {0})},
+                            {"nodes_truenodeids", zero}, {"nodes_trueleafs", one}, {"nodes_falsenodeids", one}, {"nodes_falseleafs", one},
+                            {"leaf_targetids", Integers{0, 0}}, {"leaf_weights", halves({1.5, 4})}, {"tree_roots", zero}};
+  EXPECT_TRUE(identical(run_op_tensor({"ai.onnx.ml::TreeEnsemble", {halves({0, 1}).reshaped({2, 1})}, tree}), halves({1.5, 4}).reshaped({2, 1})));
 }
 
 TEST(TreeEnsemble, RefusesBrokenTrees) {
