@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <complex>
+
 #include "support/expect_error.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
@@ -36,6 +38,12 @@ TEST(Resize, LinearCoordinates) {
   EXPECT_TRUE(close_to(
       linear("align_corners"),
       Tensor::from<float>({1, 8}, {1, 10 / 7.0f, 13 / 7.0f, 16 / 7.0f, 19 / 7.0f, 22 / 7.0f, 25 / 7.0f, 4}), kClose));
+}
+
+TEST(Resize, InterpolatesBothPartsOfComplexNumbers) {
+  const auto x = Tensor::from<std::complex<float>>({1, 2}, {{0, 4}, {2, 8}});
+  EXPECT_TRUE(identical(run_op_tensor({"Resize", {x, {}, scales({1, 2})}, {{"mode", std::string("linear")}}}),
+                        Tensor::from<std::complex<float>>({1, 4}, {{0, 4}, {0.5f, 5}, {1.5f, 7}, {2, 8}})));
 }
 
 TEST(Resize, AntialiasedDownsamplingAverages) {

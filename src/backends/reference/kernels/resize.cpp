@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 
 #include "backends/backend.h"
 #include "backends/reference/movement.h"
@@ -109,26 +110,41 @@ void resize_nearest(const ops::AttributeReader& reader, const std::vector<Resize
   });
 }
 
-std::vector<double> resize_axis(const KernelContext& context, const std::vector<double>& values, const AxisView& view,
-                                const std::vector<Taps>& taps, double extrapolation) {
+template <typename T>
+std::vector<T> resize_axis(const KernelContext& context, const std::vector<T>& values, const AxisView& view,
+                           const std::vector<Taps>& taps, double extrapolation) {
   const std::int64_t size = static_cast<std::int64_t>(taps.size());
-  std::vector<double> result = transient_vector<double>(
+  std::vector<T> result = transient_vector<T>(
       base::checked_multiply(base::checked_multiply(view.outer, size), view.inner));
   for (std::int64_t o = 0; o < view.outer; ++o) {
     for (std::int64_t x = 0; x < size; ++x) {
       context.check_stop();
       for (std::int64_t i = 0; i < view.inner; ++i) {
-        double sum = 0;
+        T sum = 0;
         for (std::size_t t = 0; t < taps[x].weights.size(); ++t) {
           const std::int64_t from =
               std::clamp<std::int64_t>(taps[x].first + static_cast<std::int64_t>(t), 0, view.length - 1);
           sum += taps[x].weights[t] * values[(o * view.length + from) * view.inner + i];
         }
-        result[(o * size + x) * view.inner + i] = taps[x].outside ? extrapolation : sum;
+        result[(o * size + x) * view.inner + i] = taps[x].outside ? T(extrapolation) : sum;
       }
     }
   }
   return result;
+}
+
+// Along one axis after the other. T: double, or std::complex<double> for complex elements.
+template <typename T>
+std::vector<T> interpolate(const KernelContext& context, const std::vector<ResizedAxis>& axes, const Tensor& input) {
+  std::vector<T> values = read<T>(input);
+  Shape current = input.shape();
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (unchanged(axes[i], current[i])) continue;
+    values = resize_axis(context, values, axis_view(current, static_cast<std::int64_t>(i)),
+                         taps_of(context, axes[i], current[i]), context.real("extrapolation_value"));
+    current[i] = axes[i].size;
+  }
+  return values;
 }
 
 // Integers round to nearest even and stay within their range.
@@ -160,14 +176,8 @@ void resize(KernelContext& context) {
   require(input.elements() > 0, ErrorKind::failed, "cannot resize {} to {}", to_string(input.shape()),
           to_string(shape));
   if (ops::resize_mode(context) == ResizeMode::nearest) return resize_nearest(context, axes, input, output);
-  std::vector<double> values = read<double>(input);
-  Shape current = input.shape();
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (unchanged(axes[i], current[i])) continue;
-    values = resize_axis(context, values, axis_view(current, static_cast<std::int64_t>(i)),
-                         taps_of(context, axes[i], current[i]), context.real("extrapolation_value"));
-    current[i] = axes[i].size;
-  }
+  if (is_complex(input.dtype())) return write(interpolate<std::complex<double>>(context, axes, input), output);
+  std::vector<double> values = interpolate<double>(context, axes, input);
   saturate(values, output.dtype());
   write(values, output);
 }
