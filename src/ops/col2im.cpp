@@ -7,6 +7,8 @@
 namespace tessera::ops {
 namespace {
 
+constexpr TypeSet kTypes = types::numbers | types::boolean | types::text | types::complex;
+
 void infer(InferContext& context) {
   const ir::Dims* input = context.dims(0);
   context.check(input == nullptr || input->size() == 3, "input is {}, expected rank 3",
@@ -69,11 +71,12 @@ Col2ImGeometry col2im_geometry(const AttributeReader& reader, const Shape& input
   return geometry;
 }
 
+// Where elements of blocks overlap they add; of bool, one that is true makes the pixel true. Strings do not add: they are only moved.
 const OpDef col2im{
     .name = "Col2Im",
     .since = 18,
-    .inputs = {{"input", types::numbers, "T"}, {"image_shape", types::i64}, {"block_shape", types::i64}},
-    .outputs = {{"output", types::numbers, "T"}},
+    .inputs = {{"input", kTypes, "T"}, {"image_shape", types::i64}, {"block_shape", types::i64}},
+    .outputs = {{"output", kTypes, "T"}},
     .attributes = {{"dilations", ir::AttributeKind::integers},
                    {"pads", ir::AttributeKind::integers},
                    {"strides", ir::AttributeKind::integers}},

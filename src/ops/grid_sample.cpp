@@ -8,10 +8,13 @@
 namespace tessera::ops {
 namespace {
 
+constexpr TypeSet kTypes = types::numbers | types::boolean | types::text | types::complex;
+
 void infer_grid_sample(InferContext& context) {
   const std::string& mode = context.text("mode");
   context.check(mode == "linear" || mode == "nearest" || mode == "cubic",
                 "mode is '{}', expected linear, nearest or cubic", mode);
+  context.check(context.dtype(0) != DType::string || mode == "nearest", "mode is '{}' for strings, expected nearest", mode);
   const std::string& padding = context.text("padding_mode");
   context.check(padding == "zeros" || padding == "border" || padding == "reflection",
                 "padding_mode is '{}', expected zeros, border or reflection", padding);
@@ -76,8 +79,8 @@ ir::Dims affine_grid_dims(const ir::Dims& theta, std::span<const std::int64_t> s
 const OpDef grid_sample{
     .name = "GridSample",
     .since = 22,
-    .inputs = {{"X", types::numbers | types::boolean, "T1"}, {"grid", types::floats, "T2"}},
-    .outputs = {{"Y", types::numbers | types::boolean, "T1"}},
+    .inputs = {{"X", kTypes, "T1"}, {"grid", types::floats, "T2"}},
+    .outputs = {{"Y", kTypes, "T1"}},
     .attributes = {{"align_corners", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"mode", ir::AttributeKind::text, ir::Attribute(std::string("linear"))},
                    {"padding_mode", ir::AttributeKind::text, ir::Attribute(std::string("zeros"))}},

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <complex>
+
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
@@ -17,6 +19,19 @@ TEST(Col2Im, OverlappingBlocksAdd) {
   const ir::Attributes padded = {{"pads", std::vector<std::int64_t>{1, 1}}};
   EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {columns, list({2}), list({2})}, padded}),
                         Tensor::from<float>({1, 1, 2}, {12, 23})));
+}
+
+TEST(Col2Im, MovesStringsAndAddsComplexNumbersAndBools) {
+  const Tensor words = Tensor::from<std::string>({1, 2, 2}, {"a", "b", "c", "d"});
+  const ir::Attributes apart = {{"strides", std::vector<std::int64_t>{3}}};
+  EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {words, list({5}), list({2})}, apart}),
+                        Tensor::from<std::string>({1, 1, 5}, {"a", "c", "", "b", "d"})));
+  expect_error(ErrorKind::unsupported, "blocks of strings overlap, and strings have no sum", [&] { run_op({"Col2Im", {words, list({3}), list({2})}}); });
+  const auto pairs = Tensor::from<std::complex<float>>({1, 2, 2}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}});
+  EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {pairs, list({3}), list({2})}}),
+                        Tensor::from<std::complex<float>>({1, 1, 3}, {{1, 2}, {8, 10}, {7, 8}})));
+  EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {Tensor::from<bool>({1, 2, 2}, {false, true, true, false}), list({3}), list({2})}}),
+                        Tensor::from<bool>({1, 1, 3}, {false, true, false})));
 }
 
 TEST(Col2Im, RefusesWhatDoesNotFit) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <complex>
 
 #include "support/expect_error.h"
 #include "support/run_op.h"
@@ -32,7 +33,26 @@ TEST(GridSample, Padding) {
                        Tensor::from<float>({1, 1, 1, 2}, {2, 3}), kClose));
 }
 
+TEST(GridSample, NearestTakesEveryType) {
+  const Tensor places = Tensor::from<float>({1, 1, 3, 2}, {-0.5f, 0.5f, 0.5f, -0.5f, 9, 9});
+  const ir::Attributes nearest{{"mode", std::string("nearest")}};
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;
+  EXPECT_TRUE(identical(run_op_tensor({"GridSample", {Tensor::from<std::string>({1, 1, 2, 2}, {"a", "b", "c", "d"}), places}, nearest}),
+                        Tensor::from<std::string>({1, 1, 1, 3}, {"c", "b", ""})));
+  EXPECT_TRUE(identical(run_op_tensor({"GridSample", {Tensor::from<std::int64_t>({1, 1, 2, 2}, {1, large, -large, 2}), places}, nearest}),
+                        Tensor::from<std::int64_t>({1, 1, 1, 3}, {-large, large, 0})));
+}
+
+TEST(GridSample, InterpolatesBothPartsOfComplexNumbers) {
+  const auto x = Tensor::from<std::complex<double>>({1, 1, 2, 2}, {{1, 2}, {3, 4}, {5, 6}, {7, 12}});
+  EXPECT_TRUE(identical(run_op_tensor({"GridSample", {x, Tensor::from<float>({1, 1, 1, 2}, {0, 0})}}),
+                        Tensor::from<std::complex<double>>({1, 1, 1, 1}, {{4, 6}})));
+}
+
 TEST(GridSample, RefusesWrongGrids) {
+  expect_error(ErrorKind::invalid_model, "mode is 'linear' for strings, expected nearest", [] {
+    run_op({"GridSample", {Tensor(DType::string, {1, 1, 2, 2}), Tensor(DType::f32, {1, 1, 3, 2})}});
+  });
   expect_error(ErrorKind::invalid_model, "grid is [1, 1, 3], expected rank 4 and 2 in the last axis", [] {
     run_op({"GridSample", {kImage, Tensor(DType::f32, {1, 1, 3})}});
   });

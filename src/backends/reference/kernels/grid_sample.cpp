@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <complex>
 
 #include "backends/backend.h"
 #include "backends/reference/movement.h"
@@ -70,69 +71,119 @@ Tap tap_at(double x, const std::string& mode) {
 }
 
 // Weighted sum over the neighbours in all axes, innermost first as ONNX's nested interpolation has it.
-double interpolate(const double* image, const std::vector<Extent>& extents, const std::vector<Tap>& taps,
-                   std::size_t axis, std::int64_t offset, Padding padding) {
-  double sum = 0;
+template <typename T>
+T interpolate(const T* image, const std::vector<Extent>& extents, const std::vector<Tap>& taps, std::size_t axis,
+              std::int64_t offset, Padding padding) {
+  T sum = 0;
   for (int i = 0; i < taps[axis].count; ++i) {
     const std::int64_t pixel = pixel_of(taps[axis].first + i, extents[axis], padding);
     if (pixel < 0) continue;
     const std::int64_t at = offset * extents[axis].size + pixel;
-    const double value = axis + 1 == taps.size() ? image[at] : interpolate(image, extents, taps, axis + 1, at, padding);
+    const T value = axis + 1 == taps.size() ? image[at] : interpolate(image, extents, taps, axis + 1, at, padding);
     sum += taps[axis].weights[i] * value;
   }
   return sum;
+}
+
+// The one pixel that nearest mode takes, within its channel, or -1 for a zero.
+std::int64_t nearest_pixel(const std::vector<Extent>& extents, const std::vector<Tap>& taps, Padding padding) {
+  std::int64_t at = 0;
+  for (std::size_t axis = 0; axis < taps.size(); ++axis) {
+    const std::int64_t pixel = pixel_of(taps[axis].first, extents[axis], padding);
+    if (pixel < 0) return -1;
+    at = at * extents[axis].size + pixel;
+  }
+  return at;
+}
+
+struct Sampling {
+  std::string mode;
+  Padding padding;
+  bool align_corners = false;
+  std::vector<Extent> extents;
+};
+
+Sampling read_sampling(const KernelContext& context) {
+  const std::string& padding = context.text("padding_mode");
+  Sampling sampling{context.text("mode"),
+                    padding == "zeros"    ? Padding::zeros
+                    : padding == "border" ? Padding::border
+                                          : Padding::reflection,
+                    context.integer("align_corners") != 0,
+                    {}};
+  const Shape& shape = context.input(0).shape();
+  for (std::size_t i = 2; i < shape.size(); ++i) {
+    const double size = static_cast<double>(shape[i]);
+    sampling.extents.push_back(sampling.align_corners ? Extent{0, size - 1, shape[i]}
+                                                      : Extent{-0.5, size - 0.5, shape[i]});
+  }
+  return sampling;
+}
+
+// Calls body(input element 0, output element, taps) for every sample of every channel; input element 0 is that of the channel.
+template <typename Body>
+void for_each_sample(const KernelContext& context, const Sampling& sampling, const Shape& output, Body body) {
+  const Tensor &input = context.input(0), &grid = context.input(1);
+  const std::size_t axes = sampling.extents.size();
+  const std::vector<double> places = read<double>(grid);
+  const std::int64_t channels = input.shape()[1], pixels = input.elements() / (input.shape()[0] * channels);
+  const std::int64_t samples = element_count(output) / (output[0] * channels);
+  std::vector<Tap> taps(axes);
+  for (std::int64_t sample = 0; sample < output[0] * samples; ++sample) {
+    context.check_stop();
+    for (std::size_t i = 0; i < axes; ++i) {
+      const Extent& extent = sampling.extents[i];
+      // Coordinates come innermost axis first; what is no number lies far outside.
+      double x = denormalise(places[sample * static_cast<std::int64_t>(axes) + static_cast<std::int64_t>(axes - 1 - i)],
+                             extent.size, sampling.align_corners, grid.dtype() != DType::f64);
+      x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);
+      if (sampling.mode == "nearest") x = std::nearbyint(x);
+      if (x < extent.low || x > extent.high) {
+        if (sampling.padding == Padding::border)
+          x = std::clamp(x, 0.0, static_cast<double>(extent.size) - 1);
+        else if (sampling.padding == Padding::reflection)
+          x = reflect(x, extent);
+      }
+      taps[i] = tap_at(x, sampling.mode);
+    }
+    const std::int64_t batch = sample / samples;
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const std::int64_t channel = batch * channels + c;
+      body(channel * pixels, channel * samples + sample % samples, taps);
+    }
+  }
+}
+
+// T: double, or std::complex<double> for complex elements.
+template <typename T>
+void sample_between(const KernelContext& context, const Sampling& sampling, Tensor& output) {
+  const std::vector<T> image = read<T>(context.input(0));
+  std::vector<T> result = transient_vector<T>(output.elements());
+  for_each_sample(context, sampling, output.shape(), [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
+    result[to] = interpolate(image.data() + from, sampling.extents, taps, 0, 0, sampling.padding);
+  });
+  write(result, output);
 }
 
 }  // namespace
 
 void grid_sample(KernelContext& context) {
   const Tensor& input = context.input(0);
-  const Tensor& grid = context.input(1);
   Tensor& output = context.output(0);
   if (output.elements() == 0) return;
   require(input.elements() > 0, ErrorKind::failed, "cannot sample an image {} without pixels",
           to_string(input.shape()));
-  const std::string& mode = context.text("mode");
-  const std::string& padding_name = context.text("padding_mode");
-  const Padding padding = padding_name == "zeros"    ? Padding::zeros
-                          : padding_name == "border" ? Padding::border
-                                                     : Padding::reflection;
-  const bool align_corners = context.integer("align_corners") != 0, single = grid.dtype() != DType::f64;
-  std::vector<Extent> extents;
-  for (std::size_t i = 2; i < input.shape().size(); ++i) {
-    const double size = static_cast<double>(input.shape()[i]);
-    extents.push_back(align_corners ? Extent{0, size - 1, input.shape()[i]}
-                                    : Extent{-0.5, size - 0.5, input.shape()[i]});
+  const Sampling sampling = read_sampling(context);
+  if (sampling.mode == "nearest") {
+    // Picks elements, so that it serves every type.
+    fill_zero(output);
+    return for_each_sample(context, sampling, output.shape(), [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
+      const std::int64_t pixel = nearest_pixel(sampling.extents, taps, sampling.padding);
+      if (pixel >= 0) copy_element(input, from + pixel, output, to);
+    });
   }
-  const std::size_t axes = extents.size();
-  const std::vector<double> image = read<double>(input), places = read<double>(grid);
-  std::vector<double> result = transient_vector<double>(output.elements());
-  const std::int64_t channels = input.shape()[1], pixels = input.elements() / (input.shape()[0] * channels);
-  const std::int64_t samples = output.elements() / (output.shape()[0] * channels);
-  std::vector<Tap> taps(axes);
-  for (std::int64_t sample = 0; sample < output.shape()[0] * samples; ++sample) {
-    context.check_stop();
-    for (std::size_t i = 0; i < axes; ++i) {
-      // Coordinates come innermost axis first; what is no number lies far outside.
-      double x = denormalise(places[sample * static_cast<std::int64_t>(axes) + static_cast<std::int64_t>(axes - 1 - i)],
-                             extents[i].size, align_corners, single);
-      x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);
-      if (mode == "nearest") x = std::nearbyint(x);
-      if (x < extents[i].low || x > extents[i].high) {
-        if (padding == Padding::border)
-          x = std::clamp(x, 0.0, static_cast<double>(extents[i].size) - 1);
-        else if (padding == Padding::reflection)
-          x = reflect(x, extents[i]);
-      }
-      taps[i] = tap_at(x, mode);
-    }
-    const std::int64_t batch = sample / samples;
-    for (std::int64_t c = 0; c < channels; ++c) {
-      result[(batch * channels + c) * samples + sample % samples] =
-          interpolate(image.data() + (batch * channels + c) * pixels, extents, taps, 0, 0, padding);
-    }
-  }
-  write(result, output);
+  if (is_complex(input.dtype())) return sample_between<std::complex<double>>(context, sampling, output);
+  sample_between<double>(context, sampling, output);
 }
 
 // grid[n, place] = theta[n] (coordinates of the place, innermost first, then 1); centres of pixels span [-1, 1], at

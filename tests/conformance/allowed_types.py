@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""Holds the element types that each operator allows against ONNX's own schemas: ours must take at least what the newest version takes.
+
+    allowed_types.py build/release/tests/conformance/print_operator_types
+
+Covers the default domain and ai.onnx.ml, inputs and outputs by position, with what may be left out and what may differ in type. Exit status 0 when nothing is missing.
+"""
+import subprocess
+import sys
+
+import onnx.defs
+
+NAMES = {"float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128", "bool": "bool", "string": "string",
+         "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz", "float8e8m0": "f8e8m0",
+         "float4e2m1": "f4e2m1", **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)}}
+# Read from files, but turned into something else by the reader.
+REWRITTEN = {"Constant": "a constant of the graph"}
+
+
+def schemas():
+    """The newest schema of each operator."""
+    newest = {}
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain in ("", "ai.onnx.ml") and not schema.deprecated:
+            newest[schema.name if schema.domain == "" else f"{schema.domain}::{schema.name}"] = schema
+    return newest
+
+
+def own_parameters(program):
+    """Operator -> {"input" | "output": [(name, option, type variable or "-", set of types, or None where other kinds flow)]}."""
+    operators = {}
+    for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines():
+        operator, side, name, option, variable, types = line.split("\t")
+        parameters = operators.setdefault(operator, {"input": [], "output": []})[side]
+        parameters.append((name, option, variable, None if types == "any" else set(types.split())))
+    return operators
+
+
+def faults(schema, own):
+    """What our signature lacks of the schema's."""
+    for side, parameters in (("input", schema.inputs), ("output", schema.outputs)):
+        if len(own[side]) < len(parameters):
+            yield f"has {len(own[side])} {side}s, expected {len(parameters)}"
+            continue
+        for parameter, (name, option, variable, allowed) in zip(parameters, own[side]):
+            if option == "required" and parameter.option.name != "Single":
+                yield f"{side} '{name}' is required, but the schema has it {parameter.option.name.lower()}"
+            tied = [other.name for other, (_, _, same, _) in zip(parameters, own[side]) if variable == same != "-" and other.type_str != parameter.type_str]
+            if tied:
+                yield f"{side} '{name}' has the type of {' and '.join(tied)}, but the schema leaves it free"
+            if allowed is None:
+                continue
+            other_kinds = sorted(text for text in parameter.types if not text.startswith("tensor("))
+            missing = sorted({NAMES[text[len("tensor("):-1]] for text in parameter.types if text.startswith("tensor(")} - allowed)
+            if missing:
+                yield f"{side} '{name}' lacks {' '.join(missing)}"
+            if other_kinds:
+                yield f"{side} '{name}' is a tensor only, but the schema has {' '.join(other_kinds)}"
+
+
+def main():
+    own = own_parameters(sys.argv[1])
+    count = 0
+    known = schemas()
+    for name, schema in sorted(known.items()):
+        if name not in own:
+            found = [] if name in REWRITTEN else ["is not in the table of operators"]
+        else:
+            found = list(faults(schema, own[name]))
+        for fault in found:
+            print(f"{name} (version {schema.since_version}): {fault}")
+        count += len(found)
+    for name in sorted(set(REWRITTEN) & set(own) | set(REWRITTEN) - set(known)):
+        print(f"{name}: is listed as rewritten by the reader, but is no longer")
+        count += 1
+    print(f"{len(known)} operators of ONNX {onnx.__version__}, {count} faults")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
