@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "ir/text.h"
 #include "ops/infer.h"
+#include "runtime/evaluate.h"
 #include "support/guarded.h"
 #include "tessera/error.h"
 #include "tessera/session.h"
@@ -70,6 +71,7 @@ ir::Graph graph_of(const OpCall& call, Operands operands) {
     const Value& input = call.inputs[i];
     const std::string name = "input" + std::to_string(i);
     if (!input.has_value()) node.inputs.push_back({});
+    else if (!input.is_tensor()) node.inputs.push_back(graph.add_input(name, runtime::type_of(input)));
     else if (operands == Operands::constants) node.inputs.push_back(graph.add_constant(input.tensor(), name));
     else if (operands == Operands::shaped_inputs) node.inputs.push_back(graph.add_input(name, ir::ValueType::tensor(input.tensor().dtype(), input.tensor().shape())));
     else node.inputs.push_back(graph.add_input(name, ir::ValueType::tensor(input.tensor().dtype())));

@@ -16,7 +16,7 @@ void expect_call_gives(const OpCall& call, const Tensor& expected);
 // The call may give anything or fail with an Error.
 void expect_call_harmless(const OpCall& call);
 
-// A model of this one node; see above. Outputs are named "0", "1" ….
+// A model of this one node; see above. What is not a tensor is always an input. Inputs are named "input0", "input1" …, outputs "0", "1" ….
 enum class Operands { constants, shaped_inputs, unshaped_inputs };
 ir::Graph graph_of(const OpCall& call, Operands operands);
 

@@ -1,0 +1,43 @@
+// Element-wise operators: functions, arithmetic, comparison, casts.
+#include "support/op_examples.h"
+
+namespace tessera::test {
+namespace {
+
+constexpr const char* kFunctions[] = {
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "IsInf", "IsNaN", "Log", "Not", "Neg", "Reciprocal",
+    "Round", "Sign", "Sin", "Sinh", "Sqrt", "Tan", "Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Shrink", "Sigmoid", "Softplus",
+    "Softsign", "Swish", "Tanh", "ThresholdedRelu", "Gelu", "Identity"};
+constexpr const char* kPairs[] = {"Add", "Sub", "Mul", "Pow", "PRelu", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor"};
+constexpr const char* kLists[] = {"Max", "Min", "Mean", "Sum"};
+
+ir::Attributes to(DType type) { return {{"to", code_of(type)}}; }
+
+}  // namespace
+
+std::vector<OpExample> element_wise_examples() {
+  std::vector<OpExample> examples;
+  for (const char* op : kFunctions) examples.push_back({op, {at({2, 19})}});
+  for (const char* op : kPairs) examples.push_back({op, {at({2, 19}), at({19}, {2, 1, 0.5, 3})}});
+  for (const char* op : kLists) examples.push_back({op, {at({2, 3}), at({3}), at({2, 1}, {1, 2})}});
+  const std::vector<OpExample> others{
+      {"Gelu", {at({3})}, {{"approximate", text("tanh")}}},
+      {"Clip", {at({2, 19}), number(0.5), number(2)}},
+      {"Clip", {at({2, 3}), absent, number(2)}},
+      {"Div", {at({2, 19}), at({19}, {2, 1, 3})}},
+      {"Mod", {at({2, 3}), at({3}, {2, 1, 3})}, {{"fmod", whole(1)}}},
+      {.op = "Mod", .operands = {at({2, 3}), at({3}, {2, 1, 3})}, .refuses = {"A", ops::types::floats, "expected 1 for floats"}},
+      {"BitShift", {at({2, 3}, {1, 2, 7}), at({3}, {1, 0, 3})}, {{"direction", text("LEFT")}}},
+      {"BitShift", {at({2, 3}, {1, 2, 7}), at({3}, {1, 0, 3})}, {{"direction", text("RIGHT")}}},
+      {"Where", {at({2, 3}, {1, 0}), at({2, 3}), at({3}, {2, 1, 3})}},
+      {.op = "Cast", .operands = {at({2, 19}, {1, 2.5, 0, 0.5, 3})}, .attributes_follow = "output", .follow = to},
+      {"CastLike", {at({2, 3}, {1, 2.5, 0, 0.5, 3}), at({1})}},
+      {"Dropout", {at({2, 3}), number(0.5), as(DType::boolean, number(0))}, {}, 2},
+      {"Dropout", {at({2, 3}), number(0.5), as(DType::boolean, number(1))}, {{"seed", whole(3)}}, 2},
+      {.op = "BitCast", .operands = {at({2, 8})}, .together = {"input", "output"}, .attributes_follow = "output", .follow = to},
+  };
+  examples.insert(examples.end(), others.begin(), others.end());
+  return examples;
+}
+
+}  // namespace tessera::test
