@@ -46,7 +46,8 @@ void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("bench", "Measure load time, run time and memory of a model");
   add_model_options(*verb, options->model);
-  verb->add_option("--runs", options->bench.runs, "Timed runs")->capture_default_str()->check(CLI::Range(1, 1000000));
+  verb->add_option("--runs", options->bench.runs, "Timed runs, at least")->capture_default_str()->check(CLI::Range(1, 1000000));
+  verb->add_option("--seconds", options->bench.seconds, "Go on with timed runs until so many seconds have passed")->capture_default_str()->check(CLI::Range(0.0, 1e6));
   verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
   verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
@@ -55,7 +56,8 @@ void add_bench(CLI::App& app) {
   verb->footer(
       "Times are of this process alone; to compare two programs, run them in turn and compare medians.\n\nExamples:\n"
       "  tessera bench resnet50.onnx --dim batch=8 --threads 2\n"
-      "  tessera bench model.onnx --runs 100 --json");
+      "  tessera bench model.onnx --runs 100 --json\n"
+      "  taskset -c 0 tessera bench model.onnx --runs 5 --seconds 2");
   verb->callback([options] { run(*options); });
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <fstream>
 
 #include "base/thread_pool.h"
 #include "report/json_text.h"
@@ -27,12 +28,22 @@ double median(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
+// Of this program alone: getrusage also counts what the process had as a copy of its parent, before it became this program.
+std::int64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
 }  // namespace
 
 BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options) {
   BenchResult result;
   result.load_ms = load_ms;
-  result.runs = std::max(1, options.runs);
   const int cores = base::ThreadPool::process().cores();
   result.threads = options.session.threads > 0 ? std::min(options.session.threads, cores) : cores;
   for (const auto& [name, value] : inputs) {
@@ -44,19 +55,19 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   result.first_ms = ms_since(start);
   for (int i = 0; i < options.warmup; ++i) session.run(inputs, options.run);
   std::vector<double> times;
-  for (int i = 0; i < result.runs; ++i) {
+  const Clock::time_point timed = Clock::now();
+  do {
     const Clock::time_point begin = Clock::now();
     session.run(inputs, options.run);
     times.push_back(ms_since(begin));
-  }
+  } while (static_cast<int>(times.size()) < options.runs || ms_since(timed) < options.seconds * 1e3);
+  result.runs = static_cast<int>(times.size());
   std::sort(times.begin(), times.end());
   result.median_ms = median(times);
   result.min_ms = times.front();
   result.p90_ms = percentile(times, 0.90);
   result.p99_ms = percentile(times, 0.99);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  result.peak_rss_bytes = usage.ru_maxrss * 1024;
+  result.peak_rss_bytes = peak_rss_bytes();
   result.arena_bytes = session.plan_memory(inputs).arena_bytes;
   result.weights_bytes = session.memory().weights_bytes + session.memory().packed_weights_bytes;
   return result;

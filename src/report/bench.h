@@ -8,14 +8,15 @@
 namespace tessera::report {
 
 struct BenchOptions {
-  int runs = 20;
+  int runs = 20;       // at least, and at least one
+  double seconds = 0;  // timed runs go on until so much time has passed
   int warmup = 3;
   SessionOptions session;
   RunOptions run;
 };
 
 // Times in milliseconds of one process: load (reading the file and fixing dimensions), the first run (planning, packing and
-// running), then `runs` warm runs.
+// running), then `runs` warm runs, as many as were timed.
 struct BenchResult {
   double load_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
   int runs = 0;

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zipfile
 
@@ -88,6 +89,18 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs peak_rss_bytes arena_bytes weights_bytes".split()))
         self.assertEqual(figures["runs"], 3)
         self.assertLessEqual(figures["min_ms"], figures["median_ms"])
+
+    def test_bench_goes_on_for_the_time_asked(self):
+        start = time.monotonic()
+        figures = json.loads(run("bench", self.model, "--runs", "2", "--seconds", "0.5", "--json").stdout)
+        self.assertGreater(time.monotonic() - start, 0.5)
+        self.assertGreater(figures["runs"], 2)
+        self.assertEqual(run("bench", self.model, "--seconds", "-1").returncode, 2)
+
+    def test_bench_does_not_count_the_memory_of_its_parent(self):
+        ours = bytearray(b"x") * (200 << 20)
+        figures = json.loads(run("bench", self.model, "--runs", "1", "--json").stdout)
+        self.assertLess(figures["peak_rss_bytes"], len(ours) // 2)
 
     def test_info_describes(self):
         info = json.loads(run("info", self.model, "--json").stdout)
