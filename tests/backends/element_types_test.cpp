@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "backends/reference/numeric.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "support/hostile_call.h"
@@ -43,6 +44,9 @@ struct Group {
   std::set<std::string_view> parameters;
 };
 
+// Element types by group.
+using Types = std::map<std::string_view, DType>;
+
 class Example {
  public:
   Example(const OpDef& op, const OpExample& example) : op_(op), example_(example) {
@@ -57,9 +61,12 @@ class Example {
   const std::map<std::string_view, Group>& groups() const { return groups_; }
   const Parameter& parameter_at(std::size_t i) const { return op_.inputs[std::min(i, op_.inputs.size() - 1)]; }
 
-  // The call with group `varied` in this type, and every other in the first of f32, i64 and those that it allows.
-  OpCall call(std::string_view varied, DType type) const {
-    const auto type_of = [&](const Parameter& parameter) { return key_of(parameter) == varied ? type : usual(groups_.at(key_of(parameter)).types); };
+  // The call with these groups in these types, and every other in the first of f32, i64 and those that it allows.
+  OpCall call(const Types& chosen) const {
+    const auto type_of = [&](const Parameter& parameter) {
+      const auto found = chosen.find(key_of(parameter));
+      return found != chosen.end() ? found->second : usual(groups_.at(key_of(parameter)).types);
+    };
     OpCall call{std::string(op_.name), {}, example_.attributes, example_.outputs};
     for (std::size_t i = 0; i < example_.operands.size(); ++i) {
       const ExampleOperand& operand = example_.operands[i];
@@ -129,7 +136,7 @@ NamedValues run(const OpCall& call, const std::string& device, Operands operands
 testing::AssertionResult agree(const Value& actual, const Value& expected) {
   if (actual.kind() != expected.kind()) return testing::AssertionFailure() << "another kind of value";
   if (!expected.has_value()) return testing::AssertionSuccess();
-  if (expected.is_tensor()) return close_to(actual.tensor(), expected.tensor(), Tolerance::epsilons(expected.tensor().dtype(), 8));
+  if (expected.is_tensor()) return close_to(actual.tensor(), expected.tensor(), Tolerance::epsilons(expected.tensor().dtype(), 4));
   if (expected.kind() == Value::Kind::map && !identical(actual.keys(), expected.keys())) return testing::AssertionFailure() << "other keys";
   if (actual.elements().size() != expected.elements().size()) return testing::AssertionFailure() << actual.elements().size() << " elements, expected " << expected.elements().size();
   for (std::size_t i = 0; i < expected.elements().size(); ++i) {
@@ -154,13 +161,49 @@ void expect_signature(const OpDef& op, const NamedValues& outputs) {
   }
 }
 
+// The type in which the same call is exact, or nearly so.
+std::optional<DType> wider(DType type) {
+  switch (type) {
+    case DType::f16:
+    case DType::bf16:
+    case DType::f32: return DType::f64;
+    case DType::i8:
+    case DType::i16:
+    case DType::i32: return DType::i64;
+    default: return std::nullopt;
+  }
+}
+
+// Equal numbers, but for roundings in `narrow`, whatever their types.
+void expect_like_wide(const Value& actual, const Value& expected, DType narrow) {
+  if (!expected.is_tensor() || expected.tensor().dtype() == DType::string || is_complex(expected.tensor().dtype())) return;
+  Tensor widened(DType::f64, actual.tensor().shape()), exact(DType::f64, expected.tensor().shape());
+  backends::reference::write(backends::reference::read<double>(actual.tensor()), widened);
+  backends::reference::write(backends::reference::read<double>(expected.tensor()), exact);
+  EXPECT_TRUE(close_to(widened, exact, Tolerance::epsilons(narrow, 2)));
+}
+
+void expect_like_wide(const OpCall& call, const OpCall& wide, DType narrow) {
+  try {
+    const NamedValues actual = run(call, "reference"), expected = run(wide, "reference");
+    for (const auto& [output, value] : expected) {
+      SCOPED_TRACE("against a wider type, output " + output);
+      expect_like_wide(actual.at(output), value, narrow);
+    }
+  } catch (const Error& error) {
+    ADD_FAILURE() << error.what();
+  }
+}
+
 // Planned ahead, folded, and looked at when it runs.
-void expect_runs(const OpDef& op, const OpCall& call) {
+constexpr std::pair<Operands, const char*> kWays[] = {{Operands::shaped_inputs, "inputs"}, {Operands::constants, "constants"}, {Operands::unshaped_inputs, "inputs of unknown shape"}};
+
+void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<Operands, const char*>> ways) {
   const char* way = "reference";
   try {
     const NamedValues expected = run(call, "reference");
     expect_signature(op, expected);
-    for (const auto& [operands, name] : {std::pair{Operands::shaped_inputs, "inputs"}, {Operands::constants, "constants"}, {Operands::unshaped_inputs, "inputs of unknown shape"}}) {
+    for (const auto& [operands, name] : ways) {
       way = name;
       const NamedValues actual = run(call, "cpu", operands);
       for (const auto& [output, value] : expected) EXPECT_TRUE(agree(actual.at(output), value)) << way << ", output " << output;
@@ -174,9 +217,12 @@ DType element_type(const Value& value) {
   return value.is_tensor() ? value.tensor().dtype() : value.elements().empty() ? DType::undefined : element_type(value.elements()[0]);
 }
 
-std::string title(const OpCall& call, std::string_view varied, DType type) {
-  std::string text = fmt::format("{} with {} = {}:", call.op, varied, name_of(type));
+std::string title(const OpCall& call) {
+  std::string text = call.op + ":";
   for (const Value& input : call.inputs) text += input.has_value() ? fmt::format(" {}{}", name_of(element_type(input)), input.is_tensor() ? to_string(input.tensor().shape()) : "s") : " none";
+  for (const auto& [name, attribute] : call.attributes) {
+    if (ir::kind_of(attribute) == ir::AttributeKind::integer) text += fmt::format(" {}={}", name, std::get<std::int64_t>(attribute));
+  }
   return text;
 }
 
@@ -194,64 +240,79 @@ void expect_covered(const OpDef& op, const std::map<std::string_view, std::set<D
 
 class ElementTypes : public testing::TestWithParam<const OpDef*> {};
 
+// Whether the example says that its operator refuses the call.
+bool is_refused(const Example& typed, const Refusal& refusal, const OpCall& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (typed.parameter_at(i).name == refusal.parameter && call.inputs[i].has_value() && refusal.types.contains(element_type(call.inputs[i]))) return true;
+  }
+  return false;
+}
+
 TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
   const OpDef& op = *GetParam();
   std::map<std::string_view, std::set<DType>> seen;
   for (const OpExample& example : op_examples()) {
     if (example.op != op.name) continue;
     const Example typed(op, example);
-    const auto visit = [&](std::string_view varied, DType type) {
-      const OpCall call = typed.call(varied, type);
-      SCOPED_TRACE(title(call, varied, type));
-      const Refusal& refusal = example.refuses;
-      bool refused = false;
+    const auto visit = [&](const Types& chosen) {
+      const OpCall call = typed.call(chosen);
+      SCOPED_TRACE(title(call));
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-        if (!call.inputs[i].has_value()) continue;
-        const std::string_view name = typed.parameter_at(i).name;
-        seen[name].insert(element_type(call.inputs[i]));
-        refused = refused || (name == refusal.parameter && refusal.types.contains(element_type(call.inputs[i])));
+        if (call.inputs[i].has_value()) seen[typed.parameter_at(i).name].insert(element_type(call.inputs[i]));
       }
-      if (!refused) return expect_runs(op, call);
-      for (const char* device : {"cpu", "reference"}) EXPECT_NE(error_of(call, device).find(refusal.message), std::string::npos) << device << ": " << error_of(call, device);
+      const bool is_pair = chosen.size() > 1;
+      if (!is_refused(typed, example.refuses, call)) return expect_runs(op, call, std::span(kWays).first(is_pair ? 1 : std::size(kWays)));
+      for (const char* device : {"cpu", "reference"}) EXPECT_NE(error_of(call, device).find(example.refuses.message), std::string::npos) << device << ": " << error_of(call, device);
     };
-    if (typed.groups().empty()) visit("", DType::undefined);
+    if (typed.groups().empty()) visit({});
     for (const auto& [name, group] : typed.groups()) {
-      for (const DType type : listed(group.types)) visit(name, type);
+      for (const DType type : listed(group.types)) {
+        visit({{name, type}});
+        for (const auto& [other, others] : typed.groups()) {
+          for (const DType second : listed(others.types)) {
+            if (name < other) visit({{name, type}, {other, second}});
+          }
+        }
+      }
     }
   }
   expect_covered(op, seen);
 }
 
-TEST_P(ElementTypes, OthersAreRefused) {
-  const OpDef& op = *GetParam();
-  std::set<std::string_view> done;
+TEST(ElementTypes, NarrowOnesAgreeWithWideOnes) {
   for (const OpExample& example : op_examples()) {
-    if (example.op != op.name) continue;
-    const Example typed(op, example);
+    const Example typed(*ops::find_op(example.op), example);
     for (const auto& [name, group] : typed.groups()) {
-      const OpCall usual = typed.call("", DType::undefined);
-      for (std::size_t i = 0; i < usual.inputs.size(); ++i) {
-        const Parameter& parameter = typed.parameter_at(i);
-        if (!group.parameters.contains(parameter.name) || parameter.any_kind || !usual.inputs[i].is_tensor() || !done.insert(parameter.name).second) continue;
-        for (const DType type : kTypes) {
-          if (parameter.types.contains(type)) continue;
-          OpCall call = usual;
-          call.inputs[i] = Tensor(type, usual.inputs[i].tensor().shape());
-          const std::string said = error_of(call, "reference");
-          EXPECT_NE(said.find(fmt::format("input '{}' is {}, expected one of: ", parameter.name, name_of(type))), std::string::npos) << said;
-        }
+      for (const DType narrow : listed(group.types)) {
+        const std::optional<DType> wide = wider(narrow);
+        if (!wide || !group.types.contains(*wide)) continue;
+        const OpCall call = typed.call({{name, narrow}});
+        SCOPED_TRACE(title(call));
+        if (!is_refused(typed, example.refuses, call)) expect_like_wide(call, typed.call({{name, *wide}}), narrow);
       }
     }
   }
 }
 
-TEST(ElementTypes, EveryOperatorHasAnExampleAndEveryExampleAnOperator) {
-  std::set<std::string_view> names;
+TEST(ElementTypes, OthersAreRefused) {
+  std::set<std::pair<std::string_view, std::string_view>> done;
   for (const OpExample& example : op_examples()) {
-    names.insert(example.op);
-    EXPECT_NE(ops::find_op(example.op), nullptr) << example.op;
+    const OpDef& op = *ops::find_op(example.op);
+    const Example typed(op, example);
+    const OpCall usual = typed.call({});
+    for (std::size_t i = 0; i < usual.inputs.size(); ++i) {
+      const Parameter& parameter = typed.parameter_at(i);
+      if (parameter.any_kind || !usual.inputs[i].is_tensor() || !done.insert({op.name, parameter.name}).second) continue;
+      for (const DType type : kTypes) {
+        if (parameter.types.contains(type)) continue;
+        OpCall call = usual;
+        call.inputs[i] = Tensor(type, usual.inputs[i].tensor().shape());
+        const std::string said = error_of(call, "reference");
+        EXPECT_NE(said.find(fmt::format("input '{}' is {}, expected one of: ", parameter.name, name_of(type))), std::string::npos)
+            << title(call) << " said: " << said;
+      }
+    }
   }
-  for (const OpDef* op : ops::all_ops()) EXPECT_TRUE(names.contains(op->name)) << op->name;
 }
 
 std::string test_name(const testing::TestParamInfo<const OpDef*>& info) {
