@@ -48,9 +48,13 @@ void infer_trailing(InferContext& context) {
   ir::ValueType type = context.input(0);
   if (rms) type.dtype = context.dtype(1);
   context.set_output(0, type);
+  const std::int64_t stash_type = context.integer("stash_type");
+  const bool is_float_type = stash_type > 0 && stash_type < kDTypeCount && types::floats.contains(static_cast<DType>(stash_type));
+  context.check(is_float_type, "stash_type is {}, expected the number of a float type", stash_type);
+  const DType stash = static_cast<DType>(stash_type);
   if (!type.dims) {
-    context.set_output_unknown_rank(1, DType::f32);
-    context.set_output_unknown_rank(2, DType::f32);
+    context.set_output_unknown_rank(1, stash);
+    context.set_output_unknown_rank(2, stash);
     return;
   }
   const std::int64_t axis = normalise_axis(context.integer("axis"), static_cast<std::int64_t>(type.dims->size()));
@@ -63,7 +67,6 @@ void infer_trailing(InferContext& context) {
   if (rms) return;
   ir::Dims statistics = *type.dims;
   for (std::size_t i = static_cast<std::size_t>(axis); i < statistics.size(); ++i) statistics[i] = 1;
-  const DType stash = context.integer("stash_type") == static_cast<std::int64_t>(DType::bf16) ? DType::bf16 : DType::f32;
   context.set_output(1, stash, statistics);
   context.set_output(2, stash, std::move(statistics));
 }
@@ -195,7 +198,8 @@ const OpDef batch_normalization{
     .gradient = batch_gradient,
 };
 
-// Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450.
+// Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450. Mean and InvStdDev have
+// the type stash_type; what is computed in between is never narrower than X.
 const OpDef layer_normalization{
     .name = "LayerNormalization",
     .since = 17,

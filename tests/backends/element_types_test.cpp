@@ -154,10 +154,19 @@ std::string error_of(const OpCall& call, const std::string& device) {
   return "";
 }
 
-void expect_signature(const OpDef& op, const NamedValues& outputs) {
+// Element types that parameters had, by name.
+using Seen = std::map<std::string_view, std::set<DType>>;
+
+DType element_type(const Value& value) {
+  return value.is_tensor() ? value.tensor().dtype() : !value.has_value() || value.elements().empty() ? DType::undefined : element_type(value.elements()[0]);
+}
+
+void expect_signature(const OpDef& op, const NamedValues& outputs, Seen& seen) {
   for (const auto& [name, value] : outputs) {
     const Parameter& output = op.outputs[std::min(static_cast<std::size_t>(std::stoi(name)), op.outputs.size() - 1)];
-    if (value.is_tensor() && !output.any_kind) EXPECT_TRUE(output.types.contains(value.tensor().dtype())) << "output '" << output.name << "' is " << name_of(value.tensor().dtype());
+    const DType type = element_type(value);
+    seen[output.name].insert(type);
+    if (!output.any_kind) EXPECT_TRUE(output.types.contains(type)) << "output '" << output.name << "' is " << name_of(type);
   }
 }
 
@@ -198,11 +207,11 @@ void expect_like_wide(const OpCall& call, const OpCall& wide, DType narrow) {
 // Planned ahead, folded, and looked at when it runs.
 constexpr std::pair<Operands, const char*> kWays[] = {{Operands::shaped_inputs, "inputs"}, {Operands::constants, "constants"}, {Operands::unshaped_inputs, "inputs of unknown shape"}};
 
-void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<Operands, const char*>> ways) {
+void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<Operands, const char*>> ways, Seen& outputs) {
   const char* way = "reference";
   try {
     const NamedValues expected = run(call, "reference");
-    expect_signature(op, expected);
+    expect_signature(op, expected, outputs);
     for (const auto& [operands, name] : ways) {
       way = name;
       const NamedValues actual = run(call, "cpu", operands);
@@ -211,10 +220,6 @@ void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<
   } catch (const Error& error) {
     ADD_FAILURE() << way << ": " << error.what();
   }
-}
-
-DType element_type(const Value& value) {
-  return value.is_tensor() ? value.tensor().dtype() : value.elements().empty() ? DType::undefined : element_type(value.elements()[0]);
 }
 
 std::string title(const OpCall& call) {
@@ -226,15 +231,16 @@ std::string title(const OpCall& call) {
   return text;
 }
 
-// Types that this parameter may have and has in no example, by the types of the operands that it had.
-void expect_covered(const OpDef& op, const std::map<std::string_view, std::set<DType>>& seen) {
-  for (const Parameter& parameter : op.inputs) {
+// Every type that a parameter may have, it had in some example. What an empty sequence holds is not to be seen.
+void expect_covered(const std::vector<Parameter>& parameters, const Seen& seen) {
+  for (const Parameter& parameter : parameters) {
     const auto had = seen.find(parameter.name);
+    if (had != seen.end() && had->second == std::set{DType::undefined}) continue;
     std::string missing;
     for (const DType type : listed(parameter.types)) {
       if (had == seen.end() || !had->second.contains(type)) missing += std::string(" ") + std::string(name_of(type));
     }
-    EXPECT_EQ(missing, "") << "no example has these types of input '" << parameter.name << "'";
+    EXPECT_EQ(missing, "") << "no example has these types of '" << parameter.name << "'";
   }
 }
 
@@ -250,7 +256,7 @@ bool is_refused(const Example& typed, const Refusal& refusal, const OpCall& call
 
 TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
   const OpDef& op = *GetParam();
-  std::map<std::string_view, std::set<DType>> seen;
+  Seen inputs, outputs;
   for (const OpExample& example : op_examples()) {
     if (example.op != op.name) continue;
     const Example typed(op, example);
@@ -258,10 +264,10 @@ TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
       const OpCall call = typed.call(chosen);
       SCOPED_TRACE(title(call));
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-        if (call.inputs[i].has_value()) seen[typed.parameter_at(i).name].insert(element_type(call.inputs[i]));
+        if (call.inputs[i].has_value()) inputs[typed.parameter_at(i).name].insert(element_type(call.inputs[i]));
       }
       const bool is_pair = chosen.size() > 1;
-      if (!is_refused(typed, example.refuses, call)) return expect_runs(op, call, std::span(kWays).first(is_pair ? 1 : std::size(kWays)));
+      if (!is_refused(typed, example.refuses, call)) return expect_runs(op, call, std::span(kWays).first(is_pair ? 1 : std::size(kWays)), outputs);
       for (const char* device : {"cpu", "reference"}) EXPECT_NE(error_of(call, device).find(example.refuses.message), std::string::npos) << device << ": " << error_of(call, device);
     };
     if (typed.groups().empty()) visit({});
@@ -276,7 +282,8 @@ TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
       }
     }
   }
-  expect_covered(op, seen);
+  expect_covered(op.inputs, inputs);
+  expect_covered(op.outputs, outputs);
 }
 
 TEST(ElementTypes, NarrowOnesAgreeWithWideOnes) {

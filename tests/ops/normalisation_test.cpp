@@ -48,6 +48,16 @@ TEST(LayerNormalization, KeepsSymbols) {
   EXPECT_EQ(types[1], f32({batch, 7, 1}));
 }
 
+TEST(LayerNormalization, StatisticsHaveTheStashType) {
+  for (const DType type : {DType::f16, DType::bf16, DType::f64}) {
+    const ir::Attributes stash{{"stash_type", static_cast<std::int64_t>(type)}};
+    EXPECT_EQ(infer_op("LayerNormalization", {f32({2, 8}), f32({8})}, stash, 3)[2], ir::ValueType::tensor(type, ir::Dims{2, 1}));
+    EXPECT_EQ(infer_op("LayerNormalization", {ir::ValueType::tensor(DType::f32), f32({8})}, stash, 3)[2], ir::ValueType::tensor(type));
+  }
+  expect_error(ErrorKind::invalid_model, "stash_type is 7, expected the number of a float type",
+               [] { infer_op("LayerNormalization", {f32({2, 8}), f32({8})}, {{"stash_type", std::int64_t{7}}}); });
+}
+
 TEST(RmsNormalization, DividesByTheRootMeanSquare) {
   const Tensor x = Tensor::from<float>({1, 2}, {3.0f, 4.0f}), scale = Tensor::from<float>({2}, {1.0f, 10.0f});
   const double rms = std::sqrt(12.5);

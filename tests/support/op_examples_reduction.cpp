@@ -11,6 +11,7 @@ constexpr const char* kWindows[] = {"HannWindow", "HammingWindow", "BlackmanWind
 const ExampleOperand kGains = at({4}, {1, 0.5, 2, 1.5}), kSquares = at({4}, {1, 0.5, 2, 0.25});
 
 ir::Attributes dtype(DType type) { return {{"dtype", code_of(type)}}; }
+ir::Attributes stash_type(DType type) { return {{"stash_type", code_of(type)}}; }
 ir::Attributes seeded(DType type) { return {{"dtype", code_of(type)}, {"seed", real(2)}, {"shape", whole_list({2, 3})}}; }
 ir::Attributes seeded_like(DType type) { return {{"dtype", code_of(type)}, {"seed", real(2)}}; }
 ir::Attributes output_datatype(DType type) { return {{"output_datatype", code_of(type)}}; }
@@ -32,7 +33,7 @@ std::vector<OpExample> reduction_examples() {
       {"CumProd", {at({2, 5}), number(1)}},
       {"BatchNormalization", {at({2, 4, 3}), kGains, at({4}), at({4}), kSquares}},
       {"BatchNormalization", {at({2, 4, 3}), kGains, at({4}), at({4}), kSquares}, {{"training_mode", whole(1)}}, 3},
-      {"LayerNormalization", {at({2, 4}), kGains, at({4})}, {}, 3},
+      {.op = "LayerNormalization", .operands = {at({2, 4}), kGains, at({4})}, .outputs = 3, .attributes_follow = "Mean", .follow = stash_type},
       {"LayerNormalization", {at({2, 4}), kGains}},
       {"RMSNormalization", {at({2, 4}), kGains}},
       {"GroupNormalization", {at({2, 4, 3}), kGains, at({4})}, {{"num_groups", whole(2)}}},
