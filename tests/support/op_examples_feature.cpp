@@ -55,6 +55,7 @@ std::vector<OpExample> feature_examples() {
       {"ai.onnx.ml::OneHotEncoder", {rows}, {{"cats_int64s", whole_list({1, 3})}, {"cats_strings", text_list({"1", "3"})}}},
       {"ai.onnx.ml::FeatureVectorizer", {rows, at({2, 1})}, {{"inputdimensions", whole_list({3, 1})}}},
       {"ai.onnx.ml::CategoryMapper", {rows}, {{"cats_int64s", whole_list({1, 3})}, {"cats_strings", text_list({"1", "3"})}}},
+      {"ai.onnx.ml::CategoryMapper", {rows}},
       {.op = "ai.onnx.ml::TreeEnsemble", .operands = {rows}, .attributes_follow = "X", .follow = tree_of},
       {"ai.onnx.ml::TreeEnsembleClassifier", {rows}, tree_lists("class", {{"classlabels_int64s", numbers}}), 2},
       {"ai.onnx.ml::TreeEnsembleClassifier", {rows}, tree_lists("class", {{"classlabels_strings", names}}), 2},
