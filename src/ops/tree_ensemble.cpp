@@ -338,9 +338,10 @@ const OpDef tree_ensemble{
     .infer = infer_regression,
 };
 
+// Version 5 of ai.onnx.ml gave both up for TreeEnsemble.
 const OpDef tree_ensemble_classifier{
     .name = "ai.onnx.ml::TreeEnsembleClassifier",
-    .since = 5,
+    .since = 3,
     .inputs = {{"X", kInputs, "T1"}},
     .outputs = {{"Y", {DType::string, DType::i64}}, {"Z", {DType::f32}}},
     .attributes = tree_lists({{"class_ids", AttributeKind::integers},
@@ -355,7 +356,7 @@ const OpDef tree_ensemble_classifier{
 
 const OpDef tree_ensemble_regressor{
     .name = "ai.onnx.ml::TreeEnsembleRegressor",
-    .since = 5,
+    .since = 3,
     .inputs = {{"X", kInputs, "T"}},
     .outputs = {{"Y", {DType::f32}}},
     .attributes = tree_lists({{"aggregate_function", AttributeKind::text, ir::Attribute(std::string("SUM"))},

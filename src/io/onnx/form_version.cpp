@@ -90,7 +90,15 @@ constexpr TypeIntroduction kTypes[] = {
     {"QuantizeLinear", DType::i16, 21},   {"QuantizeLinear", DType::u16, 21},
     {"DequantizeLinear", DType::i16, 21}, {"DequantizeLinear", DType::u16, 21},
     {"QLinearMatMul", DType::f16, 21},    {"Range", DType::f16, 27},
+    {"DequantizeLinear", DType::f16, 19},
 };
+
+// The scale of QuantizeLinear was f32 before version 19, and of the type of x before version 23.
+std::int64_t version_for_scale(const ir::Graph& graph, const ir::Node& node) {
+  if (node.formal_inputs() < 2 || !node.inputs[0].valid() || !node.inputs[1].valid()) return 1;
+  const DType x = graph.value(node.inputs[0]).type.dtype, scale = graph.value(node.inputs[1]).type.dtype;
+  return x != scale ? 23 : scale != DType::f32 ? 19 : 1;
+}
 
 // Types that operators learnt one by one.
 bool is_young(DType dtype) {
@@ -133,6 +141,7 @@ std::int64_t form_version(const ir::Graph& graph, const ir::Node& node) {
     const bool given = each.input < node.formal_inputs() && node.inputs[each.input].valid();
     if (each.op == node.op && given) version = std::max(version, each.version);
   }
+  if (node.op == "QuantizeLinear") version = std::max(version, version_for_scale(graph, node));
   return std::max(version, version_for_types(graph, node, known->since));
 }
 

@@ -117,6 +117,35 @@ TEST(OnnxWriter, WritesTheLowestVersionOfTheSameMeaning) {
   EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(narrow.read())).metadata.at("opset:ai.onnx"), "21");
 }
 
+TEST(OnnxWriter, WritesAVersionThatHasTheTypes) {
+  const auto version_of = [](const std::string& op, DType x, DType scale) {
+    ir::Graph graph;
+    const ir::ValueId input = graph.add_input("x", ir::ValueType::tensor(x, Shape{2})), by = graph.add_input("scale", ir::ValueType::tensor(scale, Shape{}));
+    graph.add_output(graph.add_op(op, {input, by}, {}, "y"));
+    ops::infer_graph(graph);
+    return io::read_model_bytes(io::write_model_bytes(graph)).metadata.at("opset:ai.onnx");
+  };
+  EXPECT_EQ(version_of("QuantizeLinear", DType::f32, DType::f32), "17");
+  EXPECT_EQ(version_of("QuantizeLinear", DType::f16, DType::f16), "19");
+  EXPECT_EQ(version_of("QuantizeLinear", DType::i32, DType::i32), "19");
+  EXPECT_EQ(version_of("QuantizeLinear", DType::f16, DType::f32), "23");
+  EXPECT_EQ(version_of("DequantizeLinear", DType::i8, DType::f32), "17");
+  EXPECT_EQ(version_of("DequantizeLinear", DType::i8, DType::f16), "19");
+}
+
+// Version 5 of ai.onnx.ml has TreeEnsemble alone.
+TEST(OnnxWriter, WritesTreesInAVersionThatStillHasThem) {
+  using Integers = std::vector<std::int64_t>;
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{1, 1}));
+  graph.add_output(graph.add_op("ai.onnx.ml::TreeEnsembleRegressor", {x},
+                                {{"nodes_treeids", Integers{0}}, {"nodes_nodeids", Integers{0}}, {"nodes_featureids", Integers{0}}, {"nodes_modes", std::vector<std::string>{"LEAF"}},
+                                 {"nodes_values", std::vector<float>{0}}, {"nodes_truenodeids", Integers{0}}, {"nodes_falsenodeids", Integers{0}}},
+                                "y"));
+  ops::infer_graph(graph);
+  EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(graph)).metadata.at("opset:ai.onnx.ml"), "3");
+}
+
 TEST(OnnxWriter, PutsLargeConstantsOutside) {
   const fs::path folder = fs::temp_directory_path() / ("tessera_writer_" + std::to_string(::getpid()));
   fs::create_directories(folder);
