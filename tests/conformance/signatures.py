@@ -19,6 +19,8 @@ NAMES = {"float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", 
 KINDS = {"INT": "integer", "FLOAT": "float", "STRING": "string", "TENSOR": "tensor", "GRAPH": "graph", "TYPE_PROTO": "type", "INTS": "integers", "FLOATS": "floats", "STRINGS": "strings"}
 # The kernels know these defaults: there is one entry a direction.
 DEFAULTS_ELSEWHERE = {("RNN", "activations")}
+# Optional in the schema, but ONNX's own inference refuses a node without them.
+REQUIRED_ALL_THE_SAME = {("ai.onnx.ml::CategoryMapper", "cats_int64s"), ("ai.onnx.ml::CategoryMapper", "cats_strings")}
 # Read from files, but turned into something else by the reader.
 REWRITTEN = {"Constant": "a constant of the graph"}
 
@@ -83,7 +85,7 @@ def attribute_faults(name, schema, own):
         option, kind, default = attributes[attribute.name]
         if KINDS[attribute.type.name] != kind:
             yield f"attribute '{attribute.name}' is of kind {kind}, expected {KINDS[attribute.type.name]}"
-        if option == "required" and not attribute.required:
+        if option == "required" and not attribute.required and (name, attribute.name) not in REQUIRED_ALL_THE_SAME:
             yield f"attribute '{attribute.name}' is required, but the schema has it optional"
         if attribute.default_value.type and (name, attribute.name) not in DEFAULTS_ELSEWHERE and not same_default(attribute, default):
             yield f"attribute '{attribute.name}' has the default {default}, expected {onnx.helper.get_attribute_value(attribute.default_value)}"
