@@ -70,7 +70,7 @@ TYPED_TEST(HostileInteger, ShiftsByTheWidthAndMoreGiveNothing) {
 
 TEST(HostileArithmetic, NegativePowersOfIntegersAreFractions) {
   const Tensor x = list<std::int64_t>({2, 1, -1, -1, 3}), y = list<std::int64_t>({-1, -5, -3, -4, 41});
-  expect_call_gives({"Pow", {x, y}}, list<std::int64_t>({0, 1, -1, 1, static_cast<std::int64_t>(36472996377170786403U)}));
+  expect_call_gives({"Pow", {x, y}}, list<std::int64_t>({0, 1, -1, 1, static_cast<std::int64_t>(18026252303461234787U)}));
   expect_call_refused({"Pow", {list<std::int64_t>({0}), list<std::int64_t>({-1})}}, "0 to the power of -1");
   expect_call_gives({"Pow", {list<std::int32_t>({2, 2}), list<std::int64_t>({31, INT64_MAX})}}, list<std::int32_t>({INT32_MIN, 0}));
 }

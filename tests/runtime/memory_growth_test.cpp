@@ -8,17 +8,12 @@
 
 #include "ops/builder.h"
 #include "support/resident_memory.h"
+#include "support/sanitized.h"
 #include "support/temporary_folder.h"
 #include "tessera/session.h"
 
 namespace tessera {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // shadow memory and quarantine grow by themselves
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr std::int64_t kWidth = 64;
 
@@ -73,8 +68,9 @@ std::int64_t growth(int count, const std::function<void(int)>& body) {
 TEST(MemoryGrowth, RunsWithChangingShapesStayFlat) {
   Session session(changing_model());
   // A packing left behind by each new plan would be over 6 MB.
-  const std::int64_t grown = growth(kSanitized ? 60 : 600, [&](int run) { session.run({{"x", input_of(run)}}); });
-  EXPECT_TRUE(kSanitized || grown < std::int64_t{3} << 20) << grown << " bytes";
+  // Shadow memory and quarantine grow by themselves.
+  const std::int64_t grown = growth(test::kSanitized ? 60 : 600, [&](int run) { session.run({{"x", input_of(run)}}); });
+  EXPECT_TRUE(test::kSanitized || grown < std::int64_t{3} << 20) << grown << " bytes";
   const MemoryUse use = session.memory();
   EXPECT_EQ(use.arena_bytes, 0);
   EXPECT_EQ(use.results_bytes, 0);
@@ -101,8 +97,8 @@ TEST(MemoryGrowth, LoadsAndUnloadsStayFlat) {
   const test::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "changing.onnx";
   changing_model().save(path);
-  const std::int64_t grown = growth(kSanitized ? 15 : 150, [&](int run) { Session(Model::load(path)).run({{"x", input_of(run)}}); });
-  EXPECT_TRUE(kSanitized || grown < std::int64_t{3} << 20) << grown << " bytes";
+  const std::int64_t grown = growth(test::kSanitized ? 15 : 150, [&](int run) { Session(Model::load(path)).run({{"x", input_of(run)}}); });
+  EXPECT_TRUE(test::kSanitized || grown < std::int64_t{3} << 20) << grown << " bytes";
 }
 
 }  // namespace

@@ -6,22 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <stdexcept>
 
 #include "base/text.h"
+#include "support/sanitized.h"
 
 namespace tessera::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr double kMostSeconds = kSanitized ? 50 : 5;
 constexpr std::int64_t kMostResidentBytes = std::int64_t{512} << 20;
@@ -80,7 +74,6 @@ Outcome run_guarded(const std::function<void()>& body) {
   if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");
   // A child counts what it shares with its parent.
   const std::int64_t before = resident_now();
-  const auto start = std::chrono::steady_clock::now();
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("cannot fork");
   if (child == 0) {
@@ -94,7 +87,8 @@ Outcome run_guarded(const std::function<void()>& body) {
   rusage usage{};
   wait4(child, &status, 0, &usage);
   Outcome outcome;
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
+  outcome.seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   outcome.resident_bytes = usage.ru_maxrss * 1024 - before;
   if (WIFSIGNALED(status)) outcome.crash = strsignal(WTERMSIG(status));
   else if (WEXITSTATUS(status) != 0) outcome.crash = "exit status " + std::to_string(WEXITSTATUS(status));

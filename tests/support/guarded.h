@@ -14,7 +14,7 @@ struct Outcome {
   std::string crash;               // how the process died or what it threw that is no tessera::Error; empty: it did neither
   std::optional<ErrorKind> kind;   // of the Error that was thrown; nothing: the body returned
   std::string text;                // Error::what()
-  double seconds = 0;
+  double seconds = 0;              // of computing; waiting for a core on a busy machine is not its fault
   std::int64_t resident_bytes = 0; // the most that it had at once, beyond what this process had when it began
 };
 
