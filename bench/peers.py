@@ -50,6 +50,7 @@ def parse():
     parser.add_argument("--torch-compile", action="store_true", help="torch.compile instead of eager torch (needs a C++ compiler)")
     parser.add_argument("--quick", action="store_true", help="a few models, batch 1, one thread, one short round: to see that it works")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures; after every cell, so that what is measured is kept")
+    parser.add_argument("--resume", action="store_true", help="keep what --json FILE has from the same versions and settings, and measure the rest")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the page (with --render: docs/performance.md if not given)")
     arguments = parser.parse_args()
     for given, known in [(arguments.peers, PEERS), (arguments.precision, ["f32", "bf16", "int8"])]:
@@ -59,6 +60,8 @@ def parse():
     if arguments.quick:
         arguments.models = arguments.models or QUICK_MODELS
         arguments.batch, arguments.threads, arguments.rounds, arguments.seconds = [1], [1], 1, 0.3
+    if arguments.resume and not arguments.json:
+        parser.error("--resume goes on with the file of --json: name it")
     if max(arguments.threads) > len(os.sched_getaffinity(0)):
         parser.error(f"{max(arguments.threads)} threads on {len(os.sched_getaffinity(0))} cores")
     return arguments
@@ -120,6 +123,14 @@ def describe(arguments):
     }
 
 
+def earlier(new, old):
+    """The figures to go on with; they must be of the same programs, machine and settings."""
+    for key in ("versions", "settings", "machine"):
+        if new[key] != old[key]:
+            sys.exit(f"peers: error: cannot resume: {key} then {old[key]}, now {new[key]}")
+    return old
+
+
 def main():
     arguments = parse()
     if arguments.setup:
@@ -142,7 +153,10 @@ def main():
     if figures["load_average_at_start"] > 0.3:
         print(f"peers: the machine is not quiet: load average {figures['load_average_at_start']:.2f}; times will not hold", file=sys.stderr)
     print(report.terminal_head(arguments.peers), flush=True)
-    for cell in measure.cells(chosen_models(arguments), arguments):
+    if arguments.resume and arguments.json.exists():
+        figures = earlier(figures, json.loads(arguments.json.read_text()))
+    done = {(cell["model"], cell["batch"], cell["precision"], cell["threads"]) for cell in figures["cells"]}
+    for cell in measure.cells(chosen_models(arguments), arguments, done):
         figures["cells"].append(cell)
         print(report.terminal_row(cell, arguments.peers), flush=True)
         if arguments.json:

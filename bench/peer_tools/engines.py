@@ -12,8 +12,12 @@ import time
 import numpy as np
 
 
+class Skipped(Exception):
+    """Nothing to compare: there is no such mode or module; the text says which."""
+
+
 class Unsupported(Exception):
-    """This engine has no way to do that; the text says what."""
+    """The engine cannot do it; the text says what."""
 
 
 class OnnxRuntime:
@@ -22,7 +26,7 @@ class OnnxRuntime:
     def __init__(self, job):
         import onnxruntime
         if job["precision"] == "bf16":
-            raise Unsupported("has no bf16 mode for float32 models on x86")
+            raise Skipped("has no bf16 mode for float32 models on x86")
         self.library, self.job = onnxruntime, job
         self.options = onnxruntime.SessionOptions()
         self.options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
@@ -105,13 +109,13 @@ class Torch:
         import torch
         import torch_modules
         if job["precision"] == "int8":
-            raise Unsupported("the modules compared here have no int8 form")
+            raise Skipped("the modules compared here have no int8 form")
         self.library, self.job = torch, job
         torch.set_num_threads(job["threads"])
         torch.set_grad_enabled(False)
         made = torch_modules.build(job["name"], job["source"])
         if made is None:
-            raise Unsupported("torchvision has no module of this architecture")
+            raise Skipped("torchvision has no module of this architecture")
         self.module = made.eval()
 
     def load(self):
@@ -269,8 +273,12 @@ def main():
     job = json.loads(pathlib.Path(sys.argv[1]).read_text())
     try:
         figures = measure(job)
+    except Skipped as reason:
+        figures = {"skipped": str(reason)}
+    except Unsupported as problem:
+        figures = {"failure": str(problem)}
     except Exception as problem:  # whatever a peer throws is the result of its cell
-        figures = {"failure": f"{type(problem).__name__}: {problem}" if not isinstance(problem, Unsupported) else str(problem)}
+        figures = {"failure": f"{type(problem).__name__}: {problem}"}
     pathlib.Path(job["result"]).write_text(json.dumps(figures))
 
 

@@ -22,6 +22,12 @@ FIGURES = ["median_ms", "min_ms", "load_ms", "first_ms", "peak_rss_bytes", "impo
 
 class Failure(Exception):
     """A side cannot run a cell; the text goes into the cell."""
+    kind = "failure"
+
+
+class Skipped(Failure):
+    """There is nothing to run: the side has no such mode, or this program no way to give it the model."""
+    kind = "skipped"
 
 
 def say(text):
@@ -79,7 +85,7 @@ class Case:
         if self.precision != "bf16":
             return []
         if "--precision" not in run_on(self.cores(1), [self.arguments.tessera, "bench", "--help"], self.arguments.limit, self.folder):
-            raise Failure("this Tessera has no bf16 mode")
+            raise Skipped("this Tessera has no bf16 mode")
         return ["--precision", "bf16"]
 
     def find_reference(self):
@@ -122,9 +128,9 @@ class Case:
 
     def convert_for_ncnn(self):
         if self.precision == "int8":
-            raise Failure("pnnx reads no quantised models")
+            raise Skipped("pnnx reads no quantised models")
         if any(value.dtype != np.float32 or value.ndim < 2 or value.shape[0] != 1 for value in self.feeds.values()):
-            raise Failure("takes float32 inputs of batch 1 only")
+            raise Skipped("run on float32 inputs of batch 1 only")
         target = self.folder / "f32.ncnn.param"
         said = run_on(os.sched_getaffinity(0), ["pnnx", self.onnx, "fp16=0"], self.arguments.limit, self.folder)
         if not target.exists():
@@ -141,8 +147,9 @@ class Case:
             "outputs": str(outputs) if outputs else "", "result": str(result)}))
         run_on(self.cores(threads), [sys.executable, HERE / "engines.py", job], self.arguments.limit, self.folder)
         figures = json.loads(result.read_text())
-        if "failure" in figures:
-            raise Failure(last_line(figures["failure"]))
+        for kind in (Failure, Skipped):
+            if kind.kind in figures:
+                raise kind(last_line(figures[kind.kind]))
         return figures
 
     def difference(self, peer, path):
@@ -168,6 +175,10 @@ def relative_norm(found, wanted):
     return float(np.linalg.norm(found - wanted) / size) if size > 0 else float(np.linalg.norm(found))
 
 
+def runs(side):
+    return "failure" not in side and "skipped" not in side
+
+
 def medians(rounds):
     """Medians over processes of what each of them measured."""
     kept = {key: [figures[key] for figures in rounds if figures.get(key) is not None] for key in FIGURES}
@@ -181,7 +192,7 @@ def measure_cell(case, threads):
     peers = {peer: {} for peer in arguments.peers}
     for turn in range(arguments.rounds):
         for peer in arguments.peers:
-            if "failure" in peers[peer]:
+            if not runs(peers[peer]):
                 continue
             say(f"{case.model.name}, batch {case.batch}, {case.precision}, {threads} threads: round {turn + 1} of {arguments.rounds}, {peer}")
             mine = None
@@ -190,7 +201,7 @@ def measure_cell(case, threads):
                     mine = case.measure_tessera(threads)
                     ours.append(mine)
                 except Failure as failure:
-                    failed = str(failure)
+                    failed = {failure.kind: str(failure)}
             outputs = case.folder / f"{peer}.npz" if turn == 0 else None
             try:
                 figures = case.measure_peer(peer, threads, outputs)
@@ -201,26 +212,29 @@ def measure_cell(case, threads):
                     difference, remark = case.difference(peer, outputs)
                     peers[peer].update(relative_difference=difference, remark=remark, how=figures["how"])
             except Failure as failure:
-                peers[peer] = {"failure": str(failure)}
+                peers[peer] = {failure.kind: str(failure)}
     for peer, cell in peers.items():
-        if "failure" not in cell:
+        if runs(cell):
             cell.update(medians(theirs[peer]), ratios=ratios[peer], ratio=statistics.median(ratios[peer]) if ratios[peer] else None)
     if failed is None and not ours:  # every peer failed: Tessera's own time still counts
         try:
             ours.append(case.measure_tessera(threads))
         except Failure as failure:
-            failed = str(failure)
+            failed = {failure.kind: str(failure)}
     return {"model": case.model.name, "batch": case.batch, "precision": case.precision, "threads": threads,
-            "tessera": {"failure": failed} if failed is not None else medians(ours), "peers": peers}
+            "tessera": failed if failed is not None else medians(ours), "peers": peers}
 
 
-def cells(chosen, arguments):
-    """Yields the cells of all models; one that cannot be made is a cell with the reason."""
+def cells(chosen, arguments, done=frozenset()):
+    """Yields the cells of all models but those of `done`, (model, batch, precision, threads); one that cannot be made is a cell with the reason."""
     for model in chosen:
         for precision in arguments.precision:
             if model.quantised != (precision == "int8") and model.quantised:
                 continue
             for batch in model.batches or arguments.batch:
+                threads_left = [threads for threads in arguments.threads if (model.name, batch, precision, threads) not in done]
+                if not threads_left:
+                    continue
                 with tempfile.TemporaryDirectory(prefix="tessera-peers-") as folder:
                     try:
                         case = Case(model, batch, precision, arguments, pathlib.Path(folder))
@@ -229,5 +243,5 @@ def cells(chosen, arguments):
                         yield {"model": model.name, "batch": batch, "precision": precision, "threads": None, "peers": {},
                                "tessera": {"failure": f"the model cannot be made: {last_line(str(problem))}"}}
                         continue
-                    for threads in arguments.threads:
+                    for threads in threads_left:
                         yield measure_cell(case, threads)

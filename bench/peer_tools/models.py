@@ -59,7 +59,7 @@ def graph_feeds(graph, batch):
         kind = value.type.tensor_type
         dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
         name = {"float32": "float", "float16": "float16", "float64": "double"}.get(dtype.name, dtype.name)
-        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.shape.dim]
+        shape = [dim.dim_value if dim.dim_value > 0 else None for dim in kind.shape.dim]
         feeds[value.name] = cases.own_input(types.SimpleNamespace(name=value.name, type=f"tensor({name})", shape=shape), np.random.default_rng(11), batch, 64, graph)
     return feeds
 

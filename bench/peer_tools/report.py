@@ -9,6 +9,13 @@ def milliseconds(value):
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
+def trouble(side):
+    """("fails" or "skipped", why) of a side that was not measured, or None."""
+    if "failure" in side:
+        return "fails", side["failure"]
+    return ("skipped", side["skipped"]) if "skipped" in side else None
+
+
 def terminal_head(peers):
     return f"{'model':<26} {'batch':>5} {'type':>5} {'threads':>7} {'tessera ms':>11}" + "".join(f" {peer + ' ms (ratio)':>26}" for peer in peers)
 
@@ -16,19 +23,19 @@ def terminal_head(peers):
 def terminal_row(cell, peers):
     own = cell["tessera"]
     row = f"{cell['model']:<26} {cell['batch']:>5} {cell['precision']:>5} {cell['threads'] or '-':>7} "
-    row += f"{'fails' if 'failure' in own else milliseconds(own['median_ms']):>11}"
-    notes = [f"tessera: {own['failure']}"] if "failure" in own else []
+    row += f"{trouble(own)[0] if trouble(own) else milliseconds(own['median_ms']):>11}"
+    notes = [f"tessera: {trouble(own)[1]}"] if trouble(own) else []
     for peer in peers:
-        found = cell["peers"].get(peer, {"failure": "not run"})
+        found = cell["peers"].get(peer, {"skipped": "not run"})
         row += f" {terminal_cell(found):>26}"
-        if found.get("failure") or found.get("remark"):
-            notes.append(f"{peer}: {found.get('failure') or found['remark']}")
+        if trouble(found) or found.get("remark"):
+            notes.append(f"{peer}: {trouble(found)[1] if trouble(found) else found['remark']}")
     return "\n".join([row, *[f"    {note}" for note in notes]])
 
 
 def terminal_cell(found):
-    if "failure" in found:
-        return "fails"
+    if trouble(found):
+        return trouble(found)[0]
     ratio = f"{found['ratio']:.2f}" if found["ratio"] is not None else "-"
     return f"{milliseconds(found['median_ms'])} ({ratio})" + ("!" if found["remark"] else "")
 
@@ -71,15 +78,15 @@ class Notes:
 
 def own_cell(cell, notes, show):
     own = cell["tessera"]
-    return "fails" + notes.mark(f"Tessera: {own['failure']}") if "failure" in own else show(own)
+    return trouble(own)[0] + notes.mark(f"Tessera: {trouble(own)[1]}") if trouble(own) else show(own)
 
 
 def peer_cell(cell, peer, notes, show):
     found = cell["peers"].get(peer)
     if found is None:
-        return "not run"
-    if "failure" in found:
-        return "fails" + notes.mark(f"{TITLES[peer]}: {found['failure']}")
+        return "skipped"
+    if trouble(found):
+        return trouble(found)[0] + notes.mark(f"{TITLES[peer]}: {trouble(found)[1]}")
     return show(found) + (notes.mark(f"{TITLES[peer]}: {found['remark']}") if found["remark"] else "")
 
 
@@ -125,7 +132,7 @@ def markdown(figures):
         "Written by `bench/peers.py --render`; do not edit. `bench/peers.py --help` says how to measure it again.", "",
         f"Measured {figures['date'][:10]} on {figures['machine']}, {figures['memory_gib']} GiB, {figures['system']}",
         f"(load average {figures['load_average_at_start']:.2f} when it began): Tessera {versions['tessera']} against {with_versions}.", "",
-        f"For each peer, Tessera and the peer ran in turn, {settings['rounds']} rounds, each time in a fresh process on the same cores, on the same model file with",
+        f"For each peer, Tessera and the peer ran in turn, rounds: {settings['rounds']}, each time in a fresh process on the same cores, on the same model file with",
         f"fixed shapes and the same inputs; after warm-up, the median of {settings['seconds']:g} s of runs. **Ratio** (in brackets) = the peer's time / Tessera's, the",
         "median of the rounds: above 1 (bold) Tessera is faster. Times are in milliseconds.", "",
         "ONNX Runtime: all graph optimisations, IO binding (plain runs where outputs are no tensors). OpenVINO: latency hint, precision hint always set (float32 unless",

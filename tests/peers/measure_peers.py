@@ -48,11 +48,18 @@ class MeasurePeers(unittest.TestCase):
 
     def test_failures_stand_in_the_cell(self):
         cell, = measure.cells([lenet()], settings(peers=["onnxruntime", "openvino"], precision=["bf16"], rounds=1))
-        self.assertIn("no bf16 mode", cell["peers"]["onnxruntime"]["failure"])
+        self.assertIn("no bf16 mode", cell["peers"]["onnxruntime"]["skipped"])
+        self.assertIn("No module named 'openvino'", cell["peers"]["openvino"]["failure"])
         text = page([cell])
-        self.assertRegex(text, r"\| lenet5 \| 2 \| 1 \| .* fails \[\d\] \|")
+        self.assertRegex(text, r"\| lenet5 \| 2 \| 1 \| .* \| skipped \[\d\] \| fails \[\d\] \|")
         self.assertIn("ONNX Runtime: has no bf16 mode for float32 models on x86", text)
         self.assertIn("onnxruntime: has no bf16 mode", report.terminal_row(cell, ["onnxruntime"]))
+
+    def test_cells_that_are_done_are_left_out(self):
+        done = {("lenet5", 2, "f32", 1)}
+        self.assertEqual(list(measure.cells([lenet()], settings(), done)), [])
+        cell, = measure.cells([lenet()], settings(batch=[1, 2], rounds=1), done)
+        self.assertEqual(cell["batch"], 1)
 
     def test_model_that_cannot_be_made_is_a_cell(self):
         cell, = measure.cells([models.file_model("/nowhere/none.onnx", {})], settings())
