@@ -44,6 +44,15 @@ HWY_INLINE V at_most(D d, V x, float high) {
   return hn::IfThenElse(hn::Gt(x, bound), bound, x);
 }
 
+// The integer nearest to zero. NaN gives any, in the scalar set 0, where the conversion would be undefined.
+template <class DI, class V>
+HWY_INLINE hn::Vec<DI> to_integer(DI di, V x) {
+#if HWY_TARGET == HWY_SCALAR
+  x = hn::IfThenElseZero(hn::Eq(x, x), x);
+#endif
+  return hn::ConvertTo(di, x);
+}
+
 // 2^n for integral n in [-126, 127].
 template <class D, class VI>
 HWY_INLINE hn::Vec<D> power_of_two(D d, VI n) {
@@ -68,7 +77,7 @@ HWY_INLINE V exp(D d, V x) {
   V n;
   const V p = hn::Add(reduced_expm1(d, at_least(d, at_most(d, x, 89.0f), -105.0f), n), hn::Set(d, 1.0f));
   // Two factors, since n may leave the range of one exponent.
-  const auto exponent = hn::ConvertTo(di, n);
+  const auto exponent = to_integer(di, n);
   const auto half = hn::ShiftRight<1>(exponent);
   return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
 }
@@ -81,7 +90,7 @@ HWY_INLINE V exp_of_nonpositive(D d, V x) {
   V n;
   const V bounded = at_least(d, x, -87.0f);
   const V p = hn::Add(reduced_expm1(d, bounded, n), hn::Set(d, 1.0f));
-  const V y = hn::Mul(p, power_of_two(d, hn::ConvertTo(di, n)));
+  const V y = hn::Mul(p, power_of_two(d, to_integer(di, n)));
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), y);
 }
 
@@ -91,7 +100,7 @@ HWY_INLINE V expm1_of_nonpositive(D d, V x) {
   const hn::RebindToSigned<D> di;
   V n;
   const V t = reduced_expm1(d, at_least(d, x, -20.0f), n);  // e^-20 is below half an epsilon
-  const V scale = power_of_two(d, hn::ConvertTo(di, n));
+  const V scale = power_of_two(d, to_integer(di, n));
   return hn::MulAdd(scale, t, hn::Sub(scale, hn::Set(d, 1.0f)));
 }
 
@@ -158,7 +167,7 @@ HWY_INLINE V erf(D d, V x) {
                          -0.0251718014f, 0.00419085333f, -0.000438529416f, 2.14455195e-05f);
   V n;
   const V p = hn::Add(reduced_expm1(d, hn::Neg(g), n), one);
-  const V far = hn::NegMulAdd(p, power_of_two(d, hn::ConvertTo(di, n)), one);
+  const V far = hn::NegMulAdd(p, power_of_two(d, to_integer(di, n)), one);
   return hn::IfThenElse(hn::Gt(magnitude, one), hn::CopySign(far, x), near);
 }
 

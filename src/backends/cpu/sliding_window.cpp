@@ -144,11 +144,14 @@ constexpr std::int64_t kStripFloats = 6 * 1024;  // of the copy: most of the fir
 SlidingWindow::SlidingWindow(std::vector<ops::WindowAxis> axes, WindowOperation operation)
     : axes_(std::move(axes)), operation_(operation) {
   axes_.insert(axes_.begin(), 3 - axes_.size(), ops::WindowAxis{.input = 1, .output = 1});
+  for (ops::WindowAxis& axis : axes_) {
+    if (axis.output <= 1) axis.stride = 1;  // it leads nowhere, whatever its size
+  }
   const auto& [depth, row, column] = std::tie(axes_[0], axes_[1], axes_[2]);
   phase_floats_ = base::checked_add(base::round_up(column.output, kWidestVector), column.extent() / column.stride + 1);
   phase_floats_ = base::round_up(phase_floats_, kWidestVector);
   line_floats_ = base::checked_multiply(phase_floats_, std::min(column.stride, column.extent()));
-  const std::int64_t halo = row.extent() - row.stride;  // rows that neighbouring strips both need
+  const std::int64_t halo = std::max<std::int64_t>(0, row.extent() - row.stride);  // rows that neighbouring strips both need
   const std::int64_t wanted = (kStripFloats / depth.kernel / line_floats_ - halo) / row.stride;
   strip_rows_ =
       std::clamp<std::int64_t>(wanted, std::min<std::int64_t>(8, row.output), std::max<std::int64_t>(row.output, 1));
@@ -170,8 +173,10 @@ SlidingWindow::SlidingWindow(std::vector<ops::WindowAxis> axes, WindowOperation 
 
 std::string SlidingWindow::reject(const std::vector<ops::WindowAxis>& axes) {
   if (axes.size() > 3) return fmt::format("{} spatial axes; expected at most 3", axes.size());
+  constexpr std::int64_t kLongestStride = std::int64_t{1} << 24;
   double taps = 1, copied = 1;
   for (const ops::WindowAxis& axis : axes) {
+    if (axis.output > 1 && axis.stride > kLongestStride) return "a very long stride";
     taps *= static_cast<double>(axis.kernel);
     copied *= static_cast<double>(axis.extent()) + static_cast<double>(&axis == &axes.back() ? axis.output : 0);
   }
