@@ -22,10 +22,7 @@ void multiply_add(std::int64_t steps) {
   // Read at run time, so that no compiler knows where the chains lead; they stay near 1.
   static volatile float factor = 0.999f, term = 0.001f;
   const V a = hn::Set(d, factor), b = hn::Set(d, term);
-  // Each begins elsewhere: a compiler makes one chain of equal ones.
-  const auto start = [&](float value) { return hn::Set(d, value); };
-  V s0 = start(0), s1 = start(1), s2 = start(2), s3 = start(3), s4 = start(4), s5 = start(5), s6 = start(6), s7 = start(7), s8 = start(8), s9 = start(9),
-    s10 = start(10), s11 = start(11);
+  V s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a, s6 = b, s7 = b, s8 = b, s9 = b, s10 = b, s11 = b;
   for (std::int64_t i = 0; i < steps; ++i) {
     s0 = hn::MulAdd(s0, a, b);
     s1 = hn::MulAdd(s1, a, b);
@@ -104,14 +101,14 @@ namespace {
 constexpr int kChains = 12;
 
 #if defined(__x86_64__)
-// Instructions that Highway 1.0 lacks. Each loop keeps its chains, which begin with different values, in registers.
+// Instructions that Highway 1.0 lacks. Each loop keeps its chains in registers.
 [[gnu::target("avx512f,avx512bf16,avx512vl,avx512bw")]] void dot_bf16(std::int64_t steps) {
   static volatile short bits = 0x3f7f;  // a little less than 1
   const __m512i same = _mm512_set1_epi16(bits);
   const __m512bh a = reinterpret_cast<__m512bh>(same);
   __m512 sum[kChains];
 #pragma GCC unroll 12
-  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_setzero_ps();
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], a, a);
@@ -126,7 +123,7 @@ constexpr int kChains = 12;
   const __m512i a = _mm512_set1_epi32(bits);
   __m512i sum[kChains];
 #pragma GCC unroll 12
-  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_epi32(i);
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_setzero_si512();
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) sum[i] = _mm512_dpbusd_epi32(sum[i], a, a);

@@ -31,10 +31,9 @@ std::vector<AttributeSpec> convolution_attributes(bool with_auto_pad) {
   return specs;
 }
 
-void infer_convolution(InferContext& context, ConvolutionInputs inputs, DType dtype) {
-  const ir::Dims* data = context.dims(inputs.data);
+std::optional<ir::Dims> convolved_dims(const InferContext& context, const ir::Dims* data, ConvolutionInputs inputs) {
   const ir::Dims* weights = context.dims(inputs.weights);
-  if (data == nullptr && weights == nullptr) return context.set_output_unknown_rank(0, dtype);
+  if (data == nullptr && weights == nullptr) return std::nullopt;
   const ir::Dims unknown(data != nullptr ? data->size() : weights->size());
   const ir::Dims& x = data != nullptr ? *data : unknown;
   const ir::Dims& w = weights != nullptr ? *weights : unknown;
@@ -50,7 +49,13 @@ void infer_convolution(InferContext& context, ConvolutionInputs inputs, DType dt
   check_bias(context, inputs.bias, w[0]);
   ir::Dims y{x[0], w[0]};
   for (std::size_t i = 0; i < attributes.rank(); ++i) y.push_back(window_output_dim(attributes, i, x[i + 2]));
-  context.set_output(0, dtype, std::move(y));
+  return y;
+}
+
+void infer_convolution(InferContext& context, ConvolutionInputs inputs, DType dtype) {
+  std::optional<ir::Dims> y = convolved_dims(context, context.dims(inputs.data), inputs);
+  if (y) context.set_output(0, dtype, std::move(*y));
+  else context.set_output_unknown_rank(0, dtype);
 }
 
 // y[n, m, o] = b[m] + sum over c, k of w[m, c, k] * x[n, group of m + c, o * stride - pad + k * dilation], 0 outside x

@@ -23,6 +23,7 @@ const std::vector<Form>& forms() {
       {"HardSwish"},
       {"LeakyRelu", {"alpha"}},
       {"Elu", {"alpha"}},
+      {"Swish", {"alpha"}},
       {"Celu", {"alpha"}},
       {"ThresholdedRelu", {"alpha"}},
       {"HardSigmoid", {"alpha", "beta"}},
@@ -40,6 +41,25 @@ std::span<const std::string_view> activation_parameters(std::string_view activat
   const auto found = std::find_if(forms().begin(), forms().end(), [&](const Form& form) { return form.name == activation; });
   require(found != forms().end(), ErrorKind::invalid_model, "activation '{}' is not known", activation);
   return found->parameters;
+}
+
+std::vector<AttributeSpec> activation_attributes() {
+  return {{"activation", ir::AttributeKind::text}, {"activation_params", ir::AttributeKind::reals}};
+}
+
+std::vector<float> activation_params(const AttributeReader& reader) {
+  if (!reader.has_attribute("activation") || activation_parameters(reader.text("activation")).empty()) return {};
+  return reader.has_attribute("activation_params") ? reader.reals("activation_params") : std::vector<float>{};
+}
+
+void check_activation(const InferContext& context) {
+  if (!context.has_attribute("activation")) return;
+  const std::size_t wanted = activation_parameters(context.text("activation")).size(), given = activation_params(context).size();
+  context.check(given == wanted, "activation '{}' has {} parameters, expected {}", context.text("activation"), given, wanted);
+}
+
+ir::ValueId add_activation(GraphBuilder& builder, const AttributeReader& reader, ir::ValueId x) {
+  return reader.has_attribute("activation") ? add_activation(builder, reader.text("activation"), activation_params(reader), x) : x;
 }
 
 ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters, ir::ValueId x) {

@@ -6,20 +6,10 @@
 namespace tessera::ops {
 namespace {
 
-using ir::AttributeKind;
 using ir::ValueId;
 
-std::vector<float> activation_values(const AttributeReader& reader) {
-  const std::size_t wanted = activation_parameters(reader.text("activation")).size();
-  if (wanted == 0) return {};
-  return reader.has_attribute("activation_params") ? reader.reals("activation_params") : std::vector<float>{};
-}
-
 void infer(InferContext& context) {
-  if (context.has_attribute("activation")) {
-    const std::size_t wanted = activation_parameters(context.text("activation")).size(), given = activation_values(context).size();
-    context.check(given == wanted, "activation '{}' has {} parameters, expected {}", context.text("activation"), given, wanted);
-  }
+  check_activation(context);
   infer_convolution(context, {}, context.dtype(0));
   if (!context.has_input(3) || context.dims(3) == nullptr || !context.results()[0] || !context.results()[0]->dims) return;
   const ir::Dims &z = *context.dims(3), &y = *context.results()[0]->dims;
@@ -32,14 +22,12 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const std::size_t operands = std::min<std::size_t>(inputs.size(), 3);
   ValueId result = builder.add("Conv", {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operands)}, reader.given_among(convolution_attributes()));
   if (inputs.size() > 3 && inputs[3].valid()) result = builder.add("Add", {result, inputs[3]});
-  if (reader.has_attribute("activation")) result = add_activation(builder, reader.text("activation"), activation_values(reader), result);
-  return std::vector{result};
+  return std::vector{add_activation(builder, reader, result)};
 }
 
 std::vector<AttributeSpec> attributes() {
   std::vector<AttributeSpec> specs = convolution_attributes();
-  specs.push_back({"activation", AttributeKind::text});
-  specs.push_back({"activation_params", AttributeKind::reals});
+  for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
   return specs;
 }
 

@@ -40,6 +40,7 @@
 #include "ops/microsoft_attention.h"
 #include "ops/multi_head_attention.h"
 #include "ops/skip_normalisation.h"
+#include "ops/channels_last.h"
 #include "ops/fused_conv.h"
 #include "ops/fused_matmul.h"
 #include "ops/gather_block_quantized.h"
@@ -134,6 +135,10 @@ constexpr const OpDef* kTable[] = {
     // skip_normalisation
     &skip_layer_normalization,
     &skip_simplified_layer_normalization,
+    // channels_last
+    &channels_last_conv,
+    &channels_last_max_pool,
+    &channels_last_average_pool,
     // fused_conv
     &fused_conv,
     // fused_matmul

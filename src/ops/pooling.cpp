@@ -60,12 +60,6 @@ void infer_max_unpool(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(y));
 }
 
-double window_operations(const NodeView& view) {
-  double taps = 1;
-  for (const std::int64_t size : view.integers("kernel_shape")) taps *= static_cast<double>(size);
-  return taps * static_cast<double>(view.output(0).elements());
-}
-
 // To the position that each window took, which a second pooling tells.
 void max_pool_gradient(GradientContext& c) {
   const Term x = c.input(0);
@@ -100,15 +94,29 @@ std::vector<AttributeSpec> pooling_attributes() {
           integer("ceil_mode", 0)};
 }
 
+std::vector<AttributeSpec> average_pooling_attributes() {
+  return with(pooling_attributes(), {integer("count_include_pad", 0)});
+}
+
+double pooling_operations(const NodeView& view) {
+  double taps = 1;
+  for (const std::int64_t size : view.integers("kernel_shape")) taps *= static_cast<double>(size);
+  return taps * static_cast<double>(view.output(0).elements());
+}
+
+ir::Dims pooled_dims(const InferContext& context, const ir::Dims& x) {
+  context.check(x.size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", to_string(x), x.size());
+  const std::vector<std::int64_t> no_weights(x.size() - 2, -1);
+  const WindowAttributes attributes = read_window_attributes(context, no_weights);
+  ir::Dims y{x[0], x[1]};
+  for (std::size_t i = 0; i < attributes.rank(); ++i) y.push_back(window_output_dim(attributes, i, x[i + 2]));
+  return y;
+}
+
 std::optional<ir::Dims> pooled_dims(const InferContext& context) {
   const ir::Dims* x = context.dims(0);
   if (x == nullptr) return std::nullopt;
-  context.check(x->size() >= 3, "input {} has rank {}, expected [N, C, spatial...]", to_string(*x), x->size());
-  const std::vector<std::int64_t> no_weights(x->size() - 2, -1);
-  const WindowAttributes attributes = read_window_attributes(context, no_weights);
-  ir::Dims y{(*x)[0], (*x)[1]};
-  for (std::size_t i = 0; i < attributes.rank(); ++i) y.push_back(window_output_dim(attributes, i, (*x)[i + 2]));
-  return y;
+  return pooled_dims(context, *x);
 }
 
 void infer_global_pooling(InferContext& context) {
@@ -127,9 +135,9 @@ const OpDef average_pool{
     .since = 22,
     .inputs = {{"X", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = with(pooling_attributes(), {integer("count_include_pad", 0)}),
+    .attributes = average_pooling_attributes(),
     .infer = infer_pooling,
-    .operations = window_operations,
+    .operations = pooling_operations,
 };
 
 // Indices count elements of the whole of X, row-major; with storage_order 1 the spatial axes are counted column-major.
@@ -140,7 +148,7 @@ const OpDef max_pool{
     .outputs = {{"Y", kMaxTypes, "T"}, {"Indices", types::i64, "", optional}},
     .attributes = with(pooling_attributes(), {integer("storage_order", 0)}),
     .infer = infer_pooling,
-    .operations = window_operations,
+    .operations = pooling_operations,
     .gradient = max_pool_gradient,
 };
 
@@ -152,7 +160,7 @@ const OpDef lp_pool{
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = with(pooling_attributes(), {integer("p", 2)}),
     .infer = infer_pooling,
-    .operations = window_operations,
+    .operations = pooling_operations,
 };
 
 // Scatters X to the positions that MaxPool's indices name, zeros elsewhere.

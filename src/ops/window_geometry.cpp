@@ -66,6 +66,13 @@ void check_ranks(const Shape& input, const Shape& weights) {
 
 }  // namespace
 
+std::int64_t WindowAxis::taps_within(std::int64_t o, std::int64_t low, std::int64_t high) const {
+  const std::int64_t start = o * stride - pad_begin;
+  const std::int64_t first = std::max<std::int64_t>(0, base::ceil_divide(low - start, dilation));
+  const std::int64_t end = std::min(kernel, base::ceil_divide(high - start, dilation));
+  return std::max<std::int64_t>(0, end - first);
+}
+
 WindowAttributes read_window_attributes(const AttributeReader& reader, std::span<const std::int64_t> weight_kernel) {
   const std::size_t rank = weight_kernel.size();
   WindowAttributes result;

@@ -31,6 +31,8 @@ struct WindowAxis {
 
   // Positions that a window spans: (kernel - 1) * dilation + 1.
   std::int64_t extent() const { return (kernel - 1) * dilation + 1; }
+  // Taps of the window of output `o` at input positions [low, high).
+  std::int64_t taps_within(std::int64_t o, std::int64_t low, std::int64_t high) const;
   friend bool operator==(const WindowAxis&, const WindowAxis&) = default;
 };
 

@@ -15,6 +15,10 @@ constexpr Pass kPasses[] = {
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},
     {"decompose_composites", "composite operators become the simpler ones that express them", decompose_composites},
     {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes and transposes that change nothing", remove_no_ops},
+    {"fold_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution before them", fold_channel_arithmetic},
+    {"recognise_activations", "Swish, HardSwish and Gelu that are spelt out become one operator", recognise_activations},
+    {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last},
+    {"fuse_convolutions", "a sum and an activation behind a convolution happen in its registers", fuse_convolutions},
 };
 
 }  // namespace

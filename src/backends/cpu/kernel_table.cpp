@@ -16,6 +16,13 @@ std::span<const KernelEntry> kernel_table() {
       // cast
       {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},
+      // channels_last_conv
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_depthwise", .reject = reject_channels_last_depthwise, .create = make_channels_last_depthwise},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .create = make_channels_last_winograd},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_conv", .reject = reject_channels_last_conv, .create = make_channels_last_conv},
+      // channels_last_window
+      {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_channels_last_max_pool", .reject = reject_channels_last_pool, .create = make_channels_last_max_pool},
+      {.op = "tessera::ChannelsLastAveragePool", .name = "cpu_channels_last_average_pool", .reject = reject_channels_last_pool, .create = make_channels_last_average_pool},
       // comparison
       {.op = "Equal", .name = "cpu_equal", .reject = reject_comparison, .create = make_comparison},
       {.op = "Greater", .name = "cpu_greater", .reject = reject_comparison, .create = make_comparison},

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kernels/element_wise_unary.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -47,12 +48,6 @@ enum class Unary {
   tanh,
   thresholded_relu,
 };
-
-// The two numbers that a function may need: alpha and beta (or gamma), or the bounds of Clip.
-struct UnaryParameters {
-  float a = 0, b = 0;
-};
-using UnaryFunction = void (*)(const float* x, float* y, std::int64_t count, UnaryParameters parameters);
 
 }  // namespace tessera::backends::cpu
 #endif
@@ -270,6 +265,15 @@ constexpr ScalarLine kScalarLines[] = {
 
 std::string reject_unless_f32(const ops::NodeView& view) {
   return view.input(0).dtype == DType::f32 ? "" : "takes f32";
+}
+
+RowActivation row_activation(std::string_view name, std::span<const float> values) {
+  for (const UnaryLine& line : kUnaryLines) {
+    if (line.op != name) continue;
+    const UnaryParameters parameters{values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]};
+    return {HWY_DYNAMIC_DISPATCH(unary_function)(line.kind), parameters};
+  }
+  return {};
 }
 
 std::unique_ptr<Kernel> make_clip(const ops::NodeView&, WeightStore&) {

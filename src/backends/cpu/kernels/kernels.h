@@ -56,6 +56,21 @@ KernelPointer make_depthwise_conv(const ops::NodeView& view, WeightStore& weight
 std::string reject_conv_transpose(const ops::NodeView& view);
 KernelPointer make_conv_transpose(const ops::NodeView& view, WeightStore& weights);
 
+// channels_last_conv
+std::string reject_channels_last_conv(const ops::NodeView& view);
+KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights);
+std::string reject_channels_last_depthwise(const ops::NodeView& view);
+
+// channels_last_winograd
+std::string reject_channels_last_winograd(const ops::NodeView& view);
+KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights);
+
+// channels_last_window
+KernelPointer make_channels_last_depthwise(const ops::NodeView& view, WeightStore& weights);
+std::string reject_channels_last_pool(const ops::NodeView& view);
+KernelPointer make_channels_last_max_pool(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_channels_last_average_pool(const ops::NodeView& view, WeightStore& weights);
+
 // matmul
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);

@@ -62,14 +62,6 @@ HWY_EXPORT(max_all);
 
 namespace {
 
-// Taps of the window at output o that lie in [low, high).
-std::int64_t taps_within(const ops::WindowAxis& axis, std::int64_t o, std::int64_t low, std::int64_t high) {
-  const std::int64_t start = o * axis.stride - axis.pad_begin;
-  const std::int64_t first = std::max<std::int64_t>(0, base::ceil_divide(low - start, axis.dilation));
-  const std::int64_t end = std::min(axis.kernel, base::ceil_divide(high - start, axis.dilation));
-  return std::max<std::int64_t>(0, end - first);
-}
-
 class Pool final : public Kernel {
  public:
   Pool(const ops::NodeView& view, WindowOperation operation)
@@ -82,8 +74,8 @@ class Pool final : public Kernel {
       const ops::WindowAxis& axis = window_.axes()[i];
       for (std::int64_t o = 0; o < axis.output; ++o) {
         counts_[i].push_back(static_cast<float>(padding
-                                                    ? taps_within(axis, o, -axis.pad_begin, axis.input + axis.pad_end)
-                                                    : taps_within(axis, o, 0, axis.input)));
+                                                    ? axis.taps_within(o, -axis.pad_begin, axis.input + axis.pad_end)
+                                                    : axis.taps_within(o, 0, axis.input)));
       }
     }
   }

@@ -1,0 +1,56 @@
+#include "backends/cpu/kernels/channels_last.h"
+
+#include "ops/channels_last.h"
+#include "ops/fused_activation.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+ChannelsLastGeometry geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes) {
+  ChannelsLastGeometry result;
+  result.batch = view.input(0).shape.front();
+  result.channels = view.input(0).shape.back();
+  for (ops::WindowAxis& axis : result.axes) axis.input = axis.output = 1;
+  std::copy(axes.begin(), axes.end(), result.axes + (3 - axes.size()));
+  return result;
+}
+
+}  // namespace
+
+std::string reject_channels_last_rank(const ops::NodeView& view) {
+  const std::size_t rank = view.input(0).shape.size();
+  return rank >= 3 && rank <= 5 ? "" : "more than three spatial axes";
+}
+
+ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view) {
+  return geometry(view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
+}
+
+ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view) {
+  return geometry(view, ops::pooling_geometry(view, ops::channels_first(view.input(0).shape)));
+}
+
+std::string reject_activation(const ops::AttributeReader& reader) {
+  if (!reader.has_attribute("activation")) return "";
+  const std::string& name = reader.text("activation");
+  const bool known = name == "Clip" || row_activation(name, {}).function != nullptr;
+  return known ? "" : "no vectorised " + name;
+}
+
+ActivationPlan plan_activation(const ops::AttributeReader& reader) {
+  ActivationPlan plan;
+  if (!reader.has_attribute("activation")) return plan;
+  const std::string& name = reader.text("activation");
+  const std::vector<float> values = ops::activation_params(reader);
+  if (name == "Relu") {
+    plan.low = 0;
+  } else if (name == "Clip") {
+    plan.low = values[0];
+    plan.high = values[1];
+  } else {
+    plan.after = row_activation(name, values);
+  }
+  return plan;
+}
+
+}  // namespace tessera::backends::cpu

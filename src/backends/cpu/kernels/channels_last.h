@@ -1,0 +1,41 @@
+// What the kernels for data with the channels last share.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cpu/kernels/element_wise_unary.h"
+#include "ops/window_geometry.h"
+
+namespace tessera::backends::cpu {
+
+// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: those that are missing have
+// size 1.
+struct ChannelsLastGeometry {
+  std::int64_t batch = 1, channels = 1;
+  ops::WindowAxis axes[3];
+
+  std::int64_t inputs() const { return axes[0].input * axes[1].input * axes[2].input; }      // positions of an image
+  std::int64_t outputs() const { return axes[0].output * axes[1].output * axes[2].output; }  // of a result
+  std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
+};
+
+// "" or why there is no kernel: more than three spatial axes.
+std::string reject_channels_last_rank(const ops::NodeView& view);
+ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
+ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
+
+// What a node's activation does to a sum: bounds in registers, everything else on rows that were just written.
+struct ActivationPlan {
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+  RowActivation after;  // without a function: nothing
+};
+
+// "" or why the node's activation cannot be fused.
+std::string reject_activation(const ops::AttributeReader& reader);
+ActivationPlan plan_activation(const ops::AttributeReader& reader);
+
+}  // namespace tessera::backends::cpu

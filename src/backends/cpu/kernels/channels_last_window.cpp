@@ -1,0 +1,299 @@
+// Depthwise convolution and pooling in float32 with the channels last: a vector of channels slides along a line of outputs.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/simd.h"
+#include "base/checked.h"
+
+#ifndef TESSERA_BACKENDS_CPU_CHANNELS_LAST_WINDOW
+#define TESSERA_BACKENDS_CPU_CHANNELS_LAST_WINDOW
+namespace tessera::backends::cpu {
+
+enum class WindowSum : std::uint8_t { weighted, plain, maximum };
+
+// A line of outputs [count][channels] and the lines of inputs under its windows.
+struct WindowLine {
+  // For every line of the window that lies inside of the image: where it begins there, and its weights [kernel][padded channels].
+  std::vector<const float*> inputs, weights;
+  ops::WindowAxis axis;       // along the line
+  std::int64_t channels = 0, padded_channels = 0;
+  const float* bias = nullptr;     // padded channels; weighted sums only
+  const float* addend = nullptr;   // laid out as the outputs, or null
+  const float* divisors = nullptr; // one an output, for means; or null
+  float* output = nullptr;
+  float low = 0, high = 0;
+};
+using WindowFunction = void (*)(const WindowLine&);
+
+}  // namespace tessera::backends::cpu
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/channels_last_window.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr std::int64_t kLanes = HWY_LANES(float);
+constexpr int kOutputs = 6;  // at a time: each weight is loaded once for them
+
+// One vector of channels of `outputs` neighbouring outputs, with the taps [first, last) along the line. `whole`: all lanes are
+// channels.
+template <WindowSum kind, int outputs, bool whole>
+HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, std::int64_t first, std::int64_t last) {
+  const D d;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, line.channels - c)));
+  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+  const std::int64_t step = line.axis.stride * line.channels;
+  V sum[outputs];
+  const V start = kind == WindowSum::weighted ? hn::LoadU(d, line.bias + c) : hn::Set(d, kind == WindowSum::maximum ? line.low : 0.0f);
+#pragma GCC unroll 8
+  for (int i = 0; i < outputs; ++i) sum[i] = start;
+  for (std::size_t l = 0; l < line.inputs.size(); ++l) {
+    const float* w = kind == WindowSum::weighted ? line.weights[l] + first * line.padded_channels + c : nullptr;
+    for (std::int64_t k = first; k < last; ++k) {
+      const float* x = line.inputs[l] + (o * line.axis.stride - line.axis.pad_begin + k * line.axis.dilation) * line.channels + c;
+      if constexpr (kind == WindowSum::weighted) {
+        const V weight = hn::LoadU(d, w);
+        w += line.padded_channels;
+#pragma GCC unroll 8
+        for (int i = 0; i < outputs; ++i) sum[i] = hn::MulAdd(load(x + i * step), weight, sum[i]);
+      } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < outputs; ++i) {
+          const V value = load(x + i * step);
+          if constexpr (kind == WindowSum::plain) sum[i] = hn::Add(sum[i], value);
+          else sum[i] = hn::IfThenElse(hn::Or(hn::Gt(value, sum[i]), hn::IsNaN(value)), value, sum[i]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < outputs; ++i) {
+    const std::int64_t offset = (o + i) * line.channels + c;
+    V value = sum[i];
+    if constexpr (kind == WindowSum::plain) value = hn::Div(value, hn::Set(d, line.divisors[o + i]));
+    if constexpr (kind == WindowSum::weighted) {
+      if (line.addend != nullptr) value = hn::Add(value, load(line.addend + offset));
+      const V low = hn::Set(d, line.low), high = hn::Set(d, line.high);
+      value = hn::IfThenElse(hn::Lt(value, low), low, value);
+      value = hn::IfThenElse(hn::Gt(value, high), high, value);
+    }
+    if (whole) hn::StoreU(value, d, line.output + offset);
+    else hn::BlendedStore(value, mask, d, line.output + offset);
+  }
+}
+
+template <WindowSum kind, bool whole>
+void channels(const WindowLine& line, std::int64_t c) {
+  const ops::WindowAxis& axis = line.axis;
+  // Outputs whose windows lie inside of the line, and those before and behind.
+  const std::int64_t reach = (axis.kernel - 1) * axis.dilation;
+  const std::int64_t begin = std::min(axis.output, axis.pad_begin / axis.stride + (axis.pad_begin % axis.stride != 0 ? 1 : 0));
+  const std::int64_t room = axis.input - 1 - reach + axis.pad_begin;
+  const std::int64_t end = std::max(begin, room < 0 ? 0 : std::min(axis.output, room / axis.stride + 1));
+  const auto edge = [&](std::int64_t o) HWY_ATTR {
+    const std::int64_t start = o * axis.stride - axis.pad_begin;
+    const std::int64_t first = start >= 0 ? 0 : std::min(axis.kernel, -start / axis.dilation + (-start % axis.dilation != 0 ? 1 : 0));
+    const std::int64_t last = start >= axis.input ? first : std::clamp((axis.input - 1 - start) / axis.dilation + 1, first, axis.kernel);
+    window<kind, 1, whole>(line, c, o, first, last);
+  };
+  for (std::int64_t o = 0; o < begin; ++o) edge(o);
+  std::int64_t o = begin;
+  for (; o + kOutputs <= end; o += kOutputs) window<kind, kOutputs, whole>(line, c, o, 0, axis.kernel);
+  for (; o < end; ++o) window<kind, 1, whole>(line, c, o, 0, axis.kernel);
+  for (; o < axis.output; ++o) edge(o);
+}
+
+template <WindowSum kind>
+void window_line(const WindowLine& line) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= line.channels; c += kLanes) channels<kind, true>(line, c);
+  if (c < line.channels) channels<kind, false>(line, c);
+}
+
+}  // namespace
+
+WindowFunction window_function(WindowSum kind) {
+  switch (kind) {
+    case WindowSum::weighted: return window_line<WindowSum::weighted>;
+    case WindowSum::plain: return window_line<WindowSum::plain>;
+    case WindowSum::maximum: return window_line<WindowSum::maximum>;
+  }
+  return nullptr;
+}
+
+std::int64_t padded_channels(std::int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(window_function);
+HWY_EXPORT(padded_channels);
+
+constexpr double kChunkOperations = 2e5;
+
+// What depthwise convolution and pooling have in common.
+class WindowKernel : public Kernel {
+ public:
+  WindowKernel(const ChannelsLastGeometry& geometry, WindowSum kind) : geometry_(geometry), function_(HWY_DYNAMIC_DISPATCH(window_function)(kind)) {
+    const double operations = 2.0 * static_cast<double>(geometry.channels) * static_cast<double>(geometry.taps()) * static_cast<double>(geometry.axes[2].output);
+    grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
+  }
+
+ protected:
+  // Calls finish(line, index of its first output position in the whole result) around each line; `line` holds everything that lines
+  // share. `weights` is [tap][padded channels].
+  template <typename Prepare, typename Finish>
+  void for_each_line(KernelContext& context, const WindowLine& common, const float* weights, Prepare prepare, Finish finish) const {
+    if (context.output(0).elements() == 0) return;
+    const float* x = context.input(0).data<float>();
+    float* y = context.output(0).mutable_data<float>();
+    const auto& [depth, lines, axis] = geometry_.axes;
+    context.parallel_for(geometry_.batch * depth.output * lines.output, grain_, [&](std::int64_t begin, std::int64_t end) {
+      WindowLine line = common;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output, image = i / lines.output / depth.output;
+        line.inputs.clear();
+        line.weights.clear();
+        for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+          const std::int64_t d = plane * depth.stride - depth.pad_begin + kd * depth.dilation;
+          for (std::int64_t kh = 0; kh < lines.kernel && d >= 0 && d < depth.input; ++kh) {
+            const std::int64_t h = row * lines.stride - lines.pad_begin + kh * lines.dilation;
+            if (h < 0 || h >= lines.input) continue;
+            line.inputs.push_back(x + ((image * depth.input + d) * lines.input + h) * axis.input * geometry_.channels);
+            line.weights.push_back(weights == nullptr ? nullptr : weights + (kd * lines.kernel + kh) * axis.kernel * common.padded_channels);
+          }
+        }
+        line.output = y + i * axis.output * geometry_.channels;
+        prepare(line, i, plane, row);
+        function_(line);
+        finish(line);
+      }
+    });
+  }
+
+  WindowLine common_line() const {
+    WindowLine line;
+    line.axis = geometry_.axes[2];
+    line.channels = geometry_.channels;
+    line.padded_channels = HWY_DYNAMIC_DISPATCH(padded_channels)(geometry_.channels);
+    return line;
+  }
+
+  ChannelsLastGeometry geometry_;
+
+ private:
+  WindowFunction function_;
+  std::int64_t grain_;
+};
+
+class Depthwise final : public WindowKernel {
+ public:
+  Depthwise(const ops::NodeView& view, WeightStore& store)
+      : WindowKernel(channels_last_conv_geometry(view), WindowSum::weighted), activation_(plan_activation(view)) {
+    const std::int64_t padded = common_line().padded_channels;
+    bias_.assign(static_cast<std::size_t>(padded), 0.0f);
+    if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
+    const Tensor& weights = *view.constant(1);
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded), [&] {
+      const std::int64_t taps = geometry_.taps();
+      PackedWeights packed = allocate_packed(base::checked_multiply(base::checked_multiply(taps, padded), 4));
+      auto* to = reinterpret_cast<float*>(packed.data.get());
+      std::fill_n(to, taps * padded, 0.0f);
+      for (std::int64_t c = 0; c < geometry_.channels; ++c) {
+        for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = weights.data<float>()[c * taps + t];
+      }
+      return packed;
+    });
+  }
+
+  void run(KernelContext& context) const override {
+    const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
+    WindowLine common = common_line();
+    common.bias = bias_.data();
+    common.low = activation_.low;
+    common.high = activation_.high;
+    const std::int64_t line_floats = common.axis.output * common.channels;
+    const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) { line.addend = z == nullptr ? nullptr : z + i * line_floats; };
+    for_each_line(context, common, reinterpret_cast<const float*>(weights_->data.get()), prepare, [&](const WindowLine& line) {
+      if (activation_.after.function != nullptr) activation_.after(line.output, line_floats);
+    });
+  }
+
+ private:
+  ActivationPlan activation_;
+  std::vector<float> bias_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+class MaxPool final : public WindowKernel {
+ public:
+  explicit MaxPool(const ops::NodeView& view) : WindowKernel(channels_last_pool_geometry(view), WindowSum::maximum) {}
+
+  void run(KernelContext& context) const override {
+    WindowLine common = common_line();
+    common.low = -std::numeric_limits<float>::infinity();
+    for_each_line(context, common, nullptr, [](WindowLine&, std::int64_t, std::int64_t, std::int64_t) {}, [](const WindowLine&) {});
+  }
+};
+
+class AveragePool final : public WindowKernel {
+ public:
+  explicit AveragePool(const ops::NodeView& view) : WindowKernel(channels_last_pool_geometry(view), WindowSum::plain) {
+    // With padding counted, all of the padded input counts; what a window covers beyond it never does.
+    const bool padding = view.integer("count_include_pad") != 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const ops::WindowAxis& axis = geometry_.axes[i];
+      const std::int64_t low = padding ? -axis.pad_begin : 0, high = padding ? axis.input + axis.pad_end : axis.input;
+      for (std::int64_t o = 0; o < axis.output; ++o) counts_[i].push_back(static_cast<float>(axis.taps_within(o, low, high)));
+    }
+  }
+
+  void run(KernelContext& context) const override {
+    const auto prepare = [this](WindowLine& line, std::int64_t, std::int64_t plane, std::int64_t row) {
+      thread_local std::vector<float> divisors;
+      divisors.clear();
+      const float outer = counts_[0][static_cast<std::size_t>(plane)] * counts_[1][static_cast<std::size_t>(row)];
+      for (const float count : counts_[2]) divisors.push_back(std::max(1.0f, outer * count));  // of a window of nothing: 0
+      line.divisors = divisors.data();
+    };
+    for_each_line(context, common_line(), nullptr, prepare, [](const WindowLine&) {});
+  }
+
+ private:
+  std::vector<float> counts_[3];
+};
+
+}  // namespace
+
+std::string reject_channels_last_pool(const ops::NodeView& view) {
+  if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
+  return reject_channels_last_rank(view);
+}
+
+KernelPointer make_channels_last_depthwise(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<Depthwise>(view, weights);
+}
+KernelPointer make_channels_last_max_pool(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<MaxPool>(view);
+}
+KernelPointer make_channels_last_average_pool(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<AveragePool>(view);
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE

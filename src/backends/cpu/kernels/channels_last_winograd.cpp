@@ -1,0 +1,322 @@
+// 3 × 3 convolution of stride 1 in float32 with the channels last, by Winograd's minimal filtering F(4 × 4, 3 × 3): a quarter of the
+// multiplications. A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (arXiv:1509.09308).
+//
+// The result is cut into tiles of 4 × 4. Each depends on 6 × 6 inputs, whose transform's 36 parts are multiplied with those of the
+// weights: 36 products [tiles × inputs] · [inputs × outputs], whose results are transformed back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/indirect_product.h"
+#include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/simd.h"
+#include "base/checked.h"
+
+#ifndef TESSERA_BACKENDS_CPU_CHANNELS_LAST_WINOGRAD
+#define TESSERA_BACKENDS_CPU_CHANNELS_LAST_WINOGRAD
+namespace tessera::backends::cpu {
+namespace {
+
+constexpr std::int64_t kTile = 4, kPatch = 6, kParts = kPatch * kPatch;
+
+// A tile of the result and the patch of input that it depends on; what lies outside is zero, or is not written.
+struct WinogradPatch {
+  const float* input = nullptr;  // of the image
+  std::int64_t top = 0, left = 0, rows = 0, columns = 0, channels = 0;
+  float* parts = nullptr;        // part p of channel c at parts[p * stride + c]
+  std::int64_t stride = 0;
+};
+struct WinogradTile {
+  const float* parts = nullptr;
+  std::int64_t stride = 0, channels = 0;
+  const float* bias = nullptr;    // rounded up to whole vectors
+  const float* addend = nullptr;  // as the output; or null
+  float* output = nullptr;        // the tile's first element
+  std::int64_t rows = 0, columns = 0, row_stride = 0;  // of the tile within the image
+  float low = 0, high = 0;
+};
+struct WinogradFunctions {
+  void (*transform_input)(const WinogradPatch&);
+  void (*transform_output)(const WinogradTile&);
+};
+
+}  // namespace
+}  // namespace tessera::backends::cpu
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/channels_last_winograd.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+constexpr std::int64_t kLanes = HWY_LANES(float);
+
+HWY_INLINE V scaled(V x, float factor) { return hn::Mul(x, hn::Set(D(), factor)); }
+// x + factor y
+HWY_INLINE V plus(V x, V y, float factor) { return hn::MulAdd(y, hn::Set(D(), factor), x); }
+
+// Bᵀ x for the six numbers at from[0], from[step] …; to[0], to[to_step] ….
+HWY_INLINE void input_line(const float* from, std::int64_t step, float* to, std::int64_t to_step) {
+  const D d;
+  const V x0 = hn::Load(d, from), x1 = hn::Load(d, from + step), x2 = hn::Load(d, from + 2 * step);
+  const V x3 = hn::Load(d, from + 3 * step), x4 = hn::Load(d, from + 4 * step), x5 = hn::Load(d, from + 5 * step);
+  const V a = plus(x4, x2, -4), b = plus(x3, x1, -4);  // x4 - 4 x2, x3 - 4 x1
+  const V e = hn::Sub(x4, x2), f = scaled(hn::Sub(x3, x1), 2);
+  hn::Store(plus(plus(x4, x2, -5), x0, 4), d, to);
+  hn::Store(hn::Add(a, b), d, to + to_step);
+  hn::Store(hn::Sub(a, b), d, to + 2 * to_step);
+  hn::Store(hn::Add(e, f), d, to + 3 * to_step);
+  hn::Store(hn::Sub(e, f), d, to + 4 * to_step);
+  hn::Store(plus(plus(x5, x3, -5), x1, 4), d, to + 5 * to_step);
+}
+
+// Aᵀ x: six numbers to four.
+HWY_INLINE void output_line(const float* from, std::int64_t step, float* to, std::int64_t to_step) {
+  const D d;
+  const V x0 = hn::Load(d, from), x1 = hn::Load(d, from + step), x2 = hn::Load(d, from + 2 * step);
+  const V x3 = hn::Load(d, from + 3 * step), x4 = hn::Load(d, from + 4 * step), x5 = hn::Load(d, from + 5 * step);
+  const V sum1 = hn::Add(x1, x2), difference1 = hn::Sub(x1, x2), sum2 = hn::Add(x3, x4), difference2 = hn::Sub(x3, x4);
+  hn::Store(hn::Add(hn::Add(x0, sum1), sum2), d, to);
+  hn::Store(plus(difference1, difference2, 2), d, to + to_step);
+  hn::Store(plus(sum1, sum2, 4), d, to + 2 * to_step);
+  hn::Store(plus(hn::Add(difference1, x5), difference2, 8), d, to + 3 * to_step);
+}
+
+void transform_input(const WinogradPatch& patch) {
+  const D d;
+  HWY_ALIGN float raw[kParts * kLanes];
+  HWY_ALIGN float half[kParts * kLanes];
+  const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + kPatch <= patch.rows && patch.left + kPatch <= patch.columns;
+  for (std::int64_t c = 0; c < patch.channels; c += kLanes) {
+    const bool whole = c + kLanes <= patch.channels;
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, patch.channels - c)));
+    for (std::int64_t i = 0; i < kPatch; ++i) {
+      const std::int64_t row = patch.top + i;
+      for (std::int64_t j = 0; j < kPatch; ++j) {
+        const std::int64_t column = patch.left + j;
+        V value = hn::Zero(d);
+        if (inside || (row >= 0 && row < patch.rows && column >= 0 && column < patch.columns)) {
+          const float* from = patch.input + (row * patch.columns + column) * patch.channels + c;
+          value = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
+        }
+        hn::Store(value, d, raw + (i * kPatch + j) * kLanes);
+      }
+    }
+    for (std::int64_t j = 0; j < kPatch; ++j) input_line(raw + j * kLanes, kPatch * kLanes, half + j * kLanes, kPatch * kLanes);
+    for (std::int64_t i = 0; i < kPatch; ++i) input_line(half + i * kPatch * kLanes, kLanes, raw + i * kPatch * kLanes, kLanes);
+    for (std::int64_t p = 0; p < kParts; ++p) {
+      const V value = hn::Load(d, raw + p * kLanes);
+      if (whole) hn::StoreU(value, d, patch.parts + p * patch.stride + c);
+      else hn::BlendedStore(value, mask, d, patch.parts + p * patch.stride + c);
+    }
+  }
+}
+
+void transform_output(const WinogradTile& tile) {
+  const D d;
+  HWY_ALIGN float raw[kParts * kLanes];
+  HWY_ALIGN float half[kTile * kPatch * kLanes];
+  HWY_ALIGN float result[kTile * kTile * kLanes];
+  const V low = hn::Set(d, tile.low), high = hn::Set(d, tile.high);
+  for (std::int64_t c = 0; c < tile.channels; c += kLanes) {
+    const bool whole = c + kLanes <= tile.channels;
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, tile.channels - c)));
+    const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+    for (std::int64_t p = 0; p < kParts; ++p) hn::Store(load(tile.parts + p * tile.stride + c), d, raw + p * kLanes);
+    for (std::int64_t j = 0; j < kPatch; ++j) output_line(raw + j * kLanes, kPatch * kLanes, half + j * kLanes, kPatch * kLanes);
+    for (std::int64_t i = 0; i < kTile; ++i) output_line(half + i * kPatch * kLanes, kLanes, result + i * kTile * kLanes, kLanes);
+    const V bias = hn::LoadU(d, tile.bias + c);
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      for (std::int64_t j = 0; j < tile.columns; ++j) {
+        const std::int64_t offset = i * tile.row_stride + j * tile.channels + c;
+        V value = hn::Add(hn::Load(d, result + (i * kTile + j) * kLanes), bias);
+        if (tile.addend != nullptr) value = hn::Add(value, load(tile.addend + offset));
+        value = hn::IfThenElse(hn::Lt(value, low), low, value);
+        value = hn::IfThenElse(hn::Gt(value, high), high, value);
+        if (whole) hn::StoreU(value, d, tile.output + offset);
+        else hn::BlendedStore(value, mask, d, tile.output + offset);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const WinogradFunctions* winograd_functions() {
+  static constexpr WinogradFunctions functions{transform_input, transform_output};
+  return &functions;
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(winograd_functions);
+
+using base::ceil_divide;
+using base::round_up;
+
+constexpr std::int64_t kBlockFloats = 512 * 1024;  // of both transforms of the tiles that are worked on at a time
+constexpr std::int64_t kFewestTiles = 12;          // with fewer the transformed weights are read for too little
+constexpr std::int64_t kFewestChannels = 16;
+
+class Winograd final : public Kernel {
+ public:
+  Winograd(const ops::NodeView& view, WeightStore& store)
+      : isa_(&indirect_product_isa()), functions_(HWY_DYNAMIC_DISPATCH(winograd_functions)()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)) {
+    const Tensor& weights = *view.constant(1);
+    inputs_ = weights.shape()[1];
+    outputs_ = weights.shape()[0];
+    tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
+    tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
+    block_ = std::clamp<std::int64_t>(kBlockFloats / kParts / (inputs_ + outputs_) / isa_->rows * isa_->rows, isa_->rows, tiles());
+    block_ = ceil_divide(tiles(), ceil_divide(tiles(), block_));
+    bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
+    zeros_ = bias_;
+    if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}", isa_->name), [&] { return pack(weights); });
+  }
+
+  std::int64_t scratch_bytes() const override { return base::checked_multiply(block_ * kParts * 4, inputs_ + outputs_); }
+
+  void run(KernelContext& context) const override {
+    if (context.output(0).elements() == 0) return;
+    const float* x = context.input(0).data<float>();
+    const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
+    float* y = context.output(0).mutable_data<float>();
+    auto* before = reinterpret_cast<float*>(context.scratch());
+    float* after = before + block_ * kParts * inputs_;
+    for (std::int64_t first = 0; first < tiles(); first += block_) {
+      const std::int64_t count = std::min(block_, tiles() - first);
+      context.parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) read_tile(first + i, x, before + i * inputs_);
+      });
+      const double part_operations = 2.0 * static_cast<double>(count) * static_cast<double>(inputs_) * static_cast<double>(outputs_);
+      context.parallel_for(kParts, std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kParts / 2), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t part = begin; part < end; ++part) multiply(part, count, before, after);
+      });
+      context.parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) write_tile(first + i, after + i * outputs_, z, y);
+      });
+    }
+  }
+
+ private:
+  std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
+
+  // G g Gᵀ of the weights g of every pair of channels: [part][panel][input][output], outputs rounded up to whole vectors.
+  PackedWeights pack(const Tensor& weights) const {
+    constexpr double g[kPatch][3] = {{1.0 / 4, 0, 0}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
+    const std::int64_t part_floats = round_up(outputs_, isa_->lanes) * inputs_;
+    PackedWeights packed = allocate_packed(base::checked_multiply(base::checked_multiply(part_floats, kParts), 4));
+    auto* to = reinterpret_cast<float*>(packed.data.get());
+    for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
+      const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
+      for (std::int64_t c = 0; c < inputs_; ++c) {
+        for (std::int64_t j = 0; j < width; ++j) {
+          const float* from = weights.data<float>() + ((first + std::min(j, columns - 1)) * inputs_ + c) * 9;
+          double half[kPatch][3];
+          for (std::int64_t i = 0; i < kPatch; ++i) {
+            for (std::int64_t k = 0; k < 3; ++k) half[i][k] = g[i][0] * from[k] + g[i][1] * from[3 + k] + g[i][2] * from[6 + k];
+          }
+          for (std::int64_t i = 0; i < kPatch; ++i) {
+            for (std::int64_t k = 0; k < kPatch; ++k) {
+              const double value = half[i][0] * g[k][0] + half[i][1] * g[k][1] + half[i][2] * g[k][2];
+              to[(i * kPatch + k) * part_floats + first * inputs_ + c * width + j] = j < columns ? static_cast<float>(value) : 0.0f;
+            }
+          }
+        }
+      }
+    }
+    return packed;
+  }
+
+  struct Place {
+    std::int64_t image, row, column;  // of the tile's first output
+  };
+  Place place(std::int64_t tile) const {
+    return {tile / tile_columns_ / tile_rows_, tile / tile_columns_ % tile_rows_ * kTile, tile % tile_columns_ * kTile};
+  }
+
+  void read_tile(std::int64_t tile, const float* x, float* parts) const {
+    const auto& [depth, lines, line] = geometry_.axes;
+    const auto [image, row, column] = place(tile);
+    functions_->transform_input({.input = x + image * geometry_.inputs() * inputs_, .top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input,
+                                 .columns = line.input, .channels = inputs_, .parts = parts, .stride = block_ * inputs_});
+  }
+
+  void multiply(std::int64_t part, std::int64_t count, const float* before, float* after) const {
+    const float* rows[IndirectProduct::kMostRows];
+    const std::int64_t pieces = ceil_divide(count, isa_->rows);
+    IndirectProduct product{.segments = 1, .length = inputs_, .left = rows, .columns = outputs_, .bias = zeros_.data(), .ldc = outputs_};
+    product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * round_up(outputs_, isa_->lanes) * inputs_;
+    for (std::int64_t piece = 0; piece < pieces; ++piece) {
+      const std::int64_t begin = count * piece / pieces, end = count * (piece + 1) / pieces;
+      for (std::int64_t i = begin; i < end; ++i) rows[i - begin] = before + (part * block_ + i) * inputs_;
+      product.rows = end - begin;
+      product.c = after + (part * block_ + begin) * outputs_;
+      isa_->multiply(product);
+    }
+  }
+
+  void write_tile(std::int64_t tile, const float* parts, const float* z, float* y) const {
+    const auto& [depth, lines, line] = geometry_.axes;
+    const auto [image, row, column] = place(tile);
+    const std::int64_t offset = ((image * lines.output + row) * line.output + column) * outputs_;
+    WinogradTile out{.parts = parts, .stride = block_ * outputs_, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
+    out.addend = z == nullptr ? nullptr : z + offset;
+    out.output = y + offset;
+    out.rows = std::min(kTile, lines.output - row);
+    out.columns = std::min(kTile, line.output - column);
+    out.row_stride = line.output * outputs_;
+    functions_->transform_output(out);
+    if (activation_.after.function == nullptr) return;
+    for (std::int64_t i = 0; i < out.rows; ++i) activation_.after(out.output + i * out.row_stride, out.columns * outputs_);
+  }
+
+  const IndirectProductIsa* isa_;
+  const WinogradFunctions* functions_;
+  ChannelsLastGeometry geometry_;
+  ActivationPlan activation_;
+  std::int64_t inputs_, outputs_, tile_rows_, tile_columns_, block_;  // block_: tiles at a time
+  std::vector<float> bias_, zeros_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+}  // namespace
+
+std::string reject_channels_last_winograd(const ops::NodeView& view) {
+  if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
+  const Shape& w = view.input(1).shape;
+  if (w.size() != 4 || w[2] != 3 || w[3] != 3 || view.integer("group") != 1) return "no window of 3 x 3";
+  if (std::min(w[0], w[1]) < kFewestChannels) return "few channels";
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  double tiles = static_cast<double>(geometry.batch);
+  for (const std::size_t i : {1, 2}) {
+    const ops::WindowAxis& axis = geometry.axes[i];
+    if (axis.stride != 1 || axis.dilation != 1) return "strides or dilations";
+    tiles *= static_cast<double>(ceil_divide(axis.output, kTile));
+  }
+  if (tiles < static_cast<double>(kFewestTiles)) return "few tiles of 4 x 4";
+  // What a tile reaches beyond the result is computed for nothing.
+  const double saved = 9.0 * static_cast<double>(geometry.batch * geometry.outputs()) / (static_cast<double>(kParts) * tiles);
+  return saved < 2 ? "thin results" : "";
+}
+
+KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<Winograd>(view, weights);
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,111 @@
+#include "ops/channels_last.h"
+
+#include <numeric>
+
+#include "ops/conv.h"
+#include "ops/fused_activation.h"
+#include "ops/pooling.h"
+
+namespace tessera::ops {
+namespace {
+
+using ir::ValueId;
+
+// Dimensions of input 0 with the channels first; nothing while its rank is unknown.
+std::optional<ir::Dims> data_dims(const InferContext& context) {
+  const ir::Dims* x = context.dims(0);
+  if (x == nullptr) return std::nullopt;
+  context.check(x->size() >= 3, "input {} has rank {}, expected [N, spatial..., C]", to_string(*x), x->size());
+  return channels_first(*x);
+}
+
+void infer_conv(InferContext& context) {
+  check_activation(context);
+  const std::optional<ir::Dims> x = data_dims(context);
+  const std::optional<ir::Dims> result = convolved_dims(context, x ? &*x : nullptr);
+  if (!result) return context.set_output_unknown_rank(0, context.dtype(0));
+  ir::Dims y = channels_last(*result);
+  if (const ir::Dims* z = context.has_input(3) ? context.dims(3) : nullptr) {
+    bool same = z->size() == y.size();
+    for (std::size_t i = 0; same && i < y.size(); ++i) same = (*z)[i].may_equal(y[i]);
+    context.check(same, "input 'Z' has shape {}, expected that of the result {}", to_string(*z), to_string(y));
+  }
+  context.set_output(0, context.dtype(0), std::move(y));
+}
+
+void infer_pooling(InferContext& context) {
+  const std::optional<ir::Dims> x = data_dims(context);
+  if (x) context.set_output(0, context.dtype(0), channels_last(pooled_dims(context, *x)));
+  else context.set_output_unknown_rank(0, context.dtype(0));
+}
+
+// The ONNX operator between transposes; nothing while the rank is unknown.
+std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op, std::vector<ValueId> inputs, ir::Attributes attributes) {
+  const ir::Dims* x = builder.dims(inputs[0]);
+  if (x == nullptr) return std::nullopt;
+  const std::size_t rank = x->size();
+  inputs[0] = builder.add("Transpose", {inputs[0]}, {{"perm", to_channels_first(rank)}});
+  const ValueId y = builder.add(std::move(op), std::move(inputs), std::move(attributes));
+  return builder.add("Transpose", {y}, {{"perm", to_channels_last(rank)}});
+}
+
+std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+  const std::span<const ValueId> operands = inputs.first(std::min<std::size_t>(inputs.size(), 3));
+  std::optional<ValueId> y = between_transposes(builder, "Conv", {operands.begin(), operands.end()}, reader.given_among(convolution_attributes()));
+  if (!y) return std::nullopt;
+  if (inputs.size() > 3 && inputs[3].valid()) y = builder.add("Add", {*y, inputs[3]});
+  return std::vector{add_activation(builder, reader, *y)};
+}
+
+template <const OpDef& pool>
+std::optional<std::vector<ValueId>> decompose_pool(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+  const std::optional<ValueId> y = between_transposes(builder, std::string(pool.name), {inputs[0]}, reader.given_among(pool.attributes));
+  if (!y) return std::nullopt;
+  return std::vector{*y};
+}
+
+std::vector<AttributeSpec> conv_attributes() {
+  std::vector<AttributeSpec> specs = convolution_attributes();
+  for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
+  return specs;
+}
+
+OpDef pool(std::string_view name, std::vector<AttributeSpec> attributes, decltype(OpDef::decompose) decompose) {
+  return {.name = name,
+          .inputs = {{"X", types::floats, "T"}},
+          .outputs = {{"Y", types::floats, "T"}},
+          .attributes = std::move(attributes),
+          .infer = infer_pooling,
+          .operations = pooling_operations,
+          .decompose = decompose};
+}
+
+}  // namespace
+
+std::vector<std::int64_t> to_channels_first(std::size_t rank) {
+  std::vector<std::int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return channels_first(axes);
+}
+
+std::vector<std::int64_t> to_channels_last(std::size_t rank) {
+  std::vector<std::int64_t> axes(rank);
+  std::iota(axes.begin(), axes.end(), 0);
+  return channels_last(axes);
+}
+
+// Y = activation(Conv(X, W, B) + Z); W [M, C/group, kernel...] as for Conv, Z of Y's shape.
+const OpDef channels_last_conv{
+    .name = "tessera::ChannelsLastConv",
+    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .attributes = conv_attributes(),
+    .infer = infer_conv,
+    .operations = convolution_operations<1>,
+    .decompose = decompose_conv,
+};
+
+const OpDef channels_last_max_pool = pool("tessera::ChannelsLastMaxPool", pooling_attributes(), decompose_pool<max_pool>);
+const OpDef channels_last_average_pool = pool("tessera::ChannelsLastAveragePool", average_pooling_attributes(), decompose_pool<average_pool>);
+
+}  // namespace tessera::ops

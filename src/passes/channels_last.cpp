@@ -1,0 +1,226 @@
+// Brings convolutions, pooling and what stands between them to data with the channels last, [N, spatial..., C].
+//
+// A walk in execution order keeps for every value the one with the same content and the channels last, where there is one.
+// A convolution asks for that form of its input (a Transpose makes it where it is missing) and gives its result in it; the old
+// value becomes a Transpose of the new one, which is dead where nobody asks for it. Operators that do not care for the order of
+// axes, or name them, follow when one of their operands already has the form.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/builder.h"
+#include "ops/channels_last.h"
+#include "ops/infer.h"
+#include "passes/pass.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr std::array<std::string_view, 33> kUnary{
+    "Abs",  "Acos", "Asin",     "Atan",      "Cast",        "Ceil",  "Celu",      "Clip",       "Cos",     "Elu",  "Erf",      "Exp",      "Floor",
+    "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log",   "Mish",  "Neg",  "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign",
+    "Sin",  "Softplus",    "Softsign",  "Sqrt",     "Swish",     "Tanh"};
+constexpr std::array<std::string_view, 8> kBroadcasting{"Add", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub"};
+
+template <std::size_t n>
+bool is_one_of(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+class Layout {
+ public:
+  Layout(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) {
+      const ir::Node node = graph_.node(id);
+      if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.size() != 1 || !node.outputs[0].valid()) continue;
+      const std::optional<ValueId> result = tried(node);
+      if (!result) continue;
+      changed_ = true;
+      set_last(node.outputs[0], *result);
+      graph_.replace_node(id, to_first(*result, node));
+    }
+    if (!changed_) return graph_;
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    // Constants of sums and products were transposed.
+    return fold_constants(std::move(graph_), context_);
+  }
+
+ private:
+  // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to say.
+  std::optional<ValueId> tried(const ir::Node& node) {
+    try {
+      return converted(node);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  std::optional<ValueId> converted(const ir::Node& node) {
+    if (node.op == "Conv") return conv(node);
+    if (node.op == "MaxPool") return pool(node, "tessera::ChannelsLastMaxPool");
+    if (node.op == "AveragePool") return pool(node, "tessera::ChannelsLastAveragePool");
+    if (!follows(node)) return std::nullopt;
+    if (is_one_of(kUnary, node.op)) return unary(node);
+    if (is_one_of(kBroadcasting, node.op)) return broadcasting(node);
+    if (node.op == "GlobalAveragePool") return global_average(node);
+    if (node.op == "Concat") return concat(node);
+    return std::nullopt;
+  }
+
+  std::size_t rank(ValueId value) const {
+    const ir::ValueType& type = graph_.value(value).type;
+    return type.is_tensor() && type.dims ? type.dims->size() : 0;
+  }
+  bool has_last(ValueId value) const { return value.valid() && static_cast<std::size_t>(value.index) < last_.size() && last_[static_cast<std::size_t>(value.index)].valid(); }
+  bool follows(const ir::Node& node) const { return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); }); }
+  void set_last(ValueId value, ValueId last) {
+    if (last_.size() <= static_cast<std::size_t>(value.index)) last_.resize(static_cast<std::size_t>(value.index) + 1);
+    last_[static_cast<std::size_t>(value.index)] = last;
+  }
+
+  // The value with its channels last, made by a Transpose unless it is there already.
+  ValueId last_form(ValueId value) {
+    if (!has_last(value)) set_last(value, transposed(value, ops::to_channels_last(rank(value))));
+    return last_[static_cast<std::size_t>(value.index)];
+  }
+
+  // A Transpose that moves nothing but axes of one element is a Reshape.
+  static bool moves_nothing(const ir::Dims& dims, const std::vector<std::int64_t>& axes) {
+    std::vector<std::int64_t> left;
+    for (const std::int64_t axis : axes) {
+      if (dims[static_cast<std::size_t>(axis)] != ir::Dim(1)) left.push_back(axis);
+    }
+    return std::is_sorted(left.begin(), left.end());
+  }
+  // The target shape for Reshape, when all but the first dimension are known.
+  static std::optional<std::vector<std::int64_t>> reshape_target(const ir::Dims& dims, const std::vector<std::int64_t>& axes) {
+    std::vector<std::int64_t> target{0};
+    for (std::size_t i = 1; i < axes.size(); ++i) {
+      const ir::Dim& dim = dims[static_cast<std::size_t>(axes[i])];
+      if (!dim.is_known() || dim.value() == 0) return std::nullopt;
+      target.push_back(dim.value());
+    }
+    return target;
+  }
+  ir::Node permutation(ValueId value, const std::vector<std::int64_t>& axes) {
+    const ir::Dims& dims = *graph_.value(value).type.dims;
+    if (moves_nothing(dims, axes)) {
+      if (const auto target = reshape_target(dims, axes)) return {"Reshape", "", {value, builder_.integers(*target)}, {}, {}, 0};
+    }
+    return {"Transpose", "", {value}, {}, {{"perm", axes}}, 0};
+  }
+  ValueId transposed(ValueId value, const std::vector<std::int64_t>& axes) {
+    ir::Node node = permutation(value, axes);
+    return builder_.add(node.op, node.inputs, node.attributes);
+  }
+  // The node that makes an old value of its new form.
+  ir::Node to_first(ValueId result, const ir::Node& old) {
+    ir::Node node = permutation(result, ops::to_channels_first(rank(result)));
+    node.outputs = old.outputs;
+    return node;
+  }
+
+  std::optional<ValueId> add(const ir::Node& old, std::string op, std::vector<ValueId> inputs, ir::Attributes attributes) {
+    const ValueId result = builder_.add(std::move(op), std::move(inputs), std::move(attributes));
+    graph_.node(graph_.value(result).producer).name = old.name;
+    return result;
+  }
+
+  // The device must have a kernel for it: as a composite it would be what it was, between transposes.
+  bool takes(const ir::Node& node, std::string op, std::vector<ValueId> inputs) const {
+    ir::Node candidate = node;
+    candidate.op = std::move(op);
+    candidate.inputs = std::move(inputs);
+    return context_.keeps_composite && context_.keeps_composite(graph_, candidate);
+  }
+
+  std::optional<ValueId> conv(const ir::Node& node) {
+    const std::string op = "tessera::ChannelsLastConv";
+    const ValueId x = node.inputs[0];
+    const Tensor* weights = graph_.constant(node.inputs[1]);
+    // Other element types have no fast kernels anywhere.
+    if (graph_.value(x).type.dtype != DType::f32 || rank(x) < 3 || rank(x) > 5 || weights == nullptr || weights->shape().size() != rank(x)) return std::nullopt;
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_form(x);
+    if (!takes(node, op, inputs)) return std::nullopt;
+    return add(node, op, std::move(inputs), node.attributes);
+  }
+
+  std::optional<ValueId> pool(const ir::Node& node, const std::string& op) {
+    if (!has_last(node.inputs[0]) || node.attributes.contains("storage_order")) return std::nullopt;
+    const std::vector<ValueId> inputs{last_form(node.inputs[0])};
+    if (!takes(node, op, inputs)) return std::nullopt;
+    return add(node, op, inputs, node.attributes);
+  }
+
+  std::optional<ValueId> unary(const ir::Node& node) {
+    if (!has_last(node.inputs[0])) return std::nullopt;
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_form(inputs[0]);
+    return add(node, node.op, std::move(inputs), node.attributes);
+  }
+
+  std::optional<ValueId> broadcasting(const ir::Node& node) {
+    const std::size_t full = rank(node.outputs[0]);
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) {
+      if (rank(input) == full) {
+        inputs.push_back(last_form(input));
+      } else if (const Tensor* constant = graph_.constant(input); constant != nullptr && constant->elements() == 1) {
+        inputs.push_back(input);
+      } else if (constant != nullptr && rank(input) < full) {
+        // Numpy aligns the last axes: with all axes named, the channels can go last.
+        std::vector<std::int64_t> shape(full - rank(input), 1);
+        shape.insert(shape.end(), constant->shape().begin(), constant->shape().end());
+        inputs.push_back(transposed(builder_.add("Reshape", {input, builder_.integers(shape)}), ops::to_channels_last(full)));
+      } else {
+        return std::nullopt;
+      }
+    }
+    return add(node, node.op, std::move(inputs), node.attributes);
+  }
+
+  std::optional<ValueId> global_average(const ir::Node& node) {
+    std::vector<std::int64_t> axes;
+    for (std::size_t i = 1; i + 1 < rank(node.inputs[0]); ++i) axes.push_back(static_cast<std::int64_t>(i));
+    return add(node, "ReduceMean", {last_form(node.inputs[0]), builder_.integers(axes)}, {{"keepdims", std::int64_t{1}}});
+  }
+
+  // Where an axis of data with the channels first lies.
+  static std::int64_t moved_axis(std::int64_t axis, std::size_t rank) {
+    const std::vector<std::int64_t> axes = ops::to_channels_last(rank);
+    return std::find(axes.begin(), axes.end(), axis) - axes.begin();
+  }
+
+  std::optional<ValueId> concat(const ir::Node& node) {
+    const std::size_t full = rank(node.outputs[0]);
+    const auto axis = node.attributes.find("axis");
+    if (full < 3 || axis == node.attributes.end()) return std::nullopt;
+    // Most of the data should be in the form already.
+    const auto ready = static_cast<std::size_t>(std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); }));
+    if (2 * ready < node.inputs.size()) return std::nullopt;
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(last_form(input));
+    return add(node, "Concat", std::move(inputs), {{"axis", moved_axis(ops::normalise_axis(std::get<std::int64_t>(axis->second), static_cast<std::int64_t>(full)), full)}});
+  }
+
+  ir::Graph graph_;
+  ops::GraphBuilder builder_;
+  const PassContext& context_;
+  std::vector<ValueId> last_;  // by value; invalid: there is none
+  bool changed_ = false;
+};
+
+}  // namespace
+
+ir::Graph channels_last(ir::Graph graph, const PassContext& context) { return Layout(std::move(graph), context).run(); }
+
+}  // namespace tessera::passes

@@ -1,0 +1,123 @@
+// A sum with another tensor and an activation that follow a convolution become part of it, so that they happen in its registers.
+// Only as far as the device has a kernel for the result.
+#include <limits>
+#include <optional>
+
+#include "passes/pass.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr std::string_view kConv = "tessera::ChannelsLastConv";
+
+// An activation as the fused operators name it (ops/fused_activation.h): its name, and its parameters' values.
+struct Activation {
+  std::string name;
+  std::vector<float> values;
+};
+
+float real(const ir::Node& node, const std::string& name, float otherwise) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? otherwise : std::get<float>(found->second);
+}
+
+// A bound of Clip: the number, or `otherwise` where it is absent; nothing when it is not known.
+std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
+  if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
+  const Tensor* constant = graph.constant(clip.inputs[input]);
+  if (constant == nullptr || constant->dtype() != DType::f32 || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;
+  return *constant->data<float>();
+}
+
+std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == "Relu" || node.op == "HardSwish" || node.op == "Sigmoid" || node.op == "Tanh") return Activation{node.op, {}};
+  if (node.op == "LeakyRelu") return Activation{node.op, {real(node, "alpha", 0.01f)}};
+  if (node.op == "Swish") return Activation{node.op, {real(node, "alpha", 1.0f)}};
+  if (node.op == "HardSigmoid") return Activation{node.op, {real(node, "alpha", 0.2f), real(node, "beta", 0.5f)}};
+  if (node.op != "Clip") return std::nullopt;
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::optional<float> low = bound(graph, node, 1, -infinity), high = bound(graph, node, 2, infinity);
+  if (!low || !high) return std::nullopt;
+  return Activation{node.op, {*low, *high}};
+}
+
+bool same_shape(const ir::ValueType& a, const ir::ValueType& b) {
+  if (!a.is_tensor() || !b.is_tensor() || !a.dims || !b.dims || a.dims->size() != b.dims->size()) return false;
+  for (std::size_t i = 0; i < a.dims->size(); ++i) {
+    if (!(*a.dims)[i].surely_equals((*b.dims)[i])) return false;
+  }
+  return true;
+}
+
+class Fuser {
+ public:
+  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    // Backwards: of two convolutions that are added, the later one takes the sum, when the other is there already.
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      if (graph_.node(*id).op == kConv) fuse(*id);
+    }
+    graph_.remove_dead_and_compact();
+    return std::move(graph_);
+  }
+
+ private:
+  // The only node that uses the value.
+  std::optional<NodeId> follower(ValueId value) const {
+    const auto index = static_cast<std::size_t>(value.index);
+    if (index >= uses_.size() || uses_[index].size() != 1 || graph_.is_output(value)) return std::nullopt;
+    const NodeId id = uses_[index][0];
+    return graph_.node(id).op.empty() ? std::nullopt : std::optional(id);
+  }
+
+  void fuse(NodeId id) {
+    ir::Node conv = graph_.node(id);
+    if (conv.attributes.contains("activation")) return;
+    std::vector<NodeId> taken;
+    while (const std::optional<NodeId> next = follower(conv.outputs[0])) {
+      ir::Node candidate = conv;
+      const bool ends = with_activation(*next, candidate);
+      if (!ends && !with_addend(*next, candidate)) break;
+      candidate.outputs = {graph_.node(*next).outputs[0]};
+      if (!context_.keeps_composite || !context_.keeps_composite(graph_, candidate)) break;
+      conv = std::move(candidate);
+      taken.push_back(*next);
+      if (ends) break;
+    }
+    // In the place of the last; the others are dead now.
+    if (!taken.empty()) graph_.replace_node(taken.back(), std::move(conv));
+  }
+
+  bool with_activation(NodeId next, ir::Node& conv) const {
+    const std::optional<Activation> found = activation(graph_, graph_.node(next));
+    if (!found) return false;
+    conv.attributes.insert_or_assign("activation", found->name);
+    if (!found->values.empty()) conv.attributes.insert_or_assign("activation_params", found->values);
+    return true;
+  }
+
+  bool with_addend(NodeId next, ir::Node& conv) const {
+    const ir::Node& add = graph_.node(next);
+    if (add.op != "Add" || (conv.inputs.size() > 3 && conv.inputs[3].valid())) return false;
+    const ValueId other = add.inputs[add.inputs[0] == conv.outputs[0] ? 1 : 0];
+    if (!same_shape(graph_.value(other).type, graph_.value(conv.outputs[0]).type)) return false;
+    conv.inputs.resize(4);
+    conv.inputs[3] = other;
+    return true;
+  }
+
+  ir::Graph graph_;
+  const PassContext& context_;
+  std::vector<std::vector<NodeId>> uses_;
+};
+
+}  // namespace
+
+ir::Graph fuse_convolutions(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
+
+}  // namespace tessera::passes

@@ -1,0 +1,168 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/cpu/simd.h"
+#include "ops/channels_last.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using test::random_tensor;
+using Integers = std::vector<std::int64_t>;
+
+struct Case {
+  Shape x, w;  // with the channels first, as in ONNX
+  ir::Attributes attributes = {};
+  bool bias = true, addend = false;
+};
+
+void expect_like_reference(const test::OpCall& call, double terms) {
+  const Tensor expected = test::run_op_tensor(call, "reference", 1);
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+    const ScopedIsa scoped(isa);
+    const Tensor one = test::run_op_tensor(call, "cpu", 1);
+    EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + terms))) << "isa " << static_cast<int>(isa);
+    for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+  }
+}
+
+void check(const Case& c) {
+  SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
+  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, ops::channels_last(c.x), 1), random_tensor(DType::f32, c.w, 2)}, c.attributes};
+  if (c.bias) call.inputs.emplace_back(random_tensor(DType::f32, {c.w[0]}, 3));
+  if (c.addend) {
+    const Shape y = test::run_op_tensor(call, "reference", 1).shape();
+    call.inputs.resize(4);
+    call.inputs[3] = random_tensor(DType::f32, y, 4);
+  }
+  expect_like_reference(call, static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]));
+}
+
+ir::Attributes with(ir::Attributes attributes, std::string_view name, ir::Attribute value) {
+  attributes.insert_or_assign(std::string(name), std::move(value));
+  return attributes;
+}
+
+const ir::Attributes kSame{{"pads", Integers{1, 1, 1, 1}}};
+
+TEST(CpuChannelsLastConv, Pointwise) {
+  check({{2, 7, 5, 9}, {13, 7, 1, 1}});
+  check({{1, 40, 30}, {70, 40, 1}, {}, false});
+  check({{1, 33, 4, 4}, {16, 33, 1, 1}, {{"strides", Integers{2, 2}}}});
+}
+
+TEST(CpuChannelsLastConv, WindowsOfEveryRank) {
+  check({{2, 3, 50}, {5, 3, 4}, {{"pads", Integers{2, 1}}}});
+  check({{1, 3, 13, 37}, {16, 3, 3, 3}, kSame});
+  check({{2, 36, 7, 7}, {33, 36, 3, 3}, kSame});
+  check({{1, 2, 5, 6, 7}, {3, 2, 3, 2, 3}, {{"pads", Integers{1, 0, 2, 0, 1, 1}}}});
+  check({{1, 34, 4, 5, 6}, {40, 34, 2, 3, 3}, {{"pads", Integers{1, 0, 2, 0, 1, 1}}}});
+}
+
+TEST(CpuChannelsLastConv, StridesDilationsAndUnevenPads) {
+  check({{1, 3, 15, 41}, {8, 3, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{0, 1, 1, 0}}}});
+  check({{1, 3, 20, 41}, {8, 3, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
+  check({{1, 40, 11, 11}, {6, 40, 5, 3}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Integers{2, 1}}}});
+}
+
+TEST(CpuChannelsLastConv, Groups) {
+  check({{1, 8, 11, 11}, {18, 4, 5, 3}, {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}}});
+  check({{2, 6, 4, 4}, {27, 2, 1, 1}, {{"group", std::int64_t{3}}}});
+}
+
+TEST(CpuChannelsLastConv, PaddingWiderThanTheImage) {
+  check({{1, 2, 3, 2}, {3, 2, 7, 9}, {{"pads", Integers{5, 9, 4, 8}}}});
+  check({{1, 33, 3, 2}, {3, 33, 7, 9}, {{"pads", Integers{5, 9, 4, 8}}}});
+}
+
+TEST(CpuChannelsLastConv, ManyChannelsAndTiles) {
+  check({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
+  check({{1, 600, 3, 3}, {200, 600, 3, 3}, kSame});
+}
+
+// Winograd's transforms lose some digits: measured over all of the result.
+TEST(CpuChannelsLastConv, WindowsOfThreeByMinimalFiltering) {
+  const auto distance = [](const Tensor& a, const Tensor& b) {
+    double difference = 0, norm = 0;
+    for (std::int64_t i = 0; i < b.elements(); ++i) {
+      const double x = a.data<float>()[i], y = b.data<float>()[i];
+      difference += (x - y) * (x - y);
+      norm += y * y;
+    }
+    return std::sqrt(difference / norm);
+  };
+  for (const Shape& x : {Shape{1, 16, 13, 17}, Shape{2, 35, 12, 12}, Shape{1, 64, 30, 18}}) {
+    for (const std::int64_t outputs : {16, 37}) {
+      for (const Integers& pads : {Integers{1, 1, 1, 1}, Integers{0, 0, 0, 0}, Integers{2, 0, 1, 3}}) {
+        test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, {outputs, x[1], 3, 3}, 2)}, {{"pads", pads}}};
+        call.inputs.emplace_back(random_tensor(DType::f32, {outputs}, 3));
+        call.inputs.emplace_back(random_tensor(DType::f32, test::run_op_tensor(call, "reference", 1).shape(), 4));
+        for (const char* activation : {"Relu", "HardSwish"}) {
+          call.attributes.insert_or_assign("activation", std::string(activation));
+          SCOPED_TRACE(to_string(x) + " to " + std::to_string(outputs) + " channels, pads " + to_string(pads) + ", " + activation);
+          const Tensor expected = test::run_op_tensor(call, "reference", 1);
+          for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+            const ScopedIsa scoped(isa);
+            const Tensor one = test::run_op_tensor(call, "cpu", 1);
+            EXPECT_LT(distance(one, expected), 2e-6) << "isa " << static_cast<int>(isa);
+            EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", 3), one));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuChannelsLastConv, SumsAndActivations) {
+  const auto active = [](std::string name, std::vector<float> values) { return with(with(kSame, "activation", std::move(name)), "activation_params", std::move(values)); };
+  for (const bool addend : {false, true}) {
+    check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Relu", {}), true, addend});
+    check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Clip", {-0.5f, 0.75f}), false, addend});
+    for (const char* name : {"HardSwish", "Sigmoid", "Tanh"}) check({{1, 5, 9, 9}, {21, 5, 3, 3}, active(name, {}), true, addend});
+    check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Swish", {1.5f}), true, addend});
+    check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("LeakyRelu", {0.1f}), true, addend});
+    check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("HardSigmoid", {0.3f, 0.4f}), true, addend});
+    check({{1, 21, 9, 9}, {21, 1, 3, 3}, with(active("Swish", {1.0f}), "group", std::int64_t{21}), true, addend});
+    check({{1, 21, 9, 9}, {21, 1, 3, 3}, with(active("Clip", {0.0f, 0.25f}), "group", std::int64_t{21}), true, addend});
+  }
+}
+
+TEST(CpuChannelsLastConv, Depthwise) {
+  const auto grouped = [](std::int64_t group, ir::Attributes more = {}) { return with(std::move(more), "group", group); };
+  check({{2, 5, 9, 75}, {5, 1, 3, 3}, grouped(5, kSame)});
+  check({{1, 40, 9, 8}, {40, 1, 3, 3}, grouped(40, kSame), false});
+  check({{1, 17, 14, 14}, {17, 1, 5, 5}, grouped(17, {{"pads", Integers{2, 2, 2, 2}}, {"strides", Integers{2, 2}}})});
+  check({{1, 16, 14, 15}, {16, 1, 3, 2}, grouped(16, {{"dilations", Integers{2, 3}}, {"pads", Integers{2, 0, 1, 5}}})});
+  check({{1, 9, 30}, {9, 1, 7}, grouped(9, {{"pads", Integers{3, 3}}})});
+  check({{1, 9, 4, 5, 6}, {9, 1, 3, 3, 3}, grouped(9, {{"pads", Integers{1, 1, 1, 1, 1, 1}}})});
+  check({{1, 16, 2, 3}, {16, 1, 7, 9}, grouped(16, {{"pads", Integers{5, 9, 4, 8}}})});
+}
+
+TEST(CpuChannelsLastConv, NotANumberStays) {
+  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, {1, 4, 4, 3}, 1), random_tensor(DType::f32, {20, 3, 1, 1}, 2)}, {{"activation", std::string("Relu")}}};
+  Tensor x = call.inputs[0].tensor().clone();
+  x.mutable_data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  call.inputs[0] = x;
+  expect_like_reference(call, 4);
+}
+
+TEST(CpuChannelsLastPool, EveryWindow) {
+  const auto pool = [](const char* op, Shape x, ir::Attributes attributes) {
+    SCOPED_TRACE(op + to_string(x));
+    expect_like_reference({op, {random_tensor(DType::f32, ops::channels_last(x), 1)}, std::move(attributes)}, 20);
+  };
+  for (const char* op : {"tessera::ChannelsLastMaxPool", "tessera::ChannelsLastAveragePool"}) {
+    pool(op, {1, 19, 12, 13}, {{"kernel_shape", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
+    pool(op, {2, 16, 9, 9}, {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}, {"ceil_mode", std::int64_t{1}}});
+    pool(op, {1, 5, 20}, {{"kernel_shape", Integers{4}}, {"auto_pad", std::string("SAME_LOWER")}});
+    pool(op, {1, 33, 5, 6, 7}, {{"kernel_shape", Integers{2, 3, 2}}, {"dilations", Integers{2, 1, 3}}});
+  }
+  pool("tessera::ChannelsLastAveragePool", {1, 19, 12, 13}, {{"kernel_shape", Integers{3, 3}}, {"pads", Integers{1, 1, 1, 1}}, {"count_include_pad", std::int64_t{1}}, {"ceil_mode", std::int64_t{1}}, {"strides", Integers{2, 3}}});
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,140 @@
+// Convolutions on data with the channels last: what the passes make of graphs, as text, and that outputs stay the same.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/cpu_device.h"
+#include "backends/reference/reference_device.h"
+#include "ir/text.h"
+#include "ops/infer.h"
+#include "passes/pipeline.h"
+#include "plan/choose_kernel.h"
+#include "runtime/evaluate.h"
+#include "runtime/random_inputs.h"
+#include "support/tolerance.h"
+#include "tessera/session.h"
+
+namespace tessera::passes {
+namespace {
+
+PassContext context() {
+  PassContext result;
+  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
+  result.keeps_composite = [](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(backends::cpu_device(), graph, node); };
+  return result;
+}
+
+ir::Graph parsed(const std::string& text) {
+  ir::Graph graph = ir::parse(text);
+  ops::infer_graph(graph);
+  return graph;
+}
+
+// Operators in order, with what matters of their attributes.
+std::vector<std::string> steps(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (const ir::NodeId id : graph.order()) {
+    const ir::Node& node = graph.node(id);
+    const auto activation = node.attributes.find("activation");
+    const bool added = node.op == "tessera::ChannelsLastConv" && node.inputs.size() > 3 && node.inputs[3].valid();
+    names.push_back(node.op + (added ? " + Z" : "") + (activation == node.attributes.end() ? "" : " " + std::get<std::string>(activation->second)));
+  }
+  return names;
+}
+using Steps = std::vector<std::string>;
+
+// Outputs with the passes and without them, on made-up inputs.
+void expect_same_outputs(const std::string& text) {
+  const Model model(std::make_shared<const ir::Graph>(parsed(text)));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions plain;
+  plain.device = "reference";
+  plain.without_passes = {"fold_channel_arithmetic", "recognise_activations", "channels_last", "fuse_convolutions"};
+  const NamedValues expected = Session(model, plain).run(inputs), got = Session(model).run(inputs);
+  for (const auto& [name, value] : expected) {
+    EXPECT_TRUE(test::close_to(got.at(name).tensor(), value.tensor(), test::Tolerance::epsilons(DType::f32, 64))) << name;
+  }
+}
+
+// Constants of f32 with made-up elements, as text.
+std::string constant(const std::string& name, const Shape& shape, float low = -1) {
+  std::string elements;
+  for (std::int64_t i = 0; i < element_count(shape); ++i) elements += (i == 0 ? "" : ", ") + std::to_string(low + static_cast<float>(i * 7 % 13) / 6.5f);
+  return " constant %" + name + " = f32" + to_string(shape) + " {" + elements + "}";
+}
+
+const std::string kInput = "graph { input %x : f32[batch, 4, 6, 6]" + constant("w", {5, 4, 3, 3}) + constant("b", {5});
+
+TEST(FoldChannelArithmetic, NormalisationSumsAndProductsGoIntoTheWeights) {
+  const std::string text = kInput + constant("s", {5}, 0.5f) + constant("m", {5}) + constant("v", {5}, 0.5f) + constant("c", {1, 5, 1, 1}) + constant("f", {5, 1, 1}) +
+                           " %y = Conv (%x, %w) %n = BatchNormalization (%y, %s, %b, %m, %v) %p = Add (%n, %c) %q = Mul (%f, %p) %r = Relu (%q) output %r }";
+  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(text), context())), (Steps{"Conv", "Relu"}));
+  expect_same_outputs(text);
+}
+
+TEST(FoldChannelArithmetic, TransposedConvolutionsWithGroups) {
+  const std::string text = "graph { input %x : f32[2, 4, 3, 3]" + constant("w", {4, 3, 2, 2}) + constant("c", {1, 6, 1, 1}) + constant("f", {6, 1, 1}) +
+                           " %y = ConvTranspose (%x, %w) {group = 2, strides = [2, 2]} %p = Mul (%y, %f) %q = Sub (%p, %c) output %q }";
+  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(text), context())), (Steps{"ConvTranspose"}));
+  expect_same_outputs(text);
+}
+
+TEST(FoldChannelArithmetic, LeavesWhatIsUsedTwiceOrLiesAlongAnotherAxis) {
+  const std::string rest = " %y = Conv (%x, %w, %b) {pads = [1, 1, 1, 1]} %p = Mul (%y, %c) output ";
+  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {5, 1, 1}) + rest + "%p, %y }"), context())), (Steps{"Conv", "Mul"}));
+  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {6}) + rest + "%p }"), context())), (Steps{"Conv", "Mul"}));
+  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {5, 6, 1}) + rest + "%p }"), context())), (Steps{"Conv", "Mul"}));
+}
+
+TEST(RecogniseActivations, SwishHardSwishAndGelu) {
+  const auto recognised = [](const std::string& nodes) { return steps(recognise_activations(parsed("graph { input %x : f32[2, 3] " + nodes + " output %y }"), context())); };
+  EXPECT_EQ(recognised("%s = Sigmoid (%x) %y = Mul (%x, %s)"), Steps{"Swish"});
+  EXPECT_EQ(recognised("%s = HardSigmoid (%x) {alpha = 0.16666667, beta = 0.5} %y = Mul (%s, %x)"), Steps{"HardSwish"});
+  const std::string numbers = "constant %one = f32[] {1} constant %half = f32[] {0.5} constant %root = f32[] {1.4142135} constant %inverse = f32[] {0.70710677} ";
+  EXPECT_EQ(recognised(numbers + "%d = Div (%x, %root) %e = Erf (%d) %a = Add (%e, %one) %m = Mul (%x, %a) %y = Mul (%m, %half)"), Steps{"Gelu"});
+  EXPECT_EQ(recognised(numbers + "%d = Mul (%x, %inverse) %e = Erf (%d) %a = Add (%one, %e) %m = Mul (%x, %half) %y = Mul (%m, %a)"), Steps{"Gelu"});
+  EXPECT_EQ(recognised(numbers + "%d = Div (%x, %root) %e = Erf (%d) %a = Add (%e, %one) %m = Mul (%a, %half) %y = Mul (%x, %m)"), Steps{"Gelu"});
+  EXPECT_EQ(recognised("%s = HardSigmoid (%x) %y = Mul (%s, %x)"), (Steps{"HardSigmoid", "Mul"}));
+  EXPECT_EQ(recognised("%t = Neg (%x) %s = Sigmoid (%t) %y = Mul (%x, %s)"), (Steps{"Neg", "Sigmoid", "Mul"}));
+}
+
+const std::string kBlock = kInput + constant("v", {5, 5, 1, 1}) + constant("k", {5, 1, 3, 3}) +
+                           " %y = Conv (%x, %w, %b) {pads = [1, 1, 1, 1]} %r = Relu (%y) %d = Conv (%r, %k) {group = 5, pads = [1, 1, 1, 1]} %h = HardSwish (%d)"
+                           " %p = Conv (%h, %v) %a = Add (%p, %r) %c = Relu (%a) %m = MaxPool (%c) {kernel_shape = [2, 2], strides = [2, 2]} ";
+
+TEST(ChannelsLast, ABlockStaysInTheForm) {
+  const ir::Graph last = channels_last(parsed(kBlock + "output %m }"), context());
+  EXPECT_EQ(steps(last), (Steps{"Transpose", "tessera::ChannelsLastConv", "Relu", "tessera::ChannelsLastConv", "HardSwish", "tessera::ChannelsLastConv", "Add", "Relu",
+                                "tessera::ChannelsLastMaxPool", "Transpose"}));
+  EXPECT_EQ(steps(fuse_convolutions(last, context())), (Steps{"Transpose", "tessera::ChannelsLastConv Relu", "tessera::ChannelsLastConv HardSwish", "tessera::ChannelsLastConv + Z Relu",
+                                                              "tessera::ChannelsLastMaxPool", "Transpose"}));
+  expect_same_outputs(kBlock + "output %m }");
+}
+
+TEST(ChannelsLast, AMeanOverSpaceNeedsNoTransposeBehindIt) {
+  const std::string text = kBlock + "%g = GlobalAveragePool (%m) %f = Flatten (%g) output %f }";
+  const Steps names = steps(channels_last(parsed(text), context()));
+  EXPECT_EQ((Steps{names.end() - 3, names.end()}), (Steps{"ReduceMean", "Reshape", "Flatten"}));
+  expect_same_outputs(text);
+}
+
+TEST(ChannelsLast, SumsWithConstantsOfAnyRankAndJoinsAlongChannels) {
+  const std::string text = kBlock + constant("t", {5, 1, 1}) + constant("u", {}) + "%1 = Mul (%m, %t) %2 = Sub (%u, %1) %3 = Concat (%2, %m) {axis = -3} output %3 }";
+  const Steps names = steps(channels_last(parsed(text), context()));
+  EXPECT_EQ((Steps{names.end() - 4, names.end()}), (Steps{"Mul", "Sub", "Concat", "Transpose"}));
+  expect_same_outputs(text);
+}
+
+TEST(ChannelsLast, OtherUsersGetTheOldForm) {
+  const std::string text = kBlock + "%1 = Softmax (%m) {axis = 3} output %1, %r }";
+  expect_same_outputs(text);
+}
+
+TEST(ChannelsLast, LeavesWhatTheDeviceHasNoKernelFor) {
+  PassContext none = context();
+  none.keeps_composite = {};
+  EXPECT_EQ(steps(channels_last(parsed(kBlock + "output %m }"), none))[0], "Conv");
+  const std::string computed = "graph { input %x : f32[1, 4, 6, 6] input %w : f32[5, 4, 3, 3] %y = Conv (%x, %w) output %y }";
+  EXPECT_EQ(steps(channels_last(parsed(computed), context())), Steps{"Conv"});
+}
+
+}  // namespace
+}  // namespace tessera::passes
