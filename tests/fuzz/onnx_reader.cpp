@@ -29,11 +29,11 @@ std::optional<std::vector<std::byte>> write(const ir::Graph& graph) {
 }
 
 // What the writer may change: values of subgraphs get other names where they would hide those around, graphs without a name get
-// one, and the file says anew who wrote it and in which version.
+// one, and the file says anew who wrote it and in which version. What was ignored in reading is not written.
 class Normaliser {
  public:
   static ir::Graph normalise(ir::Graph graph) {
-    std::erase_if(graph.metadata, [](const auto& entry) { return entry.first == "ir_version" || entry.first.starts_with("opset:"); });
+    std::erase_if(graph.metadata, [](const auto& entry) { return entry.first == "ir_version" || entry.first.starts_with("opset:") || entry.first.starts_with("ignored:"); });
     graph.metadata.emplace("producer_name", "tessera");
     Normaliser().visit(graph, false);
     return graph;
