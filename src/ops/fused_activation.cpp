@@ -21,6 +21,8 @@ const std::vector<Form>& forms() {
       {"Softplus"},
       {"Softsign"},
       {"HardSwish"},
+      {"Gelu"},
+      {"GeluTanh"},  // Gelu, approximated by tanh
       {"LeakyRelu", {"alpha"}},
       {"Elu", {"alpha"}},
       {"Swish", {"alpha"}},
@@ -71,6 +73,7 @@ ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, s
     const ir::ValueId scaled = builder.add("Mul", {x, parameter(1)});
     return builder.add("Mul", {builder.add(activation == "ScaledTanh" ? "Tanh" : "Softplus", {scaled}), parameter(0)});
   }
+  if (activation == "GeluTanh") return builder.add("Gelu", {x}, {{"approximate", std::string("tanh")}});
   ir::Attributes attributes;
   for (std::size_t i = 0; i < names.size(); ++i) attributes.emplace(names[i], parameters[i]);
   return builder.add(std::string(activation), {x}, std::move(attributes));

@@ -43,6 +43,7 @@
 #include "ops/channels_last.h"
 #include "ops/fused_conv.h"
 #include "ops/fused_matmul.h"
+#include "ops/linear.h"
 #include "ops/gather_block_quantized.h"
 #include "ops/inverse.h"
 #include "ops/matmul_n_bits.h"
@@ -144,6 +145,8 @@ constexpr const OpDef* kTable[] = {
     // fused_matmul
     &fused_matmul,
     &fused_gemm,
+    // linear
+    &linear,
     // gather_block_quantized
     &gather_block_quantized,
     // inverse

@@ -18,7 +18,7 @@ constexpr Pass kPasses[] = {
     {"fold_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution before them", fold_channel_arithmetic},
     {"recognise_activations", "Swish, HardSwish and Gelu that are spelt out become one operator", recognise_activations},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last},
-    {"fuse_convolutions", "a sum and an activation behind a convolution happen in its registers", fuse_convolutions},
+    {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues},
 };
 
 }  // namespace

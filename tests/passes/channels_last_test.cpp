@@ -47,7 +47,7 @@ void expect_same_outputs(const std::string& text) {
   const NamedValues inputs = runtime::random_inputs(model, 1);
   SessionOptions plain;
   plain.device = "reference";
-  plain.without_passes = {"fold_channel_arithmetic", "recognise_activations", "channels_last", "fuse_convolutions"};
+  plain.without_passes = {"fold_channel_arithmetic", "recognise_activations", "channels_last", "fuse_epilogues"};
   const NamedValues expected = Session(model, plain).run(inputs), got = Session(model).run(inputs);
   for (const auto& [name, value] : expected) {
     EXPECT_TRUE(test::close_to(got.at(name).tensor(), value.tensor(), test::Tolerance::epsilons(DType::f32, 64))) << name;
@@ -104,7 +104,7 @@ TEST(ChannelsLast, ABlockStaysInTheForm) {
   const ir::Graph last = channels_last(parsed(kBlock + "output %m }"), context());
   EXPECT_EQ(steps(last), (Steps{"Transpose", "tessera::ChannelsLastConv", "Relu", "tessera::ChannelsLastConv", "HardSwish", "tessera::ChannelsLastConv", "Add", "Relu",
                                 "tessera::ChannelsLastMaxPool", "Transpose"}));
-  EXPECT_EQ(steps(fuse_convolutions(last, context())), (Steps{"Transpose", "tessera::ChannelsLastConv Relu", "tessera::ChannelsLastConv HardSwish", "tessera::ChannelsLastConv + Z Relu",
+  EXPECT_EQ(steps(fuse_epilogues(last, context())), (Steps{"Transpose", "tessera::ChannelsLastConv Relu", "tessera::ChannelsLastConv HardSwish", "tessera::ChannelsLastConv + Z Relu",
                                                               "tessera::ChannelsLastMaxPool", "Transpose"}));
   expect_same_outputs(kBlock + "output %m }");
 }
@@ -126,6 +126,20 @@ TEST(ChannelsLast, SumsWithConstantsOfAnyRankAndJoinsAlongChannels) {
 TEST(ChannelsLast, OtherUsersGetTheOldForm) {
   const std::string text = kBlock + "%1 = Softmax (%m) {axis = 3} output %1, %r }";
   expect_same_outputs(text);
+}
+
+TEST(FuseEpilogues, ProductsTakeBiasAddendAndActivation) {
+  const std::string start = "graph { input %x : f32[batch, 3, 4] input %z : f32[batch, 3, 5]" + constant("w", {4, 5}) + constant("b", {5});
+  const auto fused = [&](const std::string& nodes) { return steps(fuse_epilogues(parsed(start + nodes), context())); };
+  const std::string all = " %p = MatMul (%x, %w) %q = Add (%b, %p) %r = Add (%q, %z) %s = Gelu (%r) output %s }";
+  EXPECT_EQ(fused(all), Steps{"tessera::Linear Gelu"});
+  expect_same_outputs(start + all);
+  EXPECT_EQ(fused(" %p = MatMul (%x, %w) output %p }"), Steps{"MatMul"});
+  EXPECT_EQ(fused(" %p = MatMul (%x, %w) %q = Add (%p, %b) output %q, %p }"), (Steps{"MatMul", "Add"}));
+  EXPECT_EQ(fused(" %p = MatMul (%x, %w) %q = Add (%p, %z) %r = Add (%q, %b) output %r }"), (Steps{"tessera::Linear", "Add"}));
+  const std::string sum = " %p = MatMul (%x, %w) %q = MatMul (%x, %w) %r = Add (%p, %q) %t = Tanh (%r) output %t }";
+  EXPECT_EQ(fused(sum), (Steps{"MatMul", "tessera::Linear Tanh"}));
+  expect_same_outputs(start + sum);
 }
 
 TEST(ChannelsLast, LeavesWhatTheDeviceHasNoKernelFor) {

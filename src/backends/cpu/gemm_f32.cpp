@@ -149,6 +149,7 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
       if (begin >= end) return;
       Epilogue here = epilogue;
       const std::int64_t column = block.column_begin + begin;
+      if (here.bias != nullptr) here.bias += column;
       if (here.addend != nullptr) here.addend += row * here.addend_row_stride + column * here.addend_column_stride;
       product.columns = end - begin;
       product.c = c + row * ldc + column;

@@ -20,6 +20,7 @@ enum class Activation : std::uint8_t { none, relu, clip };
 // What happens to each sum before it is stored.
 struct Epilogue {
   float scale = 1;
+  const float* bias = nullptr;  // one a column; added to the scaled sum
   // D(i, j) = addend[i * addend_row_stride + j * addend_column_stride]; the column stride is 0 or 1. A bias per column
   // has strides (0, 1), a bias per row (1, 0), a matrix (its leading dimension, 1).
   const float* addend = nullptr;
@@ -66,17 +67,17 @@ class GemmF32 {
 
   const GemmShape& shape() const { return shape_; }
   std::int64_t tiles() const { return row_chunks_ * column_chunks_; }
+  struct Tile {
+    std::int64_t row_begin, row_end, column_begin, column_end;
+  };
+  Tile tile_at(std::int64_t index) const;
   // Computes the part of C that belongs to `tile`. C is row-major with leading dimension `ldc` and does not overlap
   // inputs. `packed` of the operands must be as given to the constructor.
   void run(std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
            const Epilogue& epilogue) const;
 
  private:
-  struct Tile {
-    std::int64_t row_begin, row_end, column_begin, column_end;
-  };
   void choose_tiles(bool left_packed, bool right_packed);
-  Tile tile_at(std::int64_t index) const;
   // One block of k of a part of a tile whose block of B fits the cache.
   void run_block(const Tile& block, std::int64_t k_begin, const GemmOperand& left, const GemmOperand& right, float* c,
                  std::int64_t ldc, const Epilogue& epilogue) const;

@@ -46,6 +46,7 @@ void store_tile(const PanelProduct& product, const float* tile, std::int64_t row
       if (product.accumulate) value = hn::Add(value, hn::MaskedLoad(mask, d, to));
       if (epilogue != nullptr) {
         value = hn::Mul(value, hn::Set(d, epilogue->scale));
+        if (epilogue->bias != nullptr) value = hn::Add(value, hn::MaskedLoad(mask, d, epilogue->bias + first_column + j));
         if (epilogue->addend != nullptr) {
           const float* addend =
               epilogue->addend + i * epilogue->addend_row_stride + (first_column + j) * epilogue->addend_column_stride;

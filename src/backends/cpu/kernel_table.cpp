@@ -23,6 +23,8 @@ std::span<const KernelEntry> kernel_table() {
       // channels_last_window
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_channels_last_max_pool", .reject = reject_channels_last_pool, .create = make_channels_last_max_pool},
       {.op = "tessera::ChannelsLastAveragePool", .name = "cpu_channels_last_average_pool", .reject = reject_channels_last_pool, .create = make_channels_last_average_pool},
+      // linear
+      {.op = "tessera::Linear", .name = "cpu_linear", .reject = reject_linear, .create = make_linear},
       // comparison
       {.op = "Equal", .name = "cpu_equal", .reject = reject_comparison, .create = make_comparison},
       {.op = "Greater", .name = "cpu_greater", .reject = reject_comparison, .create = make_comparison},

@@ -59,5 +59,24 @@ TEST(CpuGemm, TransposesAndBias) {
   }
 }
 
+TEST(CpuLinear, BiasAddendAndActivation) {
+  for (const Shape& x : {Shape{1, 7}, Shape{3, 5, 40}, Shape{2, 33, 17}}) {
+    for (const std::int64_t outputs : {1, 21, 70}) {
+      Shape y = x;
+      y.back() = outputs;
+      for (const char* activation : {"", "Relu", "GeluTanh", "Gelu", "Sigmoid"}) {
+        for (const int operands : {2, 3, 4}) {
+          SCOPED_TRACE(to_string(x) + " to " + std::to_string(outputs) + " " + activation);
+          test::OpCall call{"tessera::Linear", {random(x, 1), random({x.back(), outputs}, 2)}};
+          if (operands > 2) call.inputs.emplace_back(random({outputs}, 3));
+          if (operands > 3) call.inputs.emplace_back(random(y, 4));
+          if (*activation != 0) call.attributes.emplace("activation", std::string(activation));
+          check(call, static_cast<double>(x.back()));
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera::backends::cpu

@@ -18,6 +18,7 @@ using base::round_up;
 // Channels below which the taps of a row of the window are one segment: the loop over a segment should be long.
 constexpr std::int64_t kFewChannels = 32;
 constexpr std::int64_t kBlockFloats = 96 * 1024;  // of weights that stay in the second-level cache
+constexpr std::int64_t kPackedTogether = 16;
 constexpr double kChunkOperations = 2e6, kMostChunks = 64;
 
 class ChannelsLastConv final : public Kernel {
@@ -66,10 +67,14 @@ class ChannelsLastConv final : public Kernel {
     for (std::int64_t g = 0; g < groups_; ++g) {
       for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
         const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
-        for (std::int64_t j = 0; j < width; ++j) {
-          const float* output = from + (g * outputs_ + first + j) * inputs_ * taps;
-          for (std::int64_t t = 0; t < taps; ++t) {
-            for (std::int64_t c = 0; c < inputs_; ++c) to[(t * inputs_ + c) * width + j] = j < columns ? output[c * taps + t] : 0.0f;
+        // A few channels at a time, so that the lines that are written stay in the cache from one column to the next.
+        for (std::int64_t block = 0; block < inputs_; block += kPackedTogether) {
+          const std::int64_t end = std::min(inputs_, block + kPackedTogether);
+          for (std::int64_t j = 0; j < width; ++j) {
+            const float* output = from + (g * outputs_ + first + j) * inputs_ * taps;
+            for (std::int64_t c = block; c < end; ++c) {
+              for (std::int64_t t = 0; t < taps; ++t) to[(t * inputs_ + c) * width + j] = j < columns ? output[c * taps + t] : 0.0f;
+            }
           }
         }
         to += width * depth_;

@@ -170,6 +170,7 @@ using base::round_up;
 constexpr std::int64_t kBlockFloats = 512 * 1024;  // of both transforms of the tiles that are worked on at a time
 constexpr std::int64_t kFewestTiles = 12;          // with fewer the transformed weights are read for too little
 constexpr std::int64_t kFewestChannels = 16;
+constexpr std::int64_t kWidestPanel = 32;  // columns of a panel in any instruction set
 
 class Winograd final : public Kernel {
  public:
@@ -224,17 +225,19 @@ class Winograd final : public Kernel {
     for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
       const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
       for (std::int64_t c = 0; c < inputs_; ++c) {
-        for (std::int64_t j = 0; j < width; ++j) {
-          const float* from = weights.data<float>() + ((first + std::min(j, columns - 1)) * inputs_ + c) * 9;
-          double half[kPatch][3];
-          for (std::int64_t i = 0; i < kPatch; ++i) {
-            for (std::int64_t k = 0; k < 3; ++k) half[i][k] = g[i][0] * from[k] + g[i][1] * from[3 + k] + g[i][2] * from[6 + k];
+        // All columns of the panel at a time; those beyond the outputs stay zeros.
+        double window[9][kWidestPanel] = {}, half[3][kWidestPanel];
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const float* from = weights.data<float>() + ((first + j) * inputs_ + c) * 9;
+          for (std::int64_t t = 0; t < 9; ++t) window[t][j] = from[t];
+        }
+        for (std::int64_t i = 0; i < kPatch; ++i) {
+          for (std::int64_t k = 0; k < 3; ++k) {
+            for (std::int64_t j = 0; j < width; ++j) half[k][j] = g[i][0] * window[k][j] + g[i][1] * window[3 + k][j] + g[i][2] * window[6 + k][j];
           }
-          for (std::int64_t i = 0; i < kPatch; ++i) {
-            for (std::int64_t k = 0; k < kPatch; ++k) {
-              const double value = half[i][0] * g[k][0] + half[i][1] * g[k][1] + half[i][2] * g[k][2];
-              to[(i * kPatch + k) * part_floats + first * inputs_ + c * width + j] = j < columns ? static_cast<float>(value) : 0.0f;
-            }
+          for (std::int64_t k = 0; k < kPatch; ++k) {
+            float* part = to + (i * kPatch + k) * part_floats + first * inputs_ + c * width;
+            for (std::int64_t j = 0; j < width; ++j) part[j] = static_cast<float>(half[0][j] * g[k][0] + half[1][j] * g[k][1] + half[2][j] * g[k][2]);
           }
         }
       }

@@ -71,6 +71,10 @@ std::string reject_channels_last_pool(const ops::NodeView& view);
 KernelPointer make_channels_last_max_pool(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_channels_last_average_pool(const ops::NodeView& view, WeightStore& weights);
 
+// linear
+std::string reject_linear(const ops::NodeView& view);
+KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights);
+
 // matmul
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);

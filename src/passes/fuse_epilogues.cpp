@@ -1,5 +1,6 @@
-// A sum with another tensor and an activation that follow a convolution become part of it, so that they happen in its registers.
-// Only as far as the device has a kernel for the result.
+// What follows a convolution or a product with constant weights becomes part of it and happens in its registers: a sum with a bias, a
+// sum with another tensor, an activation. Only as far as the device has a kernel for the result.
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -11,7 +12,9 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::string_view kConv = "tessera::ChannelsLastConv";
+constexpr std::string_view kConv = "tessera::ChannelsLastConv", kLinear = "tessera::Linear";
+// Inputs of both: X, W, B, Z.
+constexpr std::size_t kBias = 2, kAddend = 3;
 
 // An activation as the fused operators name it (ops/fused_activation.h): its name, and its parameters' values.
 struct Activation {
@@ -34,6 +37,11 @@ std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::si
 
 std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Relu" || node.op == "HardSwish" || node.op == "Sigmoid" || node.op == "Tanh") return Activation{node.op, {}};
+  if (node.op == "Gelu") {
+    const auto approximate = node.attributes.find("approximate");
+    const bool by_tanh = approximate != node.attributes.end() && std::get<std::string>(approximate->second) == "tanh";
+    return Activation{by_tanh ? "GeluTanh" : "Gelu", {}};
+  }
   if (node.op == "LeakyRelu") return Activation{node.op, {real(node, "alpha", 0.01f)}};
   if (node.op == "Swish") return Activation{node.op, {real(node, "alpha", 1.0f)}};
   if (node.op == "HardSigmoid") return Activation{node.op, {real(node, "alpha", 0.2f), real(node, "beta", 0.5f)}};
@@ -58,9 +66,9 @@ class Fuser {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
-    // Backwards: of two convolutions that are added, the later one takes the sum, when the other is there already.
+    // Backwards: of two results that are added, the later one takes the sum, when the other is there already.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      if (graph_.node(*id).op == kConv) fuse(*id);
+      if (const std::optional<ir::Node> start = fusible(graph_.node(*id))) fuse(*start);
     }
     graph_.remove_dead_and_compact();
     return std::move(graph_);
@@ -75,14 +83,22 @@ class Fuser {
     return graph_.node(id).op.empty() ? std::nullopt : std::optional(id);
   }
 
-  void fuse(NodeId id) {
-    ir::Node conv = graph_.node(id);
-    if (conv.attributes.contains("activation")) return;
+  // The node in the form that takes more into itself.
+  std::optional<ir::Node> fusible(const ir::Node& node) const {
+    if (node.op == kConv || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
+    if (node.op != "MatMul" || graph_.value(node.inputs[0]).type.dtype != DType::f32) return std::nullopt;
+    const Tensor* weights = graph_.constant(node.inputs[1]);
+    const ir::ValueType& x = graph_.value(node.inputs[0]).type;
+    if (weights == nullptr || weights->shape().size() != 2 || !x.is_tensor() || !x.dims || x.dims->size() < 2) return std::nullopt;
+    return ir::Node{std::string(kLinear), node.name, node.inputs, node.outputs, {}, 0};
+  }
+
+  void fuse(ir::Node conv) {
     std::vector<NodeId> taken;
     while (const std::optional<NodeId> next = follower(conv.outputs[0])) {
       ir::Node candidate = conv;
       const bool ends = with_activation(*next, candidate);
-      if (!ends && !with_addend(*next, candidate)) break;
+      if (!ends && !with_bias(*next, candidate) && !with_addend(*next, candidate)) break;
       candidate.outputs = {graph_.node(*next).outputs[0]};
       if (!context_.keeps_composite || !context_.keeps_composite(graph_, candidate)) break;
       conv = std::move(candidate);
@@ -101,13 +117,33 @@ class Fuser {
     return true;
   }
 
-  bool with_addend(NodeId next, ir::Node& conv) const {
+  static bool has_input(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
+  static void set_input(ir::Node& node, std::size_t i, ValueId value) {
+    node.inputs.resize(std::max(node.inputs.size(), i + 1));
+    node.inputs[i] = value;
+  }
+
+  // The other term, where the node adds something to the result.
+  std::optional<ValueId> added(NodeId next, const ir::Node& conv) const {
     const ir::Node& add = graph_.node(next);
-    if (add.op != "Add" || (conv.inputs.size() > 3 && conv.inputs[3].valid())) return false;
-    const ValueId other = add.inputs[add.inputs[0] == conv.outputs[0] ? 1 : 0];
-    if (!same_shape(graph_.value(other).type, graph_.value(conv.outputs[0]).type)) return false;
-    conv.inputs.resize(4);
-    conv.inputs[3] = other;
+    if (add.op != "Add") return std::nullopt;
+    return add.inputs[add.inputs[0] == conv.outputs[0] ? 1 : 0];
+  }
+
+  // A constant vector; of a convolution it is folded into the weights' own bias elsewhere.
+  bool with_bias(NodeId next, ir::Node& conv) const {
+    const std::optional<ValueId> other = added(next, conv);
+    if (!other || conv.op != kLinear || has_input(conv, kBias) || has_input(conv, kAddend)) return false;
+    const Tensor *bias = graph_.constant(*other), *weights = graph_.constant(conv.inputs[1]);
+    if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 || bias->elements() != weights->shape()[1]) return false;
+    set_input(conv, kBias, *other);
+    return true;
+  }
+
+  bool with_addend(NodeId next, ir::Node& conv) const {
+    const std::optional<ValueId> other = added(next, conv);
+    if (!other || has_input(conv, kAddend) || !same_shape(graph_.value(*other).type, graph_.value(conv.outputs[0]).type)) return false;
+    set_input(conv, kAddend, *other);
     return true;
   }
 
@@ -118,6 +154,6 @@ class Fuser {
 
 }  // namespace
 
-ir::Graph fuse_convolutions(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
+ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
 
 }  // namespace tessera::passes

@@ -1,0 +1,68 @@
+// The product with constant weights in float32, with bias, addend and activation.
+#include <algorithm>
+
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/kernels.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+GemmShape shape_of(const ops::NodeView& view) {
+  const std::int64_t inputs = view.input(1).shape[0], outputs = view.input(1).shape[1];
+  std::int64_t rows = 1;
+  const Shape& x = view.input(0).shape;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) rows *= x[i];
+  return {rows, outputs, inputs};
+}
+
+class Linear final : public Kernel {
+ public:
+  Linear(const ops::NodeView& view, WeightStore& store) : gemm_(shape_of(view), false, true), activation_(plan_activation(view)) {
+    const auto [m, n, k] = gemm_.shape();
+    const Tensor& weights = *view.constant(1);
+    weights_ = gemm_f32_packed_right(store, weights, GemmOperand::strided(weights.data<float>(), n, 1), k, n, 1, k * n, "plain");
+  }
+
+  void run(KernelContext& context) const override {
+    const auto [m, n, k] = gemm_.shape();
+    if (gemm_.tiles() == 0) return;
+    float* y = context.output(0).mutable_data<float>();
+    Epilogue epilogue{.activation = Activation::clip, .low = activation_.low, .high = activation_.high};
+    if (context.has_input(2)) epilogue.bias = context.input(2).data<float>();
+    if (context.has_input(3)) {
+      epilogue.addend = context.input(3).data<float>();
+      epilogue.addend_row_stride = n;
+      epilogue.addend_column_stride = 1;
+    }
+    const GemmOperand left = GemmOperand::strided(context.input(0).data<float>(), k, 1);
+    const GemmOperand right = GemmOperand::prepacked(reinterpret_cast<const float*>(weights_->data.get()));
+    context.parallel_for(gemm_.tiles(), 1, [&, n = n](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        gemm_.run(i, left, right, y, n, epilogue);
+        if (activation_.after.function == nullptr) continue;
+        const GemmF32::Tile tile = gemm_.tile_at(i);
+        for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) activation_.after(y + row * n + tile.column_begin, tile.column_end - tile.column_begin);
+      }
+    });
+  }
+
+ private:
+  GemmF32 gemm_;
+  ActivationPlan activation_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+}  // namespace
+
+std::string reject_linear(const ops::NodeView& view) {
+  if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
+  if (view.constant(1) == nullptr) return "the weights are no constant";
+  return reject_activation(view);
+}
+
+KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<Linear>(view, weights);
+}
+
+}  // namespace tessera::backends::cpu
