@@ -5,6 +5,7 @@
 
 #include "backends/backend_table.h"
 #include "backends/reference/reference_device.h"
+#include "base/checked.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "plan/choose_kernel.h"
@@ -15,6 +16,11 @@ namespace tessera {
 namespace {
 
 using namespace runtime;
+
+// What folding a node may take at once, with what its kernel takes for itself; a result whose size nobody knows beforehand ends there.
+std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudget& budget) {
+  return base::checked_multiply(4, passes::folding_budget(graph, budget).bytes);
+}
 
 std::string describe(const Value& value) { return ir::to_string(type_of(value)); }
 
@@ -109,8 +115,11 @@ Session::Session(const Model& model, const SessionOptions& options) : state_(std
   environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
   environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
   environment.pipeline.without = options.without_passes;
-  environment.pass_context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return evaluate_node(backends::reference_device(), node, inputs, {}); };
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
+  environment.pass_context.evaluate = [most = bytes_to_fold_in(*state.graph, environment.pass_context.folding)](const ir::Node& node, std::span<const Value> inputs) {
+    ResultAllocator allocator(std::make_shared<MemoryAccount>(most));
+    return evaluate_node(backends::reference_device(), node, inputs, {.allocator = &allocator});
+  };
   environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(*device, graph, node); };
   environment.account->charge(Purpose::weights, bytes_of_constants(*state.graph));
   for (const ir::Variable& variable : state.graph->variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());

@@ -40,6 +40,7 @@ TEST(Tensor, HoldsValues) {
   });
 }
 
+// Sanitizers need allocator_may_return_null=1 for it.
 TEST(Tensor, RefusesWhatCannotBeHad) {
   expect_error_containing(ErrorKind::over_budget, "cannot allocate", [] { Tensor(DType::u8, {kLargest}); });
   expect_error_containing(ErrorKind::over_budget, "cannot allocate",
