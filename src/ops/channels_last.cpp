@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "ops/conv.h"
+#include "ops/conv_transpose.h"
 #include "ops/fused_activation.h"
 #include "ops/pooling.h"
 
@@ -33,6 +34,14 @@ void infer_conv(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(y));
 }
 
+void infer_conv_transpose(InferContext& context) {
+  check_activation(context);
+  const std::optional<ir::Dims> x = data_dims(context);
+  const std::optional<ir::Dims> y = transposed_dims(context, x ? &*x : nullptr);
+  if (y) context.set_output(0, context.dtype(0), channels_last(*y));
+  else context.set_output_unknown_rank(0, context.dtype(0));
+}
+
 void infer_pooling(InferContext& context) {
   const std::optional<ir::Dims> x = data_dims(context);
   if (x) context.set_output(0, context.dtype(0), channels_last(pooled_dims(context, *x)));
@@ -57,6 +66,12 @@ std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const 
   return std::vector{add_activation(builder, reader, *y)};
 }
 
+std::optional<std::vector<ValueId>> decompose_conv_transpose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+  const std::optional<ValueId> y = between_transposes(builder, "ConvTranspose", {inputs.begin(), inputs.end()}, reader.given_among(transposed_convolution_attributes()));
+  if (!y) return std::nullopt;
+  return std::vector{add_activation(builder, reader, *y)};
+}
+
 template <const OpDef& pool>
 std::optional<std::vector<ValueId>> decompose_pool(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
   const std::optional<ValueId> y = between_transposes(builder, std::string(pool.name), {inputs[0]}, reader.given_among(pool.attributes));
@@ -64,8 +79,7 @@ std::optional<std::vector<ValueId>> decompose_pool(GraphBuilder& builder, const 
   return std::vector{*y};
 }
 
-std::vector<AttributeSpec> conv_attributes() {
-  std::vector<AttributeSpec> specs = convolution_attributes();
+std::vector<AttributeSpec> with_activation(std::vector<AttributeSpec> specs) {
   for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
   return specs;
 }
@@ -99,10 +113,21 @@ const OpDef channels_last_conv{
     .name = "tessera::ChannelsLastConv",
     .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = conv_attributes(),
+    .attributes = with_activation(convolution_attributes()),
     .infer = infer_conv,
     .operations = convolution_operations<1>,
     .decompose = decompose_conv,
+};
+
+// Y = activation(ConvTranspose(X, W, B)); W [C, M/group, kernel...] as for ConvTranspose.
+const OpDef channels_last_conv_transpose{
+    .name = "tessera::ChannelsLastConvTranspose",
+    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .attributes = with_activation(transposed_convolution_attributes()),
+    .infer = infer_conv_transpose,
+    .operations = transposed_convolution_operations,
+    .decompose = decompose_conv_transpose,
 };
 
 const OpDef channels_last_max_pool = pool("tessera::ChannelsLastMaxPool", pooling_attributes(), decompose_pool<max_pool>);

@@ -7,6 +7,7 @@
 namespace tessera::ops {
 
 extern const OpDef channels_last_conv;          // "tessera::ChannelsLastConv"
+extern const OpDef channels_last_conv_transpose;  // "tessera::ChannelsLastConvTranspose"
 extern const OpDef channels_last_max_pool;      // "tessera::ChannelsLastMaxPool"
 extern const OpDef channels_last_average_pool;  // "tessera::ChannelsLastAveragePool"
 

@@ -7,13 +7,6 @@
 namespace tessera::ops {
 namespace {
 
-std::vector<AttributeSpec> attributes() {
-  std::vector<AttributeSpec> specs = convolution_attributes();
-  specs.push_back({"output_padding", ir::AttributeKind::integers});
-  specs.push_back({"output_shape", ir::AttributeKind::integers});
-  return specs;
-}
-
 ir::Dim output_dim(const InferContext& context, const WindowAttributes& attributes, std::size_t axis,
                    const ir::Dim& x) {
   if (attributes.kernel[axis] < 1) return {};
@@ -31,9 +24,23 @@ ir::Dim output_dim(const InferContext& context, const WindowAttributes& attribut
 }
 
 void infer(InferContext& context) {
-  const ir::Dims* data = context.dims(0);
+  std::optional<ir::Dims> y = transposed_dims(context, context.dims(0));
+  if (y) context.set_output(0, context.dtype(0), std::move(*y));
+  else context.set_output_unknown_rank(0, context.dtype(0));
+}
+
+}  // namespace
+
+std::vector<AttributeSpec> transposed_convolution_attributes() {
+  std::vector<AttributeSpec> specs = convolution_attributes();
+  specs.push_back({"output_padding", ir::AttributeKind::integers});
+  specs.push_back({"output_shape", ir::AttributeKind::integers});
+  return specs;
+}
+
+std::optional<ir::Dims> transposed_dims(const InferContext& context, const ir::Dims* data) {
   const ir::Dims* weights = context.dims(1);
-  if (data == nullptr && weights == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
+  if (data == nullptr && weights == nullptr) return std::nullopt;
   const ir::Dims unknown(data != nullptr ? data->size() : weights->size());
   const ir::Dims& x = data != nullptr ? *data : unknown;
   const ir::Dims& w = weights != nullptr ? *weights : unknown;
@@ -56,18 +63,15 @@ void infer(InferContext& context) {
                   to_string(y[1]));
   }
   for (std::size_t i = 0; i < attributes.rank(); ++i) y.push_back(output_dim(context, attributes, i, x[i + 2]));
-  context.set_output(0, context.dtype(0), std::move(y));
+  return y;
 }
 
-// Every input element meets the weights of its channel once.
-double operations(const NodeView& view) {
+double transposed_convolution_operations(const NodeView& view) {
   const Shape& weights = view.input(1).shape;
   if (weights.empty() || weights[0] == 0) return 0;
   return 2.0 * static_cast<double>(view.input(0).elements()) *
          static_cast<double>(view.input(1).elements() / weights[0]);
 }
-
-}  // namespace
 
 // y[n, m, i * stride - pad + k * dilation] += w[c, m, k] * x[n, c, i], on top of b[m]
 const OpDef conv_transpose{
@@ -75,9 +79,9 @@ const OpDef conv_transpose{
     .since = 22,
     .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = attributes(),
+    .attributes = transposed_convolution_attributes(),
     .infer = infer,
-    .operations = operations,
+    .operations = transposed_convolution_operations,
     .gradient = conv_transpose_gradient,
 };
 

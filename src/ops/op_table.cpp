@@ -138,6 +138,7 @@ constexpr const OpDef* kTable[] = {
     &skip_simplified_layer_normalization,
     // channels_last
     &channels_last_conv,
+    &channels_last_conv_transpose,
     &channels_last_max_pool,
     &channels_last_average_pool,
     // fused_conv

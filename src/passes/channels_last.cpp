@@ -64,7 +64,8 @@ class Layout {
   }
 
   std::optional<ValueId> converted(const ir::Node& node) {
-    if (node.op == "Conv") return conv(node);
+    if (node.op == "Conv") return conv(node, "tessera::ChannelsLastConv");
+    if (node.op == "ConvTranspose") return conv(node, "tessera::ChannelsLastConvTranspose");
     if (node.op == "MaxPool") return pool(node, "tessera::ChannelsLastMaxPool");
     if (node.op == "AveragePool") return pool(node, "tessera::ChannelsLastAveragePool");
     if (!follows(node)) return std::nullopt;
@@ -142,8 +143,7 @@ class Layout {
     return context_.keeps_composite && context_.keeps_composite(graph_, candidate);
   }
 
-  std::optional<ValueId> conv(const ir::Node& node) {
-    const std::string op = "tessera::ChannelsLastConv";
+  std::optional<ValueId> conv(const ir::Node& node, const std::string& op) {
     const ValueId x = node.inputs[0];
     const Tensor* weights = graph_.constant(node.inputs[1]);
     // Other element types have no fast kernels anywhere.

@@ -12,8 +12,8 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::string_view kConv = "tessera::ChannelsLastConv", kLinear = "tessera::Linear";
-// Inputs of both: X, W, B, Z.
+constexpr std::string_view kConv = "tessera::ChannelsLastConv", kConvTranspose = "tessera::ChannelsLastConvTranspose", kLinear = "tessera::Linear";
+// Inputs: X, W, B, Z; of a transposed convolution no Z.
 constexpr std::size_t kBias = 2, kAddend = 3;
 
 // An activation as the fused operators name it (ops/fused_activation.h): its name, and its parameters' values.
@@ -85,7 +85,7 @@ class Fuser {
 
   // The node in the form that takes more into itself.
   std::optional<ir::Node> fusible(const ir::Node& node) const {
-    if (node.op == kConv || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
+    if (node.op == kConv || node.op == kConvTranspose || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
     if (node.op != "MatMul" || graph_.value(node.inputs[0]).type.dtype != DType::f32) return std::nullopt;
     const Tensor* weights = graph_.constant(node.inputs[1]);
     const ir::ValueType& x = graph_.value(node.inputs[0]).type;
@@ -142,7 +142,7 @@ class Fuser {
 
   bool with_addend(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || has_input(conv, kAddend) || !same_shape(graph_.value(*other).type, graph_.value(conv.outputs[0]).type)) return false;
+    if (!other || conv.op == kConvTranspose || has_input(conv, kAddend) || !same_shape(graph_.value(*other).type, graph_.value(conv.outputs[0]).type)) return false;
     set_input(conv, kAddend, *other);
     return true;
   }

@@ -19,6 +19,7 @@ std::vector<OpExample> layer_examples() {
       {"tessera::ChannelsLastConv", {at({1, 5, 5, 2}), at({2, 1, 3, 3})}, {{"group", whole(2)}, {"pads", whole_list({1, 1, 1, 1})}}},
       {"tessera::ChannelsLastMaxPool", {at({1, 5, 5, 2})}, {{"kernel_shape", pair}}},
       {"tessera::ChannelsLastAveragePool", {at({1, 5, 5, 2})}, {{"kernel_shape", pair}, {"pads", whole_list({1, 1, 1, 1})}}},
+      {"tessera::ChannelsLastConvTranspose", {at({1, 5, 5, 2}), at({2, 3, 2, 2}), at({3})}, {{"strides", pair}, {"activation", text("Relu")}}},
       {"tessera::Linear", {at({2, 3, 4}), at({4, 2}), at({2}), at({2, 3, 2})}, {{"activation", text("Relu")}}},
       {"ConvTranspose", {image, filter, biases}, {{"strides", pair}}},
       {"com.microsoft::ConvTransposeWithDynamicPads", {image, filter, integers({1, 1, 1, 1}), biases}},

@@ -20,6 +20,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_depthwise", .reject = reject_channels_last_depthwise, .create = make_channels_last_depthwise},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .create = make_channels_last_winograd},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_conv", .reject = reject_channels_last_conv, .create = make_channels_last_conv},
+      // channels_last_conv_transpose
+      {.op = "tessera::ChannelsLastConvTranspose", .name = "cpu_channels_last_conv_transpose", .reject = reject_channels_last_conv_transpose, .create = make_channels_last_conv_transpose},
       // channels_last_window
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_channels_last_max_pool", .reject = reject_channels_last_pool, .create = make_channels_last_max_pool},
       {.op = "tessera::ChannelsLastAveragePool", .name = "cpu_channels_last_average_pool", .reject = reject_channels_last_pool, .create = make_channels_last_average_pool},

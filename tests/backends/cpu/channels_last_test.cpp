@@ -150,6 +150,21 @@ TEST(CpuChannelsLastConv, NotANumberStays) {
   expect_like_reference(call, 4);
 }
 
+TEST(CpuChannelsLastConvTranspose, WindowsSideBySide) {
+  const auto check_transposed = [](const Shape& x, const Shape& w, ir::Attributes attributes, bool bias = true) {
+    SCOPED_TRACE(to_string(x) + " * " + to_string(w));
+    test::OpCall call{"tessera::ChannelsLastConvTranspose", {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, w, 2)}, std::move(attributes)};
+    if (bias) call.inputs.emplace_back(random_tensor(DType::f32, {w[1]}, 3));
+    expect_like_reference(call, static_cast<double>(x[1]));
+  };
+  check_transposed({2, 7, 5, 9}, {7, 21, 2, 2}, {{"strides", Integers{2, 2}}});
+  check_transposed({1, 40, 6, 5}, {40, 33, 3, 2}, {{"strides", Integers{3, 2}}, {"activation", std::string("Relu")}}, false);
+  check_transposed({1, 16, 11}, {16, 5, 4}, {{"strides", Integers{4}}, {"activation", std::string("HardSwish")}});
+  check_transposed({2, 8, 3, 4, 5}, {8, 9, 2, 2, 2}, {{"strides", Integers{2, 2, 2}}});
+  // Elsewhere they overlap or leave gaps, and ONNX's operator runs between transposes.
+  check_transposed({1, 8, 5, 6}, {8, 9, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
+}
+
 TEST(CpuChannelsLastPool, EveryWindow) {
   const auto pool = [](const char* op, Shape x, ir::Attributes attributes) {
     SCOPED_TRACE(op + to_string(x));

@@ -1,12 +1,12 @@
 #include "backends/cpu/kernels/channels_last.h"
 
+#include "backends/cpu/kernels/kernels.h"
 #include "ops/channels_last.h"
 #include "ops/fused_activation.h"
 
 namespace tessera::backends::cpu {
-namespace {
 
-ChannelsLastGeometry geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes) {
+ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes) {
   ChannelsLastGeometry result;
   result.batch = view.input(0).shape.front();
   result.channels = view.input(0).shape.back();
@@ -15,19 +15,24 @@ ChannelsLastGeometry geometry(const ops::NodeView& view, const std::vector<ops::
   return result;
 }
 
-}  // namespace
-
 std::string reject_channels_last_rank(const ops::NodeView& view) {
   const std::size_t rank = view.input(0).shape.size();
   return rank >= 3 && rank <= 5 ? "" : "more than three spatial axes";
 }
 
+std::string reject_channels_last_operands(const ops::NodeView& view) {
+  if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
+  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr)) return "weights or bias are no constants";
+  if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
+  return reject_activation(view);
+}
+
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view) {
-  return geometry(view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
+  return channels_last_geometry(view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
 }
 
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view) {
-  return geometry(view, ops::pooling_geometry(view, ops::channels_first(view.input(0).shape)));
+  return channels_last_geometry(view, ops::pooling_geometry(view, ops::channels_first(view.input(0).shape)));
 }
 
 std::string reject_activation(const ops::AttributeReader& reader) {

@@ -22,8 +22,11 @@ struct ChannelsLastGeometry {
   std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
 };
 
+ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
 // "" or why there is no kernel: more than three spatial axes.
 std::string reject_channels_last_rank(const ops::NodeView& view);
+// The same for an operator with weights and maybe a bias, which must be constants of f32, and an activation.
+std::string reject_channels_last_operands(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 

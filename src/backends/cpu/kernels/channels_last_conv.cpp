@@ -186,17 +186,10 @@ class ChannelsLastConv final : public Kernel {
   std::int64_t row_chunks_ = 1, panel_chunks_ = 1, block_panels_ = 1, grain_ = 1;
 };
 
-std::string reject_weights(const ops::NodeView& view) {
-  if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
-  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr)) return "weights or bias are no constants";
-  if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
-  return reject_activation(view);
-}
-
 }  // namespace
 
 std::string reject_channels_last_conv(const ops::NodeView& view) {
-  if (std::string reason = reject_weights(view); !reason.empty()) return reason;
+  if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
   // Vectors of output channels would be empty for the most part.
   constexpr std::int64_t kFewOutputs = 8;
   const std::int64_t groups = view.integer("group");
@@ -208,7 +201,7 @@ KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& we
 }
 
 std::string reject_channels_last_depthwise(const ops::NodeView& view) {
-  if (std::string reason = reject_weights(view); !reason.empty()) return reason;
+  if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
   const Shape& w = view.input(1).shape;
   return w[1] == 1 && w[0] == view.integer("group") ? "" : "more than one channel a group";
 }

@@ -61,6 +61,10 @@ std::string reject_channels_last_conv(const ops::NodeView& view);
 KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights);
 std::string reject_channels_last_depthwise(const ops::NodeView& view);
 
+// channels_last_conv_transpose
+std::string reject_channels_last_conv_transpose(const ops::NodeView& view);
+KernelPointer make_channels_last_conv_transpose(const ops::NodeView& view, WeightStore& weights);
+
 // channels_last_winograd
 std::string reject_channels_last_winograd(const ops::NodeView& view);
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights);
