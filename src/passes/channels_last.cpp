@@ -73,6 +73,8 @@ class Layout {
     if (is_one_of(kBroadcasting, node.op)) return broadcasting(node);
     if (node.op == "GlobalAveragePool") return global_average(node);
     if (node.op == "Concat") return concat(node);
+    if (node.op == "ReduceMean" || node.op == "ReduceMax" || node.op == "ReduceSum") return reduction(node);
+    if (node.op == "Resize") return resize(node);
     return std::nullopt;
   }
 
@@ -210,6 +212,32 @@ class Layout {
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(last_form(input));
     return add(node, "Concat", std::move(inputs), {{"axis", moved_axis(ops::normalise_axis(std::get<std::int64_t>(axis->second), static_cast<std::int64_t>(full)), full)}});
+  }
+
+  // Over known axes, which stay as axes of one element.
+  std::optional<ValueId> reduction(const ir::Node& node) {
+    const std::size_t full = rank(node.inputs[0]);
+    const Tensor* axes = node.inputs.size() > 1 ? graph_.constant(node.inputs[1]) : nullptr;
+    const auto keeps = node.attributes.find("keepdims");
+    if (full < 3 || axes == nullptr || axes->raw() == nullptr || axes->elements() == 0 || (keeps != node.attributes.end() && std::get<std::int64_t>(keeps->second) == 0)) return std::nullopt;
+    std::vector<std::int64_t> moved;
+    for (const std::int64_t axis : axes->values<std::int64_t>()) moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
+    return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(moved)}, node.attributes);
+  }
+
+  // With scales or sizes for all axes, which are constants.
+  std::optional<ValueId> resize(const ir::Node& node) {
+    const std::size_t full = rank(node.inputs[0]);
+    if (full != 4 || node.attributes.contains("axes") || (node.inputs.size() > 1 && node.inputs[1].valid())) return std::nullopt;
+    std::vector<ValueId> inputs = node.inputs;
+    inputs[0] = last_form(inputs[0]);
+    for (std::size_t i = 2; i < inputs.size(); ++i) {
+      const Tensor* list = graph_.constant(inputs[i]);
+      if (!inputs[i].valid() || (list != nullptr && list->elements() == 0)) continue;
+      if (list == nullptr || list->elements() != static_cast<std::int64_t>(full)) return std::nullopt;
+      inputs[i] = builder_.add("Gather", {inputs[i], builder_.integers(ops::to_channels_last(full))});
+    }
+    return add(node, "Resize", std::move(inputs), node.attributes);
   }
 
   ir::Graph graph_;

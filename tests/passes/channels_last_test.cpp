@@ -123,6 +123,14 @@ TEST(ChannelsLast, SumsWithConstantsOfAnyRankAndJoinsAlongChannels) {
   expect_same_outputs(text);
 }
 
+TEST(ChannelsLast, DecodersStayInTheForm) {
+  const std::string text = kBlock + constant("up", {5, 4, 2, 2}) + " constant %scales = f32[4] {1, 1, 2, 2} constant %axes = i64[2] {2, 3}" +
+                           " %1 = ConvTranspose (%m, %up) {strides = [2, 2]} %2 = Relu (%1) %3 = Resize (%2, none, %scales) %4 = ReduceMean (%3, %axes) %5 = Sub (%3, %4) output %5 }";
+  const Steps names = steps(fuse_epilogues(channels_last(parsed(text), context()), context()));
+  EXPECT_EQ((Steps{names.end() - 5, names.end()}), (Steps{"tessera::ChannelsLastConvTranspose Relu", "Resize", "ReduceMean", "Sub", "Transpose"}));
+  expect_same_outputs(text);
+}
+
 TEST(ChannelsLast, OtherUsersGetTheOldForm) {
   const std::string text = kBlock + "%1 = Softmax (%m) {axis = 3} output %1, %r }";
   expect_same_outputs(text);

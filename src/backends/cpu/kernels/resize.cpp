@@ -1,5 +1,5 @@
-// Resize of float32 over the last two axes: nearest and linear, a row of the result at a time. Where each row and
-// column comes from is worked out when the kernel is made.
+// Resize of float32 over the last two axes, or over the two before the last: nearest and linear, a row of the result at a
+// time. Where each row and column comes from is worked out when the kernel is made.
 #include "ops/resize.h"
 
 #include <algorithm>
@@ -112,34 +112,46 @@ AxisMap map_axis(const ops::AttributeReader& reader, const ops::ResizedAxis& axi
   return map;
 }
 
+bool is_changed(const ops::ResizedAxis& axis, std::int64_t input) {
+  return axis.size != input || axis.scale != 1;
+}
+
+// One behind the axis of columns: the rank, or the last axis where the two before it are resized and it is not (channels).
+std::size_t axes_end(const Shape& shape, const std::vector<ops::ResizedAxis>& axes) {
+  const std::size_t rank = shape.size();
+  const bool inner = rank >= 3 && !is_changed(axes[rank - 1], shape[rank - 1]) && is_changed(axes[rank - 3], shape[rank - 3]);
+  return inner ? rank - 1 : rank;
+}
+
 class ResizeKernel final : public Kernel {
  public:
   ResizeKernel(const ops::NodeView& view, const std::vector<ops::ResizedAxis>& axes)
       : linear_(ops::resize_mode(view) == ops::ResizeMode::linear) {
     const Shape& shape = view.input(0).shape;
-    const std::size_t rank = shape.size();
-    rows_ = map_axis(view, axes[rank - 2], shape[rank - 2]);
-    columns_ = map_axis(view, axes[rank - 1], shape[rank - 1]);
-    planes_ = element_count(Shape(shape.begin(), shape.end() - 2));
+    const std::size_t end = axes_end(shape, axes);
+    rows_ = map_axis(view, axes[end - 2], shape[end - 2]);
+    columns_ = map_axis(view, axes[end - 1], shape[end - 1]);
+    planes_ = element_count(Shape(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(end) - 2));
+    if (end < shape.size()) inner_ = shape.back();
   }
 
   void run(KernelContext& context) const override {
     const float* x = context.input(0).data<float>();
     float* y = context.output(0).mutable_data<float>();
-    const std::int64_t height = rows_.size(), width = columns_.size();
+    const std::int64_t height = rows_.size(), width = columns_.size() * inner_, line = columns_.input * inner_;
     const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, width));
     context.parallel_for(planes_ * height, grain, [&](std::int64_t begin, std::int64_t end) {
-      std::vector<float> blended(linear_ ? static_cast<std::size_t>(columns_.input) : 0);
+      std::vector<float> blended(linear_ ? static_cast<std::size_t>(line) : 0);
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t row = item % height;
-        const float* plane = x + item / height * rows_.input * columns_.input;
+        const float* plane = x + item / height * rows_.input * line;
         float* target = y + item * width;
         if (linear_)
           linear_row(plane, row, blended.data(), target);
         else if (item > begin && row > 0 && source_row(row) == source_row(row - 1))
           copy_row(target - width, target, width);
         else
-          nearest_row(plane + source_row(row) * columns_.input, target);
+          nearest_row(plane + source_row(row) * line, target);
       }
     });
   }
@@ -152,30 +164,44 @@ class ResizeKernel final : public Kernel {
   }
 
   void nearest_row(const float* from, float* to) const {
-    if (columns_.identity) return copy_row(from, to, columns_.size());
+    if (columns_.identity) return copy_row(from, to, columns_.size() * inner_);
+    if (inner_ > 1) {
+      for (const std::int32_t column : columns_.low) {
+        copy_row(from + column * inner_, to, inner_);
+        to += inner_;
+      }
+      return;
+    }
     if (columns_.doubled) return HWY_DYNAMIC_DISPATCH(double_columns)(from, to, columns_.input);
     for (std::int64_t i = 0; i < columns_.size(); ++i) to[i] = from[columns_.low[static_cast<std::size_t>(i)]];
   }
 
   void linear_row(const float* plane, std::int64_t row, float* blended, float* to) const {
     const auto i = static_cast<std::size_t>(row);
-    const float* from = plane + rows_.low[i] * columns_.input;
+    const std::int64_t line = columns_.input * inner_;
+    const float* from = plane + rows_.low[i] * line;
     if (rows_.fraction[i] != 0) {
       float* result = columns_.identity ? to : blended;
       HWY_DYNAMIC_DISPATCH(blend_rows)
-      (from, plane + rows_.high[i] * columns_.input, rows_.fraction[i], result, columns_.input);
+      (from, plane + rows_.high[i] * line, rows_.fraction[i], result, line);
       from = result;
     }
-    if (!columns_.identity) {
+    if (!columns_.identity && inner_ > 1) {
+      for (std::size_t c = 0; c < columns_.low.size(); ++c, to += inner_) {
+        HWY_DYNAMIC_DISPATCH(blend_rows)
+        (from + columns_.low[c] * inner_, from + columns_.high[c] * inner_, columns_.fraction[c], to, inner_);
+      }
+    } else if (!columns_.identity) {
       HWY_DYNAMIC_DISPATCH(blend_columns)
       (from, columns_.low.data(), columns_.high.data(), columns_.fraction.data(), to, columns_.size());
     } else if (from != to) {
-      copy_row(from, to, columns_.size());
+      copy_row(from, to, columns_.size() * inner_);
     }
   }
 
   AxisMap rows_, columns_;
   std::int64_t planes_ = 1;
+  std::int64_t inner_ = 1;  // floats that move together: the axis behind the columns
   bool linear_;
 };
 
@@ -200,8 +226,9 @@ std::string reject_resize(const ops::NodeView& view) {
   const Shape& shape = view.input(0).shape;
   if (shape.size() < 2 || view.input(0).elements() == 0) return "wants two axes and some elements";
   const std::vector<ops::ResizedAxis> axes = axes_of(view);
+  const std::size_t end = axes_end(shape, axes);
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (i + 2 < shape.size() && (axes[i].size != shape[i] || axes[i].scale != 1)) return "resizes the last two axes";
+    if ((i + 2 < end || i >= end) && is_changed(axes[i], shape[i])) return "resizes the last two axes, or the two before the last";
     if (std::max(shape[i], axes[i].size) > kLongestAxis) return "takes axes up to 2^22";
   }
   return "";
