@@ -59,5 +59,16 @@ TEST(CpuReduction, SignsAndEdgeValues) {
   }
 }
 
+// Each of the terms is small beside the sum, and none may be lost.
+TEST(CpuReduction, LongSumsKeepTheirDigits) {
+  const std::int64_t rows = 300'000;
+  for (const std::int64_t columns : {1, 5, 300}) {
+    Tensor x(DType::f32, {1, rows / columns, columns});
+    std::fill_n(x.mutable_data<float>(), x.elements(), 0.1f);
+    const Tensor mean = run_op_tensor({"ReduceMean", {x, Tensor::from<std::int64_t>({1}, {1})}}, "cpu", 2);
+    for (const float value : mean.values<float>()) EXPECT_NEAR(value, 0.1f, 1e-7f);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test

@@ -114,6 +114,15 @@ HWY_EXPORT(reduction_functions);
 constexpr std::int64_t kGrain = 16384;
 // Columns reduced together: whole cache lines, a multiple of every vector length.
 constexpr std::int64_t kColumnBlock = 256;
+// Rows summed one after the other before their sum joins the others: in a single long sum of floats small terms are lost.
+constexpr std::int64_t kRowBlock = 128;
+// Pieces that many rows are cut into, for the threads.
+constexpr std::int64_t kMostPieces = 32;
+
+// What joins results of parts: squares and magnitudes are summed up.
+ReductionKind joining(ReductionKind kind) {
+  return kind == ReductionKind::squares || kind == ReductionKind::magnitudes ? ReductionKind::sum : kind;
+}
 
 enum class Finish { none, mean, square_root, logarithm };
 
@@ -148,7 +157,9 @@ void for_each_offset(const Axis* axes, std::size_t count, std::int64_t offset, c
 class ReductionKernel final : public Kernel {
  public:
   ReductionKernel(const ReductionName& name, const Shape& shape, const std::vector<std::int64_t>& axes)
-      : functions_(HWY_DYNAMIC_DISPATCH(reduction_functions)(name.kind)), finish_(name.finish) {
+      : functions_(HWY_DYNAMIC_DISPATCH(reduction_functions)(name.kind)),
+        join_(HWY_DYNAMIC_DISPATCH(reduction_functions)(joining(name.kind))),
+        finish_(name.finish) {
     std::vector<bool> reduced(shape.size(), false);
     for (const std::int64_t axis : axes) reduced[static_cast<std::size_t>(axis)] = true;
     std::vector<std::pair<Axis, bool>> merged;  // innermost first; with whether it is reduced
@@ -173,7 +184,12 @@ class ReductionKernel final : public Kernel {
       rows_ = reduced_.back();
       reduced_.pop_back();
     }
+    if (!along_rows_ && reduced_.empty() && results_ * blocks() < kMostPieces) {
+      pieces_ = std::clamp<std::int64_t>(rows_.count * std::min(line_, kColumnBlock) / kGrain, 1, std::min(kMostPieces, rows_.count));
+    }
   }
+
+  std::int64_t scratch_bytes() const override { return pieces_ == 1 ? 0 : results_ * pieces_ * line_ * 4; }
 
   void run(KernelContext& context) const override {
     const float* x = context.input(0).data<float>();
@@ -184,18 +200,50 @@ class ReductionKernel final : public Kernel {
         for (std::int64_t i = begin; i < end; ++i) y[i] = reduce_rows(x + kept_offset(i));
       });
     }
-    const std::int64_t blocks = (line_ + kColumnBlock - 1) / kColumnBlock;
+    if (pieces_ > 1) return run_in_pieces(context, x, y);
     const std::int64_t grain = std::max<std::int64_t>(1, kGrain / (group_ * std::min(line_, kColumnBlock)));
-    context.parallel_for(results_ * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    context.parallel_for(results_ * blocks(), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t first = item % blocks * kColumnBlock;
-        reduce_block(x + kept_offset(item / blocks) + first, y + item / blocks * line_ + first,
+        const std::int64_t first = item % blocks() * kColumnBlock;
+        reduce_block(x + kept_offset(item / blocks()) + first, y + item / blocks() * line_ + first,
                      std::min(kColumnBlock, line_ - first));
       }
     });
   }
 
  private:
+  std::int64_t blocks() const { return (line_ + kColumnBlock - 1) / kColumnBlock; }
+
+  // Few results of many rows: each piece of the rows first, then all pieces of a result.
+  void run_in_pieces(KernelContext& context, const float* x, float* y) const {
+    auto* parts = reinterpret_cast<float*>(context.scratch());
+    context.parallel_for(results_ * blocks() * pieces_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t piece = item % pieces_, first = item / pieces_ % blocks() * kColumnBlock, result = item / pieces_ / blocks();
+        const std::int64_t row = rows_.count * piece / pieces_, count = rows_.count * (piece + 1) / pieces_ - row;
+        reduce_columns(x + kept_offset(result) + row * rows_.stride + first, count, parts + (result * pieces_ + piece) * line_ + first, std::min(kColumnBlock, line_ - first), true);
+      }
+    });
+    for (std::int64_t result = 0; result < results_; ++result) {
+      join_.columns(parts + result * pieces_ * line_, pieces_, line_, y + result * line_, line_, true);
+    }
+    finish(y, results_ * line_);
+  }
+
+  // Columns [0, count) of so many rows; joined to what y holds unless they are the first.
+  void reduce_columns(const float* x, std::int64_t rows, float* y, std::int64_t count, bool first) const {
+    float sums[kColumnBlock];
+    for (std::int64_t row = 0; row < rows; row += kRowBlock, first = false) {
+      functions_.columns(x + row * rows_.stride, std::min(kRowBlock, rows - row), rows_.stride, sums, count, true);
+      join_.columns(sums, 1, count, y, count, first);
+    }
+  }
+
+  void finish(float* y, std::int64_t count) const {
+    if (finish_ == Finish::none) return;
+    for (std::int64_t i = 0; i < count; ++i) y[i] = finished(y[i]);
+  }
+
   std::int64_t kept_offset(std::int64_t result) const {
     std::int64_t offset = 0;
     for (std::size_t i = kept_.size(); i-- > 0; result /= kept_[i].count)
@@ -213,11 +261,10 @@ class ReductionKernel final : public Kernel {
   void reduce_block(const float* x, float* y, std::int64_t count) const {
     bool first = true;
     for_each_offset(reduced_.data(), reduced_.size(), 0, [&](std::int64_t offset) {
-      functions_.columns(x + offset, rows_.count, rows_.stride, y, count, first);
+      reduce_columns(x + offset, rows_.count, y, count, first);
       first = false;
     });
-    if (finish_ == Finish::none) return;
-    for (std::int64_t i = 0; i < count; ++i) y[i] = finished(y[i]);
+    finish(y, count);
   }
 
   float finished(float value) const {
@@ -234,11 +281,12 @@ class ReductionKernel final : public Kernel {
     return value;
   }
 
-  ReductionFunctions functions_;
+  ReductionFunctions functions_, join_;
   Finish finish_;
   std::vector<Axis> kept_, reduced_;  // without the innermost axis of the tensor; outermost first
   Axis rows_{1, 0};                   // across rows: the innermost reduced axis
   bool along_rows_ = false;           // whether the innermost axis is reduced
+  std::int64_t pieces_ = 1;
   std::int64_t line_ = 1, group_ = 1,
                results_ = 1;  // innermost axis; elements a result; results (over lines, if across)
 };
