@@ -103,7 +103,7 @@ std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op) 
 
 Cost cost_of(const NodeView& view) {
   Cost cost;
-  bool known = true;
+  bool known = view.output_count() > 0;  // a file may leave all of them out
   for (std::size_t i = 0; i < view.input_count(); ++i) known = known && (!view.has_input(i) || view.input(i).dtype != DType::undefined);
   for (std::size_t i = 0; i < view.output_count(); ++i) known = known && (!view.wants_output(i) || view.output(i).dtype != DType::undefined);
   if (known && view.op().operations != nullptr) cost.operations = view.op().operations(view);

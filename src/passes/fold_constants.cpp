@@ -81,7 +81,8 @@ std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::s
 
 void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left) {
   const ir::Node& node = graph.node(id);
-  if (!ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node)) return;
+  const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
+  if (!wanted || !ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node)) return;
   const auto inputs = constant_inputs(graph, node);
   if (!inputs) return;
   const std::vector<Value> results = evaluate(graph, node, *inputs, context, left);

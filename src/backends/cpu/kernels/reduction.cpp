@@ -116,6 +116,7 @@ constexpr std::int64_t kGrain = 16384;
 constexpr std::int64_t kColumnBlock = 256;
 // Rows summed one after the other before their sum joins the others: in a single long sum of floats small terms are lost.
 constexpr std::int64_t kRowBlock = 128;
+constexpr std::int64_t kLineBlock = 4096;  // the same for elements of one row, which are summed in many lanes
 // Pieces that many rows are cut into, for the threads.
 constexpr std::int64_t kMostPieces = 32;
 
@@ -254,7 +255,12 @@ class ReductionKernel final : public Kernel {
   float reduce_rows(const float* x) const {
     float value = functions_.neutral;
     for_each_offset(reduced_.data(), reduced_.size(), 0,
-                    [&](std::int64_t offset) { value = functions_.row(x + offset, line_, value); });
+                    [&](std::int64_t offset) {
+                      for (std::int64_t i = 0; i < line_; i += kLineBlock) {
+                        const float part = functions_.row(x + offset + i, std::min(kLineBlock, line_ - i), functions_.neutral);
+                        value = join_.row(&part, 1, value);
+                      }
+                    });
     return finished(value);
   }
 
