@@ -87,7 +87,10 @@ void einsum(KernelContext& context) {
       Sum sum = 0;
       std::vector<std::int64_t> summed(space.summed.size(), 0);
       if (!sums_nothing) {
+        constexpr std::uint64_t kBetweenChecks = 1 << 16;
+        std::uint64_t terms = 0;
         do {
+          if (++terms % kBetweenChecks == 0) context.check_stop();
           Sum product = 1;
           for (std::size_t t = 0; t < operands.size(); ++t) product *= static_cast<Sum>(operands[t][static_cast<std::size_t>(dot(output, space.output_strides[t]) + dot(summed, space.summed_strides[t]))]);
           sum += product;
