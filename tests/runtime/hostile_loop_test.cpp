@@ -108,6 +108,7 @@ const std::string kLongWork[] = {
     "graph { constant %k = i64[4] {1, 1, 3000, 3000} %x = ConstantOfShape (%k) %y = LpPool \"long\" (%x) {kernel_shape = [1500, 1500]} output %y }",
     "graph { constant %k = i64[3] {1, 3000000, 1} %x = ConstantOfShape (%k) {value = f64[1] {1}} %y = DFT \"long\" (%x) output %y }",
     "graph { constant %k = i64[2] {3000, 3000} %x = ConstantOfShape (%k) %z = EyeLike (%x) %y = Det \"long\" (%z) output %y }",
+    "graph { constant %k = i64[2] {1500, 1500} %x = ConstantOfShape (%k) %z = EyeLike (%x) %y = com.microsoft::Inverse \"long\" (%z) output %y }",
 };
 
 TEST(HostileLoop, ATimeLimitEndsWhatTakesLong) {

@@ -7,8 +7,9 @@ namespace tessera::backends::reference {
 namespace {
 
 // Gauss-Jordan elimination with partial pivoting: `matrix` becomes the unit matrix, and `result`, that one to begin with, the inverse.
-void invert(double* matrix, double* result, std::int64_t n) {
+void invert(const KernelContext& context, double* matrix, double* result, std::int64_t n) {
   for (std::int64_t column = 0; column < n; ++column) {
+    context.check_stop();
     std::int64_t pivot = column;
     for (std::int64_t row = column + 1; row < n; ++row) {
       if (std::fabs(matrix[row * n + column]) > std::fabs(matrix[pivot * n + column])) pivot = row;
@@ -35,10 +36,10 @@ void invert(double* matrix, double* result, std::int64_t n) {
 void inverse(KernelContext& context) {
   std::vector<double> matrices = read<double>(context.input(0));
   const std::int64_t n = context.input(0).shape().back();
-  std::vector<double> results(matrices.size(), 0.0);
+  std::vector<double> results = transient_vector<double>(static_cast<std::int64_t>(matrices.size()), 0.0);
   for (std::size_t first = 0; first < matrices.size(); first += static_cast<std::size_t>(n * n)) {
     for (std::int64_t i = 0; i < n; ++i) results[first + static_cast<std::size_t>(i * n + i)] = 1;
-    invert(matrices.data() + first, results.data() + first, n);
+    invert(context, matrices.data() + first, results.data() + first, n);
   }
   write(results, context.output(0));
 }
