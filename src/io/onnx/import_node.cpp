@@ -233,6 +233,10 @@ void Importer::add_operator(const NodeProto& proto, const std::string& domain, S
         throw;
       }
     }
+    if (!known && ir::subgraphs_of(node).empty()) {  // all of them were left out: nobody is there to capture anything
+      node.inputs.resize(node.formal_inputs());
+      node.captures = 0;
+    }
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? ir::ValueId{} : define(scope, output));
     Upgrade upgrade(*scope.graph, node, version);
