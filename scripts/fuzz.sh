@@ -29,7 +29,8 @@ out=build/fuzz/run      # logs, findings, and inputs that reached new code, whic
 made=build/fuzz/seeds
 mkdir -p "$out"
 if [ -x .venv/bin/python ] && [ ! -e "$made/.complete" ]; then
-  .venv/bin/python tests/fuzz/make_corpus.py "$made" && touch "$made/.complete"
+  .venv/bin/python tests/fuzz/make_corpus.py "$made"
+  touch "$made/.complete"
 fi
 
 # Inputs that a target starts from, beside those it found itself.
@@ -54,9 +55,11 @@ run_target() {
 
 export ASAN_OPTIONS=quarantine_size_mb=32:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 export ASAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-19 UBSAN_SYMBOLIZER_PATH=/usr/bin/llvm-symbolizer-19
+# A target that leaves no status did not run; one of an earlier run must not stand for it.
+for target in "${targets[@]}"; do rm -f "$out/$target/status" "$out/$target/log"; done
 echo "fuzz: ${#targets[@]} targets, $seconds s each, $jobs at a time"
 for target in "${targets[@]}"; do
-  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n || true; done
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do sleep 0.5; done  # how it ended stands in its status
   run_target "$target" &
 done
 wait
@@ -67,11 +70,21 @@ statistic() { sed -nE "s/^.*$2[^0-9]*([0-9]+).*\$/\\1/p" "$out/$1/log" | tail -n
 failed=0
 printf '\n%-12s %12s %10s %10s  %s\n' target executions edges "new edges" result
 for target in "${targets[@]}"; do
+  status=$(cat "$out/$target/status" 2>/dev/null || echo none)
+  if [ "$status" = none ] || [ ! -s "$out/$target/log" ]; then
+    failed=1
+    printf '%-12s DID NOT RUN\n' "$target"
+    continue
+  fi
   first=$(statistic "$target" 'INITED cov: ') last=$(statistic "$target" ' cov: ')
   result=quiet
-  if [ "$(cat "$out/$target/status")" != 0 ]; then
+  if [ "$status" != 0 ]; then
     failed=1
-    result="FINDING: $(sed -nE 's/^.*Test unit written to //p' "$out/$target/log" | tail -n 1), see $out/$target/log"
+    finding=$(sed -nE 's/^.*Test unit written to //p' "$out/$target/log" | tail -n 1)
+    result="${finding:+FINDING: $finding, }status $status, see $out/$target/log"
+  elif [ -z "$last" ]; then
+    failed=1
+    result="ran nothing, see $out/$target/log"
   fi
   printf '%-12s %12s %10s %10s  %s\n' "$target" "$(statistic "$target" 'stat::number_of_executed_units: ')" "${last:-0}" "$((${last:-0} - ${first:-0}))" "$result"
 done
