@@ -26,12 +26,21 @@ void resize_11(Upgrade& upgrade) {
   upgrade.set_default("nearest_mode", std::string("floor"));
 }
 
+// Exporters write an input that is not given as an empty constant, too.
+void resize_absent_inputs(Upgrade& upgrade) {
+  for (std::size_t i = 1; i < 4; ++i) {
+    const Tensor* value = upgrade.constant(i);
+    if (value != nullptr && value->elements() == 0) upgrade.set_input(i, {});
+  }
+}
+
 // Upsample became Resize.
 void upsample_10(Upgrade& upgrade) {
   upgrade.node.op = "Resize";
   const std::string mode = upgrade.take_or<std::string>("mode", "nearest");
   upgrade.set_default("mode", mode == "bilinear" ? std::string("linear") : mode);
   resize_11(upgrade);
+  resize_absent_inputs(upgrade);
 }
 
 // tf_half_pixel_for_nn is gone: floor((x + 0.5) / scale) is half_pixel's (x + 0.5) / scale - 0.5 rounded half up.
@@ -48,14 +57,6 @@ void resize_13(Upgrade& upgrade) {
   upgrade.set_default("coordinate_transformation_mode", std::string("half_pixel"));
   upgrade.set_default("mode", std::string("nearest"));
   upgrade.set_default("nearest_mode", std::string("round_prefer_ceil"));
-}
-
-// Exporters write an input that is not given as an empty constant, too.
-void resize_absent_inputs(Upgrade& upgrade) {
-  for (std::size_t i = 1; i < 4; ++i) {
-    const Tensor* value = upgrade.constant(i);
-    if (value != nullptr && value->elements() == 0) upgrade.set_input(i, {});
-  }
 }
 
 }  // namespace tessera::io
