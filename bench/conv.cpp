@@ -9,6 +9,7 @@
 #include "backends/cpu/cpu_device.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
+#include "runtime/packed_memory.h"
 #include "tests/support/random_tensor.h"
 
 namespace {
@@ -17,9 +18,11 @@ using namespace tessera;
 
 class PackAtOnce final : public backends::WeightStore {
  public:
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(
-      const Tensor&, std::string_view, const std::function<backends::PackedWeights()>& pack) override {
-    return std::make_shared<const backends::PackedWeights>(pack());
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t bytes,
+                                                              const backends::PackFunction& pack) override {
+    const std::shared_ptr<std::byte[]> data = runtime::allocate_packed(bytes);
+    pack(data.get());
+    return std::make_shared<const backends::PackedWeights>(data, bytes);
   }
 };
 

@@ -16,12 +16,12 @@ target_include_directories(tessera_library INTERFACE
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_BINARY_DIR}/generated>" "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 # What the rooms link from outside; tesseraConfig.cmake.in finds the same list. Found again here, because targets found in a
 # room's folder are known there only.
-foreach(dependency Protobuf hwy Zip PNG TurboJPEG TIFF WebP OpenJPEG Re2)
+foreach(dependency Protobuf hwy Zip PNG TurboJPEG TIFF WebP OpenJPEG Re2 Xxhash)
   find_package(${dependency} REQUIRED)
 endforeach()
 target_link_libraries(tessera_library PRIVATE
   Threads::Threads fmt::fmt protobuf::libprotobuf-lite hwy::hwy Zip::Zip PNG::PNG TurboJPEG::TurboJPEG
-  TIFF::TIFF WebP::WebP OpenJPEG::OpenJPEG Re2::Re2)
+  TIFF::TIFF WebP::WebP OpenJPEG::OpenJPEG Re2::Re2 Xxhash::Xxhash)
 if(TESSERA_SANITIZE)
   target_link_options(tessera_library INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
@@ -39,5 +39,5 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/tesseraConfigVer
 install(FILES "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake" "${PROJECT_BINARY_DIR}/package/tesseraConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindZip.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindTurboJPEG.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindOpenJPEG.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindXxhash.cmake"
         DESTINATION "${package_folder}")

@@ -93,19 +93,23 @@ class KernelContext : public ops::AttributeReader {
   std::byte* scratch_ = nullptr;
 };
 
-// Constant operands in a kernel's own layout, made once a model and shared by all of its plans.
+// Constant operands in a kernel's own layout, made once a model and shared by all of its plans; 64-byte aligned. They may come from a
+// file that anyone could have written: a kernel takes numbers to compute with from them, never an address, an index or a size.
 struct PackedWeights {
-  std::shared_ptr<std::byte[]> data;
+  std::shared_ptr<const std::byte[]> data;
   std::int64_t bytes = 0;
 };
+
+// Fills the bytes of a packing, which are 64-byte aligned and whose contents are undefined.
+using PackFunction = std::function<void(std::byte* to)>;
 
 // Keeps packed weights by (storage of the constant, packing). Thread-safe implementations live above.
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  // `packing` names kernel, layout and version ("gemm_f32_avx512_v1:N32"). `pack` is called at most once a key.
-  virtual std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
-                                                            const std::function<PackedWeights()>& pack) = 0;
+  // `packing` names kernel, layout and version ("gemm_f32_avx512_v1:N32"), so that equal names of equal shapes mean equal bytes. `bytes`
+  // is how many there are. `pack` is called at most once a key, here or not at all.
+  virtual std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes, const PackFunction& pack) = 0;
 };
 
 // A kernel made for one node with concrete operand types. Immutable once made; run() may be called from several threads.

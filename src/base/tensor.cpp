@@ -1,5 +1,7 @@
 #include "tessera/tensor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +16,7 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kAlignment = 64, kHugePage = std::size_t{2} << 20;
 
 std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t bytes) {
   if (type == DType::string) {
@@ -23,8 +25,12 @@ std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t b
     return std::shared_ptr<void>(strings, [](void* p) { delete[] static_cast<std::string*>(p); });
   }
   void* data = nullptr;
-  const int failed = posix_memalign(&data, kAlignment, static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)));
+  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+  const bool large = size >= kHugePage;
+  const int failed = posix_memalign(&data, large ? kHugePage : kAlignment, size);
   require(failed == 0, ErrorKind::over_budget, "cannot allocate {} bytes for a tensor", bytes);
+  // The first touch of ordinary pages costs about four times as much.
+  if (large) madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
   return std::shared_ptr<void>(data, std::free);
 }
 

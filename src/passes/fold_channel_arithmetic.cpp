@@ -1,8 +1,10 @@
 // Folds what follows a convolution channel by channel into its weights and bias: BatchNormalization, and sums and products with a
 // constant a channel (or one for all).
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
+#include "base/file_pages.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -64,13 +66,12 @@ std::optional<ChannelMap> channel_map(const ir::Graph& graph, const ir::Node& no
   return map;
 }
 
-// The output channel of each weight: W is [M, C/group, kernel...], of a transposed convolution [C, M/group, kernel...].
+// The output channel of each line of weights that lie together: W is [M, C/group, kernel...], of a transposed convolution [C, M/group, kernel...].
 struct WeightChannels {
-  std::int64_t outputs = 0, inner = 0;  // M; weights that lie together for one channel
+  std::int64_t outputs = 0, inner = 0;  // M; weights of a line
   std::int64_t per_group = 0, inputs_per_group = 0;  // transposed only
 
-  std::int64_t of(std::int64_t weight) const {
-    const std::int64_t line = weight / inner;
+  std::int64_t of_line(std::int64_t line) const {
     return inputs_per_group == 0 ? line : line / per_group / inputs_per_group * per_group + line % per_group;
   }
 };
@@ -128,8 +129,13 @@ bool fold_followers(ir::Graph& graph, ir::NodeId id, const std::vector<std::vect
   }
   Tensor scaled(DType::f32, weights->shape()), shifted(DType::f32, {channels->outputs});
   const float* from = weights->data<float>();
-  for (std::int64_t i = 0; i < weights->elements(); ++i) scaled.mutable_data<float>()[i] = static_cast<float>(from[i] * total.scale[static_cast<std::size_t>(channels->of(i))]);
-  for (std::size_t c = 0; c < count; ++c) shifted.mutable_data<float>()[c] = static_cast<float>(total.shift[c]);
+  float* to = scaled.mutable_data<float>();
+  for (std::int64_t line = 0; line < weights->elements() / channels->inner; ++line, from += channels->inner, to += channels->inner) {
+    const double scale = total.scale[static_cast<std::size_t>(channels->of_line(line))];
+    std::transform(from, from + channels->inner, to, [scale](float weight) { return static_cast<float>(weight * scale); });
+  }
+  std::ranges::transform(total.shift, shifted.mutable_data<float>(), [](double shift) { return static_cast<float>(shift); });
+  base::release_file_pages(weights->raw(), static_cast<std::size_t>(weights->bytes()));
   ir::Node node = conv;
   node.inputs[1] = graph.add_constant(std::move(scaled));
   node.inputs.resize(std::max<std::size_t>(node.inputs.size(), 3));

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <map>
-#include <stdexcept>
 
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
-#include "plan/choose_kernel.h"
+#include "plan/make_kernels.h"
 #include "plan/memory_plan.h"
 #include "plan/plan.h"
 
@@ -34,7 +33,7 @@ class Planner {
     for (ir::NodeId id : graph().order()) {
       if (is_wanted(id)) make_step(id);
     }
-    if (!failures_.empty()) report_failures();
+    make_kernels(*plan_, operands_, device_, weights_, options_);
     find_last_uses();
     mark_results();
     share_storage();
@@ -93,8 +92,8 @@ class Planner {
     step.node = id;
     step.op = &ops::op_of(node);
     for (ir::ValueId input : node.inputs) step.inputs.push_back(slot_of(input));
-    std::vector<ops::TensorType> input_types, output_types;
-    std::vector<const Tensor*> constants;
+    StepOperands operands{plan_->steps.size(), {}, {}, {}};
+    auto& [index, input_types, output_types, constants] = operands;
     bool inputs_known = true;
     for (std::int32_t input : step.inputs) {
       input_types.push_back(input >= 0 ? concrete_type(slot(input).type) : ops::TensorType{});
@@ -117,7 +116,7 @@ class Planner {
     } else if (!inputs_known) {
       step.kind = StepKind::late;
     } else {
-      choose(step, ops::NodeView(node, *step.op, input_types, output_types, constants));
+      operands_.push_back(std::move(operands));
     }
     plan_->steps.push_back(std::move(step));
   }
@@ -130,32 +129,6 @@ class Planner {
       error.add_context(ir::describe(graph(), node));
       throw;
     }
-  }
-
-  void choose(Step& step, const ops::NodeView& view) {
-    try {
-      KernelChoice choice = choose_kernel(device_, view);
-      step.entry = choice.entry;
-      step.rejected = std::move(choice.rejected);
-      step.kernel = backends::make_kernel(*choice.entry, view, weights_);
-      step.scratch_bytes = step.kernel->scratch_bytes();
-      step.cost = ops::cost_of(view);
-    } catch (const std::bad_alloc&) {
-      throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(graph(), step.node));
-    } catch (const std::length_error&) {
-      throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be").add_context(ir::describe(graph(), step.node));
-    } catch (Error& error) {
-      if (error.kind() != ErrorKind::unsupported) {
-        error.add_context(ir::describe(graph(), step.node));
-        throw;
-      }
-      failures_.push_back(fmt::format("{}: {}", ir::describe(graph(), step.node), error.message()));
-    }
-  }
-
-  [[noreturn]] void report_failures() {
-    throw Error(ErrorKind::unsupported, fmt::format("device '{}' cannot run {} node{} of this model: {}", device_.name(), failures_.size(), failures_.size() == 1 ? "" : "s",
-                                                    fmt::join(failures_, "; ")));
   }
 
   // --- lifetimes ------------------------------------------------------------------------------------------------------
@@ -280,7 +253,7 @@ class Planner {
   std::vector<std::int32_t> slot_of_;            // by value
   std::vector<std::int64_t> last_use_;           // by slot
   std::vector<std::int64_t> root_last_use_;      // by slot; meaningful for roots
-  std::vector<std::string> failures_;
+  std::vector<StepOperands> operands_;           // of the steps that get a kernel now
 };
 
 }  // namespace

@@ -74,6 +74,9 @@ struct PlanOptions {
   bool alias_views = true;
   // No value may have more bytes than this: kernels are made for their operands, and some of them in proportion. 0: any size.
   std::int64_t max_value_bytes = 0;
+  // Kernels are made, and their weights packed, on so many threads of it (0: all); the caller holds a core. Null: by the calling thread.
+  base::ThreadPool* pool = nullptr;
+  int max_threads = 0;
 };
 
 // Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws Error(unsupported)

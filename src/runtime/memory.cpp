@@ -242,6 +242,11 @@ std::int64_t BlockPool::idle_bytes() const {
   return state_->idle_bytes;
 }
 
+std::shared_ptr<std::byte[]> system_block(std::int64_t bytes) {
+  const std::int64_t size = size_class(bytes);
+  return {allocate_block(size), [size](std::byte* data) { free_block(data, size); }};
+}
+
 // Never destroyed: blocks may come back while the process ends.
 BlockPool& arena_blocks() {
   // An arena lives as long as a run: one much larger than needed is better than a fresh one.

@@ -69,6 +69,10 @@ class BlockPool {
   std::shared_ptr<State> state_;
 };
 
+// A fresh block of the system's, 64-byte aligned, on huge pages where large; uncharged, and given back when its last owner lets go. Throws
+// Error(over_budget) when there is none.
+std::shared_ptr<std::byte[]> system_block(std::int64_t bytes);
+
 // The pools of the process: all sessions share them, so ten sessions that run two at a time hold two arenas.
 BlockPool& arena_blocks();
 BlockPool& result_blocks();

@@ -64,7 +64,7 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
   ir::Graph specialised = passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
   const std::int64_t folded_bytes = bytes_of_constants(specialised, &graph_);
-  prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, {.max_value_bytes = environment_.account->limit()});
+  prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, {.max_value_bytes = environment_.account->limit(), .pool = &base::ThreadPool::process(), .max_threads = environment_.threads});
   prepared->charge = MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];

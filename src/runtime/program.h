@@ -27,6 +27,7 @@ struct ProgramEnvironment {
   std::shared_ptr<MemoryAccount> account;
   std::unique_ptr<SharedWeightStore> weights;
   std::unique_ptr<ResultAllocator> results;
+  int threads = 0;                   // most threads that make plans; 0: all
   passes::PassContext pass_context;
   passes::PipelineOptions pipeline;
   std::size_t max_plans = 16;        // per program
@@ -71,7 +72,7 @@ class Program {
   // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
   // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one by one.
   std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);
-  // The plan for these inputs, made now if need be.
+  // The plan for these inputs, made now if need be. The caller holds a core.
   std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs);
 
   Tensor variable(std::string_view name);              // a copy; throws invalid_argument for an unknown name

@@ -100,6 +100,12 @@ struct Session::State {
     }
     return values;
   }
+
+  std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const {
+    const std::vector<Value> values = ordered(inputs);
+    const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
+    return program->plan_for(values);
+  }
 };
 
 Session::Session(const Model& model, const SessionOptions& options) : state_(std::make_unique<State>(options)) {
@@ -112,6 +118,7 @@ Session::Session(const Model& model, const SessionOptions& options) : state_(std
   environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
   environment.weights = std::make_unique<SharedWeightStore>(environment.account);
   environment.results = std::make_unique<ResultAllocator>(environment.account);
+  environment.threads = options.threads;
   environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
   environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
   environment.pipeline.without = options.without_passes;
@@ -166,11 +173,11 @@ void Session::trim() {
 }
 
 std::string Session::describe_plan(const NamedValues& inputs, bool reasons) {
-  return plan::print_plan(*state_->program->plan_for(state_->ordered(inputs))->plan, reasons);
+  return plan::print_plan(*state_->plan_for(inputs)->plan, reasons);
 }
 
 Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
-  const std::shared_ptr<PreparedPlan> prepared = state_->program->plan_for(state_->ordered(inputs));
+  const std::shared_ptr<PreparedPlan> prepared = state_->plan_for(inputs);
   return {prepared->plan->arena_bytes, prepared->plan->largest_live_bytes};
 }
 

@@ -3,9 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <barrier>
 #include <cstring>
+#include <thread>
 #include <vector>
 
+#include "base/error.h"
+#include "runtime/packed_memory.h"
 #include "runtime/weight_store.h"
 #include "support/expect_error.h"
 
@@ -108,21 +115,73 @@ TEST(WeightStore, KeepsAPackingWhileItIsUsed) {
   SharedWeightStore store(account);
   const Tensor weights(DType::f32, {4});
   int packed = 0;
-  const auto pack = [&] {
+  const auto pack = [&](std::byte* to) {
     ++packed;
-    return backends::PackedWeights{std::make_shared<std::byte[]>(16), 16};
+    std::fill_n(to, 16, std::byte{7});
   };
-  auto first = store.find_or_pack(weights, "a", pack);
-  EXPECT_EQ(store.find_or_pack(weights, "a", pack), first);
+  auto first = store.find_or_pack(weights, "a", 16, pack);
+  EXPECT_EQ(first->data[15], std::byte{7});
+  EXPECT_EQ(store.find_or_pack(weights, "a", 16, pack), first);
   EXPECT_EQ(packed, 1);
-  EXPECT_NE(store.find_or_pack(weights, "b", pack), first);
+  EXPECT_NE(store.find_or_pack(weights, "b", 16, pack), first);
   EXPECT_EQ(store.size(), 1u);  // nobody kept b
   EXPECT_EQ(account->used(Purpose::packed_weights), 16);
   first.reset();
   EXPECT_EQ(store.size(), 0u);
   EXPECT_EQ(account->used(Purpose::packed_weights), 0);
-  store.find_or_pack(weights, "a", pack);
+  store.find_or_pack(weights, "a", 16, pack);
   EXPECT_EQ(packed, 3);
+}
+
+TEST(WeightStore, MakesDifferentPackingsAtOnceAndEachOnlyOnce) {
+  const auto account = std::make_shared<MemoryAccount>();
+  SharedWeightStore store(account);
+  const Tensor weights(DType::f32, {4});
+  std::atomic<int> made{0};
+  std::barrier both(2);
+  std::array<std::shared_ptr<const backends::PackedWeights>, 4> packings;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < packings.size(); ++i) {
+    threads.emplace_back([&, i] {
+      packings[i] = store.find_or_pack(weights, i % 2 == 0 ? "even" : "odd", 64, [&](std::byte* to) {
+        both.arrive_and_wait();  // would never end if one had to wait for the other
+        std::fill_n(to, 64, static_cast<std::byte>(i % 2));
+        ++made;
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(packings[0], packings[2]);
+  EXPECT_EQ(packings[1], packings[3]);
+  EXPECT_EQ(packings[1]->data[63], std::byte{1});
+  EXPECT_EQ(account->used(Purpose::packed_weights), 128);
+}
+
+TEST(WeightStore, TriesAgainAfterAFailure) {
+  const auto account = std::make_shared<MemoryAccount>(1000);
+  SharedWeightStore store(account);
+  const Tensor weights(DType::f32, {4});
+  EXPECT_THROW(store.find_or_pack(weights, "a", 2000, [](std::byte*) {}), Error);
+  EXPECT_THROW(store.find_or_pack(weights, "a", 64, [](std::byte*) { fail(ErrorKind::failed, "no"); }), Error);
+  EXPECT_EQ(store.size(), 0u);
+  EXPECT_EQ(account->total(), 0);
+  EXPECT_NE(store.find_or_pack(weights, "a", 64, [](std::byte* to) { *to = std::byte{}; }), nullptr);
+}
+
+TEST(PackedMemory, PutsBlocksSideBySideAndKeepsThemApart) {
+  PackedMemory memory;
+  std::vector<std::pair<std::shared_ptr<std::byte[]>, std::int64_t>> blocks;
+  for (const std::int64_t bytes : {1, 64, 100'000, 300'000, 5'000'000, 20'000'000, 3'000'000}) {
+    blocks.emplace_back(memory.allocate(bytes), bytes);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(blocks.back().first.get()) % 64, 0u);
+    std::fill_n(blocks.back().first.get(), bytes, static_cast<std::byte>(blocks.size()));
+  }
+  EXPECT_EQ(blocks[1].first.get(), blocks[0].first.get() + 64);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto& [data, bytes] = blocks[i];
+    EXPECT_EQ(std::count(data.get(), data.get() + bytes, static_cast<std::byte>(i + 1)), bytes);
+  }
 }
 
 }  // namespace

@@ -209,26 +209,15 @@ void gemm_f32_pack_right(const GemmOperand& right, std::int64_t k, std::int64_t 
   }
 }
 
-PackedWeights allocate_packed(std::int64_t bytes) {
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
-  auto* data = new (std::align_val_t{64}) std::byte[size];
-  return {std::shared_ptr<std::byte[]>(data, [](std::byte* p) { ::operator delete[](p, std::align_val_t{64}); }),
-          bytes};
-}
-
 std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, const Tensor& weights,
                                                           const GemmOperand& first, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,
                                                           std::string_view layout) {
   const std::string name = fmt::format("gemm_f32_left_v1:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, m, k);
-  return store.find_or_pack(weights, name, [&] {
-    const std::int64_t bytes = gemm_f32_left_bytes(m, k);
-    PackedWeights packed = allocate_packed(base::checked_multiply(bytes, count));
+  const std::int64_t bytes = gemm_f32_left_bytes(m, k);
+  return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](std::byte* to) {
     GemmOperand left = first;
-    for (std::int64_t i = 0; i < count; ++i, left.data += stride) {
-      gemm_f32_pack_left(left, m, k, reinterpret_cast<float*>(packed.data.get() + i * bytes));
-    }
-    return packed;
+    for (std::int64_t i = 0; i < count; ++i, left.data += stride) gemm_f32_pack_left(left, m, k, reinterpret_cast<float*>(to + i * bytes));
   });
 }
 
@@ -237,14 +226,10 @@ std::shared_ptr<const PackedWeights> gemm_f32_packed_right(WeightStore& store, c
                                                            std::int64_t count, std::int64_t stride,
                                                            std::string_view layout) {
   const std::string name = fmt::format("gemm_f32_right_v1:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, k, n);
-  return store.find_or_pack(weights, name, [&] {
-    const std::int64_t bytes = gemm_f32_right_bytes(k, n);
-    PackedWeights packed = allocate_packed(base::checked_multiply(bytes, count));
+  const std::int64_t bytes = gemm_f32_right_bytes(k, n);
+  return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](std::byte* to) {
     GemmOperand right = first;
-    for (std::int64_t i = 0; i < count; ++i, right.data += stride) {
-      gemm_f32_pack_right(right, k, n, reinterpret_cast<float*>(packed.data.get() + i * bytes));
-    }
-    return packed;
+    for (std::int64_t i = 0; i < count; ++i, right.data += stride) gemm_f32_pack_right(right, k, n, reinterpret_cast<float*>(to + i * bytes));
   });
 }
 

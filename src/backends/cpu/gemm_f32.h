@@ -109,7 +109,4 @@ std::shared_ptr<const PackedWeights> gemm_f32_packed_right(WeightStore& store, c
                                                            std::int64_t count, std::int64_t stride,
                                                            std::string_view layout);
 
-// Uninitialised bytes, 64-byte aligned.
-PackedWeights allocate_packed(std::int64_t bytes);
-
 }  // namespace tessera::backends::cpu

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_pages.h"
 
 namespace tessera::io {
 
@@ -16,11 +17,14 @@ std::shared_ptr<const MappedFile> MappedFile::map(const InputFile& file) {
     data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
     require(data != MAP_FAILED, ErrorKind::io, "cannot map '{}': {}", file.name(), std::strerror(errno));
   }
+  if (data != nullptr) base::add_file_mapping(data, size);
   return std::shared_ptr<const MappedFile>(new MappedFile(data, size));
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(data_, size_);
+  if (data_ == nullptr) return;
+  base::remove_file_mapping(data_);
+  ::munmap(data_, size_);
 }
 
 }  // namespace tessera::io

@@ -39,7 +39,8 @@ class ChannelsLastConv final : public Kernel {
       const float* bias = view.constant(2)->data<float>();
       for (std::int64_t g = 0; g < groups_; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * round_up(outputs_, isa_->lanes));
     }
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_v1:{}:{}", isa_->name, groups_), [&] { return pack(weights); });
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_v1:{}:{}", isa_->name, groups_), base::checked_multiply(base::checked_multiply(groups_, group_floats()), 4),
+                                  [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
     choose_chunks();
   }
 
@@ -59,9 +60,7 @@ class ChannelsLastConv final : public Kernel {
   std::int64_t group_floats() const { return round_up(outputs_, isa_->lanes) * depth_; }
 
   // [group][panel][tap][channel][column], columns rounded up to whole vectors.
-  PackedWeights pack(const Tensor& weights) const {
-    PackedWeights packed = allocate_packed(base::checked_multiply(base::checked_multiply(groups_, group_floats()), 4));
-    auto* to = reinterpret_cast<float*>(packed.data.get());
+  void pack(const Tensor& weights, float* to) const {
     const float* from = weights.data<float>();
     const std::int64_t taps = geometry_.taps();
     for (std::int64_t g = 0; g < groups_; ++g) {
@@ -80,7 +79,6 @@ class ChannelsLastConv final : public Kernel {
         to += width * depth_;
       }
     }
-    return packed;
   }
 
   // Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.

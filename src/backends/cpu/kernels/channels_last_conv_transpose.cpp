@@ -30,7 +30,8 @@ class ConvTranspose final : public Kernel {
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_transpose_v1:{}", isa_->name), [&] { return pack(weights); });
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_transpose_v1:{}", isa_->name),
+                                  base::checked_multiply(base::checked_multiply(geometry_.taps(), tap_floats()), 4), [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
   }
 
   void run(KernelContext& context) const override {
@@ -49,10 +50,8 @@ class ConvTranspose final : public Kernel {
   std::int64_t tap_floats() const { return round_up(outputs_, isa_->lanes) * geometry_.channels; }
 
   // [tap][panel][input][output], outputs rounded up to whole vectors.
-  PackedWeights pack(const Tensor& weights) const {
+  void pack(const Tensor& weights, float* to) const {
     const std::int64_t taps = geometry_.taps();
-    PackedWeights packed = allocate_packed(base::checked_multiply(base::checked_multiply(taps, tap_floats()), 4));
-    auto* to = reinterpret_cast<float*>(packed.data.get());
     for (std::int64_t t = 0; t < taps; ++t) {
       for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
         const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
@@ -61,7 +60,6 @@ class ConvTranspose final : public Kernel {
         }
       }
     }
-    return packed;
   }
 
   // All outputs that a line of inputs gives.

@@ -209,15 +209,13 @@ class Depthwise final : public WindowKernel {
     bias_.assign(static_cast<std::size_t>(padded), 0.0f);
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded), [&] {
-      const std::int64_t taps = geometry_.taps();
-      PackedWeights packed = allocate_packed(base::checked_multiply(base::checked_multiply(taps, padded), 4));
-      auto* to = reinterpret_cast<float*>(packed.data.get());
+    const std::int64_t taps = geometry_.taps();
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded), base::checked_multiply(base::checked_multiply(taps, padded), 4), [&](std::byte* bytes) {
+      auto* to = reinterpret_cast<float*>(bytes);
       std::fill_n(to, taps * padded, 0.0f);
       for (std::int64_t c = 0; c < geometry_.channels; ++c) {
         for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = weights.data<float>()[c * taps + t];
       }
-      return packed;
     });
   }
 

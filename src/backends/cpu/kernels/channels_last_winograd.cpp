@@ -186,7 +186,8 @@ class Winograd final : public Kernel {
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}", isa_->name), [&] { return pack(weights); });
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}", isa_->name), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
+                                  [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
   }
 
   std::int64_t scratch_bytes() const override { return base::checked_multiply(block_ * kParts * 4, inputs_ + outputs_); }
@@ -214,14 +215,12 @@ class Winograd final : public Kernel {
   }
 
  private:
+  std::int64_t part_floats() const { return round_up(outputs_, isa_->lanes) * inputs_; }
   std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
 
   // G g Gᵀ of the weights g of every pair of channels: [part][panel][input][output], outputs rounded up to whole vectors.
-  PackedWeights pack(const Tensor& weights) const {
+  void pack(const Tensor& weights, float* to) const {
     constexpr double g[kPatch][3] = {{1.0 / 4, 0, 0}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
-    const std::int64_t part_floats = round_up(outputs_, isa_->lanes) * inputs_;
-    PackedWeights packed = allocate_packed(base::checked_multiply(base::checked_multiply(part_floats, kParts), 4));
-    auto* to = reinterpret_cast<float*>(packed.data.get());
     for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
       const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
       for (std::int64_t c = 0; c < inputs_; ++c) {
@@ -236,13 +235,12 @@ class Winograd final : public Kernel {
             for (std::int64_t j = 0; j < width; ++j) half[k][j] = g[i][0] * window[k][j] + g[i][1] * window[3 + k][j] + g[i][2] * window[6 + k][j];
           }
           for (std::int64_t k = 0; k < kPatch; ++k) {
-            float* part = to + (i * kPatch + k) * part_floats + first * inputs_ + c * width;
+            float* part = to + (i * kPatch + k) * part_floats() + first * inputs_ + c * width;
             for (std::int64_t j = 0; j < width; ++j) part[j] = static_cast<float>(half[0][j] * g[k][0] + half[1][j] * g[k][1] + half[2][j] * g[k][2]);
           }
         }
       }
     }
-    return packed;
   }
 
   struct Place {

@@ -1,0 +1,84 @@
+#include "plan/make_kernels.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <stdexcept>
+
+#include "base/error.h"
+#include "plan/choose_kernel.h"
+
+namespace tessera::plan {
+namespace {
+
+void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights) {
+  KernelChoice choice = choose_kernel(device, view);
+  step.entry = choice.entry;
+  step.rejected = std::move(choice.rejected);
+  step.kernel = backends::make_kernel(*choice.entry, view, weights);
+  step.scratch_bytes = step.kernel->scratch_bytes();
+  step.cost = ops::cost_of(view);
+}
+
+// What went wrong, or nothing.
+std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights) {
+  try {
+    make_kernel(step, view, device, weights);
+    return std::nullopt;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::over_budget, "the system has no more memory");
+  } catch (const std::length_error&) {
+    return Error(ErrorKind::over_budget, "the kernel takes more memory than there can be");
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+// Most bytes of constants first: what takes long is not begun last.
+std::vector<std::size_t> by_work(const std::vector<StepOperands>& operands) {
+  std::vector<std::int64_t> bytes;
+  for (const StepOperands& each : operands) {
+    bytes.push_back(0);
+    for (const Tensor* constant : each.constants) bytes.back() += constant != nullptr ? constant->bytes() : 0;
+  }
+  std::vector<std::size_t> order(operands.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  return order;
+}
+
+void report(const Plan& plan, const std::vector<StepOperands>& operands, std::vector<std::optional<Error>>& errors, const backends::Device& device) {
+  std::vector<std::string> unsupported;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!errors[i]) continue;
+    const std::string where = ir::describe(plan.graph, plan.steps[operands[i].step].node);
+    if (errors[i]->kind() != ErrorKind::unsupported) throw errors[i]->add_context(where);
+    unsupported.push_back(fmt::format("{}: {}", where, errors[i]->message()));
+  }
+  if (unsupported.empty()) return;
+  throw Error(ErrorKind::unsupported, fmt::format("device '{}' cannot run {} node{} of this model: {}", device.name(), unsupported.size(), unsupported.size() == 1 ? "" : "s",
+                                                  fmt::join(unsupported, "; ")));
+}
+
+}  // namespace
+
+void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options) {
+  std::vector<std::optional<Error>> errors(operands.size());
+  const std::vector<std::size_t> order = by_work(operands);
+  const auto make = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::size_t index = order[static_cast<std::size_t>(i)];
+      const StepOperands& each = operands[index];
+      Step& step = plan.steps[each.step];
+      errors[index] = try_to_make(step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants), device, weights);
+    }
+  };
+  const auto count = static_cast<std::int64_t>(operands.size());
+  if (options.pool != nullptr) options.pool->parallel_for(count, 1, options.max_threads, make);
+  else make(0, count);
+  report(plan, operands, errors, device);
+}
+
+}  // namespace tessera::plan
