@@ -26,11 +26,7 @@ void infer_conv(InferContext& context) {
   const std::optional<ir::Dims> result = convolved_dims(context, x ? &*x : nullptr);
   if (!result) return context.set_output_unknown_rank(0, context.dtype(0));
   ir::Dims y = channels_last(*result);
-  if (const ir::Dims* z = context.has_input(3) ? context.dims(3) : nullptr) {
-    bool same = z->size() == y.size();
-    for (std::size_t i = 0; same && i < y.size(); ++i) same = (*z)[i].may_equal(y[i]);
-    context.check(same, "input 'Z' has shape {}, expected that of the result {}", to_string(*z), to_string(y));
-  }
+  check_addend(context, 3, y);
   context.set_output(0, context.dtype(0), std::move(y));
 }
 
@@ -84,10 +80,10 @@ std::vector<AttributeSpec> with_activation(std::vector<AttributeSpec> specs) {
   return specs;
 }
 
-OpDef pool(std::string_view name, std::vector<AttributeSpec> attributes, decltype(OpDef::decompose) decompose) {
+OpDef pool(std::string_view name, TypeSet types, std::vector<AttributeSpec> attributes, decltype(OpDef::decompose) decompose) {
   return {.name = name,
-          .inputs = {{"X", types::floats, "T"}},
-          .outputs = {{"Y", types::floats, "T"}},
+          .inputs = {{"X", types, "T"}},
+          .outputs = {{"Y", types, "T"}},
           .attributes = std::move(attributes),
           .infer = infer_pooling,
           .operations = pooling_operations,
@@ -130,7 +126,7 @@ const OpDef channels_last_conv_transpose{
     .decompose = decompose_conv_transpose,
 };
 
-const OpDef channels_last_max_pool = pool("tessera::ChannelsLastMaxPool", pooling_attributes(), decompose_pool<max_pool>);
-const OpDef channels_last_average_pool = pool("tessera::ChannelsLastAveragePool", average_pooling_attributes(), decompose_pool<average_pool>);
+const OpDef channels_last_max_pool = pool("tessera::ChannelsLastMaxPool", types::floats | TypeSet{DType::i8, DType::u8}, pooling_attributes(), decompose_pool<max_pool>);
+const OpDef channels_last_average_pool = pool("tessera::ChannelsLastAveragePool", types::floats, average_pooling_attributes(), decompose_pool<average_pool>);
 
 }  // namespace tessera::ops

@@ -60,6 +60,14 @@ void check_activation(const InferContext& context) {
   context.check(given == wanted, "activation '{}' has {} parameters, expected {}", context.text("activation"), given, wanted);
 }
 
+void check_addend(const InferContext& context, std::size_t i, const ir::Dims& result) {
+  const ir::Dims* z = context.has_input(i) ? context.dims(i) : nullptr;
+  if (z == nullptr) return;
+  bool same = z->size() == result.size();
+  for (std::size_t axis = 0; same && axis < result.size(); ++axis) same = (*z)[axis].may_equal(result[axis]);
+  context.check(same, "input 'Z' has shape {}, expected that of the result {}", to_string(*z), to_string(result));
+}
+
 ir::ValueId add_activation(GraphBuilder& builder, const AttributeReader& reader, ir::ValueId x) {
   return reader.has_attribute("activation") ? add_activation(builder, reader.text("activation"), activation_params(reader), x) : x;
 }

@@ -17,6 +17,8 @@ std::vector<AttributeSpec> activation_attributes();
 std::vector<float> activation_params(const AttributeReader& reader);
 // Fails unless the node gives as many values as its activation has parameters.
 void check_activation(const InferContext& context);
+// Fails where input `i`, which is added to a result of these dimensions, is given and has others.
+void check_addend(const InferContext& context, std::size_t i, const ir::Dims& result);
 
 // activation(x) as standard operators, with one value a parameter.
 ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters, ir::ValueId x);

@@ -11,11 +11,7 @@ using ir::ValueId;
 void infer(InferContext& context) {
   check_activation(context);
   infer_convolution(context, {}, context.dtype(0));
-  if (!context.has_input(3) || context.dims(3) == nullptr || !context.results()[0] || !context.results()[0]->dims) return;
-  const ir::Dims &z = *context.dims(3), &y = *context.results()[0]->dims;
-  bool same = z.size() == y.size();
-  for (std::size_t i = 0; same && i < y.size(); ++i) same = z[i].may_equal(y[i]);
-  context.check(same, "input 'Z' has shape {}, expected that of the result {}", to_string(z), to_string(y));
+  if (context.results()[0] && context.results()[0]->dims) check_addend(context, 3, *context.results()[0]->dims);
 }
 
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {

@@ -48,6 +48,7 @@
 #include "ops/inverse.h"
 #include "ops/matmul_n_bits.h"
 #include "ops/q_linear.h"
+#include "ops/quantised_layers.h"
 #include "ops/quantised_product.h"
 #include "ops/unfold_tensor.h"
 #include "ops/pooling.h"
@@ -148,6 +149,8 @@ constexpr const OpDef* kTable[] = {
     &fused_gemm,
     // linear
     &linear,
+    // quantised_layers
+    &quantised_conv, &quantised_linear,
     // gather_block_quantized
     &gather_block_quantized,
     // inverse

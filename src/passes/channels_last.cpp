@@ -39,6 +39,10 @@ class Layout {
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) {
       const ir::Node node = graph_.node(id);
+      if (is_transpose(node)) {
+        note_transpose(id, node);
+        continue;
+      }
       if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.size() != 1 || !node.outputs[0].valid()) continue;
       const std::optional<ValueId> result = tried(node);
       if (!result) continue;
@@ -54,6 +58,22 @@ class Layout {
   }
 
  private:
+  static bool is_transpose(const ir::Node& node) { return node.op == "Transpose"; }
+
+  // A Transpose in the graph itself to either form: what it moves is known in that form from here on, and one that goes back is not
+  // needed.
+  void note_transpose(NodeId id, const ir::Node& node) {
+    const std::size_t full = rank(node.inputs[0]);
+    const auto perm = node.attributes.find("perm");
+    if (full < 3 || perm == node.attributes.end()) return;
+    const auto& axes = std::get<std::vector<std::int64_t>>(perm->second);
+    if (axes == ops::to_channels_first(full)) set_last(node.outputs[0], node.inputs[0]);
+    if (axes != ops::to_channels_last(full) || graph_.is_output(node.outputs[0])) return;
+    if (!has_last(node.inputs[0])) return set_last(node.inputs[0], node.outputs[0]);
+    changed_ = true;
+    graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
+  }
+
   // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to say.
   std::optional<ValueId> tried(const ir::Node& node) {
     try {
@@ -71,6 +91,8 @@ class Layout {
     if (!follows(node)) return std::nullopt;
     if (is_one_of(kUnary, node.op)) return unary(node);
     if (is_one_of(kBroadcasting, node.op)) return broadcasting(node);
+    if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return quantisation(node);
+    if (node.op == "com.microsoft::QLinearAdd") return quantised_sum(node);
     if (node.op == "GlobalAveragePool") return global_average(node);
     if (node.op == "Concat") return concat(node);
     if (node.op == "ReduceMean" || node.op == "ReduceMax" || node.op == "ReduceSum") return reduction(node);
@@ -157,16 +179,35 @@ class Layout {
   }
 
   std::optional<ValueId> pool(const ir::Node& node, const std::string& op) {
-    if (!has_last(node.inputs[0]) || node.attributes.contains("storage_order")) return std::nullopt;
+    if (!has_last(node.inputs[0])) return std::nullopt;
+    ir::Node plain = node;
+    plain.attributes.erase("storage_order");  // of the indices, which nobody asked for
     const std::vector<ValueId> inputs{last_form(node.inputs[0])};
-    if (!takes(node, op, inputs)) return std::nullopt;
-    return add(node, op, inputs, node.attributes);
+    if (!takes(plain, op, inputs)) return std::nullopt;
+    return add(plain, op, inputs, plain.attributes);
   }
 
   std::optional<ValueId> unary(const ir::Node& node) {
     if (!has_last(node.inputs[0])) return std::nullopt;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_form(inputs[0]);
+    return add(node, node.op, std::move(inputs), node.attributes);
+  }
+
+  // With one scale for the whole tensor.
+  std::optional<ValueId> quantisation(const ir::Node& node) {
+    const ir::ValueType& scale = graph_.value(node.inputs[1]).type;
+    if (!scale.dims || !(scale.dims->empty() || (scale.dims->size() == 1 && (*scale.dims)[0] == ir::Dim(1)))) return std::nullopt;
+    return unary(node);
+  }
+
+  std::optional<ValueId> quantised_sum(const ir::Node& node) {
+    std::vector<ValueId> inputs = node.inputs;
+    const std::size_t full = rank(node.outputs[0]);
+    for (const std::size_t i : {std::size_t{0}, std::size_t{3}}) {
+      if (rank(inputs[i]) != full) return std::nullopt;
+      inputs[i] = last_form(inputs[i]);
+    }
     return add(node, node.op, std::move(inputs), node.attributes);
   }
 

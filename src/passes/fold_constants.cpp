@@ -1,12 +1,13 @@
 // Computes what can be computed ahead: nodes whose inputs are all constants, and Shape and Size of values whose shape is known.
 // Infers types on the way, so that shape arithmetic folded here makes the shapes behind it known.
+#include "passes/fold_constants.h"
+
 #include <algorithm>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
-#include "passes/pass.h"
 
 namespace tessera::passes {
 namespace {
@@ -106,15 +107,37 @@ FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget) {
   return budget;
 }
 
-ir::Graph fold_constants(ir::Graph graph, const PassContext& context) {
+namespace {
+
+// A node that dequantises 8-bit weights of a layer whose data is dequantised too: lower_quantised wants the integers.
+bool dequantises_weights(const ir::Graph& graph, const ir::Node& node, const std::vector<std::vector<ir::NodeId>>& uses) {
+  if (node.op != "DequantizeLinear") return false;
+  const Tensor* bytes = graph.constant(node.inputs[0]);
+  const auto index = static_cast<std::size_t>(node.outputs[0].index);
+  if (bytes == nullptr || bytes->dtype() != DType::i8 || index >= uses.size() || uses[index].empty()) return false;
+  return std::all_of(uses[index].begin(), uses[index].end(), [&](ir::NodeId id) {
+    const ir::Node& use = graph.node(id);
+    if ((use.op != "Conv" && use.op != "MatMul" && use.op != "Gemm") || use.inputs[1] != node.outputs[0]) return false;
+    const ir::ValueInfo& data = graph.value(use.inputs[0]);
+    return data.origin == ir::Origin::node && graph.node(data.producer).op == "DequantizeLinear";
+  });
+}
+
+ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   FoldingBudget own = folding_budget(graph, context.folding);
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
+  const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
   for (ir::NodeId id : graph.order()) {
     ops::infer_node_in_place(graph, id);
-    fold_node(graph, id, context, left);
+    if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left);
   }
   graph.remove_dead_and_compact();
   return graph;
 }
+
+}  // namespace
+
+ir::Graph fold_constants(ir::Graph graph, const PassContext& context) { return fold(std::move(graph), context, false); }
+ir::Graph fold_all_constants(ir::Graph graph, const PassContext& context) { return fold(std::move(graph), context, true); }
 
 }  // namespace tessera::passes

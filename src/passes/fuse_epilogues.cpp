@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "ops/quantised_layers.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -15,6 +16,9 @@ using ir::ValueId;
 constexpr std::string_view kConv = "tessera::ChannelsLastConv", kConvTranspose = "tessera::ChannelsLastConvTranspose", kLinear = "tessera::Linear";
 // Inputs: X, W, B, Z; of a transposed convolution no Z.
 constexpr std::size_t kBias = 2, kAddend = 3;
+// The same of bytes, with a real result: X, W, B and no Z, but scales.
+constexpr std::string_view kQuantisedConv = "tessera::QuantisedConv", kQuantisedLinear = "tessera::QuantisedLinear";
+bool is_quantised(const ir::Node& node) { return node.op == kQuantisedConv || node.op == kQuantisedLinear; }
 
 // An activation as the fused operators name it (ops/fused_activation.h): its name, and its parameters' values.
 struct Activation {
@@ -85,7 +89,8 @@ class Fuser {
 
   // The node in the form that takes more into itself.
   std::optional<ir::Node> fusible(const ir::Node& node) const {
-    if (node.op == kConv || node.op == kConvTranspose || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
+    if (is_quantised(node) && node.inputs.size() > ops::QuantisedLayerInputs::result_scale) return std::nullopt;
+    if (is_quantised(node) || node.op == kConv || node.op == kConvTranspose || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
     if (node.op != "MatMul" || graph_.value(node.inputs[0]).type.dtype != DType::f32) return std::nullopt;
     const Tensor* weights = graph_.constant(node.inputs[1]);
     const ir::ValueType& x = graph_.value(node.inputs[0]).type;
@@ -133,7 +138,8 @@ class Fuser {
   // A constant vector; of a convolution it is folded into the weights' own bias elsewhere.
   bool with_bias(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || conv.op != kLinear || has_input(conv, kBias) || has_input(conv, kAddend)) return false;
+    const bool product = conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, kAddend));
+    if (!other || !product || has_input(conv, kBias)) return false;
     const Tensor *bias = graph_.constant(*other), *weights = graph_.constant(conv.inputs[1]);
     if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 || bias->elements() != weights->shape()[1]) return false;
     set_input(conv, kBias, *other);
@@ -142,7 +148,7 @@ class Fuser {
 
   bool with_addend(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || conv.op == kConvTranspose || has_input(conv, kAddend) || !same_shape(graph_.value(*other).type, graph_.value(conv.outputs[0]).type)) return false;
+    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) || !same_shape(graph_.value(*other).type, graph_.value(conv.outputs[0]).type)) return false;
     set_input(conv, kAddend, *other);
     return true;
   }

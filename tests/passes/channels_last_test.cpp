@@ -1,45 +1,19 @@
 // Convolutions on data with the channels last: what the passes make of graphs, as text, and that outputs stay the same.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/cpu_device.h"
-#include "backends/reference/reference_device.h"
-#include "ir/text.h"
-#include "ops/infer.h"
-#include "passes/pipeline.h"
-#include "plan/choose_kernel.h"
-#include "runtime/evaluate.h"
 #include "runtime/random_inputs.h"
+#include "support/pass_context.h"
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
 namespace tessera::passes {
 namespace {
 
-PassContext context() {
-  PassContext result;
-  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
-  result.keeps_composite = [](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(backends::cpu_device(), graph, node); };
-  return result;
-}
-
-ir::Graph parsed(const std::string& text) {
-  ir::Graph graph = ir::parse(text);
-  ops::infer_graph(graph);
-  return graph;
-}
-
-// Operators in order, with what matters of their attributes.
-std::vector<std::string> steps(const ir::Graph& graph) {
-  std::vector<std::string> names;
-  for (const ir::NodeId id : graph.order()) {
-    const ir::Node& node = graph.node(id);
-    const auto activation = node.attributes.find("activation");
-    const bool added = node.op == "tessera::ChannelsLastConv" && node.inputs.size() > 3 && node.inputs[3].valid();
-    names.push_back(node.op + (added ? " + Z" : "") + (activation == node.attributes.end() ? "" : " " + std::get<std::string>(activation->second)));
-  }
-  return names;
-}
+using test::parsed;
 using Steps = std::vector<std::string>;
+
+PassContext context() { return test::cpu_pass_context(); }
+Steps steps(const ir::Graph& graph) { return test::ops_of(graph); }
 
 // Outputs with the passes and without them, on made-up inputs.
 void expect_same_outputs(const std::string& text) {

@@ -25,6 +25,14 @@ std::span<const KernelEntry> kernel_table() {
       // channels_last_window
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_channels_last_max_pool", .reject = reject_channels_last_pool, .create = make_channels_last_max_pool},
       {.op = "tessera::ChannelsLastAveragePool", .name = "cpu_channels_last_average_pool", .reject = reject_channels_last_pool, .create = make_channels_last_average_pool},
+      // quantised_add
+      {.op = "com.microsoft::QLinearAdd", .name = "cpu_quantised_add", .reject = reject_quantised_add, .function = quantised_add, .in_place_inputs = 1 | 8},
+      // quantised_conv
+      {.op = "tessera::QuantisedConv", .name = "cpu_quantised_depthwise", .reject = reject_quantised_depthwise, .create = make_quantised_depthwise},
+      {.op = "tessera::QuantisedConv", .name = "cpu_quantised_conv", .reject = reject_quantised_conv, .create = make_quantised_conv},
+      {.op = "tessera::QuantisedLinear", .name = "cpu_quantised_linear", .reject = reject_quantised_linear, .create = make_quantised_linear},
+      // quantised_window
+      {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bytes", .reject = reject_max_pool_bytes, .create = make_max_pool_bytes},
       // linear
       {.op = "tessera::Linear", .name = "cpu_linear", .reject = reject_linear, .create = make_linear},
       // comparison

@@ -61,6 +61,22 @@ std::string reject_channels_last_conv(const ops::NodeView& view);
 KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights);
 std::string reject_channels_last_depthwise(const ops::NodeView& view);
 
+// quantised_add
+std::string reject_quantised_add(const ops::NodeView& view);
+void quantised_add(KernelContext& context);
+
+// quantised_conv
+std::string reject_quantised_conv(const ops::NodeView& view);
+KernelPointer make_quantised_conv(const ops::NodeView& view, WeightStore& weights);
+std::string reject_quantised_linear(const ops::NodeView& view);
+KernelPointer make_quantised_linear(const ops::NodeView& view, WeightStore& weights);
+
+// quantised_window
+std::string reject_quantised_depthwise(const ops::NodeView& view);
+KernelPointer make_quantised_depthwise(const ops::NodeView& view, WeightStore& weights);
+std::string reject_max_pool_bytes(const ops::NodeView& view);
+KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore& weights);
+
 // channels_last_conv_transpose
 std::string reject_channels_last_conv_transpose(const ops::NodeView& view);
 KernelPointer make_channels_last_conv_transpose(const ops::NodeView& view, WeightStore& weights);

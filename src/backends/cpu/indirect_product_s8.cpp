@@ -1,0 +1,65 @@
+#include "backends/cpu/indirect_product_s8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/simd.h"
+#include "base/checked.h"
+
+namespace tessera::backends::cpu {
+
+void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, std::int64_t first_column, std::int64_t columns) {
+  for (std::int64_t i = 0; i < product.rows; ++i, sums += kS8Columns) {
+    const std::int64_t at = i * product.ldc + first_column;
+    if (product.sums != nullptr) {
+      std::memcpy(product.sums + at, sums, static_cast<std::size_t>(columns) * sizeof(std::int32_t));
+      continue;
+    }
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float value = static_cast<float>(sums[j]) * product.factor[first_column + j] + product.offset[first_column + j];
+      if (product.real != nullptr) {
+        // NaN (of a NaN scale) stays.
+        product.real[at + j] = value < product.low ? product.low : value > product.high ? product.high : value;
+      } else {
+        // NaN becomes the low end.
+        const float bounded = value > product.low ? std::min(value, product.high) : product.low;
+        product.quantised[at + j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(std::nearbyint(bounded)) + product.zero);
+      }
+    }
+  }
+}
+
+void multiply_s8_scalar(const IndirectProductS8& product) {
+  using Word = std::uint32_t;  // unsigned, so that arithmetic wraps
+  const std::int8_t* right = product.right;
+  for (std::int64_t column = 0; column < product.columns; column += kS8Columns) {
+    const std::int64_t columns = std::min(kS8Columns, product.columns - column), width = base::round_up(columns, kS8Lanes);
+    std::int32_t sums[kS8Rows * kS8Columns];
+    for (std::int64_t i = 0; i < product.rows; ++i) {
+      std::int32_t* sum = sums + i * kS8Columns;
+      std::copy_n(product.start + column, width, sum);
+      const std::int8_t* b = right;
+      for (std::int64_t s = 0; s < product.segments; ++s) {
+        const std::uint8_t* a = product.left[s * kS8Rows + i];
+        for (std::int64_t group = 0; group < product.groups; ++group, a += kS8Group) {
+          for (std::int64_t j = 0; j < width; ++j, b += kS8Group) {
+            sum[j] = static_cast<std::int32_t>(static_cast<Word>(sum[j]) + static_cast<Word>(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]));
+          }
+        }
+      }
+    }
+    store_s8_sums(product, sums, column, columns);
+    right += product.segments * product.groups * width * kS8Group;
+  }
+}
+
+MultiplyS8 multiply_s8() {
+#if defined(__x86_64__)
+  if (active_vnni()) return multiply_s8_vnni;
+  if (active_isa() != base::Isa::scalar) return multiply_s8_avx2;
+#endif
+  return multiply_s8_scalar;
+}
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,45 @@
+// The indirect product (indirect_product.h) of bytes: unsigned rows that lie anywhere, times packed signed weights, with exact sums
+// of 32 bits. Self-contained: files compiled for one instruction set include nothing else that could leave their instructions in
+// shared inline functions.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::backends::cpu {
+
+inline constexpr std::int64_t kS8Rows = 12;
+inline constexpr std::int64_t kS8Columns = 32;  // of a panel
+inline constexpr std::int64_t kS8Lanes = 16;    // the last panel is a whole number of these wide
+inline constexpr std::int64_t kS8Group = 4;     // neighbouring bytes of a row that are multiplied together
+
+// Some rows times some panels of columns: sum(i, j) = start[j] + sum over k of a(i, k) b(k, j), modulo 2^32.
+struct IndirectProductS8 {
+  std::int64_t rows = 0;                          // at most kS8Rows
+  std::int64_t segments = 0, groups = 0;          // of a row of A; groups of kS8Group bytes of a segment
+  const std::uint8_t* const* left = nullptr;      // segment s of row i at left[s * kS8Rows + i]
+  const std::int8_t* right = nullptr;             // panels one after the other, each [segments * groups][width][kS8Group]
+  std::int64_t columns = 0;                       // of the panels together
+  const std::int32_t* start = nullptr;            // as many, rounded up to kS8Lanes
+
+  // Where the sums go, one of:
+  std::int32_t* sums = nullptr;                   // as they are
+  float* real = nullptr;                          // clamp(factor[j] sum + offset[j])
+  std::uint8_t* quantised = nullptr;              // round(the same) + zero; the bounds are such that it fits
+  std::int64_t ldc = 0;                           // elements from row to row there
+  const float *factor = nullptr, *offset = nullptr;  // by column, rounded up to kS8Lanes
+  float low = 0, high = 0;
+  std::int32_t zero = 0;
+};
+
+void multiply_s8_scalar(const IndirectProductS8& product);
+void multiply_s8_avx2(const IndirectProductS8& product);
+void multiply_s8_vnni(const IndirectProductS8& product);
+
+// Sums of rows × `columns` of one panel, [row][kS8Columns], to where the product wants them.
+void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, std::int64_t first_column, std::int64_t columns);
+
+using MultiplyS8 = void (*)(const IndirectProductS8&);
+// For the instruction set active now.
+MultiplyS8 multiply_s8();
+
+}  // namespace tessera::backends::cpu

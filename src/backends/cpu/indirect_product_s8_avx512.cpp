@@ -1,0 +1,102 @@
+// Compiled with AVX-512 VNNI: dot products of four bytes, without saturation.
+#include "backends/cpu/indirect_product_s8.h"
+
+#if defined(__AVX512VNNI__)
+#include <immintrin.h>
+
+namespace tessera::backends::cpu {
+namespace {
+
+// What becomes of a vector of sums, in registers: stores of bytes could mean any memory, so nothing is read again behind them.
+struct Column {
+  __m512 factor, offset, low, high;
+  __m512i zero;
+};
+
+// One vector of sums to its place; `whole`: all of its lanes, otherwise those of `mask`. Masked stores are slow.
+template <bool whole>
+inline void store(const IndirectProductS8& product, const Column& column, __m512i sum, std::int64_t at, __mmask16 mask) {
+  if (product.sums != nullptr) return _mm512_mask_storeu_epi32(product.sums + at, mask, sum);
+  const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), column.factor, column.offset);
+  // Of a NaN and a number these instructions give their second operand.
+  if (product.real != nullptr) {
+    const __m512 bounded = _mm512_min_ps(column.high, _mm512_max_ps(column.low, value));
+    if constexpr (whole) return _mm512_storeu_ps(product.real + at, bounded);
+    else return _mm512_mask_storeu_ps(product.real + at, mask, bounded);
+  }
+  const __m512i rounded = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(value, column.low), column.high));
+  const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(rounded, column.zero));
+  if constexpr (whole) _mm_storeu_si128(reinterpret_cast<__m128i*>(product.quantised + at), bytes);
+  else _mm_mask_storeu_epi8(product.quantised + at, mask, bytes);
+}
+
+template <bool whole, int rows, int vectors>
+inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows][vectors], std::int64_t first_column, std::int64_t columns) {
+  const IndirectProductS8 product = given;
+#pragma GCC unroll 2
+  for (int j = 0; j < vectors; ++j) {
+    const std::int64_t first = first_column + j * kS8Lanes, left_over = columns - j * kS8Lanes;
+    if (left_over <= 0) continue;
+    Column column{};
+    if (product.sums == nullptr) {
+      column = {_mm512_loadu_ps(product.factor + first), _mm512_loadu_ps(product.offset + first), _mm512_set1_ps(product.low), _mm512_set1_ps(product.high), _mm512_set1_epi32(product.zero)};
+    }
+    const auto mask = static_cast<__mmask16>(left_over >= kS8Lanes ? 0xFFFF : (1 << left_over) - 1);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) store<whole>(product, column, sum[i][j], i * product.ldc + first, mask);
+  }
+}
+
+template <int rows, int vectors>
+void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, std::int64_t column) {
+  __m512i sum[rows][vectors];
+#pragma GCC unroll 2
+  for (int j = 0; j < vectors; ++j) {
+    const __m512i start = _mm512_loadu_si512(product.start + column + j * kS8Lanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) sum[i][j] = start;
+  }
+  const std::uint8_t* const* left = product.left;
+  for (std::int64_t s = product.segments; s > 0; --s, left += kS8Rows) {
+    const std::uint8_t* row[rows];
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) row[i] = left[i];
+    for (std::int64_t k = 0; k < product.groups * kS8Group; k += kS8Group, right += vectors * 64) {
+      __m512i b[vectors];
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) b[j] = _mm512_loadu_si512(right + j * 64);
+#pragma GCC unroll 12
+      for (int i = 0; i < rows; ++i) {
+        std::int32_t bytes;
+        __builtin_memcpy(&bytes, row[i] + k, 4);
+        const __m512i a = _mm512_set1_epi32(bytes);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbusd_epi32(sum[i][j], a, b[j]);
+      }
+    }
+  }
+  const std::int64_t columns = product.columns - column;
+  if (columns >= vectors * kS8Lanes) store_tile<true>(product, sum, column, columns);
+  else store_tile<false>(product, sum, column, columns);
+}
+
+template <int rows>
+void multiply_any(const IndirectProductS8& product) {
+  if (product.rows != rows) {
+    if constexpr (rows > 1) multiply_any<rows - 1>(product);
+    return;
+  }
+  const std::int64_t depth = product.segments * product.groups * kS8Group;
+  const std::int8_t* right = product.right;
+  for (std::int64_t column = 0; column < product.columns; column += kS8Columns, right += depth * kS8Columns) {
+    if (product.columns - column <= kS8Lanes) multiply_tile<rows, 1>(product, right, column);
+    else multiply_tile<rows, 2>(product, right, column);
+  }
+}
+
+}  // namespace
+
+void multiply_s8_vnni(const IndirectProductS8& product) { multiply_any<kS8Rows>(product); }
+
+}  // namespace tessera::backends::cpu
+#endif

@@ -1,0 +1,181 @@
+// Convolution and product of unsigned 8-bit data with signed 8-bit weights in integers, as an indirect product of bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/indirect_product_s8.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/quantised_result.h"
+#include "backends/cpu/kernels/window_product.h"
+#include "ops/quantised_layers.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using At = ops::QuantisedLayerInputs;
+using base::round_up;
+
+constexpr double kChunkOperations = 4e6;
+
+// Weight of tap t and input channel c of a group, for output j, as a layer lays them out.
+struct WeightStrides {
+  std::int64_t output, channel, tap;
+};
+
+class QuantisedProduct final : public Kernel {
+ public:
+  QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
+                   WeightStrides strides)
+      : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
+        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
+        strides_(strides) {
+    padded_ = round_up(segments_.length, kS8Group);
+    depth_ = base::checked_multiply(segments_.count, padded_);
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = kS8Rows, .tile_columns = kS8Columns};
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, kS8Columns * depth_,
+                  geometry_.batch * geometry_.inputs() * inputs_);
+    const Tensor& weights = *view.constant(At::weights);
+    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
+                                  base::checked_add(panel_bytes(), groups * lanes() * 4), [&](std::byte* to) { pack(weights, to); });
+  }
+
+  std::int64_t scratch_bytes() const override { return base::checked_add(QuantisedResult::bytes(split_.groups * lanes()) + padded_, widened() ? widened_bytes() : 0); }
+
+  void run(KernelContext& context) const override {
+    if (context.output(0).elements() == 0) return;
+    const std::uint8_t* x = context.input(At::data).data<std::uint8_t>();
+    QuantisedResult result(context, activation_, split_.groups * lanes());
+    for (std::int64_t g = 0; g < split_.groups; ++g) {
+      for (std::int64_t j = 0; j < outputs_; ++j) result.set(g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
+    }
+    auto* padding = reinterpret_cast<std::uint8_t*>(context.scratch() + QuantisedResult::bytes(split_.groups * lanes()));
+    std::fill_n(padding, padded_, result.data_zero());
+    if (widened()) x = widen(context, x, padding + padded_);
+    context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+        split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+          const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
+          IndirectProductS8 product{.rows = rows, .segments = segments_.count, .groups = padded_ / kS8Group, .columns = columns, .ldc = ldc};
+          product.left = windows_.at(x + group * inputs_, row, rows, padding);
+          product.right = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_ + column * depth_;
+          product.start = result.start() + lane;
+          product.factor = result.factor() + lane;
+          product.offset = result.offset() + lane;
+          product.low = result.low();
+          product.high = result.high();
+          product.zero = result.zero();
+          if (result.real() != nullptr) product.real = result.real() + offset;
+          else product.quantised = result.quantised() + offset;
+          multiply_(product);
+          if (activation_.after.function == nullptr) return;
+          for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);
+        });
+      }
+    });
+  }
+
+ private:
+  static ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::int64_t channels) {
+    geometry.channels = channels;
+    return geometry;
+  }
+
+  // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own then. The
+  // added bytes meet weights of zero.
+  bool widened() const { return inputs_ != given_inputs_; }
+  std::int64_t widened_bytes() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), inputs_); }
+  const std::uint8_t* widen(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
+    context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / inputs_), [&](std::int64_t begin, std::int64_t end) {
+      const std::uint8_t* from = x + begin * given_inputs_;
+      std::uint8_t* pixel = to + begin * inputs_;
+      if (given_inputs_ == 3) {  // pictures
+        for (std::int64_t i = begin; i < end; ++i, from += 3, pixel += 4) {
+          pixel[0] = from[0];
+          pixel[1] = from[1];
+          pixel[2] = from[2];
+          pixel[3] = 0;
+        }
+        return;
+      }
+      for (std::int64_t i = begin; i < end; ++i, from += given_inputs_, pixel += inputs_) {
+        std::copy_n(from, given_inputs_, pixel);
+        std::fill_n(pixel + given_inputs_, inputs_ - given_inputs_, std::uint8_t{0});
+      }
+    });
+    return to;
+  }
+
+  std::int64_t lanes() const { return round_up(outputs_, kS8Lanes); }  // of a group
+  std::int64_t panel_bytes() const { return base::checked_multiply(split_.groups * lanes(), depth_); }
+  // Of each column's weights, behind the panels.
+  const std::int32_t* sums() const { return reinterpret_cast<const std::int32_t*>(weights_->data.get() + panel_bytes()); }
+
+  // [group][panel][segment][four bytes of it][column][4], segments filled up with zeros.
+  void pack(const Tensor& weights, std::byte* to) const {
+    std::memset(to, 0, static_cast<std::size_t>(panel_bytes() + split_.groups * lanes() * 4));
+    auto* sums = reinterpret_cast<std::int32_t*>(to + panel_bytes());
+    const std::int8_t* from = weights.data<std::int8_t>();
+    const std::int64_t taps_together = segments_.length / inputs_;  // in a segment
+    for (std::int64_t g = 0; g < split_.groups; ++g) {
+      for (std::int64_t j = 0; j < outputs_; ++j) {
+        const std::int64_t first = j / kS8Columns * kS8Columns, width = round_up(std::min(kS8Columns, outputs_ - first), kS8Lanes);
+        auto* panel = reinterpret_cast<std::int8_t*>(to) + (g * lanes() + first) * depth_ + (j - first) * kS8Group;
+        const std::int8_t* output = from + (g * outputs_ + j) * strides_.output;
+        std::int32_t sum = 0;
+        for (std::int64_t t = 0; t < geometry_.taps(); ++t) {
+          const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_;
+          for (std::int64_t c = 0; c < given_inputs_; ++c) {
+            const std::int8_t value = output[c * strides_.channel + t * strides_.tap];
+            sum += value;
+            panel[(at + c) / kS8Group * width * kS8Group + (at + c) % kS8Group] = value;
+          }
+        }
+        sums[g * lanes() + j] = sum;
+      }
+    }
+  }
+
+  MultiplyS8 multiply_;
+  std::int64_t given_inputs_, inputs_;  // channels of a group, and as the product reads them
+  ChannelsLastGeometry geometry_;
+  ActivationPlan activation_;
+  std::int64_t outputs_;  // of a group
+  WindowSegments segments_;
+  WindowPointers<std::uint8_t> windows_;
+  WeightStrides strides_;
+  std::int64_t padded_ = 0, depth_ = 0;  // bytes of a segment in whole groups, of a row
+  ProductSplit split_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+}  // namespace
+
+std::string reject_quantised_conv(const ops::NodeView& view) {
+  if (std::string reason = reject_quantised_operands(view); !reason.empty()) return reason;
+  if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
+  constexpr std::int64_t kFewOutputs = 8;
+  const std::int64_t groups = view.integer("group");
+  return groups > 1 && view.input(At::weights).shape[0] / groups < kFewOutputs ? "few output channels a group" : "";
+}
+
+KernelPointer make_quantised_conv(const ops::NodeView& view, WeightStore& weights) {
+  const Shape& w = view.input(At::weights).shape;
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  const std::int64_t groups = view.integer("group");
+  return std::make_unique<QuantisedProduct>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1});
+}
+
+std::string reject_quantised_linear(const ops::NodeView& view) { return reject_quantised_operands(view); }
+
+KernelPointer make_quantised_linear(const ops::NodeView& view, WeightStore& weights) {
+  const Shape &x = view.input(At::data).shape, &w = view.input(At::weights).shape;
+  ChannelsLastGeometry geometry{.channels = w[0]};
+  for (ops::WindowAxis& axis : geometry.axes) axis.input = axis.output = 1;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) geometry.batch = base::checked_multiply(geometry.batch, x[i]);
+  return std::make_unique<QuantisedProduct>(view, weights, geometry, 1, w[0], w[1], WeightStrides{1, w[1], 0});
+}
+
+}  // namespace tessera::backends::cpu

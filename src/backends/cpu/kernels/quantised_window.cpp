@@ -1,0 +1,204 @@
+// Depthwise convolution and maximum pooling of unsigned bytes with the channels last.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/depthwise_s8.h"
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/quantised_result.h"
+#include "base/checked.h"
+#include "ops/quantised_layers.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantised_window.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// y = the largest of `taps` rows, element by element.
+void maximum_row(const std::uint8_t* const* rows, std::int64_t taps, std::uint8_t* y, std::int64_t count) {
+  const hn::ScalableTag<std::uint8_t> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    auto value = hn::LoadU(d, rows[0] + i);
+    for (std::int64_t t = 1; t < taps; ++t) value = hn::Max(value, hn::LoadU(d, rows[t] + i));
+    hn::StoreU(value, d, y + i);
+  }
+  for (; i < count; ++i) {
+    y[i] = rows[0][i];
+    for (std::int64_t t = 1; t < taps; ++t) y[i] = std::max(y[i], rows[t][i]);
+  }
+}
+
+}  // namespace
+
+using MaximumRow = void (*)(const std::uint8_t* const*, std::int64_t, std::uint8_t*, std::int64_t);
+MaximumRow maximum_row_function() { return maximum_row; }
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(maximum_row_function);
+
+using At = ops::QuantisedLayerInputs;
+using base::ceil_divide;
+using base::round_up;
+
+class QuantisedDepthwise final : public Kernel {
+ public:
+  QuantisedDepthwise(const ops::NodeView& view, WeightStore& store)
+      : isa_(&depthwise_s8_isa()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)) {
+    line_groups_ = ceil_divide(geometry_.axes[1].kernel, DepthwiseS8::kGroup);
+    const ops::WindowAxis& line = geometry_.axes[2];
+    columns_ = base::checked_add(base::checked_multiply(std::max<std::int64_t>(line.output, 1) - 1, line.stride), line.extent());
+    const Tensor& weights = *view.constant(At::weights);
+    weights_ = store.find_or_pack(weights, fmt::format("depthwise_s8_v1:{}", isa_->name), base::checked_add(packed_bytes(), geometry_.channels * 4), [&](std::byte* to) { pack(weights, to); });
+  }
+
+  std::int64_t scratch_bytes() const override { return QuantisedResult::bytes(blocks() * DepthwiseS8::kChannels); }
+
+  void run(KernelContext& context) const override {
+    if (context.output(0).elements() == 0) return;
+    const std::uint8_t* x = context.input(At::data).data<std::uint8_t>();
+    const std::int64_t lanes = blocks() * DepthwiseS8::kChannels;
+    QuantisedResult result(context, activation_, lanes);
+    for (std::int64_t c = 0; c < geometry_.channels; ++c) result.set(lane(c), c, sums()[c]);
+    const auto& [depth, rows, line] = geometry_.axes;
+    const std::int64_t items = geometry_.batch * rows.output * blocks();
+    const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (DepthwiseS8::kChannels * geometry_.taps() * line.output));
+    context.parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
+      thread_local std::vector<std::uint8_t> interleaved;
+      thread_local std::vector<const std::uint8_t*> lines;
+      interleaved.resize(static_cast<std::size_t>(columns_ * line_groups_ * kBlock));
+      lines.resize(static_cast<std::size_t>(line_groups_ * DepthwiseS8::kGroup));
+      for (std::int64_t item = begin; item < end; ++item) {
+        const std::int64_t block = item % blocks(), row = item / blocks() % rows.output, image = item / blocks() / rows.output, c = block * DepthwiseS8::kChannels;
+        std::fill(lines.begin(), lines.end(), nullptr);
+        for (std::int64_t k = 0; k < rows.kernel; ++k) {
+          const std::int64_t h = row * rows.stride - rows.pad_begin + k * rows.dilation;
+          if (h >= 0 && h < rows.input) lines[static_cast<std::size_t>(k)] = x + ((image * rows.input + h) * line.input) * geometry_.channels + c;
+        }
+        DepthwiseS8 product{.channels = std::min(DepthwiseS8::kChannels, geometry_.channels - c), .line_groups = line_groups_, .lines = lines.data(), .pixel_stride = geometry_.channels,
+                            .input = line.input, .pad_begin = line.pad_begin, .columns = columns_, .padding = result.data_zero(), .interleaved = interleaved.data(),
+                            .outputs = line.output, .kernel = line.kernel, .stride = line.stride, .dilation = line.dilation};
+        product.weights = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + block * block_bytes();
+        product.start = result.start() + c;
+        product.factor = result.factor() + c;
+        product.offset = result.offset() + c;
+        product.low = result.low();
+        product.high = result.high();
+        product.zero = result.zero();
+        product.result = result.quantised() + (image * rows.output + row) * line.output * geometry_.channels + c;
+        isa_->run(product);
+      }
+    });
+  }
+
+ private:
+  static constexpr std::int64_t kBlock = DepthwiseS8::kChannels * DepthwiseS8::kGroup;
+  std::int64_t blocks() const { return ceil_divide(geometry_.channels, DepthwiseS8::kChannels); }
+  std::int64_t block_bytes() const { return geometry_.axes[2].kernel * line_groups_ * kBlock; }
+  std::int64_t packed_bytes() const { return base::checked_multiply(blocks(), block_bytes()); }
+  std::int64_t lane(std::int64_t channel) const { return round_up(channel + 1, DepthwiseS8::kChannels) - DepthwiseS8::kChannels + isa_->position(channel % DepthwiseS8::kChannels); }
+  // Of each channel's weights, behind them.
+  const std::int32_t* sums() const { return reinterpret_cast<const std::int32_t*>(weights_->data.get() + packed_bytes()); }
+
+  // [block][column of the window][group of its lines][channel][line]
+  void pack(const Tensor& weights, std::byte* packed) const {
+    const std::int64_t rows = geometry_.axes[1].kernel, columns = geometry_.axes[2].kernel;
+    std::memset(packed, 0, static_cast<std::size_t>(packed_bytes() + geometry_.channels * 4));
+    auto* to = reinterpret_cast<std::int8_t*>(packed);
+    auto* sums = reinterpret_cast<std::int32_t*>(packed + packed_bytes());
+    const std::int8_t* from = weights.data<std::int8_t>();
+    for (std::int64_t c = 0; c < geometry_.channels; ++c) {
+      std::int8_t* block = to + c / DepthwiseS8::kChannels * block_bytes() + isa_->position(c % DepthwiseS8::kChannels) * DepthwiseS8::kGroup;
+      for (std::int64_t h = 0; h < rows; ++h) {
+        for (std::int64_t w = 0; w < columns; ++w) {
+          const std::int8_t value = from[(c * rows + h) * columns + w];
+          sums[c] += value;
+          block[(w * line_groups_ + h / DepthwiseS8::kGroup) * kBlock + h % DepthwiseS8::kGroup] = value;
+        }
+      }
+    }
+  }
+
+  const DepthwiseS8Isa* isa_;
+  ChannelsLastGeometry geometry_;
+  ActivationPlan activation_;
+  std::int64_t line_groups_ = 0, columns_ = 0;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+class MaxPoolBytes final : public Kernel {
+ public:
+  explicit MaxPoolBytes(const ops::NodeView& view) : geometry_(channels_last_pool_geometry(view)) {}
+
+  void run(KernelContext& context) const override {
+    const std::uint8_t* x = context.input(0).data<std::uint8_t>();
+    std::uint8_t* y = context.output(0).mutable_data<std::uint8_t>();
+    const auto& [depth, lines, line] = geometry_.axes;
+    const auto maximum = HWY_DYNAMIC_DISPATCH(maximum_row_function)();
+    const std::int64_t outputs = geometry_.batch * geometry_.outputs(), channels = geometry_.channels;
+    context.parallel_for(outputs, std::max<std::int64_t>(1, 65536 / (channels * geometry_.taps() + 1)), [&](std::int64_t begin, std::int64_t end) {
+      thread_local std::vector<const std::uint8_t*> taps;
+      for (std::int64_t o = begin; o < end; ++o) {
+        const std::int64_t image = o / geometry_.outputs(), at = o % geometry_.outputs();
+        const std::int64_t w0 = at % line.output * line.stride - line.pad_begin, h0 = at / line.output % lines.output * lines.stride - lines.pad_begin,
+                           d0 = at / line.output / lines.output * depth.stride - depth.pad_begin;
+        taps.clear();
+        for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+          for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
+            for (std::int64_t kw = 0; kw < line.kernel; ++kw) {
+              const std::int64_t d = d0 + kd * depth.dilation, h = h0 + kh * lines.dilation, w = w0 + kw * line.dilation;
+              if (d < 0 || d >= depth.input || h < 0 || h >= lines.input || w < 0 || w >= line.input) continue;
+              taps.push_back(x + (((image * depth.input + d) * lines.input + h) * line.input + w) * channels);
+            }
+          }
+        }
+        // A window of padding alone is the least number.
+        if (taps.empty()) std::memset(y + o * channels, 0, static_cast<std::size_t>(channels));
+        else maximum(taps.data(), static_cast<std::int64_t>(taps.size()), y + o * channels, channels);
+      }
+    });
+  }
+
+ private:
+  ChannelsLastGeometry geometry_;
+};
+
+}  // namespace
+
+std::string reject_quantised_depthwise(const ops::NodeView& view) {
+  if (std::string reason = reject_quantised_operands(view); !reason.empty()) return reason;
+  const Shape& w = view.input(At::weights).shape;
+  if (w[1] != 1 || w[0] != view.integer("group")) return "more than one channel a group";
+  if (w.size() > 4) return "three spatial axes";
+  constexpr std::int64_t kMostColumns = 1 << 16;  // all columns under a line of windows are in memory at once
+  const ops::WindowAxis& line = channels_last_conv_geometry(view).axes[2];
+  if (line.output > kMostColumns / line.stride || line.extent() > kMostColumns) return "windows over a long line";
+  return view.output(0).dtype == DType::u8 ? "" : "a result that is no unsigned byte";
+}
+
+KernelPointer make_quantised_depthwise(const ops::NodeView& view, WeightStore& weights) { return std::make_unique<QuantisedDepthwise>(view, weights); }
+
+std::string reject_max_pool_bytes(const ops::NodeView& view) {
+  if (view.input(0).dtype != DType::u8) return "data other than unsigned bytes";
+  return reject_channels_last_rank(view);
+}
+
+KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore&) { return std::make_unique<MaxPoolBytes>(view); }
+
+}  // namespace tessera::backends::cpu
+#endif

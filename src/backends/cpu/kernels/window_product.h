@@ -1,0 +1,163 @@
+// What convolutions with the channels last share that are indirect products (indirect_product.h), whatever their elements are: the
+// segments that a window consists of, where they lie, and how the product is split into tiles.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/kernels/channels_last.h"
+#include "base/checked.h"
+
+namespace tessera::backends::cpu {
+
+// A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
+struct WindowSegments {
+  bool whole_lines = false;
+  std::int64_t count = 0, length = 0;  // length in elements
+
+  // `channels`: of a group.
+  WindowSegments(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups) {
+    constexpr std::int64_t kFewChannels = 32;  // the loop over a segment should be long
+    const ops::WindowAxis& line = geometry.axes[2];
+    whole_lines = line.kernel > 1 && line.dilation == 1 && groups == 1 && channels < kFewChannels;
+    count = whole_lines ? geometry.taps() / line.kernel : geometry.taps();
+    length = whole_lines ? line.kernel * channels : channels;
+  }
+};
+
+// Finds the segments of windows in data [N, spatial..., C]. Those that reach over the edge of a line, and all of them where products
+// read more elements than a segment has, are copied with `padding` around.
+template <typename T>
+class WindowPointers {
+ public:
+  static constexpr std::int64_t kRows = 12;  // most windows at once, and the distance of their segments in the result
+
+  WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels, std::int64_t padded_length)
+      : geometry_(geometry), segments_(segments), channels_(group_channels), padded_length_(padded_length) {
+    pointwise_ = std::all_of(std::begin(geometry.axes), std::end(geometry.axes), [](const ops::WindowAxis& axis) {
+      return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.output == axis.input;
+    });
+  }
+
+  // Where the windows of `count` outputs from `row` on lie, [segment][kRows]; valid until the next call in this thread. `x` is the
+  // first channel of the group; `padding` has padded_length elements.
+  const T* const* at(const T* x, std::int64_t row, std::int64_t count, const T* padding) const {
+    thread_local std::vector<const T*> pointers;
+    thread_local std::vector<T> copies;
+    const bool copy_all = padded_length_ != segments_.length;
+    pointers.resize(static_cast<std::size_t>(segments_.count * kRows));
+    if (segments_.whole_lines || copy_all) copies.resize(static_cast<std::size_t>(segments_.count * kRows * padded_length_));
+    if (pointwise_ && !copy_all) {
+      for (std::int64_t i = 0; i < count; ++i) pointers[static_cast<std::size_t>(i)] = x + (row + i) * geometry_.channels;
+      return pointers.data();
+    }
+    const auto& [depth, lines, line] = geometry_.axes;
+    std::int64_t column = row % line.output, height = row / line.output % lines.output, slice = row / line.output / lines.output % depth.output,
+                 image = row / geometry_.outputs();
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t start = column * line.stride - line.pad_begin, top = height * lines.stride - lines.pad_begin, front = slice * depth.stride - depth.pad_begin;
+      const T* picture = x + image * geometry_.inputs() * geometry_.channels;
+      const T** to = pointers.data() + i;
+      const auto copied = [&] { return copies.data() + (to - pointers.data()) * padded_length_; };
+      for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+        const std::int64_t d = front + kd * depth.dilation;
+        for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
+          const std::int64_t h = top + kh * lines.dilation;
+          const bool inside = d >= 0 && d < depth.input && h >= 0 && h < lines.input;
+          const T* from = picture + (d * lines.input + h) * line.input * geometry_.channels;
+          if (segments_.whole_lines) {
+            if (!inside) *to = padding;
+            else if (!copy_all && start >= 0 && start + line.kernel <= line.input) *to = from + start * geometry_.channels;
+            else *to = copy_line(from, start, padding, copied());
+            to += kRows;
+            continue;
+          }
+          for (std::int64_t kw = 0; kw < line.kernel; ++kw, to += kRows) {
+            const std::int64_t w = start + kw * line.dilation;
+            if (!inside || w < 0 || w >= line.input) *to = padding;
+            else if (!copy_all) *to = from + w * geometry_.channels;
+            else *to = copy(from + w * geometry_.channels, channels_, padding, copied());
+          }
+        }
+      }
+      if (++column < line.output) continue;
+      column = 0;
+      if (++height < lines.output) continue;
+      height = 0;
+      if (++slice < depth.output) continue;
+      slice = 0;
+      ++image;
+    }
+    return pointers.data();
+  }
+
+ private:
+  const T* copy(const T* from, std::int64_t count, const T* padding, T* to) const {
+    std::copy_n(from, count, to);
+    std::copy_n(padding, padded_length_ - count, to + count);
+    return to;
+  }
+  // A line of whole pixels from `start` on, padding where it is outside.
+  const T* copy_line(const T* from, std::int64_t start, const T* padding, T* to) const {
+    const ops::WindowAxis& axis = geometry_.axes[2];
+    const std::int64_t begin = std::clamp<std::int64_t>(-start, 0, axis.kernel), end = std::clamp<std::int64_t>(axis.input - start, begin, axis.kernel);
+    std::copy_n(padding, begin * channels_, to);
+    std::copy_n(from + (start + begin) * channels_, (end - begin) * channels_, to + begin * channels_);
+    std::copy_n(padding, padded_length_ - end * channels_, to + end * channels_);
+    return to;
+  }
+
+  ChannelsLastGeometry geometry_;
+  WindowSegments segments_;
+  std::int64_t channels_, padded_length_;
+  bool pointwise_ = false;  // windows are the pixels themselves
+};
+
+// A product of `rows` × `columns` a group, split into chunks for threads, and these into tiles for the inner loop.
+struct ProductSplit {
+  std::int64_t rows = 0, columns = 0, groups = 1;
+  std::int64_t tile_rows = 1, tile_columns = 1;
+
+  // `operations` of the whole, `weight_bytes` of a panel of tile_columns and of a group's panels together, `data_bytes` read by a group.
+  // Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.
+  void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes) {
+    constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
+    constexpr double kMostChunks = 64;
+    const auto wanted = static_cast<std::int64_t>(std::clamp(operations / operations_a_chunk, 1.0, kMostChunks));
+    const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
+    const bool columns_first = panel_bytes * panels() > data_bytes;
+    if (columns_first) panel_chunks = std::min(panels(), wanted);
+    row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
+    if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
+    block_panels = std::max<std::int64_t>(1, kBlockBytes / std::max<std::int64_t>(1, panel_bytes));
+    grain = static_cast<std::int64_t>(std::clamp(operations_a_chunk / 2 / std::max(1.0, operations / static_cast<double>(row_chunks * panel_chunks)), 1.0, 256.0));
+  }
+
+  std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
+
+  // tile(group, row, rows, column, columns) for each tile of a chunk.
+  template <typename Tile>
+  void for_each_tile(std::int64_t chunk, Tile&& tile) const {
+    const std::int64_t row_chunk = chunk % row_chunks, panel_chunk = chunk / row_chunks % panel_chunks, group = chunk / row_chunks / panel_chunks;
+    const std::int64_t tiles = base::ceil_divide(rows, tile_rows);
+    const std::int64_t row_begin = tiles * row_chunk / row_chunks * tile_rows, row_end = std::min(rows, tiles * (row_chunk + 1) / row_chunks * tile_rows);
+    const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks, panel_end = panels() * (panel_chunk + 1) / panel_chunks;
+    const std::int64_t chunk_tiles = base::ceil_divide(row_end - row_begin, tile_rows);
+    for (std::int64_t panel = panel_begin; panel < panel_end; panel += block_panels) {
+      const std::int64_t first = panel * tile_columns, last = std::min(columns, std::min(panel_end, panel + block_panels) * tile_columns);
+      for (std::int64_t i = 0; i < chunk_tiles; ++i) {
+        // Tiles of about equal height: a last one of few rows would read all weights for little.
+        const std::int64_t row = row_begin + (row_end - row_begin) * i / chunk_tiles, next = row_begin + (row_end - row_begin) * (i + 1) / chunk_tiles;
+        tile(group, row, next - row, first, last - first);
+      }
+    }
+  }
+
+  // Set by choose().
+  std::int64_t row_chunks = 1, panel_chunks = 1, block_panels = 1, grain = 1;
+
+ private:
+  std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
+};
+
+}  // namespace tessera::backends::cpu

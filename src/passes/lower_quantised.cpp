@@ -1,0 +1,320 @@
+// Operators between DequantizeLinear and QuantizeLinear become operators on the integers themselves:
+//   Conv, MatMul and Gemm with 8-bit weights    tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not quantised again stays real
+//   Add of two quantised tensors                 com.microsoft::QLinearAdd
+//   MaxPool, Reshape, Transpose and others that only move numbers, to the same scale: themselves, on bytes
+// Signed activations become unsigned ones first, which is what integer units multiply with signed weights: the same numbers under
+// a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and weights that nobody wants as
+// integers are dequantised here, once.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "ops/builder.h"
+#include "ops/channels_last.h"
+#include "passes/fold_constants.h"
+#include "passes/pass.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr std::array<std::string_view, 9> kMovers{"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Gather", "DepthToSpace", "SpaceToDepth"};
+
+bool is_byte(DType type) { return type == DType::u8 || type == DType::i8; }
+
+// A tensor as bytes with one scale and one zero point.
+struct Quantised {
+  ValueId bytes, scale, zero;  // an invalid zero point is 0
+};
+
+class Lowering {
+ public:
+  Lowering(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> all = graph_.order();
+    const bool any = std::any_of(all.begin(), all.end(), [&](NodeId id) { return graph_.node(id).op == "DequantizeLinear"; });
+    if (!any) return std::move(graph_);
+    if (context_.keeps_composite) {
+      uses_ = graph_.compute_uses();
+      for (const NodeId id : all) make_unsigned(id);
+      for (const NodeId id : all) {
+        if (!graph_.node(id).op.empty()) lower(id);
+      }
+      graph_.sort_topologically();
+      graph_.remove_dead_and_compact();
+    }
+    return fold_all_constants(std::move(graph_), context_);
+  }
+
+ private:
+  // --- reading ----------------------------------------------------------------------------------------------------------
+
+  static bool has(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
+
+  const ir::Node* producer(ValueId value, std::string_view op) const {
+    if (!value.valid() || graph_.value(value).origin != ir::Origin::node) return nullptr;
+    const ir::Node& node = graph_.node(graph_.value(value).producer);
+    return node.op == op ? &node : nullptr;
+  }
+
+  // The value of a constant of one element.
+  const Tensor* single(ValueId value) const {
+    const Tensor* constant = graph_.constant(value);
+    return constant != nullptr && constant->raw() != nullptr && constant->elements() == 1 ? constant : nullptr;
+  }
+
+  // Both are the same number, as constants or as the same value.
+  bool same(ValueId a, ValueId b) const {
+    if (a == b) return true;
+    const Tensor *x = single(a), *y = single(b);
+    return x != nullptr && y != nullptr && x->dtype() == y->dtype() && std::memcmp(x->raw(), y->raw(), static_cast<std::size_t>(x->bytes())) == 0;
+  }
+
+  // The node's scale is one positive number, its zero point one byte; f32 outside.
+  bool is_by_tensor(const ir::Node& node) const {
+    const Tensor* scale = single(node.inputs[1]);
+    if (scale == nullptr || scale->dtype() != DType::f32 || !(*scale->data<float>() > 0)) return false;
+    return !has(node, 2) || (single(node.inputs[2]) != nullptr && is_byte(single(node.inputs[2])->dtype()));
+  }
+
+  // What a real tensor is as bytes, when it was dequantised.
+  std::optional<Quantised> dequantised(ValueId value) const {
+    const ir::Node* node = producer(value, "DequantizeLinear");
+    if (node == nullptr || !is_by_tensor(*node) || graph_.value(node->inputs[0]).type.dtype != DType::u8) return std::nullopt;
+    return Quantised{node->inputs[0], node->inputs[1], has(*node, 2) ? node->inputs[2] : ValueId{}};
+  }
+
+  // Weights that are signed bytes around zero, constants: with one scale, or one for each index of `axis`.
+  struct Weights {
+    ValueId bytes, scale;
+  };
+  std::optional<Weights> weights(ValueId value, std::int64_t axis) const {
+    const ir::Node* node = producer(value, "DequantizeLinear");
+    if (node == nullptr) return std::nullopt;
+    const Tensor *bytes = graph_.constant(node->inputs[0]), *scale = graph_.constant(node->inputs[1]);
+    if (bytes == nullptr || bytes->raw() == nullptr || bytes->dtype() != DType::i8 || scale == nullptr || scale->dtype() != DType::f32 || scale->raw() == nullptr) return std::nullopt;
+    if (scale->elements() != 1) {
+      const auto given = node->attributes.find("axis");
+      const std::int64_t own = given == node->attributes.end() ? 1 : std::get<std::int64_t>(given->second), rank = static_cast<std::int64_t>(bytes->shape().size());
+      if (scale->shape().size() != 1 || (own < 0 ? own + rank : own) != axis) return std::nullopt;
+    }
+    if (has(*node, 2)) {
+      const Tensor* zeros = graph_.constant(node->inputs[2]);
+      if (zeros == nullptr || zeros->raw() == nullptr) return std::nullopt;
+      const auto* bytes_of = static_cast<const std::byte*>(zeros->raw());
+      if (!std::all_of(bytes_of, bytes_of + zeros->bytes(), [](std::byte zero) { return zero == std::byte{0}; })) return std::nullopt;
+    }
+    return Weights{node->inputs[0], node->inputs[1]};
+  }
+
+  // A bias as real numbers in a vector, a constant; an invalid value where there is none.
+  std::optional<ValueId> bias(const ir::Node& node, std::size_t i) const {
+    if (!has(node, i)) return ValueId{};
+    const Tensor* constant = graph_.constant(node.inputs[i]);
+    if (constant == nullptr || constant->dtype() != DType::f32 || constant->shape().size() != 1) return std::nullopt;
+    return node.inputs[i];
+  }
+
+  // The only node that uses the value.
+  std::optional<NodeId> follower(ValueId value) const {
+    const auto index = static_cast<std::size_t>(value.index);
+    if (index >= uses_.size() || uses_[index].size() != 1 || graph_.is_output(value)) return std::nullopt;
+    return graph_.node(uses_[index][0]).op.empty() ? std::nullopt : std::optional(uses_[index][0]);
+  }
+
+  // The node that turns the value into bytes, if nothing else uses it.
+  std::optional<NodeId> quantising(ValueId value) const {
+    const std::optional<NodeId> next = follower(value);
+    if (!next || graph_.node(*next).op != "QuantizeLinear") return std::nullopt;
+    const ir::Node& node = graph_.node(*next);
+    return node.inputs[0] == value && has(node, 2) && is_by_tensor(node) ? next : std::nullopt;
+  }
+
+  // --- rewriting ----------------------------------------------------------------------------------------------------------
+
+  // A signed tensor that is dequantised wherever it is used becomes unsigned.
+  void make_unsigned(NodeId id) {
+    const ir::Node node = graph_.node(id);
+    if (node.op != "QuantizeLinear" || !has(node, 2) || !is_by_tensor(node) || single(node.inputs[2])->dtype() != DType::i8) return;
+    const ValueId bytes = node.outputs[0];
+    if (graph_.is_output(bytes) || node.attributes.contains("output_dtype")) return;
+    const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(bytes.index)];
+    const bool fits = std::all_of(users.begin(), users.end(), [&](NodeId user) {
+      const ir::Node& use = graph_.node(user);
+      return use.op == "DequantizeLinear" && use.inputs[0] == bytes && is_by_tensor(use) && (!has(use, 2) || single(use.inputs[2])->dtype() == DType::i8);
+    });
+    if (!fits) return;
+    graph_.node(id).inputs[2] = raised(node.inputs[2]);
+    graph_.value(bytes).type.dtype = DType::u8;
+    for (const NodeId user : users) {
+      ir::Node& use = graph_.node(user);
+      use.inputs.resize(3);
+      use.inputs[2] = raised(use.inputs[2]);
+    }
+  }
+
+  // The zero point of the same numbers as unsigned bytes.
+  ValueId raised(ValueId zero) {
+    const int value = zero.valid() ? *single(zero)->data<std::int8_t>() : 0;
+    return builder_.scalar(value + 128, DType::u8);
+  }
+
+  void lower(NodeId id) {
+    const ir::Node node = graph_.node(id);
+    // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to say.
+    try {
+      builder_.set_name_prefix(node.name.empty() ? "" : node.name + "/");
+      if (node.op == "Conv") conv(node);
+      else if (node.op == "MatMul" || node.op == "Gemm") product(node);
+      else if (node.op == "Add") add(node);
+      else if (std::find(kMovers.begin(), kMovers.end(), node.op) != kMovers.end()) move(node);
+    } catch (const Error&) {
+    }
+  }
+
+  // The node's result, and the activation behind it, as far as they become part of the operator; then it is quantised, or stays real.
+  struct Result {
+    ir::Attributes activation;
+    std::vector<ValueId> quantisation;  // scale and zero point, or none
+    NodeId last;                        // whose output it gives
+  };
+  Result result(NodeId id) const {
+    Result found{{}, {}, id};
+    if (const std::optional<NodeId> next = follower(graph_.node(id).outputs[0]); next && graph_.node(*next).op == "Relu") {
+      found.activation.emplace("activation", std::string("Relu"));
+      found.last = *next;
+    }
+    if (const std::optional<NodeId> quantise = quantising(graph_.node(found.last).outputs[0])) {
+      found.quantisation = {graph_.node(*quantise).inputs[1], graph_.node(*quantise).inputs[2]};
+      found.last = *quantise;
+    } else if (!found.activation.empty()) {
+      return {{}, {}, id};
+    }
+    return found;
+  }
+
+  // Puts the operator in the place of those that it does the work of, if the device has a kernel for it.
+  std::optional<ValueId> place(std::string op, const Quantised& x, const Weights& w, ValueId bias, const Result& result, ir::Attributes attributes) {
+    attributes.insert(result.activation.begin(), result.activation.end());
+    std::vector<ValueId> inputs{x.bytes, w.bytes, bias, x.scale, x.zero, w.scale};
+    inputs.insert(inputs.end(), result.quantisation.begin(), result.quantisation.end());
+    const ValueId y = builder_.add(std::move(op), std::move(inputs), std::move(attributes));
+    if (context_.keeps_composite(graph_, graph_.node(graph_.value(y).producer))) return y;
+    return std::nullopt;  // it is dead now, as nobody uses it
+  }
+
+  // The operator that makes `value` gives what the last of those gave whose work it does, through a Transpose if need be.
+  void give(const Result& result, ValueId value, const std::vector<std::int64_t>& transposed = {}) {
+    const std::vector<ValueId> outputs = graph_.node(result.last).outputs;
+    const DType dtype = graph_.value(value).type.dtype;
+    ir::Node node{"Transpose", "", {value}, {}, {{"perm", transposed}}, 0};
+    if (transposed.empty()) {
+      const NodeId made = graph_.value(value).producer;
+      node = graph_.node(made);
+      graph_.remove_node(made);
+    }
+    node.outputs = outputs;
+    graph_.replace_node(result.last, std::move(node));
+    graph_.value(outputs[0]).type.dtype = dtype;
+  }
+
+  void conv(const ir::Node& node) {
+    const std::optional<Quantised> x = dequantised(node.inputs[0]);
+    const std::optional<Weights> w = weights(node.inputs[1], 0);
+    const std::optional<ValueId> b = bias(node, 2);
+    if (!x || !w || !b) return;
+    const std::size_t rank = graph_.constant(w->bytes)->shape().size();
+    const Result found = result(graph_.value(node.outputs[0]).producer);
+    Quantised moved = *x;
+    moved.bytes = builder_.add("Transpose", {x->bytes}, {{"perm", ops::to_channels_last(rank)}});
+    if (const std::optional<ValueId> y = place("tessera::QuantisedConv", moved, *w, *b, found, node.attributes)) {
+      give(found, *y, ops::to_channels_first(rank));
+    }
+  }
+
+  static bool is_integer(const ir::Node& node, const char* name, std::int64_t value, std::int64_t otherwise) {
+    const auto given = node.attributes.find(name);
+    return (given == node.attributes.end() ? otherwise : std::get<std::int64_t>(given->second)) == value;
+  }
+  static bool is_one(const ir::Node& node, const char* name) {
+    const auto given = node.attributes.find(name);
+    return given == node.attributes.end() || std::get<float>(given->second) == 1.0f;
+  }
+
+  void product(const ir::Node& node) {
+    const bool gemm = node.op == "Gemm", turned = gemm && !is_integer(node, "transB", 0, 0);
+    if (gemm && (!is_integer(node, "transA", 0, 0) || !is_one(node, "alpha") || !is_one(node, "beta"))) return;
+    const std::optional<Quantised> x = dequantised(node.inputs[0]);
+    std::optional<Weights> w = weights(node.inputs[1], turned ? 0 : 1);
+    std::optional<ValueId> b = gemm ? bias(node, 2) : std::optional(ValueId{});
+    if (!x || !w || !b || graph_.constant(w->bytes)->shape().size() != 2) return;
+    const ir::ValueType& type = graph_.value(x->bytes).type;
+    if (!type.dims || type.dims->size() < 2) return;
+    if (turned) w->bytes = builder_.add("Transpose", {w->bytes}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+    if (turned) fold(w->bytes);
+    NodeId start = graph_.value(node.outputs[0]).producer;
+    if (!gemm) take_bias(start, *b, graph_.constant(w->bytes)->shape()[1]);
+    const Result found = result(start);
+    if (const std::optional<ValueId> y = place("tessera::QuantisedLinear", *x, *w, *b, found, {})) give(found, *y);
+  }
+
+  // A sum with a constant vector behind a product.
+  void take_bias(NodeId& start, ValueId& bias, std::int64_t outputs) const {
+    const ValueId y = graph_.node(start).outputs[0];
+    const std::optional<NodeId> next = follower(y);
+    if (!next || graph_.node(*next).op != "Add") return;
+    const ir::Node& add = graph_.node(*next);
+    const ValueId other = add.inputs[add.inputs[0] == y ? 1 : 0];
+    const Tensor* constant = graph_.constant(other);
+    if (constant == nullptr || constant->dtype() != DType::f32 || constant->shape().size() != 1 || constant->elements() != outputs) return;
+    bias = other;
+    start = *next;
+  }
+
+  // Computes a node of constants now: kernels look at their weights.
+  void fold(ValueId value) {
+    const ir::Node node = graph_.node(graph_.value(value).producer);
+    std::vector<Value> inputs;
+    for (const ValueId input : node.inputs) inputs.emplace_back(*graph_.constant(input));
+    graph_.become_constant(value, context_.evaluate(node, inputs)[0].tensor());
+  }
+
+  void add(const ir::Node& node) {
+    const std::optional<Quantised> a = dequantised(node.inputs[0]), b = dequantised(node.inputs[1]);
+    if (!a || !b || !a->zero.valid() || !b->zero.valid()) return;
+    const Result found = result(graph_.value(node.outputs[0]).producer);
+    // A Relu must be what the rounding does anyway.
+    if (found.quantisation.empty() || graph_.value(found.quantisation[1]).type.dtype != DType::u8) return;
+    if (!found.activation.empty() && *single(found.quantisation[1])->data<std::uint8_t>() != 0) return;
+    const ValueId y = builder_.add("com.microsoft::QLinearAdd", {a->bytes, a->scale, a->zero, b->bytes, b->scale, b->zero, found.quantisation[0], found.quantisation[1]});
+    if (context_.keeps_composite(graph_, graph_.node(graph_.value(y).producer))) give(found, y);
+  }
+
+  // Moving numbers, or choosing among them by size, is the same with bytes of one scale.
+  void move(const ir::Node& node) {
+    const std::optional<Quantised> x = dequantised(node.inputs[0]);
+    if (!x || !x->zero.valid() || node.outputs.size() != 1) return;
+    const std::optional<NodeId> quantise = quantising(node.outputs[0]);
+    if (!quantise || !same(graph_.node(*quantise).inputs[1], x->scale) || !same(graph_.node(*quantise).inputs[2], x->zero)) return;
+    ir::Node moved = node;
+    moved.inputs[0] = x->bytes;
+    moved.outputs = graph_.node(*quantise).outputs;
+    graph_.replace_node(*quantise, std::move(moved));
+  }
+
+  ir::Graph graph_;
+  ops::GraphBuilder builder_;
+  const PassContext& context_;
+  std::vector<std::vector<NodeId>> uses_;
+};
+
+}  // namespace
+
+ir::Graph lower_quantised(ir::Graph graph, const PassContext& context) { return Lowering(std::move(graph), context).run(); }
+
+}  // namespace tessera::passes

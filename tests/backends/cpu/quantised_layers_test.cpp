@@ -1,0 +1,190 @@
+// Layers of bytes against the reference, which dequantises, computes in float32 and quantises: a number on the edge between two
+// steps may fall to either side.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "backends/cpu/simd.h"
+#include "ops/channels_last.h"
+#include "support/against_reference.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+Tensor bytes(DType type, Shape shape, std::uint64_t seed) { return test::random_tensor(type, std::move(shape), seed, type == DType::u8 ? 0 : -128, type == DType::u8 ? 255 : 127); }
+Tensor zero_point(DType type, int value) { return type == DType::u8 ? Tensor::scalar(static_cast<std::uint8_t>(value)) : Tensor::scalar(static_cast<std::int8_t>(value)); }
+
+int element(const Tensor& tensor, std::int64_t i) { return tensor.dtype() == DType::u8 ? tensor.data<std::uint8_t>()[i] : tensor.data<std::int8_t>()[i]; }
+
+// All elements within a step of each other, and nearly all equal.
+void expect_same_steps(const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(actual.dtype(), expected.dtype());
+  ASSERT_EQ(actual.shape(), expected.shape());
+  std::int64_t parted = 0;
+  for (std::int64_t i = 0; i < expected.elements(); ++i) {
+    const int distance = std::abs(element(actual, i) - element(expected, i));
+    ASSERT_LE(distance, 1) << "element " << i;
+    parted += distance;
+  }
+  EXPECT_LE(parted, 1 + expected.elements() / 50);
+}
+
+void check(const test::OpCall& call, std::string_view kernel) {
+  EXPECT_EQ(test::chosen_cpu_kernel(call), kernel);
+  const Tensor expected = test::run_op_tensor(call, "reference");
+  for (const bool vnni : {true, false}) {
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const ScopedIsa scoped(isa, vnni);
+      const Tensor one = test::run_op_tensor(call, "cpu", 1);
+      if (expected.dtype() == DType::f32) EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 256))) << "isa " << static_cast<int>(isa);
+      else expect_same_steps(one, expected);
+      for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+    }
+  }
+}
+
+enum class To { real, u8, i8 };
+
+struct Case {
+  Shape x, w;  // with the channels first, as in ONNX
+  ir::Attributes attributes = {};
+  To to = To::u8;
+  bool bias = true, by_channel = true;
+};
+
+// Operands behind data and weights: scales that spread results over about the range of a byte.
+void add_operands(test::OpCall& call, std::int64_t outputs, double terms, const Case& c) {
+  const auto y_scale = static_cast<float>(0.02 * 0.01 * std::sqrt(terms) * 5400 / 64);
+  if (c.bias) call.inputs.emplace_back(test::random_tensor(DType::f32, {outputs}, 3, -8.0 * y_scale, 8.0 * y_scale));
+  else call.inputs.emplace_back();
+  call.inputs.emplace_back(Tensor::scalar(0.02f));
+  call.inputs.emplace_back(zero_point(DType::u8, 119));
+  call.inputs.emplace_back(c.by_channel ? test::random_tensor(DType::f32, {outputs}, 4, 0.005, 0.015) : Tensor::scalar(0.01f));
+  if (c.to == To::real) return;
+  call.inputs.emplace_back(Tensor::scalar(y_scale));
+  call.inputs.emplace_back(c.to == To::u8 ? zero_point(DType::u8, 131) : zero_point(DType::i8, -3));
+}
+
+void check_conv(const Case& c, std::string_view kernel = "cpu_quantised_conv") {
+  SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
+  test::OpCall call{"tessera::QuantisedConv", {bytes(DType::u8, ops::channels_last(c.x), 1), bytes(DType::i8, c.w, 2)}, c.attributes};
+  add_operands(call, c.w[0], static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c);
+  check(call, kernel);
+}
+
+ir::Attributes pads(std::int64_t n) { return {{"pads", Integers{n, n, n, n}}}; }
+
+TEST(CpuQuantisedConv, Pointwise) {
+  check_conv({{2, 8, 5, 9}, {13, 8, 1, 1}});
+  check_conv({{1, 40, 30}, {70, 40, 1}, {}, To::i8, false});
+  check_conv({{1, 33, 4, 4}, {16, 33, 1, 1}, {{"strides", Integers{2, 2}}}, To::real});
+  check_conv({{1, 3, 6, 6}, {17, 3, 1, 1}, {}, To::u8, true, false});
+}
+
+TEST(CpuQuantisedConv, WindowsOfEveryRank) {
+  check_conv({{2, 3, 50}, {5, 3, 4}, {{"pads", Integers{2, 1}}}});
+  check_conv({{1, 3, 13, 37}, {16, 3, 3, 3}, pads(1)});
+  check_conv({{2, 36, 7, 7}, {33, 36, 3, 3}, pads(1), To::real, false, false});
+  check_conv({{1, 2, 5, 6, 7}, {3, 2, 3, 2, 3}, {{"pads", Integers{1, 0, 2, 0, 1, 1}}}, To::i8});
+}
+
+TEST(CpuQuantisedConv, StridesDilationsAndWidePads) {
+  check_conv({{1, 3, 15, 41}, {8, 3, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{0, 1, 1, 0}}}});
+  check_conv({{1, 5, 20, 41}, {8, 5, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
+  check_conv({{1, 2, 3, 2}, {3, 2, 7, 9}, {{"pads", Integers{5, 9, 4, 8}}}});
+}
+
+TEST(CpuQuantisedConv, GroupsAndManyTiles) {
+  check_conv({{1, 8, 11, 11}, {18, 4, 5, 3}, {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}}});
+  check_conv({{2, 6, 4, 4}, {27, 2, 1, 1}, {{"group", std::int64_t{3}}}, To::i8});
+  check_conv({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
+}
+
+TEST(CpuQuantisedConv, ActivationsBoundTheResult) {
+  ir::Attributes relu = pads(1);
+  relu.emplace("activation", std::string("Relu"));
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, relu});
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, relu, To::i8});
+  ir::Attributes clip = pads(1);
+  clip.emplace("activation", std::string("Clip"));
+  clip.emplace("activation_params", std::vector<float>{-0.25f, 1.5f});
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, clip});
+  ir::Attributes swish = pads(1);
+  swish.emplace("activation", std::string("Swish"));
+  swish.emplace("activation_params", std::vector<float>{1.0f});
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, swish, To::real});
+}
+
+TEST(CpuQuantisedConv, Depthwise) {
+  const auto group = [](std::int64_t channels, ir::Attributes attributes) {
+    attributes.emplace("group", channels);
+    return attributes;
+  };
+  constexpr std::string_view kernel = "cpu_quantised_depthwise";
+  check_conv({{2, 96, 9, 13}, {96, 1, 3, 3}, group(96, pads(1))}, kernel);
+  check_conv({{1, 64, 9, 13}, {64, 1, 5, 5}, group(64, {{"strides", Integers{2, 2}}, {"pads", Integers{2, 1, 2, 2}}})}, kernel);
+  check_conv({{1, 5, 20, 21}, {5, 1, 3, 2}, group(5, {{"dilations", Integers{2, 3}}}), To::u8, false}, kernel);
+  check_conv({{1, 70, 3, 2}, {70, 1, 7, 9}, group(70, {{"pads", Integers{5, 9, 4, 8}}})}, kernel);
+  ir::Attributes relu = group(17, pads(1));
+  relu.emplace("activation", std::string("Relu"));
+  check_conv({{1, 17, 6, 6}, {17, 1, 3, 3}, relu}, kernel);
+}
+
+TEST(CpuQuantisedLinear, RowsAndColumns) {
+  const auto check_linear = [](const Shape& x, std::int64_t outputs, const Case& c) {
+    SCOPED_TRACE(to_string(x));
+    test::OpCall call{"tessera::QuantisedLinear", {bytes(DType::u8, x, 1), bytes(DType::i8, {x.back(), outputs}, 2)}, c.attributes};
+    add_operands(call, outputs, static_cast<double>(x.back()), c);
+    check(call, "cpu_quantised_linear");
+  };
+  check_linear({1, 64}, 10, {});
+  check_linear({13, 7}, 35, {.to = To::real});
+  check_linear({2, 3, 130}, 65, {.to = To::i8, .bias = false});
+  check_linear({2, 50, 256}, 96, {.attributes = {{"activation", std::string("Gelu")}}, .to = To::real, .by_channel = false});
+}
+
+TEST(CpuQuantisedLinear, ExtremesStayExact) {
+  const Tensor x = Tensor::from<std::uint8_t>({3, 260}, std::vector<std::uint8_t>(780, 255));
+  const Tensor w = Tensor::from<std::int8_t>({260, 20}, std::vector<std::int8_t>(5200, -128));
+  const Tensor one = Tensor::scalar(1.0f);
+  check({"tessera::QuantisedLinear", {x, w, Value(), one, zero_point(DType::u8, 0), one}}, "cpu_quantised_linear");
+}
+
+// A NaN among the scales: as the reference says, every quantised number is then the same.
+TEST(CpuQuantisedLinear, ResultsOfNaNScalesAreTheSameForEveryInstructionSet) {
+  const Tensor nan = Tensor::scalar(std::nanf(""));
+  const test::OpCall call{"tessera::QuantisedLinear", {bytes(DType::u8, {14, 8}, 1), bytes(DType::i8, {8, 33}, 2), Value(), nan, Value(), Tensor::scalar(1.0f), Tensor::scalar(1.0f), zero_point(DType::u8, 7)}};
+  const Tensor first = test::run_op_tensor(call, "cpu");
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2}) {
+    const ScopedIsa scoped(isa);
+    EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu"), first));
+  }
+}
+
+TEST(CpuQuantisedAdd, BothSigns) {
+  for (const DType type : {DType::u8, DType::i8}) {
+    for (const Shape& shape : {Shape{}, Shape{7}, Shape{3, 70, 11}}) {
+      const test::OpCall call{"com.microsoft::QLinearAdd",
+                              {bytes(type, shape, 1), Tensor::scalar(0.03f), zero_point(type, 12), bytes(type, shape, 2), Tensor::scalar(0.011f), zero_point(type, 5), Tensor::scalar(0.027f), zero_point(type, 20)}};
+      check(call, "cpu_quantised_add");
+    }
+  }
+}
+
+TEST(CpuMaxPoolBytes, WindowsAndPads) {
+  const auto check_pool = [](const Shape& x, ir::Attributes attributes) {
+    check({"tessera::ChannelsLastMaxPool", {bytes(DType::u8, ops::channels_last(x), 1)}, std::move(attributes)}, "cpu_max_pool_bytes");
+  };
+  check_pool({2, 70, 9, 8}, {{"kernel_shape", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
+  check_pool({1, 3, 20}, {{"kernel_shape", Integers{4}}, {"dilations", Integers{3}}});
+  check_pool({1, 33, 4, 5, 6}, {{"kernel_shape", Integers{2, 2, 3}}, {"ceil_mode", std::int64_t{1}}, {"strides", Integers{2, 2, 2}}});
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu
