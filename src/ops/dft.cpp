@@ -26,6 +26,7 @@ void infer_dft(InferContext& context) {
 // The kernel sums directly: a complex multiply-add for each pair of positions.
 double operations_dft(const NodeView& view) {
   const Shape& shape = view.input(0).shape;
+  if (shape.size() < 2) return 0;  // the run says that this is wrong
   const std::int64_t axis = view.constant(2) != nullptr ? normalise_axis(single_integer(*view.constant(2), "axis"),
                                                                          static_cast<std::int64_t>(shape.size()))
                                                         : static_cast<std::int64_t>(shape.size()) - 2;
