@@ -1,11 +1,13 @@
 // tessera check: ONNX conformance cases.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common.h"
 #include "conformance/conformance.h"
 #include "report/json_text.h"
+#include "tessera/optimise.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -40,6 +42,12 @@ void count(const CaseResult& result, bool json, Tally& tally) {
 void run(const Options& options) {
   Tally tally;
   for (const std::string& path : options.paths) {
+    if (std::filesystem::is_regular_file(path) && is_package(path)) {
+      verify_package(path);
+      ++tally.passed;
+      if (!options.json) fmt::print("{}: all checksums agree\n", path);
+      continue;
+    }
     for (const std::filesystem::path& test : conformance::find_cases(path)) count(conformance::run_case(test, options.check), options.json, tally);
   }
   if (options.json) {
@@ -55,8 +63,8 @@ void run(const Options& options) {
 
 void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("check", "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs");
-  verb->add_option("PATH", options->paths, "Case folders, or folders that hold them at any depth")->required();
+  CLI::App* verb = app.add_subcommand("check", "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs; or check the checksums of .tsr files");
+  verb->add_option("PATH", options->paths, "Case folders, or folders that hold them at any depth, or .tsr files")->required();
   verb->add_option("--device", options->check.device, "Where to run")->capture_default_str();
   verb->add_option("--threads", options->check.threads, "Most threads to use; 0: all")->capture_default_str();
   verb->add_flag("--round-trip", options->check.round_trip, "Write each model and read it back before running it");

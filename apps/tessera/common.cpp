@@ -37,7 +37,7 @@ NamedValues read_values(const std::string& file, const Model& model) {
 }  // namespace
 
 void add_model_options(CLI::App& verb, ModelOptions& options) {
-  verb.add_option("MODEL", options.model, "The model: an .onnx file")->required();
+  verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file")->required();
   verb.add_option("--dim", options.dims, "Fix a symbolic dimension of the inputs, as NAME=N; may be repeated");
 }
 

@@ -7,7 +7,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "common.h"
+#include "io/package.h"
 #include "report/model_info.h"
+#include "tessera/optimise.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -41,8 +43,19 @@ void print_info(const Model& model, const report::ModelInfo& info) {
   for (const auto& [op, count] : counts) fmt::print("{:>12} x {}\n", count, printed(op));
 }
 
+void print_package(const io::PackageOrigin& package) {
+  const io::PackageInfo& info = package.info;
+  fmt::print("{:<10} by Tessera {}, for {} with {}, precision {}, {}\n", "package", printed(info.tessera_version), printed(info.device), printed(info.instruction_set), printed(info.precision),
+             info.ready ? "shapes fixed" : "for any shapes");
+  for (const io::Section& section : package.sections) fmt::print("{:>12} {}\n", printed(section.name), base::format_bytes(static_cast<std::int64_t>(section.stored_bytes)));
+  fmt::print("{:<10} {} packed for kernels, {}; all checksums agree\n", "weights", package.packings->size(), base::format_bytes(package.packings->bytes()));
+  if (!info.without.empty()) fmt::print("{:<10} {}\n", "without", base::printable(base::shortened(fmt::format("{}", fmt::join(info.without, ", ")), kMostListBytes)));
+}
+
 void run(const Options& options) {
   const Model model = load_model(options.model);
+  if (model.package() != nullptr) verify_package(options.model.model);
+  if (model.package() != nullptr && !options.json) print_package(*model.package());
   if (options.json) fmt::print("{}\n", report::model_info_json(model, report::describe_model(model), options.model.model));
   else print_info(model, report::describe_model(model));
   if (!options.plan) return;
@@ -56,7 +69,7 @@ void run(const Options& options) {
 
 void add_info(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("info", "Describe a model: signature, operators, size, work, plan");
+  CLI::App* verb = app.add_subcommand("info", "Describe a model: signature, operators, size, work, plan; of a .tsr file also its sections, after checking all checksums");
   add_model_options(*verb, options->model);
   verb->add_flag("--json", options->json, "Print as JSON (with --plan, the plan goes to standard error)");
   verb->add_flag("--plan", options->plan, "Print each step with its kernel, why others were passed over, and the memory plan");

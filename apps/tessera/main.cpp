@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
       "  tessera new resnet50 -o resnet50.onnx --dim batch=1\n"
       "  tessera run resnet50.onnx\n"
       "  tessera bench resnet50.onnx --threads 2 --json\n"
-      "  tessera info resnet50.onnx --plan\n\n"
+      "  tessera info resnet50.onnx --plan\n"
+      "  tessera optimize resnet50.onnx -o resnet50.tsr\n\n"
       "Exit codes: 0 success, 1 a check failed, 2 wrong call, 3 invalid model, 4 unsupported, 5 not found,\n"
       "6 input/output error, 7 over budget, 8 cancelled, 9 the run failed. Bugs abort.\n"
       "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512 (best instruction set to use).");
@@ -48,6 +49,7 @@ int main(int argc, char** argv) {
   tessera::apps::add_info(app);
   tessera::apps::add_check(app);
   tessera::apps::add_new(app);
+  tessera::apps::add_optimize(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -10,5 +10,6 @@ void add_bench(CLI::App& app);
 void add_info(CLI::App& app);
 void add_check(CLI::App& app);
 void add_new(CLI::App& app);
+void add_optimize(CLI::App& app);
 
 }  // namespace tessera::apps

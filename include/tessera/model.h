@@ -13,6 +13,7 @@
 namespace tessera {
 
 namespace ir { class Graph; }
+namespace io { struct PackageOrigin; }
 
 // An input or output as the model declares it.
 struct ValueDescription {
@@ -37,11 +38,11 @@ struct ModelLimits {
 // Immutable; copies share it.
 class Model {
  public:
-  // Reads an .onnx file. Throws Error: not_found, io, invalid_model, unsupported (listing everything that is not
-  // supported at once), over_budget.
+  // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. Throws Error: not_found, io,
+  // invalid_model, unsupported (listing everything that is not supported at once), over_budget.
   static Model load(const std::filesystem::path& path, const ModelLimits& limits = {});
   // For callers inside Tessera that build graphs.
-  explicit Model(std::shared_ptr<const ir::Graph> graph);
+  explicit Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package = nullptr);
 
   // A copy with symbolic dimensions of inputs fixed. Throws invalid_argument for a name that no input has.
   Model with_dims(const std::map<std::string, std::int64_t>& dims) const;
@@ -51,9 +52,12 @@ class Model {
   const std::vector<ValueDescription>& inputs() const { return inputs_; }
   const std::vector<ValueDescription>& outputs() const { return outputs_; }
   const ir::Graph& graph() const { return *graph_; }
+  // Of a model from a .tsr file; null for others.
+  const io::PackageOrigin* package() const { return package_.get(); }
 
  private:
   std::shared_ptr<const ir::Graph> graph_;
+  std::shared_ptr<const io::PackageOrigin> package_;
   std::vector<ValueDescription> inputs_, outputs_;
 };
 

@@ -40,6 +40,7 @@ struct Pass {
   std::string_view name;     // a verb: "fold_constants"
   std::string_view summary;  // one line for people
   ir::Graph (*run)(ir::Graph, const PassContext&);
+  bool device_form = false;  // what it puts in is for the kernels of some device alone: a graph for other programs is better without
 };
 
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);

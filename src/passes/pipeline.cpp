@@ -17,9 +17,9 @@ constexpr Pass kPasses[] = {
     {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes and transposes that change nothing", remove_no_ops},
     {"fold_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution before them", fold_channel_arithmetic},
     {"recognise_activations", "Swish, HardSwish and Gelu that are spelt out become one operator", recognise_activations},
-    {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised},
-    {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last},
-    {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues},
+    {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},
+    {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
+    {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "backends/reference/reference_device.h"
+#include "io/package.h"
 #include "ir/graph.h"
 #include "ops/op_table.h"
 #include "passes/pipeline.h"
@@ -83,6 +84,14 @@ nlohmann::json values_json(const std::vector<ValueDescription>& values) {
   return list;
 }
 
+nlohmann::json package_json(const io::PackageOrigin& package) {
+  nlohmann::json sections = nlohmann::json::array();
+  for (const io::Section& section : package.sections) sections.push_back({{"name", section.name}, {"bytes", section.stored_bytes}});
+  const io::PackageInfo& info = package.info;
+  return {{"tessera_version", info.tessera_version}, {"device", info.device}, {"instruction_set", info.instruction_set}, {"precision", info.precision}, {"ready", info.ready},
+          {"passes", info.passes}, {"without", info.without}, {"packings", package.packings->size()}, {"packed_bytes", package.packings->bytes()}, {"sections", sections}};
+}
+
 }  // namespace
 
 ModelInfo describe_model(const Model& model) {
@@ -104,18 +113,19 @@ ModelInfo describe_model(const Model& model) {
 }
 
 std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name) {
-  return json_text({{"model", name},
-                    {"inputs", values_json(model.inputs())},
-                    {"outputs", values_json(model.outputs())},
-                    {"symbols", info.symbols},
-                    {"ignored", info.ignored},
-                    {"operators", info.operator_counts},
-                    {"nodes", info.nodes},
-                    {"parameters", info.parameters},
-                    {"constant_bytes", info.constant_bytes},
-                    {"operations", info.operations},
-                    {"bytes", info.bytes}},
-                   2);
+  nlohmann::json json{{"model", name},
+                      {"inputs", values_json(model.inputs())},
+                      {"outputs", values_json(model.outputs())},
+                      {"symbols", info.symbols},
+                      {"ignored", info.ignored},
+                      {"operators", info.operator_counts},
+                      {"nodes", info.nodes},
+                      {"parameters", info.parameters},
+                      {"constant_bytes", info.constant_bytes},
+                      {"operations", info.operations},
+                      {"bytes", info.bytes}};
+  if (model.package() != nullptr) json["package"] = package_json(*model.package());
+  return json_text(json, 2);
 }
 
 }  // namespace tessera::report

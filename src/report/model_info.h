@@ -23,7 +23,7 @@ struct ModelInfo {
 // Shapes come from the model's input types; fix symbolic dimensions with Model::with_dims first for figures of a real batch.
 ModelInfo describe_model(const Model& model);
 
-// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}
+// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}, and "package" for a .tsr file
 std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name);
 
 }  // namespace tessera::report

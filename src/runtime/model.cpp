@@ -1,8 +1,10 @@
 #include "tessera/model.h"
 
 #include "base/error.h"
+#include "io/onnx/mapped_file.h"
 #include "io/onnx/reader.h"
 #include "io/onnx/writer.h"
+#include "io/package.h"
 #include "ops/infer.h"
 
 namespace tessera {
@@ -23,13 +25,21 @@ ValueDescription describe(const ir::ValueInfo& info) {
 
 }  // namespace
 
-Model::Model(std::shared_ptr<const ir::Graph> graph) : graph_(std::move(graph)) {
+Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package) : graph_(std::move(graph)), package_(std::move(package)) {
   for (ir::ValueId id : graph_->inputs()) inputs_.push_back(describe(graph_->value(id)));
   for (ir::ValueId id : graph_->outputs()) outputs_.push_back(describe(graph_->value(id)));
 }
 
 Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {
-  return Model(std::make_shared<const ir::Graph>(io::read_model(path, {.limits = limits})));
+  try {
+    const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
+    if (!io::is_container(file->bytes())) return Model(std::make_shared<const ir::Graph>(io::read_model_bytes(file->bytes(), {.limits = limits}, file, path.parent_path())));
+    io::Package package = io::read_package(file->bytes(), file, limits);
+    return Model(std::make_shared<const ir::Graph>(std::move(package.graph)), std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
+  } catch (Error& error) {
+    error.add_context("file " + path.string());
+    throw;
+  }
 }
 
 void Model::save(const std::filesystem::path& path) const { io::write_model(*graph_, path); }
@@ -55,7 +65,7 @@ Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
     require(used.contains(name), ErrorKind::invalid_argument, "no input has a dimension '{}'; symbolic dimensions are {}", name, names.empty() ? "none" : names);
   }
   ops::infer_graph(*graph);
-  return Model(std::move(graph));
+  return Model(std::move(graph), package_);
 }
 
 }  // namespace tessera

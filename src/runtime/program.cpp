@@ -54,14 +54,14 @@ std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source)
 PreparedPlan::PreparedPlan() = default;
 PreparedPlan::~PreparedPlan() = default;
 
-Program::Program(ir::Graph graph, const ProgramEnvironment& environment) : graph_(std::move(graph)), environment_(environment) {
+Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready) : graph_(std::move(graph)), environment_(environment), ready_(ready) {
   for (const ir::Variable& variable : graph_.variables()) variables_.push_back(variable.initial);
 }
 
 Program::~Program() = default;
 
 std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) const {
-  ir::Graph specialised = passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
+  ir::Graph specialised = ready_ ? graph_ : passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
   const std::int64_t folded_bytes = bytes_of_constants(specialised, &graph_);
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, {.max_value_bytes = environment_.account->limit(), .pool = &base::ThreadPool::process(), .max_threads = environment_.threads});

@@ -64,8 +64,9 @@ std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source 
 
 class Program {
  public:
-  // `graph` is closed and inferred; the environment outlives the program.
-  Program(ir::Graph graph, const ProgramEnvironment& environment);
+  // `graph` is closed and inferred; the environment outlives the program. `ready`: its shapes are numbers, and the passes have no more to
+  // do.
+  Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready = false);
   ~Program();
 
   const ir::Graph& graph() const { return graph_; }
@@ -86,6 +87,7 @@ class Program {
 
   ir::Graph graph_;
   const ProgramEnvironment& environment_;
+  const bool ready_;
   std::mutex mutex_;
   std::map<Key, std::pair<std::shared_ptr<PreparedPlan>, std::list<Key>::iterator>> plans_;
   std::list<Key> recently_used_;  // most recent first

@@ -3,24 +3,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "backends/backend_table.h"
-#include "backends/reference/reference_device.h"
-#include "base/checked.h"
-#include "base/cpu_info.h"
 #include "base/error.h"
-#include "plan/choose_kernel.h"
+#include "runtime/environment.h"
 #include "runtime/evaluate.h"
-#include "runtime/program.h"
 
 namespace tessera {
 namespace {
 
 using namespace runtime;
-
-// What folding a node may take at once, with what its kernel takes for itself; a result whose size nobody knows beforehand ends there.
-std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudget& budget) {
-  return base::checked_multiply(4, passes::folding_budget(graph, budget).bytes);
-}
 
 std::string describe(const Value& value) { return ir::to_string(type_of(value)); }
 
@@ -111,29 +101,8 @@ struct Session::State {
 Session::Session(const Model& model, const SessionOptions& options) : state_(std::make_unique<State>(options)) {
   State& state = *state_;
   state.graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
-  ProgramEnvironment& environment = state.environment;
-  environment.device = &backends::find_device(options.device);
-  // A device that does not compute may plan for machines larger than this one.
-  const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
-  environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
-  environment.weights = std::make_unique<SharedWeightStore>(environment.account);
-  environment.results = std::make_unique<ResultAllocator>(environment.account);
-  environment.threads = options.threads;
-  environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
-  environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
-  environment.pipeline.without = options.without_passes;
-  environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
-  environment.pass_context.evaluate = [most = bytes_to_fold_in(*state.graph, environment.pass_context.folding)](const ir::Node& node, std::span<const Value> inputs) {
-    ResultAllocator allocator(std::make_shared<MemoryAccount>(most));
-    return evaluate_node(backends::reference_device(), node, inputs, {.allocator = &allocator});
-  };
-  environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(*device, graph, node); };
-  environment.account->charge(Purpose::weights, bytes_of_constants(*state.graph));
-  for (const ir::Variable& variable : state.graph->variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
-  // Once for the model with its symbolic dimensions; each plan then starts from what is left.
-  ir::Graph optimised = passes::run_pipeline(*state.graph, environment.pass_context, environment.pipeline);
-  environment.account->charge(Purpose::weights, bytes_of_constants(optimised, state.graph.get()));
-  state.program = std::make_unique<Program>(std::move(optimised), environment);
+  state.environment = make_environment(model, options);
+  state.program = make_program(model, options, state.environment);
 }
 
 Session::~Session() = default;

@@ -21,7 +21,7 @@ struct Holder {
 };
 
 struct Entry {
-  std::weak_ptr<const backends::PackedWeights> packed;
+  std::weak_ptr<const Holder> holder;
   bool in_the_making = false;
 };
 
@@ -29,6 +29,7 @@ struct Entry {
 
 struct SharedWeightStore::State {
   std::shared_ptr<MemoryAccount> account;
+  std::shared_ptr<const io::StoredPackings> stored;
   PackedMemory memory;
   mutable std::mutex mutex;
   std::condition_variable made;
@@ -37,15 +38,15 @@ struct SharedWeightStore::State {
   // With the mutex held.
   void forget_if_unused(const Key& key) {
     const auto found = entries.find(key);
-    if (found != entries.end() && !found->second.in_the_making && found->second.packed.expired()) entries.erase(found);
+    if (found != entries.end() && !found->second.in_the_making && found->second.holder.expired()) entries.erase(found);
   }
 
   // The packing, or nothing when the caller is to make it and then call finish().
-  std::shared_ptr<const backends::PackedWeights> find_or_begin(const Key& key) {
+  std::shared_ptr<const Holder> find_or_begin(const Key& key) {
     std::unique_lock lock(mutex);
     for (;;) {
       Entry& entry = entries[key];
-      if (std::shared_ptr<const backends::PackedWeights> packed = entry.packed.lock()) return packed;
+      if (std::shared_ptr<const Holder> holder = entry.holder.lock()) return holder;
       if (!entry.in_the_making) {
         entry.in_the_making = true;
         return nullptr;
@@ -54,44 +55,65 @@ struct SharedWeightStore::State {
     }
   }
 
-  // `packed`: null when it could not be made.
-  void finish(const Key& key, const std::shared_ptr<const backends::PackedWeights>& packed) {
+  // `holder`: null when it could not be made.
+  void finish(const Key& key, const std::shared_ptr<const Holder>& holder) {
     {
       std::lock_guard lock(mutex);
       Entry& entry = entries[key];
-      entry.packed = packed;
+      entry.holder = holder;
       entry.in_the_making = false;
       forget_if_unused(key);
     }
     made.notify_all();
   }
+
+  // The bytes as a file has them, or made.
+  std::shared_ptr<const std::byte[]> obtain(const Key& key, const Tensor& weights, std::int64_t bytes, const backends::PackFunction& pack) {
+    if (stored != nullptr) {
+      const std::span<const std::byte> found = stored->find(key.first, key.second);
+      if (found.data() != nullptr && found.size() == static_cast<std::size_t>(bytes)) return {stored, found.data()};
+    }
+    std::shared_ptr<std::byte[]> data = memory.allocate(bytes);
+    pack(data.get());
+    base::release_file_pages(weights.raw(), static_cast<std::size_t>(weights.bytes()));
+    return data;
+  }
 };
 
-SharedWeightStore::SharedWeightStore(std::shared_ptr<MemoryAccount> account) : state_(std::make_shared<State>()) { state_->account = std::move(account); }
+SharedWeightStore::SharedWeightStore(std::shared_ptr<MemoryAccount> account, std::shared_ptr<const io::StoredPackings> stored) : state_(std::make_shared<State>()) {
+  state_->account = std::move(account);
+  state_->stored = std::move(stored);
+}
 
 std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
                                                                                const backends::PackFunction& pack) {
   // Views of one storage under different shapes may pack differently, so the shape is part of the key.
   const Key key(weights.raw(), std::string(packing) + to_string(weights.shape()));
-  if (std::shared_ptr<const backends::PackedWeights> packed = state_->find_or_begin(key)) return packed;
-  std::shared_ptr<const backends::PackedWeights> packed;
+  std::shared_ptr<const Holder> holder = state_->find_or_begin(key);
+  if (holder != nullptr) return {holder, &holder->packed};
   try {
     MemoryCharge charge(state_->account, Purpose::packed_weights, bytes);
-    const std::shared_ptr<std::byte[]> data = state_->memory.allocate(bytes);
-    pack(data.get());
-    base::release_file_pages(weights.raw(), static_cast<std::size_t>(weights.bytes()));
-    const std::shared_ptr<const Holder> holder(new Holder{{data, bytes}, weights, std::move(charge)}, [state = state_, key](const Holder* last) {
-      delete last;
-      std::lock_guard lock(state->mutex);
-      state->forget_if_unused(key);
-    });
-    packed = {holder, &holder->packed};
+    std::shared_ptr<const std::byte[]> data = state_->obtain(key, weights, bytes, pack);
+    holder = {new Holder{{std::move(data), bytes}, weights, std::move(charge)}, [state = state_, key](const Holder* last) {
+                delete last;
+                std::lock_guard lock(state->mutex);
+                state->forget_if_unused(key);
+              }};
   } catch (...) {
     state_->finish(key, nullptr);
     throw;
   }
-  state_->finish(key, packed);
-  return packed;
+  state_->finish(key, holder);
+  return {holder, &holder->packed};
+}
+
+std::vector<SharedWeightStore::Held> SharedWeightStore::packings() const {
+  std::vector<Held> held;
+  std::lock_guard lock(state_->mutex);
+  for (const auto& [key, entry] : state_->entries) {
+    if (const std::shared_ptr<const Holder> holder = entry.holder.lock()) held.push_back({holder->weights, key.second, {holder, &holder->packed}});
+  }
+  return held;
 }
 
 std::size_t SharedWeightStore::size() const {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/backend.h"
+#include "io/package.h"
 #include "runtime/memory.h"
 
 namespace tessera::runtime {
@@ -14,11 +17,19 @@ namespace tessera::runtime {
 // different packings are made at the same time, and who asks for one that is being made waits for it. Packings may outlive the store.
 class SharedWeightStore final : public backends::WeightStore {
  public:
-  explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account);
+  // `stored`: packings that need not be made, or null. One whose size is not what the kernel expects is made anew.
+  explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account, std::shared_ptr<const io::StoredPackings> stored = nullptr);
   // Throws Error(over_budget) and whatever `pack` throws.
   std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes, const backends::PackFunction& pack) override;
   // Packings in use.
   std::size_t size() const;
+  // The packings in use with what they were made of, in no particular order.
+  struct Held {
+    Tensor weights;
+    std::string name;
+    std::shared_ptr<const backends::PackedWeights> packed;
+  };
+  std::vector<Held> packings() const;
 
  private:
   struct State;

@@ -100,6 +100,18 @@ void store_inside(const Tensor& tensor, TensorProto& proto) {
   }
 }
 
+void refer_outside(TensorProto& proto, const std::string& location, std::int64_t offset, std::int64_t bytes) {
+  auto put = [&proto](const char* key, std::string value) {
+    auto& entry = *proto.add_external_data();
+    entry.set_key(key);
+    entry.set_value(std::move(value));
+  };
+  put("location", location);
+  put("offset", std::to_string(offset));
+  put("length", std::to_string(bytes));
+  proto.set_data_location(1);
+}
+
 std::vector<std::byte> serialise(const google::protobuf::MessageLite& message) {
   const std::size_t size = message.ByteSizeLong();
   require(size < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()), ErrorKind::over_budget,

@@ -29,19 +29,30 @@ tessera_onnx::ModelProto parse_model(const std::string& structure, const ModelLi
   return model;
 }
 
-}  // namespace
-
-ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& options,
-                           std::shared_ptr<const void> owner, const std::optional<std::filesystem::path>& folder) {
+ir::Graph read_graph(std::span<const std::byte> bytes, const ReadOptions& options, TensorReader& tensors) {
   require(!bytes.empty(), ErrorKind::invalid_model, "the file is empty");
   check_parsed_size(bytes, MessageKind::model, options.limits.max_parsed_bytes, message_depth(options.limits));
   const SplitModel split = split_model(bytes);
   const tessera_onnx::ModelProto model = parse_model(split.structure, options.limits);
-  TensorReader tensors(folder, std::move(owner), options.limits.max_dense_bytes);
   Importer importer(model, split.raw_data, tensors, options);
   ir::Graph graph = importer.run();
   if (options.infer && !importer.found_unsupported_operators()) ops::infer_graph(graph);
   return graph;
+}
+
+}  // namespace
+
+ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& options,
+                           std::shared_ptr<const void> owner, const std::optional<std::filesystem::path>& folder) {
+  TensorReader tensors(folder, std::move(owner), options.limits.max_dense_bytes);
+  return read_graph(bytes, options, tensors);
+}
+
+ir::Graph read_package_graph(std::span<const std::byte> bytes, std::span<const std::byte> constants,
+                             std::shared_ptr<const void> owner, const ReadOptions& options) {
+  TensorReader tensors(std::nullopt, std::move(owner), options.limits.max_dense_bytes);
+  tensors.read_external_from(constants);
+  return read_graph(bytes, options, tensors);
 }
 
 ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options) {

@@ -39,6 +39,10 @@ ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& 
                            std::shared_ptr<const void> owner = nullptr,
                            const std::optional<std::filesystem::path>& folder = std::nullopt);
 
+// The graph of a package (io/package.h), whose external data all lie in `constants`. `owner` keeps the bytes of both alive.
+ir::Graph read_package_graph(std::span<const std::byte> bytes, std::span<const std::byte> constants,
+                             std::shared_ptr<const void> owner, const ReadOptions& options = {});
+
 // A serialised TensorProto. The tensor owns its data.
 Tensor read_tensor_proto(std::span<const std::byte> bytes);
 

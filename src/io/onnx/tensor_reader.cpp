@@ -187,8 +187,8 @@ Tensor TensorReader::from_external(const TensorProto& proto, DType dtype, Shape 
             key);
   }
   require(entries.contains("location"), ErrorKind::invalid_model, "external data without a location");
-  const std::shared_ptr<const MappedFile>& file = open_external(entries["location"]);
-  const auto size = static_cast<std::int64_t>(file->bytes().size());
+  const External file = open_external(entries["location"]);
+  const auto size = static_cast<std::int64_t>(file.bytes.size());
   const std::int64_t expected = byte_count(dtype, shape);
   const std::int64_t offset = entries.contains("offset") ? parse_number("offset", entries["offset"]) : 0;
   const std::int64_t length = entries.contains("length") ? parse_number("length", entries["length"]) : expected;
@@ -196,15 +196,20 @@ Tensor TensorReader::from_external(const TensorProto& proto, DType dtype, Shape 
           "external data: {} bytes at offset {} of '{}', which has {} bytes", length, offset,
           shown(entries["location"]), size);
   return from_bytes(dtype, std::move(shape),
-                    file->bytes().subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length)), file);
+                    file.bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(length)), file.owner);
 }
 
-const std::shared_ptr<const MappedFile>& TensorReader::open_external(const std::string& location) {
+TensorReader::External TensorReader::open_external(const std::string& location) {
+  if (constants_) {
+    require(location == kPackageConstants, ErrorKind::invalid_model, "external data '{}' in a package, whose data all lie in itself", shown(location));
+    return {*constants_, owner_};
+  }
   require(folder_.has_value(), ErrorKind::unsupported, "external data '{}', but the model was not read from a file",
           shown(location));
-  if (const auto found = files_.find(location); found != files_.end()) return found->second;
   try {
-    return files_[location] = MappedFile::map(InputFile::open_below(*folder_, location));
+    std::shared_ptr<const MappedFile>& file = files_[location];
+    if (file == nullptr) file = MappedFile::map(InputFile::open_below(*folder_, location));
+    return {file->bytes(), file};
   } catch (Error& error) {
     error.add_context("its external data, which must lie in the model's folder");
     throw;

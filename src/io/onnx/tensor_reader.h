@@ -26,6 +26,9 @@ DType to_key_type(std::int32_t onnx_type);
 // Throws Error(invalid_model) for a negative dimension, Error(unsupported) for more than 64 of them.
 Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims);
 
+// The location of external data that lie in a package, beside the graph.
+inline constexpr std::string_view kPackageConstants = "#constants";
+
 class TensorReader {
  public:
   // `folder`: where external data may lie; nothing: external data is refused.
@@ -34,6 +37,9 @@ class TensorReader {
   TensorReader(std::optional<std::filesystem::path> folder, std::shared_ptr<const void> owner,
                std::int64_t max_dense_bytes)
       : folder_(std::move(folder)), owner_(std::move(owner)), dense_bytes_left_(max_dense_bytes) {}
+
+  // External data lie in `constants`, under the location kPackageConstants, and nowhere else; the owner keeps them alive too.
+  void read_external_from(std::span<const std::byte> constants) { constants_ = constants; }
 
   // `raw` replaces the message's raw_data (cut out by split_model). The amount of data must be that of shape and type.
   // Throws Error(invalid_model) otherwise; external data also throws what InputFile::open_below does. The tensor views `raw`
@@ -45,10 +51,15 @@ class TensorReader {
 
  private:
   Tensor from_external(const tessera_onnx::TensorProto& proto, DType dtype, Shape shape);
-  const std::shared_ptr<const MappedFile>& open_external(const std::string& location);
+  struct External {
+    std::span<const std::byte> bytes;
+    std::shared_ptr<const void> owner;
+  };
+  External open_external(const std::string& location);
 
   std::optional<std::filesystem::path> folder_;
   std::shared_ptr<const void> owner_;
+  std::optional<std::span<const std::byte>> constants_;
   std::int64_t dense_bytes_left_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
 };

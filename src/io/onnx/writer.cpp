@@ -72,15 +72,7 @@ class PendingFile {
 void store_outside(const Tensor& tensor, PendingFile& file, const std::string& location,
                    tessera_onnx::TensorProto& proto) {
   file.pad_to(kAlignment);
-  auto put = [&proto](const char* key, std::string value) {
-    auto& entry = *proto.add_external_data();
-    entry.set_key(key);
-    entry.set_value(std::move(value));
-  };
-  put("location", location);
-  put("offset", std::to_string(file.size()));
-  put("length", std::to_string(tensor.bytes()));
-  proto.set_data_location(1);
+  refer_outside(proto, location, file.size(), tensor.bytes());
   file.append({static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())});
 }
 

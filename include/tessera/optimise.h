@@ -1,0 +1,44 @@
+// Writing a model as it is after the passes that Tessera runs on it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tessera/session.h"
+
+namespace tessera {
+
+struct OptimiseOptions {
+  SessionOptions session;                // the device to optimise for, passes to leave out, what may be folded
+  std::vector<std::string> only_passes;  // not empty: the others are left out too
+};
+
+struct PassChange {
+  std::string pass;
+  std::int64_t nodes_before = 0, nodes_after = 0;
+};
+
+struct OptimiseReport {
+  std::int64_t nodes_before = 0, nodes_after = 0;
+  // In order. A model whose shapes are all numbers goes through all passes twice, because the first time makes shapes known.
+  std::vector<PassChange> passes;
+  std::int64_t packings = 0, packed_bytes = 0;  // .tsr: weights stored in the kernels' own layout
+  std::string why_not_packed;                   // .tsr: why no plan could be made ahead, so that weights are packed after loading; else ""
+  std::vector<std::string> own_operators;       // .onnx: operators that only Tessera has and that cannot be expressed by others
+  std::int64_t file_bytes = 0;
+};
+
+// Writes the optimised model. A path that ends in ".onnx" gets ONNX's operators, for any program; any other a package for this machine, which loads without
+// work (docs/package.md). A file of that name is either replaced completely or stays as it was.
+// Throws Error: invalid_argument (unknown pass or device), unsupported, over_budget, io.
+OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options = {});
+
+// Checks every byte of a .tsr file against the checksums in it, the weights too, which loading does not look at. Throws Error: not_found, io, invalid_model,
+// unsupported.
+void verify_package(const std::filesystem::path& path);
+// Whether the file begins as .tsr files do. Throws Error: not_found, io.
+bool is_package(const std::filesystem::path& path);
+
+}  // namespace tessera

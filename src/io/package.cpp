@@ -1,0 +1,209 @@
+#include "io/package.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+#include "io/onnx/exporter.h"
+#include "io/onnx/mapped_file.h"
+#include "io/onnx/reader.h"
+#include "io/onnx/tensor_reader.h"
+#include "io/package/byte_stream.h"
+
+namespace tessera::io {
+namespace {
+
+enum SectionKind : std::uint32_t { kInfo = 1, kGraph = 2, kPackings = 3, kConstants = 4, kPacked = 5 };
+
+// Smaller constants stay in the graph's own section.
+constexpr std::int64_t kLeastOutside = 1024;
+// From here on data begin at a page, so that reading one constant reads nothing of another.
+constexpr std::size_t kPageSized = std::size_t{64} << 10;
+constexpr std::uint64_t kDataAlignment = 64;
+
+std::uint64_t alignment_for(std::size_t bytes) { return bytes >= kPageSized ? kSectionAlignment : kDataAlignment; }
+
+std::span<const std::byte> bytes_of(const Tensor& tensor) { return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())}; }
+
+// --- writing --------------------------------------------------------------------------------------------------------
+
+void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
+  out.u32(static_cast<std::uint32_t>(texts.size()));
+  for (const std::string& text : texts) out.text(text);
+}
+
+std::vector<std::byte> write_info(const PackageInfo& info) {
+  ByteWriter out;
+  for (const std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision}) out.text(*text);
+  out.u32(info.ready ? 1 : 0);
+  write_texts(out, info.passes);
+  write_texts(out, info.without);
+  return out.take();
+}
+
+// The constants section of a package, and the graph that refers to it.
+class GraphWriter {
+ public:
+  GraphWriter(SectionContent& constants, const std::vector<Packing>& packings) : constants_(constants) {
+    for (const Packing& packing : packings) packed_.insert(packing.weights.raw());
+  }
+
+  std::vector<std::byte> write(const ir::Graph& graph) {
+    return serialise(Exporter(graph, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
+  }
+
+  // Where the data of a tensor lie in the section; null when they do not.
+  const std::uint64_t* offset_of(const Tensor& tensor) const {
+    const auto found = offsets_.find(tensor.raw());
+    return found != offsets_.end() && found->second.bytes == tensor.bytes() ? &found->second.offset : nullptr;
+  }
+
+ private:
+  struct Place {
+    std::uint64_t offset;
+    std::int64_t bytes;
+  };
+
+  void store(const Tensor& tensor, tessera_onnx::TensorProto& proto) {
+    const bool outside = tensor.dtype() != DType::string && tensor.bytes() > 0 && (tensor.bytes() >= kLeastOutside || packed_.contains(tensor.raw()));
+    if (!outside) return store_inside(tensor, proto);
+    const std::uint64_t* known = offset_of(tensor);
+    const std::uint64_t offset = known != nullptr ? *known : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
+    offsets_.insert_or_assign(tensor.raw(), Place{offset, tensor.bytes()});
+    refer_outside(proto, std::string(kPackageConstants), static_cast<std::int64_t>(offset), tensor.bytes());
+  }
+
+  SectionContent& constants_;
+  std::set<const void*> packed_;
+  std::map<const void*, Place> offsets_;
+};
+
+std::vector<std::byte> write_packings(const std::vector<Packing>& packings, const GraphWriter& graph, SectionContent& packed, WrittenPackage& written) {
+  std::vector<std::pair<std::uint64_t, const Packing*>> known;
+  for (const Packing& packing : packings) {
+    if (const std::uint64_t* offset = graph.offset_of(packing.weights)) known.emplace_back(*offset, &packing);
+  }
+  // Equal models are equal files.
+  std::ranges::sort(known, [](const auto& a, const auto& b) { return std::tie(a.first, a.second->name) < std::tie(b.first, b.second->name); });
+  ByteWriter out;
+  out.u32(static_cast<std::uint32_t>(known.size()));
+  for (const auto& [constant, packing] : known) {
+    out.u64(constant);
+    out.text(packing->name);
+    out.u64(packed.append(packing->bytes, alignment_for(packing->bytes.size())));
+    out.u64(packing->bytes.size());
+    ++written.packings;
+    written.packed_bytes += static_cast<std::int64_t>(packing->bytes.size());
+  }
+  return out.take();
+}
+
+// --- reading --------------------------------------------------------------------------------------------------------
+
+std::vector<std::string> read_texts(ByteReader& in) {
+  std::vector<std::string> texts(in.count(4));
+  for (std::string& text : texts) text = in.text();
+  return texts;
+}
+
+PackageInfo read_info(std::span<const std::byte> bytes) {
+  ByteReader in(bytes);
+  PackageInfo info;
+  for (std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision}) *text = in.text();
+  info.ready = in.u32() != 0;
+  info.passes = read_texts(in);
+  info.without = read_texts(in);
+  return info;
+}
+
+// The part [offset, offset + bytes) of a section.
+std::span<const std::byte> part_of(std::span<const std::byte> section, std::uint64_t offset, std::uint64_t bytes, std::string_view name) {
+  require(offset <= section.size() && bytes <= section.size() - offset, ErrorKind::invalid_model, "packing '{}' has {} bytes from byte {} on of a section of {}", shown(name), bytes,
+          offset, section.size());
+  return section.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+}
+
+std::span<const std::byte> section_bytes(const Container& container, SectionKind kind, std::string_view name) {
+  const Section* section = container.find(kind);
+  require(section != nullptr, ErrorKind::invalid_model, "the package has no section of {}", name);
+  return container.bytes_of(*section);
+}
+
+}  // namespace
+
+WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info, const std::vector<Packing>& packings) {
+  try {
+    SectionContent constants("constants", kConstants), packed("packed", kPacked);
+    GraphWriter writer(constants, packings);
+    WrittenPackage written;
+    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info), packings_bytes = write_packings(packings, writer, packed, written);
+    std::vector<SectionContent> sections;
+    const auto add = [&sections](std::string name, SectionKind kind, const std::vector<std::byte>& bytes) { sections.emplace_back(std::move(name), kind).append(bytes); };
+    add("info", kInfo, info_bytes);
+    add("graph", kGraph, graph_bytes);
+    add("packings", kPackings, packings_bytes);
+    sections.push_back(std::move(constants));
+    sections.push_back(std::move(packed));
+    written.file_bytes = write_container(path, sections);
+    return written;
+  } catch (Error& error) {
+    error.add_context("file " + path.string());
+    throw;
+  }
+}
+
+StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants, std::span<const std::byte> packed, std::shared_ptr<const void> owner)
+    : owner_(std::move(owner)) {
+  ByteReader in(packings);
+  for (std::uint32_t left = in.count(28); left > 0; --left) {
+    const std::uint64_t constant = in.u64();
+    std::string name = in.text();
+    require(constant < constants.size(), ErrorKind::invalid_model, "packing '{}' is of a constant at byte {} of {}", shown(name), constant, constants.size());
+    const std::uint64_t offset = in.u64();
+    const std::span<const std::byte> bytes = part_of(packed, offset, in.u64(), name);
+    require(offset % kDataAlignment == 0, ErrorKind::invalid_model, "packing '{}' begins at byte {}, which is no multiple of {}", shown(name), offset, kDataAlignment);
+    bytes_ += static_cast<std::int64_t>(bytes.size());
+    packings_.insert_or_assign({constants.data() + constant, std::move(name)}, bytes);
+  }
+  require(in.done(), ErrorKind::invalid_model, "the list of packings goes on behind its end");
+}
+
+std::span<const std::byte> StoredPackings::find(const void* weights, std::string_view name) const {
+  const auto found = packings_.find(std::pair(weights, std::string(name)));
+  return found != packings_.end() ? found->second : std::span<const std::byte>();
+}
+
+Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits) {
+  const Container container(bytes, owner);
+  for (const Section& section : container.sections()) {
+    if (section.kind != kConstants && section.kind != kPacked) container.verify(section);
+  }
+  const auto constants = section_bytes(container, kConstants, "constants");
+  Package package;
+  package.origin.info = read_info(section_bytes(container, kInfo, "information"));
+  package.origin.packings =
+      std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants, section_bytes(container, kPacked, "packed weights"), owner);
+  package.origin.sections = container.sections();
+  package.graph = read_package_graph(section_bytes(container, kGraph, "the graph"), constants, std::move(owner), {.limits = limits});
+  for (const ir::ValueId id : package.graph.inputs()) {
+    const ir::ValueInfo& input = package.graph.value(id);
+    require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model, "the package is said to be ready, but input '{}' is {}", shown(input.name),
+            ir::to_string(input.type));
+  }
+  return package;
+}
+
+void verify_package(const std::filesystem::path& path) {
+  try {
+    const std::shared_ptr<const MappedFile> file = MappedFile::map(InputFile::open(path));
+    const Container container(file->bytes(), file);
+    for (const Section& section : container.sections()) container.verify(section);
+    read_package(file->bytes(), file);
+  } catch (Error& error) {
+    error.add_context("file " + path.string());
+    throw;
+  }
+}
+
+}  // namespace tessera::io

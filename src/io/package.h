@@ -1,0 +1,86 @@
+// A model made ready for a device, in one file that is mapped, not read (.tsr, docs/package.md): the graph after the passes, its constants, and weights packed
+// for kernels, which are opaque here.
+//
+// A file is hostile until checked (see package/container.h). Opening it verifies the checksums of all sections but those of constants and packed weights, which
+// verify_package reads whole. Faults throw tessera::Error: invalid_model (truncated, corrupt), unsupported (newer format, missing operators), over_budget.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/package/container.h"
+#include "ir/graph.h"
+#include "tessera/model.h"
+
+namespace tessera::io {
+
+// How the graph of a package was made.
+struct PackageInfo {
+  std::string tessera_version;
+  std::string device;                // that the passes worked for
+  std::string instruction_set;       // of the machine where they ran: "avx512+vnni+bf16"
+  std::string precision;             // "f32"
+  std::vector<std::string> passes;   // that ran, in order
+  std::vector<std::string> without;  // that were switched off
+  bool ready = false;                // all shapes are numbers, and nothing is left for the passes to do
+};
+
+// Weights that a kernel has packed. `name` says everything that their layout depends on (see backends::WeightStore).
+struct Packing {
+  Tensor weights;
+  std::string name;
+  std::span<const std::byte> bytes;
+};
+
+struct WrittenPackage {
+  std::int64_t file_bytes = 0;
+  std::int64_t packings = 0, packed_bytes = 0;
+};
+
+// Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. Throws Error(io, unsupported).
+WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info, const std::vector<Packing>& packings);
+
+// The packed weights of an open package. Immutable.
+class StoredPackings {
+ public:
+  // `packings` is the section that lists them.
+  StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants, std::span<const std::byte> packed, std::shared_ptr<const void> owner);
+
+  // The packing of that name of the constant whose data begin at `weights`, 64-byte aligned; empty when there is none.
+  std::span<const std::byte> find(const void* weights, std::string_view name) const;
+  std::size_t size() const { return packings_.size(); }
+  std::int64_t bytes() const { return bytes_; }
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  std::map<std::pair<const void*, std::string>, std::span<const std::byte>, std::less<>> packings_;
+  std::int64_t bytes_ = 0;
+};
+
+// Where a model came from.
+struct PackageOrigin {
+  PackageInfo info;
+  std::shared_ptr<const StoredPackings> packings;
+  std::vector<Section> sections;
+};
+
+struct Package {
+  ir::Graph graph;
+  PackageOrigin origin;
+};
+
+// Constants and packings view `bytes`, which `owner` keeps alive and which start at a multiple of 64.
+Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits = {});
+
+// Opens a package and checks the checksums of all of its sections. Throws Error as InputFile::open does too.
+void verify_package(const std::filesystem::path& path);
+
+}  // namespace tessera::io

@@ -1,0 +1,87 @@
+// The container of Tessera's own files, .tsr: named sections that can be mapped, each with a length and a checksum (docs/package.md). What the sections mean is
+// said elsewhere.
+//
+// A file is hostile until checked: opening checks the header and every offset, length and overlap; nothing is read beyond the file. Checksums find accidents, not
+// forgeries. Faults throw tessera::Error: invalid_model (truncated, corrupt), unsupported (newer format, unknown codec).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::io {
+
+// How a section is stored. Others (compressed, encrypted) get their numbers with the code that reads them.
+enum class Codec : std::uint32_t { none = 0 };
+
+struct Section {
+  std::string name;             // 1 to 31 printable characters, unique in its file
+  std::uint32_t kind = 0;       // what it holds; unique in its file
+  Codec codec = Codec::none;
+  std::uint64_t offset = 0;     // in the file, a multiple of 4096
+  std::uint64_t stored_bytes = 0, raw_bytes = 0;
+  std::uint64_t checksum = 0;   // XXH3, 64 bits, of the stored bytes
+};
+
+inline constexpr std::int64_t kSectionAlignment = 4096;
+
+// Whether the bytes are the beginning of such a file.
+bool is_container(std::span<const std::byte> bytes);
+
+// A file in memory.
+class Container {
+ public:
+  // Checks everything but the sections' checksums. `owner` keeps the bytes, which start at a multiple of 64, alive.
+  Container(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+
+  const std::vector<Section>& sections() const { return sections_; }
+  // The section of that kind, or null.
+  const Section* find(std::uint32_t kind) const;
+  std::span<const std::byte> bytes_of(const Section& section) const;
+  // Throws Error(invalid_model) unless the section's bytes have its checksum.
+  void verify(const Section& section) const;
+  const std::shared_ptr<const void>& owner() const { return owner_; }
+
+ private:
+  Section read_section(std::span<const std::byte> entry) const;
+  void check_overlaps(std::uint64_t table_end) const;
+
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> owner_;
+  std::vector<Section> sections_;
+};
+
+// A section to be written: pieces one after the other, each at a multiple of its alignment, zeros between them. The pieces are borrowed.
+class SectionContent {
+ public:
+  SectionContent(std::string name, std::uint32_t kind) : name_(std::move(name)), kind_(kind) {}
+  // Returns the offset in the section. `alignment`: a power of two, at most 4096.
+  std::uint64_t append(std::span<const std::byte> piece, std::uint64_t alignment = 1);
+
+  const std::string& name() const { return name_; }
+  std::uint32_t kind() const { return kind_; }
+  std::uint64_t bytes() const { return bytes_; }
+  // Calls `use` with the section's bytes in order.
+  void for_each_run(const std::function<void(std::span<const std::byte>)>& use) const;
+
+ private:
+  struct Piece {
+    std::uint64_t offset;
+    std::span<const std::byte> bytes;
+  };
+  std::string name_;
+  std::uint32_t kind_;
+  std::uint64_t bytes_ = 0;
+  std::vector<Piece> pieces_;
+};
+
+// Writes to a temporary name and renames. Returns the file's length. Throws Error(io).
+std::int64_t write_container(const std::filesystem::path& path, const std::vector<SectionContent>& sections);
+
+}  // namespace tessera::io

@@ -1,0 +1,64 @@
+#include "runtime/environment.h"
+
+#include <algorithm>
+
+#include "backends/backend_table.h"
+#include "backends/reference/reference_device.h"
+#include "base/checked.h"
+#include "base/cpu_info.h"
+#include "io/package.h"
+#include "plan/choose_kernel.h"
+#include "runtime/evaluate.h"
+
+namespace tessera::runtime {
+namespace {
+
+// What folding a node may take at once, with what its kernel takes for itself; a result whose size nobody knows beforehand ends there.
+std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudget& budget) {
+  return base::checked_multiply(4, passes::folding_budget(graph, budget).bytes);
+}
+
+}  // namespace
+
+ProgramEnvironment make_environment(const Model& model, const SessionOptions& options) {
+  ProgramEnvironment environment;
+  environment.device = &backends::find_device(options.device);
+  // A device that does not compute may plan for machines larger than this one.
+  const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
+  environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
+  environment.weights = std::make_unique<SharedWeightStore>(environment.account, model.package() != nullptr ? model.package()->packings : nullptr);
+  environment.results = std::make_unique<ResultAllocator>(environment.account);
+  environment.threads = options.threads;
+  environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
+  environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
+  environment.pipeline.without = options.without_passes;
+  if (model.package() != nullptr) {
+    const std::vector<std::string>& left_out = model.package()->info.without;
+    environment.pipeline.without.insert(environment.pipeline.without.end(), left_out.begin(), left_out.end());
+  }
+  environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
+  environment.pass_context.evaluate = [most = bytes_to_fold_in(model.graph(), environment.pass_context.folding)](const ir::Node& node, std::span<const Value> inputs) {
+    ResultAllocator allocator(std::make_shared<MemoryAccount>(most));
+    return evaluate_node(backends::reference_device(), node, inputs, {.allocator = &allocator});
+  };
+  environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(*device, graph, node); };
+  environment.account->charge(Purpose::weights, bytes_of_constants(model.graph()));
+  for (const ir::Variable& variable : model.graph().variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
+  return environment;
+}
+
+bool is_optimised_for(const Model& model, const SessionOptions& options) {
+  if (model.package() == nullptr || !options.without_passes.empty()) return false;
+  const io::PackageInfo& info = model.package()->info;
+  return info.device == options.device && info.instruction_set == base::isa_name(base::cpu_info());
+}
+
+std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options, const ProgramEnvironment& environment) {
+  if (is_optimised_for(model, options)) return std::make_unique<Program>(model.graph(), environment, model.package()->info.ready);
+  // Once for the model with its symbolic dimensions; each plan then starts from what is left.
+  ir::Graph optimised = passes::run_pipeline(model.graph(), environment.pass_context, environment.pipeline);
+  environment.account->charge(Purpose::weights, bytes_of_constants(optimised, &model.graph()));
+  return std::make_unique<Program>(std::move(optimised), environment);
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,146 @@
+#include "tessera/optimise.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "io/onnx/mapped_file.h"
+#include "io/onnx/writer.h"
+#include "io/package.h"
+#include "runtime/environment.h"
+#include "runtime/random_inputs.h"
+#include "tessera/version.h"
+
+namespace tessera {
+namespace {
+
+using namespace runtime;
+
+constexpr std::string_view kOwnDomain = "tessera::";
+// One ONNX file holds less than 2 GiB.
+constexpr std::int64_t kMostBytesInside = std::int64_t{3} << 29, kLeastBytesOutside = 1024;
+
+bool is_own(const ir::Node& node) { return node.op.starts_with(kOwnDomain); }
+
+class Optimiser {
+ public:
+  Optimiser(const Model& model, const OptimiseOptions& options) : model_(model), options_(options.session), graph_(model.graph()) {
+    report_.nodes_before = static_cast<std::int64_t>(graph_.node_count());
+    leave_out_all_but(options.only_passes);
+  }
+
+  OptimiseReport write_onnx(const std::filesystem::path& path) {
+    for (const passes::Pass& pass : passes::all_passes()) {
+      if (pass.device_form) options_.without_passes.emplace_back(pass.name);
+    }
+    environment_ = make_environment(model_, options_);
+    // Other programs have kernels for ONNX's composites; ours they do not know.
+    environment_.pass_context.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return !is_own(node); };
+    run_passes();
+    graph_ = passes::remove_no_ops(passes::decompose_composites(std::move(graph_), environment_.pass_context), environment_.pass_context);
+    std::set<std::string> own;
+    for (const ir::NodeId id : graph_.order()) {
+      if (is_own(graph_.node(id))) own.insert(graph_.node(id).op);
+    }
+    report_.own_operators.assign(own.begin(), own.end());
+    const bool large = bytes_of_constants(graph_) > kMostBytesInside;
+    io::write_model(graph_, path, {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt});
+    return finish(static_cast<std::int64_t>(std::filesystem::file_size(path)));
+  }
+
+  OptimiseReport write_package(const std::filesystem::path& path) {
+    environment_ = make_environment(model_, options_);
+    const bool ready = has_concrete_inputs();
+    run_passes();
+    Program program(graph_, environment_, ready);
+    const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);
+    std::vector<io::Packing> packings;
+    const std::vector<SharedWeightStore::Held> held = environment_.weights->packings();
+    for (const SharedWeightStore::Held& each : held) packings.push_back({each.weights, each.name, {each.packed->data.get(), static_cast<std::size_t>(each.packed->bytes)}});
+    const io::WrittenPackage written = io::write_package(path, graph_, info(ready), packings);
+    report_.packings = written.packings;
+    report_.packed_bytes = written.packed_bytes;
+    return finish(written.file_bytes);
+  }
+
+ private:
+  void leave_out_all_but(const std::vector<std::string>& only) {
+    if (only.empty()) return;
+    for (const std::string& name : only) {
+      const bool known = std::ranges::any_of(passes::all_passes(), [&](const passes::Pass& pass) { return pass.name == name; });
+      require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
+    }
+    for (const passes::Pass& pass : passes::all_passes()) {
+      if (std::ranges::find(only, pass.name) == only.end()) options_.without_passes.emplace_back(pass.name);
+    }
+  }
+
+  bool has_concrete_inputs() const {
+    return std::ranges::all_of(graph_.inputs(), [&](ir::ValueId id) { return graph_.value(id).type.is_tensor() && graph_.value(id).type.shape().has_value(); });
+  }
+
+  // As a session runs them: once on the model as it is, and once more for the shapes of a run if they are known.
+  void run_passes() {
+    const int times = has_concrete_inputs() ? 2 : 1;
+    for (int i = 0; i < times; ++i) {
+      std::vector<passes::PassReport> reports;
+      graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, environment_.pipeline, &reports);
+      for (const passes::PassReport& each : reports) {
+        report_.passes.push_back({std::string(each.pass), static_cast<std::int64_t>(each.nodes_before), static_cast<std::int64_t>(each.nodes_after)});
+      }
+    }
+  }
+
+  // Kernels pack while a plan is made. Symbolic dimensions count as 1 in it: most packings do not depend on them. Not every model can run with that.
+  std::shared_ptr<PreparedPlan> plan_ahead(Program& program, bool ready) {
+    const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
+    try {
+      return program.plan_for(made_up_inputs());
+    } catch (const Error& error) {
+      if (ready || error.kind() == ErrorKind::over_budget) throw;
+      report_.why_not_packed = error.what();
+      return nullptr;
+    }
+  }
+
+  std::vector<Value> made_up_inputs() const {
+    const NamedValues named = random_inputs(model_, 1, environment_.account->limit());
+    std::vector<Value> values;
+    for (const ValueDescription& input : model_.inputs()) values.push_back(named.find(input.name)->second);
+    return values;
+  }
+
+  io::PackageInfo info(bool ready) const {
+    io::PackageInfo info{TESSERA_VERSION, options_.device, base::isa_name(base::cpu_info()), "f32", {}, environment_.pipeline.without, ready};
+    for (const PassChange& change : report_.passes) {
+      if (std::ranges::find(info.passes, change.pass) == info.passes.end()) info.passes.push_back(change.pass);
+    }
+    return info;
+  }
+
+  OptimiseReport finish(std::int64_t file_bytes) {
+    report_.nodes_after = static_cast<std::int64_t>(graph_.node_count());
+    report_.file_bytes = file_bytes;
+    return std::move(report_);
+  }
+
+  const Model& model_;
+  SessionOptions options_;
+  ir::Graph graph_;
+  ProgramEnvironment environment_;
+  OptimiseReport report_;
+};
+
+}  // namespace
+
+OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) {
+  Optimiser optimiser(model, options);
+  return path.extension() == ".onnx" ? optimiser.write_onnx(path) : optimiser.write_package(path);
+}
+
+void verify_package(const std::filesystem::path& path) { io::verify_package(path); }
+
+bool is_package(const std::filesystem::path& path) { return io::is_container(io::MappedFile::map(io::InputFile::open(path))->bytes()); }
+
+}  // namespace tessera

@@ -1,0 +1,165 @@
+// Optimised models in files: what they compute, and that their packed weights are used.
+#include "tessera/optimise.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "io/package.h"
+#include "ir/graph.h"
+#include "models/models.h"
+#include "runtime/random_inputs.h"
+#include "runtime/weight_store.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace tessera::test {
+namespace {
+
+Model build(const std::string& name, std::map<std::string, std::int64_t> dims = {}) {
+  models::ModelOptions options;
+  options.dims = std::move(dims);
+  return Model(std::make_shared<const ir::Graph>(models::build_model(name, options)));
+}
+
+// With every symbolic dimension fixed.
+Model with_all_dims(const Model& model, std::int64_t size) {
+  std::map<std::string, std::int64_t> dims;
+  for (const ValueDescription& input : model.inputs()) {
+    for (const std::string& name : input.dim_names) {
+      if (!name.empty()) dims[name] = size;
+    }
+  }
+  return model.with_dims(dims);
+}
+
+void expect_identical(const NamedValues& a, const NamedValues& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, value] : a) EXPECT_TRUE(identical(value.tensor(), b.at(name).tensor())) << name;
+}
+
+NamedValues run(const Model& model, const NamedValues& inputs, const std::string& device = "cpu") { return Session(model, {.device = device}).run(inputs); }
+
+class OptimiseTest : public testing::Test {
+ protected:
+  const TemporaryFolder folder;
+  const std::filesystem::path package = folder / "model.tsr", onnx = folder / "model.onnx";
+};
+
+class Nets : public OptimiseTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(Nets, GiveTheSameBitsFromAPackage) {
+  const Model model = with_all_dims(build(GetParam()), 2);
+  const OptimiseReport report = optimise(model, package);
+  EXPECT_GT(report.packings, 0);
+  EXPECT_EQ(static_cast<std::uintmax_t>(report.file_bytes), std::filesystem::file_size(package));
+  const Model loaded = Model::load(package);
+  EXPECT_EQ(static_cast<std::int64_t>(loaded.package()->packings->size()), report.packings);
+  EXPECT_TRUE(loaded.package()->info.ready);
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  expect_identical(run(model, inputs), run(loaded, inputs));
+}
+
+INSTANTIATE_TEST_SUITE_P(Small, Nets, testing::Values("lenet5", "mobilenet_v3_small", "bert_mini", "dlrm"), [](const auto& info) { return std::string(info.param); });
+
+TEST_F(OptimiseTest, PackagesTakeAnyShapeThatTheModelTakes) {
+  const Model model = build("lenet5");
+  ASSERT_EQ(model.inputs()[0].dims[0], -1);
+  optimise(model, package);
+  const Model loaded = Model::load(package);
+  EXPECT_FALSE(loaded.package()->info.ready);
+  Session session(loaded);
+  for (const std::int64_t batch : {1, 3}) {
+    const NamedValues inputs = runtime::random_inputs(model.with_dims({{"batch", batch}}), 5);
+    expect_identical(run(model, inputs), session.run(inputs));
+    expect_identical(run(model, inputs), run(loaded.with_dims({{"batch", batch}}), inputs));
+  }
+}
+
+TEST_F(OptimiseTest, PackedWeightsComeFromTheFile) {
+  const Model model = build("lenet5", {{"batch", 1}});
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  optimise(model, package);
+  const Model good = Model::load(package);
+  // Other weights in the section of the packed ones, with the constants as they were: only who reads them notices.
+  const auto packed = std::ranges::find(good.package()->sections, "packed", &io::Section::name);
+  ASSERT_NE(packed, good.package()->sections.end());
+  std::filesystem::copy_file(package, folder / "bad.tsr");
+  std::fstream file(folder / "bad.tsr", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(packed->offset));
+  const std::vector<char> zeros(static_cast<std::size_t>(packed->stored_bytes), 0);
+  file.write(zeros.data(), static_cast<std::streamsize>(zeros.size()));
+  file.close();
+  const Model bad = Model::load(folder / "bad.tsr");
+  EXPECT_FALSE(identical(run(good, inputs).begin()->second.tensor(), run(bad, inputs).begin()->second.tensor()));
+  // Another device has other kernels, and takes the constants.
+  expect_identical(run(good, inputs, "reference"), run(bad, inputs, "reference"));
+  verify_package(package);
+  expect_error(ErrorKind::invalid_model, "section 'packed' is damaged: its checksum differs", [&] { verify_package(folder / "bad.tsr"); });
+}
+
+TEST_F(OptimiseTest, StoredPackingsOfAnotherSizeAreMadeAnew) {
+  alignas(64) std::byte constants[64] = {}, packed[128] = {};
+  // One entry: of the constant at byte 0, "gemm[4]", 128 bytes from byte 0 on.
+  const std::vector<std::uint8_t> list{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 'g', 'e', 'm', 'm', '[', '4', ']', 0, 0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 0, 0, 0, 0};
+  const auto stored = std::make_shared<const io::StoredPackings>(std::as_bytes(std::span(list)), constants, packed, nullptr);
+  const auto account = std::make_shared<runtime::MemoryAccount>();
+  runtime::SharedWeightStore store(account, stored);
+  const Tensor weights(DType::f32, {4}, constants, nullptr);
+  int made = 0;
+  const auto pack = [&](std::byte*) { ++made; };
+  EXPECT_EQ(store.find_or_pack(weights, "gemm", 128, pack)->data.get(), packed);
+  EXPECT_EQ(made, 0);
+  EXPECT_NE(store.find_or_pack(weights, "gemm", 256, pack)->data.get(), packed);
+  EXPECT_NE(store.find_or_pack(weights, "other", 128, pack)->data.get(), packed);
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(account->total(), 0);
+}
+
+TEST_F(OptimiseTest, OnnxHasNoOperatorsOfOurs) {
+  const Model model = build("mobilenet_v3_small", {{"batch", 1}});
+  const OptimiseReport report = optimise(model, onnx);
+  EXPECT_LT(report.nodes_after, report.nodes_before);
+  EXPECT_TRUE(report.own_operators.empty());
+  const Model written = Model::load(onnx);
+  EXPECT_EQ(written.package(), nullptr);
+  EXPECT_EQ(static_cast<std::int64_t>(written.graph().node_count()), report.nodes_after);
+  for (const ir::NodeId id : written.graph().order()) EXPECT_EQ(written.graph().node(id).op.find("::"), std::string::npos);
+  // A package's operators go back to ONNX's.
+  optimise(model, package);
+  EXPECT_TRUE(optimise(Model::load(package), onnx).own_operators.empty());
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  const Tensor want = run(model, inputs).begin()->second.tensor(), have = run(Model::load(onnx), inputs).begin()->second.tensor();
+  for (std::size_t i = 0; i < want.values<float>().size(); ++i) EXPECT_NEAR(have.values<float>()[i], want.values<float>()[i], 1e-4);
+}
+
+TEST_F(OptimiseTest, RunsThePassesAskedFor) {
+  const Model model = build("mobilenet_v3_small", {{"batch", 1}});
+  OptimiseOptions options;
+  options.only_passes = {"fold_constants", "remove_no_ops"};
+  for (const PassChange& change : optimise(model, onnx, options).passes) EXPECT_TRUE(change.pass == "fold_constants" || change.pass == "remove_no_ops") << change.pass;
+  options = {};
+  options.session.without_passes = {"fold_channel_arithmetic"};
+  const OptimiseReport report = optimise(model, onnx, options);
+  EXPECT_FALSE(std::ranges::any_of(report.passes, [](const PassChange& change) { return change.pass == "fold_channel_arithmetic"; }));
+  EXPECT_GT(report.nodes_after, optimise(model, onnx).nodes_after);
+  options.session.without_passes = {"no_such_pass"};
+  expect_error(ErrorKind::invalid_argument, "there is no pass 'no_such_pass'", [&] { optimise(model, onnx, options); });
+  options = {.only_passes = {"no_such_pass"}};
+  expect_error(ErrorKind::invalid_argument, "there is no pass 'no_such_pass'", [&] { optimise(model, onnx, options); });
+}
+
+TEST_F(OptimiseTest, PassesThatWereLeftOutStayOut) {
+  const Model model = build("lenet5");
+  OptimiseOptions options;
+  options.session.without_passes = {"fuse_epilogues"};
+  optimise(model, package, options);
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  const std::string plan = Session(Model::load(package)).describe_plan(inputs);
+  EXPECT_EQ(plan, Session(model, options.session).describe_plan(inputs));
+  EXPECT_NE(plan, Session(model).describe_plan(inputs));
+}
+
+}  // namespace
+}  // namespace tessera::test
