@@ -22,7 +22,7 @@ struct Options {
 
 void print(const report::BenchResult& result) {
   for (const auto& [name, shape] : result.shapes) fmt::print("input   {} {}\n", base::printable(base::shown(name)), shape);
-  fmt::print("threads {}, precision f32\n", result.threads);
+  fmt::print("threads {}, precision {}\n", result.threads, result.precision);
   fmt::print("load    {:.2f} ms, then {:.2f} ms to the first answer\n", result.load_ms, result.first_ms);
   fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs)\n", result.median_ms, result.min_ms, result.p90_ms, result.p99_ms, result.runs);
   fmt::print("memory  peak {}, arena {}, weights {}\n", base::format_bytes(result.peak_rss_bytes), base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));

@@ -16,13 +16,14 @@ struct ModelOptions {
   std::vector<std::string> dims;  // NAME=N
   std::string device = "cpu";
   int threads = 0;
+  std::string precision = "f32";
   std::int64_t memory_limit_mib = 0;
   double time_limit_s = 0;
   std::uint64_t seed = 1;
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
-void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --memory-limit --time-limit --seed
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed
 
 // "NAME=N" each; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);

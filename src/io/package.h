@@ -26,7 +26,7 @@ struct PackageInfo {
   std::string tessera_version;
   std::string device;                // that the passes worked for
   std::string instruction_set;       // of the machine where they ran: "avx512+vnni+bf16"
-  std::string precision;             // "f32"
+  std::string precision;             // that layers of floats multiply in: "f32", "bf16"
   std::vector<std::string> passes;   // that ran, in order
   std::vector<std::string> without;  // that were switched off
   bool ready = false;                // all shapes are numbers, and nothing is left for the passes to do

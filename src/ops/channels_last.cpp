@@ -6,6 +6,7 @@
 #include "ops/conv_transpose.h"
 #include "ops/fused_activation.h"
 #include "ops/pooling.h"
+#include "ops/rounded_product.h"
 
 namespace tessera::ops {
 namespace {
@@ -24,10 +25,11 @@ void infer_conv(InferContext& context) {
   check_activation(context);
   const std::optional<ir::Dims> x = data_dims(context);
   const std::optional<ir::Dims> result = convolved_dims(context, x ? &*x : nullptr);
-  if (!result) return context.set_output_unknown_rank(0, context.dtype(0));
+  const DType type = rounded_result_type(context);
+  if (!result) return context.set_output_unknown_rank(0, type);
   ir::Dims y = channels_last(*result);
   check_addend(context, 3, y);
-  context.set_output(0, context.dtype(0), std::move(y));
+  context.set_output(0, type, std::move(y));
 }
 
 void infer_conv_transpose(InferContext& context) {
@@ -55,11 +57,12 @@ std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op,
 }
 
 std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
-  const std::span<const ValueId> operands = inputs.first(std::min<std::size_t>(inputs.size(), 3));
-  std::optional<ValueId> y = between_transposes(builder, "Conv", {operands.begin(), operands.end()}, reader.given_among(convolution_attributes()));
+  std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
+  operands.resize(std::min<std::size_t>(inputs.size(), 3));
+  std::optional<ValueId> y = between_transposes(builder, "Conv", std::move(operands), reader.given_among(convolution_attributes()));
   if (!y) return std::nullopt;
   if (inputs.size() > 3 && inputs[3].valid()) y = builder.add("Add", {*y, inputs[3]});
-  return std::vector{add_activation(builder, reader, *y)};
+  return std::vector{rounded_result(builder, reader, add_activation(builder, reader, *y))};
 }
 
 std::optional<std::vector<ValueId>> decompose_conv_transpose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
@@ -77,6 +80,11 @@ std::optional<std::vector<ValueId>> decompose_pool(GraphBuilder& builder, const 
 
 std::vector<AttributeSpec> with_activation(std::vector<AttributeSpec> specs) {
   for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
+  return specs;
+}
+
+std::vector<AttributeSpec> rounding(std::vector<AttributeSpec> specs) {
+  for (AttributeSpec& spec : rounding_attributes()) specs.push_back(std::move(spec));
   return specs;
 }
 
@@ -104,12 +112,12 @@ std::vector<std::int64_t> to_channels_last(std::size_t rank) {
   return channels_last(axes);
 }
 
-// Y = activation(Conv(X, W, B) + Z); W [M, C/group, kernel...] as for Conv, Z of Y's shape.
+// Y = activation(Conv(X, W, B) + Z); W [M, C/group, kernel...] as for Conv, Z of Y's shape. Rounded as ops/rounded_product.h says.
 const OpDef channels_last_conv{
     .name = "tessera::ChannelsLastConv",
-    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
-    .outputs = {{"Y", types::floats, "T"}},
-    .attributes = with_activation(convolution_attributes()),
+    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
+    .outputs = {{"Y", types::floats, "T2"}},
+    .attributes = rounding(with_activation(convolution_attributes())),
     .infer = infer_conv,
     .operations = convolution_operations<1>,
     .decompose = decompose_conv,

@@ -1,6 +1,7 @@
 #include "ops/linear.h"
 
 #include "ops/fused_activation.h"
+#include "ops/rounded_product.h"
 
 namespace tessera::ops {
 namespace {
@@ -9,18 +10,26 @@ using ir::ValueId;
 
 void infer(InferContext& context) {
   check_activation(context);
+  const DType type = rounded_result_type(context);
   std::optional<ir::Dims> y = linear_dims(context);
-  if (!y) return context.set_output_unknown_rank(0, context.dtype(0));
+  if (!y) return context.set_output_unknown_rank(0, type);
   check_addend(context, 3, *y);
-  context.set_output(0, context.dtype(0), std::move(*y));
+  context.set_output(0, type, std::move(*y));
 }
 
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
-  ValueId y = builder.add("MatMul", {inputs[0], inputs[1]});
+  const std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
+  ValueId y = builder.add("MatMul", {operands[0], operands[1]});
   for (std::size_t i = 2; i < inputs.size(); ++i) {
     if (inputs[i].valid()) y = builder.add("Add", {y, inputs[i]});
   }
-  return std::vector{add_activation(builder, reader, y)};
+  return std::vector{rounded_result(builder, reader, add_activation(builder, reader, y))};
+}
+
+std::vector<AttributeSpec> attributes() {
+  std::vector<AttributeSpec> specs = activation_attributes();
+  for (AttributeSpec& spec : rounding_attributes()) specs.push_back(std::move(spec));
+  return specs;
 }
 
 }  // namespace
@@ -41,12 +50,13 @@ std::optional<ir::Dims> linear_dims(const InferContext& context) {
 
 double linear_operations(const NodeView& view) { return 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.input(1).shape[0]); }
 
-// Y = activation(X W + B + Z) with X [..., inputs], W [inputs, outputs], B [outputs], Z of Y's shape.
+// Y = activation(X W + B + Z) with X [..., inputs], W [inputs, outputs], B [outputs], Z of Y's shape. Rounded as ops/rounded_product.h
+// says.
 const OpDef linear{
     .name = "tessera::Linear",
-    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
-    .outputs = {{"Y", types::floats, "T"}},
-    .attributes = activation_attributes(),
+    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
+    .outputs = {{"Y", types::floats, "T2"}},
+    .attributes = attributes(),
     .infer = infer,
     .operations = linear_operations,
     .decompose = decompose,

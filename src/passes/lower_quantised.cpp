@@ -228,7 +228,14 @@ class Lowering {
     const std::optional<Weights> w = weights(node.inputs[1], 0);
     const std::optional<ValueId> b = bias(node, 2);
     if (!x || !w || !b) return;
-    const std::size_t rank = graph_.constant(w->bytes)->shape().size();
+    const Shape& shape = graph_.constant(w->bytes)->shape();
+    const std::size_t rank = shape.size();
+    // What kernels say of groups when sizes of the data are known, too.
+    const auto group = node.attributes.find("group");
+    const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
+    constexpr std::int64_t kFewOutputs = 8;
+    const bool depthwise = rank <= 4 && shape[1] == 1 && shape[0] == groups;
+    if (groups < 1 || (groups > 1 && !depthwise && shape[0] / groups < kFewOutputs)) return;
     const Result found = result(graph_.value(node.outputs[0]).producer);
     Quantised moved = *x;
     moved.bytes = builder_.add("Transpose", {x->bytes}, {{"perm", ops::to_channels_last(rank)}});

@@ -28,6 +28,7 @@ struct FoldingBudget {
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
+  DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
   FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes: what is left of that.
   FoldingBudget* folding_left = nullptr;
@@ -51,6 +52,7 @@ ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_activations(ir::Graph graph, const PassContext& context);
 ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);
+ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
 ir::Graph channels_last(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context);
 ir::Graph inline_constant_branches(ir::Graph graph, const PassContext& context);

@@ -20,6 +20,7 @@ constexpr Pass kPasses[] = {
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
     {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},
+    {"lower_precision", "layers compute in the precision that the user asked for", lower_precision, true},
 };
 
 }  // namespace

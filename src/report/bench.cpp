@@ -46,6 +46,7 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   result.load_ms = load_ms;
   const int cores = base::ThreadPool::process().cores();
   result.threads = options.session.threads > 0 ? std::min(options.session.threads, cores) : cores;
+  result.precision = name_of(options.session.precision);
   for (const auto& [name, value] : inputs) {
     result.shapes[name] = value.is_tensor() ? std::string(name_of(value.tensor().dtype())) + to_string(value.tensor().shape()) : "not a tensor";
   }
@@ -75,7 +76,7 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
 
 std::string bench_json(const std::string& model, const BenchResult& result) {
   return json_text({{"model", model},
-                    {"precision", "f32"},
+                    {"precision", result.precision},
                     {"threads", result.threads},
                     {"shapes", result.shapes},
                     {"load_ms", result.load_ms},

@@ -21,6 +21,7 @@ struct BenchResult {
   double load_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
   int runs = 0;
   int threads = 0;
+  std::string precision;  // what layers of floats multiplied in
   std::int64_t peak_rss_bytes = 0, arena_bytes = 0, weights_bytes = 0;
   std::map<std::string, std::string> shapes;  // input name → type and shape as run
 };

@@ -35,7 +35,12 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   if (model.package() != nullptr) {
     const std::vector<std::string>& left_out = model.package()->info.without;
     environment.pipeline.without.insert(environment.pipeline.without.end(), left_out.begin(), left_out.end());
+    // Nobody gets less precision without asking for it.
+    require(model.package()->info.precision == "f32" || options.precision != DType::f32, ErrorKind::invalid_argument, "the package was made with precision {}; ask for that precision to run it",
+            model.package()->info.precision);
   }
+  require(options.precision == DType::f32 || options.precision == DType::bf16, ErrorKind::invalid_argument, "precision is {}, expected f32 or bf16", name_of(options.precision));
+  environment.pass_context.precision = options.precision;
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
   environment.pass_context.evaluate = [most = bytes_to_fold_in(model.graph(), environment.pass_context.folding)](const ir::Node& node, std::span<const Value> inputs) {
     ResultAllocator allocator(std::make_shared<MemoryAccount>(most));
@@ -50,7 +55,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
 bool is_optimised_for(const Model& model, const SessionOptions& options) {
   if (model.package() == nullptr || !options.without_passes.empty()) return false;
   const io::PackageInfo& info = model.package()->info;
-  return info.device == options.device && info.instruction_set == base::isa_name(base::cpu_info());
+  return info.device == options.device && info.instruction_set == base::isa_name(base::cpu_info()) && info.precision == name_of(options.precision);
 }
 
 std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options, const ProgramEnvironment& environment) {

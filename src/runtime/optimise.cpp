@@ -34,6 +34,7 @@ class Optimiser {
     for (const passes::Pass& pass : passes::all_passes()) {
       if (pass.device_form) options_.without_passes.emplace_back(pass.name);
     }
+    require(options_.precision == DType::f32, ErrorKind::invalid_argument, "ONNX has no form for layers that round to {}; write a .tsr, or ask for the precision when the model runs", name_of(options_.precision));
     environment_ = make_environment(model_, options_);
     // Other programs have kernels for ONNX's composites; ours they do not know.
     environment_.pass_context.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return !is_own(node); };
@@ -112,7 +113,7 @@ class Optimiser {
   }
 
   io::PackageInfo info(bool ready) const {
-    io::PackageInfo info{TESSERA_VERSION, options_.device, base::isa_name(base::cpu_info()), "f32", {}, environment_.pipeline.without, ready};
+    io::PackageInfo info{TESSERA_VERSION, options_.device, base::isa_name(base::cpu_info()), std::string(name_of(options_.precision)), {}, environment_.pipeline.without, ready};
     for (const PassChange& change : report_.passes) {
       if (std::ranges::find(info.passes, change.pass) == info.passes.end()) info.passes.push_back(change.pass);
     }

@@ -36,7 +36,7 @@ Isa machine_isa() {
 
 struct Choice {
   std::atomic<Isa> isa{machine_isa()};
-  std::atomic<bool> vnni{base::cpu_info().avx512_vnni};
+  std::atomic<bool> dot_products{true};
 };
 
 void dispatch_to(Isa isa) {
@@ -61,22 +61,26 @@ Isa active_isa() {
 }
 
 bool active_vnni() {
-  return choice().vnni && choice().isa == Isa::avx512;
+  return base::cpu_info().avx512_vnni && choice().dot_products && choice().isa == Isa::avx512;
+}
+
+bool active_bf16() {
+  return base::cpu_info().avx512_bf16 && choice().dot_products && choice().isa == Isa::avx512;
 }
 
 void initialise_simd() {
   choice();
 }
 
-ScopedIsa::ScopedIsa(Isa isa, bool vnni) {
+ScopedIsa::ScopedIsa(Isa isa, bool dot_products) {
   choice().isa = std::min(isa, machine_isa());
-  choice().vnni = vnni && base::cpu_info().avx512_vnni;
+  choice().dot_products = dot_products;
   dispatch_to(choice().isa);
 }
 
 ScopedIsa::~ScopedIsa() {
   choice().isa = machine_isa();
-  choice().vnni = base::cpu_info().avx512_vnni;
+  choice().dot_products = true;
   dispatch_to(choice().isa);
 }
 

@@ -34,6 +34,8 @@ namespace tessera::backends::cpu {
 base::Isa active_isa();
 // Whether 8-bit dot products (AVX-512 VNNI) may be used.
 bool active_vnni();
+// Whether dot products of bfloat16 numbers (AVX-512 BF16) may be used.
+bool active_bf16();
 
 // Makes Highway's run-time dispatch follow active_isa(). Called once before the first kernel runs; thread-safe.
 void initialise_simd();
@@ -41,8 +43,8 @@ void initialise_simd();
 // Tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
 class ScopedIsa {
  public:
-  // Sets above the machine's are lowered to it; see active_isa(). `vnni` false hides the 8-bit dot product.
-  explicit ScopedIsa(base::Isa isa, bool vnni = true);
+  // Sets above the machine's are lowered to it; see active_isa(). `dot_products` false hides those of bytes and of bfloat16 numbers.
+  explicit ScopedIsa(base::Isa isa, bool dot_products = true);
   ~ScopedIsa();
   ScopedIsa(const ScopedIsa&) = delete;
   ScopedIsa& operator=(const ScopedIsa&) = delete;

@@ -1,6 +1,7 @@
 #include "backends/cpu/kernels/channels_last.h"
 
 #include "backends/cpu/kernels/kernels.h"
+#include "base/checked.h"
 #include "ops/channels_last.h"
 #include "ops/fused_activation.h"
 
@@ -22,6 +23,7 @@ std::string reject_channels_last_rank(const ops::NodeView& view) {
 
 std::string reject_channels_last_operands(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
+  if (view.node().attributes.contains("precision")) return "asks for bf16";
   if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr)) return "weights or bias are no constants";
   if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
   return reject_activation(view);
@@ -29,6 +31,13 @@ std::string reject_channels_last_operands(const ops::NodeView& view) {
 
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view) {
   return channels_last_geometry(view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
+}
+
+ChannelsLastGeometry rows_geometry(const Shape& x) {
+  ChannelsLastGeometry result{.channels = x.back()};
+  for (ops::WindowAxis& axis : result.axes) axis.input = axis.output = 1;
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) result.batch = base::checked_multiply(result.batch, x[i]);
+  return result;
 }
 
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view) {

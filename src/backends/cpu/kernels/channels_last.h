@@ -28,6 +28,8 @@ std::string reject_channels_last_rank(const ops::NodeView& view);
 // The same for an operator with weights and maybe a bias, which must be constants of f32, and an activation.
 std::string reject_channels_last_operands(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
+// A product's data [..., inputs] as pictures of one pixel.
+ChannelsLastGeometry rows_geometry(const Shape& x);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 
 // What a node's activation does to a sum: bounds in registers, everything else on rows that were just written.

@@ -57,6 +57,7 @@ class Linear final : public Kernel {
 
 std::string reject_linear(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
+  if (view.has_attribute("precision")) return "asks for bf16";
   if (view.constant(1) == nullptr) return "the weights are no constant";
   return reject_activation(view);
 }

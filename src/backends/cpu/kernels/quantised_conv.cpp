@@ -171,11 +171,8 @@ KernelPointer make_quantised_conv(const ops::NodeView& view, WeightStore& weight
 std::string reject_quantised_linear(const ops::NodeView& view) { return reject_quantised_operands(view); }
 
 KernelPointer make_quantised_linear(const ops::NodeView& view, WeightStore& weights) {
-  const Shape &x = view.input(At::data).shape, &w = view.input(At::weights).shape;
-  ChannelsLastGeometry geometry{.channels = w[0]};
-  for (ops::WindowAxis& axis : geometry.axes) axis.input = axis.output = 1;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) geometry.batch = base::checked_multiply(geometry.batch, x[i]);
-  return std::make_unique<QuantisedProduct>(view, weights, geometry, 1, w[0], w[1], WeightStrides{1, w[1], 0});
+  const Shape& w = view.input(At::weights).shape;
+  return std::make_unique<QuantisedProduct>(view, weights, rows_geometry(view.input(At::data).shape), 1, w[0], w[1], WeightStrides{1, w[1], 0});
 }
 
 }  // namespace tessera::backends::cpu

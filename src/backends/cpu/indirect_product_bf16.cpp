@@ -1,0 +1,140 @@
+#include "backends/cpu/indirect_product_bf16.h"
+
+#include <algorithm>
+
+#include "backends/cpu/simd.h"
+#include "base/half.h"
+
+#ifndef TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
+#define TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
+namespace tessera::backends::cpu {
+
+struct Bf16Functions {
+  MultiplyBf16 multiply;
+  void (*round)(const float*, std::uint16_t*, std::int64_t);
+};
+
+}  // namespace tessera::backends::cpu
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/indirect_product_bf16.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using Product = IndirectProductBf16;
+using D = hn::ScalableTag<float>;
+using DU = hn::RebindToUnsigned<D>;
+using V = hn::Vec<D>;
+constexpr std::int64_t kLanes = HWY_LANES(float);
+constexpr int kRows = 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
+
+// Some rows times some vectors of a panel that is `width` wide; `right` points at the first of them.
+template <int rows>
+void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
+  const D d;
+  const DU du;
+  V sum[rows][kVectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < kVectors; ++j) {
+    const V bias = hn::LoadU(d, product.bias + column + j * kLanes);
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; ++i) sum[i][j] = bias;
+  }
+  for (std::int64_t s = 0; s < product.segments; ++s) {
+    for (std::int64_t group = 0; group < product.groups; ++group, right += width * Product::kGroup) {
+      V even[kVectors], odd[kVectors];
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        const auto pair = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(right) + j * kLanes);
+        even[j] = hn::BitCast(d, hn::ShiftLeft<16>(pair));
+        odd[j] = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000u)));
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < rows; ++i) {
+        const std::uint16_t* a = product.left[s * Product::kMostRows + row + i] + group * Product::kGroup;
+        const V a0 = hn::Set(d, base::to_float(bf16_t{a[0]})), a1 = hn::Set(d, base::to_float(bf16_t{a[1]}));
+#pragma GCC unroll 4
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(a0, even[j], hn::MulAdd(a1, odd[j], sum[i][j]));
+      }
+    }
+  }
+  const V low = hn::Set(d, product.low), high = hn::Set(d, product.high);
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < kVectors; ++j) {
+      const std::int64_t first = column + j * kLanes, count = std::min(kLanes, product.columns - first);
+      if (count <= 0) continue;
+      HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
+      V value = sum[i][j];
+      if (product.addend != nullptr) {
+        std::copy_n(product.addend + (row + i) * product.addend_stride + first, count, lanes);
+        value = hn::Add(value, hn::Load(d, lanes));
+      }
+      value = hn::IfThenElse(hn::Lt(value, low), low, value);  // NaN stays
+      value = hn::IfThenElse(hn::Gt(value, high), high, value);
+      hn::Store(value, d, lanes);
+      std::copy_n(lanes, count, product.c + (row + i) * product.ldc + first);
+    }
+  }
+}
+
+void multiply_widened(const Product& product) {
+  const std::uint16_t* right = product.right;
+  for (std::int64_t column = 0; column < product.columns; column += Product::kColumns) {
+    const std::int64_t left_over = std::min(Product::kColumns, product.columns - column), width = (left_over + Product::kLanes - 1) / Product::kLanes * Product::kLanes;
+    for (std::int64_t lane = 0; lane < width; lane += kVectors * kLanes) {
+      const std::uint16_t* from = right + lane * Product::kGroup;
+      std::int64_t row = 0;
+      for (; row + kRows <= product.rows; row += kRows) multiply_tile<kRows>(product, row, from, width, column + lane);
+      for (; row < product.rows; ++row) multiply_tile<1>(product, row, from, width, column + lane);
+    }
+    right += product.segments * product.groups * width * Product::kGroup;
+  }
+}
+
+void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const DU du;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<std::uint16_t, D> d16;
+  for (; i + kLanes <= count; i += kLanes) {
+    const V value = hn::LoadU(d, x + i);
+    const auto bits = hn::BitCast(du, value);
+    const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
+    const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(kept))), d16, y + i);
+  }
+#endif
+  for (; i < count; ++i) y[i] = base::to_bf16(x[i]).bits;
+}
+
+}  // namespace
+
+Bf16Functions bf16_functions() { return {multiply_widened, round_row}; }
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+
+HWY_EXPORT(bf16_functions);
+
+MultiplyBf16 multiply_bf16() {
+#if defined(__x86_64__)
+  if (active_bf16()) return multiply_bf16_avx512;
+#endif
+  return HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply;
+}
+
+void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count); }
+
+}  // namespace tessera::backends::cpu
+#endif

@@ -1,0 +1,38 @@
+// The indirect product (indirect_product.h) of bfloat16 numbers with sums of float32. Self-contained, as indirect_product_s8.h.
+//
+// Numbers are the upper halves of floats (bits). The order of a sum is that of VDPBF16PS (Intel, "Intrinsics Guide"): of each pair of
+// neighbours the odd one first. That instruction takes denormals as zero, so results differ there between instruction sets.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::backends::cpu {
+
+struct IndirectProductBf16 {
+  static constexpr std::int64_t kMostRows = 12;
+  static constexpr std::int64_t kColumns = 32;  // of a panel
+  static constexpr std::int64_t kLanes = 16;    // the last panel is a whole number of these wide
+  static constexpr std::int64_t kGroup = 2;     // neighbours in a row that are multiplied together
+
+  std::int64_t rows = 0;                      // at most kMostRows
+  std::int64_t segments = 0, groups = 0;      // of a row of A; groups of kGroup numbers of a segment
+  const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * kMostRows + i]
+  const std::uint16_t* right = nullptr;       // panels one after the other, each [segments * groups][width][kGroup]
+  std::int64_t columns = 0;                   // of the panels together
+  const float* bias = nullptr;                // as many, rounded up to kLanes
+  const float* addend = nullptr;              // or null
+  std::int64_t addend_stride = 0;             // from row to row
+  float* c = nullptr;                         // clamp(bias + Σ A·B + addend)
+  std::int64_t ldc = 0;
+  float low = 0, high = 0;
+};
+
+using MultiplyBf16 = void (*)(const IndirectProductBf16&);
+void multiply_bf16_avx512(const IndirectProductBf16& product);
+// For the instruction set active now; by widening to floats where there is none for bfloat16.
+MultiplyBf16 multiply_bf16();
+
+// y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
+void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,84 @@
+// Compiled with AVX-512 BF16: dot products of pairs.
+#include "backends/cpu/indirect_product_bf16.h"
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+
+namespace tessera::backends::cpu {
+namespace {
+
+using Product = IndirectProductBf16;
+
+template <bool whole, int rows, int vectors>
+inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors], std::int64_t first_column, std::int64_t columns) {
+  const __m512 low = _mm512_set1_ps(product.low), high = _mm512_set1_ps(product.high);
+#pragma GCC unroll 2
+  for (int j = 0; j < vectors; ++j) {
+    const std::int64_t first = first_column + j * Product::kLanes, left_over = columns - j * Product::kLanes;
+    if (left_over <= 0) continue;
+    const auto mask = static_cast<__mmask16>(left_over >= Product::kLanes ? 0xFFFF : (1 << left_over) - 1);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) {
+      __m512 value = sum[i][j];
+      if (product.addend != nullptr) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, product.addend + i * product.addend_stride + first));
+      value = _mm512_min_ps(high, _mm512_max_ps(low, value));  // of a NaN and a number the second operand, so NaN stays
+      float* to = product.c + i * product.ldc + first;
+      if constexpr (whole) _mm512_storeu_ps(to, value);
+      else _mm512_mask_storeu_ps(to, mask, value);
+    }
+  }
+}
+
+template <int rows, int vectors>
+void multiply_tile(const Product& product, const std::uint16_t* right, std::int64_t column) {
+  __m512 sum[rows][vectors];
+#pragma GCC unroll 2
+  for (int j = 0; j < vectors; ++j) {
+    const __m512 bias = _mm512_loadu_ps(product.bias + column + j * Product::kLanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) sum[i][j] = bias;
+  }
+  const std::uint16_t* const* left = product.left;
+  for (std::int64_t s = product.segments; s > 0; --s, left += Product::kMostRows) {
+    const std::uint16_t* row[rows];
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) row[i] = left[i];
+    for (std::int64_t k = 0; k < product.groups * Product::kGroup; k += Product::kGroup, right += vectors * 32) {
+      __m512bh b[vectors];
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) b[j] = (__m512bh)_mm512_loadu_si512(right + j * 32);
+#pragma GCC unroll 12
+      for (int i = 0; i < rows; ++i) {
+        std::int32_t pair;
+        __builtin_memcpy(&pair, row[i] + k, 4);
+        const auto a = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 2
+        for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], a, b[j]);
+      }
+    }
+  }
+  const std::int64_t columns = product.columns - column;
+  if (columns >= vectors * Product::kLanes) store_tile<true>(product, sum, column, columns);
+  else store_tile<false>(product, sum, column, columns);
+}
+
+template <int rows>
+void multiply_any(const Product& product) {
+  if (product.rows != rows) {
+    if constexpr (rows > 1) multiply_any<rows - 1>(product);
+    return;
+  }
+  const std::int64_t depth = product.segments * product.groups * Product::kGroup;
+  const std::uint16_t* right = product.right;
+  for (std::int64_t column = 0; column < product.columns; column += Product::kColumns, right += depth * Product::kColumns) {
+    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1>(product, right, column);
+    else multiply_tile<rows, 2>(product, right, column);
+  }
+}
+
+}  // namespace
+
+void multiply_bf16_avx512(const IndirectProductBf16& product) { multiply_any<Product::kMostRows>(product); }
+
+}  // namespace tessera::backends::cpu
+#endif

@@ -1,0 +1,186 @@
+// Convolution and product whose data and weights are rounded to bfloat16 (ops/rounded_product.h), as an indirect product of these.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/indirect_product_bf16.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/window_product.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using base::round_up;
+using Product = IndirectProductBf16;
+
+constexpr double kChunkOperations = 3e6;
+
+// Distances between the weights of neighbouring outputs, input channels of a group, and taps.
+struct WeightStrides {
+  std::int64_t output, channel, tap;
+};
+
+class Bf16Product final : public Kernel {
+ public:
+  Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
+      : multiply_(multiply_bf16()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
+        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)),
+        windows_(geometry_, segments_, inputs_, padded_), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
+    depth_ = base::checked_multiply(segments_.count, padded_);
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = Product::kMostRows, .tile_columns = Product::kColumns};
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, Product::kColumns * depth_ * 2,
+                  base::checked_multiply(geometry_.batch * geometry_.inputs(), inputs_ * 2));
+    padding_.assign(static_cast<std::size_t>(padded_), 0);
+    bias_.assign(static_cast<std::size_t>(groups * lanes()), 0.0f);
+    if (view.has_input(2)) {
+      const float* bias = view.constant(2)->data<float>();
+      for (std::int64_t g = 0; g < groups; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * lanes());
+    }
+    const Tensor& weights = *view.constant(1);
+    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_bf16_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
+                                  base::checked_multiply(base::checked_multiply(groups * lanes(), depth_), 2), [&](std::byte* to) { pack(weights, reinterpret_cast<std::uint16_t*>(to)); });
+  }
+
+  std::int64_t scratch_bytes() const override { return copies_data() ? base::checked_multiply(data_elements(), 2) : 0; }
+
+  void run(KernelContext& context) const override {
+    if (context.output(0).elements() == 0) return;
+    const std::uint16_t* x = copies_data() ? round_data(context) : static_cast<const std::uint16_t*>(context.input(0).raw());
+    const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
+    void* y = context.output(0).mutable_raw();
+    context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+        split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) { run_tile(group, row, rows, column, columns, x, z, y); });
+      }
+    });
+  }
+
+ private:
+  static ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::int64_t channels) {
+    geometry.channels = channels;
+    return geometry;
+  }
+  std::int64_t lanes() const { return round_up(outputs_, Product::kLanes); }  // of a group
+  std::int64_t data_elements() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
+  // Whether data must be rounded first, or pixels filled up to whole pairs; the added numbers meet weights of zero.
+  bool copies_data() const { return !rounded_data_ || inputs_ != given_inputs_; }
+
+  const std::uint16_t* round_data(KernelContext& context) const {
+    auto* to = reinterpret_cast<std::uint16_t*>(context.scratch());
+    const Tensor& x = context.input(0);
+    if (inputs_ == given_inputs_) {
+      const float* from = x.data<float>();
+      context.parallel_for(x.elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { to_bf16_row(from + begin, to + begin, end - begin); });
+      return to;
+    }
+    context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 32768 / inputs_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        std::uint16_t* pixel = to + i * inputs_;
+        if (rounded_data_) std::memcpy(pixel, static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_, static_cast<std::size_t>(given_inputs_) * 2);
+        else to_bf16_row(x.data<float>() + i * given_inputs_, pixel, given_inputs_);
+        std::fill(pixel + given_inputs_, pixel + inputs_, std::uint16_t{0});
+      }
+    });
+    return to;
+  }
+
+  void run_tile(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns, const std::uint16_t* x, const float* z, void* y) const {
+    const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
+    Product product{.rows = rows, .segments = segments_.count, .groups = padded_ / Product::kGroup, .columns = columns, .low = activation_.low, .high = activation_.high};
+    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data());
+    product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
+    product.bias = bias_.data() + group * lanes() + column;
+    product.addend = z == nullptr ? nullptr : z + offset;
+    product.addend_stride = ldc;
+    thread_local std::vector<float> tile;  // of results that are rounded
+    if (rounded_result_) {
+      tile.resize(static_cast<std::size_t>(rows * columns));
+      product.c = tile.data();
+      product.ldc = columns;
+    } else {
+      product.c = static_cast<float*>(y) + offset;
+      product.ldc = ldc;
+    }
+    multiply_(product);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* line = product.c + i * product.ldc;
+      if (activation_.after.function != nullptr) activation_.after(line, columns);
+      if (rounded_result_) to_bf16_row(line, static_cast<std::uint16_t*>(y) + offset + i * ldc, columns);
+    }
+  }
+
+  // [group][panel][segment][pair of it][column][2], segments filled up with zeros.
+  void pack(const Tensor& weights, std::uint16_t* packed) const {
+    std::memset(packed, 0, static_cast<std::size_t>(split_.groups * lanes() * depth_ * 2));
+    const float* from = weights.data<float>();
+    const std::int64_t taps = geometry_.taps(), taps_together = segments_.length / inputs_;  // in a segment
+    std::vector<float> line(static_cast<std::size_t>(given_inputs_));
+    std::vector<std::uint16_t> rounded(line.size());
+    for (std::int64_t g = 0; g < split_.groups; ++g) {
+      for (std::int64_t j = 0; j < outputs_; ++j) {
+        const std::int64_t first = j / Product::kColumns * Product::kColumns, width = round_up(std::min(Product::kColumns, outputs_ - first), Product::kLanes);
+        std::uint16_t* panel = packed + (g * lanes() + first) * depth_ + (j - first) * Product::kGroup;
+        const float* output = from + (g * outputs_ + j) * strides_.output;
+        for (std::int64_t t = 0; t < taps; ++t) {
+          for (std::int64_t c = 0; c < given_inputs_; ++c) line[static_cast<std::size_t>(c)] = output[c * strides_.channel + t * strides_.tap];
+          to_bf16_row(line.data(), rounded.data(), given_inputs_);
+          const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_;
+          for (std::int64_t c = 0; c < given_inputs_; ++c) {
+            panel[(at + c) / Product::kGroup * width * Product::kGroup + (at + c) % Product::kGroup] = rounded[static_cast<std::size_t>(c)];
+          }
+        }
+      }
+    }
+  }
+
+  MultiplyBf16 multiply_;
+  std::int64_t given_inputs_, inputs_;  // channels of a group, and as the product reads them
+  ChannelsLastGeometry geometry_;
+  ActivationPlan activation_;
+  std::int64_t outputs_;  // of a group
+  WindowSegments segments_;
+  std::int64_t padded_;  // length of a segment in whole pairs
+  WindowPointers<std::uint16_t> windows_;
+  WeightStrides strides_;
+  bool rounded_data_, rounded_result_;
+  std::int64_t depth_ = 0;
+  ProductSplit split_;
+  std::vector<std::uint16_t> padding_;
+  std::vector<float> bias_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+std::string reject_bf16_operands(const ops::NodeView& view) {
+  if (!view.has_attribute("precision")) return "does not ask for bf16";
+  if (view.input(1).dtype != DType::f32) return "weights other than f32";
+  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr)) return "weights or bias are no constants";
+  return reject_activation(view);
+}
+
+}  // namespace
+
+std::string reject_bf16_conv(const ops::NodeView& view) {
+  if (std::string reason = reject_bf16_operands(view); !reason.empty()) return reason;
+  if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
+  constexpr std::int64_t kFewOutputs = 8;
+  const std::int64_t groups = view.integer("group");
+  return groups > 1 && view.input(1).shape[0] / groups < kFewOutputs ? "few output channels a group" : "";
+}
+
+KernelPointer make_bf16_conv(const ops::NodeView& view, WeightStore& weights) {
+  const Shape& w = view.input(1).shape;
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  const std::int64_t groups = view.integer("group");
+  return std::make_unique<Bf16Product>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1});
+}
+
+std::string reject_bf16_linear(const ops::NodeView& view) { return reject_bf16_operands(view); }
+
+KernelPointer make_bf16_linear(const ops::NodeView& view, WeightStore& weights) {
+  const Shape& w = view.input(1).shape;
+  return std::make_unique<Bf16Product>(view, weights, rows_geometry(view.input(0).shape), 1, w[0], w[1], WeightStrides{1, w[1], 0});
+}
+
+}  // namespace tessera::backends::cpu

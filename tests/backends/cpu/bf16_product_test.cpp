@@ -1,0 +1,101 @@
+// Layers that round to bfloat16 against the reference, which rounds, widens and computes in float32.
+#include <gtest/gtest.h>
+
+#include "backends/cpu/simd.h"
+#include "ops/channels_last.h"
+#include "support/against_reference.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using test::random_tensor;
+using Integers = std::vector<std::int64_t>;
+
+// Which of data and result are stored rounded.
+struct Stored {
+  bool data = false, result = false;
+};
+
+void check(test::OpCall call, double terms, Stored stored, std::string_view kernel) {
+  call.attributes.emplace("precision", std::string("bf16"));
+  if (stored.result) call.attributes.emplace("output_dtype", static_cast<std::int64_t>(DType::bf16));
+  EXPECT_EQ(test::chosen_cpu_kernel(call), kernel);
+  const Tensor expected = test::run_op_tensor(call, "reference");
+  const test::Tolerance tolerance = stored.result ? test::Tolerance::epsilons(DType::bf16, 2) : test::Tolerance::epsilons(DType::f32, 8 + terms);
+  for (const bool dot_products : {true, false}) {
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const ScopedIsa scoped(isa, dot_products);
+      const Tensor one = test::run_op_tensor(call, "cpu", 1);
+      EXPECT_TRUE(test::close_to(one, expected, tolerance)) << "isa " << static_cast<int>(isa);
+      for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+    }
+  }
+}
+
+struct Case {
+  Shape x, w;  // with the channels first, as in ONNX
+  ir::Attributes attributes = {};
+  Stored stored = {};
+  bool bias = true, addend = false;
+};
+
+void check_conv(const Case& c) {
+  SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
+  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(c.stored.data ? DType::bf16 : DType::f32, ops::channels_last(c.x), 1), random_tensor(DType::f32, c.w, 2)}, c.attributes};
+  call.attributes.emplace("precision", std::string("bf16"));
+  call.inputs.resize(4);
+  if (c.bias) call.inputs[2] = random_tensor(DType::f32, {c.w[0]}, 3);
+  if (c.addend) call.inputs[3] = random_tensor(DType::f32, test::run_op_tensor(call, "reference").shape(), 4);
+  check(call, static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c.stored, "cpu_bf16_conv");
+}
+
+TEST(CpuBf16Conv, PointwiseAndWindows) {
+  check_conv({{2, 8, 5, 9}, {13, 8, 1, 1}});
+  check_conv({{1, 41, 30}, {70, 41, 1}, {}, {true, true}, false});
+  check_conv({{1, 33, 4, 4}, {16, 33, 1, 1}, {{"strides", Integers{2, 2}}}, {false, true}, true, true});
+  check_conv({{1, 3, 13, 37}, {16, 3, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}}});
+  check_conv({{2, 36, 7, 7}, {33, 36, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}}, {true, false}, true, true});
+  check_conv({{1, 2, 5, 6, 7}, {3, 2, 3, 2, 3}, {{"pads", Integers{1, 0, 2, 0, 1, 1}}}});
+}
+
+TEST(CpuBf16Conv, StridesDilationsGroupsAndWidePads) {
+  check_conv({{1, 3, 20, 41}, {8, 3, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
+  check_conv({{1, 8, 11, 11}, {18, 4, 5, 3}, {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}}, {true, true}});
+  check_conv({{2, 9, 4, 4}, {27, 3, 1, 1}, {{"group", std::int64_t{3}}}});
+  check_conv({{1, 2, 3, 2}, {3, 2, 7, 9}, {{"pads", Integers{5, 9, 4, 8}}}});
+  check_conv({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
+}
+
+TEST(CpuBf16Conv, ActivationsInRegistersAndBehindThem) {
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("Relu")}}, {false, true}});
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("HardSwish")}}, {true, true}});
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("Tanh")}}});
+}
+
+TEST(CpuBf16Linear, RowsAndColumns) {
+  const auto check_linear = [](const Shape& x, std::int64_t outputs, Stored stored, ir::Attributes attributes = {}) {
+    SCOPED_TRACE(to_string(x));
+    test::OpCall call{"tessera::Linear", {random_tensor(stored.data ? DType::bf16 : DType::f32, x, 1), random_tensor(DType::f32, {x.back(), outputs}, 2), random_tensor(DType::f32, {outputs}, 3)}, std::move(attributes)};
+    check(call, static_cast<double>(x.back()), stored, "cpu_bf16_linear");
+  };
+  check_linear({1, 64}, 10, {});
+  check_linear({13, 7}, 35, {false, true});
+  check_linear({2, 3, 131}, 65, {true, false});
+  check_linear({2, 50, 256}, 96, {true, true}, {{"activation", std::string("Gelu")}});
+}
+
+TEST(CpuBf16Linear, RoundsToTheNearestAndKeepsNaNAndInfinity) {
+  const float halfway = 1.00390625f, above = 1.0039064f, nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  const Tensor x = Tensor::from<float>({5, 1}, std::vector<float>{halfway, above, -halfway, nan, infinity}), w = Tensor::from<float>({1, 1}, std::vector<float>{1});
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+    const ScopedIsa scoped(isa);
+    const Tensor y = test::run_op_tensor({"tessera::Linear", {x, w}, {{"precision", std::string("bf16")}}}, "cpu");
+    EXPECT_TRUE(test::close_to(y, Tensor::from<float>({5, 1}, std::vector<float>{1, 1.0078125f, -1, nan, infinity})));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu

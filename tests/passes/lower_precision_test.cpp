@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include "runtime/random_inputs.h"
+#include "support/pass_context.h"
+#include "support/tolerance.h"
+#include "tessera/error.h"
+#include "tessera/session.h"
+
+namespace tessera::passes {
+namespace {
+
+std::string weights(const std::string& name, const Shape& shape) {
+  std::string elements;
+  for (std::int64_t i = 0; i < element_count(shape); ++i) elements += (i == 0 ? "" : ", ") + std::to_string(static_cast<float>(i * 7 % 13) / 13.0f - 0.4f);
+  return " constant %" + name + " = f32" + to_string(shape) + " {" + elements + "}";
+}
+
+const std::string kNet = "graph { input %x : f32[batch, 4, 6, 6]" + weights("w", {16, 4, 3, 3}) + weights("v", {8, 16, 1, 1}) + weights("d", {8, 1, 3, 3}) + weights("m", {6, 5}) +
+                         " %1 = Conv (%x, %w) {pads = [1, 1, 1, 1]} %2 = Relu (%1) %3 = Conv (%2, %v) %4 = Conv (%3, %d) {group = 8, pads = [1, 1, 1, 1]} %5 = MatMul (%4, %m) output %5 }";
+
+PassContext context(DType precision) {
+  PassContext result = test::cpu_pass_context();
+  result.precision = precision;
+  return result;
+}
+
+// The element types of the results, in order.
+std::vector<DType> types(const ir::Graph& graph) {
+  std::vector<DType> result;
+  for (const ir::NodeId id : graph.order()) result.push_back(graph.value(graph.node(id).outputs[0]).type.dtype);
+  return result;
+}
+
+TEST(LowerPrecision, LayersRoundAndWhatOnlyTheyReadIsStoredRounded) {
+  const PassContext asked = context(DType::bf16);
+  const ir::Graph lowered = lower_precision(fuse_epilogues(channels_last(test::parsed(kNet), asked), asked), asked);
+  std::vector<std::string> rounded;
+  for (const ir::NodeId id : lowered.order()) {
+    if (lowered.node(id).attributes.contains("precision")) rounded.push_back(lowered.node(id).op);
+  }
+  EXPECT_EQ(rounded, (std::vector<std::string>{"tessera::ChannelsLastConv", "tessera::ChannelsLastConv", "tessera::Linear"}));
+  const std::vector<DType> stored = types(lowered);
+  EXPECT_EQ(std::count(stored.begin(), stored.end(), DType::bf16), 1);  // between the first two
+}
+
+TEST(LowerPrecision, NothingChangesUnasked) {
+  const PassContext plain = context(DType::f32);
+  const ir::Graph before = channels_last(test::parsed(kNet), plain);
+  EXPECT_TRUE(ir::structurally_equal(lower_precision(before, plain), before));
+}
+
+TEST(LowerPrecision, ResultsAreThoseOfRoundedLayers) {
+  const Model model(std::make_shared<const ir::Graph>(test::parsed(kNet)));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions half;
+  half.precision = DType::bf16;
+  const Tensor exact = Session(model).run(inputs).begin()->second.tensor(), got = Session(model, half).run(inputs).begin()->second.tensor();
+  EXPECT_FALSE(identical(got, exact));
+  EXPECT_TRUE(test::close_to(got, exact, test::Tolerance::epsilons(DType::bf16, 16)));
+}
+
+TEST(LowerPrecision, OtherPrecisionsAreRefused) {
+  const Model model(std::make_shared<const ir::Graph>(test::parsed("graph { input %x : f32[2] %y = Relu (%x) output %y }")));
+  SessionOptions options;
+  options.precision = DType::i8;
+  EXPECT_THROW(Session(model, options), Error);
+}
+
+}  // namespace
+}  // namespace tessera::passes
