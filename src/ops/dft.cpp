@@ -8,9 +8,15 @@ namespace {
 
 constexpr std::int64_t kLongest = std::int64_t{1} << 40;
 
+void check_input(const ir::Dims& input) {
+  require(input.size() >= 2 && (input.back().may_equal(1) || input.back().may_equal(2)), ErrorKind::invalid_model,
+          "input is {}, expected [..., 1 or 2]", ir::to_string(input));
+}
+
 void infer_dft(InferContext& context) {
   const ir::Dims* input = context.dims(0);
   if (input == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
+  check_input(*input);
   if (context.has_input(2) && context.constant(2) == nullptr)
     return context.set_output(0, context.dtype(0), ir::Dims(input->size()));
   DftRequest request = dft_request(context, *input, context.constant(1), context.constant(2));
@@ -26,7 +32,6 @@ void infer_dft(InferContext& context) {
 // The kernel sums directly: a complex multiply-add for each pair of positions.
 double operations_dft(const NodeView& view) {
   const Shape& shape = view.input(0).shape;
-  if (shape.size() < 2) return 0;  // the run says that this is wrong
   const std::int64_t axis = view.constant(2) != nullptr ? normalise_axis(single_integer(*view.constant(2), "axis"),
                                                                          static_cast<std::int64_t>(shape.size()))
                                                         : static_cast<std::int64_t>(shape.size()) - 2;
@@ -55,8 +60,7 @@ void infer_stft(InferContext& context) {
 DftRequest dft_request(const AttributeReader& reader, const ir::Dims& input, const Tensor* dft_length,
                        const Tensor* axis) {
   const std::int64_t rank = static_cast<std::int64_t>(input.size());
-  require(rank >= 2 && (input.back().may_equal(1) || input.back().may_equal(2)), ErrorKind::invalid_model,
-          "input is {}, expected [..., 1 or 2]", ir::to_string(input));
+  check_input(input);
   DftRequest request{0, -1, reader.integer("inverse") != 0, reader.integer("onesided") != 0};
   request.axis = normalise_axis(axis != nullptr ? single_integer(*axis, "axis") : -2, rank);
   require(request.axis != rank - 1, ErrorKind::invalid_model, "axis {} holds the real and imaginary parts",

@@ -161,5 +161,20 @@ TEST_F(OptimiseTest, PassesThatWereLeftOutStayOut) {
   EXPECT_NE(plan, Session(model).describe_plan(inputs));
 }
 
+TEST_F(OptimiseTest, APackageOfLessPrecisionRunsForThoseWhoAskForIt) {
+  const Model model = with_all_dims(build("lenet5"), 2);
+  OptimiseOptions rounded;
+  rounded.session.precision = DType::bf16;
+  optimise(model, package, rounded);
+  const Model loaded = Model::load(package);
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
+  expect_error_containing(ErrorKind::invalid_argument, "made with precision bf16", [&] { Session session(loaded); });
+  expect_error_containing(ErrorKind::invalid_argument, "ONNX has no form", [&] { optimise(model, onnx, rounded); });
+  // The other way round nothing is hidden: the passes run again.
+  optimise(model, package);
+  expect_identical(Session(Model::load(package), rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
+}
+
 }  // namespace
 }  // namespace tessera::test
