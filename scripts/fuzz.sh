@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_targets=(onnx_reader text model_run npy image value_proto)
+all_targets=(onnx_reader text model_run npy image value_proto package)
 seconds=60
 jobs=$(nproc)
 targets=()
@@ -43,10 +43,11 @@ seeds_of() {
 }
 
 run_target() {
-  local target=$1 seeds status=0
+  local target=$1 seeds status=0 max_bytes=8192
+  [ "$target" != package ] || max_bytes=32768  # its sections begin at multiples of 4096
   mkdir -p "$out/$target/corpus" "$out/$target/findings"
   mapfile -t seeds < <(seeds_of "$target")
-  local arguments=(--target="$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len=8192
+  local arguments=(--target="$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len="$max_bytes"
     -print_final_stats=1 -artifact_prefix="$out/$target/findings/")
   [ ! -e "tests/fuzz/$target.dict" ] || arguments+=(-dict="tests/fuzz/$target.dict")
   build/fuzz/tests/fuzz/tessera_fuzz "${arguments[@]}" "$out/$target/corpus" "${seeds[@]}" >"$out/$target/log" 2>&1 || status=$?

@@ -4,6 +4,7 @@
     command_line_test.py TESSERA
 """
 import json
+import os
 import pathlib
 import struct
 import subprocess
@@ -46,7 +47,7 @@ class CommandLine(unittest.TestCase):
 
     def test_help_teaches(self):
         self.assertEqual(run("--help").returncode, 0)
-        for verb in ("run", "bench", "info", "check", "new"):
+        for verb in ("run", "bench", "info", "check", "new", "optimize"):
             done = run(verb, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Example", done.stdout)
@@ -107,6 +108,60 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(info["symbols"], ["batch"])
         self.assertEqual(info["parameters"], 61706)
         self.assertIn("passed over", run("info", self.model, "--plan").stdout)
+
+    def test_packages_run_like_their_models(self):
+        package = self.folder / "lenet5.tsr"
+        done = run("optimize", self.model, "-o", package, "--verify", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["file_bytes"], package.stat().st_size)
+        self.assertEqual([output["identical"] for output in report["verified"]], [True])
+        self.assertIn({"pass": "fuse_epilogues", "nodes_before": 14, "nodes_after": 12}, report["passes"])
+        results = []
+        for path in (self.model, package, package.rename(self.folder / "any_name.onnx")):
+            out = self.folder / "out.json"
+            self.assertEqual(run("run", path if path.exists() else self.folder / "any_name.onnx", "--dim", "batch=2", "--outputs", out).returncode, 0)
+            results.append(out.read_text())
+        self.assertEqual(results[0], results[1])
+        self.assertEqual(results[0], results[2])
+
+    def test_packages_for_other_instruction_sets_run_too(self):
+        package = self.folder / "scalar.tsr"
+        environment = {**os.environ, "TESSERA_ISA": "scalar"}
+        made = subprocess.run([TESSERA, "optimize", self.model, "-o", package], capture_output=True, text=True, timeout=120, env=environment)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertIn(" with scalar, ", run("info", package).stdout)
+        results = []
+        for path in (self.model, package):
+            self.assertEqual(run("run", path, "--outputs", self.folder / "out.json").returncode, 0)
+            results.append((self.folder / "out.json").read_text())
+        self.assertEqual(results[0], results[1])
+
+    def test_packages_are_checked(self):
+        package = self.folder / "checked.tsr"
+        self.assertEqual(run("optimize", self.model, "-o", package, "--dim", "batch=1").returncode, 0)
+        done = run("check", package)
+        self.assertEqual((done.returncode, done.stdout), (0, f"{package}: all checksums agree\n1 passed, 0 failed, 0 unsupported\n"))
+        done = run("info", package)
+        self.assertRegex(done.stdout, r"(?m)^package +by Tessera \d+\.\d+\.\d+, for cpu with \w+.*, precision f32, shapes fixed$")
+        self.assertRegex(done.stdout, r"(?m)^weights +\d+ packed for kernels, .*; all checksums agree$")
+        self.assertTrue(json.loads(run("info", package, "--json").stdout)["package"]["ready"])
+        good = package.read_bytes()
+        package.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))  # in the last weight
+        self.fails(3, "section 'packed' is damaged: its checksum differs", "check", package)
+        self.fails(3, "section 'packed' is damaged: its checksum differs", "info", package)
+        package.write_bytes(good[:-1])
+        self.fails(3, f"the file has {len(good) - 1} bytes, expected {len(good)}: it was cut off or added to", "run", package)
+        package.write_bytes(good[:4096] + bytes([good[4096] ^ 1]) + good[4097:])
+        self.fails(3, "section 'info' is damaged: its checksum differs", "run", package)
+
+    def test_optimize_takes_passes_by_name(self):
+        out = self.folder / "out.onnx"
+        self.assertEqual(run("optimize", self.model, "-o", out, "--only", "fold_constants", "--only", "remove_no_ops").returncode, 0)
+        self.assertEqual(run("optimize", self.model, "-o", out, "--without", "fold_constants").returncode, 0)
+        self.fails(2, "there is no pass 'fly'", "optimize", self.model, "-o", out, "--without", "fly")
+        self.fails(6, "cannot create", "optimize", self.model, "-o", self.folder / "no" / "out.onnx")
+        self.assertEqual(run("optimize", self.model).returncode, 2)
 
     def test_bad_files(self):
         self.fails(5, "does not exist", "run", self.folder / "missing.onnx")

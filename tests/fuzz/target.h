@@ -37,6 +37,7 @@ void image(std::span<const std::byte> input);
 void model_run(std::span<const std::byte> input);
 void npy(std::span<const std::byte> input);
 void onnx_reader(std::span<const std::byte> input);
+void package(std::span<const std::byte> input);
 void text(std::span<const std::byte> input);
 void value_proto(std::span<const std::byte> input);
 

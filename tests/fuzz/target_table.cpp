@@ -15,6 +15,7 @@ constexpr std::array<std::string_view, 4> kValues{"TensorProto", "SequenceProto"
 constexpr std::array kTargets{
     Target{"onnx_reader", onnx_reader, kModel}, Target{"text", text, {}}, Target{"model_run", model_run, kModel},
     Target{"npy", npy, {}},                     Target{"image", image, {}}, Target{"value_proto", value_proto, kValues},
+    Target{"package", package, {}},
 };
 
 }  // namespace
