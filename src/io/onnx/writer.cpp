@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/checked.h"
+#include "io/onnx/aligned_model.h"
 #include "io/onnx/exporter.h"
 
 namespace tessera::io {
@@ -79,23 +80,30 @@ void store_outside(const Tensor& tensor, PendingFile& file, const std::string& l
 }  // namespace
 
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph) {
-  return serialise(Exporter(graph, store_inside).run());
+  AlignedModel aligned;
+  aligned.encode(Exporter(graph, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) { aligned.store(tensor, proto); }).run());
+  std::vector<std::byte> bytes;
+  bytes.reserve(static_cast<std::size_t>(aligned.bytes()));
+  for (const std::span<const std::byte> piece : aligned.pieces()) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  return bytes;
 }
 
 void write_model(const ir::Graph& graph, const fs::path& path, const WriteOptions& options) {
   try {
     const std::string location = path.filename().string() + ".data";
     std::optional<PendingFile> data;
+    AlignedModel aligned;
     auto store = [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) {
       const bool outside = options.external_data_threshold && !proto.name().empty() &&
                            tensor.dtype() != DType::string && tensor.bytes() >= *options.external_data_threshold &&
                            tensor.bytes() > 0;
-      if (!outside) return store_inside(tensor, proto);
+      if (!outside) return aligned.store(tensor, proto);
       if (!data) data.emplace(path.parent_path() / location);
       store_outside(tensor, *data, location, proto);
     };
     PendingFile model(path);
-    model.append(serialise(Exporter(graph, store).run()));
+    aligned.encode(Exporter(graph, store).run());
+    for (const std::span<const std::byte> piece : aligned.pieces()) model.append(piece);
     model.flush();
     if (data) {
       data->flush();

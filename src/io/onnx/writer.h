@@ -8,6 +8,8 @@
 //   tessera.variable/INITIALIZER = name of the variable
 //   tessera.update/VARIABLE      = name of the value that becomes the state at the end of a run
 //
+// Data of large constants begin at multiples of 64 bytes of the file, so that a reader can use them where they lie.
+//
 // The operator set version written is the lowest whose operators have the form in the graph (so that other programs
 // that do not know the newest one can load the model), and the IR version is the one of that time.
 #pragma once

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "io/onnx/model_builder.h"
+#include "ir/text.h"
 #include "ops/infer.h"
 
 namespace tessera::test {
@@ -166,6 +168,62 @@ TEST(OnnxWriter, PutsLargeConstantsOutside) {
   EXPECT_EQ(io::read_model(folder / "m.onnx").outputs().size(), 3u);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2) << "no temporary file is left";
   fs::remove_all(folder);
+}
+
+// The model as a file would be mapped: at a page.
+ir::Graph read_in_place(const std::vector<std::byte>& bytes) {
+  auto buffer = std::make_shared<Tensor>(DType::u8, Shape{static_cast<std::int64_t>(bytes.size())});
+  std::memcpy(buffer->mutable_raw(), bytes.data(), bytes.size());
+  return io::read_model_bytes({static_cast<const std::byte*>(buffer->raw()), bytes.size()}, {}, buffer);
+}
+
+TEST(OnnxWriter, PutsLargeConstantsWhereTheyCanBeUsed) {
+  // Around 2^14 and 2^21 the lengths before the data get a byte longer.
+  for (const std::int64_t around : {1 << 14, 1 << 21}) {
+    for (std::int64_t bytes = around - 260; bytes < around + 8; bytes += around > 1 << 20 ? 13 : 3) {
+      ir::Graph graph;
+      std::vector<ir::ValueId> outputs;
+      for (const std::int64_t size : {std::int64_t{1024}, bytes, std::int64_t{5000}, std::int64_t{10}}) {
+        Tensor tensor(DType::u8, {size});
+        std::memset(tensor.mutable_raw(), static_cast<int>(outputs.size() + 1), static_cast<std::size_t>(size));
+        outputs.push_back(graph.add_constant(tensor, "constant" + std::to_string(outputs.size())));
+      }
+      graph.set_outputs(outputs);
+      const ir::Graph again = read_in_place(io::write_model_bytes(graph));
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const Tensor& tensor = *again.constant(again.outputs()[i]);
+        ASSERT_TRUE(identical(tensor, *graph.constant(outputs[i]))) << bytes;
+        if (tensor.bytes() >= 1024) {
+          ASSERT_EQ(reinterpret_cast<std::uintptr_t>(tensor.raw()) % 64, 0u) << bytes;
+          ASSERT_NE(tensor.owner(), nullptr);
+        }
+      }
+    }
+  }
+}
+
+TEST(OnnxWriter, KeepsTheDataOfAttributesAndSubgraphs) {
+  ir::Graph graph = ir::parse(R"(graph "deep" {
+    input %x : f32[600]
+    input %flag : bool[]
+    %y = If "choice" (%flag) captures (%x) {
+      else_branch = graph "no" { input %x : f32[600]  %a = Neg (%x) : f32[600]  output %a },
+      then_branch = graph "yes" { input %x : f32[600]  %b = Relu (%x) : f32[600]  output %b }} : f32[600]
+    output %y
+  })");
+  Tensor large(DType::f32, {600});
+  for (std::int64_t i = 0; i < 600; ++i) large.mutable_data<float>()[i] = static_cast<float>(i);
+  for (auto& [name, attribute] : graph.node(graph.order()[0]).attributes) {
+    ir::Graph branch = *std::get<ir::SubgraphPointer>(attribute);
+    const ir::ValueId sum = branch.add_op("Add", {branch.outputs()[0], branch.add_constant(large, "weights of " + name)}, {}, "sum of " + name);
+    branch.value(sum).type = ir::ValueType::tensor(DType::f32, Shape{600});
+    branch.set_outputs({sum});
+    attribute = std::make_shared<const ir::Graph>(std::move(branch));
+  }
+  const ir::Graph again = io::read_model_bytes(io::write_model_bytes(graph));
+  const auto branches = ir::subgraphs_of(again.node(again.order()[0]));
+  ASSERT_EQ(branches.size(), 2u);
+  for (const auto& [name, branch] : branches) EXPECT_TRUE(identical(*branch->constant(branch->find_value("weights of " + name)), large));
 }
 
 TEST(OnnxWriter, SaysWhichFileItCannotWrite) {
