@@ -205,6 +205,45 @@ ir::Attribute Importer::to_attribute(const AttributeProto& proto, const Scope& s
   }
 }
 
+namespace {
+
+bool uses_input(const ir::Graph& body, std::size_t position, const std::vector<std::vector<ir::NodeId>>& uses) {
+  const ir::ValueId input = body.inputs()[position];
+  return !uses[static_cast<std::size_t>(input.index)].empty() || body.is_output(input);
+}
+
+// Captures that no subgraph of the node uses: those of subgraphs that were left out, and of inputs that mean nothing in the operators'
+// present form.
+void drop_unused_captures(ir::Node& node) {
+  const std::size_t formal = node.formal_inputs(), captures = static_cast<std::size_t>(node.captures);
+  std::vector<bool> used(captures, false);
+  for (const auto& [name, body] : ir::subgraphs_of(node)) {
+    const std::vector<std::vector<ir::NodeId>> uses = body->compute_uses();
+    const std::size_t first = body->inputs().size() - captures;
+    for (std::size_t i = 0; i < captures; ++i) used[i] = used[i] || uses_input(*body, first + i, uses);
+  }
+  const auto kept = static_cast<std::size_t>(std::count(used.begin(), used.end(), true));
+  if (kept == captures) return;
+  const auto only_used = [&](std::vector<ir::ValueId> list, std::size_t first) {
+    std::vector<ir::ValueId> result(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(first));
+    for (std::size_t i = 0; i < captures; ++i) {
+      if (used[i]) result.push_back(list[first + i]);
+    }
+    return result;
+  };
+  for (auto& [name, attribute] : node.attributes) {
+    auto* body = std::get_if<ir::SubgraphPointer>(&attribute);
+    if (body == nullptr) continue;
+    auto copy = std::make_shared<ir::Graph>(**body);
+    copy->set_inputs(only_used(copy->inputs(), copy->inputs().size() - captures));
+    *body = std::move(copy);
+  }
+  node.inputs = only_used(node.inputs, formal);
+  node.captures = static_cast<std::int32_t>(kept);
+}
+
+}  // namespace
+
 void Importer::add_operator(const NodeProto& proto, const std::string& domain, Scope& scope) {
   ir::Node node;
   node.op = domain.empty() ? proto.op_type() : domain + "::" + proto.op_type();
@@ -233,10 +272,7 @@ void Importer::add_operator(const NodeProto& proto, const std::string& domain, S
         throw;
       }
     }
-    if (!known && ir::subgraphs_of(node).empty()) {  // all of them were left out: nobody is there to capture anything
-      node.inputs.resize(node.formal_inputs());
-      node.captures = 0;
-    }
+    drop_unused_captures(node);
     for (const std::string& output : proto.output())
       node.outputs.push_back(output.empty() ? ir::ValueId{} : define(scope, output));
     Upgrade upgrade(*scope.graph, node, version);
