@@ -1,5 +1,6 @@
 // Operators between DequantizeLinear and QuantizeLinear become operators on the integers themselves:
 //   Conv, MatMul and Gemm with 8-bit weights    tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not quantised again stays real
+//   QLinearConv                                 tessera::QuantisedConv
 //   Add of two quantised tensors                 com.microsoft::QLinearAdd
 //   MaxPool, Reshape, Transpose and others that only move numbers, to the same scale: themselves, on bytes
 // Signed activations become unsigned ones first, which is what integer units multiply with signed weights: the same numbers under
@@ -37,7 +38,7 @@ class Lowering {
 
   ir::Graph run() {
     const std::vector<NodeId> all = graph_.order();
-    const bool any = std::any_of(all.begin(), all.end(), [&](NodeId id) { return graph_.node(id).op == "DequantizeLinear"; });
+    const bool any = std::any_of(all.begin(), all.end(), [&](NodeId id) { return graph_.node(id).op == "DequantizeLinear" || graph_.node(id).op == "QLinearConv"; });
     if (!any) return std::move(graph_);
     if (context_.keeps_composite) {
       uses_ = graph_.compute_uses();
@@ -170,6 +171,7 @@ class Lowering {
     try {
       builder_.set_name_prefix(node.name.empty() ? "" : node.name + "/");
       if (node.op == "Conv") conv(node);
+      else if (node.op == "QLinearConv") q_linear_conv(node);
       else if (node.op == "MatMul" || node.op == "Gemm") product(node);
       else if (node.op == "Add") add(node);
       else if (std::find(kMovers.begin(), kMovers.end(), node.op) != kMovers.end()) move(node);
@@ -227,8 +229,51 @@ class Lowering {
     const std::optional<Quantised> x = dequantised(node.inputs[0]);
     const std::optional<Weights> w = weights(node.inputs[1], 0);
     const std::optional<ValueId> b = bias(node, 2);
-    if (!x || !w || !b) return;
-    const Shape& shape = graph_.constant(w->bytes)->shape();
+    if (x && w && b) convolve(node, *x, *w, *b, result(graph_.value(node.outputs[0]).producer));
+  }
+
+  // The standard operator on bytes, where its scales are numbers.
+  void q_linear_conv(const ir::Node& node) {
+    constexpr std::size_t kX = 0, kW = 3, kY = 6, kBias = 8;
+    for (const std::size_t i : {kX + 1, kX + 2, kY, kY + 1}) {
+      if (single(node.inputs[i]) == nullptr) return;
+    }
+    const std::optional<Weights> w = signed_weights(node.inputs[kW], node.inputs[kW + 1], node.inputs[kW + 2]);
+    if (!w) return;
+    const ValueId bias = has(node, kBias) ? real_bias(node.inputs[kBias], *single(node.inputs[kX + 1])->data<float>(), *graph_.constant(w->scale)) : ValueId{};
+    if (has(node, kBias) && !bias.valid()) return;
+    convolve(node, {node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]}, *w, bias, {{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer});
+  }
+
+  // Constants as signed bytes around zero; unsigned ones around 128 are the same 128 lower.
+  std::optional<Weights> signed_weights(ValueId bytes, ValueId scale, ValueId zero) {
+    const Tensor *values = graph_.constant(bytes), *scales = graph_.constant(scale), *zeros = graph_.constant(zero);
+    if (values == nullptr || values->raw() == nullptr || scales == nullptr || scales->raw() == nullptr || zeros == nullptr || zeros->raw() == nullptr) return std::nullopt;
+    const bool is_signed = values->dtype() == DType::i8;
+    const auto middle = std::byte{static_cast<unsigned char>(is_signed ? 0 : 128)};
+    const auto* given = static_cast<const std::byte*>(zeros->raw());
+    if (!std::all_of(given, given + zeros->bytes(), [&](std::byte each) { return each == middle; })) return std::nullopt;
+    if (is_signed) return Weights{bytes, scale};
+    Tensor lowered(DType::i8, values->shape());
+    const auto* from = static_cast<const std::uint8_t*>(values->raw());
+    std::transform(from, from + values->elements(), lowered.mutable_data<std::int8_t>(), [](std::uint8_t value) { return static_cast<std::int8_t>(value - 128); });
+    return Weights{builder_.constant(std::move(lowered)), scale};
+  }
+
+  // A bias in units of x_scale w_scale as real numbers; invalid when it is no constant.
+  ValueId real_bias(ValueId bias, float x_scale, const Tensor& w_scales) {
+    const Tensor* units = graph_.constant(bias);
+    if (units == nullptr || units->raw() == nullptr || units->shape().size() != 1) return {};
+    Tensor real(DType::f32, units->shape());
+    for (std::int64_t i = 0; i < real.elements(); ++i) {
+      const double scale = static_cast<double>(x_scale) * static_cast<double>(w_scales.data<float>()[w_scales.elements() == 1 ? 0 : i]);
+      real.mutable_data<float>()[i] = static_cast<float>(scale * units->data<std::int32_t>()[i]);
+    }
+    return builder_.constant(std::move(real));
+  }
+
+  void convolve(const ir::Node& node, const Quantised& x, const Weights& w, ValueId bias, const Result& found) {
+    const Shape& shape = graph_.constant(w.bytes)->shape();
     const std::size_t rank = shape.size();
     // What kernels say of groups when sizes of the data are known, too.
     const auto group = node.attributes.find("group");
@@ -236,10 +281,9 @@ class Lowering {
     constexpr std::int64_t kFewOutputs = 8;
     const bool depthwise = rank <= 4 && shape[1] == 1 && shape[0] == groups;
     if (groups < 1 || (groups > 1 && !depthwise && shape[0] / groups < kFewOutputs)) return;
-    const Result found = result(graph_.value(node.outputs[0]).producer);
-    Quantised moved = *x;
-    moved.bytes = builder_.add("Transpose", {x->bytes}, {{"perm", ops::to_channels_last(rank)}});
-    if (const std::optional<ValueId> y = place("tessera::QuantisedConv", moved, *w, *b, found, node.attributes)) {
+    Quantised moved = x;
+    moved.bytes = builder_.add("Transpose", {x.bytes}, {{"perm", ops::to_channels_last(rank)}});
+    if (const std::optional<ValueId> y = place("tessera::QuantisedConv", moved, w, bias, found, node.attributes)) {
       give(found, *y, ops::to_channels_first(rank));
     }
   }

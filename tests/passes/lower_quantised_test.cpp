@@ -104,6 +104,18 @@ TEST(LowerQuantised, MovingToAnotherScaleIsNoMove) {
   expect_same_outputs(text);
 }
 
+TEST(LowerQuantised, TheStandardOperatorOnBytes) {
+  const std::string text = "graph { input %x : u8[batch, 4, 6, 6]" + kScales + numbers("w", "i8", {5, 4, 3, 3}, -60, 10) + numbers("wu", "u8", {5, 4, 3, 3}, 68, 10) + numbers("b", "i32", {5}, -600, 100) +
+                           " constant %ws = f32[5] {0.01, 0.02, 0.01, 0.03, 0.02} constant %wz = i8[5] {0, 0, 0, 0, 0} constant %half = u8[] {128} constant %odd = u8[] {100}";
+  const std::string layer = text + " %y = QLinearConv (%x, %s, %z, %w, %ws, %wz, %t, %z, %b) {pads = [1, 1, 1, 1]} output %y }";
+  EXPECT_EQ(lowered(layer), (Ops{"Transpose", "tessera::QuantisedConv", "Transpose"}));
+  expect_same_outputs(layer);
+  const std::string unsigned_weights = text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %half, %t, %z) output %y }";
+  EXPECT_EQ(lowered(unsigned_weights), (Ops{"Transpose", "tessera::QuantisedConv", "Transpose"}));
+  expect_same_outputs(unsigned_weights);
+  EXPECT_EQ(lowered(text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %odd, %t, %z) output %y }"), (Ops{"QLinearConv"}));
+}
+
 TEST(FoldConstants, LeavesWeightsThatIntegerLayersWant) {
   const ir::Graph folded = fold_constants(parsed(kStart + kConv + " output %y, %vd }"), cpu_pass_context());
   EXPECT_EQ(ops_of(folded), (Ops{"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "Conv"}));

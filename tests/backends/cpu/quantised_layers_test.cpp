@@ -56,6 +56,7 @@ struct Case {
   ir::Attributes attributes = {};
   To to = To::u8;
   bool bias = true, by_channel = true;
+  DType data = DType::u8;
 };
 
 // Operands behind data and weights: scales that spread results over about the range of a byte.
@@ -64,7 +65,7 @@ void add_operands(test::OpCall& call, std::int64_t outputs, double terms, const 
   if (c.bias) call.inputs.emplace_back(test::random_tensor(DType::f32, {outputs}, 3, -8.0 * y_scale, 8.0 * y_scale));
   else call.inputs.emplace_back();
   call.inputs.emplace_back(Tensor::scalar(0.02f));
-  call.inputs.emplace_back(zero_point(DType::u8, 119));
+  call.inputs.emplace_back(zero_point(c.data, c.data == DType::u8 ? 119 : -9));
   call.inputs.emplace_back(c.by_channel ? test::random_tensor(DType::f32, {outputs}, 4, 0.005, 0.015) : Tensor::scalar(0.01f));
   if (c.to == To::real) return;
   call.inputs.emplace_back(Tensor::scalar(y_scale));
@@ -73,7 +74,7 @@ void add_operands(test::OpCall& call, std::int64_t outputs, double terms, const 
 
 void check_conv(const Case& c, std::string_view kernel = "cpu_quantised_conv") {
   SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
-  test::OpCall call{"tessera::QuantisedConv", {bytes(DType::u8, ops::channels_last(c.x), 1), bytes(DType::i8, c.w, 2)}, c.attributes};
+  test::OpCall call{"tessera::QuantisedConv", {bytes(c.data, ops::channels_last(c.x), 1), bytes(DType::i8, c.w, 2)}, c.attributes};
   add_operands(call, c.w[0], static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c);
   check(call, kernel);
 }
@@ -119,6 +120,11 @@ TEST(CpuQuantisedConv, ActivationsBoundTheResult) {
   swish.emplace("activation", std::string("Swish"));
   swish.emplace("activation_params", std::vector<float>{1.0f});
   check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, swish, To::real});
+}
+
+TEST(CpuQuantisedConv, SignedData) {
+  check_conv({.x = {1, 7, 9, 9}, .w = {20, 7, 3, 3}, .attributes = pads(1), .data = DType::i8});
+  check_conv({.x = {2, 6, 4, 4}, .w = {27, 2, 1, 1}, .attributes = {{"group", std::int64_t{3}}}, .to = To::i8, .data = DType::i8});
 }
 
 TEST(CpuQuantisedConv, Depthwise) {

@@ -1,4 +1,4 @@
-// Convolution and product of unsigned 8-bit data with signed 8-bit weights in integers, as an indirect product of bytes.
+// Convolution and product of 8-bit data with signed 8-bit weights in integers, as an indirect product of bytes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class QuantisedProduct final : public Kernel {
                    WeightStrides strides)
       : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
-        strides_(strides) {
+        strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8) {
     padded_ = round_up(segments_.length, kS8Group);
     depth_ = base::checked_multiply(segments_.count, padded_);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = kS8Rows, .tile_columns = kS8Columns};
@@ -42,18 +42,18 @@ class QuantisedProduct final : public Kernel {
                                   base::checked_add(panel_bytes(), groups * lanes() * 4), [&](std::byte* to) { pack(weights, to); });
   }
 
-  std::int64_t scratch_bytes() const override { return base::checked_add(QuantisedResult::bytes(split_.groups * lanes()) + padded_, widened() ? widened_bytes() : 0); }
+  std::int64_t scratch_bytes() const override { return base::checked_add(QuantisedResult::bytes(split_.groups * lanes()) + padded_, copies_data() ? copy_bytes() : 0); }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
-    const std::uint8_t* x = context.input(At::data).data<std::uint8_t>();
+    const auto* x = static_cast<const std::uint8_t*>(context.input(At::data).raw());
     QuantisedResult result(context, activation_, split_.groups * lanes());
     for (std::int64_t g = 0; g < split_.groups; ++g) {
       for (std::int64_t j = 0; j < outputs_; ++j) result.set(g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
     }
     auto* padding = reinterpret_cast<std::uint8_t*>(context.scratch() + QuantisedResult::bytes(split_.groups * lanes()));
     std::fill_n(padding, padded_, result.data_zero());
-    if (widened()) x = widen(context, x, padding + padded_);
+    if (copies_data()) x = copy(context, x, padding + padded_);
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
@@ -84,10 +84,14 @@ class QuantisedProduct final : public Kernel {
   }
 
   // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own then. The
-  // added bytes meet weights of zero.
-  bool widened() const { return inputs_ != given_inputs_; }
-  std::int64_t widened_bytes() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), inputs_); }
-  const std::uint8_t* widen(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
+  // added bytes meet weights of zero. Signed bytes are copied as unsigned ones.
+  bool copies_data() const { return signed_data_ || inputs_ != given_inputs_; }
+  std::int64_t copy_bytes() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
+  const std::uint8_t* copy(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
+    if (signed_data_) {
+      flip(context, x, to);
+      return to;
+    }
     context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / inputs_), [&](std::int64_t begin, std::int64_t end) {
       const std::uint8_t* from = x + begin * given_inputs_;
       std::uint8_t* pixel = to + begin * inputs_;
@@ -106,6 +110,17 @@ class QuantisedProduct final : public Kernel {
       }
     });
     return to;
+  }
+
+  void flip(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
+    const std::int64_t groups = split_.groups, given = groups * given_inputs_;
+    context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / geometry_.channels), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        std::uint8_t* pixel = to + i * geometry_.channels;
+        std::transform(x + i * given, x + (i + 1) * given, pixel, [](std::uint8_t value) { return static_cast<std::uint8_t>(value ^ 0x80); });
+        std::fill(pixel + given, pixel + geometry_.channels, std::uint8_t{0});
+      }
+    });
   }
 
   std::int64_t lanes() const { return round_up(outputs_, kS8Lanes); }  // of a group
@@ -146,6 +161,7 @@ class QuantisedProduct final : public Kernel {
   WindowSegments segments_;
   WindowPointers<std::uint8_t> windows_;
   WeightStrides strides_;
+  bool signed_data_;
   std::int64_t padded_ = 0, depth_ = 0;  // bytes of a segment in whole groups, of a row
   ProductSplit split_;
   std::shared_ptr<const PackedWeights> weights_;

@@ -19,7 +19,6 @@ bool is_constant_or_absent(const ops::NodeView& view, std::size_t i) { return !v
 }  // namespace
 
 std::string reject_quantised_operands(const ops::NodeView& view) {
-  if (view.input(At::data).dtype != DType::u8) return "signed data";
   const Tensor* weights = view.constant(At::weights);
   if (weights == nullptr || !is_constant_or_absent(view, At::bias) || !is_constant_or_absent(view, At::result_scale) || !is_constant_or_absent(view, At::result_zero))
     return "weights, bias or the result's scale are no constants";
@@ -35,7 +34,12 @@ std::string reject_quantised_operands(const ops::NodeView& view) {
 
 QuantisedResult::QuantisedResult(KernelContext& context, const ActivationPlan& activation, std::int64_t lanes)
     : data_scale_(*context.input(At::data_scale).data<float>()), weights_scale_(&context.input(At::weights_scale)), low_(activation.low), high_(activation.high) {
-  if (context.has_input(At::data_zero)) data_zero_ = *context.input(At::data_zero).data<std::uint8_t>();
+  const bool signed_data = context.input(At::data).dtype() == DType::i8;
+  if (signed_data) data_zero_ = 128;
+  if (context.has_input(At::data_zero)) {
+    const Tensor& zero = context.input(At::data_zero);
+    data_zero_ = signed_data ? static_cast<std::uint8_t>(*zero.data<std::int8_t>() + 128) : *zero.data<std::uint8_t>();
+  }
   if (context.has_input(At::bias)) bias_ = &context.input(At::bias);
   std::memset(context.scratch(), 0, static_cast<std::size_t>(bytes(lanes)));
   start_ = reinterpret_cast<std::int32_t*>(context.scratch());

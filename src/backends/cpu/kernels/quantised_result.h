@@ -23,6 +23,7 @@ class QuantisedResult {
   // Lane `lane` is that of output channel `output`, whose weights have this sum. Lanes never set are zero.
   void set(std::int64_t lane, std::int64_t output, std::int32_t weight_sum);
 
+  // Of data as unsigned bytes: signed ones are 128 higher there.
   std::uint8_t data_zero() const { return data_zero_; }
   const std::int32_t* start() const { return start_; }
   const float* factor() const { return factor_; }
