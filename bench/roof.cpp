@@ -5,75 +5,26 @@
 // For one core and for all cores that this process may use; the best of several short runs, so it wants a quiet machine.
 // Operations count a multiply-add as two. Bandwidth counts the bytes that the loop names; sizes are of all arrays together.
 #include <fmt/format.h>
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/roof.h"
 #include "backends/cpu/simd.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "bench/roof_kernels.h"
 #include "report/json_text.h"
 
 namespace {
 
 using namespace tessera;
-using Clock = std::chrono::steady_clock;
+namespace cpu = backends::cpu;
 
 constexpr std::int64_t kPage = 4096, kHugePage = std::int64_t{2} << 20;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// Seconds of body(thread) on so many threads at once.
-double timed(int threads, const auto& body) {
-  const auto start = Clock::now();
-  base::ThreadPool::process().parallel_for(threads, 1, threads, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) body(i);
-  });
-  return seconds_since(start);
-}
-
-// The least time of body(thread, repeats) per repeat: repeats grow until a run takes 50 ms, then five runs.
-double best_seconds(int threads, const auto& body) {
-  std::int64_t repeats = 1;
-  double seconds = timed(threads, [&](std::int64_t thread) { body(thread, repeats); });
-  while (seconds < 0.05) {
-    repeats = seconds < 0.005 ? repeats * 8 : static_cast<std::int64_t>(static_cast<double>(repeats) * 0.06 / seconds) + 1;
-    seconds = timed(threads, [&](std::int64_t thread) { body(thread, repeats); });
-  }
-  for (int run = 0; run < 5; ++run) seconds = std::min(seconds, timed(threads, [&](std::int64_t thread) { body(thread, repeats); }));
-  return seconds / static_cast<double>(repeats);
-}
-
-// Memory of our own that nobody has touched.
-class Pages {
- public:
-  Pages(std::int64_t bytes, bool huge) : bytes_(bytes + kHugePage) {
-    base_ = mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    require(base_ != MAP_FAILED, ErrorKind::over_budget, "cannot map {} bytes", bytes_);
-    begin_ = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(base_) + kHugePage - 1) / kHugePage * kHugePage);
-    advised_ = madvise(begin_, static_cast<std::size_t>(bytes), huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;
-  }
-  ~Pages() { munmap(base_, static_cast<std::size_t>(bytes_)); }
-  Pages(const Pages&) = delete;
-  Pages& operator=(const Pages&) = delete;
-
-  std::byte* data() const { return begin_; }
-  bool advised() const { return advised_; }
-
- private:
-  std::int64_t bytes_;
-  void* base_;
-  std::byte* begin_;
-  bool advised_;
-};
 
 // Bytes in huge pages, of this process.
 std::int64_t huge_bytes() {
@@ -86,59 +37,19 @@ std::int64_t huge_bytes() {
 
 nlohmann::json measure_compute(int threads) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const bench::ComputeLoop& loop : bench::compute_loops()) {
-    const backends::cpu::ScopedIsa with(loop.isa);
-    constexpr std::int64_t steps = 10'000;
-    const double seconds = best_seconds(threads, [&](std::int64_t, std::int64_t repeats) { loop.run(repeats * steps); });
+  for (const cpu::ComputeLoop& loop : cpu::compute_loops()) {
     rows.push_back({{"what", loop.what}, {"instructions", loop.instructions}, {"threads", threads},
-                    {"giga_operations_per_second", loop.operations * steps * threads / seconds * 1e-9}});
+                    {"giga_operations_per_second", cpu::measure_compute(loop, threads) * 1e-9}});
   }
   return rows;
 }
 
-struct Level {
-  const char* name;
-  std::int64_t bytes;  // of all arrays of one thread
-};
-
-// Of the first core; sysconf names the whole processor's third level, also where a virtual machine has a part of it.
-std::int64_t cache_bytes(int level, std::int64_t otherwise) {
-  for (int i = 0; i < 8; ++i) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
-    int found = 0;
-    std::int64_t kilobytes = 0;
-    std::string type;
-    std::ifstream(folder + "level") >> found;
-    std::ifstream(folder + "type") >> type;
-    std::ifstream(folder + "size") >> kilobytes;
-    if (found == level && type != "Instruction" && kilobytes > 0) return kilobytes << 10;
-  }
-  return otherwise;
-}
-
-std::vector<Level> memory_levels(int threads) {
-  const std::int64_t l1 = cache_bytes(1, 32 << 10), l2 = cache_bytes(2, 1 << 20), l3 = cache_bytes(3, 32 << 20);
-  return {{"L1", l1 / 2}, {"L2", l2 / 2}, {"L3", l3 / 2 / threads}, {"DRAM", std::max<std::int64_t>(8 * l3, 512 << 20) / threads}};
-}
-
 nlohmann::json measure_bandwidth(int threads) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const Level& level : memory_levels(threads)) {
-    for (const bench::StreamLoop& loop : bench::stream_loops()) {
-      const std::int64_t count = level.bytes / loop.arrays / 4 / 128 * 128, array_bytes = count * 4;
-      const std::int64_t stride = (array_bytes + kPage - 1) / kPage * kPage + 256;  // arrays that do not share their sets of a cache
-      const Pages pages(stride * 3 * threads, true);
-      const auto array = [&](std::int64_t thread, int i) { return reinterpret_cast<float*>(pages.data() + (thread * 3 + i) * stride); };
-      timed(threads, [&](std::int64_t thread) {
-        for (int i = 0; i < 3; ++i) std::memset(array(thread, i), 0, static_cast<std::size_t>(array_bytes));
-      });
-      const double seconds = best_seconds(threads, [&](std::int64_t thread, std::int64_t repeats) {
-        float sum[16];
-        float* to = loop.arrays == 1 ? sum : array(thread, 0);
-        for (std::int64_t i = 0; i < repeats; ++i) loop.run(to, array(thread, 1), array(thread, 2), count);
-      });
-      const double bytes = static_cast<double>(array_bytes * loop.arrays * threads);
-      rows.push_back({{"what", loop.what}, {"level", level.name}, {"threads", threads}, {"bytes", bytes}, {"gigabytes_per_second", bytes / seconds * 1e-9}});
+  for (const cpu::MemoryLevel& level : cpu::memory_levels(threads)) {
+    for (const cpu::StreamLoop& loop : cpu::stream_loops()) {
+      const cpu::Bandwidth found = cpu::measure_bandwidth(level, loop, threads);
+      rows.push_back({{"what", loop.what}, {"level", level.name}, {"threads", threads}, {"bytes", found.bytes}, {"gigabytes_per_second", found.bytes_per_second * 1e-9}});
     }
   }
   return rows;
@@ -155,10 +66,10 @@ nlohmann::json measure_first_touch(int threads) {
     bool advised = true;
     for (int run = 0; run < 3; ++run) {
       const std::int64_t before = huge_bytes();
-      const Pages pages(bytes, huge);
-      const auto fill = [&](std::int64_t thread) { std::memset(pages.data() + thread * part, 1, static_cast<std::size_t>(part)); };
-      first = std::min(first, timed(threads, fill));
-      again = std::min(again, timed(threads, fill));
+      const cpu::Pages pages(bytes, huge);
+      const auto fill = [&](std::int64_t begin, std::int64_t end) { std::memset(pages.data() + begin * part, 1, static_cast<std::size_t>((end - begin) * part)); };
+      first = std::min(first, cpu::timed_on(threads, fill));
+      again = std::min(again, cpu::timed_on(threads, fill));
       most_huge = std::max(most_huge, huge_bytes() - before);
       advised = advised && pages.advised();
     }
@@ -192,11 +103,11 @@ void print(const nlohmann::json& roof) {
 }
 
 int measure(bool as_json) {
-  backends::cpu::initialise_simd();
-  const base::CpuInfo& cpu = base::cpu_info();
+  cpu::initialise_simd();
+  const base::CpuInfo& info = base::cpu_info();
   const int cores = base::ThreadPool::process().cores();
   const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
-  nlohmann::json roof{{"cpu", cpu.model_name}, {"isa", base::isa_name(cpu)}, {"cores", cores}};
+  nlohmann::json roof{{"cpu", info.model_name}, {"isa", base::isa_name(info)}, {"cores", cores}};
   const auto append = [&](const char* part, const nlohmann::json& rows) {
     for (const auto& row : rows) roof[part].push_back(row);
   };

@@ -50,6 +50,8 @@ int main(int argc, char** argv) {
   tessera::apps::add_check(app);
   tessera::apps::add_new(app);
   tessera::apps::add_optimize(app);
+  tessera::apps::add_calibrate(app);
+  tessera::apps::add_explain(app);
   try {
     app.parse(argc, argv);
     return 0;

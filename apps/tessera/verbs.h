@@ -11,5 +11,7 @@ void add_info(CLI::App& app);
 void add_check(CLI::App& app);
 void add_new(CLI::App& app);
 void add_optimize(CLI::App& app);
+void add_calibrate(CLI::App& app);
+void add_explain(CLI::App& app);
 
 }  // namespace tessera::apps

@@ -15,6 +15,7 @@
 namespace tessera {
 
 namespace runtime { class StepGate; }
+namespace plan { struct Plan; }
 
 struct SessionOptions {
   std::string device = "cpu";             // see device_names()
@@ -106,6 +107,8 @@ class Session {
   // Arena bytes, and the most bytes live at once, of the plan for inputs of these shapes.
   struct PlanMemory { std::int64_t arena_bytes = 0, largest_live_bytes = 0; };
   PlanMemory plan_memory(const NamedValues& inputs);
+  // The plan itself, for callers inside Tessera.
+  std::shared_ptr<const plan::Plan> plan(const NamedValues& inputs);
 
  private:
   struct State;

@@ -3,20 +3,15 @@
 #include <set>
 
 #include "backends/reference/reference_device.h"
+#include "cost/work.h"
 #include "io/package.h"
 #include "ir/graph.h"
-#include "ops/op_table.h"
 #include "passes/pipeline.h"
 #include "report/json_text.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::report {
 namespace {
-
-ops::TensorType concrete(const ir::ValueType& type) {
-  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
-  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
-}
 
 void count_nodes(const ir::Graph& graph, ModelInfo& info) {
   for (ir::NodeId id : graph.order()) {
@@ -32,27 +27,6 @@ void count_nodes(const ir::Graph& graph, ModelInfo& info) {
     if (is_float(constant->dtype())) info.parameters += constant->elements();
   }
   for (const ir::Variable& variable : graph.variables()) info.parameters += variable.initial.elements();
-}
-
-void add_cost(const ir::Graph& graph, ir::NodeId id, ModelInfo& info) {
-  const ir::Node& node = graph.node(id);
-  std::vector<ops::TensorType> inputs, outputs;
-  bool known = true;
-  for (ir::ValueId input : node.inputs) {
-    inputs.push_back(input.valid() ? concrete(graph.value(input).type) : ops::TensorType{});
-    known = known && (!input.valid() || inputs.back().dtype != DType::undefined);
-  }
-  for (ir::ValueId output : node.outputs) {
-    outputs.push_back(output.valid() ? concrete(graph.value(output).type) : ops::TensorType{});
-    known = known && (!output.valid() || outputs.back().dtype != DType::undefined);
-  }
-  if (!known || !ir::subgraphs_of(node).empty()) {
-    ++info.nodes_without_cost;
-    return;
-  }
-  const ops::Cost cost = ops::cost_of(ops::NodeView(node, ops::op_of(node), inputs, outputs, {}));
-  info.operations += cost.operations;
-  info.bytes += cost.bytes_read + cost.bytes_written;
 }
 
 // The model as it would be planned with every unknown input dimension at 1.
@@ -107,8 +81,10 @@ ModelInfo describe_model(const Model& model) {
       if (!name.empty() && seen.insert(name).second) info.symbols.push_back(name);
     }
   }
-  const ir::Graph concrete_graph = with_concrete_inputs(model);
-  for (ir::NodeId id : concrete_graph.order()) add_cost(concrete_graph, id, info);
+  for (const cost::Work& work : cost::work_of(with_concrete_inputs(model), {}, &info.nodes_without_cost)) {
+    info.operations += work.cost.operations;
+    info.bytes += work.bytes();
+  }
   return info;
 }
 

@@ -142,12 +142,14 @@ void Session::trim() {
 }
 
 std::string Session::describe_plan(const NamedValues& inputs, bool reasons) {
-  return plan::print_plan(*state_->plan_for(inputs)->plan, reasons);
+  return plan::print_plan(*plan(inputs), reasons);
 }
 
 Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
-  const std::shared_ptr<PreparedPlan> prepared = state_->plan_for(inputs);
-  return {prepared->plan->arena_bytes, prepared->plan->largest_live_bytes};
+  const std::shared_ptr<const plan::Plan> found = plan(inputs);
+  return {found->arena_bytes, found->largest_live_bytes};
 }
+
+std::shared_ptr<const plan::Plan> Session::plan(const NamedValues& inputs) { return state_->plan_for(inputs)->plan; }
 
 }  // namespace tessera

@@ -47,12 +47,28 @@ class CommandLine(unittest.TestCase):
 
     def test_help_teaches(self):
         self.assertEqual(run("--help").returncode, 0)
-        for verb in ("run", "bench", "info", "check", "new", "optimize"):
+        for verb in ("run", "bench", "info", "check", "new", "calibrate", "explain", "optimize"):
             done = run(verb, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Example", done.stdout)
         self.assertEqual(run().returncode, 2)
         self.assertEqual(run("fly").returncode, 2)
+
+    def test_explain_says_what_bounds_a_model(self):
+        done = run("explain", self.model, "--device", "t4", "--device", "a100-40-sxm", "--precision", "f16", "--all")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"^lenet5 takes .* on NVIDIA T4 in f16: \d+% of it ")
+        self.assertIn("NVIDIA A100 SXM4 40 GB", done.stdout)
+        page = json.loads(run("explain", self.model, "--device", "t4", "--training", "--json").stdout)
+        self.assertTrue(page["training"])
+        self.assertGreater(len(page["devices"][0]["layers"]), 10)
+        self.fails(2, "there is no device 'abacus'", "explain", self.model, "--device", "abacus")
+        self.fails(2, "--measure runs on this CPU", "explain", self.model, "--device", "t4", "--measure")
+
+    def test_explain_without_calibration_says_so(self):
+        done = subprocess.run([TESSERA, "explain", self.model], capture_output=True, text=True, timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("rough: run `tessera calibrate`", done.stdout)
 
     def test_version_names_the_machine(self):
         done = run("--version")

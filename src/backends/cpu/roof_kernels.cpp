@@ -1,14 +1,14 @@
-#include "bench/roof_kernels.h"
+#include "backends/cpu/roof_kernels.h"
 
 #include "backends/cpu/simd.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "bench/roof_kernels.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/roof_kernels.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
-namespace tessera::bench::HWY_NAMESPACE {
+namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
@@ -22,7 +22,10 @@ void multiply_add(std::int64_t steps) {
   // Read at run time, so that no compiler knows where the chains lead; they stay near 1.
   static volatile float factor = 0.999f, term = 0.001f;
   const V a = hn::Set(d, factor), b = hn::Set(d, term);
-  V s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a, s6 = b, s7 = b, s8 = b, s9 = b, s10 = b, s11 = b;
+  // Each begins elsewhere: a compiler makes one chain of equal ones.
+  const auto start = [&](float value) { return hn::Set(d, value); };
+  V s0 = start(0), s1 = start(1), s2 = start(2), s3 = start(3), s4 = start(4), s5 = start(5), s6 = start(6), s7 = start(7), s8 = start(8), s9 = start(9),
+    s10 = start(10), s11 = start(11);
   for (std::int64_t i = 0; i < steps; ++i) {
     s0 = hn::MulAdd(s0, a, b);
     s1 = hn::MulAdd(s1, a, b);
@@ -81,7 +84,7 @@ void read(float* a, const float* b, const float*, std::int64_t count) {
   *a = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)))));
 }
 
-}  // namespace tessera::bench::HWY_NAMESPACE
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
@@ -89,7 +92,7 @@ HWY_AFTER_NAMESPACE();
 #include <immintrin.h>
 #endif
 
-namespace tessera::bench {
+namespace tessera::backends::cpu {
 HWY_EXPORT(lanes);
 HWY_EXPORT(multiply_add);
 HWY_EXPORT(copy);
@@ -101,14 +104,14 @@ namespace {
 constexpr int kChains = 12;
 
 #if defined(__x86_64__)
-// Instructions that Highway 1.0 lacks. Each loop keeps its chains in registers.
+// Instructions that Highway 1.0 lacks. Each loop keeps its chains, which begin with different values, in registers.
 [[gnu::target("avx512f,avx512bf16,avx512vl,avx512bw")]] void dot_bf16(std::int64_t steps) {
   static volatile short bits = 0x3f7f;  // a little less than 1
   const __m512i same = _mm512_set1_epi16(bits);
   const __m512bh a = reinterpret_cast<__m512bh>(same);
   __m512 sum[kChains];
 #pragma GCC unroll 12
-  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_setzero_ps();
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_ps(static_cast<float>(i));
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) sum[i] = _mm512_dpbf16_ps(sum[i], a, a);
@@ -123,7 +126,7 @@ constexpr int kChains = 12;
   const __m512i a = _mm512_set1_epi32(bits);
   __m512i sum[kChains];
 #pragma GCC unroll 12
-  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_setzero_si512();
+  for (int i = 0; i < kChains; ++i) sum[i] = _mm512_set1_epi32(i);
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
     for (int i = 0; i < kChains; ++i) sum[i] = _mm512_dpbusd_epi32(sum[i], a, a);
@@ -155,9 +158,8 @@ const char* name_of(base::Isa isa) { return isa == base::Isa::avx512 ? "avx512" 
 }  // namespace
 
 std::vector<ComputeLoop> compute_loops() {
-  using backends::cpu::ScopedIsa;
   using base::Isa;
-  const Isa best = backends::cpu::active_isa();
+  const Isa best = active_isa();
   std::vector<ComputeLoop> loops;
   for (Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
     if (isa > best) break;
@@ -168,7 +170,7 @@ std::vector<ComputeLoop> compute_loops() {
 #if defined(__x86_64__)
   if (best == Isa::avx512 && base::cpu_info().avx512_bf16) loops.push_back({"bf16 dot", "AVX512_BF16", best, dot_bf16, 2 * kChains * 32});
   if (best >= Isa::avx2) loops.push_back({"int8 dot", "avx2", best, dot_int8_avx2, 2 * kChains * 32});
-  if (backends::cpu::active_vnni()) loops.push_back({"int8 dot", "AVX512_VNNI", best, dot_int8_vnni, 2 * kChains * 64});
+  if (active_vnni()) loops.push_back({"int8 dot", "AVX512_VNNI", best, dot_int8_vnni, 2 * kChains * 64});
 #endif
   return loops;
 }
@@ -179,5 +181,5 @@ std::vector<StreamLoop> stream_loops() {
           {"triad", [](float* a, const float* b, const float* c, std::int64_t count) { HWY_DYNAMIC_DISPATCH(triad)(a, b, c, count); }, 3}};
 }
 
-}  // namespace tessera::bench
+}  // namespace tessera::backends::cpu
 #endif  // HWY_ONCE

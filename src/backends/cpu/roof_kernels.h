@@ -7,7 +7,7 @@
 
 #include "base/cpu_info.h"
 
-namespace tessera::bench {
+namespace tessera::backends::cpu {
 
 // Arithmetic in registers: twelve independent chains, enough to hide the latency of two instructions a cycle.
 struct ComputeLoop {
@@ -29,4 +29,4 @@ struct StreamLoop {
 // read: a[0] = sum of b; copy: a = b; triad: a = b + 3 c. With the set in use; see backends/cpu/simd.h.
 std::vector<StreamLoop> stream_loops();
 
-}  // namespace tessera::bench
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,97 @@
+// tessera explain: where the time goes, what bounds each layer, what would change that.
+#include "report/explain.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "common.h"
+#include "cost/profile.h"
+#include "io/file.h"
+#include "report/calibration.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::vector<std::string> devices;
+  std::string precision = "f32", convergence;
+  double samples = 0;
+  bool training = false, measure = false, json = false, all = false;
+};
+
+std::string text_or_file(const std::string& text) {
+  if (!std::filesystem::is_regular_file(text)) return text;
+  const std::vector<std::byte> bytes = io::read_file(text, 1 << 20);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+report::ExplainOptions explain_options(const Options& options) {
+  report::ExplainOptions explain;
+  const std::vector<std::string> names = options.devices.empty() ? std::vector<std::string>{"cpu"} : options.devices;
+  for (const std::string& name : names) {
+    if (name == "cpu") {
+      const report::CpuProfile cpu = report::load_cpu_profile();
+      explain.cpu_measured = cpu.measured;
+      explain.devices.push_back(options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile);
+    } else {
+      explain.devices.push_back(cost::load_profile(name));
+    }
+  }
+  explain.precision = *cost::parse_precision(options.precision);
+  explain.training = options.training;
+  explain.measure = options.measure;
+  explain.session = session_options(options.model);
+  explain.run = run_options(options.model);
+  explain.samples = options.samples;
+  if (!options.convergence.empty()) explain.convergence = cost::parse_convergence(text_or_file(options.convergence));
+  return explain;
+}
+
+void run(const Options& options) {
+  const report::ExplainOptions how = explain_options(options);
+  const Model model = load_model(options.model);
+  const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
+  fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n" : report::explanation_text(explanation, options.all));
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("explain", "Say where the time goes, what bounds each layer, and what would help");
+  add_model_options(*verb, options->model);
+  verb->add_option(
+      "--device", options->devices,
+      "Which device: cpu (this one), a name from the list below, or a FILE.toml; may be repeated, the first is the one that advice is for");
+  verb->add_option("--precision", options->precision, "Number type to compute in")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "tf32", "f16", "bf16", "int8"}));
+  verb->add_flag("--training", options->training, "Explain a training step: forward, gradients, update with momentum");
+  verb->add_flag("--measure", options->measure, "Run it on this CPU and set measured times beside the predicted ones");
+  verb->add_flag("--all", options->all, "List all operators, not only the slowest");
+  verb->add_flag("--json", options->json, "Print everything as JSON");
+  verb->add_option("--convergence", options->convergence,
+                   "Epochs by batch, to choose the batch for training: a file or text such as 2048:65,3072:75-80");
+  verb->add_option("--samples", options->samples, "Examples an epoch, for --convergence")->check(CLI::PositiveNumber);
+  verb->add_option("--threads", options->model.threads, "Threads of the CPU to use; 0: all cores this process may use")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure")->capture_default_str();
+  std::string names;
+  for (const cost::DeviceProfile& profile : cost::built_in_profiles()) {
+    if (profile.kind == cost::DeviceKind::gpu) names += fmt::format("  {:<14} {}\n", profile.name, profile.title);
+  }
+  verb->footer("Devices:\n" + names +
+               "\nExamples:\n"
+               "  tessera explain resnet50.onnx --dim batch=1 --measure\n"
+               "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16\n"
+               "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence 2048:65,3072:75-80,4096:85-90 "
+               "--samples 117266");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

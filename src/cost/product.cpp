@@ -1,0 +1,144 @@
+#include "cost/product.h"
+
+#include <algorithm>
+
+namespace tessera::cost {
+namespace {
+
+std::int64_t elements_of(const Shape& shape, std::size_t begin, std::size_t end) {
+  std::int64_t product = 1;
+  for (std::size_t i = begin; i < end; ++i) product *= shape[i];
+  return product;
+}
+
+bool is_weight(const ir::Graph& graph, const ir::Node& node, std::size_t input) {
+  const ir::ValueId id = node.inputs[input];
+  return id.valid() && graph.value(id).origin != ir::Origin::node && graph.value(id).origin != ir::Origin::input;
+}
+
+// a [..., m, k] x b [..., k, n] as numpy multiplies them, `b` being that input.
+template <std::size_t b_input>
+std::optional<Product> matrix_product(const ir::Graph& graph, const ops::NodeView& view) {
+  const Shape &a = view.input(0).shape, &b = view.input(b_input).shape, &y = view.output(0).shape;
+  if (a.empty() || b.empty() || y.empty()) return std::nullopt;
+  Product product;
+  product.k = a.back();
+  product.n = b.size() == 1 ? 1 : b.back();
+  // Rows of all matrices of A meet the same B.
+  if (b.size() <= 2) {
+    product.m = elements_of(a, 0, a.size() - 1);
+  } else {
+    product.m = a.size() == 1 ? 1 : a[a.size() - 2];
+    product.count = product.m * product.n > 0 ? element_count(y) / (product.m * product.n) : 0;
+  }
+  product.fixed_n = product.fixed_k = is_weight(graph, view.node(), b_input);
+  return product;
+}
+
+std::optional<Product> gemm(const ir::Graph& graph, const ops::NodeView& view) {
+  const Shape &a = view.input(0).shape, &y = view.output(0).shape;
+  if (a.size() != 2 || y.size() != 2) return std::nullopt;
+  const bool weights = is_weight(graph, view.node(), 1);
+  return Product{.m = y[0], .n = y[1], .k = view.integer("transA") != 0 ? a[0] : a[1], .fixed_n = weights, .fixed_k = weights};
+}
+
+std::optional<Product> fused_matmul(const ir::Graph& graph, const ops::NodeView& view) {
+  const Shape &a = view.input(0).shape, &y = view.output(0).shape;
+  if (a.size() < 2 || y.size() < 2) return std::nullopt;
+  Product product{.m = y[y.size() - 2], .n = y.back(), .k = a[view.integer("transA") != 0 ? a.size() - 2 : a.size() - 1]};
+  product.count = product.m * product.n > 0 ? element_count(y) / (product.m * product.n) : 0;
+  product.fixed_n = product.fixed_k = is_weight(graph, view.node(), 1);
+  return product;
+}
+
+std::optional<Product> n_bits(const ir::Graph&, const ops::NodeView& view) {
+  const Shape& a = view.input(0).shape;
+  if (a.empty()) return std::nullopt;
+  return Product{.m = elements_of(a, 0, a.size() - 1), .n = view.integer("N"), .k = view.integer("K"), .fixed_n = true, .fixed_k = true};
+}
+
+// Weights [outputs, inputs of a group, kernel...]; `transposed`: [inputs, outputs of a group, kernel...], where each input
+// position meets all of the kernel.
+template <std::size_t weights, bool transposed = false>
+std::optional<Product> convolution(const ir::Graph& graph, const ops::NodeView& view) {
+  const Shape& w = view.input(weights).shape;
+  const std::int64_t group = view.integer("group");
+  if (w.size() < 3 || group <= 0 || w[0] == 0 || w[1] == 0) return std::nullopt;
+  const std::int64_t taps = elements_of(w, 2, w.size());
+  const bool fixed = is_weight(graph, view.node(), weights);
+  Product product{.count = group, .fixed_n = fixed, .fixed_k = fixed};
+  if (transposed) {
+    product.input_channels = w[0] / group;
+    product.output_channels = w[1];
+    product.k = product.input_channels;
+    product.n = w[1] * taps;
+    product.m = view.input(0).elements() / w[0];
+  } else {
+    product.input_channels = w[1];
+    product.output_channels = w[0] / group;
+    product.k = w[1] * taps;
+    product.n = product.output_channels;
+    product.m = view.output(0).elements() / w[0];
+  }
+  if (product.input_channels == 1 && group > 1) return std::nullopt;  // a channel at a time: no product
+  return product;
+}
+
+struct Entry {
+  std::string_view op;
+  std::optional<Product> (*product)(const ir::Graph&, const ops::NodeView&);  // null: products of several sizes
+};
+
+constexpr Entry kProducts[] = {
+    {"MatMul", matrix_product<1>},
+    {"MatMulInteger", matrix_product<1>},
+    {"QLinearMatMul", matrix_product<3>},
+    {"tessera::Linear", matrix_product<1>},
+    {"Gemm", gemm},
+    {"com.microsoft::FusedGemm", gemm},
+    {"com.microsoft::FusedMatMul", fused_matmul},
+    {"com.microsoft::MatMulNBits", n_bits},
+    {"com.microsoft::MatMulIntegerToFloat", matrix_product<1>},
+    {"com.microsoft::DynamicQuantizeMatMul", matrix_product<1>},
+    {"com.microsoft::MatMulInteger16", matrix_product<1>},
+    {"com.microsoft::QGemm", nullptr},
+    {"Conv", convolution<1>},
+    {"ConvInteger", convolution<1>},
+    {"QLinearConv", convolution<3>},
+    {"com.microsoft::FusedConv", convolution<1>},
+    {"tessera::ChannelsLastConv", convolution<1>},
+    {"ConvTranspose", convolution<1, true>},
+    {"tessera::ChannelsLastConvTranspose", convolution<1, true>},
+    {"DeformConv", nullptr},
+    {"Einsum", nullptr},
+    {"RNN", nullptr},
+    {"GRU", nullptr},
+    {"LSTM", nullptr},
+    {"com.microsoft::DynamicQuantizeLSTM", nullptr},
+    {"Attention", nullptr},
+    {"LinearAttention", nullptr},
+    {"ai.onnx.preview::FlexAttention", nullptr},
+    {"com.microsoft::Attention", nullptr},
+    {"com.microsoft::QAttention", nullptr},
+    {"com.microsoft::MultiHeadAttention", nullptr},
+    {"com.microsoft::DecoderMaskedMultiHeadAttention", nullptr},
+    {"com.microsoft::GroupQueryAttention", nullptr},
+};
+
+const Entry* find_entry(std::string_view op) {
+  const Entry* entry = std::ranges::find(kProducts, op, &Entry::op);
+  return entry == std::end(kProducts) ? nullptr : entry;
+}
+
+}  // namespace
+
+bool is_product(std::string_view op) {
+  return find_entry(op) != nullptr;
+}
+
+std::optional<Product> product_of(const ir::Graph& graph, const ops::NodeView& view) {
+  const Entry* entry = find_entry(view.node().op);
+  return entry != nullptr && entry->product != nullptr ? entry->product(graph, view) : std::nullopt;
+}
+
+}  // namespace tessera::cost

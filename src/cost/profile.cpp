@@ -1,0 +1,77 @@
+#include "cost/profile.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "cost/profile_texts.h"
+#include "io/file.h"
+
+namespace tessera::cost {
+
+double Rates::of(Precision precision) const {
+  return const_cast<Rates*>(this)->of(precision);
+}
+
+double& Rates::of(Precision precision) {
+  switch (precision) {
+    case Precision::f32:
+      return f32;
+    case Precision::tf32:
+      return tf32;
+    case Precision::f16:
+      return f16;
+    case Precision::bf16:
+      return bf16;
+    case Precision::int8:
+      return int8;
+  }
+  return f32;
+}
+
+double DeviceProfile::peak(Precision precision, bool product) const {
+  if (product && has_matrix_units(precision)) return matrix_rates.of(precision);
+  // What is no product has no tf32 of its own, and bytes are computed with as float.
+  if (precision == Precision::tf32) return product ? 0 : vector_rates.f32;
+  if (!product && vector_rates.of(precision) == 0) return vector_rates.f32;
+  return vector_rates.of(precision);
+}
+
+DeviceProfile DeviceProfile::with_one_thread() const {
+  DeviceProfile profile = *this;
+  if (!one_thread) return profile;
+  profile.title += ", one thread";
+  profile.vector_rates = one_thread->vector_rates;
+  profile.bandwidth = one_thread->bandwidth;
+  profile.caches = one_thread->caches;
+  profile.multiprocessors = 1;
+  return profile;
+}
+
+std::span<const DeviceProfile> built_in_profiles() {
+  static const std::vector<DeviceProfile> profiles = [] {
+    std::vector<DeviceProfile> list;
+    for (const char* text : profile_texts()) list.push_back(parse_profile(text, "built-in profile"));
+    return list;
+  }();
+  return profiles;
+}
+
+const DeviceProfile* find_built_in_profile(std::string_view name) {
+  const auto profiles = built_in_profiles();
+  const auto found = std::ranges::find(profiles, name, &DeviceProfile::name);
+  return found == profiles.end() ? nullptr : &*found;
+}
+
+DeviceProfile load_profile(const std::string& name_or_path) {
+  if (const DeviceProfile* profile = find_built_in_profile(name_or_path)) return *profile;
+  if (!name_or_path.ends_with(".toml")) {
+    std::string names;
+    for (const DeviceProfile& profile : built_in_profiles()) names += (names.empty() ? "" : ", ") + profile.name;
+    fail(ErrorKind::invalid_argument, "there is no device '{}'; there are {}, and any .toml file", name_or_path, names);
+  }
+  constexpr std::int64_t max_bytes = 4 << 20;
+  const std::vector<std::byte> bytes = io::read_file(name_or_path, max_bytes);
+  return parse_profile({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, name_or_path);
+}
+
+}  // namespace tessera::cost

@@ -1,0 +1,110 @@
+#include "cost/work.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost/product.h"
+#include "ops/op_table.h"
+
+namespace tessera::cost {
+namespace {
+
+// As ops::Cost counts it in a precision that a tensor is not stored in: float32 takes its place in memory.
+ops::TensorType counted_type(const ir::ValueType& type, Precision precision) {
+  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+  if (!shape) return {};
+  return {type.dtype == DType::f32 ? storage_type(precision) : type.dtype, *shape};
+}
+
+double log_size(double size) {
+  return size > 0 ? std::log2(size) : 0;
+}
+
+bool is_state(const ir::Graph& graph, ir::ValueId id) {
+  return graph.value(id).origin == ir::Origin::constant || graph.value(id).origin == ir::Origin::variable;
+}
+
+// Operators with one output of the shape of an input and a few operations for each element.
+bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const ops::TensorType> inputs, const ops::TensorType& output) {
+  static constexpr std::string_view not_element_wise[] = {"Softmax",
+                                                          "LogSoftmax",
+                                                          "Hardmax",
+                                                          "CumSum",
+                                                          "LayerNormalization",
+                                                          "RMSNormalization",
+                                                          "InstanceNormalization",
+                                                          "GroupNormalization",
+                                                          "LpNormalization",
+                                                          "MeanVarianceNormalization",
+                                                          "LRN",
+                                                          "Einsum"};
+  if (op.operations == nullptr || op.view || node.outputs.size() != 1 || is_product(node.op)) return false;
+  if (std::ranges::find(not_element_wise, node.op) != std::end(not_element_wise) || node.op.find("Pool") != std::string::npos) return false;
+  return std::ranges::any_of(inputs,
+                             [&](const ops::TensorType& input) { return input.shape == output.shape && input.dtype != DType::undefined; });
+}
+
+}  // namespace
+
+ShapeClass Work::shape_class() const {
+  const double activations = cost.bytes_read + cost.bytes_written - weight_bytes;
+  ShapeClass shape{log_size(cost.operations), log_size(activations), log_size(weight_bytes)};
+  if (gemm) {
+    shape[3] = log_size(static_cast<double>(gemm->m * gemm->count));
+    shape[4] = log_size(static_cast<double>(gemm->n));
+    shape[5] = log_size(static_cast<double>(gemm->k));
+  } else {
+    shape[3] = log_size(static_cast<double>(rows));
+    shape[4] = log_size(static_cast<double>(row));
+  }
+  return shape;
+}
+
+std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision precision) {
+  const ir::Node& node = graph.node(id);
+  if (!ir::subgraphs_of(node).empty()) return std::nullopt;
+  const ops::OpDef& op = ops::op_of(node);
+  Work work{.node = id, .name = node.name, .op = node.op, .product = is_product(node.op)};
+  work.precision = work.product ? precision.product : precision.other;
+  std::vector<ops::TensorType> inputs, outputs;
+  std::vector<const Tensor*> constants;
+  for (const ir::ValueId input : node.inputs) {
+    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, work.precision) : ops::TensorType{});
+    constants.push_back(input.valid() ? graph.constant(input) : nullptr);
+    if (input.valid() && inputs.back().dtype == DType::undefined) return std::nullopt;
+    work.shapes += (input.valid() ? ir::to_string(graph.value(input).type) : "none") + " ";
+  }
+  work.shapes += "->";
+  for (const ir::ValueId output : node.outputs) {
+    outputs.push_back(output.valid() ? counted_type(graph.value(output).type, work.precision) : ops::TensorType{});
+    if (output.valid() && outputs.back().dtype == DType::undefined) return std::nullopt;
+    work.shapes += " " + (output.valid() ? ir::to_string(graph.value(output).type) : "none");
+  }
+  const ops::NodeView view(node, op, inputs, outputs, constants);
+  work.cost = ops::cost_of(view);
+  if (op.bytes_read == nullptr && !op.view) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (node.inputs[i].valid() && is_state(graph, node.inputs[i])) work.weight_bytes += static_cast<double>(inputs[i].bytes());
+    }
+  }
+  if (!outputs.empty() && !outputs[0].shape.empty()) {
+    work.row = outputs[0].shape.back();
+    work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
+  }
+  work.gemm = product_of(graph, view);
+  work.element_wise = !outputs.empty() && is_element_wise(node, op, inputs, outputs[0]);
+  return work;
+}
+
+std::vector<Work> work_of(const ir::Graph& graph, WorkPrecision precision, std::int64_t* unknown) {
+  std::vector<Work> list;
+  for (const ir::NodeId id : graph.order()) {
+    if (std::optional<Work> work = work_of(graph, id, precision))
+      list.push_back(std::move(*work));
+    else if (unknown != nullptr)
+      ++*unknown;
+  }
+  return list;
+}
+
+}  // namespace tessera::cost

@@ -1,0 +1,177 @@
+#include "report/calibration.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <span>
+
+#include "backends/cpu/roof.h"
+#include "backends/cpu/simd.h"
+#include "base/cpu_info.h"
+#include "base/error.h"
+#include "cost/roofline.h"
+#include "io/file.h"
+#include "report/calibration_nets.h"
+#include "report/step_times.h"
+#include "runtime/random_inputs.h"
+
+namespace tessera::report {
+namespace {
+
+namespace cpu = backends::cpu;
+
+std::string machine_title() {
+  const base::CpuInfo& info = base::cpu_info();
+  return fmt::format("{}, {}, {} core{}", info.model_name, base::isa_name(info), info.usable_cores, info.usable_cores == 1 ? "" : "s");
+}
+
+cost::Rates measure_rates(int threads, cpu::RoofEffort effort) {
+  cost::Rates rates;
+  for (const cpu::ComputeLoop& loop : cpu::compute_loops()) {
+    double& rate = loop.what.starts_with("bf16") ? rates.bf16 : loop.what.starts_with("int8") ? rates.int8 : rates.f32;
+    rate = std::max(rate, cpu::measure_compute(loop, threads, effort));
+  }
+  // Without instructions of its own a narrow type is computed with as float32.
+  if (rates.bf16 == 0) rates.bf16 = rates.f32;
+  if (rates.int8 == 0) rates.int8 = rates.f32;
+  rates.f16 = rates.f32;
+  return rates;
+}
+
+// Kernels read more than they write: the mean of reading and copying.
+double measure_bandwidth(const cpu::MemoryLevel& level, int threads, cpu::RoofEffort effort) {
+  double sum = 0;
+  int loops = 0;
+  for (const cpu::StreamLoop& loop : cpu::stream_loops()) {
+    if (loop.what == "triad") continue;
+    sum += cpu::measure_bandwidth(level, loop, threads, effort).bytes_per_second;
+    ++loops;
+  }
+  return sum / loops;
+}
+
+struct Roof {
+  cost::Rates rates;
+  double bandwidth = 0;
+  std::vector<cost::Cache> caches;
+};
+
+Roof measure_roof(int threads, cpu::RoofEffort effort, const Progress& progress, double begin, double end) {
+  const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
+  const std::string with = threads == 1 ? " with one thread" : fmt::format(" with {} threads", threads);
+  progress("arithmetic" + with, begin);
+  Roof roof{measure_rates(threads, effort), 0, {}};
+  const std::vector<cpu::MemoryLevel> levels = cpu::memory_levels(threads);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    progress(levels[i].name + with, begin + (end - begin) * static_cast<double>(i + 1) / static_cast<double>(levels.size() + 1));
+    const double bandwidth = measure_bandwidth(levels[i], threads, effort);
+    if (levels[i].size_bytes == 0) roof.bandwidth = bandwidth;
+    // Each core has a first and a second level of its own.
+    else
+      roof.caches.push_back({levels[i].name, levels[i].size_bytes * (levels[i].name == "L3" ? 1 : threads), bandwidth});
+  }
+  return roof;
+}
+
+Model model_of(ir::Graph graph) {
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+}
+
+// The time of an operator that has next to nothing to do.
+double measure_overhead(int runs) {
+  const Model model = model_of(calibration_net_of_small_operators());
+  Session session(model);
+  std::vector<double> seconds = step_seconds(session, runtime::random_inputs(model, 1), 10 * runs, 0.2);
+  std::ranges::nth_element(seconds, seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
+  return seconds[seconds.size() / 2];
+}
+
+// `plain`: with the kernels of a graph that is not optimised.
+void add_samples(const Model& model, bool plain, int runs, const cost::DeviceProfile& profile, std::vector<cost::Sample>& samples) {
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions options;
+  if (plain) options.without_passes = passes_that_optimise();
+  Session session(model, options);
+  const std::vector<double> seconds = step_seconds(session, inputs, plain ? (runs + 2) / 3 : runs, 0.4);
+  const std::shared_ptr<const plan::Plan> plan = session.plan(inputs);
+  const cost::Surroundings surroundings{resident_bytes(*plan)};
+  const std::vector<std::optional<cost::Work>> works = work_of_steps(*plan);
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    if (!works[i] || works[i]->kernel.empty()) continue;
+    const cost::Estimate estimate = cost::estimate(*works[i], profile, 1, surroundings);
+    const double roof = std::max(estimate.arithmetic_seconds, estimate.memory_seconds), work = seconds[i] - profile.overhead_seconds;
+    if (roof > 0 && work > 0) samples.push_back({works[i]->kernel, works[i]->shape_class(), work / roof});
+  }
+}
+
+}  // namespace
+
+cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort& effort) {
+  const Progress progress = given ? given : [](std::string_view, double) {};
+  cpu::initialise_simd();
+  const int cores = base::ThreadPool::process().cores();
+  cost::DeviceProfile profile;
+  profile.name = "cpu";
+  profile.title = machine_title();
+  profile.kind = cost::DeviceKind::cpu;
+  profile.sources = {"measured by tessera calibrate"};
+  profile.memory_bytes = base::usable_memory_bytes();
+  profile.multiprocessors = cores;
+  const cpu::RoofEffort roof{effort.roof_seconds, effort.roof_runs};
+  const Roof one = measure_roof(1, roof, progress, 0, 0.2), all = cores > 1 ? measure_roof(cores, roof, progress, 0.2, 0.4) : one;
+  profile.vector_rates = all.rates;
+  profile.bandwidth = all.bandwidth;
+  profile.caches = all.caches;
+  profile.one_thread = cost::DeviceProfile::OneThread{one.rates, one.bandwidth, one.caches};
+  progress("starting operators", 0.4);
+  profile.overhead_seconds = measure_overhead(effort.net_runs);
+  std::vector<cost::Sample> samples;
+  std::vector<ir::Graph> nets = calibration_nets();
+  nets.resize(std::min(nets.size(), effort.most_nets));
+  for (std::size_t i = 0; i < nets.size(); ++i) {
+    progress("kernels", 0.4 + 0.6 * static_cast<double>(i) / static_cast<double>(nets.size()));
+    const Model model = model_of(std::move(nets[i]));
+    for (const bool plain : {false, true}) add_samples(model, plain, effort.net_runs, profile, samples);
+  }
+  profile.correction = cost::Correction(std::move(samples));
+  progress("done", 1);
+  return profile;
+}
+
+std::filesystem::path calibration_path() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "tessera" / "cpu.toml";
+  require(home != nullptr && *home != '\0', ErrorKind::not_found, "neither XDG_CACHE_HOME nor HOME says where the calibration is kept");
+  return std::filesystem::path(home) / ".cache" / "tessera" / "cpu.toml";
+}
+
+void save_calibration(const cost::DeviceProfile& profile, const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
+  io::ReplacedFile file(path);
+  const std::string text = cost::profile_text(profile);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+CpuProfile load_cpu_profile() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  const bool has_folder = (cache != nullptr && *cache == '/') || (home != nullptr && *home != '\0');
+  if (has_folder && std::filesystem::exists(calibration_path())) {
+    CpuProfile found{cost::load_profile(calibration_path().string()), true};
+    if (found.profile.title == machine_title()) return found;
+  }
+  CpuProfile rough{*cost::find_built_in_profile("cpu"), false};
+  const int cores = base::cpu_info().usable_cores;
+  rough.profile.multiprocessors = cores;
+  rough.profile.memory_bytes = base::usable_memory_bytes();
+  for (const cost::Precision precision : cost::kAllPrecisions) rough.profile.vector_rates.of(precision) *= cores;
+  for (cost::Cache& level : rough.profile.caches) {
+    level.bytes_per_second *= cores;
+    if (level.name != "L3") level.bytes *= cores;
+  }
+  rough.profile.title = machine_title() + " (not measured)";
+  return rough;
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,16 @@
+// Nets that are no model of anybody's: layers of many sizes behind one another, so that each kernel meets its data as in a real
+// run, partly in caches and partly not.
+#pragma once
+
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tessera::report {
+
+// Types inferred, all shapes concrete, weights seeded.
+std::vector<ir::Graph> calibration_nets();
+// Operators whose tensors have a few elements.
+ir::Graph calibration_net_of_small_operators();
+
+}  // namespace tessera::report

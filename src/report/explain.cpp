@@ -1,0 +1,212 @@
+#include "report/explain.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "ir/graph.h"
+#include "report/step_times.h"
+#include "report/training_step.h"
+#include "runtime/random_inputs.h"
+
+namespace tessera::report {
+namespace {
+
+// Inputs that have shapes and no bytes: enough for a plan.
+NamedValues shapes_of_inputs(const Model& model) {
+  NamedValues inputs;
+  for (const ir::ValueId id : model.graph().inputs()) {
+    const ir::ValueInfo& input = model.graph().value(id);
+    require(input.type.is_tensor() && input.type.dims.has_value(), ErrorKind::unsupported, "input '{}' is {}: no shape to plan for",
+            input.name, ir::to_string(input.type));
+    Shape shape;
+    for (const ir::Dim& dim : *input.type.dims) shape.push_back(dim.is_known() ? dim.value() : 1);
+    inputs.emplace(input.name, Tensor(input.type.dtype, std::move(shape), nullptr, nullptr));
+  }
+  return inputs;
+}
+
+// A model's plan for the CPU, or for a device that computes elsewhere: the same graph without this CPU's kernels.
+struct Planned {
+  std::shared_ptr<const plan::Plan> plan;
+  std::vector<std::size_t> steps;  // of the plan, one a layer
+  std::int64_t unknown = 0;
+
+  Planned(const Model& model, cost::DeviceKind kind, const SessionOptions& options, std::vector<std::string> without = {}) {
+    SessionOptions session = options;
+    session.device = kind == cost::DeviceKind::cpu ? "cpu" : "null";
+    session.without_passes = std::move(without);
+    plan = Session(model, session).plan(shapes_of_inputs(model));
+  }
+
+  cost::Evaluation evaluate(const cost::DeviceProfile& device, cost::Precision precision) {
+    std::vector<cost::Work> works;
+    steps.clear();
+    unknown = 0;
+    const std::vector<std::optional<cost::Work>> all = work_of_steps(*plan, cost::precisions_for(device, precision));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!all[i]) {
+        ++unknown;
+        continue;
+      }
+      works.push_back(*all[i]);
+      steps.push_back(i);
+    }
+    return cost::evaluate(std::move(works), device, precision, {resident_bytes(*plan)});
+  }
+};
+
+class Explainer {
+ public:
+  Explainer(const Model& model, const ExplainOptions& options)
+      : model_(options.training ? training_step(model) : model), options_(options) {}
+
+  Explanation run(const std::string& name) {
+    require(!options_.devices.empty(), ErrorKind::invalid_argument, "explain needs a device");
+    Explanation result;
+    result.model = name;
+    result.training = options_.training;
+    result.cpu_measured = options_.cpu_measured;
+    result.batch = batch();
+    for (const cost::DeviceProfile& device : options_.devices) result.devices.push_back(report_on(device, result.batch));
+    Planned& first = planned(options_.devices[0].kind);
+    result.memory = memory_timeline(*first.plan);
+    result.optimiser = compare_with_plain(result.devices[0].evaluation);
+    const auto& layers = result.devices[0].evaluation.layers;
+    result.products = std::ranges::count_if(layers, [](const cost::Layer& layer) { return layer.work.product; });
+    if (options_.measure) result.measured = measure(result.devices);
+    if (!options_.convergence.empty()) result.batch_choice = choose_batch(result.devices[0].evaluation, result.batch);
+    return result;
+  }
+
+ private:
+  std::int64_t batch() const {
+    for (const ir::ValueId id : model_.graph().inputs()) {
+      const ir::ValueType& type = model_.graph().value(id).type;
+      if (type.is_tensor() && type.dims && !type.dims->empty()) return type.dims->front().is_known() ? type.dims->front().value() : 1;
+    }
+    return 1;
+  }
+
+  Planned& planned(cost::DeviceKind kind) {
+    std::optional<Planned>& plan = kind == cost::DeviceKind::cpu ? cpu_ : elsewhere_;
+    if (!plan) plan.emplace(model_, kind, options_.session);
+    return *plan;
+  }
+
+  cost::Evaluation evaluate(const cost::DeviceProfile& device, cost::Precision precision) {
+    return planned(device.kind).evaluate(device, precision);
+  }
+
+  DeviceReport report_on(const cost::DeviceProfile& device, std::int64_t batch) {
+    DeviceReport report;
+    report.evaluation = evaluate(device, options_.precision);
+    report.unknown_nodes = planned(device.kind).unknown;
+    const cost::Situation situation{
+        .now = &report.evaluation,
+        .graph = &planned(device.kind).plan->graph,
+        .batch = batch,
+        .training = options_.training,
+        .elsewhere = [this](const cost::DeviceProfile& other, cost::Precision precision) { return evaluate(other, precision); },
+        .candidates = candidates()};
+    report.advice = cost::advise(situation);
+    return report;
+  }
+
+  // The other devices that were asked for; without any, a small and a large one that can be rented anywhere.
+  std::vector<cost::DeviceProfile> candidates() const {
+    if (options_.devices.size() > 1) return options_.devices;
+    std::vector<cost::DeviceProfile> devices;
+    for (const char* name : {"l4", "h100-sxm"}) devices.push_back(*cost::find_built_in_profile(name));
+    return devices;
+  }
+
+  OptimiserReport compare_with_plain(const cost::Evaluation& optimised) {
+    Planned plain(model_, optimised.device.kind, options_.session, passes_that_optimise());
+    const cost::Evaluation before = plain.evaluate(optimised.device, options_.precision);
+    const auto side = [](const Planned& planned, const cost::Evaluation& evaluation) {
+      return OptimiserReport::Side{static_cast<std::int64_t>(planned.plan->graph.node_count()), evaluation.total.operations,
+                                   evaluation.total.bytes, evaluation.total.seconds};
+    };
+    OptimiserReport report{side(plain, before), side(planned(optimised.device.kind), optimised)};
+    report.before.nodes = static_cast<std::int64_t>(model_.graph().node_count());
+    return report;
+  }
+
+  MeasuredReport measure(const std::vector<DeviceReport>& devices) {
+    const auto found =
+        std::ranges::find_if(devices, [](const DeviceReport& device) { return device.evaluation.device.kind == cost::DeviceKind::cpu; });
+    require(found != devices.end(), ErrorKind::invalid_argument, "--measure runs on this CPU; ask for --device cpu beside the others");
+    MeasuredReport report;
+    report.device = static_cast<std::size_t>(found - devices.begin());
+    const std::vector<cost::Layer>& layers = found->evaluation.layers;
+    SessionOptions options = options_.session;
+    options.device = "cpu";
+    Session session(model_, options);
+    constexpr int runs = 30;
+    constexpr double most_seconds = 5;
+    const std::vector<double> seconds =
+        step_seconds(session, runtime::random_inputs(model_, options_.run.seed), runs, most_seconds, options_.run);
+    std::vector<double> errors;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      report.seconds.push_back(seconds[cpu_->steps[i]]);
+      if (layers[i].estimate.bound == cost::Bound::none) continue;
+      report.total_seconds += report.seconds.back();
+      errors.push_back(std::abs(layers[i].estimate.seconds - report.seconds.back()) / report.seconds.back());
+    }
+    if (errors.empty()) return report;
+    std::ranges::sort(errors);
+    report.median_error = errors[errors.size() / 2];
+    report.p90_error = errors[std::min(errors.size() - 1, errors.size() * 9 / 10)];
+    report.total_error = std::abs(found->evaluation.total.seconds - report.total_seconds) / report.total_seconds;
+    return report;
+  }
+
+  cost::BatchChoice choose_batch(const cost::Evaluation& now, std::int64_t batch) const {
+    require(options_.samples > 0, ErrorKind::invalid_argument, "a convergence table needs --samples N, the number of examples an epoch");
+    return cost::choose_batch(options_.convergence, options_.samples, [&](std::int64_t size) {
+      std::vector<cost::Work> works;
+      for (const cost::Layer& layer : now.layers)
+        works.push_back(cost::with_batch(layer.work, static_cast<double>(size) / static_cast<double>(batch)));
+      return cost::evaluate(std::move(works), now.device, now.precision).total.seconds;
+    });
+  }
+
+  Model model_;
+  const ExplainOptions& options_;
+  std::optional<Planned> cpu_, elsewhere_;
+};
+
+}  // namespace
+
+Explanation explain(const Model& model, const std::string& name, const ExplainOptions& options) {
+  return Explainer(model, options).run(name);
+}
+
+std::string headline(const Explanation& explanation) {
+  const cost::Evaluation& now = explanation.devices[0].evaluation;
+  const std::string what = fmt::format("{}{} takes {} a {} on {} in {}", explanation.model,
+                                       explanation.batch > 1 ? fmt::format(" at batch {}", explanation.batch) : "",
+                                       base::format_duration_ns(static_cast<std::int64_t>(now.total.seconds * 1e9)),
+                                       explanation.training ? "training step" : "run", now.device.title, cost::name_of(now.precision));
+  if (now.total.bound == cost::Bound::none) return what + ": there is nothing to do";
+  const std::string why = now.total.bound == cost::Bound::overhead ? "goes to starting operators, not to memory or arithmetic"
+                                                                   : fmt::format("is bound by {}", cost::name_of(now.total.bound));
+  return fmt::format("{}: {:.0f}% of it {}", what, now.total.bound_share * 100, why);
+}
+
+// One of a kind, and what changes the model or its settings before what changes the machine.
+std::vector<const cost::Advice*> things_to_do(const DeviceReport& device) {
+  std::vector<const cost::Advice*> list;
+  for (const bool about_machine : {false, true}) {
+    for (const cost::Advice& advice : device.advice) {
+      const bool is_machine = advice.kind == cost::AdviceKind::upgrade || advice.kind == cost::AdviceKind::sharing;
+      const bool has_kind = std::ranges::any_of(list, [&](const cost::Advice* other) { return other->kind == advice.kind; });
+      if (advice.gain > 0 && is_machine == about_machine && !has_kind && list.size() < 3) list.push_back(&advice);
+    }
+  }
+  return list;
+}
+
+}  // namespace tessera::report

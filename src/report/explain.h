@@ -1,0 +1,79 @@
+// Where a model's time goes on a device, what bounds each layer, and what would change that.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cost/advice.h"
+#include "cost/convergence.h"
+#include "cost/evaluation.h"
+#include "report/memory_timeline.h"
+#include "tessera/session.h"
+
+namespace tessera::report {
+
+struct ExplainOptions {
+  // The first is the one that advice is for; the others stand beside it. At least one.
+  std::vector<cost::DeviceProfile> devices;
+  bool cpu_measured = true;  // false: the CPU's profile is the rough one
+  cost::Precision precision = cost::Precision::f32;
+  bool training = false;  // the model as a training step: forward, backward, update with momentum
+  bool measure = false;   // run it on this CPU and set measured times beside predicted ones
+  SessionOptions session;
+  RunOptions run;
+  std::vector<cost::ConvergencePoint> convergence;
+  double samples = 0;  // examples an epoch, for the convergence table
+};
+
+struct DeviceReport {
+  cost::Evaluation evaluation;
+  std::vector<cost::Advice> advice;
+  std::int64_t unknown_nodes = 0;  // without an estimate: shapes that depend on data, subgraphs
+};
+
+// The same model with and without what the optimiser does, on the first device.
+struct OptimiserReport {
+  struct Side {
+    std::int64_t nodes = 0;
+    double operations = 0, bytes = 0, seconds = 0;
+  };
+  Side before, after;
+};
+
+struct MeasuredReport {
+  std::size_t device = 0;       // index of the CPU among the devices
+  std::vector<double> seconds;  // one a layer of that device
+  double total_seconds = 0;
+  double median_error = 0, p90_error = 0;  // |predicted - measured| / measured of the operators that do something
+  double total_error = 0;
+};
+
+struct Explanation {
+  std::string model;
+  std::int64_t batch = 1;  // first dimension of the first input
+  bool training = false;
+  bool cpu_measured = true;
+  std::vector<DeviceReport> devices;
+  MemoryTimeline memory;  // of the first device's plan
+  OptimiserReport optimiser;
+  std::optional<MeasuredReport> measured;
+  std::optional<cost::BatchChoice> batch_choice;
+  std::int64_t products = 0;  // operators that are matrix products or convolutions
+};
+
+// Symbolic dimensions that are not fixed count 1. Throws Error as sessions do, and invalid_argument when a measurement is asked
+// for without a CPU among the devices.
+Explanation explain(const Model& model, const std::string& name, const ExplainOptions& options);
+
+// One sentence: what takes the time.
+std::string headline(const Explanation& explanation);
+// The (at most) three things to do: advice with a gain, largest first, one of a kind; about the machine only where there is too little
+// about the model.
+std::vector<const cost::Advice*> things_to_do(const DeviceReport& device);
+
+// For a terminal: headline, advice, a table of the slowest operators (of all, if asked), devices side by side.
+std::string explanation_text(const Explanation& explanation, bool all_operators);
+std::string explanation_json(const Explanation& explanation);
+
+}  // namespace tessera::report

@@ -1,0 +1,38 @@
+#include "report/memory_timeline.h"
+
+#include <algorithm>
+
+namespace tessera::report {
+
+MemoryTimeline memory_timeline(const plan::Plan& plan) {
+  const auto steps = static_cast<std::int64_t>(plan.steps.size());
+  MemoryTimeline timeline{std::vector<std::int64_t>(plan.steps.size(), 0), plan.arena_bytes, plan.constant_bytes};
+  std::vector<std::int64_t> first(plan.slots.size(), -1), last(plan.slots.size(), -1);
+  const auto root = [&](std::int32_t slot) {
+    return static_cast<std::size_t>(
+        plan.slots[static_cast<std::size_t>(slot)].place == plan::Place::alias ? plan.slots[static_cast<std::size_t>(slot)].source : slot);
+  };
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const plan::Step& step = plan.steps[static_cast<std::size_t>(i)];
+    const auto touch = [&](std::int32_t slot) {
+      if (slot < 0) return;
+      const std::size_t index = root(slot);
+      if (first[index] < 0) first[index] = i;
+      last[index] = i;
+    };
+    for (const std::int32_t input : step.inputs) touch(input);
+    for (std::int32_t k = 0; k < step.output_count; ++k) touch(step.first_output + k);
+    timeline.live_bytes[static_cast<std::size_t>(i)] += step.scratch_bytes;
+  }
+  for (const std::int32_t output : plan.output_slots) last[root(output)] = steps - 1;
+  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
+    const plan::Slot& slot = plan.slots[i];
+    const std::optional<Shape> shape = slot.place == plan::Place::arena ? slot.type.shape() : std::nullopt;
+    if (!shape || first[i] < 0) continue;
+    for (std::int64_t step = first[i]; step <= last[i]; ++step)
+      timeline.live_bytes[static_cast<std::size_t>(step)] += byte_count(slot.type.dtype, *shape);
+  }
+  return timeline;
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,19 @@
+// How much of a plan's arena is in use at each step.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace tessera::report {
+
+struct MemoryTimeline {
+  std::vector<std::int64_t> live_bytes;  // one a step: values that are still needed, and scratch
+  std::int64_t arena_bytes = 0;
+  std::int64_t weight_bytes = 0;  // constants, beside the arena
+};
+
+MemoryTimeline memory_timeline(const plan::Plan& plan);
+
+}  // namespace tessera::report

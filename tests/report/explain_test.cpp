@@ -1,0 +1,198 @@
+#include "report/explain.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/models.h"
+#include "ops/builder.h"
+#include "report/calibration.h"
+#include "report/calibration_nets.h"
+#include "report/training_step.h"
+#include "runtime/random_inputs.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace tessera::test {
+namespace {
+
+using cost::AdviceKind;
+using cost::Precision;
+using report::Explanation;
+using testing::HasSubstr;
+
+Model model_of(ir::Graph graph) {
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+}
+Model net(const char* name, std::map<std::string, std::int64_t> dims) {
+  return model_of(models::build_model(name, {.dims = std::move(dims), .fill_weights = false}));
+}
+
+// n fully connected layers of this width, with Relu between them.
+Model dense_net(int layers, std::int64_t width = 64, std::int64_t batch = 32) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{batch, width}));
+  for (int i = 0; i < layers; ++i) {
+    std::vector<float> values(static_cast<std::size_t>(width * width), 0.01f * static_cast<float>(i + 1));
+    x = builder.add("MatMul",
+                    {x, builder.constant(Tensor::from<float>({width, width}, std::span<const float>(values)), "w" + std::to_string(i))});
+    if (i + 1 < layers) x = builder.add("Relu", {x});
+  }
+  graph.add_output(x);
+  return model_of(std::move(graph));
+}
+
+report::ExplainOptions on(std::initializer_list<const char*> names, Precision precision = Precision::f16) {
+  report::ExplainOptions options;
+  for (const char* name : names) options.devices.push_back(*cost::find_built_in_profile(name));
+  options.precision = precision;
+  return options;
+}
+
+const cost::Advice* find_advice(const Explanation& explanation, AdviceKind kind) {
+  for (const cost::Advice& advice : explanation.devices[0].advice) {
+    if (advice.kind == kind) return &advice;
+  }
+  return nullptr;
+}
+
+// Forward, gradients by weights, gradients by inputs but for the first layer.
+TEST(Explain, TrainingTakesThreeProductsALayerLessOne) {
+  for (const int layers : {1, 2, 5}) {
+    report::ExplainOptions options = on({"v100-16"});
+    options.training = true;
+    EXPECT_EQ(report::explain(dense_net(layers), "dense", options).products, 3 * layers - 1);
+    EXPECT_EQ(report::explain(dense_net(layers), "dense", on({"v100-16"})).products, layers);
+  }
+}
+
+TEST(Explain, ATrainingStepTrains) {
+  const Model step = report::training_step(dense_net(2, 4, 2));
+  Session session(step);
+  const NamedValues inputs = runtime::random_inputs(step, 1);
+  const auto sum = [&] {
+    double total = 0;
+    const NamedValues outputs = session.run(inputs);
+    for (const float value : outputs.begin()->second.tensor().values<float>()) total += value;
+    return total;
+  };
+  const double first = sum();
+  EXPECT_LT(sum(), first);
+  EXPECT_EQ(session.variable("w0.variable").shape(), (Shape{4, 4}));
+  ir::Graph nothing;
+  nothing.add_output(nothing.add_input("x", ir::ValueType::tensor(DType::f32, Shape{1})));
+  expect_error(ErrorKind::invalid_argument, "the model has nothing to train: no float weights",
+               [&] { report::training_step(model_of(nothing)); });
+}
+
+TEST(Explain, HeadlineAndAdviceOfASmallNetOnALargeDevice) {
+  const Explanation explanation = report::explain(net("resnet18", {{"batch", 1}}), "resnet18", on({"h200", "l4"}));
+  EXPECT_THAT(report::headline(explanation), HasSubstr("resnet18 takes "));
+  EXPECT_THAT(report::headline(explanation), HasSubstr("goes to starting operators, not to memory or arithmetic"));
+  EXPECT_THAT(find_advice(explanation, AdviceKind::upgrade)->text, HasSubstr("A bigger device gains nothing"));
+  const cost::Advice* batch = find_advice(explanation, AdviceKind::batch);
+  EXPECT_THAT(batch->text, HasSubstr("Raise the batch from 1 to"));
+  EXPECT_GT(batch->gain, 0.5);
+  EXPECT_THAT(find_advice(explanation, AdviceKind::fusion)->text, HasSubstr("Relu"));
+  EXPECT_LE(report::things_to_do(explanation.devices[0]).size(), 3u);
+  EXPECT_EQ(report::things_to_do(explanation.devices[0])[0]->kind, AdviceKind::batch);
+}
+
+TEST(Explain, PrecisionAdviceOfABigNet) {
+  const Explanation explanation = report::explain(net("resnet50", {{"batch", 64}}), "resnet50", on({"a100-40-sxm"}, Precision::f32));
+  const cost::Advice* precision = find_advice(explanation, AdviceKind::precision);
+  ASSERT_NE(precision, nullptr);
+  EXPECT_GT(precision->gain, 0.4);
+  EXPECT_THAT(precision->text, HasSubstr("instead of f32"));
+  // Its first layer has three channels, and its devices matrix units only below float32.
+  const Explanation half = report::explain(net("resnet50", {{"batch", 64}}), "resnet50", on({"a100-40-sxm", "h100-sxm"}));
+  const cost::Layer& stem = half.devices[0].evaluation.layers[0];
+  EXPECT_FALSE(stem.alignment.aligned);
+  EXPECT_THAT(find_advice(half, AdviceKind::upgrade)->text, HasSubstr("NVIDIA H100 SXM5 80 GB runs it"));
+}
+
+TEST(Explain, TheCpuIsExplainedByItsPlan) {
+  const Explanation explanation =
+      report::explain(model_of(models::build_model("mobilenet_v2", {.dims = {{"batch", 1}}})), "mobilenet_v2", on({"cpu"}, Precision::f32));
+  const cost::Evaluation& evaluation = explanation.devices[0].evaluation;
+  EXPECT_THAT(evaluation.layers[1].work.kernel, HasSubstr("cpu_channels_last"));
+  EXPECT_LT(explanation.optimiser.after.nodes, explanation.optimiser.before.nodes);
+  EXPECT_LT(explanation.optimiser.after.bytes, explanation.optimiser.before.bytes);
+  const auto& live = explanation.memory.live_bytes;
+  EXPECT_LE(*std::max_element(live.begin(), live.end()), explanation.memory.arena_bytes);
+  EXPECT_GT(*std::max_element(live.begin(), live.end()), explanation.memory.arena_bytes / 2);
+}
+
+TEST(Explain, MeasuringStandsBesideThePrediction) {
+  report::ExplainOptions options = on({"l4", "cpu"}, Precision::f32);
+  options.measure = true;
+  const Explanation explanation = report::explain(dense_net(3), "dense", options);
+  ASSERT_TRUE(explanation.measured);
+  EXPECT_EQ(explanation.measured->device, 1u);
+  EXPECT_EQ(explanation.measured->seconds.size(), explanation.devices[1].evaluation.layers.size());
+  EXPECT_GT(explanation.measured->total_seconds, 0);
+  EXPECT_LE(explanation.measured->median_error, explanation.measured->p90_error);
+  EXPECT_THAT(report::explanation_text(explanation, true), HasSubstr("90th percentile"));
+  options.devices.pop_back();
+  expect_error_containing(ErrorKind::invalid_argument, "--measure runs on this CPU",
+                          [&] { report::explain(dense_net(3), "dense", options); });
+}
+
+TEST(Explain, BatchForTrainingFromATable) {
+  report::ExplainOptions options = on({"v100-16"});
+  options.training = true;
+  options.convergence = cost::parse_convergence("2048:65,3072:75-80,4096:85-90");
+  expect_error_containing(ErrorKind::invalid_argument, "--samples", [&] { report::explain(dense_net(3), "dense", options); });
+  options.samples = 117'266;
+  const Explanation explanation = report::explain(net("resnet18", {{"batch", 32}}), "resnet18", options);
+  ASSERT_TRUE(explanation.batch_choice);
+  // Bound by memory and arithmetic, time grows with the batch: the fewest epochs win.
+  EXPECT_EQ(explanation.batch_choice->rows[explanation.batch_choice->best].batch, 2048);
+  EXPECT_THAT(report::explanation_text(explanation, false), HasSubstr("<- the fastest"));
+}
+
+TEST(Explain, JsonHasEveryLayer) {
+  report::ExplainOptions options = on({"a100-40-sxm", "v100-16"}, Precision::bf16);
+  const auto json = nlohmann::json::parse(report::explanation_json(report::explain(net("lenet5", {{"batch", 8}}), "lenet5", options)));
+  EXPECT_EQ(json["batch"], 8);
+  EXPECT_EQ(json["devices"].size(), 2u);
+  EXPECT_TRUE(json["devices"][0]["supported"]);
+  EXPECT_FALSE(json["devices"][1]["supported"]);
+  double seconds = 0;
+  for (const auto& layer : json["devices"][0]["layers"]) seconds += layer["seconds"].get<double>();
+  EXPECT_DOUBLE_EQ(seconds, json["devices"][0]["seconds"].get<double>());
+  EXPECT_EQ(json["optimiser"]["before"]["nodes"], models::build_model("lenet5").node_count());
+}
+
+TEST(Calibration, AQuickOneIsSavedAndFound) {
+  const cost::DeviceProfile profile = report::calibrate_cpu({}, {.roof_seconds = 1e-4, .roof_runs = 1, .net_runs = 1, .most_nets = 1});
+  EXPECT_GT(profile.vector_rates.f32, 1e9);
+  EXPECT_GT(profile.bandwidth, 1e8);
+  EXPECT_EQ(profile.caches.size(), 3u);
+  ASSERT_TRUE(profile.one_thread);
+  EXPECT_TRUE(profile.correction.knows("cpu_channels_last_conv"));
+  const TemporaryFolder folder;
+  setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
+  EXPECT_FALSE(report::load_cpu_profile().measured);
+  report::save_calibration(profile, report::calibration_path());
+  const report::CpuProfile found = report::load_cpu_profile();
+  EXPECT_TRUE(found.measured);
+  EXPECT_EQ(found.profile.correction.samples().size(), profile.correction.samples().size());
+  EXPECT_DOUBLE_EQ(found.profile.with_one_thread().vector_rates.f32, profile.one_thread->vector_rates.f32);
+  unsetenv("XDG_CACHE_HOME");
+}
+
+TEST(Calibration, NetsAreNoModelsButManySizes) {
+  std::set<std::string> operators;
+  for (const ir::Graph& graph : report::calibration_nets()) {
+    for (const ir::NodeId id : graph.order()) operators.insert(graph.node(id).op);
+  }
+  for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "Softmax", "LayerNormalization", "MaxPool", "Transpose", "Concat",
+                         "Gather", "Add", "Erf"})
+    EXPECT_TRUE(operators.contains(op)) << op;
+}
+
+}  // namespace
+}  // namespace tessera::test
