@@ -18,7 +18,7 @@ namespace {
 struct Options {
   ModelOptions model;
   std::vector<std::string> devices;
-  std::string precision = "f32", convergence;
+  std::string precision = "f32", convergence, html;
   double samples = 0;
   bool training = false, measure = false, json = false, all = false;
 };
@@ -55,6 +55,7 @@ void run(const Options& options) {
   const report::ExplainOptions how = explain_options(options);
   const Model model = load_model(options.model);
   const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
+  if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation));
   fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n" : report::explanation_text(explanation, options.all));
 }
 
@@ -74,6 +75,7 @@ void add_explain(CLI::App& app) {
   verb->add_flag("--measure", options->measure, "Run it on this CPU and set measured times beside the predicted ones");
   verb->add_flag("--all", options->all, "List all operators, not only the slowest");
   verb->add_flag("--json", options->json, "Print everything as JSON");
+  verb->add_option("--html", options->html, "Write a page with plots to this file");
   verb->add_option("--convergence", options->convergence,
                    "Epochs by batch, to choose the batch for training: a file or text such as 2048:65,3072:75-80");
   verb->add_option("--samples", options->samples, "Examples an epoch, for --convergence")->check(CLI::PositiveNumber);
@@ -88,7 +90,7 @@ void add_explain(CLI::App& app) {
   verb->footer("Devices:\n" + names +
                "\nExamples:\n"
                "  tessera explain resnet50.onnx --dim batch=1 --measure\n"
-               "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16\n"
+               "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16 --html report.html\n"
                "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence 2048:65,3072:75-80,4096:85-90 "
                "--samples 117266");
   verb->callback([options] { run(*options); });

@@ -69,17 +69,16 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
     if (bound.size() == 1 || layer.estimate.seconds >= std::ranges::max(bound).first) latest = layer.batch_factor;
   }
   if (chosen->first > 1 && gain > kWorthSaying) {
-    Advice advice{AdviceKind::batch,
-                  fmt::format("Raise the batch from {} to {}: time per sample falls by {}", situation.batch,
-                              std::llround(static_cast<double>(situation.batch) * chosen->first), percent(gain)),
-                  gain, largest(bound)};
+    Advice advice{
+        AdviceKind::batch,
+        fmt::format("Raise the batch from {} to {}", situation.batch, std::llround(static_cast<double>(situation.batch) * chosen->first)),
+        gain, largest(bound)};
     if (!bound.empty())
       advice.text += fmt::format("; {} stops being bound by memory at a batch of {}", quoted(advice.layers, 1),
                                  static_cast<std::int64_t>(std::ceil(static_cast<double>(situation.batch) * latest)));
     list.push_back(std::move(advice));
   } else {
-    list.push_back(
-        {AdviceKind::batch, fmt::format("A larger batch than {} gains nothing: no layer waits for its weights", situation.batch), 0, {}});
+    list.push_back({AdviceKind::batch, fmt::format("A larger batch than {} gains next to nothing per sample", situation.batch), 0, {}});
   }
 }
 
@@ -106,8 +105,8 @@ void advise_padding(const Situation& situation, std::vector<Advice>& list) {
   if (share <= kWorthSaying) return;
   const std::vector<std::string> names = largest(gains), changes = largest(what);
   list.push_back({AdviceKind::padding,
-                  fmt::format("Pad {} layer{} to fit the matrix units, first {} ({}): saves {}", gains.size(), gains.size() == 1 ? "" : "s",
-                              quoted(names, 1), changes[0], percent(share)),
+                  fmt::format("Pad {} layer{} to fit the matrix units, first {} ({})", gains.size(), gains.size() == 1 ? "" : "s",
+                              quoted(names, 1), changes[0]),
                   share, names});
 }
 
@@ -130,12 +129,11 @@ void advise_fusion(const Situation& situation, std::vector<Advice>& list) {
   std::string which;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, counts.size()); ++i)
     which += fmt::format("{}{} {}", i == 0 ? "" : ", ", counts[i].first, counts[i].second);
-  list.push_back(
-      {AdviceKind::fusion,
-       fmt::format("Fuse {} element-wise operator{} into what comes before {} ({}{}): {} less to read and write, saves {}", fusions.size(),
-                   fusions.size() == 1 ? "" : "s", fusions.size() == 1 ? "it" : "them", which, counts.size() > 3 ? " ..." : "",
-                   base::format_bytes(static_cast<std::int64_t>(saved_bytes(fusions))), percent(share)),
-       share, largest(gains)});
+  list.push_back({AdviceKind::fusion,
+                  fmt::format("Fuse {} element-wise operator{} into what comes before {} ({}{}): {} less to read and write", fusions.size(),
+                              fusions.size() == 1 ? "" : "s", fusions.size() == 1 ? "it" : "them", which, counts.size() > 3 ? " ..." : "",
+                              base::format_bytes(static_cast<std::int64_t>(saved_bytes(fusions)))),
+                  share, largest(gains)});
 }
 
 void advise_precision(const Situation& situation, std::vector<Advice>& list) {
@@ -158,8 +156,8 @@ void advise_precision(const Situation& situation, std::vector<Advice>& list) {
     const double share_untouched = untouched / now.total.seconds;
     if (gain <= kWorthSaying) continue;
     Advice advice{AdviceKind::precision,
-                  fmt::format("Run in {} instead of {}: {} instead of {}, saves {}", name_of(precision), name_of(now.precision),
-                              time_text(other.total.seconds), time_text(now.total.seconds), percent(gain)),
+                  fmt::format("Run in {} instead of {}: {} instead of {}", name_of(precision), name_of(now.precision),
+                              time_text(other.total.seconds), time_text(now.total.seconds)),
                   gain, largest(gains)};
     if (share_untouched > 0.05) advice.text += fmt::format("; layers with {} of the time gain nothing from it", percent(share_untouched));
     list.push_back(std::move(advice));

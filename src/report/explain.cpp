@@ -36,6 +36,8 @@ struct Planned {
   Planned(const Model& model, cost::DeviceKind kind, const SessionOptions& options, std::vector<std::string> without = {}) {
     SessionOptions session = options;
     session.device = kind == cost::DeviceKind::cpu ? "cpu" : "null";
+    // Elsewhere nobody runs this CPU's layout and fused operators.
+    if (kind == cost::DeviceKind::gpu) without.insert(without.end(), {"channels_last", "fuse_epilogues"});
     session.without_passes = std::move(without);
     plan = Session(model, session).plan(shapes_of_inputs(model));
   }
@@ -194,6 +196,12 @@ std::string headline(const Explanation& explanation) {
   const std::string why = now.total.bound == cost::Bound::overhead ? "goes to starting operators, not to memory or arithmetic"
                                                                    : fmt::format("is bound by {}", cost::name_of(now.total.bound));
   return fmt::format("{}: {:.0f}% of it {}", what, now.total.bound_share * 100, why);
+}
+
+std::string gain_text(const cost::Advice& advice) {
+  if (advice.gain <= 0 || advice.kind == cost::AdviceKind::upgrade || advice.kind == cost::AdviceKind::sharing) return "";
+  return fmt::format("Saves {:.{}f}% of the time{}", advice.gain * 100, advice.gain < 0.095 ? 1 : 0,
+                     advice.kind == cost::AdviceKind::batch ? " per sample" : "");
 }
 
 // One of a kind, and what changes the model or its settings before what changes the machine.

@@ -72,8 +72,13 @@ std::string headline(const Explanation& explanation);
 // about the model.
 std::vector<const cost::Advice*> things_to_do(const DeviceReport& device);
 
+// "Saves 43% of the time"; nothing for advice about the machine.
+std::string gain_text(const cost::Advice& advice);
+
 // For a terminal: headline, advice, a table of the slowest operators (of all, if asked), devices side by side.
 std::string explanation_text(const Explanation& explanation, bool all_operators);
 std::string explanation_json(const Explanation& explanation);
+// A page that needs nothing else: no network, no other file.
+std::string explanation_html(const Explanation& explanation);
 
 }  // namespace tessera::report

@@ -133,7 +133,8 @@ std::string explanation_text(const Explanation& explanation, bool all_operators)
   const DeviceReport& first = explanation.devices[0];
   std::string text = base::printable(headline(explanation)) + ".\n\n";
   const std::vector<const cost::Advice*> todo = things_to_do(first);
-  for (std::size_t i = 0; i < todo.size(); ++i) text += fmt::format("  {}. {}.\n", i + 1, todo[i]->text);
+  for (std::size_t i = 0; i < todo.size(); ++i)
+    text += fmt::format("  {}. {}.{}\n", i + 1, todo[i]->text, gain_text(*todo[i]).empty() ? "" : " " + gain_text(*todo[i]) + ".");
   if (todo.empty()) text += "  Nothing that this model could change would make it faster here.\n";
   text += '\n' + device_text(explanation) + bound_text(first.evaluation.total) + optimiser_text(explanation.optimiser);
   text += fmt::format("memory    arena {}, weights {}\n", base::format_bytes(explanation.memory.arena_bytes),

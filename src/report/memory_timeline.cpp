@@ -6,7 +6,7 @@ namespace tessera::report {
 
 MemoryTimeline memory_timeline(const plan::Plan& plan) {
   const auto steps = static_cast<std::int64_t>(plan.steps.size());
-  MemoryTimeline timeline{std::vector<std::int64_t>(plan.steps.size(), 0), plan.arena_bytes, plan.constant_bytes};
+  MemoryTimeline timeline{std::vector<std::int64_t>(plan.steps.size(), 0), {}, plan.arena_bytes, plan.constant_bytes};
   std::vector<std::int64_t> first(plan.slots.size(), -1), last(plan.slots.size(), -1);
   const auto root = [&](std::int32_t slot) {
     return static_cast<std::size_t>(
@@ -23,6 +23,8 @@ MemoryTimeline memory_timeline(const plan::Plan& plan) {
     for (const std::int32_t input : step.inputs) touch(input);
     for (std::int32_t k = 0; k < step.output_count; ++k) touch(step.first_output + k);
     timeline.live_bytes[static_cast<std::size_t>(i)] += step.scratch_bytes;
+    const ir::Node& node = plan.graph.node(step.node);
+    timeline.step_names.push_back(node.name.empty() ? node.op : node.name);
   }
   for (const std::int32_t output : plan.output_slots) last[root(output)] = steps - 1;
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {

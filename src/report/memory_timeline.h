@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "plan/plan.h"
@@ -10,6 +11,7 @@ namespace tessera::report {
 
 struct MemoryTimeline {
   std::vector<std::int64_t> live_bytes;  // one a step: values that are still needed, and scratch
+  std::vector<std::string> step_names;   // one a step: the node's name, or its operator's
   std::int64_t arena_bytes = 0;
   std::int64_t weight_bytes = 0;  // constants, beside the arena
 };

@@ -1,0 +1,223 @@
+#include "report/explain_plots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+#include "base/units.h"
+#include "report/svg.h"
+
+namespace tessera::report {
+namespace {
+
+using cost::Bound;
+using cost::DeviceProfile;
+using cost::Layer;
+
+struct Frame {
+  double width, height, left, right, top, bottom;
+  std::string_view css_class;
+  int ticks;
+};
+// Where the script writes what a mark is.
+constexpr std::string_view kReadout =
+    "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow keys.</p></div>\n";
+constexpr Frame kWide{900, 460, 64, 16, 14, 46, "wide", 9}, kNarrow{380, 400, 50, 16, 14, 44, "narrow", 4};
+
+std::string time_text(double seconds) {
+  return base::format_duration_ns(static_cast<std::int64_t>(seconds * 1e9));
+}
+
+// "100 G", "0.1".
+std::string tick_text(double value) {
+  constexpr std::string_view units[] = {"", " k", " M", " G", " T", " P"};
+  std::size_t unit = 0;
+  for (; value >= 1e3 && unit + 1 < std::size(units); ++unit) value /= 1e3;
+  return fmt::format("{:g}{}", value, units[unit]);
+}
+
+void axes(Drawing& drawing, const Frame& frame, const Scale& x, const Scale& y, const std::string& x_name, const std::string& y_name) {
+  const double bottom = frame.height - frame.bottom, right = frame.width - frame.right;
+  for (const double tick : x.ticks(frame.ticks)) {
+    drawing.line(x(tick), frame.top, x(tick), bottom, "grid");
+    drawing.text(x(tick), bottom + 17, tick_text(tick), "", "middle");
+  }
+  for (const double tick : y.ticks(6)) {
+    drawing.line(frame.left, y(tick), right, y(tick), "grid");
+    drawing.text(frame.left - 6, y(tick) + 4, tick_text(tick), "", "end");
+  }
+  drawing.line(frame.left, bottom, right, bottom, "axis");
+  drawing.line(frame.left, frame.top, frame.left, bottom, "axis");
+  drawing.text((frame.left + right) / 2, frame.height - 6, x_name, "", "middle");
+  drawing.text(frame.left + 6, frame.top + 10, y_name, "");
+}
+
+// A roof: slope of a bandwidth up to a peak, then flat.
+struct Roof {
+  double bandwidth, peak;
+  std::string slope_name, flat_name;
+  std::string_view css_class;
+};
+
+std::vector<Roof> roofs(const Explanation& explanation) {
+  std::vector<Roof> list;
+  const cost::Evaluation& first = explanation.devices[0].evaluation;
+  const DeviceProfile& device = first.device;
+  const auto rate = [](double value) { return base::format_count(value); };
+  const double peak =
+      first.layers.empty() || device.supports(first.precision) ? device.peak(first.precision, true) : device.vector_rates.f32;
+  list.push_back({device.bandwidth, peak, fmt::format("memory {}B/s", rate(device.bandwidth)),
+                  fmt::format("{} {}op/s", cost::name_of(first.precision), rate(peak)), "roof"});
+  for (const cost::Cache& cache : device.caches) {
+    if (cache.bytes_per_second > 0)
+      list.push_back({cache.bytes_per_second, peak, fmt::format("{} {}B/s", cache.name, rate(cache.bytes_per_second)), "", "cacheroof"});
+  }
+  const double vector_peak = device.peak(first.precision, false);
+  if (vector_peak > 0 && vector_peak < peak)
+    list.push_back({device.bandwidth, vector_peak, "", fmt::format("vector units {}op/s", rate(vector_peak)), "cacheroof"});
+  for (std::size_t i = 1; i < explanation.devices.size(); ++i) {
+    const cost::Evaluation& other = explanation.devices[i].evaluation;
+    const double other_peak =
+        other.device.supports(other.precision) ? other.device.peak(other.precision, true) : other.device.vector_rates.f32;
+    list.push_back({other.device.bandwidth, other_peak, "", other.device.name, "otherroof"});
+  }
+  return list;
+}
+
+struct RoofCorners {
+  double start, ridge;  // operations per byte where the slope enters the plot and where it ends
+};
+
+RoofCorners corners(const Roof& roof, const Scale& x, const Scale& y) {
+  return {std::max(x.low(), y.low() / roof.bandwidth), std::clamp(roof.peak / roof.bandwidth, x.low(), x.high())};
+}
+
+void draw_roof(Drawing& drawing, const Roof& roof, const Scale& x, const Scale& y) {
+  const auto [start, ridge] = corners(roof, x, y);
+  if (start < ridge) drawing.line(x(start), y(start * roof.bandwidth), x(ridge), y(ridge * roof.bandwidth), roof.css_class);
+  if (ridge < x.high()) drawing.line(x(ridge), y(roof.peak), x(x.high()), y(roof.peak), roof.css_class);
+}
+
+// Names come after the marks, so that none hides them; a narrow plot has room for those of the first device's memory and peak.
+void name_roof(Drawing& drawing, const Roof& roof, const Scale& x, const Scale& y, bool wide) {
+  if (!wide && roof.css_class != "roof") return;
+  const auto [start, ridge] = corners(roof, x, y);
+  if (start < ridge && !roof.slope_name.empty()) {
+    const double x1 = x(start), y1 = y(start * roof.bandwidth), x2 = x(ridge), y2 = y(ridge * roof.bandwidth);
+    drawing.text(x1 + (x2 - x1) * 0.3, y1 + (y2 - y1) * 0.3 - 5, roof.slope_name, "roofname", "middle",
+                 std::atan2(y2 - y1, x2 - x1) * 180 / std::numbers::pi);
+  }
+  if (ridge < x.high() && !roof.flat_name.empty()) {
+    drawing.text(x(x.high()) - 4, y(roof.peak) - 5, roof.flat_name, roof.css_class == "otherroof" ? "othername" : "roofname", "end");
+  }
+}
+
+double shown_seconds(const Explanation& explanation, std::size_t layer) {
+  const bool measured = explanation.measured && explanation.measured->device == 0;
+  return measured ? explanation.measured->seconds[layer] : explanation.devices[0].evaluation.layers[layer].estimate.seconds;
+}
+
+std::string roofline_plot(const Explanation& explanation, const Frame& frame) {
+  const std::vector<Layer>& layers = explanation.devices[0].evaluation.layers;
+  const std::vector<Roof> lines = roofs(explanation);
+  // The slowest first: they come first to the arrow keys, and lie below the small ones.
+  std::vector<std::size_t> order;
+  double low_x = 0.1, high_x = 1000, low_y = lines[0].peak, high_y = 0, longest = 0;
+  for (const Roof& roof : lines) high_y = std::max(high_y, roof.peak), high_x = std::max(high_x, 4 * roof.peak / roof.bandwidth);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const cost::Estimate& estimate = layers[i].estimate;
+    const double seconds = shown_seconds(explanation, i);
+    if (estimate.operations <= 0 || estimate.intensity <= 0 || seconds <= 0) continue;
+    order.push_back(i);
+    low_x = std::min(low_x, estimate.intensity), high_x = std::max(high_x, estimate.intensity * 1.5);
+    low_y = std::min(low_y, estimate.operations / seconds), high_y = std::max(high_y, estimate.operations / seconds);
+    longest = std::max(longest, seconds);
+  }
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return shown_seconds(explanation, i); });
+  // Tiny operators must not squeeze the rest.
+  low_y = std::max(low_y / 2, high_y * 1e-6);
+  const Scale x(std::max(low_x, 0.01), high_x, frame.left, frame.width - frame.right, true),
+      y(low_y, high_y * 2.5, frame.height - frame.bottom, frame.top, true);
+  Drawing drawing(frame.width, frame.height, frame.css_class, "Roofline: operations per second over operations per byte, a mark a layer");
+  axes(drawing, frame, x, y, "operations per byte", "operations per second");
+  for (const Roof& roof : lines) draw_roof(drawing, roof, x, y);
+  const double largest_radius = frame.width > 600 ? 17 : 12;
+  for (const std::size_t i : order) {
+    const cost::Estimate& estimate = layers[i].estimate;
+    const double seconds = shown_seconds(explanation, i), radius = std::max(3.0, largest_radius * std::sqrt(seconds / longest));
+    const double px = x(std::max(estimate.intensity, x.low())),
+                 py = std::min(y(std::max(estimate.operations / seconds, low_y)), frame.height - frame.bottom - 3);
+    const std::string shape = estimate.bound == Bound::memory       ? circle_path(px, py, radius)
+                              : estimate.bound == Bound::arithmetic ? square_path(px, py, radius)
+                                                                    : diamond_path(px, py, radius);
+    drawing.mark(shape, fmt::format("dot {}", cost::name_of(estimate.bound)), layer_label(explanation, 0, i));
+  }
+  for (const Roof& roof : lines) name_roof(drawing, roof, x, y, frame.css_class == "wide");
+  return drawing.finish();
+}
+
+std::string memory_plot(const Explanation& explanation, const Frame& frame) {
+  const MemoryTimeline& memory = explanation.memory;
+  constexpr std::string_view units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  double unit_bytes = 1;
+  for (; unit + 1 < std::size(units) && static_cast<double>(memory.arena_bytes) >= 1024 * unit_bytes; ++unit) unit_bytes *= 1024;
+  const auto amount = [&](std::int64_t bytes) { return static_cast<double>(bytes) / unit_bytes; };
+  const Scale x(0, static_cast<double>(memory.live_bytes.size()), frame.left, frame.width - frame.right, false);
+  const Scale y(0, amount(memory.arena_bytes) * 1.2, frame.height - frame.bottom, frame.top, false);
+  Drawing drawing(frame.width, frame.height, frame.css_class, "Memory in use at each step, and the arena that holds it");
+  axes(drawing, frame, x, y, "step", std::string(units[unit]));
+  std::string area = fmt::format("M{:.1f} {:.1f}", x(0), y(0));
+  for (std::size_t i = 0; i < memory.live_bytes.size(); ++i)
+    area += fmt::format("V{:.1f}H{:.1f}", y(amount(memory.live_bytes[i])), x(static_cast<double>(i + 1)));
+  drawing.path(area + fmt::format("V{:.1f}z", y(0)), "live");
+  for (std::size_t i = 0; i < memory.live_bytes.size(); ++i) {
+    const double left = x(static_cast<double>(i)), width = x(static_cast<double>(i + 1)) - left;
+    drawing.mark(fmt::format("M{:.1f} {:.1f}h{:.2f}V{:.1f}h{:.2f}z", left, y(0), width, y(amount(memory.live_bytes[i])), -width), "step",
+                 fmt::format("step {}, {}: {} in use", i, memory.step_names[i], base::format_bytes(memory.live_bytes[i])));
+  }
+  const double arena = y(amount(memory.arena_bytes));
+  drawing.line(frame.left, arena, frame.width - frame.right, arena, "roof");
+  drawing.text(frame.width - frame.right - 4, arena - 6, "arena " + base::format_bytes(memory.arena_bytes), "roofname", "end");
+  return drawing.finish();
+}
+
+}  // namespace
+
+std::string layer_label(const Explanation& explanation, std::size_t device, std::size_t index) {
+  const Layer& layer = explanation.devices[device].evaluation.layers[index];
+  const cost::Estimate& estimate = layer.estimate;
+  std::string text = fmt::format("{} ({}): {} predicted", cost::layer_name(layer.work), layer.work.op, time_text(estimate.seconds));
+  double seconds = estimate.seconds;
+  if (explanation.measured && explanation.measured->device == device) {
+    seconds = explanation.measured->seconds[index];
+    text += fmt::format(", {} measured ({:.0f}% of the roof)", time_text(seconds), seconds > 0 ? estimate.roof_seconds / seconds * 100 : 0);
+  }
+  text += fmt::format(", bound by {}; {:.2f} operations per byte, {}op/s", cost::name_of(estimate.bound), estimate.intensity,
+                      base::format_count(seconds > 0 ? estimate.operations / seconds : 0));
+  if (layer.alignment.applies)
+    text += fmt::format("; {}, {:.0f}% of the matrix units used", layer.alignment.aligned ? "aligned" : "misaligned",
+                        layer.alignment.utilisation() * 100);
+  return text;
+}
+
+std::string roofline_plots(const Explanation& explanation) {
+  std::string html;
+  for (const Frame& frame : {kWide, kNarrow})
+    html += "<div class=\"" + std::string(frame.css_class) + "\">" + roofline_plot(explanation, frame) + std::string(kReadout);
+  return html;
+}
+
+std::string memory_plots(const Explanation& explanation) {
+  std::string html;
+  for (Frame frame : {kWide, kNarrow}) {
+    frame.height = 260;
+    html += "<div class=\"" + std::string(frame.css_class) + "\">" + memory_plot(explanation, frame) + std::string(kReadout);
+  }
+  return html;
+}
+
+}  // namespace tessera::report
