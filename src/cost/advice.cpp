@@ -201,6 +201,11 @@ void advise_upgrade(const Situation& situation, std::vector<Advice>& list) {
 }
 
 void advise_sharing(const Situation& situation, std::vector<Advice>& list) {
+  if (situation.now->device.kind == DeviceKind::cpu) {
+    // What kernels leave of the peak is no idle core.
+    list.push_back({AdviceKind::sharing, "Two such jobs gain nothing by sharing this CPU: a run keeps its cores busy", 0, {}});
+    return;
+  }
   const Total& total = situation.now->total;
   const double busiest = std::max(total.arithmetic_utilisation, total.memory_utilisation);
   const std::string use = fmt::format("arithmetic is in use {} of the time at its peak, memory {}", percent(total.arithmetic_utilisation),

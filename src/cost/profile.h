@@ -23,7 +23,7 @@ struct Rates {
 
 struct Cache {
   std::string name;             // "L2"
-  std::int64_t bytes = 0;       // of the device; of a CPU's private caches, of one core
+  std::int64_t bytes = 0;       // of all cores or multiprocessors together
   double bytes_per_second = 0;  // 0: not known
 };
 

@@ -105,6 +105,8 @@ class Explainer {
     DeviceReport report;
     report.evaluation = evaluate(device, options_.precision);
     report.unknown_nodes = planned(device.kind).unknown;
+    const double share_of_f32 = cost::storage_bytes(options_.precision) / 4.0;
+    report.fits = resident_bytes(*planned(device.kind).plan) * share_of_f32 <= static_cast<double>(device.memory_bytes);
     const cost::Situation situation{
         .now = &report.evaluation,
         .graph = &planned(device.kind).plan->graph,

@@ -29,6 +29,7 @@ struct ExplainOptions {
 struct DeviceReport {
   cost::Evaluation evaluation;
   std::vector<cost::Advice> advice;
+  bool fits = true;                // weights and arena, in this precision, into the device's memory
   std::int64_t unknown_nodes = 0;  // without an estimate: shapes that depend on data, subgraphs
 };
 

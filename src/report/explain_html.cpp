@@ -187,7 +187,8 @@ std::string comparison_section(const Explanation& explanation) {
     const auto share = [&](double seconds) { return total.seconds > 0 ? percent(seconds / total.seconds) : std::string(); };
     const bool supported = device.evaluation.device.supports(device.evaluation.precision);
     rows.push_back({html_text(device.evaluation.device.title),
-                    std::string(cost::name_of(device.evaluation.precision)) + (supported ? "" : " (does not have it: at the rate of f32)"),
+                    std::string(cost::name_of(device.evaluation.precision)) + (supported ? "" : " (does not have it: at the rate of f32)") +
+                        (device.fits ? "" : " (does not fit into its memory)"),
                     time_text(total.seconds), fmt::format("{:.2f}", total.seconds > 0 ? first.seconds / total.seconds : 0),
                     share(total.memory_seconds), share(total.arithmetic_seconds), share(total.overhead_seconds)});
     bars += bar_row(device.evaluation.device.title, bar(cost::name_of(total.bound), total.seconds / longest), time_text(total.seconds));

@@ -141,6 +141,11 @@ std::string explanation_text(const Explanation& explanation, bool all_operators)
                       base::format_bytes(explanation.memory.weight_bytes));
   if (explanation.training) text += fmt::format("products  {} matrix products and convolutions in a training step\n", explanation.products);
   if (explanation.measured) text += measured_text(*explanation.measured, explanation.devices[explanation.measured->device].evaluation);
+  for (const DeviceReport& device : explanation.devices) {
+    if (!device.fits)
+      text += fmt::format("memory    it does not fit into the {} of {}\n", base::format_bytes(device.evaluation.device.memory_bytes),
+                          device.evaluation.device.title);
+  }
   if (first.unknown_nodes > 0)
     text += fmt::format("unknown   {} nodes have shapes that depend on data, or subgraphs, and are not counted\n", first.unknown_nodes);
   text += '\n' + layer_table(explanation, 0, all_operators);

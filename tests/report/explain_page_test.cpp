@@ -37,7 +37,9 @@ TEST(ExplainPage, HasAMarkALayerAndNeedsNoNetwork) {
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
 }
 
-TEST(Svg, TextIsEscaped) { EXPECT_EQ(report::html_text("a<b>&\"'\x1b"), "a&lt;b&gt;&amp;&quot;&#39;\\x1B"); }
+TEST(Svg, TextIsEscaped) {
+  EXPECT_EQ(report::html_text("a<b>&\"'\x1b"), "a&lt;b&gt;&amp;&quot;&#39;\\x1B");
+}
 
 TEST(Svg, ScalesAndTicks) {
   const report::Scale log(1, 1000, 0, 300, true);

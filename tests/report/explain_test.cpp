@@ -153,6 +153,15 @@ TEST(Explain, BatchForTrainingFromATable) {
   EXPECT_THAT(report::explanation_text(explanation, false), HasSubstr("<- the fastest"));
 }
 
+TEST(Explain, SaysWhatDoesNotFit) {
+  report::ExplainOptions options = on({"a100-80-sxm", "t4"});
+  options.devices[1].memory_bytes = 1 << 20;
+  const Explanation explanation = report::explain(net("resnet18", {{"batch", 1}}), "resnet18", options);
+  EXPECT_TRUE(explanation.devices[0].fits);
+  EXPECT_FALSE(explanation.devices[1].fits);
+  EXPECT_THAT(report::explanation_text(explanation, false), HasSubstr("it does not fit into the 1.0 MiB of NVIDIA T4"));
+}
+
 TEST(Explain, JsonHasEveryLayer) {
   report::ExplainOptions options = on({"a100-40-sxm", "v100-16"}, Precision::bf16);
   const auto json = nlohmann::json::parse(report::explanation_json(report::explain(net("lenet5", {{"batch", 8}}), "lenet5", options)));
