@@ -13,6 +13,8 @@ std::span<const KernelEntry> kernel_table() {
       // arg_max
       {.op = "ArgMax", .name = "cpu_arg_max", .reject = reject_arg_max, .create = make_arg_max},
       {.op = "ArgMin", .name = "cpu_arg_min", .reject = reject_arg_max, .create = make_arg_max},
+      // attention
+      {.op = "Attention", .name = "cpu_attention", .reject = reject_attention, .create = make_attention},
       // cast
       {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},

@@ -14,6 +14,10 @@ using KernelPointer = std::unique_ptr<Kernel>;
 std::string reject_arg_max(const ops::NodeView& view);
 KernelPointer make_arg_max(const ops::NodeView& view, WeightStore& weights);
 
+// attention
+std::string reject_attention(const ops::NodeView& view);
+KernelPointer make_attention(const ops::NodeView& view, WeightStore& weights);
+
 // cast
 std::string reject_cast(const ops::NodeView& view);
 KernelPointer make_cast(const ops::NodeView& view, WeightStore& weights);

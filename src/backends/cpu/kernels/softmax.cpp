@@ -10,8 +10,7 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
-#include "backends/cpu/math.h"
-#include "backends/cpu/vector_rows.h"
+#include "backends/cpu/exponential_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -23,37 +22,12 @@ using namespace rows;
 struct WholeVector {
   HWY_INLINE V load(const float* x) const { return hn::LoadU(D(), x); }
   HWY_INLINE void store(V value, float* y) const { hn::StoreU(value, D(), y); }
-  HWY_INLINE V keep(V value, V) const { return value; }
 };
 struct PartOfVector {
   Mask mask;
   HWY_INLINE V load(const float* x) const { return hn::MaskedLoad(mask, D(), x); }
   HWY_INLINE void store(V value, float* y) const { hn::BlendedStore(value, mask, D(), y); }
-  HWY_INLINE V keep(V value, V otherwise) const { return hn::IfThenElse(mask, value, otherwise); }
 };
-
-// y = e^(x - largest) when `keep_terms`, and their sum.
-template <bool keep_terms>
-HWY_INLINE float exponentials(const float* x, float* y, std::int64_t count, V largest) {
-  const D d;
-  const std::int64_t lanes = lane_count();
-  V sum = hn::Zero(d), other = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const V a = math::exp_of_nonpositive(d, hn::Sub(hn::LoadU(d, x + i), largest));
-    const V b = math::exp_of_nonpositive(d, hn::Sub(hn::LoadU(d, x + i + lanes), largest));
-    if constexpr (keep_terms) hn::StoreU(a, d, y + i), hn::StoreU(b, d, y + i + lanes);
-    sum = hn::Add(sum, a);
-    other = hn::Add(other, b);
-  }
-  for (; i < count; i += lanes) {
-    const PartOfVector part{hn::FirstN(d, static_cast<std::size_t>(count - i))};
-    const V e = math::exp_of_nonpositive(d, hn::Sub(part.load(x + i), largest));
-    if constexpr (keep_terms) part.store(e, y + i);
-    sum = hn::Add(sum, part.keep(e, hn::Zero(d)));
-  }
-  return join_lanes(Sum(), hn::Add(sum, other));
-}
 
 // y = x * scale + shift
 HWY_INLINE void scale_row(const float* x, float* y, std::int64_t count, V scale, V shift) {

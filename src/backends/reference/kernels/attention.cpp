@@ -66,10 +66,10 @@ class Mask {
   std::vector<std::int64_t> strides_, valid_;
 };
 
-// In place; all zeros where every score is -infinity.
+// In place; all zeros where every score is -infinity, and no numbers where one is none.
 void softmax_row(std::vector<double>& scores) {
   double largest = -INFINITY, sum = 0;
-  for (const double score : scores) largest = std::max(largest, score);
+  for (const double score : scores) largest = score > largest || std::isnan(score) ? score : largest;
   if (largest == -INFINITY) return scores.assign(scores.size(), 0.0);
   for (double& score : scores) sum += score = std::exp(score - largest);
   for (double& score : scores) score /= sum;
