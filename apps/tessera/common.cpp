@@ -51,6 +51,7 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--time-limit", options.time_limit_s, "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")->capture_default_str()->transform(CLI::AsNumberWithUnit(
       std::map<std::string, double>{{"s", 1.0}, {"ms", 1e-3}, {"m", 60.0}, {"h", 3600.0}}, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))->check(CLI::Range(0.0, 1e9));
   verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
+  verb.add_option("--without", options.without, "A graph pass to leave out (fuse_attention); may be repeated");
 }
 
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims) {
@@ -81,6 +82,7 @@ SessionOptions session_options(const ModelOptions& options) {
   session.threads = options.threads;
   session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   session.memory_limit_bytes = options.memory_limit_mib << 20;
+  session.without_passes = options.without;
   return session;
 }
 

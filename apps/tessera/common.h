@@ -20,10 +20,11 @@ struct ModelOptions {
   std::int64_t memory_limit_mib = 0;
   double time_limit_s = 0;
   std::uint64_t seed = 1;
+  std::vector<std::string> without;  // names of passes
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
-void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without
 
 // "NAME=N" each; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);

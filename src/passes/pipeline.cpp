@@ -18,6 +18,7 @@ constexpr Pass kPasses[] = {
     {"fold_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution before them", fold_channel_arithmetic},
     {"recognise_activations", "Swish, HardSwish and Gelu that are spelt out become one operator", recognise_activations},
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},
+    {"fuse_attention", "attention that is spelt out becomes one node that never stores its scores, with heads where they lie", fuse_attention, true},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
     {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},
     {"lower_precision", "layers compute in the precision that the user asked for", lower_precision, true},

@@ -101,6 +101,10 @@ class CommandLine(unittest.TestCase):
         self.assertAlmostEqual(values[0], values[1], places=4)
         self.fails(2, "there is no device 'tpu'; devices: cpu, reference, null", "run", self.model, "--device", "tpu")
 
+    def test_passes_can_be_left_out(self):
+        self.assertEqual(run("run", self.model, "--without", "fuse_attention", "--without", "channels_last").returncode, 0)
+        self.fails(2, "there is no pass 'fuse'", "run", self.model, "--without", "fuse")
+
     def test_bench_has_the_promised_keys(self):
         figures = json.loads(run("bench", self.model, "--runs", "3", "--json").stdout)
         self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs peak_rss_bytes arena_bytes weights_bytes".split()))

@@ -66,9 +66,18 @@ struct Smallest : Sum {
   HWY_INLINE V join(V a, V b) const { return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(b)), b, a); }
 };
 
-// All lanes joined, by a tree.
+// All lanes joined, by a tree: those of the upper half to those of the lower, and so on.
 template <class Reduction>
 HWY_INLINE float join_lanes(const Reduction& reduction, V partial) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  const D d;
+  partial = reduction.join(partial, hn::ConcatUpperUpper(d, partial, partial));
+#if HWY_TARGET == HWY_AVX3
+  partial = reduction.join(partial, hn::SwapAdjacentBlocks(partial));
+#endif
+  partial = reduction.join(partial, hn::Shuffle1032(partial));
+  return hn::GetLane(reduction.join(partial, hn::Shuffle2301(partial)));
+#else
   HWY_ALIGN float lanes[hn::MaxLanes(D())];
   hn::Store(partial, D(), lanes);
   for (std::size_t width = hn::Lanes(D()) / 2; width > 0; width /= 2) {
@@ -77,6 +86,7 @@ HWY_INLINE float join_lanes(const Reduction& reduction, V partial) {
     }
   }
   return lanes[0];
+#endif
 }
 
 template <class Reduction>

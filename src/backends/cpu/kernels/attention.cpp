@@ -26,7 +26,7 @@ enum Operand : std::size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, 
 constexpr std::int64_t kMostBlockKeys = 512;
 constexpr std::int64_t kBlockFloats = 32 * 1024;   // of packed keys and values together: well within the second-level cache
 constexpr std::int64_t kMostSizes = 2048;          // of a head's key and value together; blocks of larger ones would be too thin
-constexpr std::int64_t kFewQueries = 4;            // up to here packing keys costs more than it saves
+constexpr std::int64_t kFewQueries = 2;            // up to here packing keys costs more than it saves
 constexpr std::int64_t kMostChunkQueries = 512, kLeastChunkQueries = 128;
 constexpr std::int64_t kWantedChunks = 24;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();

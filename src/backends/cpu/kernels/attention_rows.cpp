@@ -45,18 +45,23 @@ void scores(const float* query, const float* keys, std::int64_t stride, std::int
   for (; i < count; ++i) some_scores<1>(query, keys + i * stride, stride, size, to + i);
 }
 
-void apply(const ScoreRule& rule, float* scores, std::int64_t count) {
+// Whole vectors, then what is left of one.
+template <class Rule>
+HWY_INLINE void apply(const Rule& rule, float* scores, std::int64_t count) {
   const D d;
-  for (std::int64_t i = 0; i < count; i += kLanes) {
-    const Mask part = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, count - i)));
-    V value = hn::MaskedLoad(part, d, scores + i);
-    if (rule.softcap > 0) {
-      const V cap = set(rule.softcap);
-      value = hn::Mul(cap, math::tanh(d, hn::Div(value, cap)));
-    }
-    if (rule.mask != nullptr) value = hn::Add(value, hn::MaskedLoad(part, d, rule.mask + i));
-    hn::BlendedStore(value, part, d, scores + i);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(rule(hn::LoadU(d, scores + i), i, hn::FirstN(d, kLanes)), d, scores + i);
+  if (i == count) return;
+  const Mask part = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  hn::BlendedStore(rule(hn::MaskedLoad(part, d, scores + i), i, part), part, d, scores + i);
+}
+
+void apply(const ScoreRule& rule, float* scores, std::int64_t count) {
+  if (rule.softcap > 0) {
+    const V cap = set(rule.softcap);
+    apply([&](V x, std::int64_t, Mask) HWY_ATTR { return hn::Mul(cap, math::tanh(D(), hn::Div(x, cap))); }, scores, count);
   }
+  if (rule.mask != nullptr) apply([&](V x, std::int64_t i, Mask part) HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.mask + i)); }, scores, count);
   if (rule.allowed == nullptr) return;
   for (std::int64_t i = 0; i < count; ++i) scores[i] = rule.allowed[i] ? scores[i] : -kInfinity;
 }

@@ -1,0 +1,191 @@
+#include "passes/attention_layout.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "ops/builder.h"
+#include "ops/infer.h"
+#include "passes/find.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Dims;
+using ir::NodeId;
+using ir::ValueId;
+using Permutation = std::vector<std::int64_t>;
+
+constexpr std::size_t kKey = 1, kValue = 2, kMask = 3, kPastKey = 4;
+// Added to a score it leaves nothing of its exponential beside others.
+constexpr float kForbidding = -1e9f;
+
+enum class MaskKind : std::uint8_t { any, zeros, causal };
+
+// Of [queries, keys].
+MaskKind kind_of(const float* mask, std::int64_t queries, std::int64_t keys) {
+  bool zeros = true, causal = true;
+  for (std::int64_t i = 0; i < queries && (zeros || causal); ++i) {
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const float value = mask[i * keys + j];
+      zeros = zeros && value == 0;
+      causal = causal && (j <= i ? value == 0 : value <= kForbidding);
+    }
+  }
+  return zeros ? MaskKind::zeros : causal ? MaskKind::causal : MaskKind::any;
+}
+
+class Layout {
+ public:
+  explicit Layout(ir::Graph graph) : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) {
+      if (graph_.node(id).op != "Attention") continue;
+      name_mask(id);
+      take_heads_once(id);
+      pack(id);
+    }
+    if (!changed_) return std::move(graph_);
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    return std::move(graph_);
+  }
+
+ private:
+  const Dims* dims(ValueId value) const { return dims_of(graph_, value); }
+  static bool has_input(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
+
+  // --- masks
+  void name_mask(NodeId id) {
+    ir::Node& node = graph_.node(id);
+    if (!has_input(node, kMask)) return;
+    const MaskKind kind = kind_of_constant(node);
+    if (kind == MaskKind::any || (kind == MaskKind::causal && has_input(node, kPastKey))) return;
+    if (kind == MaskKind::causal) node.attributes.insert_or_assign("is_causal", std::int64_t{1});
+    node.inputs[kMask] = ValueId{};
+    while (!node.inputs.back().valid()) node.inputs.pop_back();
+    changed_ = true;
+  }
+
+  // Only of masks for all queries and keys, the same for every batch and head. Once a mask, however many layers it has.
+  MaskKind kind_of_constant(const ir::Node& node) {
+    const Tensor* mask = graph_.constant(node.inputs[kMask]);
+    const Dims *query = dims(node.inputs[0]), *key = dims(node.inputs[kKey]);
+    if (mask == nullptr || mask->dtype() != DType::f32 || mask->raw() == nullptr || query == nullptr || key == nullptr || query->size() < 3 || key->size() < 3) return MaskKind::any;
+    const Shape& shape = mask->shape();
+    const std::size_t length = query->size() == 4 ? 2 : 1;
+    if (shape.size() < 2 || has_input(node, kPastKey)) return MaskKind::any;
+    const std::int64_t queries = shape[shape.size() - 2], keys = shape.back();
+    if (queries * keys != mask->elements() || !(*query)[length].surely_equals(queries) || !(*key)[length].surely_equals(keys)) return MaskKind::any;
+    const auto [entry, is_new] = kinds_.try_emplace(node.inputs[kMask], MaskKind::any);
+    if (is_new) entry->second = kind_of(mask->data<float>(), queries, keys);
+    return entry->second;
+  }
+
+  // --- heads of K and V that several heads of Q share
+  // [batch, heads, length, size] → [batch, heads, 1, length, size] → [batch, heads, group, length, size] → [batch, heads · group, length, size]
+  std::optional<ValueId> before_repetition(ValueId value) const {
+    const ir::Node* merge = producer_of(graph_, value, "Reshape");
+    const ir::Node* repeat = merge == nullptr ? nullptr : producer_of(graph_, merge->inputs[0], "Expand");
+    const ir::Node* apart = repeat == nullptr ? nullptr : producer_of(graph_, repeat->inputs[0], "Unsqueeze");
+    if (apart == nullptr) return std::nullopt;
+    const Dims *from = dims(apart->inputs[0]), *single = dims(apart->outputs[0]), *repeated = dims(repeat->outputs[0]), *to = dims(value);
+    if (from == nullptr || single == nullptr || repeated == nullptr || to == nullptr || from->size() != 4 || single->size() != 5 || repeated->size() != 5 || to->size() != 4) return std::nullopt;
+    for (const std::size_t i : {0, 1, 3, 4}) {
+      const ir::Dim& dim = (*from)[i < 2 ? i : i - 1];
+      if (!dim.surely_equals((*single)[i]) || !dim.surely_equals((*repeated)[i]) || (i != 1 && !dim.surely_equals((*to)[i < 2 ? i : i - 1]))) return std::nullopt;
+    }
+    return (*single)[2].surely_equals(1) ? std::optional(apart->inputs[0]) : std::nullopt;
+  }
+
+  void take_heads_once(NodeId id) {
+    ir::Node& node = graph_.node(id);
+    if (has_input(node, kPastKey) || node.outputs.size() > 1) return;
+    const std::optional<ValueId> key = before_repetition(node.inputs[kKey]), value = before_repetition(node.inputs[kValue]);
+    if (!key || !value || !(*dims(*key))[1].is_known() || !(*dims(*key))[1].surely_equals((*dims(*value))[1])) return;
+    node.inputs[kKey] = *key;
+    node.inputs[kValue] = *value;
+    changed_ = true;
+  }
+
+  // --- heads where they lie
+  // What is transposed from [batch, length, heads, size], with heads and size known.
+  std::optional<ValueId> with_heads_last(ValueId value) const {
+    const ir::Node* transpose = producer_of(graph_, value, "Transpose");
+    if (transpose == nullptr || permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3}) return std::nullopt;
+    const Dims* from = dims(transpose->inputs[0]);
+    if (from == nullptr || !(*from)[2].is_known() || !(*from)[3].is_known() || (*from)[2].value() == 0) return std::nullopt;
+    return transpose->inputs[0];
+  }
+  // The same as [batch, length, heads · size].
+  ValueId packed(ValueId value) {
+    const Dims apart = *dims(value);
+    const ir::Dim width = apart[2] * apart[3];
+    if (const ir::Node* reshape = producer_of(graph_, value, "Reshape")) {
+      const Dims* from = dims(reshape->inputs[0]);
+      if (from != nullptr && from->size() == 3 && (*from)[0].surely_equals(apart[0]) && (*from)[1].surely_equals(apart[1]) && (*from)[2].surely_equals(width)) return reshape->inputs[0];
+    }
+    return builder_.add("Reshape", {value, builder_.integers({0, 0, width.value()})});
+  }
+  // The only node that uses the value.
+  std::optional<NodeId> follower(ValueId value, std::string_view op) const {
+    const auto index = static_cast<std::size_t>(value.index);
+    if (index >= uses_.size() || uses_[index].size() != 1 || graph_.is_output(value)) return std::nullopt;
+    return graph_.node(uses_[index][0]).op == op ? std::optional(uses_[index][0]) : std::nullopt;
+  }
+
+  void pack(NodeId id) {
+    ir::Node node = graph_.node(id);
+    std::vector<ValueId> apart;
+    for (const std::size_t i : {std::size_t{0}, kKey, kValue}) {
+      if (const std::optional<ValueId> value = with_heads_last(node.inputs[i])) apart.push_back(*value);
+    }
+    if (apart.size() != 3 || !node.outputs[0].valid()) return;
+    const std::int64_t heads = (*dims(apart[0]))[2].value(), size = (*dims(apart[kValue]))[3].value();
+    node.attributes.insert_or_assign("q_num_heads", heads);
+    node.attributes.insert_or_assign("kv_num_heads", (*dims(apart[kKey]))[2].value());
+    for (std::size_t i = 0; i < 3; ++i) node.inputs[i] = packed(apart[i]);
+    changed_ = true;
+    const ValueId result = node.outputs[0];
+    const std::optional<NodeId> transpose = follower(result, "Transpose");
+    const bool merges = transpose && permutation_of(graph_.node(*transpose), 4) == Permutation{0, 2, 1, 3};
+    const ValueId last = merges ? graph_.node(*transpose).outputs[0] : ValueId{};
+    const std::optional<NodeId> reshape = merges ? follower(last, "Reshape") : std::nullopt;
+    graph_.remove_node(id);
+    if (reshape && is_merged(graph_.node(*reshape), last, heads * size)) {
+      node.outputs[0] = graph_.node(*reshape).outputs[0];
+      graph_.remove_node(*reshape);
+      graph_.remove_node(*transpose);
+      ops::infer_node_in_place(graph_, graph_.add_node(std::move(node)));
+      return;
+    }
+    node.outputs[0] = graph_.add_value("");
+    const ValueId whole = node.outputs[0];
+    ops::infer_node_in_place(graph_, graph_.add_node(std::move(node)));
+    ir::Node split{"Reshape", "", {whole, builder_.integers({0, 0, heads, size})}, {last}, {}, 0};
+    if (merges) return graph_.replace_node(*transpose, std::move(split));
+    const ValueId heads_last = builder_.add("Reshape", split.inputs);
+    graph_.add_node({"Transpose", "", {heads_last}, {result}, {{"perm", Permutation{0, 2, 1, 3}}}, 0});
+  }
+
+  // Whether a Reshape of [batch, length, heads, size] makes [batch, length, width] of it.
+  bool is_merged(const ir::Node& reshape, ValueId from, std::int64_t width) const {
+    const Dims *apart = dims(from), *merged = dims(reshape.outputs[0]);
+    return reshape.inputs[0] == from && apart != nullptr && merged != nullptr && merged->size() == 3 && (*merged)[0].surely_equals((*apart)[0]) && (*merged)[1].surely_equals((*apart)[1]) &&
+           (*merged)[2].surely_equals(width);
+  }
+
+  ir::Graph graph_;
+  ops::GraphBuilder builder_;
+  std::vector<std::vector<NodeId>> uses_;
+  std::map<ValueId, MaskKind> kinds_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+ir::Graph lay_out_attention(ir::Graph graph) { return Layout(std::move(graph)).run(); }
+
+}  // namespace tessera::passes

@@ -1,0 +1,297 @@
+// Attention that a model spells out, softmax(scale Q K' + mask) V, becomes one Attention node, which never stores the scores. Where the
+// heads were split off and merged by transposes, it reads and writes them where they lie; a mask that is causal becomes a flag.
+//
+// A row that its mask leaves nothing of gives zeros then, where softmax of nothing but -infinity gives no numbers.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "ops/builder.h"
+#include "passes/attention_layout.h"
+#include "passes/find.h"
+#include "passes/pass.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Dim;
+using ir::Dims;
+using ir::NodeId;
+using ir::ValueId;
+using Permutation = std::vector<std::int64_t>;
+
+// What is at most this, added to a score, leaves nothing of its exponential beside others, and nothing of the score in the sum.
+constexpr double kForbidding = -1e9;
+// Copying keys into another order is little beside the scores of so many queries.
+constexpr std::int64_t kManyQueries = 32;
+
+// Added to scores: a value, or made of a condition: 0 where it says so, else a number that forbids.
+struct Mask {
+  ValueId value;
+  bool is_condition = false, allows = true;  // `allows`: where the condition is true
+  double otherwise = 0;
+};
+
+// Scores on their way to softmax: softcap · tanh(scale · Q·keys / softcap) + the masks.
+struct Scores {
+  ValueId query, keys;  // [..., queries, size] and [..., size, keys]
+  ValueId product;      // [..., queries, keys]
+  double scale = 1;
+  double softcap = 0;
+  std::vector<Mask> masks;
+};
+
+class Fuser {
+ public:
+  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) {
+      if (graph_.node(id).op == "MatMul") fuse(id);
+    }
+    if (!changed_) return std::move(graph_);
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    return std::move(graph_);
+  }
+
+ private:
+  // --- looking
+  const ir::Node* producer(ValueId value, std::string_view op) const { return producer_of(graph_, value, op); }
+  const Dims* dims(ValueId value) const { return dims_of(graph_, value); }
+  std::optional<double> number(ValueId value) const { return number_of(graph_, value); }
+  std::size_t use_count(ValueId value) const {
+    const auto index = static_cast<std::size_t>(value.index);
+    return (index < uses_.size() ? uses_[index].size() : 0) + (graph_.is_output(value) ? 1 : 0);
+  }
+  // The node that makes the value, when nothing else uses it.
+  const ir::Node* maker(ValueId value, std::string_view op) const {
+    const ir::Node* node = producer(value, op);
+    return node != nullptr && use_count(value) == 1 ? node : nullptr;
+  }
+  // A product with a number, or a quotient by one: the other operand, and the factor.
+  std::optional<std::pair<ValueId, double>> scaled(const ir::Node& node) const {
+    const bool product = node.op == "Mul";
+    if (!product && node.op != "Div") return std::nullopt;
+    for (std::size_t i = 0; i < (product ? 2 : 1); ++i) {
+      const std::optional<double> factor = number(node.inputs[1 - i]);
+      if (!factor || !std::isfinite(*factor) || (!product && *factor == 0) || !same_rank(node.inputs[i], node.outputs[0])) continue;
+      return std::pair(node.inputs[i], product ? *factor : 1 / *factor);
+    }
+    return std::nullopt;
+  }
+  bool same_rank(ValueId a, ValueId b) const { return dims(a) != nullptr && dims(b) != nullptr && dims(a)->size() == dims(b)->size(); }
+
+  // Whether added to scores of that shape the mask leaves the shape as it is, with an element a key.
+  bool is_mask(ValueId mask, const Dims& scores) const {
+    const Dims* have = dims(mask);
+    if (have == nullptr || have->empty() || have->size() > scores.size() || !have->back().surely_equals(scores.back())) return false;
+    for (std::size_t i = 1; i < have->size(); ++i) {
+      const Dim& dim = (*have)[have->size() - 1 - i];
+      if (!dim.surely_equals(1) && !dim.surely_equals(scores[scores.size() - 1 - i])) return false;
+    }
+    return true;
+  }
+
+  // --- the scores
+  std::optional<Scores> scores(ValueId value) const {
+    if (const ir::Node* product = maker(value, "MatMul")) return Scores{.query = product->inputs[0], .keys = product->inputs[1], .product = value};
+    if (const ir::Node* add = maker(value, "Add")) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        std::optional<Scores> found = scores(add->inputs[i]);
+        if (found && masked(*found, add->inputs[1 - i])) return found;
+      }
+      return std::nullopt;
+    }
+    if (const ir::Node* where = maker(value, "Where")) return chosen(*where);
+    for (const std::string_view op : {"Mul", "Div"}) {
+      const ir::Node* node = maker(value, op);
+      const auto factor = node == nullptr ? std::nullopt : scaled(*node);
+      if (!factor) continue;
+      if (const ir::Node* bounded = maker(factor->first, "Tanh")) return capped(*bounded, factor->second);
+      std::optional<Scores> found = scores(factor->first);
+      if (!found || !found->masks.empty() || found->softcap != 0) return std::nullopt;
+      found->scale *= factor->second;
+      return found;
+    }
+    return std::nullopt;
+  }
+
+  bool masked(Scores& scores, ValueId mask) const {
+    if (number(mask) == 0.0) return true;
+    if (!is_mask(mask, *dims(scores.product))) return false;
+    scores.masks.push_back({mask});
+    return true;
+  }
+
+  // Scores where the condition says so, else a number that forbids.
+  std::optional<Scores> chosen(const ir::Node& where) const {
+    for (const std::size_t i : {1, 2}) {
+      const std::optional<double> other = number(where.inputs[3 - i]);
+      if (!other || *other > kForbidding) continue;
+      std::optional<Scores> found = scores(where.inputs[i]);
+      if (!found || !is_mask(where.inputs[0], *dims(found->product))) continue;
+      found->masks.push_back({where.inputs[0], true, i == 1, *other});
+      return found;
+    }
+    return std::nullopt;
+  }
+
+  // cap · tanh(x / cap)
+  std::optional<Scores> capped(const ir::Node& tanh, double cap) const {
+    std::optional<Scores> found = scores(tanh.inputs[0]);
+    if (!found || !found->masks.empty() || found->softcap != 0 || cap <= 0) return std::nullopt;
+    found->softcap = cap;
+    found->scale *= cap;
+    return found;
+  }
+
+  // What softmax gives, or zeros where that is no number; the operand of softmax.
+  std::optional<ValueId> softmax_operand(ValueId weights) const {
+    const ir::Node* softmax = maker(weights, "Softmax");
+    if (const ir::Node* where = maker(weights, "Where")) {
+      const ValueId kept = where->inputs[2];
+      const ir::Node* guard = maker(where->inputs[0], "IsNaN");
+      if (guard != nullptr && guard->inputs[0] == kept && number(where->inputs[1]) == 0.0 && use_count(kept) == 2) softmax = producer(kept, "Softmax");
+    }
+    const Dims* shape = dims(weights);
+    if (softmax == nullptr || shape == nullptr || graph_.value(weights).type.dtype != DType::f32) return std::nullopt;
+    const auto axis = softmax->attributes.find("axis");
+    const std::int64_t given = axis == softmax->attributes.end() ? -1 : std::get<std::int64_t>(axis->second);
+    if (given != -1 && given != static_cast<std::int64_t>(shape->size()) - 1) return std::nullopt;
+    return softmax->inputs[0];
+  }
+
+  // --- the operands
+  void unscale(ValueId& value, double& scale) const {
+    while (true) {
+      const ir::Node* node = producer(value, "Mul");
+      if (node == nullptr) node = producer(value, "Div");
+      if (node == nullptr) node = producer(value, "Add");
+      if (node == nullptr) return;
+      if (node->op == "Add") {  // of nothing
+        const std::size_t zero = number(node->inputs[1]) == 0.0 ? 1 : 0;
+        if (number(node->inputs[zero]) != 0.0 || !same_rank(node->inputs[1 - zero], value)) return;
+        value = node->inputs[1 - zero];
+        continue;
+      }
+      const auto factor = scaled(*node);
+      if (!factor) return;
+      value = factor->first;
+      scale *= factor->second;
+    }
+  }
+
+  // [..., size, keys] as [..., keys, size]: the transpose that made it undone, or another one.
+  std::optional<ValueId> turned(ValueId keys, double& scale, const Dim& queries) {
+    unscale(keys, scale);
+    const std::size_t rank = dims(keys)->size();
+    if (const ir::Node* transpose = producer(keys, "Transpose")) {
+      Permutation permutation = permutation_of(*transpose, rank);
+      std::swap(permutation[rank - 2], permutation[rank - 1]);
+      ValueId from = transpose->inputs[0];
+      if (!std::is_sorted(permutation.begin(), permutation.end())) from = builder_.add("Transpose", {from}, {{"perm", permutation}});
+      else unscale(from, scale);
+      return from;
+    }
+    if (const std::optional<ValueId> before = turned_in_batches(keys)) {
+      ValueId from = *before;
+      unscale(from, scale);
+      return from;
+    }
+    if (!queries.is_known() || queries.value() < kManyQueries) return std::nullopt;
+    Permutation permutation(rank);
+    for (std::size_t i = 0; i < rank; ++i) permutation[i] = static_cast<std::int64_t>(i);
+    std::swap(permutation[rank - 2], permutation[rank - 1]);
+    return builder_.add("Transpose", {keys}, {{"perm", permutation}});
+  }
+
+  // [a, b, keys, size] reshaped to [a · b, keys, size], transposed, and reshaped to [a, b, size, keys], as torch exports it.
+  std::optional<ValueId> turned_in_batches(ValueId keys) const {
+    const ir::Node* last = producer(keys, "Reshape");
+    const ir::Node* transpose = last == nullptr ? nullptr : producer(last->inputs[0], "Transpose");
+    const ir::Node* first = transpose == nullptr ? nullptr : producer(transpose->inputs[0], "Reshape");
+    if (first == nullptr) return std::nullopt;
+    const Dims *from = dims(first->inputs[0]), *between = dims(first->outputs[0]), *to = dims(keys);
+    if (from == nullptr || between == nullptr || to == nullptr || from->size() != 4 || between->size() != 3 || to->size() != 4) return std::nullopt;
+    const bool swaps = permutation_of(*transpose, 3) == Permutation{0, 2, 1};
+    const auto same = [&](std::size_t a, std::size_t b) { return (*from)[a].surely_equals((*to)[b]); };
+    const bool kept = (*from)[2].surely_equals((*between)[1]) && (*from)[3].surely_equals((*between)[2]);
+    return swaps && kept && same(0, 0) && same(1, 1) && same(2, 3) && same(3, 2) ? std::optional(first->inputs[0]) : std::nullopt;
+  }
+
+  // --- the mask. Layers that share its parts share the whole.
+  ValueId value_of(const Mask& mask) {
+    if (!mask.is_condition) return mask.value;
+    ValueId& made = conditions_[{mask.value, mask.allows, mask.otherwise}];
+    if (made.valid()) return made;
+    const ValueId zero = builder_.scalar(0), number = builder_.scalar(mask.otherwise);
+    return made = builder_.add("Where", {mask.value, mask.allows ? zero : number, mask.allows ? number : zero});
+  }
+  ValueId sum_of(ValueId a, ValueId b) {
+    ValueId& made = sums_[{std::min(a, b), std::max(a, b)}];
+    return made.valid() ? made : made = builder_.add("Add", {a, b});
+  }
+  ValueId joined(const std::vector<Mask>& masks) {
+    ValueId all = value_of(masks[0]);
+    for (std::size_t i = 1; i < masks.size(); ++i) all = sum_of(all, value_of(masks[i]));
+    return all;
+  }
+
+  // --- the node
+  void fuse(NodeId id) {
+    const ir::Node outer = graph_.node(id);
+    const std::optional<ValueId> operand = softmax_operand(outer.inputs[0]);
+    std::optional<Scores> found = operand ? scores(*operand) : std::nullopt;
+    if (!found) return;
+    const ValueId value = outer.inputs[1];
+    const Dims *q = dims(found->query), *k = dims(found->keys), *v = dims(value), *product = dims(found->product);
+    if (q == nullptr || k == nullptr || v == nullptr || product == nullptr) return;
+    const std::size_t rank = q->size();
+    if (rank < 2 || rank > 4 || k->size() != rank || v->size() != rank || product->size() != rank || graph_.value(value).type.dtype != DType::f32) return;
+    for (std::size_t i = 0; i + 2 < rank; ++i) {
+      if (!(*q)[i].surely_equals((*k)[i]) || !(*q)[i].surely_equals((*v)[i])) return;
+    }
+    const Dim queries = (*q)[rank - 2];
+    ir::Node node{"Attention", outer.name, {}, outer.outputs, {}, 0};
+    unscale(found->query, found->scale);
+    const std::optional<ValueId> keys = turned(found->keys, found->scale, queries);
+    if (!keys) return;
+    node.inputs = {found->query, *keys, value};
+    for (ValueId& input : node.inputs) input = with_rank_4(input, rank);
+    if (!found->masks.empty()) node.inputs.push_back(joined(found->masks));
+    node.attributes.emplace("scale", static_cast<float>(found->scale));
+    if (found->softcap != 0) node.attributes.emplace("softcap", static_cast<float>(found->softcap));
+    if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;
+    place(id, std::move(node), rank);
+  }
+
+  ValueId with_rank_4(ValueId value, std::size_t rank) {
+    if (rank == 4) return value;
+    return builder_.add("Unsqueeze", {value, builder_.integers(rank == 3 ? Permutation{0} : Permutation{0, 1})});
+  }
+
+  void place(NodeId id, ir::Node node, std::size_t rank) {
+    changed_ = true;
+    if (rank == 4) return graph_.replace_node(id, std::move(node));
+    const std::vector<ValueId> result = node.outputs;
+    const ValueId whole = builder_.add_multi("Attention", node.inputs, 1, node.attributes)[0];
+    graph_.replace_node(id, ir::Node{"Squeeze", node.name, {whole, builder_.integers(rank == 3 ? Permutation{0} : Permutation{0, 1})}, result, {}, 0});
+  }
+
+  ir::Graph graph_;
+  const PassContext& context_;
+  ops::GraphBuilder builder_;
+  std::vector<std::vector<NodeId>> uses_;
+  std::map<std::tuple<ValueId, bool, double>, ValueId> conditions_;
+  std::map<std::pair<ValueId, ValueId>, ValueId> sums_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+ir::Graph fuse_attention(ir::Graph graph, const PassContext& context) { return lay_out_attention(Fuser(std::move(graph), context).run()); }
+
+}  // namespace tessera::passes
