@@ -111,23 +111,67 @@ class Layout {
   }
 
   // --- heads where they lie
-  // What is transposed from [batch, length, heads, size], with heads and size known.
-  std::optional<ValueId> with_heads_last(ValueId value) const {
-    const ir::Node* transpose = producer_of(graph_, value, "Transpose");
-    if (transpose == nullptr || permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3}) return std::nullopt;
-    const Dims* from = dims(transpose->inputs[0]);
-    if (from == nullptr || !(*from)[2].is_known() || !(*from)[3].is_known() || (*from)[2].value() == 0) return std::nullopt;
-    return transpose->inputs[0];
+  // A value [batch, heads, length, size] that was transposed from [batch, length, heads, size], with heads and size known; or, where
+  // Q, K and V come of one product, from [batch, length, parts, heads, size] to parts first, of which it is one.
+  struct Split {
+    ValueId from;
+    std::int64_t heads, size;
+    std::int64_t parts = 1, part = 0;
+  };
+  std::optional<Split> split(ValueId value) const {
+    if (const ir::Node* transpose = producer_of(graph_, value, "Transpose")) {
+      const Dims* from = dims(transpose->inputs[0]);
+      if (permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3} || from == nullptr || !(*from)[2].is_known() || !(*from)[3].is_known()) return std::nullopt;
+      return Split{transpose->inputs[0], (*from)[2].value(), (*from)[3].value()};
+    }
+    const std::optional<std::pair<ValueId, std::int64_t>> part = part_of(value);
+    const ir::Node* transpose = part ? producer_of(graph_, part->first, "Transpose") : nullptr;
+    const Dims* from = transpose == nullptr ? nullptr : dims(transpose->inputs[0]);
+    if (from == nullptr || from->size() != 5 || permutation_of(*transpose, 5) != Permutation{2, 0, 3, 1, 4}) return std::nullopt;
+    for (const std::size_t i : {2, 3, 4}) {
+      if (!(*from)[i].is_known()) return std::nullopt;
+    }
+    return Split{transpose->inputs[0], (*from)[3].value(), (*from)[4].value(), (*from)[2].value(), part->second};
+  }
+  // The value is this element along the first axis of that one.
+  std::optional<std::pair<ValueId, std::int64_t>> part_of(ValueId value) const {
+    const auto integer = [&](const ir::Node& node, std::size_t input) -> std::optional<std::int64_t> {
+      const Tensor* constant = has_input(node, input) ? graph_.constant(node.inputs[input]) : nullptr;
+      if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::i64 || constant->elements() != 1) return std::nullopt;
+      return *constant->data<std::int64_t>();
+    };
+    if (const ir::Node* gather = producer_of(graph_, value, "Gather")) {
+      const auto axis = gather->attributes.find("axis");
+      const Tensor* index = graph_.constant(gather->inputs[1]);
+      const bool first = axis == gather->attributes.end() || std::get<std::int64_t>(axis->second) == 0;
+      const std::optional<std::int64_t> at = first && index != nullptr && index->shape().empty() ? integer(*gather, 1) : std::nullopt;
+      return at && *at >= 0 ? std::optional(std::pair(gather->inputs[0], *at)) : std::nullopt;
+    }
+    const ir::Node* squeeze = producer_of(graph_, value, "Squeeze");
+    if (squeeze == nullptr || integer(*squeeze, 1) != 0) return std::nullopt;
+    const ValueId row = squeeze->inputs[0];
+    if (const ir::Node* slice = producer_of(graph_, row, "Slice")) {
+      const std::optional<std::int64_t> begin = integer(*slice, 1), axis = integer(*slice, 3);
+      const bool along_first = axis == 0 && begin && *begin >= 0 && (!has_input(*slice, 4) || integer(*slice, 4) == 1);
+      return along_first ? std::optional(std::pair(slice->inputs[0], *begin)) : std::nullopt;
+    }
+    const ir::Node* parts = producer_of(graph_, row, "Split");
+    const Dims *whole = parts == nullptr ? nullptr : dims(parts->inputs[0]);
+    if (whole == nullptr || !(*whole)[0].surely_equals(static_cast<std::int64_t>(parts->outputs.size()))) return std::nullopt;
+    const auto axis = parts->attributes.find("axis");
+    if (axis != parts->attributes.end() && std::get<std::int64_t>(axis->second) != 0) return std::nullopt;
+    return std::pair(parts->inputs[0], static_cast<std::int64_t>(graph_.value(row).output_index));
   }
   // The same as [batch, length, heads · size].
-  ValueId packed(ValueId value) {
-    const Dims apart = *dims(value);
-    const ir::Dim width = apart[2] * apart[3];
-    if (const ir::Node* reshape = producer_of(graph_, value, "Reshape")) {
-      const Dims* from = dims(reshape->inputs[0]);
-      if (from != nullptr && from->size() == 3 && (*from)[0].surely_equals(apart[0]) && (*from)[1].surely_equals(apart[1]) && (*from)[2].surely_equals(width)) return reshape->inputs[0];
-    }
-    return builder_.add("Reshape", {value, builder_.integers({0, 0, width.value()})});
+  ValueId packed(const Split& split) {
+    const Dims apart = *dims(split.from);
+    const std::int64_t width = split.heads * split.size, all = split.parts * width;
+    const ir::Node* reshape = producer_of(graph_, split.from, "Reshape");
+    const Dims* from = reshape == nullptr ? nullptr : dims(reshape->inputs[0]);
+    const bool undone = from != nullptr && from->size() == 3 && (*from)[0].surely_equals(apart[0]) && (*from)[1].surely_equals(apart[1]) && (*from)[2].surely_equals(all);
+    const ValueId whole = undone ? reshape->inputs[0] : builder_.add("Reshape", {split.from, builder_.integers({0, 0, all})});
+    if (split.parts == 1) return whole;
+    return builder_.add("Slice", {whole, builder_.integers({split.part * width}), builder_.integers({(split.part + 1) * width}), builder_.integers({2})});
   }
   // The only node that uses the value.
   std::optional<NodeId> follower(ValueId value, std::string_view op) const {
@@ -138,15 +182,14 @@ class Layout {
 
   void pack(NodeId id) {
     ir::Node node = graph_.node(id);
-    std::vector<ValueId> apart;
-    for (const std::size_t i : {std::size_t{0}, kKey, kValue}) {
-      if (const std::optional<ValueId> value = with_heads_last(node.inputs[i])) apart.push_back(*value);
-    }
-    if (apart.size() != 3 || !node.outputs[0].valid()) return;
-    const std::int64_t heads = (*dims(apart[0]))[2].value(), size = (*dims(apart[kValue]))[3].value();
+    const std::optional<Split> query = split(node.inputs[0]), key = split(node.inputs[kKey]), value = split(node.inputs[kValue]);
+    if (!query || !key || !value || query->heads == 0 || !node.outputs[0].valid()) return;
+    const std::int64_t heads = query->heads, size = value->size;
     node.attributes.insert_or_assign("q_num_heads", heads);
-    node.attributes.insert_or_assign("kv_num_heads", (*dims(apart[kKey]))[2].value());
-    for (std::size_t i = 0; i < 3; ++i) node.inputs[i] = packed(apart[i]);
+    node.attributes.insert_or_assign("kv_num_heads", key->heads);
+    node.inputs[0] = packed(*query);
+    node.inputs[kKey] = packed(*key);
+    node.inputs[kValue] = packed(*value);
     changed_ = true;
     const ValueId result = node.outputs[0];
     const std::optional<NodeId> transpose = follower(result, "Transpose");

@@ -130,6 +130,19 @@ TEST(FuseAttention, HeadsStayWhereTheyLie) {
                {"%? = Attention (%x, %z, %w) {kv_num_heads = 3, q_num_heads = 3, scale = 0.5}", "%? = Reshape (%?, %?)", "%h = Transpose (%?) {perm = [0, 2, 1, 3]}"});
 }
 
+// Q, K and V of one product, as timm and PaddleOCR spell it.
+TEST(FuseAttention, PartsOfOneProduct) {
+  const std::string start = "graph { input %x : f32[batch, seq, 36] constant %n = i64[5] {0, 0, 3, 3, 4} constant %r = i64[3] {0, 0, 12} constant %two = f32[] {2} "
+                            "constant %0 = i64[1] {0} constant %1 = i64[1] {1} constant %2 = i64[1] {2} constant %3 = i64[1] {3} constant %i = i64[] {0} constant %j = i64[] {1} constant %l = i64[] {2} "
+                            "%5 = Reshape (%x, %n) %6 = Transpose (%5) {perm = [2, 0, 3, 1, 4]} ",
+                    end = "%a = Div (%q, %two) %t = Transpose (%k) {perm = [0, 1, 3, 2]} %e = MatMul (%a, %t) %p = Softmax (%e) %h = MatMul (%p, %v) %4 = Transpose (%h) {perm = [0, 2, 1, 3]} "
+                          "%y = Reshape (%4, %r) output %y }";
+  const Lines result{"%? = Slice (%x, %?, %?, %?)", "%? = Slice (%x, %?, %?, %?)", "%? = Slice (%x, %?, %?, %?)", "%y = Attention (%?, %?, %?) {kv_num_heads = 3, q_num_heads = 3, scale = 0.5}"};
+  expect_fused(start + "%q = Gather (%6, %j) %k = Gather (%6, %i) %v = Gather (%6, %l) " + end, result);
+  expect_fused(start + "%7 = Slice (%6, %0, %1, %0) %8 = Slice (%6, %1, %2, %0, %1) %9 = Slice (%6, %2, %3, %0) %q = Squeeze (%7, %0) %k = Squeeze (%8, %0) %v = Squeeze (%9, %0) " + end, result);
+  expect_fused(start + "%7, %8, %9 = Split (%6) {num_outputs = 3} %q = Squeeze (%7, %0) %k = Squeeze (%8, %0) %v = Squeeze (%9, %0) " + end, result);
+}
+
 // As torch exports scaled_dot_product_attention.
 TEST(FuseAttention, KeysTurnedInBatches) {
   const std::string text = "graph { input %q : f32[2, 3, 5, 4] input %k : f32[2, 3, 7, 4] input %v : f32[2, 3, 7, 6] input %m : f32[2, 1, 5, 7] constant %root = f32[] {0.5} "
