@@ -118,10 +118,11 @@ class Layout {
     std::int64_t heads, size;
     std::int64_t parts = 1, part = 0;
   };
+  static bool is_positive(const ir::Dim& dim) { return dim.is_known() && dim.value() > 0; }
   std::optional<Split> split(ValueId value) const {
     if (const ir::Node* transpose = producer_of(graph_, value, "Transpose")) {
       const Dims* from = dims(transpose->inputs[0]);
-      if (permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3} || from == nullptr || !(*from)[2].is_known() || !(*from)[3].is_known()) return std::nullopt;
+      if (permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3} || from == nullptr || !is_positive((*from)[2]) || !is_positive((*from)[3])) return std::nullopt;
       return Split{transpose->inputs[0], (*from)[2].value(), (*from)[3].value()};
     }
     const std::optional<std::pair<ValueId, std::int64_t>> part = part_of(value);
@@ -129,7 +130,7 @@ class Layout {
     const Dims* from = transpose == nullptr ? nullptr : dims(transpose->inputs[0]);
     if (from == nullptr || from->size() != 5 || permutation_of(*transpose, 5) != Permutation{2, 0, 3, 1, 4}) return std::nullopt;
     for (const std::size_t i : {2, 3, 4}) {
-      if (!(*from)[i].is_known()) return std::nullopt;
+      if (!is_positive((*from)[i])) return std::nullopt;
     }
     return Split{transpose->inputs[0], (*from)[3].value(), (*from)[4].value(), (*from)[2].value(), part->second};
   }
@@ -176,14 +177,14 @@ class Layout {
   // The only node that uses the value.
   std::optional<NodeId> follower(ValueId value, std::string_view op) const {
     const auto index = static_cast<std::size_t>(value.index);
-    if (index >= uses_.size() || uses_[index].size() != 1 || graph_.is_output(value)) return std::nullopt;
+    if (index >= uses_.size() || uses_[index].size() != 1 || is_result(graph_, value)) return std::nullopt;
     return graph_.node(uses_[index][0]).op == op ? std::optional(uses_[index][0]) : std::nullopt;
   }
 
   void pack(NodeId id) {
     ir::Node node = graph_.node(id);
     const std::optional<Split> query = split(node.inputs[0]), key = split(node.inputs[kKey]), value = split(node.inputs[kValue]);
-    if (!query || !key || !value || query->heads == 0 || !node.outputs[0].valid()) return;
+    if (!query || !key || !value || !node.outputs[0].valid()) return;
     const std::int64_t heads = query->heads, size = value->size;
     node.attributes.insert_or_assign("q_num_heads", heads);
     node.attributes.insert_or_assign("kv_num_heads", key->heads);

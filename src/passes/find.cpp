@@ -1,5 +1,7 @@
 #include "passes/find.h"
 
+#include <algorithm>
+
 namespace tessera::passes {
 
 const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::string_view op) {
@@ -17,6 +19,11 @@ std::optional<double> number_of(const ir::Graph& graph, ir::ValueId value) {
   const Tensor* constant = graph.constant(value);
   if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::f32 || constant->elements() != 1) return std::nullopt;
   return *constant->data<float>();
+}
+
+bool is_result(const ir::Graph& graph, ir::ValueId value) {
+  const auto& variables = graph.variables();
+  return graph.is_output(value) || std::any_of(variables.begin(), variables.end(), [&](const ir::Variable& variable) { return variable.update == value; });
 }
 
 std::vector<std::int64_t> permutation_of(const ir::Node& transpose, std::size_t rank) {

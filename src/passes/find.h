@@ -15,6 +15,8 @@ const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::stri
 const ir::Dims* dims_of(const ir::Graph& graph, ir::ValueId value);
 // The number that a constant of one float32 element holds.
 std::optional<double> number_of(const ir::Graph& graph, ir::ValueId value);
+// Whether something other than nodes uses the value: an output of the graph, or what a variable becomes.
+bool is_result(const ir::Graph& graph, ir::ValueId value);
 // Of a Transpose whose input has that rank.
 std::vector<std::int64_t> permutation_of(const ir::Node& transpose, std::size_t rank);
 

@@ -25,6 +25,8 @@ using Permutation = std::vector<std::int64_t>;
 constexpr double kForbidding = -1e9;
 // Copying keys into another order is little beside the scores of so many queries.
 constexpr std::int64_t kManyQueries = 32;
+// Of what stands between the product and softmax; models have five.
+constexpr int kMostSteps = 16;
 
 // Added to scores: a value, or made of a condition: 0 where it says so, else a number that forbids.
 struct Mask {
@@ -64,7 +66,7 @@ class Fuser {
   std::optional<double> number(ValueId value) const { return number_of(graph_, value); }
   std::size_t use_count(ValueId value) const {
     const auto index = static_cast<std::size_t>(value.index);
-    return (index < uses_.size() ? uses_[index].size() : 0) + (graph_.is_output(value) ? 1 : 0);
+    return (index < uses_.size() ? uses_[index].size() : 0) + (is_result(graph_, value) ? 1 : 0);
   }
   // The node that makes the value, when nothing else uses it.
   const ir::Node* maker(ValueId value, std::string_view op) const {
@@ -96,22 +98,23 @@ class Fuser {
   }
 
   // --- the scores
-  std::optional<Scores> scores(ValueId value) const {
+  std::optional<Scores> scores(ValueId value, int step = 0) const {
+    if (dims(value) == nullptr || step > kMostSteps) return std::nullopt;
     if (const ir::Node* product = maker(value, "MatMul")) return Scores{.query = product->inputs[0], .keys = product->inputs[1], .product = value};
     if (const ir::Node* add = maker(value, "Add")) {
       for (std::size_t i = 0; i < 2; ++i) {
-        std::optional<Scores> found = scores(add->inputs[i]);
+        std::optional<Scores> found = scores(add->inputs[i], step + 1);
         if (found && masked(*found, add->inputs[1 - i])) return found;
       }
       return std::nullopt;
     }
-    if (const ir::Node* where = maker(value, "Where")) return chosen(*where);
+    if (const ir::Node* where = maker(value, "Where")) return chosen(*where, step);
     for (const std::string_view op : {"Mul", "Div"}) {
       const ir::Node* node = maker(value, op);
       const auto factor = node == nullptr ? std::nullopt : scaled(*node);
       if (!factor) continue;
-      if (const ir::Node* bounded = maker(factor->first, "Tanh")) return capped(*bounded, factor->second);
-      std::optional<Scores> found = scores(factor->first);
+      if (const ir::Node* bounded = maker(factor->first, "Tanh")) return capped(*bounded, factor->second, step);
+      std::optional<Scores> found = scores(factor->first, step + 1);
       if (!found || !found->masks.empty() || found->softcap != 0) return std::nullopt;
       found->scale *= factor->second;
       return found;
@@ -127,11 +130,11 @@ class Fuser {
   }
 
   // Scores where the condition says so, else a number that forbids.
-  std::optional<Scores> chosen(const ir::Node& where) const {
+  std::optional<Scores> chosen(const ir::Node& where, int step) const {
     for (const std::size_t i : {1, 2}) {
       const std::optional<double> other = number(where.inputs[3 - i]);
-      if (!other || *other > kForbidding) continue;
-      std::optional<Scores> found = scores(where.inputs[i]);
+      if (!other || !(*other <= kForbidding)) continue;
+      std::optional<Scores> found = scores(where.inputs[i], step + 1);
       if (!found || !is_mask(where.inputs[0], *dims(found->product))) continue;
       found->masks.push_back({where.inputs[0], true, i == 1, *other});
       return found;
@@ -140,8 +143,8 @@ class Fuser {
   }
 
   // cap · tanh(x / cap)
-  std::optional<Scores> capped(const ir::Node& tanh, double cap) const {
-    std::optional<Scores> found = scores(tanh.inputs[0]);
+  std::optional<Scores> capped(const ir::Node& tanh, double cap, int step) const {
+    std::optional<Scores> found = scores(tanh.inputs[0], step + 1);
     if (!found || !found->masks.empty() || found->softcap != 0 || cap <= 0) return std::nullopt;
     found->softcap = cap;
     found->scale *= cap;

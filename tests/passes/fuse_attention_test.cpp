@@ -175,6 +175,7 @@ TEST(FuseAttention, LeavesWhatItCannotTake) {
   expect_unchanged(kHeads + "input %t : f32[2, 3, 4, 7] " + product + kEnd);  // few queries do not pay for another order of the keys
   expect_unchanged(kHeads + "input %m : f32[2, 3, 5, 1] " + kTurned + "%s = MatMul (%q, %t) %e = Add (%s, %m) " + kEnd);
   expect_unchanged(kHeads + "input %w : f32[7, 6] " + kTurned + product + "%p = Softmax (%e) %y = MatMul (%p, %w) output %y }");
+  expect_unchanged("graph { input %q : f32[*] input %k : f32[*] input %v : f32[*] input %m : f32[7] %s = MatMul (%q, %k) %e = Add (%s, %m) " + kEnd);
   PassContext no_kernel;
   const std::string plain = kHeads + kTurned + product + kEnd;
   EXPECT_EQ(ir::print(fuse_attention(parsed(plain), no_kernel)), ir::print(parsed(plain)));
