@@ -23,7 +23,7 @@ constexpr double kMostRelative = 1e-3;
 struct Options {
   ModelOptions model;
   std::string output;
-  std::vector<std::string> without, only;
+  std::vector<std::string> only;
   bool verify = false, json = false;
 };
 
@@ -45,7 +45,9 @@ bool is_close(const report::OutputDifference& difference) {
 
 std::vector<report::OutputDifference> verify(const Options& options, const Model& model) {
   const NamedValues inputs = read_inputs(model, "", {}, options.model);
-  const auto outputs_of = [&](const Model& which) { return Session(which, session_options(options.model)).run(inputs, run_options(options.model)); };
+  SessionOptions session = session_options(options.model);
+  session.without_passes.clear();
+  const auto outputs_of = [&](const Model& which) { return Session(which, session).run(inputs, run_options(options.model)); };
   return report::output_differences(outputs_of(model), outputs_of(Model::load(options.output)));
 }
 
@@ -73,8 +75,7 @@ nlohmann::json to_json(const Options& options, const OptimiseReport& report, con
 
 void run(const Options& options) {
   const Model model = load_model(options.model);
-  OptimiseOptions how{session_options(options.model), options.only};
-  how.session.without_passes = options.without;
+  const OptimiseOptions how{session_options(options.model), options.only};
   const OptimiseReport report = optimise(model, options.output, how);
   if (!options.json) print(options, report);
   std::vector<report::OutputDifference> differences;
@@ -91,11 +92,11 @@ void add_optimize(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("optimize", "Write a model as it is after all passes: a .tsr package for this machine, or .onnx for any program");
   add_model_options(*verb, options->model);
   verb->add_option("-o,--output", options->output, "Where to write: OUT.onnx, or OUT.tsr, which loads without work")->required();
-  verb->add_option("--without", options->without, "Leave this pass out; may be repeated");
-  verb->add_option("--only", options->only, "Run this pass and no others; may be repeated")->excludes("--without");
+  CLI::Option* only = verb->add_option("--only", options->only, "Run this pass and no others; may be repeated");
   verb->add_flag("--verify", options->verify, "Run both models on random inputs and print the largest difference");
   verb->add_flag("--json", options->json, "Print the report as JSON");
   add_run_options(*verb, options->model);
+  only->excludes("--without");
   std::string footer = "Passes, in order:\n";
   for (const passes::Pass& pass : passes::all_passes()) footer += fmt::format("  {:<26} {}{}\n", pass.name, pass.summary, pass.device_form ? " (not in .onnx)" : "");
   verb->footer(footer + fmt::format("\nA .tsr is for the instruction sets of this machine; elsewhere it runs too, but packs its weights anew.\n"
