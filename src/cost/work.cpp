@@ -44,6 +44,15 @@ bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const
                              [&](const ops::TensorType& input) { return input.shape == output.shape && input.dtype != DType::undefined; });
 }
 
+// What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where it rounds them to that.
+Precision multiplied_in(const ir::Graph& graph, const ir::Node& node, Precision asked) {
+  const auto rounded = node.attributes.find("precision");
+  if (rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && std::get<std::string>(rounded->second) == "bf16") return Precision::bf16;
+  const bool has_bytes = !node.inputs.empty() && node.inputs[0].valid() &&
+                         (graph.value(node.inputs[0]).type.dtype == DType::u8 || graph.value(node.inputs[0]).type.dtype == DType::i8);
+  return has_bytes ? Precision::int8 : asked;
+}
+
 }  // namespace
 
 ShapeClass Work::shape_class() const {
@@ -65,18 +74,19 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   if (!ir::subgraphs_of(node).empty()) return std::nullopt;
   const ops::OpDef& op = ops::op_of(node);
   Work work{.node = id, .name = node.name, .op = node.op, .product = is_product(node.op)};
-  work.precision = work.product ? precision.product : precision.other;
+  const Precision stored = work.product ? precision.product : precision.other;
+  work.precision = work.product ? multiplied_in(graph, node, stored) : stored;
   std::vector<ops::TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
   for (const ir::ValueId input : node.inputs) {
-    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, work.precision) : ops::TensorType{});
+    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, stored) : ops::TensorType{});
     constants.push_back(input.valid() ? graph.constant(input) : nullptr);
     if (input.valid() && inputs.back().dtype == DType::undefined) return std::nullopt;
     work.shapes += (input.valid() ? ir::to_string(graph.value(input).type) : "none") + " ";
   }
   work.shapes += "->";
   for (const ir::ValueId output : node.outputs) {
-    outputs.push_back(output.valid() ? counted_type(graph.value(output).type, work.precision) : ops::TensorType{});
+    outputs.push_back(output.valid() ? counted_type(graph.value(output).type, stored) : ops::TensorType{});
     if (output.valid() && outputs.back().dtype == DType::undefined) return std::nullopt;
     work.shapes += " " + (output.valid() ? ir::to_string(graph.value(output).type) : "none");
   }

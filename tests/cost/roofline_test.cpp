@@ -111,6 +111,20 @@ TEST(Roofline, PrecisionChangesBytesAndUnits) {
   EXPECT_FALSE(on("v100-16", work_of_op("MatMul", shapes, {}, {Precision::bf16, Precision::bf16})).supported);
 }
 
+TEST(Roofline, IntegerAndRoundedLayersMultiplyInTheirOwnPrecision) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId bytes = graph.add_input("x", ir::ValueType::tensor(DType::u8, Shape{512, 1024})), weights = graph.add_constant(Tensor(DType::i8, {1024, 4096}));
+  const ir::ValueId one = builder.scalar(1);
+  graph.add_output(builder.add("tessera::QuantisedLinear", {bytes, weights, {}, one, {}, one}));
+  const Work integer = *cost::work_of(graph, graph.order()[0]);
+  EXPECT_EQ(integer.precision, Precision::int8);
+  ASSERT_TRUE(integer.gemm);
+  EXPECT_EQ(integer.gemm->n, 4096);
+  EXPECT_NEAR(integer.bytes(), 512 * 1024 + 1024 * 4096 + 512 * 4096 * 4, 16);
+  EXPECT_EQ(work_of_op("tessera::Linear", {{512, 1024}, {1024, 4096}}, {{"precision", std::string("bf16")}}, {}).precision, Precision::bf16);
+}
+
 TEST(Roofline, ProductsOfConvolutions) {
   const Work conv = work_of_op("Conv", {{2, 3, 224, 224}, {64, 3, 7, 7}},
                                {{"strides", std::vector<std::int64_t>{2, 2}}, {"pads", std::vector<std::int64_t>{3, 3, 3, 3}}});
