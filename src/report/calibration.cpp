@@ -91,7 +91,7 @@ void add_samples(const Model& model, bool plain, int runs, const cost::DevicePro
   SessionOptions options;
   if (plain) options.without_passes = passes_that_optimise();
   Session session(model, options);
-  const std::vector<double> seconds = step_seconds(session, inputs, plain ? (runs + 2) / 3 : runs, 0.4);
+  const std::vector<double> seconds = step_seconds(session, inputs, plain ? (runs + 2) / 3 : runs, 1.0);
   const std::shared_ptr<const plan::Plan> plan = session.plan(inputs);
   const cost::Surroundings surroundings{resident_bytes(*plan)};
   const std::vector<std::optional<cost::Work>> works = work_of_steps(*plan);
