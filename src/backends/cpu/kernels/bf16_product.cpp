@@ -17,11 +17,6 @@ using Product = IndirectProductBf16;
 
 constexpr double kChunkOperations = 3e6;
 
-// Distances between the weights of neighbouring outputs, input channels of a group, and taps.
-struct WeightStrides {
-  std::int64_t output, channel, tap;
-};
-
 class Bf16Product final : public Kernel {
  public:
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
@@ -58,10 +53,6 @@ class Bf16Product final : public Kernel {
   }
 
  private:
-  static ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::int64_t channels) {
-    geometry.channels = channels;
-    return geometry;
-  }
   std::int64_t lanes() const { return round_up(outputs_, Product::kLanes); }  // of a group
   std::int64_t data_elements() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
   // Whether data must be rounded first, or pixels filled up to whole pairs; the added numbers meet weights of zero.

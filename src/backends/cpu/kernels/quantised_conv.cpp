@@ -20,11 +20,6 @@ using base::round_up;
 
 constexpr double kChunkOperations = 4e6;
 
-// Weight of tap t and input channel c of a group, for output j, as a layer lays them out.
-struct WeightStrides {
-  std::int64_t output, channel, tap;
-};
-
 class QuantisedProduct final : public Kernel {
  public:
   QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
@@ -78,11 +73,6 @@ class QuantisedProduct final : public Kernel {
   }
 
  private:
-  static ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::int64_t channels) {
-    geometry.channels = channels;
-    return geometry;
-  }
-
   // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own then. The
   // added bytes meet weights of zero. Signed bytes are copied as unsigned ones.
   bool copies_data() const { return signed_data_ || inputs_ != given_inputs_; }

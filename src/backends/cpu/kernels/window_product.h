@@ -10,6 +10,17 @@
 
 namespace tessera::backends::cpu {
 
+// Distances between the weights of neighbouring outputs, input channels of a group, and taps, as a layer lays them out.
+struct WeightStrides {
+  std::int64_t output, channel, tap;
+};
+
+// The geometry of data that was copied so that pixels have so many channels.
+inline ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::int64_t channels) {
+  geometry.channels = channels;
+  return geometry;
+}
+
 // A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
 struct WindowSegments {
   bool whole_lines = false;
