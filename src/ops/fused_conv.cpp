@@ -11,7 +11,7 @@ using ir::ValueId;
 void infer(InferContext& context) {
   check_activation(context);
   infer_convolution(context, {}, context.dtype(0));
-  if (context.results()[0] && context.results()[0]->dims) check_addend(context, 3, *context.results()[0]->dims);
+  if (context.wants_output(0) && context.results()[0] && context.results()[0]->dims) check_addend(context, 3, *context.results()[0]->dims);
 }
 
 std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
