@@ -101,7 +101,8 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
     work.row = outputs[0].shape.back();
     work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
   }
-  work.gemm = product_of(graph, view);
+  const bool has_result = !outputs.empty() && outputs[0].dtype != DType::undefined;  // a file may leave it out
+  if (has_result) work.gemm = product_of(graph, view);
   work.element_wise = !outputs.empty() && is_element_wise(node, op, inputs, outputs[0]);
   return work;
 }

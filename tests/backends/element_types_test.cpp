@@ -9,6 +9,7 @@
 #include <set>
 
 #include "backends/reference/numeric.h"
+#include "cost/work.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "support/hostile_call.h"
@@ -296,6 +297,24 @@ TEST(ElementTypes, NarrowOnesAgreeWithWideOnes) {
         const OpCall call = typed.call({{name, narrow}});
         SCOPED_TRACE(title(call));
         if (!is_refused(typed, example.refuses, call)) expect_like_wide(call, typed.call({{name, *wide}}), narrow);
+      }
+    }
+  }
+}
+
+// A file may leave all outputs out; nothing may look at a result that is not there.
+TEST(ElementTypes, NodesWithoutOutputsAreInferredAndCounted) {
+  for (const OpExample& example : op_examples()) {
+    OpCall call = Example(*ops::find_op(example.op), example).call({});
+    call.outputs = 0;
+    for (const auto& [operands, way] : kWays) {
+      SCOPED_TRACE(title(call) + ", " + way);
+      ir::Graph graph = graph_of(call, operands);
+      try {
+        ops::infer_graph(graph);
+        EXPECT_LE(cost::work_of(graph).size(), 1u);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.kind(), ErrorKind::invalid_model) << error.what();  // as with outputs: some types do not go together
       }
     }
   }
