@@ -16,7 +16,8 @@ bool has_wide_groups(const ir::Graph& graph, const ir::Node& node) {
   const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
   constexpr std::int64_t kFewOutputs = 8;
   const Tensor* weights = graph.constant(node.inputs[1]);
-  return weights != nullptr && (groups == 1 || weights->shape()[0] / groups >= kFewOutputs);
+  if (weights == nullptr || weights->shape().empty() || groups < 1) return false;
+  return groups == 1 || weights->shape()[0] / groups >= kFewOutputs;
 }
 
 bool is_rounded(const ir::Node& node) { return is_layer(node) && node.attributes.contains("precision"); }

@@ -57,10 +57,11 @@ class Lowering {
 
   static bool has(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
 
-  const ir::Node* producer(ValueId value, std::string_view op) const {
-    if (!value.valid() || graph_.value(value).origin != ir::Origin::node) return nullptr;
+  // The node that dequantises to this value of f32.
+  const ir::Node* dequantising(ValueId value) const {
+    if (!value.valid() || graph_.value(value).origin != ir::Origin::node || graph_.value(value).type.dtype != DType::f32) return nullptr;
     const ir::Node& node = graph_.node(graph_.value(value).producer);
-    return node.op == op ? &node : nullptr;
+    return node.op == "DequantizeLinear" ? &node : nullptr;
   }
 
   // The value of a constant of one element.
@@ -85,7 +86,7 @@ class Lowering {
 
   // What a real tensor is as bytes, when it was dequantised.
   std::optional<Quantised> dequantised(ValueId value) const {
-    const ir::Node* node = producer(value, "DequantizeLinear");
+    const ir::Node* node = dequantising(value);
     if (node == nullptr || !is_by_tensor(*node) || graph_.value(node->inputs[0]).type.dtype != DType::u8) return std::nullopt;
     return Quantised{node->inputs[0], node->inputs[1], has(*node, 2) ? node->inputs[2] : ValueId{}};
   }
@@ -95,7 +96,7 @@ class Lowering {
     ValueId bytes, scale;
   };
   std::optional<Weights> weights(ValueId value, std::int64_t axis) const {
-    const ir::Node* node = producer(value, "DequantizeLinear");
+    const ir::Node* node = dequantising(value);
     if (node == nullptr) return std::nullopt;
     const Tensor *bytes = graph_.constant(node->inputs[0]), *scale = graph_.constant(node->inputs[1]);
     if (bytes == nullptr || bytes->raw() == nullptr || bytes->dtype() != DType::i8 || scale == nullptr || scale->dtype() != DType::f32 || scale->raw() == nullptr) return std::nullopt;
@@ -279,6 +280,7 @@ class Lowering {
     const auto group = node.attributes.find("group");
     const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
     constexpr std::int64_t kFewOutputs = 8;
+    if (rank < 3) return;
     const bool depthwise = rank <= 4 && shape[1] == 1 && shape[0] == groups;
     if (groups < 1 || (groups > 1 && !depthwise && shape[0] / groups < kFewOutputs)) return;
     Quantised moved = x;

@@ -11,6 +11,7 @@
 #include "report/explain_plots.h"
 #include "report/html.h"
 #include "report/svg.h"
+#include "report/explain_words.h"
 
 namespace tessera::report {
 namespace {
@@ -19,12 +20,6 @@ using cost::Bound;
 using cost::Evaluation;
 using cost::Layer;
 
-std::string time_text(double seconds) {
-  return base::format_duration_ns(static_cast<std::int64_t>(seconds * 1e9));
-}
-std::string bytes_text(double bytes) {
-  return base::format_bytes(static_cast<std::int64_t>(bytes));
-}
 std::string percent(double share) {
   return fmt::format("{:.{}f}%", share * 100, share < 0.095 ? 1 : 0);
 }

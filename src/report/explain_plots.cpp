@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "report/svg.h"
+#include "report/explain_words.h"
 
 namespace tessera::report {
 namespace {
@@ -26,10 +27,6 @@ struct Frame {
 constexpr std::string_view kReadout =
     "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow keys.</p></div>\n";
 constexpr Frame kWide{900, 460, 64, 16, 14, 46, "wide", 9}, kNarrow{380, 400, 50, 16, 14, 44, "narrow", 4};
-
-std::string time_text(double seconds) {
-  return base::format_duration_ns(static_cast<std::int64_t>(seconds * 1e9));
-}
 
 // "100 G", "0.1".
 std::string tick_text(double value) {

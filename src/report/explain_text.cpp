@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "report/explain.h"
+#include "report/explain_words.h"
 
 namespace tessera::report {
 namespace {
@@ -14,13 +15,6 @@ namespace {
 using cost::Bound;
 using cost::Evaluation;
 using cost::Layer;
-
-std::string time_text(double seconds) {
-  return base::format_duration_ns(static_cast<std::int64_t>(seconds * 1e9));
-}
-std::string bytes_text(double bytes) {
-  return base::format_bytes(static_cast<std::int64_t>(bytes));
-}
 
 // The last `width` bytes of a name: what tells layers apart stands at the end.
 std::string name_text(const Layer& layer, std::size_t width) {

@@ -1,5 +1,6 @@
 #include "base/file_pages.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,6 +9,8 @@
 #include <cstring>
 #include <fstream>
 #include <vector>
+
+#include "support/temporary_folder.h"
 
 namespace tessera::base {
 namespace {
@@ -25,9 +28,9 @@ std::size_t resident_pages(const std::byte* begin) {
 }
 
 TEST(FilePages, GoBackAndComeAgain) {
-  char name[] = "/tmp/tessera_pages_XXXXXX";
-  const int file = mkstemp(name);
-  unlink(name);
+  const test::TemporaryFolder folder;
+  const int file = open((folder / "pages").c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_GE(file, 0);
   const std::vector<char> sevens(kBytes, 7);
   ASSERT_EQ(write(file, sevens.data(), kBytes), static_cast<ssize_t>(kBytes));
   auto* data = static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE, file, 0));

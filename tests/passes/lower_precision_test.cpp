@@ -64,6 +64,9 @@ TEST(LowerPrecision, OtherPrecisionsAreRefused) {
   SessionOptions options;
   options.precision = DType::i8;
   EXPECT_THROW(Session(model, options), Error);
+  options.precision = DType::bf16;
+  options.device = "reference";  // computes as the model says
+  EXPECT_THROW(Session(model, options), Error);
 }
 
 }  // namespace

@@ -93,6 +93,8 @@ TEST(LowerQuantised, WhatDoesNotFitRunsAsWritten) {
   const std::string along = kStart + " constant %four = f32[4] {0.1, 0.2, 0.1, 0.2} %od = DequantizeLinear (%w, %four) {axis = 1} %y = Conv (%d, %od) output %y }";
   EXPECT_EQ(lowered(along), (Ops{"QuantizeLinear", "DequantizeLinear", "Conv"}));
   expect_same_outputs(along);
+  const std::string half = kStart + " %hs = Cast (%s) {to = 10} %h = DequantizeLinear (%q, %hs, %z) %hw = DequantizeLinear (%w, %hs) %y = Conv (%h, %hw) output %y }";
+  EXPECT_EQ(ops_of(lower_quantised(fold_constants(test::parsed(half), cpu_pass_context()), cpu_pass_context())), (Ops{"QuantizeLinear", "DequantizeLinear", "Conv"}));
   const std::string kept = kStart + kConv + " %yq = QuantizeLinear (%y, %t, %u) %yd = DequantizeLinear (%yq, %t, %u) output %yd, %y }";
   EXPECT_EQ(lowered(kept), (Ops{"QuantizeLinear", "Transpose", "tessera::QuantisedConv", "Transpose", "QuantizeLinear", "DequantizeLinear"}));
   expect_same_outputs(kept);

@@ -87,6 +87,13 @@ TEST(CpuBf16Linear, RowsAndColumns) {
   check_linear({2, 50, 256}, 96, {true, true}, {{"activation", std::string("Gelu")}});
 }
 
+TEST(CpuBf16Linear, NoInputsAndNoOutputs) {
+  for (const auto& [inputs, outputs] : {std::pair<std::int64_t, std::int64_t>{0, 5}, {5, 0}}) {
+    const Tensor y = test::run_op_tensor({"tessera::Linear", {Tensor(DType::f32, {3, inputs}), Tensor(DType::f32, {inputs, outputs})}, {{"precision", std::string("bf16")}}}, "cpu");
+    EXPECT_TRUE(identical(y, Tensor::from<float>({3, outputs}, std::vector<float>(static_cast<std::size_t>(3 * outputs), 0))));
+  }
+}
+
 TEST(CpuBf16Linear, RoundsToTheNearestAndKeepsNaNAndInfinity) {
   const float halfway = 1.00390625f, above = 1.0039064f, nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   const Tensor x = Tensor::from<float>({5, 1}, std::vector<float>{halfway, above, -halfway, nan, infinity}), w = Tensor::from<float>({1, 1}, std::vector<float>{1});

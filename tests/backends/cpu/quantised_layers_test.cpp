@@ -142,6 +142,12 @@ TEST(CpuQuantisedConv, Depthwise) {
   check_conv({{1, 17, 6, 6}, {17, 1, 3, 3}, relu}, kernel);
 }
 
+TEST(CpuQuantisedConv, WindowsOfManyLinesNeedNoWorkingMemoryOfTheirSize) {
+  test::OpCall call{"tessera::QuantisedConv", {bytes(DType::u8, {1, 8, 3000, 1}, 1), bytes(DType::i8, {1, 1, 60000, 1}, 2), Value(), Tensor::scalar(0.02f), Value(), Tensor::scalar(0.01f), Tensor::scalar(1.0f), zero_point(DType::u8, 3)},
+                    {{"group", std::int64_t{1}}, {"pads", Integers{30000, 0, 29992, 0}}}};
+  EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_quantised_conv");
+}
+
 TEST(CpuQuantisedLinear, RowsAndColumns) {
   const auto check_linear = [](const Shape& x, std::int64_t outputs, const Case& c) {
     SCOPED_TRACE(to_string(x));

@@ -147,6 +147,7 @@ std::string reject_bf16_operands(const ops::NodeView& view) {
   if (!view.has_attribute("precision")) return "does not ask for bf16";
   if (view.input(1).dtype != DType::f32) return "weights other than f32";
   if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr)) return "weights or bias are no constants";
+  if (view.constant(1)->elements() == 0) return "no weights";
   return reject_activation(view);
 }
 

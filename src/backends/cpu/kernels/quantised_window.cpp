@@ -186,9 +186,11 @@ std::string reject_quantised_depthwise(const ops::NodeView& view) {
   const Shape& w = view.input(At::weights).shape;
   if (w[1] != 1 || w[0] != view.integer("group")) return "more than one channel a group";
   if (w.size() > 4) return "three spatial axes";
-  constexpr std::int64_t kMostColumns = 1 << 16;  // all columns under a line of windows are in memory at once
-  const ops::WindowAxis& line = channels_last_conv_geometry(view).axes[2];
-  if (line.output > kMostColumns / line.stride || line.extent() > kMostColumns) return "windows over a long line";
+  // All columns under a line of windows are in memory at once, with all lines of the window.
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  const ops::WindowAxis& line = geometry.axes[2];
+  const std::int64_t most_columns = (1 << 17) / (ceil_divide(geometry.axes[1].kernel, DepthwiseS8::kGroup) + 1);
+  if (line.output > most_columns / line.stride || line.extent() > most_columns) return "windows over a long line or many lines";
   return view.output(0).dtype == DType::u8 ? "" : "a result that is no unsigned byte";
 }
 
