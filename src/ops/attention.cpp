@@ -53,16 +53,17 @@ void check_mask(const InferContext& context, const Dims& scores) {
 }
 
 void infer(InferContext& context) {
-  std::size_t rank = 0;
+  std::optional<std::size_t> known;
   for (const std::size_t input : {kQuery, kKey, kValue}) {
-    if (rank == 0 && context.dims(input) != nullptr) rank = context.dims(input)->size();
+    if (!known && context.dims(input) != nullptr) known = context.dims(input)->size();
   }
-  if (rank == 0) {
+  if (!known) {
     context.set_output_unknown_rank(0, context.dtype(kQuery));
     context.set_output(1, context.dtype(kKey), Dims(4));
     context.set_output(2, context.dtype(kValue), Dims(4));
     return context.set_output(3, context.dtype(kQuery), Dims(4));
   }
+  const std::size_t rank = *known;
   context.check(rank == 3 || rank == 4, "Q, K and V have rank {}, expected 3 or 4", rank);
   check_attributes(context, rank == 3);
   const Dims q = unpacked(context, kQuery, rank), k = unpacked(context, kKey, rank),

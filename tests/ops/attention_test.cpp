@@ -88,6 +88,8 @@ std::string error_of(const OpCall& call) {
 TEST(Attention, RefusesWhatDoesNotFit) {
   const Tensor x(DType::f32, {1, 4, 6}), mask(DType::f32, {4, 5});
   EXPECT_EQ(error_of({"Attention", {x, x, x}}), "attribute 'q_num_heads' is missing; inputs of rank 3 need it");
+  const Tensor number(DType::f32, Shape{});
+  EXPECT_EQ(error_of({"Attention", {number, number, number}}), "Q, K and V have rank 0, expected 3 or 4");
   ir::Attributes heads{{"q_num_heads", std::int64_t{3}}, {"kv_num_heads", std::int64_t{2}}};
   EXPECT_EQ(error_of({"Attention", {x, x, x}, heads}), "heads of Q have size 2, those of K 3");
   heads["q_num_heads"] = std::int64_t{2};
