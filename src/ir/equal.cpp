@@ -1,4 +1,6 @@
-// structurally_equal() of graph.h: walks both graphs in order and maps the handles of one to those of the other.
+// equal_attributes() of equal.h, and structurally_equal() of graph.h: walks both graphs in order and maps the handles of one to those of the other.
+#include "ir/equal.h"
+
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -30,14 +32,6 @@ bool same(const Tensor& a, const Tensor& b) {
 template <typename T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const T& x, const T& y) { return same(x, y); });
-}
-
-bool same_attributes(const Attributes& a, const Attributes& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    if (x.first != y.first || x.second.index() != y.second.index()) return false;
-    return std::visit([&](const auto& value) { return same(value, std::get<std::decay_t<decltype(value)>>(y.second)); },
-                      x.second);
-  });
 }
 
 class Comparison {
@@ -92,7 +86,7 @@ class Comparison {
           const Node& a = a_.node(x);
           const Node& b = b_.node(y);
           return a.op == b.op && a.name == b.name && a.captures == b.captures && match(a.inputs, b.inputs) &&
-                 match(a.outputs, b.outputs) && same_attributes(a.attributes, b.attributes);
+                 match(a.outputs, b.outputs) && equal_attributes(a.attributes, b.attributes);
         });
   }
 
@@ -120,6 +114,14 @@ class Comparison {
 };
 
 }  // namespace
+
+bool equal_attributes(const Attributes& a, const Attributes& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    if (x.first != y.first || x.second.index() != y.second.index()) return false;
+    return std::visit([&](const auto& value) { return same(value, std::get<std::decay_t<decltype(value)>>(y.second)); },
+                      x.second);
+  });
+}
 
 bool structurally_equal(const Graph& a, const Graph& b) {
   return &a == &b || Comparison(a, b).run();

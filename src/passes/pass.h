@@ -48,6 +48,7 @@ ir::Graph differentiate(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext& context);
+ir::Graph merge_duplicates(ir::Graph graph, const PassContext& context);
 ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_activations(ir::Graph graph, const PassContext& context);

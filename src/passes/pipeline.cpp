@@ -15,6 +15,7 @@ constexpr Pass kPasses[] = {
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},
     {"decompose_composites", "composite operators become the simpler ones that express them", decompose_composites},
     {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes and transposes that change nothing", remove_no_ops},
+    {"merge_duplicates", "constants with the same bytes and nodes that compute the same from the same become one", merge_duplicates},
     {"fold_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution before them", fold_channel_arithmetic},
     {"recognise_activations", "Swish, HardSwish and Gelu that are spelt out become one operator", recognise_activations},
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},

@@ -1,28 +1,18 @@
 // Attention that models spell out: what the pass makes of it, as text, and that outputs stay the same.
 #include <gtest/gtest.h>
 
-#include <regex>
-#include <sstream>
-
 #include "backends/cpu/cpu_device.h"
 #include "ir/text.h"
 #include "models/models.h"
-#include "ops/infer.h"
-#include "passes/pipeline.h"
 #include "plan/choose_kernel.h"
 #include "runtime/evaluate.h"
-#include "runtime/random_inputs.h"
-#include "support/tolerance.h"
-#include "tessera/session.h"
+#include "support/pass_context.h"
 
 namespace tessera::passes {
 namespace {
 
-ir::Graph parsed(const std::string& text) {
-  ir::Graph graph = ir::parse(text);
-  ops::infer_graph(graph);
-  return graph;
-}
+using test::nodes_of;
+using test::parsed;
 
 PassContext context() {
   PassContext result;
@@ -32,29 +22,9 @@ PassContext context() {
 
 ir::Graph fused(const std::string& text) { return fuse_attention(parsed(text), context()); }
 
-// The nodes of a graph as text, without types; what the pass named is "%?".
-std::vector<std::string> nodes_of(const ir::Graph& graph) {
-  std::vector<std::string> lines;
-  std::istringstream text(ir::print(graph));
-  for (std::string line; std::getline(text, line);) {
-    if (line.find(" = ") == std::string::npos || line.starts_with("  constant")) continue;
-    line = line.substr(2, line.rfind(" : ") - 2);
-    line = std::regex_replace(line, std::regex("%(constant|value|[A-Z][a-z]+)_[0-9]+(:out)?"), "%?");
-    lines.push_back(std::regex_replace(line, std::regex(" \"[^\"]*\" \\("), " ("));
-  }
-  return lines;
-}
 using Lines = std::vector<std::string>;
 
-void expect_same_outputs(const Model& model) {
-  const NamedValues inputs = runtime::random_inputs(model, 1);
-  SessionOptions without;
-  without.without_passes = {"fuse_attention"};
-  const NamedValues expected = Session(model, without).run(inputs), got = Session(model).run(inputs);
-  for (const auto& [name, value] : expected) {
-    EXPECT_TRUE(test::close_to(got.at(name).tensor(), value.tensor(), test::Tolerance::epsilons(DType::f32, 500))) << name;
-  }
-}
+void expect_same_outputs(const Model& model) { test::expect_same_outputs(model, "fuse_attention"); }
 
 void expect_fused(const std::string& text, const Lines& nodes) {
   SCOPED_TRACE(text);
