@@ -27,12 +27,14 @@ std::vector<std::int64_t> key_of(const std::vector<Value>& inputs) {
   return key;
 }
 
-// The graph with its inputs' types replaced by those of the actual inputs.
+// The graph with the types that all values have when the inputs have those of the actual ones.
 ir::Graph specialise(const ir::Graph& graph, const std::vector<Value>& inputs) {
   ir::Graph copy = graph;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].is_tensor()) copy.value(copy.inputs()[i]).type = type_of(inputs[i]);
   }
+  // No pass needs to be there for a plan to know its sizes.
+  ops::infer_graph(copy);
   return copy;
 }
 

@@ -1,0 +1,238 @@
+// Recipes of random graphs: layers.
+#include <cmath>
+
+#include "support/random_graph_maker.h"
+
+namespace tessera::test {
+namespace {
+
+using Id = GraphMaker::Id;
+using Names = std::vector<std::string>;
+using Integers = std::vector<std::int64_t>;
+
+bool is_map(GraphMaker& g, Id id) { return g.rank(id) >= 3 && g.rank(id) <= 5 && g.all_known(id, 1); }
+Id pick_map(GraphMaker& g) {
+  return g.pick([&](Id id) { return is_map(g, id); });
+}
+
+Id activation(GraphMaker& g, Id x) {
+  const std::string op = g.one_of(Names{"", "", "Relu", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "Silu"});
+  if (op.empty()) return x;
+  if (op == "Clip") return g.op(op, {x, g.scalar(0), g.scalar(6)});
+  if (op == "Silu") return g.op("Mul", {x, g.op("Sigmoid", {x})});
+  return g.op(op, {x});
+}
+
+Id batch_normalised(GraphMaker& g, Id x) {
+  const Shape channels{g.size(x, 1)};
+  return g.op("BatchNormalization", {x, g.weights(channels, 0.5, 1.5), g.weights(channels), g.weights(channels), g.weights(channels, 0.5, 1.5)});
+}
+
+// What often stands behind a linear layer.
+Id followed(GraphMaker& g, Id y, Id residual) {
+  if (g.chance(0.15)) g.offer(y);
+  if (g.chance(0.35)) y = batch_normalised(g, y);
+  else if (g.chance(0.25)) {
+    Shape shape(static_cast<std::size_t>(g.rank(y)) - 1, 1);
+    shape[0] = g.size(y, 1);
+    y = g.op(g.one_of(Names{"Add", "Mul"}), {y, g.weights(shape)});
+  }
+  const bool same = g.dims(y) == g.dims(residual);
+  if (same && g.chance(0.3)) return g.op("Add", {activation(g, y), residual});
+  if (same && g.chance(0.5)) return activation(g, g.op("Add", {residual, y}));
+  return activation(g, y);
+}
+
+struct Window {
+  ir::Attributes attributes;
+  Shape kernel;
+};
+
+Window window(GraphMaker& g, Id x, bool dilates) {
+  const auto spatial = static_cast<std::size_t>(g.rank(x)) - 2;
+  Window result{{}, Shape(spatial)};
+  Integers strides(spatial), dilations(spatial), pads(2 * spatial);
+  const bool plain = g.chance(0.35);
+  for (std::size_t i = 0; i < spatial; ++i) {
+    result.kernel[i] = plain ? (result.kernel[0] == 0 ? g.one_of(Integers{1, 3}) : result.kernel[0]) : g.number(1, 3);
+    strides[i] = plain || g.chance(0.6) ? 1 : g.number(1, 2);
+    dilations[i] = dilates && !plain && g.chance(0.25) ? 2 : 1;
+    const std::int64_t most = result.kernel[i] - 1;
+    pads[i] = plain ? most / 2 : g.number(0, most);
+    pads[spatial + i] = plain ? most / 2 : g.chance(0.5) ? pads[i] : g.number(0, most);
+  }
+  result.attributes = {{"kernel_shape", result.kernel}, {"strides", strides}, {"pads", pads}};
+  if (dilates) result.attributes["dilations"] = dilations;
+  return result;
+}
+
+void conv(GraphMaker& g) {
+  const Id x = pick_map(g);
+  Window shape = window(g, x, true);
+  const std::int64_t channels = g.size(x, 1);
+  std::int64_t group = 1, made = g.one_of(Integers{1, 3, 4, 8, 16, channels});
+  if (g.chance(0.25)) group = made = channels;
+  else if (channels % 2 == 0 && made % 2 == 0 && g.chance(0.3)) group = 2;
+  shape.attributes["group"] = group;
+  Shape weights{made, channels / group};
+  weights.insert(weights.end(), shape.kernel.begin(), shape.kernel.end());
+  const double bound = std::sqrt(3.0 / static_cast<double>(element_count(weights) / made));
+  std::vector<Id> inputs{x, g.weights(weights, -bound, bound)};
+  if (g.chance(0.6)) inputs.push_back(g.weights({made}));
+  g.offer(followed(g, g.op("Conv", inputs, shape.attributes), x));
+}
+
+void conv_transpose(GraphMaker& g) {
+  const Id x = pick_map(g);
+  Window shape = window(g, x, g.chance(0.3));
+  const std::int64_t channels = g.size(x, 1), group = channels % 2 == 0 && g.chance(0.25) ? 2 : 1, made = g.number(1, 4);
+  shape.attributes["group"] = group;
+  Shape weights{channels, made};
+  weights.insert(weights.end(), shape.kernel.begin(), shape.kernel.end());
+  const double bound = std::sqrt(3.0 / static_cast<double>(channels / group));
+  std::vector<Id> inputs{x, g.weights(weights, -bound, bound)};
+  if (g.chance(0.5)) inputs.push_back(g.weights({made * group}));
+  g.offer(followed(g, g.op("ConvTranspose", inputs, shape.attributes), x));
+}
+
+void pool(GraphMaker& g) {
+  const Id x = pick_map(g);
+  const bool average = g.chance(0.5);
+  Window shape = window(g, x, g.chance(0.2));
+  if (average) shape.attributes["count_include_pad"] = g.number(0, 1);
+  if (g.chance(0.2)) shape.attributes["ceil_mode"] = std::int64_t{1};
+  g.offer(g.op(average ? "AveragePool" : "MaxPool", {x}, shape.attributes));
+}
+
+void global_pool(GraphMaker& g) {
+  const Id y = g.op(g.one_of(Names{"GlobalAveragePool", "GlobalAveragePool", "GlobalMaxPool"}), {pick_map(g)});
+  g.offer(g.chance(0.5) ? y : g.op("Flatten", {y}));
+}
+
+// Squeeze and excitation.
+void excite(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return is_map(g, id) && g.rank(id) == 4; });
+  const std::int64_t channels = g.size(x, 1), inner = 2;
+  Id y = g.op("GlobalAveragePool", {x});
+  y = g.op("Relu", {g.op("Conv", {y, g.weights({inner, channels, 1, 1}), g.weights({inner})})});
+  y = g.op(g.chance(0.5) ? "Sigmoid" : "HardSigmoid", {g.op("Conv", {y, g.weights({channels, inner, 1, 1})})});
+  g.offer(g.op("Mul", {x, y}));
+}
+
+void matmul(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, g.rank(id) - 1); });
+  const std::int64_t from = g.size(x, g.rank(x) - 1), to = g.one_of(Integers{1, 3, 4, 8, 16, from});
+  const double bound = std::sqrt(3.0 / static_cast<double>(from));
+  Id y = g.op("MatMul", {x, g.weights({from, to}, -bound, bound)});
+  if (g.chance(0.6)) y = g.chance(0.5) ? g.op("Add", {y, g.weights({to})}) : g.op("Add", {g.weights({to}), y});
+  if (g.dims(x) == g.dims(y) && g.chance(0.3)) y = g.op("Add", {x, y});
+  g.offer(activation(g, y));
+}
+
+void gemm(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) == 2 && g.known(id, 1); });
+  const std::int64_t from = g.size(x, 1), to = g.number(1, 9), transposed = g.number(0, 1);
+  const double bound = std::sqrt(3.0 / static_cast<double>(from));
+  std::vector<Id> inputs{x, g.weights(transposed != 0 ? Shape{to, from} : Shape{from, to}, -bound, bound)};
+  if (g.chance(0.6)) inputs.push_back(g.weights(g.chance(0.7) ? Shape{to} : Shape{1}));
+  ir::Attributes attributes{{"transB", transposed}};
+  if (g.chance(0.2)) attributes["alpha"] = 0.5f;
+  if (g.chance(0.2)) attributes["beta"] = 2.0f;
+  g.offer(activation(g, g.op("Gemm", inputs, attributes)));
+}
+
+// Of two values that both are known only in the run.
+void product(GraphMaker& g) {
+  const Id a = g.pick([&](Id id) { return g.rank(id) >= 2 && g.rank(id) <= 4; });
+  const Id b = g.chance(0.5) ? a : g.pick([&](Id id) { return g.rank(id) == g.rank(a); });
+  Integers perm;
+  for (std::int64_t axis = 0; axis < g.rank(b); ++axis) perm.push_back(axis);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  g.offer(g.op("Mul", {g.op("MatMul", {a, g.op("Transpose", {b}, {{"perm", perm}})}), g.scalar(0.25)}));
+}
+
+void normalise_batch(GraphMaker& g) { g.offer(activation(g, batch_normalised(g, g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, 1); })))); }
+
+Id layer_normalised(GraphMaker& g, Id x) {
+  const Shape width{g.size(x, g.rank(x) - 1)};
+  const Id scale = g.weights(width, 0.5, 1.5), shift = g.weights(width);
+  if (g.chance(0.4)) return g.op("LayerNormalization", {x, scale, shift}, {{"axis", std::int64_t{-1}}});
+  const Id last = g.integers({-1});
+  if (g.chance(0.25)) {  // by the root of the mean square alone
+    const Id square = g.op("ReduceMean", {g.op("Pow", {x, g.scalar(2)}), last});
+    return g.op("Mul", {g.op("Div", {x, g.op("Sqrt", {g.op("Add", {square, g.scalar(1e-3)})})}), scale});
+  }
+  const Id centred = g.op("Sub", {x, g.op("ReduceMean", {x, last})});
+  const Id square = g.chance(0.5) ? g.op("Pow", {centred, g.scalar(2)}) : g.op("Mul", {centred, centred});
+  const Id deviation = g.op("Sqrt", {g.op("Add", {g.op("ReduceMean", {square, last}), g.scalar(1e-3)})});
+  return g.op("Add", {g.op("Mul", {g.op("Div", {centred, deviation}), scale}), shift});
+}
+
+void normalise_layer(GraphMaker& g) {
+  Id x = g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, g.rank(id) - 1) && g.size(id, g.rank(id) - 1) > 2; });
+  if (g.chance(0.4)) x = g.op("Add", {x, g.op("Tanh", {x})});
+  g.offer(layer_normalised(g, x));
+}
+
+void normalise_channels(GraphMaker& g) {
+  const Id x = pick_map(g);
+  const Shape channels{g.size(x, 1)};
+  const bool groups = g.size(x, 1) % 2 == 0 && g.chance(0.5);
+  const std::vector<Id> inputs{x, g.weights(channels, 0.5, 1.5), g.weights(channels)};
+  if (groups) g.offer(g.op("GroupNormalization", inputs, {{"num_groups", std::int64_t{2}}, {"epsilon", 1e-3f}}));
+  else g.offer(g.op("InstanceNormalization", inputs, {{"epsilon", 1e-3f}}));
+}
+
+void softmax(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) >= 1; });
+  const std::int64_t axis = g.chance(0.6) ? -1 : g.number(0, g.rank(x) - 1);
+  if (g.chance(0.75)) return g.offer(g.op(g.chance(0.8) ? "Softmax" : "LogSoftmax", {x}, {{"axis", axis}}));
+  const Id power = g.op("Exp", {g.op("Sub", {x, g.op("ReduceMax", {x, g.integers({axis})})})});
+  g.offer(g.op("Div", {power, g.op("ReduceSum", {power, g.integers({axis})})}));
+}
+
+void reduce(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) >= 1; });
+  Integers axes{g.number(0, g.rank(x) - 1)};
+  if (g.rank(x) == 4 && g.chance(0.5)) axes = g.chance(0.7) ? Integers{2, 3} : Integers{-1, -2};
+  const std::string op = g.one_of(Names{"ReduceMean", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceSumSquare"});
+  g.offer(g.op(op, {x, g.integers(axes)}, {{"keepdims", g.number(0, 1)}}));
+}
+
+// Softmax(Q Kᵀ / √d + mask) V with heads, as exporters write it.
+void attention(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) == 3 && g.all_known(id, 1); });
+  const std::int64_t length = g.size(x, 1), width = g.size(x, 2), heads = g.one_of(Integers{1, 2}), depth = g.one_of(Integers{2, 4});
+  const double bound = std::sqrt(3.0 / static_cast<double>(width));
+  const auto head_form = [&](const Integers& perm) {
+    Id y = g.op("MatMul", {x, g.weights({width, heads * depth}, -bound, bound)});
+    if (g.chance(0.5)) y = g.op("Add", {y, g.weights({heads * depth})});
+    return g.op("Transpose", {g.op("Reshape", {y, g.integers({0, length, heads, depth})})}, {{"perm", perm}});
+  };
+  const Id q = head_form({0, 2, 1, 3}), k = head_form({0, 2, 3, 1}), v = head_form({0, 2, 1, 3});
+  const double root = std::sqrt(static_cast<double>(depth));
+  Id scores = g.op("MatMul", {q, k});
+  scores = g.chance(0.5) ? g.op("Div", {scores, g.scalar(root)}) : g.op("Mul", {scores, g.scalar(1 / root)});
+  if (g.chance(0.4)) scores = g.op("Add", {scores, g.weights({1, 1, length, length}, -3, 0)});
+  const Id y = g.op("Transpose", {g.op("MatMul", {g.op("Softmax", {scores}), v})}, {{"perm", Integers{0, 2, 1, 3}}});
+  g.offer(g.op("Reshape", {y, g.integers({0, length, heads * depth})}));
+}
+
+// x + f(x), with f some layers on x's own shape.
+void residual(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) == 4 && g.all_known(id, 1); });
+  const std::int64_t channels = g.size(x, 1);
+  const auto layer = [&](Id in) { return g.op("Conv", {in, g.weights({channels, channels, 3, 3}, -0.3, 0.3)}, {{"pads", Integers{1, 1, 1, 1}}, {"kernel_shape", Integers{3, 3}}}); };
+  const Id y = batch_normalised(g, layer(g.op("Relu", {batch_normalised(g, layer(x))})));
+  g.offer(g.op("Relu", {g.chance(0.5) ? g.op("Add", {y, x}) : g.op("Add", {x, y})}));
+}
+
+}  // namespace
+
+std::vector<Recipe> layer_recipes() {
+  return {conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, softmax, reduce, reduce};
+}
+
+std::vector<Recipe> structure_recipes() { return {attention, residual, excite, global_pool, gemm}; }
+
+}  // namespace tessera::test
