@@ -201,9 +201,11 @@ class Planner {
       if ((step.entry->in_place_inputs >> i & 1) == 0 || step.inputs[i] < 0) continue;
       const std::int32_t root = root_of(step.inputs[i]);
       if (slot(root).place != Place::arena || root_last_use(root) != index || concrete_type(slot(root).type).bytes() != bytes) continue;
-      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them change.
-      const bool read_twice = std::any_of(step.inputs.begin(), step.inputs.end(), [&](std::int32_t other) {
-        return other >= 0 && other != step.inputs[i] && root_of(other) == root;
+      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them change, nor
+      // one that a kernel of many operands reads after the first ones are summed up.
+      const bool read_twice = std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
+        const bool same_slot_of_two = other == step.inputs[i] && step.inputs.size() <= 2;
+        return &other != &step.inputs[i] && other >= 0 && root_of(other) == root && !same_slot_of_two;
       });
       if (read_twice) continue;
       alias_to(step.first_output, root);
