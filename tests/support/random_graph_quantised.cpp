@@ -1,5 +1,6 @@
 // Recipes of random graphs: integer layers as QuantizeLinear/DequantizeLinear pairs. Scales are powers of two and sums stay below 2^24, so
-// that whoever computes them, with integers or as f32, gets the same numbers.
+// that whoever adds them up, with integers or as f32, gets the same numbers; a bias keeps results of convolutions, which may be computed by
+// Winograd's transforms, away from the middle between two steps.
 #include "support/random_graph_maker.h"
 
 namespace tessera::test {
@@ -33,10 +34,10 @@ Id quantised_weights(GraphMaker& g, const Shape& shape) {
   return g.op("DequantizeLinear", {data, g.builder().constant(scales), g.builder().constant(zeros)}, {{"axis", axis}});
 }
 
-// A bias of whole multiples of 2^-11, which is finer than any product of scales here needs.
+// A bias of whole multiples of 2^-11 and half of 2^-13, the smallest product of scales.
 Id bias(GraphMaker& g, std::int64_t count) {
   Tensor values(DType::f32, {count});
-  for (float& value : values.mutable_values<float>()) value = static_cast<float>(g.number(-2000, 2000)) * 0x1p-11f;
+  for (float& value : values.mutable_values<float>()) value = static_cast<float>(g.number(-2000, 2000)) * 0x1p-11f + 0x1p-14f;
   return g.builder().constant(values);
 }
 
@@ -44,9 +45,8 @@ Id layer(GraphMaker& g, Id x) {
   if (g.rank(x) == 4 && g.all_known(x, 1)) {
     const std::int64_t channels = g.size(x, 1), made = g.one_of(Integers{1, 3, 4, 8, channels}), kernel = g.one_of(Integers{1, 3});
     const bool depthwise = g.chance(0.25);
-    std::vector<Id> inputs{x, quantised_weights(g, {depthwise ? channels : made, depthwise ? 1 : channels, kernel, kernel})};
-    if (g.chance(0.5)) inputs.push_back(bias(g, depthwise ? channels : made));
-    return g.op("Conv", inputs, {{"kernel_shape", Integers{kernel, kernel}}, {"pads", Integers(4, kernel / 2)}, {"group", depthwise ? channels : std::int64_t{1}}});
+    const Id weights = quantised_weights(g, {depthwise ? channels : made, depthwise ? 1 : channels, kernel, kernel});
+    return g.op("Conv", {x, weights, bias(g, depthwise ? channels : made)}, {{"kernel_shape", Integers{kernel, kernel}}, {"pads", Integers(4, kernel / 2)}, {"group", depthwise ? channels : std::int64_t{1}}});
   }
   GraphMaker::need(g.rank(x) >= 2 && g.known(x, g.rank(x) - 1));
   const std::int64_t from = g.size(x, g.rank(x) - 1), to = g.number(1, 9);
