@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,23 +11,37 @@
 
 namespace tessera {
 
+// What a graph asks of a device, as far as it is known.
+struct GraphCost {
+  double operations = 0, bytes = 0;  // read and written
+  double seconds = 0;                // predicted
+  std::int64_t unknown_nodes = 0;    // not counted: shapes that depend on data, subgraphs
+};
+using GraphMeasure = std::function<GraphCost(const ir::Graph&)>;
+
 struct OptimiseOptions {
   SessionOptions session;                // the device to optimise for, passes to leave out, what may be folded
   std::vector<std::string> only_passes;  // not empty: the others are left out too
+  GraphMeasure measure = {};             // not null: asked before and after each pass
 };
 
 struct PassChange {
   std::string pass;
   std::int64_t nodes_before = 0, nodes_after = 0;
+  GraphCost cost_before = {}, cost_after = {};  // without a measure zeros
+  bool changed = false;                         // nodes, operators or costs
 };
 
 struct OptimiseReport {
   std::int64_t nodes_before = 0, nodes_after = 0;
+  GraphCost cost_before = {}, cost_after = {};
   // In order. A model whose shapes are all numbers goes through all passes twice, because the first time makes shapes known.
   std::vector<PassChange> passes;
   std::int64_t packings = 0, packed_bytes = 0;  // .tsr: weights stored in the kernels' own layout
   std::string why_not_packed;                   // .tsr: why no plan could be made ahead, so that weights are packed after loading; else ""
   std::vector<std::string> own_operators;       // .onnx: operators that only Tessera has and that cannot be expressed by others
+  // .tsr: operators that read or write quantised data as real numbers, because no integer form of them was found
+  std::vector<std::string> not_lowered;
   std::int64_t file_bytes = 0;
 };
 

@@ -1,6 +1,8 @@
 #include "passes/pipeline.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "ir/verify.h"
@@ -25,11 +27,41 @@ constexpr Pass kPasses[] = {
     {"lower_precision", "layers compute in the precision that the user asked for", lower_precision, true},
 };
 
+// Writes down what passes change, one after the other.
+class Recorder {
+ public:
+  Recorder(const ir::Graph& graph, const GraphMeasure& measure, std::vector<PassChange>& reports) : measure_(measure), reports_(reports), now_(look_at(graph)) {}
+
+  void add(std::string_view pass, const ir::Graph& graph) {
+    State next = look_at(graph);
+    const bool costs_as_before = now_.cost.operations == next.cost.operations && now_.cost.bytes == next.cost.bytes && now_.cost.seconds == next.cost.seconds;
+    reports_.push_back({std::string(pass), now_.nodes, next.nodes, now_.cost, next.cost, now_.operators != next.operators || !costs_as_before});
+    now_ = std::move(next);
+  }
+
+ private:
+  struct State {
+    std::int64_t nodes = 0;
+    GraphCost cost;
+    std::map<std::string, std::int64_t> operators;
+  };
+
+  State look_at(const ir::Graph& graph) const {
+    State state{static_cast<std::int64_t>(graph.node_count()), measure_ ? measure_(graph) : GraphCost{}, {}};
+    for (const ir::NodeId id : graph.order()) ++state.operators[graph.node(id).op];
+    return state;
+  }
+
+  const GraphMeasure& measure_;
+  std::vector<PassChange>& reports_;
+  State now_;
+};
+
 }  // namespace
 
 std::span<const Pass> all_passes() { return kPasses; }
 
-ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options, std::vector<PassReport>* reports) {
+ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options, std::vector<PassChange>* reports) {
   FoldingBudget folding = folding_budget(graph, given.folding);
   PassContext context = given;
   context.folding_left = &folding;
@@ -37,14 +69,15 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
     const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
   }
+  std::optional<Recorder> recorder;
+  if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {
     if (std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end()) continue;
-    const std::size_t before = graph.node_count();
     graph = pass.run(std::move(graph), context);
 #ifdef TESSERA_DEBUG
     ir::verify(graph);
 #endif
-    if (reports != nullptr) reports->push_back({pass.name, before, graph.node_count()});
+    if (recorder) recorder->add(pass.name, graph);
   }
   return graph;
 }

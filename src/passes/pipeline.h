@@ -6,17 +6,13 @@
 #include <vector>
 
 #include "passes/pass.h"
+#include "tessera/optimise.h"
 
 namespace tessera::passes {
 
-struct PassReport {
-  std::string_view pass;
-  std::size_t nodes_before = 0;
-  std::size_t nodes_after = 0;
-};
-
 struct PipelineOptions {
   std::vector<std::string> without;  // names of passes to skip
+  GraphMeasure measure = {};         // for reports; null: they say no costs
 };
 
 // Every pass, in order.
@@ -24,6 +20,6 @@ std::span<const Pass> all_passes();
 
 // Runs the passes that are not switched off; unknown names in `without` throw Error(invalid_argument). In debug builds the
 // verifier runs after every pass. `reports`, if given, receives one entry a pass that ran.
-ir::Graph run_pipeline(ir::Graph graph, const PassContext& context, const PipelineOptions& options = {}, std::vector<PassReport>* reports = nullptr);
+ir::Graph run_pipeline(ir::Graph graph, const PassContext& context, const PipelineOptions& options = {}, std::vector<PassChange>* reports = nullptr);
 
 }  // namespace tessera::passes

@@ -30,10 +30,11 @@ bool accepts(const backends::Device& device, const ops::NodeView& view) {
   });
 }
 
-bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
-  const auto entries = device.kernels_for(node.op);
-  const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) { return entry->op == node.op; });
-  if (!known) return false;
+namespace {
+
+// Calls body with the node as kernels see it; `otherwise` when a type is not concrete.
+template <typename Body>
+auto with_view(const ir::Graph& graph, const ir::Node& node, decltype(std::declval<Body>()(std::declval<const ops::NodeView&>())) otherwise, Body body) {
   std::vector<ops::TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
   bool concrete = true;
@@ -49,7 +50,24 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
     constants.push_back(input.valid() ? graph.constant(input) : nullptr);
   }
   for (const ir::ValueId output : node.outputs) outputs.push_back(type_of(output));
-  return !concrete || accepts(device, ops::NodeView(node, ops::op_of(node), inputs, outputs, constants));
+  return concrete ? body(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants)) : otherwise;
+}
+
+}  // namespace
+
+bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
+  const auto entries = device.kernels_for(node.op);
+  const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) { return entry->op == node.op; });
+  return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
+}
+
+const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
+  return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr), [&](const ops::NodeView& view) -> const backends::KernelEntry* {
+    for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
+      if (entry->reject == nullptr || entry->reject(view).empty()) return entry;
+    }
+    return nullptr;
+  });
 }
 
 }  // namespace tessera::plan

@@ -20,14 +20,6 @@ using cost::Bound;
 using cost::Evaluation;
 using cost::Layer;
 
-std::string percent(double share) {
-  return fmt::format("{:.{}f}%", share * 100, share < 0.095 ? 1 : 0);
-}
-
-std::string section(std::string_view title, std::string_view explanation, std::string_view content) {
-  return fmt::format("<section>\n<h2>{}</h2>\n<p class=\"soft\">{}</p>\n{}</section>\n", html_text(title), html_text(explanation), content);
-}
-
 std::vector<std::size_t> by_time(const Evaluation& evaluation) {
   std::vector<std::size_t> order(evaluation.layers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -73,17 +65,6 @@ std::string legend(bool measured) {
   return html + "</div>\n";
 }
 
-std::string bar_row(const std::string& name, const std::string& bars, const std::string& value) {
-  return fmt::format(
-      "<div class=\"name\" title=\"{0}\"><bdi>{0}</bdi></div><div class=\"row\"><div class=\"track\">{1}</div><span "
-      "class=\"value\">{2}</span></div>\n",
-      html_text(name), bars, html_text(value));
-}
-
-std::string bar(std::string_view css_class, double share) {
-  return fmt::format("<div class=\"bar {}\" style=\"width:{:.2f}%\"></div>", css_class, std::clamp(share, 0.0, 1.0) * 100);
-}
-
 std::string layers_section(const Explanation& explanation) {
   const Evaluation& now = explanation.devices[0].evaluation;
   const bool measured = is_measured(explanation, 0);
@@ -99,15 +80,15 @@ std::string layers_section(const Explanation& explanation) {
       rest += layer.estimate.seconds;
       continue;
     }
-    std::string bars = bar(cost::name_of(layer.estimate.bound), layer.estimate.seconds / longest);
-    if (measured) bars += bar("measured", explanation.measured->seconds[order[k]] / longest);
-    html += bar_row(cost::layer_name(layer.work), bars, time_text(layer.estimate.seconds));
+    std::string bars = html_bar(cost::name_of(layer.estimate.bound), layer.estimate.seconds / longest);
+    if (measured) bars += html_bar("measured", explanation.measured->seconds[order[k]] / longest);
+    html += html_bar_row(cost::layer_name(layer.work), bars, time_text(layer.estimate.seconds));
   }
   html += "</div>\n";
   if (rest > 0)
     html += fmt::format("<p class=\"soft\">{} more operators take {} together ({}).</p>\n", order.size() - most, time_text(rest),
                         percent(rest / now.total.seconds));
-  return section("Time per layer",
+  return html_section("Time per layer",
                  measured ? "Predicted time of the slowest operators, and below it in grey what a run on this machine measured."
                           : "Predicted time of the slowest operators.",
                  html);
@@ -157,16 +138,15 @@ std::string operators_section(const Explanation& explanation) {
 
 std::string optimiser_section(const Explanation& explanation) {
   const OptimiserReport::Side &before = explanation.optimiser.before, &after = explanation.optimiser.after;
-  const auto change = [](double from, double to) { return from > 0 ? fmt::format("{:+.0f}%", (to / from - 1) * 100) : std::string(); };
   const std::vector<std::vector<std::string>> rows{
       {"", "As in the file", "Optimised", "Change"},
       {"Nodes", std::to_string(before.nodes), std::to_string(after.nodes),
-       change(static_cast<double>(before.nodes), static_cast<double>(after.nodes))},
+       change_text(static_cast<double>(before.nodes), static_cast<double>(after.nodes))},
       {"Operations", base::format_count(before.operations), base::format_count(after.operations),
-       change(before.operations, after.operations)},
-      {"Read and written", bytes_text(before.bytes), bytes_text(after.bytes), change(before.bytes, after.bytes)},
-      {"Predicted time", time_text(before.seconds), time_text(after.seconds), change(before.seconds, after.seconds)}};
-  return section("What the optimiser did", "The same model on the first device, as the file has it and as it runs.",
+       change_text(before.operations, after.operations)},
+      {"Read and written", bytes_text(before.bytes), bytes_text(after.bytes), change_text(before.bytes, after.bytes)},
+      {"Predicted time", time_text(before.seconds), time_text(after.seconds), change_text(before.seconds, after.seconds)}};
+  return html_section("What the optimiser did", "The same model on the first device, as the file has it and as it runs.",
                  html_table(rows, {1, 2, 3}));
 }
 
@@ -186,9 +166,9 @@ std::string comparison_section(const Explanation& explanation) {
                         (device.fits ? "" : " (does not fit into its memory)"),
                     time_text(total.seconds), fmt::format("{:.2f}", total.seconds > 0 ? first.seconds / total.seconds : 0),
                     share(total.memory_seconds), share(total.arithmetic_seconds), share(total.overhead_seconds)});
-    bars += bar_row(device.evaluation.device.title, bar(cost::name_of(total.bound), total.seconds / longest), time_text(total.seconds));
+    bars += html_bar_row(device.evaluation.device.title, html_bar(cost::name_of(total.bound), total.seconds / longest), time_text(total.seconds));
   }
-  return section("Devices side by side", "Predicted time of the whole model; the colour says what most of it is bound by.",
+  return html_section("Devices side by side", "Predicted time of the whole model; the colour says what most of it is bound by.",
                  legend(false) + bars + "</div>\n<br>\n" + html_table(rows, {2, 3, 4, 5, 6}));
 }
 
@@ -200,7 +180,7 @@ std::string batch_section(const cost::BatchChoice& choice) {
                     time_text(row.iteration_seconds), fmt::format("{:.2f} h", row.seconds / 3600),
                     i == choice.best ? "<span class=\"gain\">the fastest</span>" : ""});
   }
-  return section("Which batch trains fastest", "Time an iteration, predicted, times the iterations until the net is good enough.",
+  return html_section("Which batch trains fastest", "Time an iteration, predicted, times the iterations until the net is good enough.",
                  html_table(rows, {0, 1, 2, 3, 4}));
 }
 
@@ -212,7 +192,7 @@ std::string advice_section(const Explanation& explanation) {
     list += "<li>" + html_text(advice.text) + ".</li>\n";
   }
   return list.empty() ? ""
-                      : section("Also worth knowing", "What else was considered, and what would not help.",
+                      : html_section("Also worth knowing", "What else was considered, and what would not help.",
                                 "<ul class=\"advice\">\n" + list + "</ul>\n");
 }
 
@@ -243,7 +223,7 @@ std::string facts(const Explanation& explanation) {
 
 std::string explanation_html(const Explanation& explanation) {
   std::string body = "<h1>" + html_text(headline(explanation)) + ".</h1>\n" + facts(explanation) + things_section(explanation);
-  body += section(
+  body += html_section(
       "Roofline",
       "Each mark is a layer, its area its time. The higher, the more of the device it uses; the lines are what the device can do at most.",
       legend(false) + roofline_plots(explanation));
@@ -251,7 +231,7 @@ std::string explanation_html(const Explanation& explanation) {
   if (explanation.devices.size() > 1) body += comparison_section(explanation);
   if (explanation.batch_choice) body += batch_section(*explanation.batch_choice);
   if (explanation.memory.arena_bytes > 0)
-    body += section("Memory over time", "Bytes of intermediate values in use at each step of the plan, below the arena that holds them.",
+    body += html_section("Memory over time", "Bytes of intermediate values in use at each step of the plan, below the arena that holds them.",
                     memory_plots(explanation));
   body += optimiser_section(explanation) + advice_section(explanation) + operators_section(explanation);
   return html_page("What holds " + explanation.model + " back", body);

@@ -1,5 +1,7 @@
 #include "report/html.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "report/svg.h"
@@ -80,6 +82,21 @@ std::string html_page(std::string_view title, std::string_view body) {
   page += kScript;
   page += "</script>\n</body>\n</html>\n";
   return page;
+}
+
+std::string html_section(std::string_view title, std::string_view explanation, std::string_view content) {
+  return fmt::format("<section>\n<h2>{}</h2>\n<p class=\"soft\">{}</p>\n{}</section>\n", html_text(title), html_text(explanation), content);
+}
+
+std::string html_bar_row(std::string_view name, std::string_view bars, std::string_view value) {
+  return fmt::format(
+      "<div class=\"name\" title=\"{0}\"><bdi>{0}</bdi></div><div class=\"row\"><div class=\"track\">{1}</div><span "
+      "class=\"value\">{2}</span></div>\n",
+      html_text(name), bars, html_text(value));
+}
+
+std::string html_bar(std::string_view css_class, double share) {
+  return fmt::format("<div class=\"bar {}\" style=\"width:{:.2f}%\"></div>", css_class, std::clamp(share, 0.0, 1.0) * 100);
 }
 
 std::string html_table(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& numbers) {

@@ -8,6 +8,7 @@
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/writer.h"
 #include "io/package.h"
+#include "passes/real_among_quantised.h"
 #include "runtime/environment.h"
 #include "runtime/random_inputs.h"
 #include "tessera/version.h"
@@ -27,6 +28,8 @@ class Optimiser {
  public:
   Optimiser(const Model& model, const OptimiseOptions& options) : model_(model), options_(options.session), graph_(model.graph()) {
     report_.nodes_before = static_cast<std::int64_t>(graph_.node_count());
+    measure_ = options.measure;
+    if (measure_) report_.cost_before = measure_(graph_);
     leave_out_all_but(options.only_passes);
   }
 
@@ -54,6 +57,7 @@ class Optimiser {
     environment_ = make_environment(model_, options_);
     const bool ready = has_concrete_inputs();
     run_passes();
+    report_.not_lowered = passes::real_among_quantised(graph_);
     Program program(graph_, environment_, ready);
     const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);
     std::vector<io::Packing> packings;
@@ -84,13 +88,9 @@ class Optimiser {
   // As a session runs them: once on the model as it is, and once more for the shapes of a run if they are known.
   void run_passes() {
     const int times = has_concrete_inputs() ? 2 : 1;
-    for (int i = 0; i < times; ++i) {
-      std::vector<passes::PassReport> reports;
-      graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, environment_.pipeline, &reports);
-      for (const passes::PassReport& each : reports) {
-        report_.passes.push_back({std::string(each.pass), static_cast<std::int64_t>(each.nodes_before), static_cast<std::int64_t>(each.nodes_after)});
-      }
-    }
+    passes::PipelineOptions pipeline = environment_.pipeline;
+    pipeline.measure = measure_;
+    for (int i = 0; i < times; ++i) graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, pipeline, &report_.passes);
   }
 
   // Kernels pack while a plan is made. Symbolic dimensions count as 1 in it: most packings do not depend on them. Not every model can run with that.
@@ -122,12 +122,14 @@ class Optimiser {
 
   OptimiseReport finish(std::int64_t file_bytes) {
     report_.nodes_after = static_cast<std::int64_t>(graph_.node_count());
+    if (measure_) report_.cost_after = measure_(graph_);
     report_.file_bytes = file_bytes;
     return std::move(report_);
   }
 
   const Model& model_;
   SessionOptions options_;
+  GraphMeasure measure_;
   ir::Graph graph_;
   ProgramEnvironment environment_;
   OptimiseReport report_;

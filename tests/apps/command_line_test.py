@@ -136,7 +136,12 @@ class CommandLine(unittest.TestCase):
         report = json.loads(done.stdout)
         self.assertEqual(report["file_bytes"], package.stat().st_size)
         self.assertEqual([output["identical"] for output in report["verified"]], [True])
-        self.assertIn({"pass": "fuse_epilogues", "nodes_before": 14, "nodes_after": 12}, report["passes"])
+        fused = next(each for each in report["passes"] if each["pass"] == "fuse_epilogues")
+        self.assertEqual((fused["nodes_before"], fused["nodes_after"], fused["changed"]), (14, 12, True))
+        self.assertLess(fused["after"]["bytes"], fused["before"]["bytes"])
+        self.assertLess(fused["after"]["seconds"], fused["before"]["seconds"])
+        self.assertEqual(report["before"]["operations"], report["passes"][0]["before"]["operations"])
+        self.assertLess(report["after"]["seconds"], report["before"]["seconds"])
         results = []
         for path in (self.model, package, package.rename(self.folder / "any_name.onnx")):
             out = self.folder / "out.json"
@@ -178,7 +183,10 @@ class CommandLine(unittest.TestCase):
     def test_optimize_takes_passes_by_name(self):
         out = self.folder / "out.onnx"
         self.assertEqual(run("optimize", self.model, "-o", out, "--only", "fold_constants", "--only", "remove_no_ops").returncode, 0)
-        self.assertEqual(run("optimize", self.model, "-o", out, "--without", "fold_constants").returncode, 0)
+        done = run("optimize", self.model, "-o", out, "--without", "fold_constants", "--dim", "batch=1")
+        self.assertRegex(done.stdout, r"(?m)^pass +nodes +operations +read and written +predicted time$")
+        self.assertRegex(done.stdout, r"(?m)^all passes +\d+ ")
+        self.assertIn("lenet5 is predicted to take", done.stdout)
         self.fails(2, "there is no pass 'fly'", "optimize", self.model, "-o", out, "--without", "fly")
         self.fails(6, "cannot create", "optimize", self.model, "-o", self.folder / "no" / "out.onnx")
         self.assertEqual(run("optimize", self.model).returncode, 2)

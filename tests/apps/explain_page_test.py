@@ -5,31 +5,26 @@
 """
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import browser
+
 TESSERA = CHROMIUM = ""
 
-# Walks one mark on and notes what the page shows, where --dump-dom finds it.
-PROBE = """<script>
-addEventListener("load", () => {
+# Walks one mark on and says what the page shows.
+PROBE = """
   const plot = [...document.querySelectorAll("svg.plot")].find(p => p.getBoundingClientRect().width > 0);
   const marks = [...plot.querySelectorAll(".mark")], readout = plot.parentElement.querySelector(".readout");
   const drawn = marks.filter(m => m.getBBox().width > 0).length;
   marks[0].focus();
   const first = readout.textContent;
   marks[0].dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
-  const probe = document.createElement("pre");
-  probe.id = "probe";
-  probe.textContent = JSON.stringify({ drawn, first, second: readout.textContent, focused: document.activeElement === marks[1],
+  return { drawn, first, second: readout.textContent, focused: document.activeElement === marks[1],
     tabbable: marks.filter(m => m.tabIndex === 0).length, overflow: document.documentElement.scrollWidth - innerWidth,
-    ground: getComputedStyle(document.body).backgroundColor });
-  document.body.append(probe);
-});
-</script>"""
+    ground: getComputedStyle(document.body).backgroundColor };"""
 
 
 class Page(unittest.TestCase):
@@ -41,25 +36,14 @@ class Page(unittest.TestCase):
         subprocess.run([TESSERA, "new", "resnet18", "-o", model, "--dim", "batch=8"], check=True, capture_output=True)
         explain = [TESSERA, "explain", model, "--device", "a100-40-sxm", "--device", "l4", "--precision", "f16", "--json", "--html", cls.folder / "page.html"]
         cls.figures = json.loads(subprocess.run(explain, check=True, capture_output=True, text=True).stdout)
-        page = (cls.folder / "page.html").read_text()
-        (cls.folder / "probed.html").write_text(page.replace("</body>", PROBE + "</body>"))
+        cls.page = (cls.folder / "page.html").read_text()
 
     @classmethod
     def tearDownClass(cls):
         cls.holder.cleanup()
 
     def probe(self, width, *flags):
-        # A window has at least 500 pixels: a frame has as few as a phone.
-        frame = f'<iframe src="probed.html" width="{width}" height="3000"></iframe>'
-        (self.folder / "frame.html").write_text(f'<body>{frame}<script>const f=document.querySelector("iframe");'
-                                                'f.addEventListener("load",()=>setTimeout(()=>document.body.append(f.contentDocument.getElementById("probe").cloneNode(true)),100));</script>')
-        command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr",
-                   f"--user-data-dir={self.folder / 'profile'}", "--virtual-time-budget=4000", *flags, "--dump-dom", (self.folder / "frame.html").as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        self.assertEqual([line for line in done.stderr.splitlines() if "CONSOLE" in line], [])
-        found = re.search(r'<pre id="probe">(.*?)</pre>', done.stdout, re.S)
-        self.assertTrue(found, done.stdout[-2000:] + done.stderr[-2000:])
-        return json.loads(found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+        return browser.probe(CHROMIUM, self.folder, self.page, PROBE, width, *flags)
 
     def check_plot(self, found):
         layers = [layer for layer in self.figures["devices"][0]["layers"] if layer["operations"] > 0]

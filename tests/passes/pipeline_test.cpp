@@ -154,7 +154,7 @@ TEST(Pipeline, SwitchesPassesOffByName) {
 }
 
 TEST(Pipeline, ReportsEveryPass) {
-  std::vector<PassReport> reports;
+  std::vector<PassChange> reports;
   run_pipeline(branching(true), context(), {}, &reports);
   ASSERT_EQ(reports.size(), all_passes().size());
   EXPECT_EQ(reports[0].pass, all_passes()[0].name);

@@ -161,6 +161,25 @@ TEST_F(OptimiseTest, PassesThatWereLeftOutStayOut) {
   EXPECT_NE(plan, Session(model).describe_plan(inputs));
 }
 
+TEST_F(OptimiseTest, CostsAreAskedForPassByPass) {
+  const Model model = with_all_dims(build("lenet5"), 2);
+  OptimiseOptions options;
+  int asked = 0;
+  options.measure = [&](const ir::Graph& graph) {
+    ++asked;
+    return GraphCost{.operations = static_cast<double>(graph.node_count()), .bytes = 1, .seconds = 2};
+  };
+  const OptimiseReport report = optimise(model, package, options);
+  EXPECT_EQ(report.cost_before.operations, static_cast<double>(report.nodes_before));
+  EXPECT_EQ(report.cost_after.operations, static_cast<double>(report.nodes_after));
+  for (const PassChange& change : report.passes) {
+    EXPECT_EQ(change.cost_before.operations, static_cast<double>(change.nodes_before)) << change.pass;
+    EXPECT_EQ(change.cost_after.operations, static_cast<double>(change.nodes_after)) << change.pass;
+    EXPECT_TRUE(change.changed || change.nodes_before == change.nodes_after) << change.pass;
+  }
+  EXPECT_EQ(asked, static_cast<int>(report.passes.size()) + 4);  // at the start and the end, and before each of two rounds
+}
+
 TEST_F(OptimiseTest, APackageOfLessPrecisionRunsForThoseWhoAskForIt) {
   const Model model = with_all_dims(build("lenet5"), 2);
   OptimiseOptions rounded;

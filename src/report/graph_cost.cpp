@@ -1,0 +1,91 @@
+#include "report/graph_cost.h"
+
+#include <algorithm>
+
+#include "backends/backend_table.h"
+#include "base/error.h"
+#include "cost/evaluation.h"
+#include "ir/graph.h"
+#include "ops/infer.h"
+#include "ops/op_table.h"
+#include "plan/choose_kernel.h"
+
+namespace tessera::report {
+namespace {
+
+double bytes_of(const ir::ValueType& type) {
+  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+  return shape && type.dtype != DType::undefined ? static_cast<double>(byte_count(type.dtype, *shape)) : 0;
+}
+
+// Constants, and the most bytes of other values that are needed at one time. A view has no bytes beside those of what it views.
+double resident_bytes(const ir::Graph& graph) {
+  const std::vector<ir::NodeId>& order = graph.order();
+  std::vector<std::size_t> root(graph.value_count()), last_step(graph.value_count(), order.size());
+  double constants = 0;
+  for (std::size_t i = 0; i < root.size(); ++i) {
+    root[i] = i;
+    if (const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)})) constants += static_cast<double>(constant->bytes());
+  }
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const ir::Node& node = graph.node(order[i]);
+    for (const ir::ValueId input : node.inputs) {
+      if (input.valid()) last_step[root[static_cast<std::size_t>(input.index)]] = i;
+    }
+    const bool view = ops::op_of(node).view && node.inputs[0].valid() && node.outputs[0].valid();
+    if (view) root[static_cast<std::size_t>(node.outputs[0].index)] = root[static_cast<std::size_t>(node.inputs[0].index)];
+  }
+  std::vector<double> freed(order.size() + 1);
+  for (std::size_t i = 0; i < root.size(); ++i) {
+    const ir::ValueId id{static_cast<std::int32_t>(i)};
+    if (graph.value(id).origin == ir::Origin::node && root[i] == i) freed[last_step[i]] += bytes_of(graph.value(id).type);
+  }
+  double live = 0, most = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const ir::ValueId output : graph.node(order[i]).outputs) {
+      if (output.valid() && root[static_cast<std::size_t>(output.index)] == static_cast<std::size_t>(output.index)) live += bytes_of(graph.value(output).type);
+    }
+    most = std::max(most, live);
+    live -= freed[i];
+  }
+  return constants + most;
+}
+
+// The graph with dimensions that are names as 1.
+ir::Graph with_numbers(ir::Graph graph) {
+  bool changed = false;
+  for (const ir::ValueId id : graph.inputs()) {
+    ir::ValueType& type = graph.value(id).type;
+    if (!type.is_tensor() || !type.dims || type.shape()) continue;
+    for (ir::Dim& dim : *type.dims) dim = dim.is_known() ? dim : ir::Dim(1);
+    changed = true;
+  }
+  if (changed) ops::infer_graph(graph);
+  return graph;
+}
+
+}  // namespace
+
+GraphMeasure graph_measure(const cost::DeviceProfile& profile, const std::string& device) {
+  return [profile, kernels = &backends::find_device(device)](const ir::Graph& given) {
+    GraphCost result;
+    ir::Graph graph;
+    try {
+      graph = with_numbers(given);
+    } catch (const Error&) {
+      result.unknown_nodes = static_cast<std::int64_t>(given.node_count());
+      return result;
+    }
+    std::vector<cost::Work> works = cost::work_of(graph, {}, &result.unknown_nodes);
+    for (cost::Work& work : works) {
+      if (const backends::KernelEntry* kernel = plan::find_kernel(*kernels, graph, graph.node(work.node))) work.kernel = kernel->name;
+    }
+    const cost::Total total = cost::evaluate(std::move(works), profile, cost::Precision::f32, {resident_bytes(graph)}).total;
+    result.operations = total.operations;
+    result.bytes = total.bytes;
+    result.seconds = total.seconds;
+    return result;
+  };
+}
+
+}  // namespace tessera::report

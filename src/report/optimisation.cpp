@@ -1,0 +1,155 @@
+#include "report/optimisation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+
+#include "base/text.h"
+#include "report/explain_words.h"
+#include "report/html.h"
+#include "report/json_text.h"
+#include "report/svg.h"
+
+namespace tessera::report {
+namespace {
+
+using nlohmann::json;
+
+std::vector<const PassChange*> changes(const OptimiseReport& report) {
+  std::vector<const PassChange*> list;
+  for (const PassChange& change : report.passes) {
+    if (change.changed) list.push_back(&change);
+  }
+  return list;
+}
+
+// "12 -> 9", or the number alone when it stays.
+std::string from_to(const std::string& before, const std::string& after) { return before == after ? before : before + " -> " + after; }
+std::string nodes_text(std::int64_t before, std::int64_t after) { return from_to(std::to_string(before), std::to_string(after)); }
+std::string operations_change(const GraphCost& before, const GraphCost& after) { return from_to(base::format_count(before.operations), base::format_count(after.operations)); }
+std::string bytes_change(const GraphCost& before, const GraphCost& after) { return from_to(bytes_text(before.bytes), bytes_text(after.bytes)); }
+std::string time_change(const GraphCost& before, const GraphCost& after) { return from_to(time_text(before.seconds), time_text(after.seconds)); }
+
+std::string text_row(std::string_view pass, std::int64_t nodes_before, std::int64_t nodes_after, const GraphCost& before, const GraphCost& after) {
+  return fmt::format("{:<26} {:>14}  {:>20}  {:>24}  {:>22}\n", pass, nodes_text(nodes_before, nodes_after), operations_change(before, after), bytes_change(before, after), time_change(before, after));
+}
+
+std::string difference_text(const OutputDifference& each) {
+  const std::string name = base::printable(base::shown(each.name));
+  if (each.identical) return fmt::format("verified {}: identical", name);
+  if (!each.mismatch.empty()) return fmt::format("DIFFERS  {}: {}", name, each.mismatch);
+  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value", is_close(each) ? "verified" : "DIFFERS ", name, each.largest, each.relative);
+}
+
+// What is to be known besides the table.
+std::vector<std::string> remarks(const Optimisation& optimisation) {
+  const OptimiseReport& report = optimisation.report;
+  std::vector<std::string> list;
+  if (report.cost_after.unknown_nodes > 0) list.push_back(fmt::format("{} nodes have shapes that depend on data, or subgraphs, and are not counted", report.cost_after.unknown_nodes));
+  if (!optimisation.measured) list.push_back("the figures of this CPU are rough ones: 'tessera calibrate' measures it");
+  if (!report.why_not_packed.empty()) list.push_back("no weights are packed ahead, because no plan could be made with symbolic dimensions of 1 (fix them with --dim): " + report.why_not_packed);
+  if (!report.own_operators.empty()) list.push_back(fmt::format("other programs do not know {}", fmt::join(report.own_operators, ", ")));
+  return list;
+}
+
+json cost_json(const GraphCost& cost) { return {{"operations", cost.operations}, {"bytes", cost.bytes}, {"seconds", cost.seconds}, {"unknown_nodes", cost.unknown_nodes}}; }
+
+// As HTML, with arrows as people draw them.
+std::string with_arrows(std::string text) {
+  for (std::size_t at = text.find("->"); at != std::string::npos; at = text.find("->", at)) text.replace(at, 2, "→");
+  return html_text(text);
+}
+
+std::string passes_section(const OptimiseReport& report) {
+  std::vector<std::vector<std::string>> rows{{"Pass", "Nodes", "Operations", "Read and written", "Predicted time", "Change"}};
+  const auto row = [&](std::string_view name, std::int64_t nodes_before, std::int64_t nodes_after, const GraphCost& before, const GraphCost& after) {
+    rows.push_back({html_text(name), with_arrows(nodes_text(nodes_before, nodes_after)), with_arrows(operations_change(before, after)), with_arrows(bytes_change(before, after)), with_arrows(time_change(before, after)),
+                    before.seconds == after.seconds ? "" : change_text(before.seconds, after.seconds)});
+  };
+  for (const PassChange* change : changes(report)) row(change->pass, change->nodes_before, change->nodes_after, change->cost_before, change->cost_after);
+  row("all passes", report.nodes_before, report.nodes_after, report.cost_before, report.cost_after);
+  return html_section("Pass by pass", "In the order in which they ran; those that changed nothing are left out. A model whose shapes are all known goes through all passes twice.", html_table(rows, {1, 2, 3, 4, 5}));
+}
+
+std::string times_section(const OptimiseReport& report) {
+  std::string bars = "<div class=\"bars\">\n";
+  double longest = report.cost_before.seconds;
+  for (const PassChange* change : changes(report)) longest = std::max(longest, change->cost_after.seconds);
+  if (longest <= 0) return "";
+  const auto row = [&](std::string_view name, double seconds) { bars += html_bar_row(name, html_bar("memory", seconds / longest), time_text(seconds)); };
+  row("as in the file", report.cost_before.seconds);
+  for (const PassChange* change : changes(report)) {
+    if (change->cost_before.seconds != change->cost_after.seconds) row("after " + change->pass, change->cost_after.seconds);
+  }
+  return html_section("Predicted time of a run", "After each pass that changed it.", bars + "</div>\n");
+}
+
+std::string list_section(std::string_view title, std::string_view explanation, const std::vector<std::string>& entries) {
+  if (entries.empty()) return "";
+  std::string list = "<ul class=\"advice\">\n";
+  for (const std::string& entry : entries) list += "<li>" + html_text(entry) + "</li>\n";
+  return html_section(title, explanation, list + "</ul>\n");
+}
+
+}  // namespace
+
+bool is_close(const OutputDifference& difference) { return difference.identical || (difference.mismatch.empty() && difference.relative <= kMostRelativeDifference); }
+
+std::string headline(const Optimisation& optimisation) {
+  const GraphCost &before = optimisation.report.cost_before, &after = optimisation.report.cost_after;
+  const std::string name = std::filesystem::path(optimisation.model).stem().string();
+  if (time_text(before.seconds) == time_text(after.seconds)) return fmt::format("{} is predicted to take {} a run, as before", name, time_text(after.seconds));
+  return fmt::format("{} is predicted to take {} instead of {} a run ({})", name, time_text(after.seconds), time_text(before.seconds), change_text(before.seconds, after.seconds));
+}
+
+std::string optimisation_text(const Optimisation& optimisation) {
+  const OptimiseReport& report = optimisation.report;
+  std::string text = fmt::format("{:<26} {:>14}  {:>20}  {:>24}  {:>22}\n", "pass", "nodes", "operations", "read and written", "predicted time");
+  for (const PassChange* change : changes(report)) text += text_row(change->pass, change->nodes_before, change->nodes_after, change->cost_before, change->cost_after);
+  text += text_row("all passes", report.nodes_before, report.nodes_after, report.cost_before, report.cost_after);
+  text += fmt::format("{}, on {}\n", headline(optimisation), optimisation.device);
+  for (const std::string& each : report.not_lowered) text += "not lowered to integers: " + base::printable(each) + "\n";
+  text += fmt::format("wrote {} ({}", optimisation.output, base::format_bytes(report.file_bytes));
+  if (report.packings > 0) text += fmt::format(", {} packed weights with {}", report.packings, base::format_bytes(report.packed_bytes));
+  text += ")\n";
+  for (const std::string& each : remarks(optimisation)) text += each + "\n";
+  for (const OutputDifference& each : optimisation.differences) text += difference_text(each) + "\n";
+  return text;
+}
+
+std::string optimisation_json(const Optimisation& optimisation) {
+  const OptimiseReport& report = optimisation.report;
+  json passes = json::array(), outputs = json::array();
+  for (const PassChange& change : report.passes) {
+    passes.push_back({{"pass", change.pass}, {"changed", change.changed}, {"nodes_before", change.nodes_before}, {"nodes_after", change.nodes_after}, {"before", cost_json(change.cost_before)}, {"after", cost_json(change.cost_after)}});
+  }
+  for (const OutputDifference& each : optimisation.differences) {
+    outputs.push_back({{"name", each.name}, {"identical", each.identical}, {"mismatch", each.mismatch}, {"largest", each.largest}, {"relative", each.relative}});
+  }
+  json result{{"model", optimisation.model}, {"output", optimisation.output}, {"device", optimisation.device}, {"device_measured", optimisation.measured},
+              {"nodes_before", report.nodes_before}, {"nodes_after", report.nodes_after}, {"before", cost_json(report.cost_before)}, {"after", cost_json(report.cost_after)}, {"passes", passes},
+              {"not_lowered", report.not_lowered}, {"packings", report.packings}, {"packed_bytes", report.packed_bytes}, {"file_bytes", report.file_bytes}, {"why_not_packed", report.why_not_packed},
+              {"own_operators", report.own_operators}};
+  if (optimisation.verified) result["verified"] = outputs;
+  return json_text(result, 2);
+}
+
+std::string optimisation_html(const Optimisation& optimisation) {
+  const OptimiseReport& report = optimisation.report;
+  const GraphCost &before = report.cost_before, &after = report.cost_after;
+  std::string body = "<h1>" + html_text(headline(optimisation)) + ".</h1>\n<p class=\"soft\">";
+  body += with_arrows(fmt::format("Predicted for {}. {}; {}; {}.", optimisation.device, "Nodes: " + nodes_text(report.nodes_before, report.nodes_after), "operations: " + operations_change(before, after),
+                                "read and written: " + bytes_change(before, after)));
+  body += "</p>\n" + times_section(report) + passes_section(report);
+  body += list_section("Not lowered to integers", "These operators read quantised data and compute with real numbers, as the model says.", report.not_lowered);
+  std::vector<std::string> checks;
+  for (const OutputDifference& each : optimisation.differences) checks.push_back(difference_text(each));
+  body += list_section("Outputs of both on the same inputs", "The model as it was and as it was written.", checks);
+  body += list_section("Also to be known", "About these figures and the file.", remarks(optimisation));
+  return html_page("What the optimiser did to " + std::filesystem::path(optimisation.model).stem().string(), body);
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,34 @@
+// What the optimiser did to a model and what that bought.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/output_difference.h"
+#include "tessera/optimise.h"
+
+namespace tessera::report {
+
+struct Optimisation {
+  std::string model, output;  // as the user named them
+  std::string device;         // that time is predicted for
+  bool measured = true;       // false: its figures are rough ones
+  OptimiseReport report;
+  bool verified = false;      // both were run, and part so much:
+  std::vector<OutputDifference> differences;
+};
+
+// In parts of an output's largest value; more than rounding in another order explains.
+inline constexpr double kMostRelativeDifference = 1e-3;
+// Whether a difference is no larger.
+bool is_close(const OutputDifference& difference);
+
+// "resnet50 is predicted to take 12.3 ms instead of 18.1 ms a run (-32%)".
+std::string headline(const Optimisation& optimisation);
+// For a terminal: a table of the passes that changed something, and what was written.
+std::string optimisation_text(const Optimisation& optimisation);
+std::string optimisation_json(const Optimisation& optimisation);
+// A page that needs nothing else.
+std::string optimisation_html(const Optimisation& optimisation);
+
+}  // namespace tessera::report
