@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "ops/op_table.h"
+#include "ops/reduction.h"
+
 namespace tessera::passes {
 
 const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::string_view op) {
@@ -31,6 +35,83 @@ std::vector<std::int64_t> permutation_of(const ir::Node& transpose, std::size_t 
   std::vector<std::int64_t> reversed(rank);
   for (std::size_t i = 0; i < rank; ++i) reversed[i] = static_cast<std::int64_t>(rank - 1 - i);
   return reversed;
+}
+
+std::optional<double> scalar_of(const ir::Graph& graph, ir::ValueId value) {
+  const Tensor* constant = graph.constant(value);
+  if (constant == nullptr || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;
+  switch (constant->dtype()) {
+    case DType::f32: return *constant->data<float>();
+    case DType::f64: return *constant->data<double>();
+    case DType::i32: return *constant->data<std::int32_t>();
+    case DType::i64: return static_cast<double>(*constant->data<std::int64_t>());
+    default: return std::nullopt;
+  }
+}
+
+std::optional<std::vector<std::int64_t>> reduced_axes(const ir::Graph& graph, const ir::Node& reduce) {
+  const ir::Dims* dims = dims_of(graph, reduce.inputs[0]);
+  const bool given = reduce.inputs.size() > 1 && reduce.inputs[1].valid();
+  const Tensor* axes = given ? graph.constant(reduce.inputs[1]) : nullptr;
+  if (dims == nullptr || (given && (axes == nullptr || (axes->raw() == nullptr && axes->elements() > 0)))) return std::nullopt;
+  const bool noop = ops::AttributeReader(reduce, ops::op_of(reduce)).integer("noop_with_empty_axes") != 0;
+  try {
+    return ops::reduction_axes(axes == nullptr ? std::span<const std::int64_t>() : axes->values<std::int64_t>(), static_cast<std::int64_t>(dims->size()), noop);
+  } catch (const Error&) {
+    return std::nullopt;  // the run that reaches the node reports what is wrong with it
+  }
+}
+
+bool is_closed(const ir::Graph& graph, const std::vector<std::vector<ir::NodeId>>& uses, const std::vector<ir::NodeId>& nodes, ir::NodeId last) {
+  const auto inside = [&](ir::NodeId id) { return id == last || std::ranges::find(nodes, id) != nodes.end(); };
+  return std::ranges::all_of(nodes, [&](ir::NodeId id) {
+    return id == last || std::ranges::all_of(graph.node(id).outputs, [&](ir::ValueId output) {
+      if (!output.valid()) return true;
+      const auto index = static_cast<std::size_t>(output.index);
+      return index < uses.size() && !is_result(graph, output) && std::ranges::all_of(uses[index], inside);
+    });
+  });
+}
+
+bool surely_equal(const ir::Dims& a, const ir::Dims& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ir::Dim& x, const ir::Dim& y) { return x.surely_equals(y); });
+}
+
+bool same_dims(const ir::Graph& graph, ir::ValueId a, ir::ValueId b) {
+  const ir::Dims *x = dims_of(graph, a), *y = dims_of(graph, b);
+  return x != nullptr && y != nullptr && surely_equal(*x, *y);
+}
+
+bool is_shape_of(const ir::Graph& graph, ir::ValueId shape, ir::ValueId x) {
+  const ir::Node* node = producer_of(graph, shape, "Shape");
+  return node != nullptr && node->inputs[0] == x && !node->attributes.contains("start") && !node->attributes.contains("end");
+}
+
+bool is_statistic(const ir::Graph& graph, ir::ValueId value, ir::ValueId x, const std::vector<std::int64_t>& axes) {
+  const ir::Dims *own = dims_of(graph, value), *dims = dims_of(graph, x);
+  return own != nullptr && dims != nullptr && surely_equal(*own, ops::reduced_dims(*dims, axes, true));
+}
+
+namespace {
+
+template <typename T>
+bool all_are(const Tensor& tensor, double number) {
+  const std::span<const T> values = tensor.values<T>();
+  return std::ranges::all_of(values, [&](T value) { return static_cast<double>(value) == number; });
+}
+
+}  // namespace
+
+bool is_filled_with(const ir::Graph& graph, ir::ValueId value, double number) {
+  const Tensor* constant = graph.constant(value);
+  if (constant == nullptr || constant->raw() == nullptr || constant->elements() == 0) return false;
+  switch (constant->dtype()) {
+    case DType::f32: return all_are<float>(*constant, number);
+    case DType::f64: return all_are<double>(*constant, number);
+    case DType::i32: return all_are<std::int32_t>(*constant, number);
+    case DType::i64: return all_are<std::int64_t>(*constant, number);
+    default: return false;
+  }
 }
 
 }  // namespace tessera::passes

@@ -9,6 +9,7 @@
 #include "ir/equal.h"
 #include "ops/op_table.h"
 #include "passes/pass.h"
+#include "passes/replacements.h"
 
 namespace tessera::passes {
 namespace {
@@ -39,34 +40,21 @@ bool commutes(const std::string& op) {
 
 class Merger {
  public:
-  explicit Merger(ir::Graph graph) : graph_(std::move(graph)), is_result_(graph_.value_count(), false), replacements_(graph_.value_count()) {
-    for (const ValueId output : graph_.outputs()) is_result_[static_cast<std::size_t>(output.index)] = true;
-    for (const ir::Variable& variable : graph_.variables()) {
-      if (variable.update.valid()) is_result_[static_cast<std::size_t>(variable.update.index)] = true;
-    }
-  }
+  explicit Merger(ir::Graph graph) : graph_(std::move(graph)), replacements_(graph_) {}
 
   ir::Graph run() {
     merge_constants();
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) merge_node(id);
-    graph_.replace_uses(replacements_);
     graph_.remove_dead_and_compact();
     return std::move(graph_);
   }
 
  private:
-  bool is_result(ValueId value) const { return is_result_[static_cast<std::size_t>(value.index)]; }
-  ValueId now(ValueId value) const {
-    const auto index = static_cast<std::size_t>(value.index);
-    return value.valid() && index < replacements_.size() && replacements_[index].valid() ? replacements_[index] : value;
-  }
-  void replace(ValueId value, ValueId by) { replacements_[static_cast<std::size_t>(value.index)] = by; }
-
   // --- constants
   void merge_constants() {
     std::unordered_map<std::size_t, std::vector<ValueId>> alike;
-    for (std::size_t i = 0; i < replacements_.size(); ++i) {
+    for (std::size_t i = 0; i < graph_.value_count(); ++i) {
       const ValueId id{static_cast<std::int32_t>(i)};
       const Tensor* constant = graph_.constant(id);
       const bool has_bytes = constant != nullptr && constant->raw() != nullptr && constant->dtype() != DType::string;
@@ -86,8 +74,7 @@ class Merger {
         const Tensor& held = *graph_.constant(other);
         return held.dtype() == constant.dtype() && held.shape() == constant.shape() && (held.shares_storage_with(constant) || identical(held, constant));
       });
-      if (same == candidates.end() || is_result(id)) candidates.push_back(id);
-      else replace(id, *same);
+      if (same == candidates.end() || !replacements_.replace(id, *same)) candidates.push_back(id);
     }
   }
 
@@ -116,7 +103,7 @@ class Merger {
 
   void merge_node(NodeId id) {
     ir::Node& node = graph_.node(id);
-    for (ValueId& input : node.inputs) input = now(input);
+    replacements_.apply_to(node);
     if (node.inputs.empty() || !ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty()) return;
     ir::Node key = normalised(node);
     std::vector<NodeId>& candidates = nodes_[hash_of(key)];
@@ -151,7 +138,7 @@ class Merger {
   // What uses the node's outputs uses the first's. A result keeps its name: it becomes a copy, unless that would be no less work.
   void merge(NodeId id, NodeId first) {
     const std::vector<ValueId> outputs = graph_.node(id).outputs;
-    if (std::ranges::any_of(outputs, [&](ValueId output) { return output.valid() && is_result(output); })) {
+    if (std::ranges::any_of(outputs, [&](ValueId output) { return output.valid() && replacements_.is_result(output); })) {
       const bool is_cheap = ops::op_of(graph_.node(id)).view || graph_.node(id).op == "Identity";
       if (is_cheap || outputs.size() != 1) return;
       return graph_.replace_node(id, ir::Node{"Identity", graph_.node(id).name, {graph_.node(first).outputs[0]}, outputs, {}, 0});
@@ -163,13 +150,12 @@ class Merger {
         graph_.want_output(first, i);
         graph_.value(graph_.node(first).outputs[i]).type = graph_.value(outputs[i]).type;
       }
-      replace(outputs[i], graph_.node(first).outputs[i]);
+      replacements_.replace(outputs[i], graph_.node(first).outputs[i]);
     }
   }
 
   ir::Graph graph_;
-  std::vector<bool> is_result_;
-  std::vector<ValueId> replacements_;  // of the values that were there at the start
+  Replacements replacements_;
   std::unordered_map<std::size_t, std::vector<NodeId>> nodes_;
 };
 

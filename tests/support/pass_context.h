@@ -23,7 +23,7 @@ std::vector<std::string> nodes_of(const ir::Graph& graph);
 void expect_same_outputs(const Model& model, const std::string& pass, int epsilons = 500);
 // Expects these nodes (as nodes_of gives them) of what the pass makes of a graph in text form, and that sessions compute the same with and without it.
 void expect_rewritten(const std::string& text, std::string_view pass, const std::vector<std::string>& nodes, int epsilons = 500);
-// Expects that the pass leaves the graph as it is.
+// Expects that the pass leaves the graph as it is, but for what nothing uses.
 void expect_left_alone(const std::string& text, std::string_view pass);
 
 }  // namespace tessera::test

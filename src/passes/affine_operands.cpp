@@ -1,0 +1,60 @@
+#include "passes/affine_operands.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace tessera::passes {
+namespace {
+
+// What a pass writes out where a model has one number.
+constexpr std::int64_t kMostElements = 1 << 20;
+
+std::optional<ir::ValueId> filled(ir::Graph& graph, const Shape& shape, float value) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) elements = base::checked_multiply(elements, size);
+  if (elements > kMostElements) return std::nullopt;
+  Tensor tensor(DType::f32, shape);
+  std::fill_n(tensor.mutable_data<float>(), tensor.elements(), value);
+  return graph.add_constant(std::move(tensor));
+}
+
+// The constant's elements as `shape`: one number for all, or those of `own` (its shape with leading ones, as it broadcasts) in order.
+std::optional<ir::ValueId> with_shape(ir::Graph& graph, ir::ValueId operand, const Shape& own, const Shape& shape) {
+  const Tensor* constant = graph.constant(operand);
+  if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::f32) return std::nullopt;
+  const std::size_t rank = constant->shape().size();
+  if (rank > own.size()) return std::nullopt;
+  if (constant->elements() == 1) return filled(graph, shape, *constant->data<float>());
+  Shape aligned(own.size() - rank, 1);
+  aligned.insert(aligned.end(), constant->shape().begin(), constant->shape().end());
+  if (aligned != own) return std::nullopt;
+  if (constant->shape() == shape) return operand;
+  return graph.add_constant(Tensor::from<float>(shape, constant->values<float>()));
+}
+
+}  // namespace
+
+std::optional<ir::ValueId> per_element(ir::Graph& graph, ir::ValueId operand, const ir::Dims& dims, std::size_t axis, float otherwise) {
+  const ir::Dims row(dims.begin() + static_cast<std::ptrdiff_t>(axis), dims.end());
+  const ir::Dims* given = operand.valid() && graph.value(operand).type.dims ? &*graph.value(operand).type.dims : nullptr;
+  const auto sure = [](const ir::Dim& a, const ir::Dim& b) { return a.surely_equals(b); };
+  if (given != nullptr && std::equal(given->begin(), given->end(), row.begin(), row.end(), sure)) return operand;
+  const std::optional<Shape> shape = ir::to_shape(row);
+  if (!shape) return std::nullopt;
+  if (!operand.valid()) return filled(graph, *shape, otherwise);
+  Shape own(dims.size(), 1);
+  std::copy(shape->begin(), shape->end(), own.begin() + static_cast<std::ptrdiff_t>(axis));
+  return with_shape(graph, operand, own, *shape);
+}
+
+std::optional<ir::ValueId> per_channel(ir::Graph& graph, ir::ValueId operand, const ir::Dims& dims, float otherwise) {
+  if (!dims[1].is_known()) return std::nullopt;
+  const Shape shape{dims[1].value()};
+  if (!operand.valid()) return filled(graph, shape, otherwise);
+  Shape own(dims.size(), 1);
+  own[1] = shape[0];
+  return with_shape(graph, operand, own, shape);
+}
+
+}  // namespace tessera::passes

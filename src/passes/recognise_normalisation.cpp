@@ -1,0 +1,304 @@
+// Normalisation that a model spells out, (x - mean(x)) / sqrt(mean((x - mean(x))²) + epsilon) with a scale and a shift behind it, in the
+// spellings of exporters, becomes LayerNormalization, or InstanceNormalization where scale and shift go by channels; without a mean it becomes
+// RMSNormalization.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "ops/reduction.h"
+#include "passes/affine_operands.h"
+#include "passes/find.h"
+#include "passes/pass.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::Dims;
+using ir::NodeId;
+using ir::ValueId;
+using Axes = std::vector<std::int64_t>;
+
+// The mean of a value over axes.
+struct Mean {
+  ValueId of;
+  Axes axes;
+};
+// mean(x²), or that of x less its mean.
+struct Variance {
+  ValueId x;
+  Axes axes;
+  bool centred = false;
+  double epsilon = 0;
+};
+// x normalised, times a scale and plus a shift where they are valid.
+struct Normalised {
+  Variance of;
+  ValueId scale, shift;
+};
+
+class Recogniser {
+ public:
+  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    // Backwards, so that scale and shift are seen before what they belong to.
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const ir::Node& node = graph_.node(*id);
+      if (node.op != "Add" && node.op != "Mul" && node.op != "Div") continue;
+      if (!taken_[static_cast<std::size_t>(node.outputs[0].index)]) recognise(*id);
+    }
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    return std::move(graph_);
+  }
+
+ private:
+  void recognise(NodeId id) {
+    inside_.clear();
+    const ValueId value = graph_.node(id).outputs[0];
+    std::optional<Normalised> found = shifted(value);
+    if (!found) found = scaled(value);
+    if (!found || !is_closed(graph_, uses_, inside_, id) || graph_.value(value).type.dtype != DType::f32) return;
+    if (by_rows(id, *found) || by_channels(id, *found)) {
+      for (const NodeId node : inside_) taken_[static_cast<std::size_t>(graph_.node(node).outputs[0].index)] = true;
+    }
+  }
+
+  // --- the spellings. What they read is noted in inside_.
+  const ir::Node* take(ValueId value, std::string_view op) {
+    const ir::Node* node = producer_of(graph_, value, op);
+    if (node != nullptr) inside_.push_back(graph_.value(value).producer);
+    return node;
+  }
+  // What `parse` finds; else nothing is noted.
+  template <typename Parse>
+  auto attempt(Parse parse) -> decltype(parse()) {
+    const std::size_t before = inside_.size();
+    auto found = parse();
+    if (!found) inside_.resize(before);
+    return found;
+  }
+  // What `parse` makes of one operand and the other of a node with two.
+  template <typename Parse>
+  auto either(const ir::Node& node, Parse parse) -> decltype(parse(ValueId(), ValueId())) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (auto found = attempt([&] { return parse(node.inputs[i], node.inputs[1 - i]); })) return found;
+    }
+    return std::nullopt;
+  }
+  bool is_number(ValueId value, double number) const { return scalar_of(graph_, value) == number; }
+
+  // The value under another shape.
+  ValueId reshaped(ValueId value) {
+    for (const std::string_view op : {"Reshape", "Unsqueeze", "Squeeze"}) {
+      if (const ir::Node* node = take(value, op)) return node->inputs[0];
+    }
+    return value;
+  }
+
+  std::optional<ValueId> square(ValueId value) {
+    if (const ir::Node* node = take(value, "Mul")) return node->inputs[0] == node->inputs[1] ? std::optional(node->inputs[0]) : std::nullopt;
+    const ir::Node* node = take(value, "Pow");
+    return node != nullptr && is_number(node->inputs[1], 2) ? std::optional(node->inputs[0]) : std::nullopt;
+  }
+
+  std::optional<Mean> reduction(ValueId value, std::string_view op) {
+    const ir::Node* node = take(value, op);
+    const std::optional<Axes> axes = node == nullptr ? std::nullopt : reduced_axes(graph_, *node);
+    return axes && !axes->empty() ? std::optional(Mean{node->inputs[0], *axes}) : std::nullopt;
+  }
+  // By ReduceMean, or a sum divided by its count.
+  std::optional<Mean> mean(ValueId value) {
+    value = reshaped(value);
+    if (auto found = attempt([&] { return reduction(value, "ReduceMean"); })) return found;
+    const auto of_sum = [&](ValueId sum, ValueId factor, bool divides) -> std::optional<Mean> {
+      const std::optional<Mean> found = reduction(reshaped(sum), "ReduceSum");
+      const Dims* dims = found ? dims_of(graph_, found->of) : nullptr;
+      const std::optional<double> number = scalar_of(graph_, factor);
+      if (dims == nullptr || !number) return std::nullopt;
+      double count = 1;
+      for (const std::int64_t axis : found->axes) count *= static_cast<double>((*dims)[static_cast<std::size_t>(axis)].value());
+      const bool fits = count > 0 && std::abs((divides ? 1 / *number : *number) * count - 1) < 1e-6;
+      return fits ? found : std::nullopt;
+    };
+    if (const ir::Node* node = take(value, "Mul")) return either(*node, [&](ValueId sum, ValueId factor) { return of_sum(sum, factor, false); });
+    const ir::Node* node = take(value, "Div");
+    return node == nullptr ? std::nullopt : of_sum(node->inputs[0], node->inputs[1], true);
+  }
+
+  // x of x - mean(x).
+  std::optional<Mean> centred(ValueId value) {
+    const ir::Node* node = take(value, "Sub");
+    const std::optional<Mean> found = node == nullptr ? std::nullopt : mean(node->inputs[1]);
+    return found && found->of == node->inputs[0] && is_statistic(graph_, node->inputs[1], found->of, found->axes) ? found : std::nullopt;
+  }
+
+  std::optional<Variance> variance(ValueId value) {
+    value = reshaped(value);
+    if (const auto found = attempt([&] { return mean_of_squares(value); })) return found;
+    return attempt([&] { return difference_of_squares(value); });
+  }
+  std::optional<Variance> mean_of_squares(ValueId value) {
+    const std::optional<Mean> found = mean(value);
+    const std::optional<ValueId> base = found ? square(found->of) : std::nullopt;
+    if (!base) return std::nullopt;
+    const std::optional<Mean> inner = attempt([&] { return centred(*base); });
+    if (inner && inner->axes == found->axes) return Variance{inner->of, inner->axes, true};
+    return Variance{*base, found->axes, false};
+  }
+  // max(mean(x²) - mean(x)², 0)
+  std::optional<Variance> difference_of_squares(ValueId value) {
+    const ir::Node* bounded = take(value, "Max");
+    if (bounded == nullptr || bounded->inputs.size() != 2) return std::nullopt;
+    return either(*bounded, [&](ValueId operand, ValueId zero) -> std::optional<Variance> {
+      const ir::Node* node = is_number(zero, 0) ? take(operand, "Sub") : nullptr;
+      const std::optional<Variance> squares = node == nullptr ? std::nullopt : mean_of_squares(node->inputs[0]);
+      const std::optional<ValueId> root = squares && !squares->centred ? square(reshaped(node->inputs[1])) : std::nullopt;
+      const std::optional<Mean> found = root ? mean(*root) : std::nullopt;
+      return found && found->of == squares->x && found->axes == squares->axes ? std::optional(Variance{found->of, found->axes, true}) : std::nullopt;
+    });
+  }
+
+  std::optional<Variance> variance_and_epsilon(ValueId value) {
+    const ir::Node* node = take(reshaped(value), "Add");
+    if (node == nullptr) return std::nullopt;
+    return either(*node, [&](ValueId operand, ValueId number) -> std::optional<Variance> {
+      const std::optional<double> epsilon = scalar_of(graph_, number);
+      std::optional<Variance> found = epsilon && *epsilon >= 0 ? variance(operand) : std::nullopt;
+      if (found) found->epsilon = *epsilon;
+      return found;
+    });
+  }
+  std::optional<Variance> power(ValueId value, double exponent) {
+    const ir::Node* node = take(value, "Pow");
+    return node != nullptr && is_number(node->inputs[1], exponent) ? variance_and_epsilon(node->inputs[0]) : std::nullopt;
+  }
+  std::optional<Variance> deviation(ValueId value) {
+    value = reshaped(value);
+    if (const ir::Node* node = take(value, "Sqrt")) return variance_and_epsilon(node->inputs[0]);
+    return power(value, 0.5);
+  }
+  std::optional<Variance> inverse(ValueId value) {
+    value = reshaped(value);
+    if (const ir::Node* node = take(value, "Reciprocal")) return deviation(node->inputs[0]);
+    if (const ir::Node* node = take(value, "Div")) return is_number(node->inputs[0], 1) ? deviation(node->inputs[1]) : std::nullopt;
+    return power(value, -0.5);
+  }
+
+  // Whether the value is what the variance is about: x less its mean, or x itself.
+  bool is_numerator(ValueId value, const Variance& of) {
+    if (!of.centred) return value == of.x;
+    const std::optional<Mean> found = centred(value);
+    return found && found->of == of.x && found->axes == of.axes;
+  }
+  std::optional<Normalised> normalised(ValueId value) {
+    if (const ir::Node* node = take(value, "Div")) {
+      const std::optional<Variance> found = deviation(node->inputs[1]);
+      return found && is_statistic(graph_, node->inputs[1], found->x, found->axes) && is_numerator(node->inputs[0], *found) ? std::optional(Normalised{*found, {}, {}}) : std::nullopt;
+    }
+    const ir::Node* node = take(value, "Mul");
+    if (node == nullptr) return std::nullopt;
+    return either(*node, [&](ValueId factor, ValueId numerator) -> std::optional<Normalised> {
+      const std::optional<Normalised> found = inverse_and_scale(factor);
+      return found && is_numerator(numerator, found->of) ? found : std::nullopt;
+    });
+  }
+  // 1 / deviation, times a scale or not.
+  std::optional<Normalised> inverse_and_scale(ValueId value) {
+    const auto plain = [&](ValueId factor) {
+      const std::optional<Variance> found = attempt([&] { return inverse(factor); });
+      return found && is_statistic(graph_, factor, found->x, found->axes) ? std::optional(Normalised{*found, {}, {}}) : std::nullopt;
+    };
+    if (const auto found = plain(value)) return found;
+    const ir::Node* node = take(value, "Mul");
+    if (node == nullptr) return std::nullopt;
+    return either(*node, [&](ValueId factor, ValueId scale) {
+      std::optional<Normalised> found = plain(factor);
+      if (found) found->scale = scale;
+      return found;
+    });
+  }
+
+  std::optional<Normalised> scaled(ValueId value) {
+    if (const auto found = attempt([&] { return normalised(value); })) return found;
+    const ir::Node* node = take(value, "Mul");
+    if (node == nullptr) return std::nullopt;
+    return either(*node, [&](ValueId operand, ValueId scale) {
+      std::optional<Normalised> found = normalised(operand);
+      if (found && found->scale.valid()) return std::optional<Normalised>();
+      if (found) found->scale = scale;
+      return found;
+    });
+  }
+
+  std::optional<Normalised> shifted(ValueId value) {
+    const ir::Node* node = take(value, "Add");
+    if (node == nullptr) return std::nullopt;
+    return either(*node, [&](ValueId operand, ValueId shift) -> std::optional<Normalised> {
+      std::optional<Normalised> found = attempt([&] { return scaled(operand); });
+      if (found && found->of.centred) {
+        found->shift = shift;
+        return found;
+      }
+      return attempt([&] { return as_line(operand, shift); });
+    });
+  }
+  // x · s + (shift - mean · s) with s = scale / deviation, as TensorFlow computes it.
+  std::optional<Normalised> as_line(ValueId product, ValueId rest) {
+    const ir::Node *slope = take(product, "Mul"), *difference = slope == nullptr ? nullptr : take(rest, "Sub");
+    const ir::Node* offset = difference == nullptr ? nullptr : take(difference->inputs[1], "Mul");
+    if (offset == nullptr) return std::nullopt;
+    return either(*slope, [&](ValueId factor, ValueId x) {
+      return either(*offset, [&](ValueId same, ValueId average) -> std::optional<Normalised> {
+        std::optional<Normalised> found = same == factor ? inverse_and_scale(factor) : std::nullopt;
+        const std::optional<Mean> centre = found && found->of.centred && found->of.x == x ? mean(average) : std::nullopt;
+        if (!centre || centre->of != x || centre->axes != found->of.axes || !is_statistic(graph_, average, x, centre->axes)) return std::nullopt;
+        found->shift = difference->inputs[0];
+        return found;
+      });
+    });
+  }
+
+  // --- the operators
+  bool by_rows(NodeId id, const Normalised& found) {
+    const Dims dims = *dims_of(graph_, found.of.x);
+    const auto rank = static_cast<std::int64_t>(dims.size()), first = found.of.axes[0];
+    if (static_cast<std::int64_t>(found.of.axes.size()) != rank - first) return false;
+    const bool wants_shift = found.shift.valid();
+    const auto scale = per_element(graph_, found.scale, dims, static_cast<std::size_t>(first), 1);
+    const auto shift = wants_shift ? per_element(graph_, found.shift, dims, static_cast<std::size_t>(first), 0) : std::optional(ValueId());
+    if (!scale || !shift) return false;
+    std::vector<ValueId> operands{found.of.x, *scale};
+    if (wants_shift) operands.push_back(*shift);
+    const std::int64_t axis = first == rank - 1 ? -1 : first;
+    place(id, found.of.centred ? "LayerNormalization" : "RMSNormalization", std::move(operands), {{"axis", axis}, {"epsilon", static_cast<float>(found.of.epsilon)}});
+    return true;
+  }
+
+  // [N, C, positions…] with all positions normalised, by a scale and a shift of [C, 1…].
+  bool by_channels(NodeId id, const Normalised& found) {
+    const Dims dims = *dims_of(graph_, found.of.x);
+    if (!found.of.centred || dims.size() < 3 || found.of.axes[0] != 2 || found.of.axes.size() != dims.size() - 2) return false;
+    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, 1), shift = per_channel(graph_, found.shift, dims, 0);
+    if (!scale || !shift) return false;
+    place(id, "InstanceNormalization", {found.of.x, *scale, *shift}, {{"epsilon", static_cast<float>(found.of.epsilon)}});
+    return true;
+  }
+
+  void place(NodeId id, std::string op, std::vector<ValueId> operands, ir::Attributes attributes) {
+    const ir::Node& node = graph_.node(id);
+    graph_.replace_node(id, ir::Node{std::move(op), node.name, std::move(operands), node.outputs, std::move(attributes), 0});
+  }
+
+  ir::Graph graph_;
+  std::vector<std::vector<NodeId>> uses_;
+  std::vector<bool> taken_;  // values that a normalisation made of nodes before has made needless
+  std::vector<NodeId> inside_;
+};
+
+}  // namespace
+
+ir::Graph recognise_normalisation(ir::Graph graph, const PassContext&) { return Recogniser(std::move(graph)).run(); }
+
+}  // namespace tessera::passes

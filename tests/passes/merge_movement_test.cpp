@@ -1,0 +1,52 @@
+// Reshapes, transposes, casts and reductions that follow each other.
+#include <gtest/gtest.h>
+
+#include "support/pass_context.h"
+
+namespace tessera::passes {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const std::string kStart = "graph { input %x : f32[batch, 4, 6] constant %1 = i64[1] {1} constant %flat = i64[2] {-1, 24} constant %wide = i64[3] {-1, 2, 12} constant %zero = i64[2] {0, 24} ";
+
+void expect_merged(const std::string& text, const Lines& nodes) { test::expect_rewritten(kStart + text, "merge_movement", nodes, 2); }
+void expect_unchanged(const std::string& text) { test::expect_left_alone(kStart + text, "merge_movement"); }
+
+TEST(MergeMovement, ReshapesOfReshapes) {
+  expect_merged("%a = Reshape (%x, %flat) %y = Reshape (%a, %wide) output %y }", {"%y = Reshape (%x, %wide)"});
+  expect_merged("%a = Unsqueeze (%x, %1) %y = Reshape (%a, %zero) output %y }", {"%y = Reshape (%x, %?)"});
+  expect_merged("%a = Flatten (%x) %b = Reshape (%a, %wide) %y = Exp (%b) output %y, %a }", {"%a = Flatten (%x)", "%b = Reshape (%x, %wide)", "%y = Exp (%b)"});
+}
+
+TEST(MergeMovement, ShapesThatComeBack) {
+  expect_merged("%a = Unsqueeze (%x, %1) %b = Squeeze (%a, %1) %y = Exp (%b) output %y }", {"%y = Exp (%x)"});
+  expect_merged("constant %s = i64[3] {0, 4, 6} %b = Reshape (%x, %s) %y = Exp (%b) output %y }", {"%y = Exp (%x)"});
+  expect_merged("%n = Shape (%x) %a = Reshape (%x, %flat) %b = Reshape (%a, %n) %y = Exp (%b) output %y }", {"%y = Exp (%x)"});
+  // Sizes that only happen to be equal, perhaps.
+  expect_unchanged("input %z : f32[a, b] input %s : i64[2] %b = Reshape (%z, %s) %y = Exp (%b) output %y }");
+}
+
+TEST(MergeMovement, TransposesOfTransposes) {
+  expect_merged("%a = Transpose (%x) {perm = [0, 2, 1]} %b = Transpose (%a) {perm = [0, 2, 1]} %y = Exp (%b) output %y }", {"%y = Exp (%x)"});
+  expect_merged("%a = Transpose (%x) {perm = [1, 2, 0]} %y = Transpose (%a) {perm = [0, 2, 1]} output %y }", {"%y = Transpose (%x) {perm = [1, 0, 2]}"});
+  expect_merged("%a = Transpose (%x) %y = Transpose (%a) {perm = [1, 0, 2]} output %y, %a }", {"%a = Transpose (%x)", "%y = Transpose (%x) {perm = [1, 2, 0]}"});
+}
+
+TEST(MergeMovement, CastsThatLoseNothing) {
+  expect_merged("input %i : i32[3] %a = Cast (%i) {to = 7} %b = Cast (%a) {to = 6} %y = Neg (%b) output %y }", {"%y = Neg (%i)"});
+  expect_merged("input %i : u8[3] %a = Cast (%i) {to = 1} %y = Cast (%a) {to = 11} output %y }", {"%y = Cast (%i) {to = 11}"});
+  expect_unchanged("input %i : i64[3] %a = Cast (%i) {to = 1} %b = Cast (%a) {to = 7} %y = Neg (%b) output %y }");
+  expect_unchanged("%a = Cast (%x) {to = 10} %b = Cast (%a) {to = 1} %y = Neg (%b) output %y }");
+}
+
+TEST(MergeMovement, ReductionsAndTheirDimensions) {
+  expect_merged("%a = ReduceMean (%x, %1) {keepdims = 0} %y = Unsqueeze (%a, %1) output %y }", {"%y = ReduceMean (%x, %1) {keepdims = 1}"});
+  expect_merged("%a = ReduceMax (%x, %1) %y = Squeeze (%a, %1) output %y }", {"%y = ReduceMax (%x, %1) {keepdims = 0}"});
+  // Another place, another use.
+  expect_unchanged("constant %2 = i64[1] {2} %a = ReduceMean (%x, %1) {keepdims = 0} %y = Unsqueeze (%a, %2) output %y }");
+  expect_unchanged("%a = ReduceMean (%x, %1) {keepdims = 0} %b = Unsqueeze (%a, %1) %y = Sub (%x, %b) %z = Exp (%a) output %y, %z }");
+}
+
+}  // namespace
+}  // namespace tessera::passes

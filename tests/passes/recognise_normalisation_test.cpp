@@ -1,0 +1,115 @@
+// Normalisations in the spellings of exporters, and what only resembles them.
+#include <gtest/gtest.h>
+
+#include "support/pass_context.h"
+
+namespace tessera::passes {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const std::string kStart = "graph { input %x : f32[batch, 3, 4] constant %last = i64[1] {-1} constant %1 = i64[1] {1} constant %eps = f32[] {1e-5} constant %two = f32[] {2} constant %one = f32[] {1} "
+                           "constant %root = f32[] {0.5} constant %inverse = f32[] {-0.5} constant %g = f32[4] {1, 2, 3, 4} constant %b = f32[4] {-1, 0, 1, 2} ";
+const std::string kMoments = "%m = ReduceMean (%x, %last) %c = Sub (%x, %m) %q = Mul (%c, %c) %v = ReduceMean (%q, %last) %w = Add (%v, %eps) ";
+const std::string kScaled = kMoments + "%d = Sqrt (%w) %h = Div (%c, %d) %s = Mul (%h, %g) ";
+const std::string kEnd = "output %y }";
+const std::string kAttributes = " {axis = -1, epsilon = 1e-05}";
+
+void expect_recognised(const std::string& text, const Lines& nodes) { test::expect_rewritten(text, "recognise_normalisation", nodes, 100); }
+void expect_unchanged(const std::string& text) { test::expect_left_alone(text, "recognise_normalisation"); }
+
+TEST(RecogniseNormalisation, AsFrameworksSpellLayerNormalisation) {
+  const Lines whole{"%y = LayerNormalization (%x, %g, %b)" + kAttributes};
+  expect_recognised(kStart + kScaled + "%y = Add (%s, %b) " + kEnd, whole);
+  // PyTorch's power.
+  expect_recognised(kStart + "%m = ReduceMean (%x, %last) %c = Sub (%x, %m) %q = Pow (%c, %two) %v = ReduceMean (%q, %last) %w = Add (%eps, %v) %d = Pow (%w, %root) "
+                             "%h = Div (%c, %d) %s = Mul (%g, %h) %y = Add (%b, %s) " + kEnd, whole);
+  // Products with the reciprocal.
+  expect_recognised(kStart + kMoments + "%d = Sqrt (%w) %i = Reciprocal (%d) %h = Mul (%c, %i) %s = Mul (%h, %g) %y = Add (%s, %b) " + kEnd, whole);
+  expect_recognised(kStart + kMoments + "%d = Sqrt (%w) %i = Div (%one, %d) %j = Mul (%i, %g) %s = Mul (%c, %j) %y = Add (%s, %b) " + kEnd, whole);
+  expect_recognised(kStart + kMoments + "%i = Pow (%w, %inverse) %h = Mul (%i, %c) %s = Mul (%h, %g) %y = Add (%s, %b) " + kEnd, whole);
+  // TensorFlow's line.
+  expect_recognised(kStart + kMoments + "%d = Sqrt (%w) %i = Reciprocal (%d) %j = Mul (%i, %g) %k = Mul (%x, %j) %l = Mul (%m, %j) %n = Sub (%b, %l) %y = Add (%k, %n) " + kEnd, whole);
+}
+
+TEST(RecogniseNormalisation, AsJaxSpellsIt) {
+  expect_recognised("graph { input %x : f32[2, 4] constant %1 = i64[1] {1} constant %n = f32[] {0.25} constant %eps = f32[] {1e-5} constant %zero = f32[] {0} constant %g = f32[1, 4] {1, 2, 3, 4} "
+                    "constant %b = f32[1, 4] {-1, 0, 1, 2} constant %k = i64[2] {2, 1} %s = ReduceSum (%x, %1) {keepdims = 0} %q = Mul (%x, %x) %t = ReduceSum (%q, %1) {keepdims = 0} "
+                    "%m = Mul (%s, %n) %v = Mul (%t, %n) %o = Mul (%m, %m) %p = Sub (%v, %o) %r = Max (%zero, %p) %u = Reshape (%r, %k) %w = Add (%u, %eps) %d = Sqrt (%w) %i = Reciprocal (%d) "
+                    "%j = Mul (%i, %g) %l = Reshape (%m, %k) %c = Sub (%x, %l) %h = Mul (%c, %j) %y = Add (%h, %b) " + kEnd,
+                    {"%y = LayerNormalization (%x, %?, %?)" + kAttributes});
+}
+
+TEST(RecogniseNormalisation, WithLessBehindIt) {
+  expect_recognised(kStart + kScaled + "%y = Neg (%s) " + kEnd, {"%s = LayerNormalization (%x, %g)" + kAttributes, "%y = Neg (%s)"});
+  expect_recognised(kStart + kMoments + "%d = Sqrt (%w) %y = Div (%c, %d) " + kEnd, {"%y = LayerNormalization (%x, %?)" + kAttributes});
+  // A shift that is not the normalisation's.
+  expect_recognised(kStart + "input %z : f32[batch, 3, 4] " + kScaled + "%y = Add (%s, %z) " + kEnd, {"%s = LayerNormalization (%x, %g)" + kAttributes, "%y = Add (%s, %z)"});
+  // One number for all.
+  expect_recognised(kStart + kMoments + "%d = Sqrt (%w) %h = Div (%c, %d) %s = Mul (%h, %two) %y = Add (%s, %b) " + kEnd, {"%y = LayerNormalization (%x, %?, %b)" + kAttributes});
+}
+
+TEST(RecogniseNormalisation, OverSeveralAxes) {
+  expect_recognised("graph { input %x : f32[batch, 2, 2] constant %a = i64[2] {1, 2} constant %eps = f32[] {1e-5} constant %two = f32[] {2} constant %g = f32[2, 2] {1, 2, 3, 4} "
+                    "%m = ReduceMean (%x, %a) %c = Sub (%x, %m) %q = Pow (%c, %two) %v = ReduceMean (%q, %a) %w = Add (%v, %eps) %d = Sqrt (%w) %h = Div (%c, %d) %y = Mul (%h, %g) " + kEnd,
+                    {"%y = LayerNormalization (%x, %g) {axis = 1, epsilon = 1e-05}"});
+}
+
+TEST(RecogniseNormalisation, ByRootMeanSquares) {
+  const std::string squares = "%q = Mul (%x, %x) %v = ReduceMean (%q, %last) %w = Add (%v, %eps) %d = Sqrt (%w) ";
+  const Lines whole{"%y = RMSNormalization (%x, %g)" + kAttributes};
+  expect_recognised(kStart + squares + "%h = Div (%x, %d) %y = Mul (%g, %h) " + kEnd, whole);
+  expect_recognised(kStart + squares + "%i = Reciprocal (%d) %h = Mul (%x, %i) %y = Mul (%h, %g) " + kEnd, whole);
+  expect_recognised(kStart + squares + "%h = Div (%x, %d) %s = Mul (%g, %h) %y = Add (%s, %b) " + kEnd, {"%s = RMSNormalization (%x, %g)" + kAttributes, "%y = Add (%s, %b)"});
+}
+
+TEST(RecogniseNormalisation, ByChannels) {
+  const std::string start = "graph { input %x : f32[batch, 3, 2, w] constant %a = i64[2] {2, 3} constant %eps = f32[] {1e-5} constant %g = f32[3, 1, 1] {1, 2, 3} constant %b = f32[1, 3, 1, 1] {-1, 0, 1} "
+                            "%m = ReduceMean (%x, %a) %c = Sub (%x, %m) %q = Mul (%c, %c) %v = ReduceMean (%q, %a) %w = Add (%v, %eps) %d = Sqrt (%w) %h = Div (%c, %d) ";
+  expect_recognised(start + "%s = Mul (%h, %g) %y = Add (%s, %b) " + kEnd, {"%y = InstanceNormalization (%x, %?, %?) {epsilon = 1e-05}"});
+  expect_recognised(start + "%y = Neg (%h) " + kEnd, {"%h = InstanceNormalization (%x, %?, %?) {epsilon = 1e-05}", "%y = Neg (%h)"});
+}
+
+TEST(RecogniseNormalisation, LeavesOtherUses) {
+  for (const std::string inner : {"%c", "%m", "%v", "%d"}) {
+    expect_unchanged(kStart + kScaled + "%y = Add (%s, %b) %z = Neg (" + inner + ") output %y, %z }");
+    expect_unchanged(kStart + kScaled + "%y = Add (%s, %b) output %y, " + inner + " }");
+  }
+}
+
+TEST(RecogniseNormalisation, LeavesWhatIsSomethingElse) {
+  const std::string end = "%d = Sqrt (%w) %h = Div (%c, %d) %s = Mul (%h, %g) %y = Add (%s, %b) " + kEnd;
+  const std::string centred = "%m = ReduceMean (%x, %last) %c = Sub (%x, %m) %q = Mul (%c, %c) ";
+  expect_unchanged(kStart + "%m = ReduceMean (%x, %1) %c = Sub (%x, %m) %q = Mul (%c, %c) %v = ReduceMean (%q, %1) %w = Add (%v, %eps) " + end);  // an axis in the middle
+  expect_unchanged(kStart + "%m = ReduceMean (%x, %1) %c = Sub (%x, %m) %q = Mul (%c, %x) %v = ReduceMean (%q, %last) %w = Add (%v, %eps) " + end);
+  expect_unchanged(kStart + centred + "%v = ReduceSum (%q, %last) %w = Add (%v, %eps) " + end);
+  expect_unchanged(kStart + centred + "%v = ReduceMean (%q, %last) %w = Add (%v, %g) " + end);  // no constant epsilon
+  expect_unchanged(kStart + "input %z : f32[batch, 3, 4] " + centred + "%v = ReduceMean (%q, %last) %w = Add (%v, %eps) %d = Sqrt (%w) %y = Div (%z, %d) " + kEnd);
+  expect_unchanged("graph { input %x : f64[2, 4] constant %last = i64[1] {-1} constant %eps = f64[] {1e-5} " + kMoments + "%d = Sqrt (%w) %y = Div (%c, %d) " + kEnd);
+  expect_unchanged("graph { input %x : f32[*] constant %last = i64[1] {-1} constant %eps = f32[] {1e-5} " + kMoments + "%d = Sqrt (%w) %y = Div (%c, %d) " + kEnd);
+}
+
+const std::string kGroups = "graph { input %x : f32[batch, 6, 2, 3] constant %n = i64[3] {0, 2, -1} constant %ones = f32[2] {1, 1} constant %zeros = f32[2] {0, 0} constant %g = f32[6, 1, 1] {1, 2, 3, 4, 5, 6} "
+                            "constant %b = f32[6, 1, 1] {-1, 0, 1, 2, 3, 4} %r = Reshape (%x, %n) ";
+const std::string kBack = "%t = Shape (%x) %u = Reshape (%i, %t) %s = Mul (%u, %g) %y = Add (%s, %b) output %y }";
+
+TEST(RecogniseGroupNormalisation, BetweenReshapes) {
+  const Lines whole{"%y = GroupNormalization (%x, %?, %?) {epsilon = 1e-05, num_groups = 2}"};
+  const std::string name = "recognise_group_normalisation";
+  test::expect_rewritten(kGroups + "%i = InstanceNormalization (%r, %ones, %zeros) " + kBack, name, whole, 100);
+  test::expect_rewritten(kGroups + "constant %row = f32[18] {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1} %i = LayerNormalization (%r, %row) " + kBack, name, whole, 100);
+  test::expect_rewritten(kGroups + "%i = InstanceNormalization (%r, %ones, %zeros) %t = Shape (%x) %y = Reshape (%i, %t) output %y }", name, whole, 100);
+}
+
+TEST(RecogniseGroupNormalisation, LeavesOthers) {
+  const std::string name = "recognise_group_normalisation";
+  test::expect_left_alone(kGroups + "constant %o = f32[2] {1, 2} %i = InstanceNormalization (%r, %o, %zeros) " + kBack, name);  // a scale a group
+  test::expect_left_alone(kGroups + "%i = InstanceNormalization (%r, %ones, %zeros) %z = Neg (%i) %t = Shape (%x) %y = Reshape (%i, %t) output %y, %z }", name);
+  test::expect_left_alone(kGroups + "constant %k = i64[3] {0, 6, 6} %i = InstanceNormalization (%r, %ones, %zeros) %y = Reshape (%i, %k) output %y }", name);  // another shape than before
+  // Groups that cross samples.
+  test::expect_left_alone("graph { input %x : f32[4, 6, 2, 3] constant %n = i64[3] {2, 2, 36} constant %ones = f32[2] {1, 1} constant %zeros = f32[2] {0, 0} %r = Reshape (%x, %n) "
+                          "%i = InstanceNormalization (%r, %ones, %zeros) %t = Shape (%x) %y = Reshape (%i, %t) output %y }", name);
+}
+
+}  // namespace
+}  // namespace tessera::passes
