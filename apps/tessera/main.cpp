@@ -52,6 +52,7 @@ int main(int argc, char** argv) {
   tessera::apps::add_optimize(app);
   tessera::apps::add_calibrate(app);
   tessera::apps::add_explain(app);
+  tessera::apps::add_diff(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -39,7 +39,7 @@ void run(const Options& options) {
   if (options.verify) result.differences = verify(options, model);
   if (!options.page.empty()) write_text(options.page, report::optimisation_html(result));
   fmt::print("{}", options.json ? report::optimisation_json(result) + "\n" : report::optimisation_text(result));
-  if (!std::ranges::all_of(result.differences, report::is_close)) throw CLI::RuntimeError(1);
+  if (!std::ranges::all_of(result.differences, &report::OutputDifference::close)) throw CLI::RuntimeError(1);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void add_optimize(CLI::App& app) {
   verb->footer(footer + fmt::format("\nA .tsr is for the instruction sets of this machine; elsewhere it runs too, but packs its weights anew.\n"
                                     "With --verify the exit code is 1 when outputs differ by more than {} of their largest value.\n\nExamples:\n"
                                     "  tessera optimize model.onnx -o model.tsr --dim batch=1 --verify --report model.html\n"
-                                    "  tessera optimize model.onnx -o smaller.onnx --without recognise_activations", report::kMostRelativeDifference));
+                                    "  tessera optimize model.onnx -o smaller.onnx --without recognise_activations", report::Closeness().relative));
   verb->callback([options] { run(*options); });
 }
 

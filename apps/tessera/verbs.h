@@ -13,5 +13,6 @@ void add_new(CLI::App& app);
 void add_optimize(CLI::App& app);
 void add_calibrate(CLI::App& app);
 void add_explain(CLI::App& app);
+void add_diff(CLI::App& app);
 
 }  // namespace tessera::apps

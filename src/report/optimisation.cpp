@@ -41,7 +41,7 @@ std::string difference_text(const OutputDifference& each) {
   const std::string name = base::printable(base::shown(each.name));
   if (each.identical) return fmt::format("verified {}: identical", name);
   if (!each.mismatch.empty()) return fmt::format("DIFFERS  {}: {}", name, each.mismatch);
-  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value", is_close(each) ? "verified" : "DIFFERS ", name, each.largest, each.relative);
+  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value", each.close ? "verified" : "DIFFERS ", name, each.largest, each.relative);
 }
 
 // What is to be known besides the table.
@@ -95,8 +95,6 @@ std::string list_section(std::string_view title, std::string_view explanation, c
 }
 
 }  // namespace
-
-bool is_close(const OutputDifference& difference) { return difference.identical || (difference.mismatch.empty() && difference.relative <= kMostRelativeDifference); }
 
 std::string headline(const Optimisation& optimisation) {
   const GraphCost &before = optimisation.report.cost_before, &after = optimisation.report.cost_after;

@@ -18,11 +18,6 @@ struct Optimisation {
   std::vector<OutputDifference> differences;
 };
 
-// In parts of an output's largest value; more than rounding in another order explains.
-inline constexpr double kMostRelativeDifference = 1e-3;
-// Whether a difference is no larger.
-bool is_close(const OutputDifference& difference);
-
 // "resnet50 is predicted to take 12.3 ms instead of 18.1 ms a run (-32%)".
 std::string headline(const Optimisation& optimisation);
 // For a terminal: a table of the passes that changed something, and what was written.

@@ -23,21 +23,45 @@ std::string describe(const Value& value) {
   return "";
 }
 
+// The index of an element of a tensor with that shape.
+Shape index_of(std::int64_t element, const Shape& shape) {
+  Shape index(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    index[axis] = element % shape[axis];
+    element /= shape[axis];
+  }
+  return index;
+}
+
 class Comparison {
  public:
-  explicit Comparison(std::string name) { result_.name = std::move(name); }
+  Comparison(std::string name, const Closeness& closeness) : closeness_(closeness) { result_.name = std::move(name); }
 
   OutputDifference run(const Value& a, const Value& b) {
-    result_.identical = true;
+    result_.identical = result_.close = true;
+    measure(a);
     compare(a, b);
     result_.relative = result_.largest > 0 && scale_ > 0 ? result_.largest / scale_ : result_.largest;
     return result_;
   }
 
  private:
+  static bool is_numeric(const Tensor& tensor) { return tensor.dtype() != DType::string && !is_complex(tensor.dtype()); }
+
+  // The largest |a|.
+  void measure(const Value& a) {
+    if (a.is_tensor() && is_numeric(a.tensor())) {
+      for (const double element : backends::reference::read<double>(a.tensor())) {
+        if (std::isfinite(element)) scale_ = std::max(scale_, std::abs(element));
+      }
+    } else if (!a.is_tensor() && a.has_value()) {
+      for (const Value& element : a.elements()) measure(element);
+    }
+  }
+
   void compare(const Value& a, const Value& b) {
     if (describe(a) != describe(b)) {
-      result_.identical = false;
+      result_.identical = result_.close = false;
       result_.mismatch = fmt::format("{} and {}", describe(a), describe(b));
       return;
     }
@@ -49,33 +73,41 @@ class Comparison {
   }
 
   void compare_tensors(const Tensor& a, const Tensor& b) {
-    if (a.dtype() == DType::string || is_complex(a.dtype())) {
+    if (!is_numeric(a)) {
       if (identical(a, b)) return;
-      result_.identical = false;
+      result_.identical = result_.close = false;
       result_.largest = kInfinity;
       return;
     }
     result_.identical = result_.identical && identical(a, b);
     const std::vector<double> x = backends::reference::read<double>(a), y = backends::reference::read<double>(b);
+    const double most = closeness_.absolute + closeness_.relative * scale_;
+    result_.elements += a.elements();
     for (std::size_t i = 0; i < x.size(); ++i) {
-      if (std::isfinite(x[i])) scale_ = std::max(scale_, std::abs(x[i]));
       const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-      const double apart = same ? 0 : std::abs(x[i] - y[i]);
-      result_.largest = std::max(result_.largest, std::isnan(apart) ? kInfinity : apart);
+      const double difference = same ? 0 : std::abs(x[i] - y[i]), apart = std::isnan(difference) ? kInfinity : difference;
+      result_.largest = std::max(result_.largest, apart);
+      if (apart <= most) continue;
+      result_.close = false;
+      if (result_.different_elements++ > 0) continue;
+      result_.first = index_of(static_cast<std::int64_t>(i), a.shape());
+      result_.first_a = x[i];
+      result_.first_b = y[i];
     }
   }
 
+  const Closeness& closeness_;
   OutputDifference result_;
   double scale_ = 0;
 };
 
 }  // namespace
 
-std::vector<OutputDifference> output_differences(const NamedValues& a, const NamedValues& b) {
+std::vector<OutputDifference> output_differences(const NamedValues& a, const NamedValues& b, const Closeness& closeness) {
   std::vector<OutputDifference> differences;
   for (const auto& [name, value] : a) {
     const auto other = b.find(name);
-    differences.push_back(Comparison(name).run(value, other != b.end() ? other->second : Value()));
+    differences.push_back(Comparison(name, closeness).run(value, other != b.end() ? other->second : Value()));
   }
   return differences;
 }

@@ -47,7 +47,7 @@ class CommandLine(unittest.TestCase):
 
     def test_help_teaches(self):
         self.assertEqual(run("--help").returncode, 0)
-        for verb in ("run", "bench", "info", "check", "new", "calibrate", "explain", "optimize"):
+        for verb in ("run", "bench", "info", "check", "new", "calibrate", "explain", "optimize", "diff"):
             done = run(verb, "--help")
             self.assertEqual(done.returncode, 0)
             self.assertIn("Example", done.stdout)
@@ -190,6 +190,32 @@ class CommandLine(unittest.TestCase):
         self.fails(2, "there is no pass 'fly'", "optimize", self.model, "-o", out, "--without", "fly")
         self.fails(6, "cannot create", "optimize", self.model, "-o", self.folder / "no" / "out.onnx")
         self.assertEqual(run("optimize", self.model).returncode, 2)
+
+    def test_diff_says_where_models_part(self):
+        optimised = self.folder / "optimised.onnx"
+        self.assertEqual(run("optimize", self.model, "-o", optimised, "--dim", "batch=1").returncode, 0)
+        done = run("diff", self.model, optimised, "--dim", "batch=1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("the same: 1 outputs and ", done.stdout)
+        done = run("diff", self.model, "--device-a", "reference", "--without-a", "all", "--without-b", "fuse_epilogues", "--chunk", "1", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual((done.returncode, report["same"], report["first"]), (0, True, None))
+        self.assertEqual(len(report["values"]), 11)
+        self.assertTrue(all(each["same"] and not each["mismatch"] for each in report["values"]))
+
+        done = run("diff", self.model, "--precision-b", "bf16", "--rtol", "1e-6", "--json")
+        report = json.loads(done.stdout)
+        self.assertEqual((done.returncode, report["same"]), (1, False))
+        first = next(each for each in report["values"] if each["name"] == report["first"])
+        self.assertEqual(first["op"], "Conv")
+        self.assertEqual(len(first["first"]["index"]), 4)
+        done = run("diff", self.model, "--precision-b", "bf16", "--rtol", "1e-6", "--outputs-only")
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"1 of 1 outputs differ:\n  'output', made by .*\nthe first value that differs: 'output', made by node '.*' \(Gemm\)")
+        self.assertEqual(run("diff", self.model, "--precision-b", "bf16", "--rtol", "0.1").returncode, 0)
+        self.fails(2, "no input of either model has a dimension 'depth'", "diff", self.model, "--dim", "depth=1")
+        self.fails(2, "there is no pass 'fly'", "diff", self.model, "--without-b", "fly")
+        self.fails(5, "does not exist", "diff", self.model, self.folder / "missing.onnx")
 
     def test_bad_files(self):
         self.fails(5, "does not exist", "run", self.folder / "missing.onnx")

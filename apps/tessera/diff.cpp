@@ -1,0 +1,110 @@
+// tessera diff: where two models, or one under two settings, part.
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "common.h"
+#include "passes/pipeline.h"
+#include "report/model_difference.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+// What is set for one of the two.
+struct SideOptions {
+  std::string device = "cpu", precision = "f32";
+  std::vector<std::string> without;
+};
+
+struct Options {
+  ModelOptions model;  // A
+  std::string other, inputs;
+  std::vector<std::string> named_inputs;
+  SideOptions a, b;
+  report::Closeness closeness;
+  std::int64_t most_mib = 256;
+  bool outputs_only = false, json = false, all = false;
+};
+
+SessionOptions session_of(const Options& options, const SideOptions& side) {
+  ModelOptions model = options.model;
+  model.device = side.device;
+  model.precision = side.precision;
+  model.without.clear();
+  for (const std::string& name : side.without) {
+    if (name != "all") model.without.push_back(name);
+    else for (const passes::Pass& pass : passes::all_passes()) model.without.emplace_back(pass.name);
+  }
+  return session_options(model);
+}
+
+// Both models, each with those of the dimensions that it has: one may have been written with fixed ones.
+std::pair<Model, Model> load_models(const Options& options) {
+  const std::map<std::string, std::int64_t> dims = parse_dims(options.model.dims);
+  const Model a = Model::load(options.model.model), b = options.other.empty() ? a : Model::load(options.other);
+  std::set<std::string> used;
+  const auto fixed = [&](const Model& model) {
+    std::map<std::string, std::int64_t> own;
+    for (const ValueDescription& input : model.inputs()) {
+      for (const std::string& name : input.dim_names) {
+        if (dims.contains(name)) own[name] = dims.at(name);
+      }
+    }
+    for (const auto& [name, size] : own) used.insert(name);
+    return own.empty() ? model : model.with_dims(own);
+  };
+  std::pair<Model, Model> models{fixed(a), fixed(b)};
+  for (const auto& [name, size] : dims) require(used.contains(name), ErrorKind::invalid_argument, "no input of either model has a dimension '{}'", name);
+  return models;
+}
+
+void run(const Options& options) {
+  const auto [a, b] = load_models(options);
+  report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b), run_options(options.model), options.closeness, options.outputs_only, options.most_mib << 20};
+  const report::ModelDifference difference = report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
+  fmt::print("{}", options.json ? report::model_difference_json(difference) + "\n" : report::model_difference_text(difference, options.all ? 0 : 10));
+  if (!difference.same()) throw CLI::RuntimeError(1);
+}
+
+void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, const std::string& title) {
+  verb.add_option("--device-" + letter, side.device, "Where " + title + " runs: cpu or reference")->capture_default_str()->check(CLI::IsMember({"cpu", "reference"}));
+  verb.add_option("--precision-" + letter, side.precision, "What " + title + " multiplies in: f32 or bf16")->capture_default_str()->check(CLI::IsMember({"f32", "bf16"}));
+  verb.add_option("--without-" + letter, side.without, "A graph pass that " + title + " does without, or all of them: all; may be repeated");
+}
+
+}  // namespace
+
+void add_diff(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("diff", "Say where two models, or one under two settings, part");
+  verb->add_option("A", options->model.model, "A model: an .onnx or .tsr file")->required();
+  verb->add_option("B", options->other, "Another model; without it, A again, under the settings of B");
+  verb->add_option("--dim", options->model.dims, "Fix a symbolic dimension of the inputs, as NAME=N; may be repeated");
+  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
+  verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
+  add_side(*verb, options->a, "a", "A");
+  add_side(*verb, options->b, "b", "B");
+  verb->add_option("--rtol", options->closeness.relative, "Elements may be this far apart, in parts of the largest in A's value")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb->add_option("--atol", options->closeness.absolute, "... and this far besides")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb->add_flag("--outputs-only", options->outputs_only, "Compare the outputs alone, as they come when passes may fuse everything");
+  verb->add_option("--chunk", options->most_mib, "Most MiB of values that one run hands out; more values take more runs")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  verb->add_flag("--all", options->all, "List all values that differ, not only the first ten");
+  verb->add_flag("--json", options->json, "Print all comparisons as JSON");
+  verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
+  verb->footer(
+      "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every value that has the same\n"
+      "name in both, in the order in which A computes them. A value that is handed out is not fused away: what passes make of the nodes around\n"
+      "it differs from what runs without diff, so a fault of a fusion may show in the outputs alone. --outputs-only leaves the second part out.\n"
+      "Values that a model does not name as the other does, such as those that 'tessera optimize' has fused, are counted and not compared.\n"
+      "The exit code is 0 when they are the same, 1 when they differ.\n\nExamples:\n"
+      "  tessera diff model.onnx optimised.onnx --dim batch=1\n"
+      "  tessera diff model.onnx --device-a reference --without-a all\n"
+      "  tessera diff model.onnx --without-b fuse_attention --outputs-only\n"
+      "  tessera diff model.onnx --precision-b bf16 --rtol 0.02 --inputs in.npz --json");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps
