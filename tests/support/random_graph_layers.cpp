@@ -95,6 +95,17 @@ void conv_transpose(GraphMaker& g) {
   g.offer(followed(g, g.op("ConvTranspose", inputs, shape.attributes), x));
 }
 
+// Zeros around the data, and what may take them into its window.
+void padded_window(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return is_map(g, id) && g.rank(id) == 4; });
+  const std::int64_t channels = g.size(x, 1), low = g.number(0, 2), high = g.chance(0.7) ? low : g.number(0, 2);
+  const Id padded = g.op("Pad", {x, g.integers({0, 0, low, low, 0, 0, high, high})});
+  if (g.chance(0.3)) return g.offer(g.op("AveragePool", {padded}, {{"kernel_shape", Integers{2, 2}}, {"count_include_pad", g.number(0, 1)}}));
+  if (g.chance(0.3)) return g.offer(g.op("MaxPool", {padded}, {{"kernel_shape", Integers{2, 2}}}));
+  const double bound = std::sqrt(3.0 / static_cast<double>(9 * channels));
+  g.offer(g.op("Conv", {padded, g.weights({4, channels, 3, 3}, -bound, bound)}, {{"kernel_shape", Integers{3, 3}}, {"pads", g.chance(0.6) ? Integers{0, 0, 0, 0} : Integers{1, 1, 1, 1}}}));
+}
+
 void pool(GraphMaker& g) {
   const Id x = pick_map(g);
   const bool average = g.chance(0.5);
@@ -183,6 +194,17 @@ void normalise_channels(GraphMaker& g) {
   else g.offer(g.op("InstanceNormalization", inputs, {{"epsilon", 1e-3f}}));
 }
 
+// GroupNormalization as exporters write it: groups as channels of InstanceNormalization, then a scale and a shift a channel.
+void normalise_groups(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return is_map(g, id) && g.rank(id) == 4 && g.size(id, 1) % 2 == 0; });
+  const std::int64_t channels = g.size(x, 1), groups = channels % 4 == 0 && g.chance(0.5) ? 4 : 2;
+  const Id ones = g.weights({groups}, 1, 1), zeros = g.weights({groups}, 0, 0);
+  Id y = g.op("Reshape", {x, g.integers({0, groups, -1})});
+  y = g.op("InstanceNormalization", {y, ones, zeros}, {{"epsilon", 1e-3f}});
+  y = g.op("Reshape", {y, g.chance(0.5) ? g.op("Shape", {x}) : g.integers({0, channels, g.size(x, 2), g.size(x, 3)})});
+  g.offer(g.op("Add", {g.op("Mul", {y, g.weights({channels, 1, 1}, 0.5, 1.5)}), g.weights({channels, 1, 1})}));
+}
+
 void softmax(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) >= 1; });
   const std::int64_t axis = g.chance(0.6) ? -1 : g.number(0, g.rank(x) - 1);
@@ -230,7 +252,7 @@ void residual(GraphMaker& g) {
 }  // namespace
 
 std::vector<Recipe> layer_recipes() {
-  return {conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, softmax, reduce, reduce};
+  return {conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, normalise_groups, padded_window, softmax, reduce, reduce};
 }
 
 std::vector<Recipe> structure_recipes() { return {attention, residual, excite, global_pool, gemm}; }
