@@ -94,6 +94,7 @@ const OpDef skip_layer_normalization{
     .outputs = kOutputs,
     .attributes = kAttributes,
     .infer = infer,
+    .operations = operations_per_output<9>,
     .decompose = decompose,
 };
 
@@ -108,6 +109,7 @@ const OpDef skip_simplified_layer_normalization{
     .outputs = kOutputs,
     .attributes = kAttributes,
     .infer = infer,
+    .operations = operations_per_output<6>,
     .decompose = decompose_simplified,
 };
 

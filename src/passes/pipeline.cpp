@@ -22,7 +22,7 @@ constexpr Pass kPasses[] = {
     {"merge_movement", "reshapes, transposes and casts that follow each other become one, or none", merge_movement},
     {"drop_expansions", "Expand, Tile and ConstantOfShape go where the operator behind them broadcasts by itself", drop_expansions},
     {"fold_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution before them", fold_channel_arithmetic},
-    {"recognise_activations", "Swish, HardSwish and Gelu that are spelt out become one operator", recognise_activations},
+    {"recognise_activations", "Swish, HardSwish, HardSigmoid, Mish and Gelu that are spelt out become one operator", recognise_activations},
     {"recognise_softmax", "Softmax and LogSoftmax that are spelt out become one operator", recognise_softmax},
     {"recognise_normalisation", "LayerNormalization, RMSNormalization and InstanceNormalization that are spelt out become one operator", recognise_normalisation},
     {"recognise_group_normalisation", "a normalisation between reshapes with a scale and a shift a channel becomes GroupNormalization", recognise_group_normalisation},
@@ -31,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"fuse_attention", "attention that is spelt out becomes one node that never stores its scores, with heads where they lie", fuse_attention, true},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
     {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},
+    {"fuse_skip_normalisation", "a sum and the normalisation of it read each row once", fuse_skip_normalisation, true},
     {"lower_precision", "layers compute in the precision that the user asked for", lower_precision, true},
 };
 

@@ -1,8 +1,11 @@
-// Activations that a model spells out become one operator: x · Sigmoid(x) is Swish, x · HardSigmoid(x) with slope 1/6 is HardSwish, and
-// x/2 · (1 + Erf(x/√2)) in any of its spellings is Gelu.
+// Activations that a model spells out become one operator, in whatever order it multiplies: x · Sigmoid(a x) is Swish, x · Clip(x + 3, 0, 6) / 6 HardSwish (and
+// without the x HardSigmoid), x · Tanh(Softplus(x)) Mish, x/2 · (1 + Erf(x/√2)) Gelu, and x/2 · (1 + Tanh(√(2/π) (x + 0.044715 x³))) its approximation.
+#include <array>
 #include <cmath>
+#include <numbers>
 #include <optional>
 
+#include "passes/find.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -10,6 +13,18 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+
+// A product: numbers joined to one, and what else there is.
+struct Product {
+  double number = 1;
+  std::vector<ValueId> factors;
+};
+// Coefficients of 1, x, x² and x³.
+using Polynomial = std::array<double, 4>;
+// Steps into nested sums and products.
+constexpr int kMostDepth = 8;
 
 class Recogniser {
  public:
@@ -19,8 +34,7 @@ class Recogniser {
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) {
       const ir::Node& node = graph_.node(id);
-      if (node.op != "Mul") continue;
-      if (!gated(id, node)) gelu(id);
+      if (node.op == "Mul" || node.op == "Div") recognise(id, node);
     }
     graph_.remove_dead_and_compact();
     return std::move(graph_);
@@ -29,88 +43,143 @@ class Recogniser {
  private:
   // The node of that operator that makes the value, when nothing else uses it.
   const ir::Node* maker(ValueId value, std::string_view op) const {
-    if (!value.valid() || graph_.value(value).origin != ir::Origin::node || graph_.is_output(value)) return nullptr;
-    if (static_cast<std::size_t>(value.index) >= uses_.size() || uses_[static_cast<std::size_t>(value.index)].size() != 1) return nullptr;
-    const ir::Node& node = graph_.node(graph_.value(value).producer);
-    return node.op == op ? &node : nullptr;
+    const ir::Node* node = producer_of(graph_, value, op);
+    if (node == nullptr || is_result(graph_, value) || static_cast<std::size_t>(value.index) >= uses_.size()) return nullptr;
+    return uses_[static_cast<std::size_t>(value.index)].size() == 1 ? node : nullptr;
   }
   bool is_number(ValueId value, double number) const {
-    const Tensor* constant = graph_.constant(value);
-    return constant != nullptr && constant->raw() != nullptr && constant->dtype() == DType::f32 && constant->elements() == 1 &&
-           std::abs(*constant->data<float>() - number) <= 1e-6 * std::abs(number);
-  }
-  // The other operand of a node with this one among its two; nothing without it.
-  template <typename Test>
-  std::optional<ValueId> other(const ir::Node& node, Test test) const {
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (test(node.inputs[i])) return node.inputs[1 - i];
-    }
-    return std::nullopt;
-  }
-  std::optional<ValueId> other_than_number(const ir::Node& node, double number) const {
-    return other(node, [&](ValueId value) { return is_number(value, number); });
+    const std::optional<double> held = number_of(graph_, value);
+    return held && near(*held, number);
   }
 
-  bool gated(NodeId id, const ir::Node& mul) {
-    for (std::size_t i = 0; i < 2; ++i) {
-      const ValueId x = mul.inputs[1 - i];
-      const ir::Node* gate = maker(mul.inputs[i], "Sigmoid");
-      if (gate != nullptr && gate->inputs[0] == x) return replace(id, "Swish", x);
-      gate = maker(mul.inputs[i], "HardSigmoid");
-      if (gate == nullptr || gate->inputs[0] != x) continue;
-      const auto alpha = gate->attributes.find("alpha"), beta = gate->attributes.find("beta");
-      const bool sixth = alpha != gate->attributes.end() && std::abs(std::get<float>(alpha->second) - 1.0f / 6) < 1e-6f;
-      const bool half = beta == gate->attributes.end() || std::get<float>(beta->second) == 0.5f;
-      if (sixth && half) return replace(id, "HardSwish", x);
+  // --- products
+  Product product_of(const ir::Node& node) const {
+    Product product;
+    multiply(product, node.inputs[0]);
+    if (node.op == "Mul") multiply(product, node.inputs[1]);
+    else divide(product, node.inputs[1]);
+    return product;
+  }
+  void multiply(Product& product, ValueId value, int depth = 0) const {
+    if (const std::optional<double> number = number_of(graph_, value)) {
+      product.number *= *number;
+    } else if (const ir::Node* node = depth < kMostDepth ? maker(value, "Mul") : nullptr) {
+      multiply(product, node->inputs[0], depth + 1);
+      multiply(product, node->inputs[1], depth + 1);
+    } else if (const ir::Node* quotient = maker(value, "Div"); quotient != nullptr && number_of(graph_, quotient->inputs[1])) {
+      multiply(product, quotient->inputs[0], depth + 1);
+      divide(product, quotient->inputs[1]);
+    } else {
+      product.factors.push_back(value);
     }
-    return false;
+  }
+  void divide(Product& product, ValueId value) const {
+    if (const std::optional<double> number = number_of(graph_, value)) product.number /= *number;
+    else product.number = std::nan("");
   }
 
-  // x when the value is 1 + Erf(x / √2).
-  std::optional<ValueId> error_function(ValueId value) const {
-    const ir::Node* add = maker(value, "Add");
-    const std::optional<ValueId> inner = add == nullptr ? std::nullopt : other_than_number(*add, 1);
-    const ir::Node* erf = inner ? maker(*inner, "Erf") : nullptr;
-    if (erf == nullptr) return std::nullopt;
-    if (const ir::Node* divided = maker(erf->inputs[0], "Div")) {
-      if (is_number(divided->inputs[1], std::sqrt(2.0))) return divided->inputs[0];
-    } else if (const ir::Node* multiplied = maker(erf->inputs[0], "Mul")) {
-      return other_than_number(*multiplied, std::sqrt(0.5));
+  void recognise(NodeId id, const ir::Node& node) {
+    const Product product = product_of(node);
+    if (product.factors.size() == 1 && near(product.number, 1.0 / 6)) {
+      if (const std::optional<ValueId> x = clipped(product.factors[0])) replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
     }
-    return std::nullopt;
+    for (std::size_t i = 0; i < 2 && product.factors.size() == 2; ++i) {
+      if (gated(id, product.number, product.factors[i], product.factors[1 - i])) return;
+    }
   }
 
-  // The product of x, 1/2 and 1 + Erf(x / √2), in any order.
-  bool gelu(NodeId id) {
-    const ir::Node& outer = graph_.node(id);
-    for (std::size_t i = 0; i < 2; ++i) {
-      const ValueId a = outer.inputs[i], b = outer.inputs[1 - i];
-      if (const std::optional<ValueId> x = error_function(a)) {  // (1 + Erf) · (x / 2)
-        const ir::Node* halved = maker(b, "Mul");
-        const std::optional<ValueId> of = halved == nullptr ? std::nullopt : other_than_number(*halved, 0.5);
-        if (of == x) return replace(id, "Gelu", *x);
-      }
-      const ir::Node* inner = maker(a, "Mul");
-      if (inner == nullptr) continue;
-      if (is_number(b, 0.5)) {  // (x · (1 + Erf)) · 1/2
-        for (std::size_t j = 0; j < 2; ++j) {
-          const std::optional<ValueId> x = error_function(inner->inputs[j]);
-          if (x && *x == inner->inputs[1 - j]) return replace(id, "Gelu", *x);
-        }
-      }
-      if (const std::optional<ValueId> half = other_than_number(*inner, 0.5)) {  // x · ((1 + Erf) · 1/2)
-        const std::optional<ValueId> x = error_function(*half);
-        if (x && *x == b) return replace(id, "Gelu", *x);
-      }
+  // number · x · gate, with a gate that is a function of x.
+  bool gated(NodeId id, double number, ValueId x, ValueId gate) {
+    if (number == 1) return one_gate(id, x, gate);
+    if (near(number, 1.0 / 6) && clipped(gate) == x) return replace(id, "HardSwish", x);
+    const ir::Node* add = near(number, 0.5) ? maker(gate, "Add") : nullptr;
+    for (std::size_t i = 0; i < 2 && add != nullptr; ++i) {
+      if (!is_number(add->inputs[1 - i], 1)) continue;
+      if (is_error_function(add->inputs[i], x)) return replace(id, "Gelu", x);
+      if (is_its_approximation(add->inputs[i], x)) return replace(id, "Gelu", x, {{"approximate", std::string("tanh")}});
     }
     return false;
   }
+  bool one_gate(NodeId id, ValueId x, ValueId gate) {
+    if (const ir::Node* sigmoid = maker(gate, "Sigmoid")) {
+      const std::optional<double> alpha = multiple_of(sigmoid->inputs[0], x);
+      if (!alpha) return false;
+      return *alpha == 1 ? replace(id, "Swish", x) : replace(id, "Swish", x, {{"alpha", static_cast<float>(*alpha)}});
+    }
+    if (const ir::Node* hard = maker(gate, "HardSigmoid"); hard != nullptr && hard->inputs[0] == x) {
+      const auto alpha = hard->attributes.find("alpha"), beta = hard->attributes.find("beta");
+      const bool sixth = alpha != hard->attributes.end() && near(std::get<float>(alpha->second), 1.0 / 6);
+      const bool half = beta == hard->attributes.end() || std::get<float>(beta->second) == 0.5f;
+      return sixth && half && replace(id, "HardSwish", x);
+    }
+    const ir::Node* tanh = maker(gate, "Tanh");
+    return tanh != nullptr && is_softplus(tanh->inputs[0], x) && replace(id, "Mish", x);
+  }
 
-  bool replace(NodeId id, std::string op, ValueId x) {
+  // --- gates
+  // The factor that x is multiplied with to give the value.
+  std::optional<double> multiple_of(ValueId value, ValueId x) const {
+    if (value == x) return 1;
+    Product product;
+    multiply(product, value);
+    return product.factors == std::vector<ValueId>{x} && std::isfinite(product.number) ? std::optional(product.number) : std::nullopt;
+  }
+  // x of Clip(x + 3, 0, 6).
+  std::optional<ValueId> clipped(ValueId value) const {
+    const ir::Node* clip = maker(value, "Clip");
+    if (clip == nullptr || clip->inputs.size() < 3 || number_of(graph_, clip->inputs[1]) != 0.0 || number_of(graph_, clip->inputs[2]) != 6.0) return std::nullopt;
+    const ir::Node* add = maker(clip->inputs[0], "Add");
+    for (std::size_t i = 0; i < 2 && add != nullptr; ++i) {
+      if (number_of(graph_, add->inputs[1 - i]) == 3.0) return add->inputs[i];
+    }
+    return std::nullopt;
+  }
+  bool is_softplus(ValueId value, ValueId x) const {
+    const ir::Node* node = maker(value, "Softplus");
+    return node != nullptr && node->inputs[0] == x;
+  }
+  bool is_error_function(ValueId value, ValueId x) const {
+    const ir::Node* erf = maker(value, "Erf");
+    const std::optional<double> factor = erf == nullptr ? std::nullopt : multiple_of(erf->inputs[0], x);
+    return factor && near(*factor, std::numbers::sqrt2 / 2);
+  }
+  bool is_its_approximation(ValueId value, ValueId x) const {
+    const ir::Node* tanh = maker(value, "Tanh");
+    const std::optional<Polynomial> found = tanh == nullptr ? std::nullopt : polynomial(tanh->inputs[0], x, 0);
+    const double root = std::sqrt(2 * std::numbers::inv_pi);
+    // Models write the constants with six or seven digits.
+    const auto about = [](double a, double b) { return std::abs(a - b) <= 1e-5 * b; };
+    return found && (*found)[0] == 0 && about((*found)[1], root) && (*found)[2] == 0 && about((*found)[3], root * 0.044715);
+  }
+  std::optional<Polynomial> polynomial(ValueId value, ValueId x, int depth) const {
+    if (value == x) return Polynomial{0, 1, 0, 0};
+    if (const std::optional<double> number = number_of(graph_, value)) return Polynomial{*number, 0, 0, 0};
+    if (depth == kMostDepth) return std::nullopt;
+    if (const ir::Node* power = maker(value, "Pow")) {
+      const std::optional<double> exponent = power->inputs[0] == x ? scalar_of(graph_, power->inputs[1]) : std::nullopt;
+      if (exponent == 2.0) return Polynomial{0, 0, 1, 0};
+      return exponent == 3.0 ? std::optional(Polynomial{0, 0, 0, 1}) : std::nullopt;
+    }
+    const ir::Node *add = maker(value, "Add"), *node = add != nullptr ? add : maker(value, "Mul");
+    if (node == nullptr) return std::nullopt;
+    const std::optional<Polynomial> a = polynomial(node->inputs[0], x, depth + 1), b = a ? polynomial(node->inputs[1], x, depth + 1) : std::nullopt;
+    if (!b) return std::nullopt;
+    Polynomial result{};
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (add != nullptr) result[i] = (*a)[i] + (*b)[i];
+      for (std::size_t j = 0; j < 4 && add == nullptr; ++j) {
+        if (i + j < 4) result[i + j] += (*a)[i] * (*b)[j];
+        else if ((*a)[i] * (*b)[j] != 0) return std::nullopt;
+      }
+    }
+    return result;
+  }
+
+  bool replace(NodeId id, std::string op, ValueId x, ir::Attributes attributes = {}) {
     const ir::Node& node = graph_.node(id);
     // Broadcasting might give the result another shape than x has.
     if (graph_.value(node.outputs[0]).type != graph_.value(x).type) return false;
-    graph_.replace_node(id, ir::Node{std::move(op), node.name, {x}, node.outputs, {}, 0});
+    graph_.replace_node(id, ir::Node{std::move(op), node.name, {x}, node.outputs, std::move(attributes), 0});
     return true;
   }
 

@@ -58,18 +58,6 @@ TEST(FoldChannelArithmetic, LeavesWhatIsUsedTwiceOrLiesAlongAnotherAxis) {
   EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {5, 6, 1}) + rest + "%p }"), context())), (Steps{"Conv", "Mul"}));
 }
 
-TEST(RecogniseActivations, SwishHardSwishAndGelu) {
-  const auto recognised = [](const std::string& nodes) { return steps(recognise_activations(parsed("graph { input %x : f32[2, 3] " + nodes + " output %y }"), context())); };
-  EXPECT_EQ(recognised("%s = Sigmoid (%x) %y = Mul (%x, %s)"), Steps{"Swish"});
-  EXPECT_EQ(recognised("%s = HardSigmoid (%x) {alpha = 0.16666667, beta = 0.5} %y = Mul (%s, %x)"), Steps{"HardSwish"});
-  const std::string numbers = "constant %one = f32[] {1} constant %half = f32[] {0.5} constant %root = f32[] {1.4142135} constant %inverse = f32[] {0.70710677} ";
-  EXPECT_EQ(recognised(numbers + "%d = Div (%x, %root) %e = Erf (%d) %a = Add (%e, %one) %m = Mul (%x, %a) %y = Mul (%m, %half)"), Steps{"Gelu"});
-  EXPECT_EQ(recognised(numbers + "%d = Mul (%x, %inverse) %e = Erf (%d) %a = Add (%one, %e) %m = Mul (%x, %half) %y = Mul (%m, %a)"), Steps{"Gelu"});
-  EXPECT_EQ(recognised(numbers + "%d = Div (%x, %root) %e = Erf (%d) %a = Add (%e, %one) %m = Mul (%a, %half) %y = Mul (%x, %m)"), Steps{"Gelu"});
-  EXPECT_EQ(recognised("%s = HardSigmoid (%x) %y = Mul (%s, %x)"), (Steps{"HardSigmoid", "Mul"}));
-  EXPECT_EQ(recognised("%t = Neg (%x) %s = Sigmoid (%t) %y = Mul (%x, %s)"), (Steps{"Neg", "Sigmoid", "Mul"}));
-}
-
 const std::string kBlock = kInput + constant("v", {5, 5, 1, 1}) + constant("k", {5, 1, 3, 3}) +
                            " %y = Conv (%x, %w, %b) {pads = [1, 1, 1, 1]} %r = Relu (%y) %d = Conv (%r, %k) {group = 5, pads = [1, 1, 1, 1]} %h = HardSwish (%d)"
                            " %p = Conv (%h, %v) %a = Add (%p, %r) %c = Relu (%a) %m = MaxPool (%c) {kernel_shape = [2, 2], strides = [2, 2]} ";

@@ -142,6 +142,9 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "InstanceNormalization", .name = "cpu_instance_normalization", .reject = reject_channel_normalisation, .create = make_group_normalisation, .in_place_inputs = 1},
       {.op = "LayerNormalization", .name = "cpu_layer_normalization", .reject = reject_row_normalisation, .create = make_row_normalisation, .in_place_inputs = 1},
       {.op = "RMSNormalization", .name = "cpu_rms_normalization", .reject = reject_row_normalisation, .create = make_row_normalisation, .in_place_inputs = 1},
+      // skip_normalisation
+      {.op = "com.microsoft::SkipLayerNormalization", .name = "cpu_skip_layer_normalization", .reject = reject_skip_normalisation, .create = make_skip_normalisation, .in_place_inputs = 3},
+      {.op = "com.microsoft::SkipSimplifiedLayerNormalization", .name = "cpu_skip_simplified_layer_normalization", .reject = reject_skip_normalisation, .create = make_skip_normalisation, .in_place_inputs = 3},
       // pad
       {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
       // quantisation

@@ -153,6 +153,9 @@ KernelPointer make_row_normalisation(const ops::NodeView& view, WeightStore& wei
 std::string reject_channel_normalisation(const ops::NodeView& view);
 KernelPointer make_group_normalisation(const ops::NodeView& view, WeightStore& weights);
 KernelPointer make_batch_normalisation(const ops::NodeView& view, WeightStore& weights);
+// skip_normalisation
+std::string reject_skip_normalisation(const ops::NodeView& view);
+KernelPointer make_skip_normalisation(const ops::NodeView& view, WeightStore& weights);
 
 // pad
 std::string reject_pad(const ops::NodeView& view);

@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
-#include "backends/cpu/vector_rows.h"
+#include "backends/cpu/normalisation_rows.h"
 
 #ifndef TESSERA_BACKENDS_CPU_NORMALISATION
 #define TESSERA_BACKENDS_CPU_NORMALISATION
@@ -42,38 +42,16 @@ using namespace rows;
 
 RowMoments moments(const float* x, std::int64_t count) {
   const float mean = reduce(Sum(), x, count) / static_cast<float>(count);
-  CentredSumOfSquares squares;
-  squares.centre = set(mean);
-  return {mean, reduce(squares, x, count) / static_cast<float>(count)};
+  return {mean, mean_square_around(x, count, mean)};
 }
 
 float mean_square(const float* x, std::int64_t count) {
   return reduce(SumOfSquares(), x, count) / static_cast<float>(count);
 }
 
-template <bool shifts>
-void scale_row(const float* x, float* y, std::int64_t count, V mean, V factor, const float* scale, const float* shift) {
-  const D d;
-  std::int64_t i = 0;
-  for (; i + lane_count() <= count; i += lane_count()) {
-    const V centred = hn::Mul(hn::Sub(hn::LoadU(d, x + i), mean), factor);
-    const V s = hn::LoadU(d, scale + i);
-    hn::StoreU(shifts ? hn::MulAdd(centred, s, hn::LoadU(d, shift + i)) : hn::Mul(centred, s), d, y + i);
-  }
-  if (i == count) return;
-  const Mask rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
-  const V centred = hn::Mul(hn::Sub(hn::MaskedLoad(rest, d, x + i), mean), factor);
-  const V s = hn::MaskedLoad(rest, d, scale + i);
-  const V result = shifts ? hn::MulAdd(centred, s, hn::MaskedLoad(rest, d, shift + i)) : hn::Mul(centred, s);
-  hn::BlendedStore(result, rest, d, y + i);
-}
-
 void with_vectors(const float* x, float* y, std::int64_t count, float mean, float factor, const float* scale,
                   const float* shift) {
-  if (shift != nullptr)
-    scale_row<true>(x, y, count, set(mean), set(factor), scale, shift);
-  else
-    scale_row<false>(x, y, count, set(mean), set(factor), scale, shift);
+  scale_and_shift(x, y, count, mean, factor, scale, shift);
 }
 
 void with_scalars(const float* x, float* y, std::int64_t count, float mean, float factor, float shift) {
