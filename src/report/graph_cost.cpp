@@ -1,14 +1,18 @@
 #include "report/graph_cost.h"
 
 #include <algorithm>
+#include <map>
 
 #include "backends/backend_table.h"
+#include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "cost/evaluation.h"
 #include "ir/graph.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
+#include "passes/pass.h"
 #include "plan/choose_kernel.h"
+#include "runtime/evaluate.h"
 
 namespace tessera::report {
 namespace {
@@ -51,16 +55,29 @@ double resident_bytes(const ir::Graph& graph) {
   return constants + most;
 }
 
-// The graph with dimensions that are names as 1.
+// The graph with dimensions of inputs that are names as 1, and with the sizes that follow: also of values whose shape a few small nodes compute.
 ir::Graph with_numbers(ir::Graph graph) {
-  bool changed = false;
   for (const ir::ValueId id : graph.inputs()) {
     ir::ValueType& type = graph.value(id).type;
-    if (!type.is_tensor() || !type.dims || type.shape()) continue;
+    if (!type.is_tensor() || !type.dims) continue;
     for (ir::Dim& dim : *type.dims) dim = dim.is_known() ? dim : ir::Dim(1);
-    changed = true;
   }
-  if (changed) ops::infer_graph(graph);
+  ops::infer_graph(graph);
+  passes::FoldingBudget budget{.bytes = 1 << 20, .operations = 1e6};
+  passes::PassContext context;
+  context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
+  context.folding_left = &budget;
+  const ir::Graph folded = passes::fold_constants(graph, context);
+  std::map<std::string_view, const ir::ValueType*> types;
+  for (std::size_t i = 0; i < folded.value_count(); ++i) {
+    const ir::ValueInfo& value = folded.value({static_cast<std::int32_t>(i)});
+    if (value.type.is_tensor() && value.type.shape()) types.emplace(value.name, &value.type);
+  }
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    ir::ValueInfo& value = graph.value({static_cast<std::int32_t>(i)});
+    const auto found = types.find(value.name);
+    if (value.origin == ir::Origin::node && value.type.is_tensor() && !value.type.shape() && found != types.end()) value.type = *found->second;
+  }
   return graph;
 }
 

@@ -48,7 +48,9 @@ std::string difference_text(const OutputDifference& each) {
 std::vector<std::string> remarks(const Optimisation& optimisation) {
   const OptimiseReport& report = optimisation.report;
   std::vector<std::string> list;
-  if (report.cost_after.unknown_nodes > 0) list.push_back(fmt::format("{} nodes have shapes that depend on data, or subgraphs, and are not counted", report.cost_after.unknown_nodes));
+  if (report.cost_before.unknown_nodes + report.cost_after.unknown_nodes > 0) {
+    list.push_back(fmt::format("{} nodes of the file and {} of the result have shapes that depend on data, or subgraphs, and are not counted", report.cost_before.unknown_nodes, report.cost_after.unknown_nodes));
+  }
   if (!optimisation.measured) list.push_back("the figures of this CPU are rough ones: 'tessera calibrate' measures it");
   if (!report.why_not_packed.empty()) list.push_back("no weights are packed ahead, because no plan could be made with symbolic dimensions of 1 (fix them with --dim): " + report.why_not_packed);
   if (!report.own_operators.empty()) list.push_back(fmt::format("other programs do not know {}", fmt::join(report.own_operators, ", ")));
@@ -99,8 +101,10 @@ std::string list_section(std::string_view title, std::string_view explanation, c
 std::string headline(const Optimisation& optimisation) {
   const GraphCost &before = optimisation.report.cost_before, &after = optimisation.report.cost_after;
   const std::string name = std::filesystem::path(optimisation.model).stem().string();
-  if (time_text(before.seconds) == time_text(after.seconds)) return fmt::format("{} is predicted to take {} a run, as before", name, time_text(after.seconds));
-  return fmt::format("{} is predicted to take {} instead of {} a run ({})", name, time_text(after.seconds), time_text(before.seconds), change_text(before.seconds, after.seconds));
+  const std::int64_t unknown = std::max(before.unknown_nodes, after.unknown_nodes);
+  const std::string what = unknown > 0 ? fmt::format("{}, but for the {} nodes whose size is not known, is", name, unknown) : name + " is";
+  if (time_text(before.seconds) == time_text(after.seconds)) return fmt::format("{} predicted to take {} a run, as before", what, time_text(after.seconds));
+  return fmt::format("{} predicted to take {} instead of {} a run ({})", what, time_text(after.seconds), time_text(before.seconds), change_text(before.seconds, after.seconds));
 }
 
 std::string optimisation_text(const Optimisation& optimisation) {
