@@ -58,10 +58,6 @@ class Merger {
     const auto index = static_cast<std::size_t>(value.index);
     return index < uses_.size() && uses_[index].size() == 1 && !replacements_.is_result(value);
   }
-  void put(NodeId id, std::string op, std::vector<ValueId> inputs, ir::Attributes attributes = {}) {
-    const ir::Node& node = graph_.node(id);
-    graph_.replace_node(id, ir::Node{std::move(op), node.name, std::move(inputs), node.outputs, std::move(attributes), 0});
-  }
 
   // --- shapes
   void reshape(NodeId id) {
@@ -76,7 +72,7 @@ class Merger {
     if (reduce(id)) return;
     const ir::Node *outer = &graph_.node(id), *inner = producer(outer->inputs[0]);
     if (inner == nullptr || !changes_shape_only(*inner)) return;
-    if (const ValueId shape = shape_from(*outer); shape.valid()) put(id, "Reshape", {inner->inputs[0], shape});
+    if (const ValueId shape = shape_from(*outer); shape.valid()) put_operator(graph_, id, "Reshape", {inner->inputs[0], shape});
   }
 
   bool is_back_at(NodeId id, ValueId source) const {
@@ -112,7 +108,7 @@ class Merger {
     if (!surely_equal(*to, ops::reduced_dims(*from, *axes, !keeps))) return false;
     ir::Attributes attributes = inner->attributes;
     attributes.insert_or_assign("keepdims", std::int64_t{keeps ? 0 : 1});
-    put(id, inner->op, inner->inputs, std::move(attributes));
+    put_operator(graph_, id, inner->op, inner->inputs, std::move(attributes));
     return true;
   }
 
@@ -126,7 +122,7 @@ class Merger {
     for (const std::int64_t axis : second) both.push_back(first[static_cast<std::size_t>(axis)]);
     const ValueId x = inner->inputs[0];
     if (std::ranges::is_sorted(both) && replacements_.replace(outer.outputs[0], x)) return;
-    put(id, "Transpose", {x}, {{"perm", std::move(both)}});
+    put_operator(graph_, id, "Transpose", {x}, {{"perm", std::move(both)}});
   }
 
   // --- element types
@@ -137,7 +133,7 @@ class Merger {
     const DType from = graph_.value(x).type.dtype, between = graph_.value(outer.inputs[0]).type.dtype;
     if (!is_lossless(from, between)) return;
     if (graph_.value(outer.outputs[0]).type.dtype == from && replacements_.replace(outer.outputs[0], x)) return;
-    put(id, "Cast", {x}, outer.attributes);
+    put_operator(graph_, id, "Cast", {x}, outer.attributes);
   }
 
   ir::Graph graph_;

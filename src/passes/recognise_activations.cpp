@@ -7,6 +7,7 @@
 
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/replacements.h"
 
 namespace tessera::passes {
 namespace {
@@ -176,10 +177,9 @@ class Recogniser {
   }
 
   bool replace(NodeId id, std::string op, ValueId x, ir::Attributes attributes = {}) {
-    const ir::Node& node = graph_.node(id);
     // Broadcasting might give the result another shape than x has.
-    if (graph_.value(node.outputs[0]).type != graph_.value(x).type) return false;
-    graph_.replace_node(id, ir::Node{std::move(op), node.name, {x}, node.outputs, std::move(attributes), 0});
+    if (graph_.value(graph_.node(id).outputs[0]).type != graph_.value(x).type) return false;
+    put_operator(graph_, id, std::move(op), {x}, std::move(attributes));
     return true;
   }
 

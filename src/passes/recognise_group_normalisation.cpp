@@ -6,6 +6,7 @@
 #include "passes/affine_operands.h"
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/replacements.h"
 
 namespace tessera::passes {
 namespace {
@@ -104,8 +105,7 @@ class Recogniser {
     if (graph_.value(found.x).type.dtype != DType::f32) return;
     const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, 1), shift = per_channel(graph_, found.shift, dims, 0);
     if (!scale || !shift) return;
-    const ir::Node& node = graph_.node(id);
-    graph_.replace_node(id, ir::Node{"GroupNormalization", node.name, {found.x, *scale, *shift}, node.outputs, {{"epsilon", found.epsilon}, {"num_groups", found.groups}}, 0});
+    put_operator(graph_, id, "GroupNormalization", {found.x, *scale, *shift}, {{"epsilon", found.epsilon}, {"num_groups", found.groups}});
   }
 
   ir::Graph graph_;

@@ -9,6 +9,7 @@
 #include "passes/affine_operands.h"
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/replacements.h"
 
 namespace tessera::passes {
 namespace {
@@ -48,7 +49,6 @@ class Recogniser {
       if (node.op != "Add" && node.op != "Mul" && node.op != "Div") continue;
       if (!taken_[static_cast<std::size_t>(node.outputs[0].index)]) recognise(*id);
     }
-    graph_.sort_topologically();
     graph_.remove_dead_and_compact();
     return std::move(graph_);
   }
@@ -272,7 +272,7 @@ class Recogniser {
     std::vector<ValueId> operands{found.of.x, *scale};
     if (wants_shift) operands.push_back(*shift);
     const std::int64_t axis = first == rank - 1 ? -1 : first;
-    place(id, found.of.centred ? "LayerNormalization" : "RMSNormalization", std::move(operands), {{"axis", axis}, {"epsilon", static_cast<float>(found.of.epsilon)}});
+    put_operator(graph_, id, found.of.centred ? "LayerNormalization" : "RMSNormalization", std::move(operands), {{"axis", axis}, {"epsilon", static_cast<float>(found.of.epsilon)}});
     return true;
   }
 
@@ -282,13 +282,8 @@ class Recogniser {
     if (!found.of.centred || dims.size() < 3 || found.of.axes[0] != 2 || found.of.axes.size() != dims.size() - 2) return false;
     const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, 1), shift = per_channel(graph_, found.shift, dims, 0);
     if (!scale || !shift) return false;
-    place(id, "InstanceNormalization", {found.of.x, *scale, *shift}, {{"epsilon", static_cast<float>(found.of.epsilon)}});
+    put_operator(graph_, id, "InstanceNormalization", {found.of.x, *scale, *shift}, {{"epsilon", static_cast<float>(found.of.epsilon)}});
     return true;
-  }
-
-  void place(NodeId id, std::string op, std::vector<ValueId> operands, ir::Attributes attributes) {
-    const ir::Node& node = graph_.node(id);
-    graph_.replace_node(id, ir::Node{std::move(op), node.name, std::move(operands), node.outputs, std::move(attributes), 0});
   }
 
   ir::Graph graph_;

@@ -5,6 +5,7 @@
 
 #include "passes/find.h"
 #include "passes/pass.h"
+#include "passes/replacements.h"
 
 namespace tessera::passes {
 namespace {
@@ -110,10 +111,9 @@ class Recogniser {
   }
 
   bool place(NodeId id, std::string op, ValueId x, std::int64_t axis) {
-    const ir::Node& node = graph_.node(id);
     if (graph_.value(x).type.dtype != DType::f32 || !is_closed(graph_, uses_, inside_, id)) return false;
     const auto rank = dims_of(graph_, x) == nullptr ? -1 : static_cast<std::int64_t>(dims_of(graph_, x)->size());
-    graph_.replace_node(id, ir::Node{std::move(op), node.name, {x}, node.outputs, {{"axis", axis == rank - 1 ? std::int64_t{-1} : axis}}, 0});
+    put_operator(graph_, id, std::move(op), {x}, {{"axis", axis == rank - 1 ? std::int64_t{-1} : axis}});
     return true;
   }
 

@@ -1,5 +1,7 @@
 #include "passes/replacements.h"
 
+#include <utility>
+
 namespace tessera::passes {
 
 Replacements::Replacements(const ir::Graph& graph) : is_result_(graph.value_count(), false), replacements_(graph.value_count()) {
@@ -21,6 +23,11 @@ void Replacements::apply_to(ir::Node& node) const {
     const auto index = static_cast<std::size_t>(input.index);
     if (input.valid() && index < replacements_.size() && replacements_[index].valid()) input = replacements_[index];
   }
+}
+
+void put_operator(ir::Graph& graph, ir::NodeId id, std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes) {
+  const ir::Node& node = graph.node(id);
+  graph.replace_node(id, ir::Node{std::move(op), node.name, std::move(inputs), node.outputs, std::move(attributes), 0});
 }
 
 }  // namespace tessera::passes

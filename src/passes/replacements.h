@@ -1,12 +1,14 @@
-// Values that others stand for, found while a pass walks the nodes in order.
+// Values and operators that others stand for.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ir/graph.h"
 
 namespace tessera::passes {
 
+// Values that others stand for, found while a pass walks the nodes in order.
 class Replacements {
  public:
   explicit Replacements(const ir::Graph& graph);
@@ -22,5 +24,8 @@ class Replacements {
   std::vector<bool> is_result_;
   std::vector<ir::ValueId> replacements_;
 };
+
+// Puts another operator in a node's place, which gives its outputs under its name.
+void put_operator(ir::Graph& graph, ir::NodeId id, std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes = {});
 
 }  // namespace tessera::passes

@@ -94,23 +94,19 @@ class Simplifier {
     if (node.op == "Pow") power(id, node);
     else if (node.op == "Div") division(id, node);
   }
-  void put(NodeId id, std::string op, std::vector<ValueId> inputs) {
-    const ir::Node& node = graph_.node(id);
-    graph_.replace_node(id, ir::Node{std::move(op), node.name, std::move(inputs), node.outputs, {}, 0});
-  }
 
   void power(NodeId id, const ir::Node& node) {
     const ValueId x = node.inputs[0];
     const std::optional<double> exponent = scalar_of(graph_, node.inputs[1]);
     if (!exponent || !is_float(dtype(x)) || !same_dims(graph_, x, node.outputs[0])) return;
-    if (*exponent == 2) put(id, "Mul", {x, x});
-    else if (*exponent == 0.5) put(id, "Sqrt", {x});
-    else if (*exponent == -1) put(id, "Reciprocal", {x});
+    if (*exponent == 2) put_operator(graph_, id, "Mul", {x, x});
+    else if (*exponent == 0.5) put_operator(graph_, id, "Sqrt", {x});
+    else if (*exponent == -1) put_operator(graph_, id, "Reciprocal", {x});
   }
 
   void division(NodeId id, const ir::Node& node) {
     if (graph_.is_constant(node.inputs[0])) return;
-    if (const ValueId inverse = inverse_of(node.inputs[1]); inverse.valid()) put(id, "Mul", {node.inputs[0], inverse});
+    if (const ValueId inverse = inverse_of(node.inputs[1]); inverse.valid()) put_operator(graph_, id, "Mul", {node.inputs[0], inverse});
   }
   // Layers that divide by the same number multiply with the same one.
   ValueId inverse_of(ValueId value) {
