@@ -17,6 +17,7 @@
 #include "ops/concat.h"
 #include "ops/cumulative.h"
 #include "ops/element_wise_binary.h"
+#include "ops/element_wise_program.h"
 #include "ops/element_wise_unary.h"
 #include "ops/expand.h"
 #include "ops/gather.h"
@@ -142,6 +143,8 @@ constexpr const OpDef* kTable[] = {
     &channels_last_conv_transpose,
     &channels_last_max_pool,
     &channels_last_average_pool,
+    // element_wise_program
+    &element_wise,
     // fused_conv
     &fused_conv,
     // fused_matmul

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "ops/quantised_layers.h"
+#include "passes/find.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -54,14 +55,6 @@ std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& nod
   const std::optional<float> low = bound(graph, node, 1, -infinity), high = bound(graph, node, 2, infinity);
   if (!low || !high) return std::nullopt;
   return Activation{node.op, {*low, *high}};
-}
-
-bool same_shape(const ir::ValueType& a, const ir::ValueType& b) {
-  if (!a.is_tensor() || !b.is_tensor() || !a.dims || !b.dims || a.dims->size() != b.dims->size()) return false;
-  for (std::size_t i = 0; i < a.dims->size(); ++i) {
-    if (!(*a.dims)[i].surely_equals((*b.dims)[i])) return false;
-  }
-  return true;
 }
 
 class Fuser {
@@ -148,7 +141,7 @@ class Fuser {
 
   bool with_addend(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) || !same_shape(graph_.value(*other).type, graph_.value(conv.outputs[0]).type)) return false;
+    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) || !surely_same_shape(graph_, *other, conv.outputs[0])) return false;
     set_input(conv, kAddend, *other);
     return true;
   }

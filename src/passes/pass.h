@@ -64,6 +64,7 @@ ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context);
 ir::Graph channels_last(ir::Graph graph, const PassContext& context);
+ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context);
 ir::Graph inline_constant_branches(ir::Graph graph, const PassContext& context);
 

@@ -34,6 +34,13 @@ std::vector<OpExample> element_wise_examples() {
       {"CastLike", {at({2, 3}, {1, 2.5, 0, 0.5, 3}), at({1})}},
       {"Dropout", {at({2, 3}), number(0.5), as(DType::boolean, number(0))}, {}, 2},
       {"Dropout", {at({2, 3}), number(0.5), as(DType::boolean, number(1))}, {{"seed", whole(3)}}, 2},
+      {"tessera::ElementWise",
+       {as(DType::u8, at({2, 19}, {1, 2, 0, 200})), as(DType::f32, at({19}))},
+       {{"steps", text_list({"DequantizeLinear", "Constant", "Mul", "Add", "Gelu", "QuantizeI8"})},
+        {"operands", whole_list({0, -1, -1, -1, 2, 3, 4, 1, 5, -1, 6, -1})},
+        {"parameters", real_list({0.5, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0.25, -7})}}},
+      {"tessera::ElementWise", {as(DType::i8, at({2, 19}, {1, 2, 0, -100}))}, {{"steps", text_list({"DequantizeLinear", "QuantizeU8"})}, {"operands", whole_list({0, -1, 1, -1})}, {"parameters", real_list({0.5, 3, 0.25, 100})}}},
+      {"tessera::ElementWise", {as(DType::f32, at({2, 19}))}, {{"steps", text_list({"Neg", "Clip"})}, {"operands", whole_list({0, -1, 1, -1})}, {"parameters", real_list({0, 0, -1, 2})}}},
       {.op = "BitCast", .operands = {at({2, 8})}, .together = {"input", "output"}, .attributes_follow = "output", .follow = to},
   };
   examples.insert(examples.end(), others.begin(), others.end());

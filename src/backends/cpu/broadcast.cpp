@@ -4,7 +4,7 @@
 
 namespace tessera::backends::cpu {
 
-Broadcast::Broadcast(const Shape& output, std::initializer_list<const Shape*> operands) {
+Broadcast::Broadcast(const Shape& output, std::span<const Shape* const> operands) : operands_(operands.size()) {
   if (element_count(output) == 0) return;
   std::vector<Axis> axes;  // innermost first
   Strides next{};          // stride of the operand's next axis, if it does not repeat there
@@ -12,7 +12,7 @@ Broadcast::Broadcast(const Shape& output, std::initializer_list<const Shape*> op
   for (std::size_t i = 0; i < output.size(); ++i) {
     Axis axis{output[output.size() - 1 - i], {}};
     for (std::size_t k = 0; k < operands.size(); ++k) {
-      const Shape& shape = *operands.begin()[k];
+      const Shape& shape = *operands[k];
       const std::int64_t size = i < shape.size() ? shape[shape.size() - 1 - i] : 1;
       axis.strides[k] = size == 1 ? 0 : next[k];
       next[k] *= size;
@@ -40,7 +40,7 @@ void Broadcast::seek(Position& position, std::int64_t outer) const {
   for (std::size_t i = outer_.size(); i-- > 0;) {
     position.index[i] = outer % outer_[i].count;
     outer /= outer_[i].count;
-    for (std::size_t k = 0; k < kMaxOperands; ++k) position.offsets[k] += position.index[i] * outer_[i].strides[k];
+    for (std::size_t k = 0; k < operands_; ++k) position.offsets[k] += position.index[i] * outer_[i].strides[k];
   }
 }
 
@@ -49,7 +49,7 @@ void Broadcast::advance(Position& position) const {
     const Axis& axis = outer_[i];
     const bool wraps = ++position.index[i] == axis.count;
     const std::int64_t steps = wraps ? 1 - axis.count : 1;
-    for (std::size_t k = 0; k < kMaxOperands; ++k) position.offsets[k] += steps * axis.strides[k];
+    for (std::size_t k = 0; k < operands_; ++k) position.offsets[k] += steps * axis.strides[k];
     if (!wraps) return;
     position.index[i] = 0;
   }

@@ -1,10 +1,11 @@
-// Walking up to three operands that broadcast to one dense output, line by line.
+// Walking a few operands that broadcast to one dense output, line by line.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "backends/backend.h"
@@ -15,10 +16,11 @@ namespace tessera::backends::cpu {
 // Immutable; may be walked by several threads.
 class Broadcast {
  public:
-  static constexpr std::size_t kMaxOperands = 3;
+  static constexpr std::size_t kMaxOperands = 8;
 
   // `output` must be what the operands broadcast to.
-  Broadcast(const Shape& output, std::initializer_list<const Shape*> operands);
+  Broadcast(const Shape& output, std::span<const Shape* const> operands);
+  Broadcast(const Shape& output, std::initializer_list<const Shape*> operands) : Broadcast(output, std::span(operands.begin(), operands.size())) {}
 
   // 1 when the operand advances along a line, 0 when it repeats one element.
   std::int64_t line_stride(std::size_t operand) const { return line_strides_[operand]; }
@@ -41,6 +43,7 @@ class Broadcast {
   void seek(Position& position, std::int64_t outer) const;
   void advance(Position& position) const;
 
+  std::size_t operands_ = 0;
   std::vector<Axis> outer_;  // outermost first
   std::int64_t line_count_ = 0, outer_count_ = 1;
   Strides line_strides_{};
@@ -51,7 +54,9 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
   if (line_count_ == 0 || outer_count_ == 0) return;
   if (outer_.empty()) {
     context.parallel_for(line_count_, grain, [&](std::int64_t begin, std::int64_t end) {
-      line(Strides{begin * line_strides_[0], begin * line_strides_[1], begin * line_strides_[2]}, begin, end - begin);
+      Strides offsets{};
+      for (std::size_t k = 0; k < operands_; ++k) offsets[k] = begin * line_strides_[k];
+      line(offsets, begin, end - begin);
     });
     return;
   }
@@ -67,7 +72,7 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
       const std::int64_t first = piece * block;
       const std::int64_t count = std::min(block, line_count_ - first);
       Strides offsets = position.offsets;
-      for (std::size_t k = 0; k < kMaxOperands; ++k) offsets[k] += first * line_strides_[k];
+      for (std::size_t k = 0; k < operands_; ++k) offsets[k] += first * line_strides_[k];
       if (count > 0) line(offsets, outer * line_count_ + first, count);
       if (++piece < blocks) continue;
       piece = 0;

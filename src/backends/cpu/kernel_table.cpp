@@ -66,6 +66,9 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "PRelu", .name = "cpu_p_relu", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
       {.op = "Pow", .name = "cpu_pow", .reject = reject_pow, .create = make_pow, .in_place_inputs = 1},
       {.op = "Where", .name = "cpu_where", .reject = reject_where, .create = make_where, .in_place_inputs = 6},
+      // element_wise_program
+      {.op = "tessera::ElementWise", .name = "cpu_element_wise_f32", .reject = reject_element_wise_f32, .create = make_element_wise, .in_place_inputs = 0xff},
+      {.op = "tessera::ElementWise", .name = "cpu_element_wise", .reject = reject_element_wise, .create = make_element_wise},
       // element_wise_unary
       {.op = "Abs", .name = "cpu_abs", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},
       {.op = "Acos", .name = "cpu_acos", .reject = reject_unless_f32, .create = make_element_wise_unary, .in_place_inputs = 1},

@@ -47,7 +47,7 @@ ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view) {
 std::string reject_activation(const ops::AttributeReader& reader) {
   if (!reader.has_attribute("activation")) return "";
   const std::string& name = reader.text("activation");
-  const bool known = name == "Clip" || row_activation(name, {}).function != nullptr;
+  const bool known = row_activation(name, {}).function != nullptr;
   return known ? "" : "no vectorised " + name;
 }
 

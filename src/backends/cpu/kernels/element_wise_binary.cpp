@@ -1,11 +1,13 @@
 // z = f(x, y) with broadcasting; z may be the memory of an operand of its own size.
 #include "backends/cpu/kernels/element_wise_binary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -185,12 +187,15 @@ constexpr ArithmeticName kNames[] = {
     {"Min", Arithmetic::min}, {"PRelu", Arithmetic::p_relu}, {"Sum", Arithmetic::add},
 };
 
+Arithmetic kind_of(std::string_view op) {
+  const auto* name = std::ranges::find(kNames, op, &ArithmeticName::op);
+  TESSERA_ASSERT(name != std::end(kNames), "the kernel table names an operator that element_wise_binary.cpp lacks");
+  return name->kind;
+}
+
 Arithmetic kind_of(const ops::NodeView& view) {
-  for (const ArithmeticName& name : kNames) {
-    if (name.op != view.op().name) continue;
-    return name.kind == Arithmetic::mod && view.integer("fmod") != 0 ? Arithmetic::fmod : name.kind;
-  }
-  return Arithmetic::add;
+  const Arithmetic kind = kind_of(view.op().name);
+  return kind == Arithmetic::mod && view.integer("fmod") != 0 ? Arithmetic::fmod : kind;
 }
 
 BinaryLine line_of(Arithmetic kind, DType type, bool x_moves, bool y_moves) {
@@ -325,6 +330,8 @@ void BinaryKernel::run(KernelContext& context) const {
     line_(x + from[0] * input_bytes_, y + from[1] * input_bytes_, z + to * output_bytes_, count);
   });
 }
+
+BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves) { return line_of(kind_of(op), DType::f32, x_moves, y_moves); }
 
 std::string reject_arithmetic(const ops::NodeView& view) {
   const DType type = view.input(0).dtype;

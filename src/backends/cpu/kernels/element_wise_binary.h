@@ -13,6 +13,9 @@ using BinaryLine = void (*)(const void* x, const void* y, void* z, std::int64_t 
 // The line for a node whose operands advance, or not, along lines.
 using LineChooser = BinaryLine (*)(const ops::NodeView& view, bool x_moves, bool y_moves);
 
+// The line of an operator (Add, Sub, Mul, Div, Max, Min, PRelu) on f32; z may be the memory of an operand that advances.
+BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves);
+
 // Both operands have the element type of input 0.
 class BinaryKernel final : public Kernel {
  public:

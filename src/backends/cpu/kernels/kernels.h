@@ -43,6 +43,11 @@ KernelPointer make_pow(const ops::NodeView& view, WeightStore& weights);
 std::string reject_where(const ops::NodeView& view);
 KernelPointer make_where(const ops::NodeView& view, WeightStore& weights);
 
+// element_wise_program
+std::string reject_element_wise(const ops::NodeView& view);
+std::string reject_element_wise_f32(const ops::NodeView& view);
+KernelPointer make_element_wise(const ops::NodeView& view, WeightStore& weights);
+
 // element_wise_unary
 std::string reject_unless_f32(const ops::NodeView& view);  // looks at input 0
 KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);

@@ -8,31 +8,13 @@
 #include <limits>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/quantisation_rows.h"
 #include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantisation.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
-
-#ifndef TESSERA_BACKENDS_CPU_QUANTISATION
-#define TESSERA_BACKENDS_CPU_QUANTISATION
-namespace tessera::backends::cpu {
-
-struct Extremes {
-  float low = 0, high = 0;  // 0 is always within
-};
-
-struct QuantisationFunctions {
-  void (*to_u8)(const float* x, std::uint8_t* y, std::int64_t count, float scale, float zero);
-  void (*to_i8)(const float* x, std::int8_t* y, std::int64_t count, float scale, float zero);
-  void (*from_u8)(const std::uint8_t* x, float* y, std::int64_t count, float scale, float zero);
-  void (*from_i8)(const std::int8_t* x, float* y, std::int64_t count, float scale, float zero);
-  Extremes (*extremes)(const float* x, std::int64_t count);
-};
-
-}  // namespace tessera::backends::cpu
-#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -106,7 +88,7 @@ Extremes extremes(const float* x, std::int64_t count) {
 
 }  // namespace
 
-QuantisationFunctions quantisation_functions() {
+QuantisationRows best_quantisation_rows() {
   return {quantise_row<std::uint8_t>, quantise_row<std::int8_t>, dequantise_row<std::uint8_t>,
           dequantise_row<std::int8_t>, extremes};
 }
@@ -118,7 +100,7 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::backends::cpu {
 namespace {
 
-HWY_EXPORT(quantisation_functions);
+HWY_EXPORT(best_quantisation_rows);
 
 // Elements a chunk.
 constexpr std::int64_t kGrain = 16384;
@@ -150,7 +132,7 @@ float zero_point(const KernelContext& context, std::int64_t i) {
 class QuantiseKernel final : public Kernel {
  public:
   explicit QuantiseKernel(const ops::NodeView& view)
-      : functions_(HWY_DYNAMIC_DISPATCH(quantisation_functions)()),
+      : functions_(quantisation_rows()),
         layout_(view),
         quantises_(view.op().name == "QuantizeLinear") {}
 
@@ -189,14 +171,14 @@ class QuantiseKernel final : public Kernel {
     }
   }
 
-  QuantisationFunctions functions_;
+  QuantisationRows functions_;
   ScaleLayout layout_;
   bool quantises_;
 };
 
 class DynamicQuantiseKernel final : public Kernel {
  public:
-  DynamicQuantiseKernel() : functions_(HWY_DYNAMIC_DISPATCH(quantisation_functions)()) {}
+  DynamicQuantiseKernel() : functions_(quantisation_rows()) {}
 
   void run(KernelContext& context) const override {
     const float* x = context.input(0).data<float>();
@@ -227,7 +209,7 @@ class DynamicQuantiseKernel final : public Kernel {
     return all;
   }
 
-  QuantisationFunctions functions_;
+  QuantisationRows functions_;
 };
 
 bool is_byte(DType type) {
@@ -235,6 +217,8 @@ bool is_byte(DType type) {
 }
 
 }  // namespace
+
+QuantisationRows quantisation_rows() { return HWY_DYNAMIC_DISPATCH(best_quantisation_rows)(); }
 
 std::string reject_quantisation(const ops::NodeView& view) {
   const bool quantises = view.op().name == "QuantizeLinear";

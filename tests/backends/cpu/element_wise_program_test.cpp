@@ -1,0 +1,121 @@
+// Random programs of element-wise steps against the reference, which runs them operator by operator.
+#include "ops/element_wise_program.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support/against_reference.h"
+#include "support/expect_error.h"
+#include "support/random_tensor.h"
+
+namespace tessera::test {
+namespace {
+
+using Steps = std::vector<ops::ElementWiseStep>;
+
+ops::ElementWiseStep step(std::string_view name, std::array<std::int64_t, 2> operands, std::array<float, 2> parameters = {}) { return {ops::find_element_wise_form(name), operands, parameters}; }
+
+OpCall call_of(std::vector<Value> inputs, const Steps& steps) { return {"tessera::ElementWise", std::move(inputs), ops::element_wise_attributes(steps)}; }
+
+TEST(CpuElementWise, EveryStepMatchesTheReference) {
+  const Tensor x = random_tensor(DType::f32, {5, 1031}, 1, -3, 3), y = random_tensor(DType::f32, {5, 1}, 2, 0.5, 2);
+  for (const char* name : {"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"}) {
+    SCOPED_TRACE(name);
+    expect_matches_reference(call_of({x, y}, {step("Neg", {0, -1}), step(name, {2, 1})}), Tolerance::epsilons(DType::f32, 4));
+    if (std::string_view(name) == "PRelu") continue;  // its slope broadcasts to its data only
+    expect_matches_reference(call_of({y, x}, {step("Neg", {0, -1}), step(name, {2, 1})}), Tolerance::epsilons(DType::f32, 4));
+  }
+  for (const char* name : {"Abs", "Ceil", "Erf", "Exp", "Floor", "Mish", "Reciprocal", "Round", "Sign", "Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "HardSwish", "Gelu", "GeluTanh", "LeakyRelu",
+                           "Elu", "Swish", "Celu", "ThresholdedRelu", "HardSigmoid", "Selu"}) {
+    SCOPED_TRACE(name);
+    const bool scalar_differs = std::string_view(name) == "Ceil" || std::string_view(name) == "Floor" || std::string_view(name) == "Round" || std::string_view(name) == "Sign";
+    // A constant sum would move numbers over the steps of the first.
+    const Steps steps = scalar_differs ? Steps{step(name, {0, -1}), step("Mul", {2, 1})} : Steps{step("Add", {0, 1}), step(name, {2, -1}, {0.75f, 0.5f})};
+    expect_matches_reference(call_of({x, y}, steps), Tolerance::epsilons(DType::f32, 32));
+  }
+  expect_matches_reference(call_of({x}, {step("Clip", {0, -1}, {-1, 0.5f}), step("Constant", {-1, -1}, {2, 0}), step("Sub", {2, 1})}), Tolerance::epsilons(DType::f32, 2));
+  expect_matches_reference(call_of({x}, {step("Abs", {0, -1}), step("Sqrt", {1, -1})}), Tolerance::epsilons(DType::f32, 2));
+  expect_matches_reference(call_of({x}, {step("Abs", {0, -1}), step("Log", {1, -1})}), Tolerance::epsilons(DType::f32, 16));
+}
+
+// Of all shapes that broadcast to one, over lines shorter and longer than a block.
+TEST(CpuElementWise, RandomProgramsMatchTheReference) {
+  const Shape results[] = {{}, {1}, {3000}, {4, 7, 33}, {2, 3, 1500}, {6, 1, 5}, {0, 4}};
+  const char* const binary[] = {"Add", "Sub", "Mul", "Max", "Min"};
+  const char* const unary[] = {"Neg", "Abs", "Tanh", "Sigmoid", "Relu", "HardSwish"};
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](std::size_t limit) { return random() % limit; };
+    const Shape& shape = results[below(std::size(results))];
+    const std::size_t count = 1 + below(8);
+    std::vector<Value> inputs;
+    std::vector<bool> used;
+    for (std::size_t i = 0; i < count; ++i) {
+      Shape own = shape;
+      for (std::int64_t& size : own) size = i > 0 && below(3) == 0 ? 1 : size;
+      if (i > 0 && below(3) == 0) own.erase(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(below(own.size() + 1)));
+      inputs.emplace_back(random_tensor(DType::f32, own, seed * 10 + i));
+      used.push_back(false);
+    }
+    Steps steps;
+    const auto any = [&] {
+      const auto value = static_cast<std::int64_t>(below(used.size()));
+      used[static_cast<std::size_t>(value)] = true;
+      return value;
+    };
+    for (std::size_t i = 0, wanted = below(6); i < wanted; ++i) {
+      if (below(5) == 0) steps.push_back(step("Constant", {-1, -1}, {0.25f * static_cast<float>(below(8)), 0}));
+      else if (below(2) == 0) steps.push_back(step(unary[below(std::size(unary))], {any(), -1}));
+      else steps.push_back(step(binary[below(std::size(binary))], {any(), any()}));
+      used.push_back(false);
+    }
+    // What nothing used yet, one after the other.
+    std::vector<std::int64_t> left;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) left.push_back(static_cast<std::int64_t>(i));
+    }
+    std::int64_t last = left[0];
+    for (std::size_t i = 1; i < left.size(); ++i) {
+      steps.push_back(step(binary[below(std::size(binary))], {last, left[i]}));
+      last = static_cast<std::int64_t>(count + steps.size() - 1);
+    }
+    steps.push_back(step("Neg", {last, -1}));
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expect_matches_reference(call_of(inputs, steps), Tolerance::epsilons(DType::f32, 64));
+  }
+}
+
+TEST(CpuElementWise, BytesGoThroughTables) {
+  for (const DType type : {DType::u8, DType::i8}) {
+    const Tensor x = type == DType::u8 ? random_tensor(type, {3, 700}, 3, 0, 255) : random_tensor(type, {3, 700}, 3, -128, 127);
+    const float zero = type == DType::u8 ? 120 : -5;
+    // x · (erf(x / 1.4) + 1), each part quantised again; with a sum of a row before it and without.
+    const Steps gelu{step("DequantizeLinear", {0, -1}, {0.03f, zero}), step("Constant", {-1, -1}, {1.4142f, 0}), step("Div", {1, 2}), step("Erf", {3, -1}), step("QuantizeI8", {4, -1}, {1.0f / 127, 0}),
+                     step("DequantizeLinear", {5, -1}, {1.0f / 127, 0}), step("Constant", {-1, -1}, {1, 0}), step("Add", {6, 7}), step("Mul", {1, 8}), step("QuantizeU8", {9, -1}, {0.04f, 3})};
+    const OpCall one = call_of({x}, gelu);
+    EXPECT_EQ(chosen_cpu_kernel(one), "cpu_element_wise");
+    expect_matches_reference(one);
+    const Tensor row = random_tensor(DType::f32, {700}, 4);
+    Steps sum{step("DequantizeLinear", {0, -1}, {0.02f, zero}), step("Add", {2, 1}), step("QuantizeU8", {3, -1}, {0.03f, 120})};
+    for (ops::ElementWiseStep next : gelu) {
+      if (next.form->name == "DequantizeLinear" && next.operands[0] == 0) next.parameters[1] = 120;
+      for (std::size_t i = 0; i < next.operand_count(); ++i) next.operands[i] += 4;
+      sum.push_back(next);
+    }
+    expect_matches_reference(call_of({x, row}, sum));
+  }
+}
+
+TEST(CpuElementWise, TakesAsManyOperandsAndValuesAsFit) {
+  const Tensor x = random_tensor(DType::f32, {40}, 5);
+  Steps sum, kept;
+  for (std::int64_t i = 1; i < 9; ++i) sum.push_back(step("Add", {i == 1 ? 0 : 7 + i, i}));
+  expect_error_containing(ErrorKind::unsupported, "takes up to 8 operands", [&] { chosen_cpu_kernel(call_of(std::vector<Value>(9, x), sum)); });
+  for (std::int64_t i = 0; i < 9; ++i) kept.push_back(step("Neg", {i == 0 ? 0 : i, -1}));
+  for (std::int64_t i = 0; i < 8; ++i) kept.push_back(step("Add", {i == 0 ? 1 : 9 + i, 2 + i}));
+  expect_error_containing(ErrorKind::unsupported, "keeps more than 8 values at once", [&] { chosen_cpu_kernel(call_of({x}, kept)); });
+}
+
+}  // namespace
+}  // namespace tessera::test
