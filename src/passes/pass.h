@@ -59,6 +59,7 @@ ir::Graph absorb_padding(ir::Graph graph, const PassContext& context);
 ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_activations(ir::Graph graph, const PassContext& context);
+ir::Graph move_crops(ir::Graph graph, const PassContext& context);
 ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);
 ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context);

@@ -27,6 +27,7 @@ constexpr Pass kPasses[] = {
     {"recognise_normalisation", "LayerNormalization, RMSNormalization and InstanceNormalization that are spelt out become one operator", recognise_normalisation},
     {"recognise_group_normalisation", "a normalisation between reshapes with a scale and a shift a channel becomes GroupNormalization", recognise_group_normalisation},
     {"absorb_padding", "Pad goes into the convolution or pooling behind it", absorb_padding},
+    {"move_crops", "where only part of a result is used, only that part, and what it needs, is computed", move_crops},
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},
     {"fuse_attention", "attention that is spelt out becomes one node that never stores its scores, with heads where they lie", fuse_attention, true},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},

@@ -202,7 +202,7 @@ TEST(Session, ConcurrentRunsDoNotMix) {
 }
 
 TEST(Session, CancelledRunStopsWithAnError) {
-  Session session(doubling_model());
+  Session session(doubling_model(), {.without_passes = {"fuse_element_wise"}});
   Cancellation cancellation;
   cancellation.cancel();
   RunOptions options;
@@ -211,7 +211,7 @@ TEST(Session, CancelledRunStopsWithAnError) {
 }
 
 TEST(Session, RecordsTimings) {
-  Session session(doubling_model());
+  Session session(doubling_model(), {.without_passes = {"fuse_element_wise"}});
   std::vector<StepTiming> timings;
   RunOptions options;
   options.timings = &timings;
