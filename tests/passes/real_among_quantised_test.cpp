@@ -14,12 +14,12 @@ TEST(RealAmongQuantised, SaysWhyAnOperatorIsNotLowered) {
     constant %s = f32[] {0.5}
     constant %z = u8[] {3}
     %a = DequantizeLinear (%x, %s, %z)
-    %b = Sigmoid "act" (%a)
+    %b = Softmax "act" (%a)
     %c = MatMul "mix" (%a, %w)
     %y = QuantizeLinear (%b, %s, %z)
     output %y, %c
   })"), test::cpu_pass_context());
-  EXPECT_EQ(real_among_quantised(graph), (std::vector<std::string>{"node 'act' (Sigmoid): Sigmoid has no integer form", "node 'mix' (MatMul): its weights are not constants"}));
+  EXPECT_EQ(real_among_quantised(graph), (std::vector<std::string>{"node 'act' (Softmax): Softmax has no integer form", "node 'mix' (MatMul): its weights are not constants"}));
 }
 
 TEST(RealAmongQuantised, HasNothingToSayOfLoweredLayers) {
