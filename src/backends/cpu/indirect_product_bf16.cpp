@@ -34,22 +34,22 @@ constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kRows = 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
 
 // Some rows times some vectors of a panel that is `width` wide; `right` points at the first of them.
-template <int rows>
+template <int rows, int vectors>
 void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
   const D d;
   const DU du;
-  V sum[rows][kVectors];
+  V sum[rows][vectors];
 #pragma GCC unroll 4
-  for (int j = 0; j < kVectors; ++j) {
+  for (int j = 0; j < vectors; ++j) {
     const V bias = hn::LoadU(d, product.bias + column + j * kLanes);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) sum[i][j] = bias;
   }
   for (std::int64_t s = 0; s < product.segments; ++s) {
     for (std::int64_t group = 0; group < product.groups; ++group, right += width * Product::kGroup) {
-      V even[kVectors], odd[kVectors];
+      V even[vectors], odd[vectors];
 #pragma GCC unroll 4
-      for (int j = 0; j < kVectors; ++j) {
+      for (int j = 0; j < vectors; ++j) {
         const auto pair = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(right) + j * kLanes);
         even[j] = hn::BitCast(d, hn::ShiftLeft<16>(pair));
         odd[j] = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000u)));
@@ -59,13 +59,13 @@ void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t
         const std::uint16_t* a = product.left[s * Product::kMostRows + row + i] + group * Product::kGroup;
         const V a0 = hn::Set(d, base::to_float(bf16_t{a[0]})), a1 = hn::Set(d, base::to_float(bf16_t{a[1]}));
 #pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sum[i][j] = hn::MulAdd(a0, even[j], hn::MulAdd(a1, odd[j], sum[i][j]));
+        for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a0, even[j], hn::MulAdd(a1, odd[j], sum[i][j]));
       }
     }
   }
   const V low = hn::Set(d, product.low), high = hn::Set(d, product.high);
   for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < kVectors; ++j) {
+    for (int j = 0; j < vectors; ++j) {
       const std::int64_t first = column + j * kLanes, count = std::min(kLanes, product.columns - first);
       if (count <= 0) continue;
       HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
@@ -82,16 +82,21 @@ void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t
   }
 }
 
+template <int vectors>
+void multiply_rows(const Product& product, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
+  std::int64_t row = 0;
+  for (; row + kRows <= product.rows; row += kRows) multiply_tile<kRows, vectors>(product, row, right, width, column);
+  for (; row < product.rows; ++row) multiply_tile<1, vectors>(product, row, right, width, column);
+}
+
 void multiply_widened(const Product& product) {
   const std::uint16_t* right = product.right;
   for (std::int64_t column = 0; column < product.columns; column += Product::kColumns) {
     const std::int64_t left_over = std::min(Product::kColumns, product.columns - column), width = (left_over + Product::kLanes - 1) / Product::kLanes * Product::kLanes;
-    for (std::int64_t lane = 0; lane < width; lane += kVectors * kLanes) {
-      const std::uint16_t* from = right + lane * Product::kGroup;
-      std::int64_t row = 0;
-      for (; row + kRows <= product.rows; row += kRows) multiply_tile<kRows>(product, row, from, width, column + lane);
-      for (; row < product.rows; ++row) multiply_tile<1>(product, row, from, width, column + lane);
-    }
+    std::int64_t lane = 0;
+    for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes) multiply_rows<kVectors>(product, right + lane * Product::kGroup, width, column + lane);
+    // The last panel may be one vector wide.
+    for (; lane < width; lane += kLanes) multiply_rows<1>(product, right + lane * Product::kGroup, width, column + lane);
     right += product.segments * product.groups * width * Product::kGroup;
   }
 }
