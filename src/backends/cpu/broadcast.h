@@ -25,6 +25,9 @@ class Broadcast {
   // 1 when the operand advances along a line, 0 when it repeats one element.
   std::int64_t line_stride(std::size_t operand) const { return line_strides_[operand]; }
 
+  // Elements of a line.
+  std::int64_t line_length() const { return line_count_; }
+
   // Calls line(offsets of the operands, offset of the output, count) for pieces that cover the output, in elements, on
   // the threads of the run. `grain`: elements worth a thread.
   template <typename Line>

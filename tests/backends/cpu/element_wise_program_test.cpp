@@ -117,5 +117,12 @@ TEST(CpuElementWise, TakesAsManyOperandsAndValuesAsFit) {
   expect_error_containing(ErrorKind::unsupported, "keeps more than 8 values at once", [&] { chosen_cpu_kernel(call_of({x}, kept)); });
 }
 
+TEST(CpuElementWise, LeavesManyShortLinesToOthers) {
+  const Tensor x = random_tensor(DType::f32, {20000, 2}, 1), y = random_tensor(DType::f32, {20000, 1}, 2);
+  const Steps steps{step("Neg", {0, -1}), step("Add", {2, 1})};
+  expect_error_containing(ErrorKind::unsupported, "its lines are short", [&] { chosen_cpu_kernel(call_of({x, y}, steps)); });
+  EXPECT_EQ(chosen_cpu_kernel(call_of({x, x}, steps)), "cpu_element_wise_f32");
+}
+
 }  // namespace
 }  // namespace tessera::test

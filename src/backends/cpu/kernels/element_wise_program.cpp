@@ -23,6 +23,9 @@ constexpr std::size_t kMostRegisters = 8;  // with blocks of floats: 32 KiB
 // Element operations that are worth a thread.
 constexpr std::int64_t kGrainOperations = 1 << 17, kMostGrain = 1 << 15, kLeastGrain = 1 << 11;
 
+// Where many lines are shorter than that, starting each costs more than its elements.
+constexpr std::int64_t kShortLine = 16, kManyElements = 1 << 14;
+
 using Table = std::array<std::uint8_t, 256>;
 
 // An operator's step, or a table in its place.
@@ -255,6 +258,12 @@ Stages with_tables(Stages stages) {
   return part_of(stages, inputs, list);
 }
 
+Broadcast broadcast_of(const ops::NodeView& view) {
+  std::vector<const Shape*> shapes;
+  for (std::size_t i = 0; i < view.input_count(); ++i) shapes.push_back(&view.input(i).shape);
+  return Broadcast(view.output(0).shape, shapes);
+}
+
 class ElementWise final : public Kernel {
  public:
   explicit ElementWise(const ops::NodeView& view) : broadcast_(broadcast_of(view)), program_(program_of(view, broadcast_)) {
@@ -273,12 +282,6 @@ class ElementWise final : public Kernel {
   }
 
  private:
-  static Broadcast broadcast_of(const ops::NodeView& view) {
-    std::vector<const Shape*> shapes;
-    for (std::size_t i = 0; i < view.input_count(); ++i) shapes.push_back(&view.input(i).shape);
-    return Broadcast(view.output(0).shape, shapes);
-  }
-
   static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
     std::vector<bool> moves;
     for (std::size_t i = 0; i < view.input_count(); ++i) moves.push_back(broadcast.line_stride(i) != 0);
@@ -296,6 +299,7 @@ class ElementWise final : public Kernel {
 std::string reject_element_wise(const ops::NodeView& view) {
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   if (view.input_count() > Broadcast::kMaxOperands) return "takes up to 8 operands";
+  if (view.output(0).elements() >= kManyElements && broadcast_of(view).line_length() < kShortLine) return "its lines are short";
   const Stages stages = stages_of(view);
   for (const Stage& stage : stages.list) {
     if ((stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) && row_activation(stage.step.form->name, stage.step.parameters).function == nullptr)
