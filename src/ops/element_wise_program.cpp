@@ -223,6 +223,7 @@ std::vector<ElementWiseStep> element_wise_steps(const ir::Graph& graph, const ir
   const ElementWiseForm* form = find_element_wise_form(node.op);
   if (form == nullptr || form->kind == Kind::constant || graph.value(node.outputs[0]).type.dtype != DType::f32 || graph.value(node.inputs[0]).type.dtype != DType::f32) return {};
   if (form->kind != Kind::binary) return list_of(unary_step(graph, node));
+  if (node.op == "PRelu" && graph.is_constant(node.inputs[0])) return {};  // a number loses its rank, to which the slope broadcasts
   return node.inputs.size() == 2 ? std::vector{ElementWiseStep{form, {0, 1}, {}}} : std::vector<ElementWiseStep>{};
 }
 

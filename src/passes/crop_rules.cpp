@@ -82,6 +82,11 @@ Result crop_normalisation(GraphBuilder& builder, const ir::Node& node, const Cro
   const auto rank = static_cast<std::int64_t>(builder.dims(node.outputs[0])->size());
   const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), rank);
   const bool one_axis = node.op == "Softmax" || node.op == "LogSoftmax";
+  // A scale or bias that is not the same for all rows.
+  for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+    const ir::Dims* dims = node.inputs[i].valid() ? builder.dims(node.inputs[i]) : nullptr;
+    if (node.inputs[i].valid() && (dims == nullptr || static_cast<std::int64_t>(dims->size()) > rank - axis)) return std::nullopt;
+  }
   return crop_rows(builder, node, crop, axis, one_axis ? axis + 1 : rank);
 }
 
@@ -252,7 +257,7 @@ Result cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& c
   if (is_map(node.op)) return crop_map(builder, node, crop);
   if (is_among(node.op, kBroadcasting)) return crop_broadcasting(builder, node, crop);
   if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "LayerNormalization" || node.op == "RMSNormalization") return crop_normalisation(builder, node, crop);
-  if (node.op == "BatchNormalization") return crop_rows(builder, node, crop, 1, 2);
+  if (node.op == "BatchNormalization" && ops::AttributeReader(node, ops::op_of(node)).integer("training_mode") == 0) return crop_rows(builder, node, crop, 1, 2);
   if (node.op == "Transpose") return crop_transpose(builder, node, crop);
   if (node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten") return crop_reshape(builder, node, crop);
   if (node.op == "Concat") return crop_concat(builder, node, crop);

@@ -61,16 +61,16 @@ class Fuser {
     return number ? std::optional(static_cast<float>(*number)) : std::nullopt;
   }
 
-  // Values that the group reads, but for numbers, in order of their first use.
-  std::vector<ValueId> inputs_of(const Group& group) const {
-    std::vector<ValueId> inputs;
+  // Values that the group reads, in order of their first use: numbers, or all others.
+  std::vector<ValueId> read_by(const Group& group, bool numbers) const {
+    std::vector<ValueId> values;
     for (const auto& [place, id] : group.nodes) {
       for (const ValueId value : operands(graph_.node(id), steps_of(id))) {
         const bool inside = graph_.value(value).origin == ir::Origin::node && group.contains(place_.at(graph_.value(value).producer));
-        if (!inside && !number(value) && std::ranges::find(inputs, value) == inputs.end()) inputs.push_back(value);
+        if (!inside && number(value).has_value() == numbers && std::ranges::find(values, value) == values.end()) values.push_back(value);
       }
     }
-    return inputs;
+    return values;
   }
 
   bool used_only_in(const Group& group, ValueId value) const {
@@ -94,7 +94,7 @@ class Fuser {
       open.erase(place);
       const NodeId id = order[place];
       const Steps steps = steps_of(id);
-      if (steps.empty() || group.steps + steps.size() + kMostInputs > ops::kMostElementWiseSteps) continue;
+      if (steps.empty()) continue;
       const ValueId result = graph_.node(id).outputs[0];
       if (!surely_same_shape(graph_, result, graph_.node(root).outputs[0])) continue;
       const bool copied = !used_only_in(group, result);
@@ -103,7 +103,8 @@ class Fuser {
       if (copied) larger.copied.insert(place);
       larger.nodes.emplace(place, id);
       larger.steps += steps.size();
-      if (inputs_of(larger).size() > kMostInputs) continue;
+      // Each number is a step too.
+      if (read_by(larger, false).size() > kMostInputs || larger.steps + read_by(larger, true).size() > ops::kMostElementWiseSteps) continue;
       group = std::move(larger);
       add_producers(id, steps);
     }
@@ -111,7 +112,7 @@ class Fuser {
   }
 
   ir::Node node_of(const Group& group, NodeId root) const {
-    const std::vector<ValueId> inputs = inputs_of(group);
+    const std::vector<ValueId> inputs = read_by(group, false);
     std::map<ValueId, std::int64_t> number_of_value;
     for (std::size_t i = 0; i < inputs.size(); ++i) number_of_value.emplace(inputs[i], static_cast<std::int64_t>(i));
     Steps program;

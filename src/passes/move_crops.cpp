@@ -182,9 +182,11 @@ class Mover {
       return;
     }
     for (const NodeId each : added) note_inputs(each);
-    if (!added.empty() && graph_.node(added.back()).outputs[0] == *cropped) cropped = named_by_a_user(*users, crop, added.back());
+    NodeId replaced;
+    if (!added.empty() && graph_.node(added.back()).outputs[0] == *cropped) replaced = replace_a_user(*users, crop, added.back());
+    if (replaced.valid()) cropped = graph_.node(added.back()).outputs[0];
     for (const User& user : *users) {
-      if (!graph_.node(user.node).op.empty()) take(user, *cropped, crop);
+      if (user.node != replaced) take(user, *cropped, crop);
     }
     for (const ValueId input : node.inputs) {
       if (input.valid()) uses(input).erase(id);
@@ -199,15 +201,15 @@ class Mover {
     }
   }
 
-  // A Slice that takes all of the crop is the node itself from now on, and its value keeps its name.
-  ValueId named_by_a_user(const std::vector<User>& users, const Crop& crop, NodeId maker) {
+  // A Slice that takes all of the crop goes, and what makes the crop gives its value, which keeps its name. Returns the Slice, if there is one.
+  NodeId replace_a_user(const std::vector<User>& users, const Crop& crop, NodeId maker) {
     const auto user = std::ranges::find_if(users, [&](const User& each) { return each.takes_all_of(crop); });
+    if (user == users.end()) return {};
     ir::Node node = graph_.node(maker);
-    if (user == users.end()) return node.outputs[0];
     node.outputs = graph_.node(user->node).outputs;
     graph_.remove_node(user->node);
     graph_.replace_node(maker, std::move(node));
-    return graph_.node(maker).outputs[0];
+    return user->node;
   }
 
   // The user reads the cropped value instead of the whole one. What is the same value under two names is made one later.

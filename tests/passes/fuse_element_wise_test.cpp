@@ -100,5 +100,20 @@ TEST(FuseElementWise, KeepsToTheLimitOfOperands) {
   expect_same_bits(text);
 }
 
+// Horner's rule with a new number for each step: numbers count as steps.
+TEST(FuseElementWise, KeepsToTheLimitOfSteps) {
+  for (const std::string type : {"f32[40]", "f32[n]"}) {
+    std::string text = "graph { input %x : " + type, steps = " %t0 = Neg (%x)";
+    for (int i = 1; i < 60; ++i) {
+      const std::string k = std::to_string(i), before = std::to_string(i - 1);
+      text += " constant %c" + k + " = f32[] {0." + k + "}";
+      steps += " %u" + k + " = Add (%t" + before + ", %c" + k + ") %t" + k + " = Mul (%u" + k + ", %x)";
+    }
+    text += steps + " output %t59 }";
+    EXPECT_EQ(ops_of(fused(text)), (Ops(3, "tessera::ElementWise")));
+    expect_same_bits(text);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::passes

@@ -124,6 +124,14 @@ TEST(MoveCrops, WhatIsUsedWholeStays) {
   EXPECT_EQ(ops_of(moved(start + " %r = Softmax (%t) output %o output %r }")), (Ops{"Tanh", "Slice", "Softmax"}));
 }
 
+// Statistics and scales of all rows are not those of some.
+TEST(MoveCrops, NormalisationThatMixesRowsStays) {
+  const std::string row = " constant %s = i64[1] {0} constant %e = i64[1] {1} constant %a = i64[1] {";
+  EXPECT_EQ(ops_of(moved("graph { input %x : f32[4, 2, 8, 8] input %g : f32[2] input %h : f32[2] input %m : f32[2] input %v : f32[2]" + row + "0} %y = BatchNormalization (%x, %g, %h, %m, %v) {training_mode = 1} %o = Slice (%y, %s, %e, %a) output %o }")),
+            (Ops{"BatchNormalization", "Slice"}));
+  EXPECT_EQ(ops_of(moved("graph { input %x : f32[2, 3, 4] input %g : f32[3, 4]" + row + "1} %t = Tanh (%x) %y = LayerNormalization (%t, %g) %o = Slice (%y, %s, %e, %a) output %o }")), (Ops{"Tanh", "LayerNormalization", "Slice"}));
+}
+
 // A sum of two whole maps of which nearly all is used: two slices would cost more than one.
 TEST(MoveCrops, StaysWhereItWouldNotPay) {
   const std::string text = "graph { input %x : f32[1, 2, 80, 80] input %y : f32[1, 2, 80, 80] constant %s = i64[1] {1} constant %e = i64[1] {80} constant %a = i64[1] {2} %t = Add (%x, %y) %o = Slice (%t, %s, %e, %a) output %o }";

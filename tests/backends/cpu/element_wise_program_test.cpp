@@ -117,6 +117,33 @@ TEST(CpuElementWise, TakesAsManyOperandsAndValuesAsFit) {
   expect_error_containing(ErrorKind::unsupported, "keeps more than 8 values at once", [&] { chosen_cpu_kernel(call_of({x}, kept)); });
 }
 
+// A byte that tables read again and again lives longer than it did without them: eight values at once, or nine.
+TEST(CpuElementWise, TablesDoNotNeedMoreRoomThanThereIs) {
+  std::vector<Value> inputs;
+  for (int i = 0; i < 7; ++i) inputs.emplace_back(random_tensor(DType::f32, {70}, static_cast<std::uint64_t>(i)));
+  Steps steps{step("Add", {0, 1}), step("QuantizeU8", {7, -1}, {0.02f, 128}), step("DequantizeLinear", {8, -1}, {0.02f, 128})};
+  const auto add = [&](std::string_view name, std::array<std::int64_t, 2> operands, std::array<float, 2> parameters = {}) {
+    steps.push_back(step(name, operands, parameters));
+    return static_cast<std::int64_t>(inputs.size() + steps.size() - 1);
+  };
+  const std::int64_t d = 9;
+  std::vector<std::int64_t> products;
+  for (std::int64_t i = 2; i < 7; ++i) products.push_back(add("Mul", {d, i}));
+  const auto rounded = [&](std::string_view function) { return add("DequantizeLinear", {add("QuantizeU8", {add(function, {d, -1}), -1}, {0.01f, 3}), -1}, {0.01f, 3}); };
+  std::int64_t sum = add("Add", {rounded("Relu"), products[0]});
+  sum = add("Add", {sum, rounded("Sigmoid")});
+  for (std::size_t i = 1; i < products.size(); ++i) sum = add("Add", {sum, products[i]});
+  add("Add", {sum, d});
+  expect_matches_reference(call_of(inputs, steps), Tolerance::epsilons(DType::f32, 64));
+}
+
+TEST(CpuElementWise, ManyPathsThroughFewStepsAreNoWork) {
+  Steps steps{step("DequantizeLinear", {0, -1}, {1.0f / 256, 0})};
+  for (std::int64_t i = 1; i < 60; ++i) steps.push_back(step("Mul", {i, i}));
+  steps.push_back(step("QuantizeU8", {60, -1}, {1, 0}));
+  expect_matches_reference(call_of({random_tensor(DType::u8, {300}, 1, 0, 255)}, steps));
+}
+
 TEST(CpuElementWise, LeavesManyShortLinesToOthers) {
   const Tensor x = random_tensor(DType::f32, {20000, 2}, 1), y = random_tensor(DType::f32, {20000, 1}, 2);
   const Steps steps{step("Neg", {0, -1}), step("Add", {2, 1})};

@@ -71,7 +71,9 @@ std::optional<std::vector<std::size_t>> stages_between(const Stages& stages, std
     }
     const Stage* stage = stages.made_by(each);
     if (stage == nullptr) return std::nullopt;
-    needed[static_cast<std::size_t>(stage - stages.list.data())] = true;
+    const auto index = static_cast<std::size_t>(stage - stages.list.data());
+    if (needed[index]) continue;
+    needed[index] = true;
     for (std::size_t i = 0; i < stage->operand_count(); ++i) open.push_back(stage->step.operands[i]);
   }
   if (!reached) return std::nullopt;
@@ -285,7 +287,9 @@ class ElementWise final : public Kernel {
   static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
     std::vector<bool> moves;
     for (std::size_t i = 0; i < view.input_count(); ++i) moves.push_back(broadcast.line_stride(i) != 0);
-    return {with_tables(stages_of(view)), moves};
+    // A table reads a byte later than the steps in its place did, and may so keep one value more.
+    Stages plain = stages_of(view), tabulated = with_tables(plain);
+    return {place(tabulated).count > kMostRegisters ? std::move(plain) : std::move(tabulated), moves};
   }
 
   Broadcast broadcast_;
@@ -301,6 +305,7 @@ std::string reject_element_wise(const ops::NodeView& view) {
   if (view.input_count() > Broadcast::kMaxOperands) return "takes up to 8 operands";
   if (view.output(0).elements() >= kManyElements && broadcast_of(view).line_length() < kShortLine) return "its lines are short";
   const Stages stages = stages_of(view);
+  if (stages.list.size() > ops::kMostElementWiseSteps) return "takes up to 64 steps";
   for (const Stage& stage : stages.list) {
     if ((stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) && row_activation(stage.step.form->name, stage.step.parameters).function == nullptr)
       return "no vectorised " + std::string(stage.step.form->name);
