@@ -19,15 +19,9 @@ const ir::Dims* dims_of(const ir::Graph& graph, ir::ValueId value) {
   return type.is_tensor() && type.dims ? &*type.dims : nullptr;
 }
 
-bool surely_same_shape(const ir::Graph& graph, ir::ValueId a, ir::ValueId b) {
-  const ir::Dims *left = dims_of(graph, a), *right = dims_of(graph, b);
-  return left != nullptr && right != nullptr && std::ranges::equal(*left, *right, [](const ir::Dim& x, const ir::Dim& y) { return x.surely_equals(y); });
-}
-
 std::optional<double> number_of(const ir::Graph& graph, ir::ValueId value) {
   const Tensor* constant = graph.constant(value);
-  if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::f32 || constant->elements() != 1) return std::nullopt;
-  return *constant->data<float>();
+  return constant != nullptr && constant->dtype() == DType::f32 ? scalar_of(graph, value) : std::nullopt;
 }
 
 bool is_result(const ir::Graph& graph, ir::ValueId value) {

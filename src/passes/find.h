@@ -13,8 +13,6 @@ namespace tessera::passes {
 const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::string_view op);
 // Null while the rank is unknown.
 const ir::Dims* dims_of(const ir::Graph& graph, ir::ValueId value);
-// Whether both are tensors of known rank whose dimensions are equal, whatever symbols stand for.
-bool surely_same_shape(const ir::Graph& graph, ir::ValueId a, ir::ValueId b);
 // The number that a constant of one float32 element holds.
 std::optional<double> number_of(const ir::Graph& graph, ir::ValueId value);
 // Whether something other than nodes uses the value: an output of the graph, or what a variable becomes.

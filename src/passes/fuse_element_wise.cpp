@@ -96,7 +96,7 @@ class Fuser {
       const Steps steps = steps_of(id);
       if (steps.empty()) continue;
       const ValueId result = graph_.node(id).outputs[0];
-      if (!surely_same_shape(graph_, result, graph_.node(root).outputs[0])) continue;
+      if (!same_dims(graph_, result, graph_.node(root).outputs[0])) continue;
       const bool copied = !used_only_in(group, result);
       if (copied && graph_.node(id).op != "DequantizeLinear") continue;
       Group larger = group;
@@ -146,7 +146,7 @@ class Fuser {
     if (group.nodes.size() < 2) return;
     ir::Node node = node_of(group, root);
     // A number says nothing of the rank that it had.
-    if (std::ranges::none_of(node.inputs, [&](ValueId input) { return surely_same_shape(graph_, input, node.outputs[0]); })) return;
+    if (std::ranges::none_of(node.inputs, [&](ValueId input) { return same_dims(graph_, input, node.outputs[0]); })) return;
     if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;
     for (const auto& [place, id] : group.nodes) {
       if (group.owns(place)) taken_.insert(id);

@@ -141,7 +141,7 @@ class Fuser {
 
   bool with_addend(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) || !surely_same_shape(graph_, *other, conv.outputs[0])) return false;
+    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) || !same_dims(graph_, *other, conv.outputs[0])) return false;
     set_input(conv, kAddend, *other);
     return true;
   }

@@ -52,7 +52,7 @@ class Fuser {
   // float32, over the last axis, by constants (which do not come of the sum), and without the statistics.
   bool is_plain(const ir::Node& node) const {
     const ir::Dims* dims = dims_of(graph_, node.inputs[0]);
-    if (dims == nullptr || graph_.value(node.inputs[0]).type.dtype != DType::f32 || graph_.value(node.outputs[0]).type.dtype != DType::f32) return false;
+    if (dims == nullptr || !node.outputs[0].valid() || graph_.value(node.inputs[0]).type.dtype != DType::f32 || graph_.value(node.outputs[0]).type.dtype != DType::f32) return false;
     for (std::size_t i = 1; i < node.outputs.size(); ++i) {
       if (node.outputs[i].valid()) return false;
     }

@@ -79,6 +79,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
     const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
   }
+  graph.remove_dead_and_compact();
   std::optional<Recorder> recorder;
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {

@@ -36,7 +36,7 @@ double resident_bytes(const ir::Graph& graph) {
     for (const ir::ValueId input : node.inputs) {
       if (input.valid()) last_step[root[static_cast<std::size_t>(input.index)]] = i;
     }
-    const bool view = ops::op_of(node).view && node.inputs[0].valid() && node.outputs[0].valid();
+    const bool view = ops::op_of(node).view && !node.outputs.empty() && node.inputs[0].valid() && node.outputs[0].valid();
     if (view) root[static_cast<std::size_t>(node.outputs[0].index)] = root[static_cast<std::size_t>(node.inputs[0].index)];
   }
   std::vector<double> freed(order.size() + 1);

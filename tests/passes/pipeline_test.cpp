@@ -5,8 +5,10 @@
 
 #include "backends/reference/reference_device.h"
 #include "ops/builder.h"
+#include "ops/infer.h"
 #include "runtime/evaluate.h"
 #include "support/expect_error.h"
+#include "support/pass_context.h"
 
 namespace tessera::passes {
 namespace {
@@ -151,6 +153,33 @@ TEST(DecomposeComposites, NamesTheNodeThatItCannotDecompose) {
 TEST(Pipeline, SwitchesPassesOffByName) {
   EXPECT_EQ(ops_of(run_pipeline(branching(true), context(), {.without = {"inline_constant_branches"}})), (Names{"If"}));
   test::expect_error(ErrorKind::invalid_argument, "there is no pass 'tidy'", [] { run_pipeline({}, context(), {.without = {"tidy"}}); });
+}
+
+// Files may hold nodes that give nothing, and operators of which a later output is wanted and not the first.
+TEST(Pipeline, EachPassAloneTakesNodesWithoutOutputs) {
+  for (const Pass& alone : all_passes()) {
+    SCOPED_TRACE(alone.name);
+    ir::Graph graph;
+    const ir::ValueId x = graph.add_input("x", f32({2, 3})), s = graph.add_constant(Tensor::from<std::int64_t>({2}, {1, 1}));
+    const ir::ValueId scale = graph.add_constant(Tensor::from<float>({3}, {1, 2, 3})), sum = graph.add_op("Add", {x, x});
+    for (const char* op : {"Add", "Mul", "Div", "Sub", "Neg", "Log", "Softmax", "Transpose", "Identity", "Expand", "Tile", "Cast"}) {
+      const bool two = std::string_view("Add Mul Div Sub").find(op) != std::string_view::npos, with_shape = std::string_view("Expand Tile").find(op) != std::string_view::npos;
+      const std::vector<ir::ValueId> inputs = two ? std::vector{x, x} : with_shape ? std::vector{x, s} : std::vector{x};
+      const ir::Attributes attributes = std::string_view(op) == "Cast" ? ir::Attributes{{"to", std::int64_t{1}}} : ir::Attributes{};
+      graph.add_node({op, "", inputs, {}, attributes, 0});
+      graph.add_node({op, "", inputs, {ir::ValueId{}}, attributes, 0});
+    }
+    const ir::ValueId mean = graph.add_value("mean");
+    graph.add_node({"LayerNormalization", "", {sum, scale}, {ir::ValueId{}, mean}, {}, 0});
+    graph.add_output(mean);
+    ops::infer_graph(graph);
+    PipelineOptions options;
+    std::vector<PassChange> changes;
+    for (const Pass& pass : all_passes()) {
+      if (pass.name != alone.name) options.without.emplace_back(pass.name);
+    }
+    EXPECT_EQ(ops_of(run_pipeline(graph, test::cpu_pass_context(), options, &changes)), (Names{"Add", "LayerNormalization"}));
+  }
 }
 
 TEST(Pipeline, ReportsEveryPass) {

@@ -35,6 +35,15 @@ TEST(GraphMeasure, TakesNamesForOneAndComputesShapes) {
   EXPECT_GE(cost.bytes, 4 * 2 * 12);
 }
 
+TEST(GraphMeasure, TakesNodesWithoutOutputs) {
+  ir::Graph graph = test::parsed("graph { input %x : f32[4] %y = Neg (%x) output %y }");
+  for (const char* op : {"Identity", "Neg"}) {
+    graph.add_node({op, "", {graph.inputs()[0]}, {}, {}, 0});
+    graph.add_node({op, "", {graph.inputs()[0]}, {ir::ValueId{}}, {}, 0});
+  }
+  EXPECT_GE(graph_measure(*cost::find_built_in_profile("l4"), "cpu")(graph).operations, 4);
+}
+
 TEST(GraphMeasure, LeavesOutWhatDependsOnData) {
   EXPECT_EQ(cost_of("graph { input %x : f32[4] %i = NonZero (%x) %y = Neg (%i) output %y }").unknown_nodes, 2);
 }
