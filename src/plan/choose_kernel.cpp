@@ -50,6 +50,8 @@ auto with_view(const ir::Graph& graph, const ir::Node& node, decltype(std::declv
     constants.push_back(input.valid() ? graph.constant(input) : nullptr);
   }
   for (const ir::ValueId output : node.outputs) outputs.push_back(type_of(output));
+  // Kernels ask about output 0; a node of a file may have none.
+  if (outputs.empty()) outputs.emplace_back();
   return concrete ? body(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants)) : otherwise;
 }
 

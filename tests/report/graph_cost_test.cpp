@@ -37,9 +37,9 @@ TEST(GraphMeasure, TakesNamesForOneAndComputesShapes) {
 
 TEST(GraphMeasure, TakesNodesWithoutOutputs) {
   ir::Graph graph = test::parsed("graph { input %x : f32[4] %y = Neg (%x) output %y }");
-  for (const char* op : {"Identity", "Neg"}) {
-    graph.add_node({op, "", {graph.inputs()[0]}, {}, {}, 0});
-    graph.add_node({op, "", {graph.inputs()[0]}, {ir::ValueId{}}, {}, 0});
+  for (const auto& [op, inputs] : {std::pair{"Identity", 1}, {"Neg", 1}, {"Add", 2}}) {
+    graph.add_node({op, "", std::vector(static_cast<std::size_t>(inputs), graph.inputs()[0]), {}, {}, 0});
+    graph.add_node({op, "", std::vector(static_cast<std::size_t>(inputs), graph.inputs()[0]), {ir::ValueId{}}, {}, 0});
   }
   EXPECT_GE(graph_measure(*cost::find_built_in_profile("l4"), "cpu")(graph).operations, 4);
 }
