@@ -9,22 +9,13 @@
 #include "backends/cpu/cpu_device.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
-#include "runtime/packed_memory.h"
+#include "plan/kernel_trial.h"
+#include "runtime/weight_store.h"
 #include "tests/support/random_tensor.h"
 
 namespace {
 
 using namespace tessera;
-
-class PackAtOnce final : public backends::WeightStore {
- public:
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t bytes,
-                                                              const backends::PackFunction& pack) override {
-    const std::shared_ptr<std::byte[]> data = runtime::allocate_packed(bytes);
-    pack(data.get());
-    return std::make_shared<const backends::PackedWeights>(data, bytes);
-  }
-};
 
 struct Layer {
   const char* name;
@@ -49,21 +40,14 @@ void measure(const Layer& layer, int threads) {
   const std::vector<ops::TensorType> output_types{{DType::f32, {1, outputs, out, out}}};
   const std::vector<const Tensor*> constants{nullptr, &w, &b};
   const ops::NodeView view(node, ops::op_of(node), inputs, output_types, constants);
-  PackAtOnce store;
+  runtime::PackAtOnce store;
   const auto& entry = *plan::choose_kernel(backends::cpu_device(), view).entry;
-  const auto made = backends::make_kernel(entry, view, store);
-  const Value vx = x, vw = w, vb = b;
-  const std::vector<const Value*> values{&vx, &vw, &vb};
-  std::vector<Value> results{Tensor(DType::f32, output_types[0].shape)};
-  const std::vector<ir::ValueType> types{ir::ValueType::tensor(DType::f32, output_types[0].shape)};
   const backends::ExecutionResources resources{&base::ThreadPool::process(), threads, 0};
-  backends::KernelContext context(node, ops::op_of(node), values, results, types, resources);
-  const Tensor scratch(DType::u8, {made->scratch_bytes()});
-  context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
+  plan::KernelTrial trial(entry, view, {x, w, b}, store, resources);
   double best = 1e9, total = 0;
   for (int run = 0; run < 3 || (total < 0.1 && run < 1000); ++run) {
     const auto start = std::chrono::steady_clock::now();
-    made->run(context);
+    trial.run();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     best = std::min(best, seconds);
     total += seconds;

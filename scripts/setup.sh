@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building Tessera needs on Debian 12: scripts/setup.sh [--tests] [--fuzz]
-# --tests also makes .venv with the pinned Python packages that the tests compare with; --fuzz adds clang for the fuzzer.
+# --tests also installs valgrind and makes .venv with the pinned Python packages that the tests compare with; --fuzz adds clang for the fuzzer.
 # Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,7 +17,7 @@ packages=(
 with_tests=false
 for argument in "$@"; do
   case $argument in
-    --tests) with_tests=true; packages+=(python3-venv) ;;
+    --tests) with_tests=true; packages+=(python3-venv valgrind) ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19) ;;
     -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;

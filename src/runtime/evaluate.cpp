@@ -9,20 +9,10 @@
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
-#include "runtime/packed_memory.h"
+#include "runtime/weight_store.h"
 
 namespace tessera::runtime {
 namespace {
-
-// Packs anew each time: nothing outlives a single evaluation.
-class PackAtOnce final : public backends::WeightStore {
- public:
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t bytes, const backends::PackFunction& pack) override {
-    const std::shared_ptr<std::byte[]> data = allocate_packed(bytes);
-    pack(data.get());
-    return std::make_shared<const backends::PackedWeights>(data, bytes);
-  }
-};
 
 ops::TensorType concrete(const ir::ValueType& type) {
   const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;

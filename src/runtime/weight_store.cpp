@@ -121,4 +121,10 @@ std::size_t SharedWeightStore::size() const {
   return state_->entries.size();
 }
 
+std::shared_ptr<const backends::PackedWeights> PackAtOnce::find_or_pack(const Tensor&, std::string_view, std::int64_t bytes, const backends::PackFunction& pack) {
+  const std::shared_ptr<std::byte[]> data = allocate_packed(bytes);
+  pack(data.get());
+  return std::make_shared<const backends::PackedWeights>(data, bytes);
+}
+
 }  // namespace tessera::runtime

@@ -36,4 +36,10 @@ class SharedWeightStore final : public backends::WeightStore {
   std::shared_ptr<State> state_;
 };
 
+// Packs anew each time, for a kernel that nothing outlives.
+class PackAtOnce final : public backends::WeightStore {
+ public:
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes, const backends::PackFunction& pack) override;
+};
+
 }  // namespace tessera::runtime
