@@ -79,12 +79,14 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
     const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
   }
-  graph.remove_dead_and_compact();
   std::optional<Recorder> recorder;
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {
-    if (std::find(options.without.begin(), options.without.end(), pass.name) != options.without.end()) continue;
-    graph = pass.run(std::move(graph), context);
+    const bool left_out = std::ranges::find(options.without, pass.name) != options.without.end();
+    if (!left_out) graph = pass.run(std::move(graph), context);
+    // Gradients, which are computed first, name tensors that nothing else may need.
+    if (&pass == kPasses) graph.remove_dead_and_compact();
+    if (left_out) continue;
 #ifdef TESSERA_DEBUG
     ir::verify(graph);
 #endif
