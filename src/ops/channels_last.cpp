@@ -58,10 +58,11 @@ std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op,
 
 std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
   std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
+  const ValueId addend = operands.size() > 3 ? operands[3] : ValueId{};
   operands.resize(std::min<std::size_t>(inputs.size(), 3));
   std::optional<ValueId> y = between_transposes(builder, "Conv", std::move(operands), reader.given_among(convolution_attributes()));
   if (!y) return std::nullopt;
-  if (inputs.size() > 3 && inputs[3].valid()) y = builder.add("Add", {*y, inputs[3]});
+  if (addend.valid()) y = builder.add("Add", {*y, addend});
   return std::vector{rounded_result(builder, reader, add_activation(builder, reader, *y))};
 }
 
@@ -115,7 +116,7 @@ std::vector<std::int64_t> to_channels_last(std::size_t rank) {
 // Y = activation(Conv(X, W, B) + Z); W [M, C/group, kernel...] as for Conv, Z of Y's shape. Rounded as ops/rounded_product.h says.
 const OpDef channels_last_conv{
     .name = "tessera::ChannelsLastConv",
-    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
+    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T3", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
     .attributes = rounding(with_activation(convolution_attributes())),
     .infer = infer_conv,

@@ -21,7 +21,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
   ValueId y = builder.add("MatMul", {operands[0], operands[1]});
   for (std::size_t i = 2; i < inputs.size(); ++i) {
-    if (inputs[i].valid()) y = builder.add("Add", {y, inputs[i]});
+    if (operands[i].valid()) y = builder.add("Add", {y, operands[i]});
   }
   return std::vector{rounded_result(builder, reader, add_activation(builder, reader, y))};
 }
@@ -54,7 +54,7 @@ double linear_operations(const NodeView& view) { return 2.0 * static_cast<double
 // says.
 const OpDef linear{
     .name = "tessera::Linear",
-    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
+    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T3", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
     .attributes = attributes(),
     .infer = infer,

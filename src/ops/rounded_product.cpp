@@ -10,7 +10,9 @@ DType rounded_result_type(const InferContext& context) {
   const bool rounded = context.has_attribute("precision");
   context.check(!rounded || context.text("precision") == "bf16", "precision is '{}', expected bf16", rounded ? context.text("precision") : "");
   const DType x = context.dtype(0), w = context.dtype(1);
-  context.check(x == w || (rounded && x == DType::bf16), "'X' is {}, 'W' {}", name_of(x), name_of(w));
+  const auto check_type = [&](std::string_view name, DType type) { context.check(type == w || (rounded && type == DType::bf16), "'{}' is {}, 'W' {}", name, name_of(type), name_of(w)); };
+  check_type("X", x);
+  if (context.has_input(3)) check_type("Z", context.dtype(3));
   if (!context.has_attribute("output_dtype")) return w;
   const std::int64_t type = context.integer("output_dtype");
   context.check(type == static_cast<std::int64_t>(DType::bf16), "output_dtype is {}, expected that of bf16", type);
@@ -22,6 +24,7 @@ std::vector<ValueId> rounded_operands(GraphBuilder& builder, const AttributeRead
   std::vector<ValueId> operands{inputs.begin(), inputs.end()};
   if (!reader.has_attribute("precision")) return operands;
   for (std::size_t i = 0; i < 2; ++i) operands[i] = builder.cast(builder.cast(inputs[i], DType::bf16), type);
+  if (inputs.size() > 3 && inputs[3].valid()) operands[3] = builder.cast(inputs[3], type);
   return operands;
 }
 

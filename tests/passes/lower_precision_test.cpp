@@ -38,9 +38,35 @@ TEST(LowerPrecision, LayersRoundAndWhatOnlyTheyReadIsStoredRounded) {
   for (const ir::NodeId id : lowered.order()) {
     if (lowered.node(id).attributes.contains("precision")) rounded.push_back(lowered.node(id).op);
   }
-  EXPECT_EQ(rounded, (std::vector<std::string>{"tessera::ChannelsLastConv", "tessera::ChannelsLastConv", "tessera::Linear"}));
+  EXPECT_EQ(rounded, (std::vector<std::string>{"tessera::ChannelsLastConv", "tessera::ChannelsLastConv", "tessera::ChannelsLastConv", "tessera::Linear"}));
   const std::vector<DType> stored = types(lowered);
-  EXPECT_EQ(std::count(stored.begin(), stored.end(), DType::bf16), 1);  // between the first two
+  EXPECT_EQ(std::count(stored.begin(), stored.end(), DType::bf16), 2);  // between the convolutions
+}
+
+// An inverted residual: what is between its layers is stored rounded, the sum of the two branches too.
+TEST(LowerPrecision, DepthwiseLayersAndAddendsTakeWhatIsStoredRounded) {
+  const PassContext asked = context(DType::bf16);
+  const ir::Graph net = test::parsed("graph { input %x : f32[batch, 8, 6, 6]" + weights("w", {8, 8, 1, 1}) + weights("d", {8, 1, 3, 3}) + weights("v", {8, 8, 1, 1}) +
+                                     " %1 = Conv (%x, %w) %2 = Conv (%1, %w) %3 = Conv (%2, %d) {group = 8, pads = [1, 1, 1, 1]} %4 = Conv (%3, %v) %5 = Add (%1, %4) %6 = Conv (%5, %w)"
+                                     " %7 = Conv (%x, %d) {group = 8} %8 = Neg (%7) output %6 output %8 }");
+  const ir::Graph lowered = lower_precision(fuse_epilogues(channels_last(net, asked), asked), asked);
+  std::int64_t rounded = 0, stored = 0, plain = 0;
+  for (const ir::NodeId id : lowered.order()) {
+    const ir::Node& node = lowered.node(id);
+    if (node.op != "tessera::ChannelsLastConv") continue;
+    rounded += node.attributes.contains("precision");
+    stored += node.attributes.contains("output_dtype");
+    plain += !node.attributes.contains("precision");
+  }
+  EXPECT_EQ(rounded, 5);
+  EXPECT_EQ(stored, 4);  // all but the last, which is a result
+  EXPECT_EQ(plain, 1);   // the depthwise layer of the input
+  const Model model(std::make_shared<const ir::Graph>(net));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions half;
+  half.precision = DType::bf16;
+  const NamedValues exact = Session(model).run(inputs), got = Session(model, half).run(inputs);
+  EXPECT_TRUE(test::close_to(got.begin()->second.tensor(), exact.begin()->second.tensor(), test::Tolerance::epsilons(DType::bf16, 16)));
 }
 
 TEST(LowerPrecision, NothingChangesUnasked) {

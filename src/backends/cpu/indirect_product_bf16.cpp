@@ -33,6 +33,29 @@ using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kRows = 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
 
+void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const DU du;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<std::uint16_t, D> d16;
+  for (; i + kLanes <= count; i += kLanes) {
+    const V value = hn::LoadU(d, x + i);
+    const auto bits = hn::BitCast(du, value);
+    const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
+    const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(kept))), d16, y + i);
+  }
+#endif
+  for (; i < count; ++i) y[i] = base::to_bf16(x[i]).bits;
+}
+
+void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
+}
+
 // Some rows times some vectors of a panel that is `width` wide; `right` points at the first of them.
 template <int rows, int vectors>
 void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
@@ -70,14 +93,17 @@ void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t
       if (count <= 0) continue;
       HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
       V value = sum[i][j];
+      const std::int64_t at = (row + i) * product.ldc + first;
       if (product.addend != nullptr) {
-        std::copy_n(product.addend + (row + i) * product.addend_stride + first, count, lanes);
+        if (product.rounded_addend) widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, count);
+        else std::copy_n(static_cast<const float*>(product.addend) + at, count, lanes);
         value = hn::Add(value, hn::Load(d, lanes));
       }
       value = hn::IfThenElse(hn::Lt(value, low), low, value);  // NaN stays
       value = hn::IfThenElse(hn::Gt(value, high), high, value);
       hn::Store(value, d, lanes);
-      std::copy_n(lanes, count, product.c + (row + i) * product.ldc + first);
+      if (product.rounded_c) round_row(lanes, static_cast<std::uint16_t*>(product.c) + at, count);
+      else std::copy_n(lanes, count, static_cast<float*>(product.c) + at);
     }
   }
 }
@@ -99,25 +125,6 @@ void multiply_widened(const Product& product) {
     for (; lane < width; lane += kLanes) multiply_rows<1>(product, right + lane * Product::kGroup, width, column + lane);
     right += product.segments * product.groups * width * Product::kGroup;
   }
-}
-
-void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const D d;
-  const DU du;
-  const hn::RebindToSigned<D> di;
-  const hn::Rebind<std::uint16_t, D> d16;
-  for (; i + kLanes <= count; i += kLanes) {
-    const V value = hn::LoadU(d, x + i);
-    const auto bits = hn::BitCast(du, value);
-    const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-    const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
-    const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(kept))), d16, y + i);
-  }
-#endif
-  for (; i < count; ++i) y[i] = base::to_bf16(x[i]).bits;
 }
 
 }  // namespace

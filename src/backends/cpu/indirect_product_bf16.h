@@ -20,9 +20,9 @@ struct IndirectProductBf16 {
   const std::uint16_t* right = nullptr;       // panels one after the other, each [segments * groups][width][kGroup]
   std::int64_t columns = 0;                   // of the panels together
   const float* bias = nullptr;                // as many, rounded up to kLanes
-  const float* addend = nullptr;              // or null
-  std::int64_t addend_stride = 0;             // from row to row
-  float* c = nullptr;                         // clamp(bias + Σ A·B + addend)
+  const void* addend = nullptr;               // or null; [rows][ldc]
+  void* c = nullptr;                          // clamp(bias + Σ A·B + addend), [rows][ldc]
+  bool rounded_addend = false, rounded_c = false;  // bfloat16 instead of floats
   std::int64_t ldc = 0;
   float low = 0, high = 0;
 };

@@ -9,6 +9,8 @@ namespace {
 
 using Product = IndirectProductBf16;
 
+inline __m512 widen(__m256i numbers) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16)); }
+
 template <bool whole, int rows, int vectors>
 inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors], std::int64_t first_column, std::int64_t columns) {
   const __m512 low = _mm512_set1_ps(product.low), high = _mm512_set1_ps(product.high);
@@ -20,11 +22,22 @@ inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) {
       __m512 value = sum[i][j];
-      if (product.addend != nullptr) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, product.addend + i * product.addend_stride + first));
+      const std::int64_t at = i * product.ldc + first;
+      if (product.addend != nullptr) {
+        value = _mm512_add_ps(value, product.rounded_addend ? widen(_mm256_maskz_loadu_epi16(mask, static_cast<const std::uint16_t*>(product.addend) + at))
+                                                            : _mm512_maskz_loadu_ps(mask, static_cast<const float*>(product.addend) + at));
+      }
       value = _mm512_min_ps(high, _mm512_max_ps(low, value));  // of a NaN and a number the second operand, so NaN stays
-      float* to = product.c + i * product.ldc + first;
-      if constexpr (whole) _mm512_storeu_ps(to, value);
-      else _mm512_mask_storeu_ps(to, mask, value);
+      if (product.rounded_c) {
+        std::uint16_t* to = static_cast<std::uint16_t*>(product.c) + at;
+        const auto numbers = (__m256i)_mm512_cvtneps_pbh(value);
+        if constexpr (whole) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), numbers);
+        else _mm256_mask_storeu_epi16(to, mask, numbers);
+      } else {
+        float* to = static_cast<float*>(product.c) + at;
+        if constexpr (whole) _mm512_storeu_ps(to, value);
+        else _mm512_mask_storeu_ps(to, mask, value);
+      }
     }
   }
 }

@@ -20,6 +20,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},
       // bf16_product
       {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_conv", .reject = reject_bf16_conv, .create = make_bf16_conv},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_depthwise", .reject = reject_bf16_depthwise, .create = make_bf16_depthwise},
       {.op = "tessera::Linear", .name = "cpu_bf16_linear", .reject = reject_bf16_linear, .create = make_bf16_linear},
       // channels_last_conv
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_depthwise", .reject = reject_channels_last_depthwise, .create = make_channels_last_depthwise},

@@ -14,9 +14,9 @@ namespace {
 using test::random_tensor;
 using Integers = std::vector<std::int64_t>;
 
-// Which of data and result are stored rounded.
+// Which of data, result and addend are stored rounded.
 struct Stored {
-  bool data = false, result = false;
+  bool data = false, result = false, addend = false;
 };
 
 void check(test::OpCall call, double terms, Stored stored, std::string_view kernel) {
@@ -42,14 +42,14 @@ struct Case {
   bool bias = true, addend = false;
 };
 
-void check_conv(const Case& c) {
+void check_conv(const Case& c, std::string_view kernel = "cpu_bf16_conv") {
   SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
   test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(c.stored.data ? DType::bf16 : DType::f32, ops::channels_last(c.x), 1), random_tensor(DType::f32, c.w, 2)}, c.attributes};
   call.attributes.emplace("precision", std::string("bf16"));
   call.inputs.resize(4);
   if (c.bias) call.inputs[2] = random_tensor(DType::f32, {c.w[0]}, 3);
-  if (c.addend) call.inputs[3] = random_tensor(DType::f32, test::run_op_tensor(call, "reference").shape(), 4);
-  check(call, static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c.stored, "cpu_bf16_conv");
+  if (c.addend) call.inputs[3] = random_tensor(c.stored.addend ? DType::bf16 : DType::f32, test::run_op_tensor(call, "reference").shape(), 4);
+  check(call, static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c.stored, kernel);
 }
 
 TEST(CpuBf16Conv, PointwiseAndWindows) {
@@ -73,6 +73,32 @@ TEST(CpuBf16Conv, ActivationsInRegistersAndBehindThem) {
   check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("Relu")}}, {false, true}});
   check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("HardSwish")}}, {true, true}});
   check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("Tanh")}}});
+}
+
+TEST(CpuBf16Conv, RoundedAddends) {
+  check_conv({{1, 33, 4, 5}, {19, 33, 1, 1}, {{"activation", std::string("Relu")}}, {true, true, true}, true, true});
+  check_conv({{1, 33, 4, 5}, {64, 33, 1, 1}, {}, {false, false, true}, false, true});
+  check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, {{"activation", std::string("HardSwish")}}, {true, true, true}, true, true});
+}
+
+TEST(CpuBf16Depthwise, WindowsStridesAndPads) {
+  const auto check_depthwise = [](const Shape& x, const Shape& window, ir::Attributes attributes, Stored stored, bool bias = true, bool addend = false) {
+    Shape w{x[1], 1};
+    w.insert(w.end(), window.begin(), window.end());
+    attributes.emplace("group", x[1]);
+    check_conv({x, w, std::move(attributes), stored, bias, addend}, "cpu_bf16_depthwise");
+  };
+  const ir::Attributes padded{{"pads", Integers{1, 1, 1, 1}}}, wide{{"pads", Integers{2, 2, 2, 2}}}, relu6{{"pads", Integers{1, 1, 1, 1}}, {"activation", std::string("Clip")}, {"activation_params", std::vector<float>{0, 6}}};
+  check_depthwise({2, 32, 9, 9}, {3, 3}, relu6, {true, true});
+  check_depthwise({1, 21, 6, 17}, {3, 3}, padded, {true, true}, false);
+  check_depthwise({1, 5, 8, 1}, {3, 3}, padded, {false, true});
+  check_depthwise({1, 40, 14, 15}, {3, 3}, {{"pads", Integers{0, 0, 1, 1}}, {"strides", Integers{2, 2}}}, {true, true});
+  check_depthwise({1, 16, 7, 16}, {5, 5}, wide, {true, false});
+  check_depthwise({1, 17, 12, 22}, {5, 5}, {{"pads", Integers{2, 2, 2, 2}}, {"strides", Integers{2, 2}}}, {true, true, true}, true, true);
+  check_depthwise({1, 18, 9, 9}, {3, 3}, {{"pads", Integers{2, 2, 2, 2}}, {"dilations", Integers{2, 2}}}, {true, true, false}, true, true);
+  check_depthwise({1, 70, 7, 10}, {7, 4}, {{"strides", Integers{1, 3}}, {"pads", Integers{3, 9, 3, 9}}}, {false, false});
+  check_depthwise({1, 19, 30}, {3}, {{"activation", std::string("HardSwish")}}, {true, true});
+  check_depthwise({1, 3, 4, 5, 6}, {2, 3, 3}, {{"activation", std::string("HardSwish")}}, {true, false});
 }
 
 TEST(CpuBf16Linear, RowsAndColumns) {

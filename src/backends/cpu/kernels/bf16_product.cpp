@@ -22,7 +22,7 @@ class Bf16Product final : public Kernel {
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
       : multiply_(multiply_bf16()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)),
-        windows_(geometry_, segments_, inputs_, padded_), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
+        windows_(geometry_, segments_, inputs_, padded_), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
     depth_ = base::checked_multiply(segments_.count, padded_);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = Product::kMostRows, .tile_columns = Product::kColumns};
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, Product::kColumns * depth_ * 2,
@@ -43,7 +43,7 @@ class Bf16Product final : public Kernel {
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
     const std::uint16_t* x = copies_data() ? round_data(context) : static_cast<const std::uint16_t*>(context.input(0).raw());
-    const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
+    const void* z = context.has_input(3) ? context.input(3).raw() : nullptr;
     void* y = context.output(0).mutable_raw();
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
@@ -77,28 +77,32 @@ class Bf16Product final : public Kernel {
     return to;
   }
 
-  void run_tile(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns, const std::uint16_t* x, const float* z, void* y) const {
+  void run_tile(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns, const std::uint16_t* x, const void* z, void* y) const {
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
     Product product{.rows = rows, .segments = segments_.count, .groups = padded_ / Product::kGroup, .columns = columns, .low = activation_.low, .high = activation_.high};
     product.left = windows_.at(x + group * inputs_, row, rows, padding_.data());
     product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
     product.bias = bias_.data() + group * lanes() + column;
-    product.addend = z == nullptr ? nullptr : z + offset;
-    product.addend_stride = ldc;
-    thread_local std::vector<float> tile;  // of results that are rounded
-    if (rounded_result_) {
-      tile.resize(static_cast<std::size_t>(rows * columns));
-      product.c = tile.data();
-      product.ldc = columns;
+    product.ldc = ldc;
+    product.rounded_addend = rounded_addend_;
+    if (z != nullptr) product.addend = rounded_addend_ ? static_cast<const void*>(static_cast<const std::uint16_t*>(z) + offset) : static_cast<const float*>(z) + offset;
+    auto* rounded = static_cast<std::uint16_t*>(y) + offset;
+    auto* floats = static_cast<float*>(y) + offset;
+    product.rounded_c = rounded_result_ && activation_.after.function == nullptr;
+    thread_local std::vector<float> tile;  // of results that are rounded after their activation
+    if (product.rounded_c) {
+      product.c = rounded;
+    } else if (rounded_result_) {
+      tile.resize(static_cast<std::size_t>(rows * ldc));
+      product.c = floats = tile.data();
     } else {
-      product.c = static_cast<float*>(y) + offset;
-      product.ldc = ldc;
+      product.c = floats;
     }
     multiply_(product);
+    if (activation_.after.function == nullptr) return;
     for (std::int64_t i = 0; i < rows; ++i) {
-      float* line = product.c + i * product.ldc;
-      if (activation_.after.function != nullptr) activation_.after(line, columns);
-      if (rounded_result_) to_bf16_row(line, static_cast<std::uint16_t*>(y) + offset + i * ldc, columns);
+      activation_.after(floats + i * ldc, columns);
+      if (rounded_result_) to_bf16_row(floats + i * ldc, rounded + i * ldc, columns);
     }
   }
 
@@ -135,13 +139,15 @@ class Bf16Product final : public Kernel {
   std::int64_t padded_;  // length of a segment in whole pairs
   WindowPointers<std::uint16_t> windows_;
   WeightStrides strides_;
-  bool rounded_data_, rounded_result_;
+  bool rounded_data_, rounded_addend_, rounded_result_;
   std::int64_t depth_ = 0;
   ProductSplit split_;
   std::vector<std::uint16_t> padding_;
   std::vector<float> bias_;
   std::shared_ptr<const PackedWeights> weights_;
 };
+
+}  // namespace
 
 std::string reject_bf16_operands(const ops::NodeView& view) {
   if (!view.has_attribute("precision")) return "does not ask for bf16";
@@ -150,8 +156,6 @@ std::string reject_bf16_operands(const ops::NodeView& view) {
   if (view.constant(1)->elements() == 0) return "no weights";
   return reject_activation(view);
 }
-
-}  // namespace
 
 std::string reject_bf16_conv(const ops::NodeView& view) {
   if (std::string reason = reject_bf16_operands(view); !reason.empty()) return reason;

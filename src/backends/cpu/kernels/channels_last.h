@@ -32,6 +32,22 @@ ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
 ChannelsLastGeometry rows_geometry(const Shape& x);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 
+// found(where the line begins in the data, its first tap) for each line under the windows of the i-th line of results, as far as they
+// are inside of the picture.
+template <typename Found>
+void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
+  const auto& [depth, lines, axis] = geometry.axes;
+  const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output, image = i / lines.output / depth.output;
+  for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+    const std::int64_t d = plane * depth.stride - depth.pad_begin + kd * depth.dilation;
+    for (std::int64_t kh = 0; kh < lines.kernel && d >= 0 && d < depth.input; ++kh) {
+      const std::int64_t h = row * lines.stride - lines.pad_begin + kh * lines.dilation;
+      if (h < 0 || h >= lines.input) continue;
+      found(((image * depth.input + d) * lines.input + h) * axis.input * geometry.channels, (kd * lines.kernel + kh) * axis.kernel);
+    }
+  }
+}
+
 // What a node's activation does to a sum: bounds in registers, everything else on rows that were just written.
 struct ActivationPlan {
   float low = -std::numeric_limits<float>::infinity();

@@ -166,18 +166,13 @@ class WindowKernel : public Kernel {
     context.parallel_for(geometry_.batch * depth.output * lines.output, grain_, [&](std::int64_t begin, std::int64_t end) {
       WindowLine line = common;
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output, image = i / lines.output / depth.output;
+        const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output;
         line.inputs.clear();
         line.weights.clear();
-        for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
-          const std::int64_t d = plane * depth.stride - depth.pad_begin + kd * depth.dilation;
-          for (std::int64_t kh = 0; kh < lines.kernel && d >= 0 && d < depth.input; ++kh) {
-            const std::int64_t h = row * lines.stride - lines.pad_begin + kh * lines.dilation;
-            if (h < 0 || h >= lines.input) continue;
-            line.inputs.push_back(x + ((image * depth.input + d) * lines.input + h) * axis.input * geometry_.channels);
-            line.weights.push_back(weights == nullptr ? nullptr : weights + (kd * lines.kernel + kh) * axis.kernel * common.padded_channels);
-          }
-        }
+        for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t tap) {
+          line.inputs.push_back(x + offset);
+          line.weights.push_back(weights == nullptr ? nullptr : weights + tap * common.padded_channels);
+        });
         line.output = y + i * axis.output * geometry_.channels;
         prepare(line, i, plane, row);
         function_(line);

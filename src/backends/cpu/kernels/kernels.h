@@ -71,10 +71,14 @@ KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& we
 std::string reject_channels_last_depthwise(const ops::NodeView& view);
 
 // bf16_product
+std::string reject_bf16_operands(const ops::NodeView& view);  // what all of them need
 std::string reject_bf16_conv(const ops::NodeView& view);
 KernelPointer make_bf16_conv(const ops::NodeView& view, WeightStore& weights);
 std::string reject_bf16_linear(const ops::NodeView& view);
 KernelPointer make_bf16_linear(const ops::NodeView& view, WeightStore& weights);
+// bf16_depthwise
+std::string reject_bf16_depthwise(const ops::NodeView& view);
+KernelPointer make_bf16_depthwise(const ops::NodeView& view, WeightStore& weights);
 
 // quantised_add
 std::string reject_quantised_add(const ops::NodeView& view);

@@ -1,0 +1,108 @@
+// Depthwise convolution with the channels last whose data and weights are rounded to bfloat16 (ops/rounded_product.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cpu/depthwise_bf16.h"
+#include "backends/cpu/gemm_f32.h"
+#include "backends/cpu/indirect_product_bf16.h"
+#include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "base/checked.h"
+#include "base/half.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+constexpr double kChunkOperations = 2e5;
+
+class Bf16Depthwise final : public Kernel {
+ public:
+  Bf16Depthwise(const ops::NodeView& view, WeightStore& store)
+      : run_line_(depthwise_bf16()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)), padded_(base::round_up(geometry_.channels, DepthwiseBf16::kLanes)),
+        rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
+    bias_.assign(static_cast<std::size_t>(padded_), 0.0f);
+    if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
+    const Tensor& weights = *view.constant(1);
+    weights_ = store.find_or_pack(weights, "depthwise_bf16_v1", base::checked_multiply(base::checked_multiply(geometry_.taps(), padded_), 4), [&](std::byte* bytes) {
+      auto* to = reinterpret_cast<float*>(bytes);
+      const std::int64_t taps = geometry_.taps();
+      std::fill_n(to, taps * padded_, 0.0f);
+      for (std::int64_t c = 0; c < geometry_.channels; ++c) {
+        for (std::int64_t t = 0; t < taps; ++t) to[t * padded_ + c] = base::to_float(base::to_bf16(weights.data<float>()[c * taps + t]));
+      }
+    });
+    const double operations = 2.0 * static_cast<double>(geometry_.channels) * static_cast<double>(geometry_.taps()) * static_cast<double>(geometry_.axes[2].output);
+    grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
+  }
+
+  std::int64_t scratch_bytes() const override { return rounded_data_ ? 0 : base::checked_multiply(base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels), 2); }
+
+  void run(KernelContext& context) const override {
+    if (context.output(0).elements() == 0) return;
+    const std::uint16_t* x = rounded_data_ ? static_cast<const std::uint16_t*>(context.input(0).raw()) : round_data(context);
+    const std::byte* z = context.has_input(3) ? static_cast<const std::byte*>(context.input(3).raw()) : nullptr;
+    auto* y = static_cast<std::byte*>(context.output(0).mutable_raw());
+    const auto& [depth, lines, axis] = geometry_.axes;
+    const std::int64_t line_numbers = axis.output * geometry_.channels;
+    const bool rounds_last = rounded_result_ && activation_.after.function != nullptr;
+    context.parallel_for(geometry_.batch * depth.output * lines.output, grain_, [&](std::int64_t begin, std::int64_t end) {
+      thread_local std::vector<const std::uint16_t*> data;
+      thread_local std::vector<const float*> weights;
+      thread_local std::vector<float> floats;  // of a line whose activation comes before it is rounded
+      if (rounds_last) floats.resize(static_cast<std::size_t>(line_numbers));
+      for (std::int64_t i = begin; i < end; ++i) {
+        find_lines(x, i, data, weights);
+        std::byte* to = y + i * line_numbers * (rounded_result_ ? 2 : 4);
+        run_line_({.channels = geometry_.channels, .padded_channels = padded_, .line_count = static_cast<std::int64_t>(data.size()), .lines = data.data(), .weights = weights.data(),
+                   .input = axis.input, .output = axis.output, .kernel = axis.kernel, .stride = axis.stride, .dilation = axis.dilation, .pad_begin = axis.pad_begin, .bias = bias_.data(),
+                   .addend = z == nullptr ? nullptr : z + i * line_numbers * (rounded_addend_ ? 2 : 4), .result = rounds_last ? static_cast<void*>(floats.data()) : to,
+                   .rounded_addend = rounded_addend_, .rounded_result = rounded_result_ && !rounds_last, .low = activation_.low, .high = activation_.high});
+        if (activation_.after.function == nullptr) continue;
+        float* line = rounds_last ? floats.data() : reinterpret_cast<float*>(to);
+        activation_.after(line, line_numbers);
+        if (rounds_last) to_bf16_row(line, reinterpret_cast<std::uint16_t*>(to), line_numbers);
+      }
+    });
+  }
+
+ private:
+  const std::uint16_t* round_data(KernelContext& context) const {
+    auto* to = reinterpret_cast<std::uint16_t*>(context.scratch());
+    const float* from = context.input(0).data<float>();
+    context.parallel_for(context.input(0).elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { to_bf16_row(from + begin, to + begin, end - begin); });
+    return to;
+  }
+
+  // The lines under the windows of the i-th line of outputs, as far as they are inside, and their weights.
+  void find_lines(const std::uint16_t* x, std::int64_t i, std::vector<const std::uint16_t*>& data, std::vector<const float*>& weights) const {
+    data.clear();
+    weights.clear();
+    for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t tap) {
+      data.push_back(x + offset);
+      weights.push_back(reinterpret_cast<const float*>(weights_->data.get()) + tap * padded_);
+    });
+  }
+
+  RunDepthwiseBf16 run_line_;
+  ChannelsLastGeometry geometry_;
+  ActivationPlan activation_;
+  std::int64_t padded_;  // channels
+  bool rounded_data_, rounded_addend_, rounded_result_;
+  std::int64_t grain_ = 1;
+  std::vector<float> bias_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+}  // namespace
+
+std::string reject_bf16_depthwise(const ops::NodeView& view) {
+  if (std::string reason = reject_bf16_operands(view); !reason.empty()) return reason;
+  if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
+  const Shape& w = view.input(1).shape;
+  return w[1] == 1 && w[0] == view.integer("group") ? "" : "more than one channel a group";
+}
+
+KernelPointer make_bf16_depthwise(const ops::NodeView& view, WeightStore& weights) { return std::make_unique<Bf16Depthwise>(view, weights); }
+
+}  // namespace tessera::backends::cpu
