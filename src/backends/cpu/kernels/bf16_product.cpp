@@ -16,6 +16,7 @@ using base::round_up;
 using Product = IndirectProductBf16;
 
 constexpr double kChunkOperations = 3e6;
+constexpr std::int64_t kRoundedTogether = 2048;  // numbers
 
 class Bf16Product final : public Kernel {
  public:
@@ -67,14 +68,34 @@ class Bf16Product final : public Kernel {
       return to;
     }
     context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 32768 / inputs_), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        std::uint16_t* pixel = to + i * inputs_;
-        if (rounded_data_) std::memcpy(pixel, static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_, static_cast<std::size_t>(given_inputs_) * 2);
-        else to_bf16_row(x.data<float>() + i * given_inputs_, pixel, given_inputs_);
-        std::fill(pixel + given_inputs_, pixel + inputs_, std::uint16_t{0});
+      // Some pixels at a time: rounding a pixel of few channels by itself would be slow.
+      const std::int64_t together = std::max<std::int64_t>(1, kRoundedTogether / given_inputs_);
+      thread_local std::vector<std::uint16_t> rounded;
+      rounded.resize(static_cast<std::size_t>(rounded_data_ ? 0 : together * given_inputs_));
+      for (std::int64_t i = begin; i < end; i += together) {
+        const std::int64_t count = std::min(together, end - i);
+        if (!rounded_data_) to_bf16_row(x.data<float>() + i * given_inputs_, rounded.data(), count * given_inputs_);
+        spread(rounded_data_ ? static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_ : rounded.data(), count, to + i * inputs_);
       }
     });
     return to;
+  }
+
+  // Pixels of given_inputs_ channels with zeros behind them, up to inputs_.
+  void spread(const std::uint16_t* from, std::int64_t pixels, std::uint16_t* to) const {
+    if (given_inputs_ == 3 && inputs_ == 4) {  // pictures
+      for (std::int64_t i = 0; i < pixels; ++i, from += 3, to += 4) {
+        to[0] = from[0];
+        to[1] = from[1];
+        to[2] = from[2];
+        to[3] = 0;
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < pixels; ++i, from += given_inputs_, to += inputs_) {
+      std::copy_n(from, given_inputs_, to);
+      std::fill(to + given_inputs_, to + inputs_, std::uint16_t{0});
+    }
   }
 
   void run_tile(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns, const std::uint16_t* x, const void* z, void* y) const {
