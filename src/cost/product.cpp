@@ -42,6 +42,13 @@ std::optional<Product> gemm(const ir::Graph& graph, const ops::NodeView& view) {
   return Product{.m = y[0], .n = y[1], .k = view.integer("transA") != 0 ? a[0] : a[1], .fixed_n = weights, .fixed_k = weights};
 }
 
+std::optional<Product> linear(const ir::Graph& graph, const ops::NodeView& view) {
+  const Shape &w = view.input(1).shape, &y = view.output(0).shape;
+  if (y.empty() || y.back() == 0) return std::nullopt;
+  const bool fixed = is_weight(graph, view.node(), 1);
+  return Product{.m = elements_of(y, 0, y.size() - 1), .n = y.back(), .k = element_count(w) / y.back(), .fixed_n = fixed, .fixed_k = fixed};
+}
+
 std::optional<Product> fused_matmul(const ir::Graph& graph, const ops::NodeView& view) {
   const Shape &a = view.input(0).shape, &y = view.output(0).shape;
   if (a.size() < 2 || y.size() < 2) return std::nullopt;
@@ -93,8 +100,8 @@ constexpr Entry kProducts[] = {
     {"MatMul", matrix_product<1>},
     {"MatMulInteger", matrix_product<1>},
     {"QLinearMatMul", matrix_product<3>},
-    {"tessera::Linear", matrix_product<1>},
-    {"tessera::QuantisedLinear", matrix_product<1>},
+    {"tessera::Linear", linear},
+    {"tessera::QuantisedLinear", linear},
     {"Gemm", gemm},
     {"com.microsoft::FusedGemm", gemm},
     {"com.microsoft::FusedMatMul", fused_matmul},

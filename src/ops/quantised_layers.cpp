@@ -50,7 +50,7 @@ void infer_linear(InferContext& context) {
   const ir::Dims *x = context.dims(At::data), *w = context.dims(At::weights);
   const ir::Dim outputs = w != nullptr && w->size() == 2 ? (*w)[1] : ir::Dim();
   const DType dtype = check_operands(context, outputs);
-  const std::optional<ir::Dims> result = linear_dims(context);
+  const std::optional<ir::Dims> result = linear_dims(context, -1, false);
   if (result) context.set_output(0, dtype, *result);
   else context.set_output_unknown_rank(0, dtype);
 }

@@ -1,11 +1,14 @@
 // What follows a convolution or a product with constant weights becomes part of it and happens in its registers: a sum with a bias, a
-// sum with another tensor, an activation. Only as far as the device has a kernel for the result.
+// sum with another tensor, an activation. What lays several axes of a product's data side by side before it goes too. Only as far as
+// the device has a kernel for the result.
 #include <algorithm>
 #include <limits>
 #include <optional>
 
+#include "ops/op_table.h"
 #include "ops/quantised_layers.h"
 #include "passes/find.h"
+#include "passes/linear_form.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -65,7 +68,7 @@ class Fuser {
     const std::vector<NodeId> order = graph_.order();
     // Backwards: of two results that are added, the later one takes the sum, when the other is there already.
     for (auto id = order.rbegin(); id != order.rend(); ++id) {
-      if (const std::optional<ir::Node> start = fusible(graph_.node(*id))) fuse(*start);
+      if (const std::optional<ir::Node> start = fusible(graph_.node(*id))) fuse(*id, *start);
     }
     graph_.remove_dead_and_compact();
     return std::move(graph_);
@@ -84,15 +87,15 @@ class Fuser {
   std::optional<ir::Node> fusible(const ir::Node& node) const {
     if (is_quantised(node) && node.inputs.size() > ops::QuantisedLayerInputs::result_scale) return std::nullopt;
     if (is_quantised(node) || node.op == kConv || node.op == kConvTranspose || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
-    if (node.op != "MatMul" || graph_.value(node.inputs[0]).type.dtype != DType::f32) return std::nullopt;
-    const Tensor* weights = graph_.constant(node.inputs[1]);
-    const ir::ValueType& x = graph_.value(node.inputs[0]).type;
-    if (weights == nullptr || weights->shape().size() != 2 || !x.is_tensor() || !x.dims || x.dims->size() < 2) return std::nullopt;
-    return ir::Node{std::string(kLinear), node.name, node.inputs, node.outputs, {}, 0};
+    return as_linear(graph_, node);
   }
 
-  void fuse(ir::Node conv) {
+  void fuse(NodeId id, ir::Node conv) {
     std::vector<NodeId> taken;
+    if (const std::optional<ir::Node> flat = without_flattening(conv)) {
+      conv = *flat;
+      taken.push_back(id);
+    }
     while (const std::optional<NodeId> next = follower(conv.outputs[0])) {
       ir::Node candidate = conv;
       const bool ends = with_activation(*next, candidate);
@@ -105,6 +108,24 @@ class Fuser {
     }
     // In the place of the last; the others are dead now.
     if (!taken.empty()) graph_.replace_node(taken.back(), std::move(conv));
+  }
+
+  // The product as it reads the tensor whose last axes a view before it makes one.
+  std::optional<ir::Node> without_flattening(const ir::Node& linear) const {
+    if (linear.op != kLinear || linear.attributes.contains("axis") || !follower(linear.inputs[0])) return std::nullopt;
+    const ir::ValueInfo& flat = graph_.value(linear.inputs[0]);
+    const ir::Node* view = flat.origin == ir::Origin::node ? &graph_.node(flat.producer) : nullptr;
+    const ops::OpDef* op = view != nullptr ? ops::find_op(view->op) : nullptr;
+    if (op == nullptr || !op->view || !view->inputs[0].valid()) return std::nullopt;
+    const ir::Dims *x = dims_of(graph_, view->inputs[0]), *y = dims_of(graph_, linear.inputs[0]);
+    if (x == nullptr || y == nullptr || x->size() <= y->size()) return std::nullopt;
+    const auto axis = static_cast<std::ptrdiff_t>(y->size()) - 1;
+    const ir::Dim inputs = ir::product({x->begin() + axis, x->end()});
+    if (!surely_equal({x->begin(), x->begin() + axis}, {y->begin(), y->begin() + axis}) || !inputs.surely_equals(y->back()) || inputs.surely_equals(0)) return std::nullopt;
+    ir::Node wide = linear;
+    wide.inputs[0] = view->inputs[0];
+    wide.attributes.emplace("axis", static_cast<std::int64_t>(axis));
+    return context_.keeps_composite && context_.keeps_composite(graph_, wide) ? std::optional(std::move(wide)) : std::nullopt;
   }
 
   bool with_activation(NodeId next, ir::Node& conv) const {
@@ -133,8 +154,8 @@ class Fuser {
     const std::optional<ValueId> other = added(next, conv);
     const bool product = conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, kAddend));
     if (!other || !product || has_input(conv, kBias)) return false;
-    const Tensor *bias = graph_.constant(*other), *weights = graph_.constant(conv.inputs[1]);
-    if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 || bias->elements() != weights->shape()[1]) return false;
+    const Tensor* bias = graph_.constant(*other);
+    if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 || !outputs_of_linear(graph_, conv).surely_equals(bias->elements())) return false;
     set_input(conv, kBias, *other);
     return true;
   }

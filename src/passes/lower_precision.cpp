@@ -4,6 +4,7 @@
 // rounded anyway. Everything else stays as it is.
 #include <algorithm>
 
+#include "passes/linear_form.h"
 #include "passes/pass.h"
 #include "tessera/dtype.h"
 
@@ -32,23 +33,13 @@ bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {
   return weights != nullptr && weights->shape().size() > 1 && weights->shape()[1] == 1 && weights->shape()[0] == groups_of(node);
 }
 
-// A product with constant weights as the layer that can be rounded.
-ir::Node as_layer(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op != "MatMul" || graph.constant(node.inputs[1]) == nullptr || graph.constant(node.inputs[1])->shape().size() != 2) return node;
-  const ir::ValueType& x = graph.value(node.inputs[0]).type;
-  if (!x.is_tensor() || !x.dims || x.dims->size() < 2) return node;
-  ir::Node layer = node;
-  layer.op = "tessera::Linear";
-  return layer;
-}
-
 class Rounder {
  public:
   Rounder(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), order_(graph_.order()), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() && {
     for (const ir::NodeId id : order_) {
-      ir::Node layer = as_layer(graph_, graph_.node(id));
+      ir::Node layer = as_linear(graph_, graph_.node(id)).value_or(graph_.node(id));
       if (is_layer(layer) && has_wide_groups(graph_, layer)) round(id, std::move(layer));
     }
     // In order: a depthwise layer's data may come from another one.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "ops/builder.h"
 
 namespace tessera::test {
@@ -123,6 +125,9 @@ TEST(Roofline, IntegerAndRoundedLayersMultiplyInTheirOwnPrecision) {
   EXPECT_EQ(integer.gemm->n, 4096);
   EXPECT_NEAR(integer.bytes(), 512 * 1024 + 1024 * 4096 + 512 * 4096 * 4, 16);
   EXPECT_EQ(work_of_op("tessera::Linear", {{512, 1024}, {1024, 4096}}, {{"precision", std::string("bf16")}}, {}).precision, Precision::bf16);
+  const Work transposed = work_of_op("tessera::Linear", {{512, 4, 256}, {4096, 1024}}, {{"axis", std::int64_t{1}}, {"transB", std::int64_t{1}}}, {});
+  ASSERT_TRUE(transposed.gemm);
+  EXPECT_EQ((std::array{transposed.gemm->m, transposed.gemm->n, transposed.gemm->k}), (std::array<std::int64_t, 3>{512, 4096, 1024}));
 }
 
 TEST(Roofline, ProductsOfConvolutions) {

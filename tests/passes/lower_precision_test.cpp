@@ -69,6 +69,14 @@ TEST(LowerPrecision, DepthwiseLayersAndAddendsTakeWhatIsStoredRounded) {
   EXPECT_TRUE(test::close_to(got.begin()->second.tensor(), exact.begin()->second.tensor(), test::Tolerance::epsilons(DType::bf16, 16)));
 }
 
+TEST(LowerPrecision, FullyConnectedLayersRound) {
+  const PassContext asked = context(DType::bf16);
+  const std::string text = "graph { input %x : f32[batch, 6]" + weights("w", {5, 6}) + weights("b", {5}) + weights("v", {5, 4}) + weights("c", {1, 4}) +
+                           " %1 = Gemm (%x, %w, %b) {transB = 1} %2 = Relu (%1) %3 = Gemm (%2, %v) %4 = Gemm (%2, %v, %c) output %3, %4 }";
+  const ir::Graph lowered = lower_precision(fuse_epilogues(test::parsed(text), asked), asked);
+  EXPECT_EQ(test::ops_of(lowered), (std::vector<std::string>{"tessera::Linear Relu", "tessera::Linear", "Gemm"}));  // a matrix is no bias
+}
+
 TEST(LowerPrecision, NothingChangesUnasked) {
   const PassContext plain = context(DType::f32);
   const ir::Graph before = channels_last(test::parsed(kNet), plain);

@@ -23,6 +23,7 @@ std::vector<OpExample> layer_examples() {
       {"tessera::ChannelsLastAveragePool", {at({1, 5, 5, 2})}, {{"kernel_shape", pair}, {"pads", whole_list({1, 1, 1, 1})}}},
       {"tessera::ChannelsLastConvTranspose", {at({1, 5, 5, 2}), at({2, 3, 2, 2}), at({3})}, {{"strides", pair}, {"activation", text("Relu")}}},
       {"tessera::Linear", {at({2, 3, 4}), at({4, 2}), at({2}), at({2, 3, 2})}, {{"activation", text("Relu")}}, 1, {}, {"X", "W", "Z"}},
+      {"tessera::Linear", {at({2, 3, 4}), at({5, 12}), at({5})}, {{"axis", whole(1)}, {"transB", whole(1)}}, 1, {}, {"X", "W"}},
       {"ConvTranspose", {image, filter, biases}, {{"strides", pair}}},
       {"com.microsoft::ConvTransposeWithDynamicPads", {image, filter, integers({1, 1, 1, 1}), biases}},
       {"DeformConv", {image, filter, at({1, 18, 3, 3}, {0.5, 0, -1}), biases, at({1, 9, 3, 3}, {1, 0.5})}},

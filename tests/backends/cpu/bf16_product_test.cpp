@@ -113,6 +113,14 @@ TEST(CpuBf16Linear, RowsAndColumns) {
   check_linear({2, 50, 256}, 96, {true, true}, {{"activation", std::string("Gelu")}});
 }
 
+TEST(CpuBf16Linear, TransposedWeightsAndSeveralAxesOfInputs) {
+  for (const Stored stored : {Stored{}, Stored{true, true}}) {
+    const test::OpCall call{"tessera::Linear", {random_tensor(stored.data ? DType::bf16 : DType::f32, {3, 5, 4, 7}, 1), random_tensor(DType::f32, {37, 140}, 2), random_tensor(DType::f32, {37}, 3)},
+                            {{"axis", std::int64_t{1}}, {"transB", std::int64_t{1}}}};
+    check(call, 140, stored, "cpu_bf16_linear");
+  }
+}
+
 TEST(CpuBf16Linear, NoInputsAndNoOutputs) {
   for (const auto& [inputs, outputs] : {std::pair<std::int64_t, std::int64_t>{0, 5}, {5, 0}}) {
     const Tensor y = test::run_op_tensor({"tessera::Linear", {Tensor(DType::f32, {3, inputs}), Tensor(DType::f32, {inputs, outputs})}, {{"precision", std::string("bf16")}}}, "cpu");

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/simd.h"
+#include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
@@ -74,6 +75,35 @@ TEST(CpuLinear, BiasAddendAndActivation) {
           check(call, static_cast<double>(x.back()));
         }
       }
+    }
+  }
+}
+
+TEST(CpuLinear, TransposedWeightsAndSeveralAxesOfInputs) {
+  struct Case {
+    Shape x;
+    std::int64_t axis, inputs, outputs;
+  };
+  for (const auto& [x, axis, inputs, outputs] : {Case{{1, 67}, -1, 67, 5}, Case{{3, 2, 5, 7}, 1, 70, 33}, Case{{2, 3, 4, 9}, 2, 36, 17}, Case{{5, 401, 2}, -2, 802, 1}, Case{{0, 2, 3}, 1, 6, 4}, Case{{2, 3, 4}, 1, 12, 0}}) {
+    for (const std::int64_t transposed : {0, 1}) {
+      SCOPED_TRACE(to_string(x) + " from axis " + std::to_string(axis) + (transposed != 0 ? ", transposed" : ""));
+      const Tensor weights = random(transposed != 0 ? Shape{outputs, inputs} : Shape{inputs, outputs}, 2);
+      check({"tessera::Linear", {random(x, 1), weights, random({outputs}, 3)}, {{"axis", axis}, {"transB", transposed}, {"activation", std::string("Relu")}}}, static_cast<double>(inputs));
+    }
+  }
+}
+
+TEST(CpuLinear, EveryActivation) {
+  const std::pair<const char*, std::vector<float>> activations[] = {{"Relu", {}},           {"Tanh", {}},          {"Sigmoid", {}},   {"HardSwish", {}},
+                                                                    {"Gelu", {}},           {"GeluTanh", {}},      {"LeakyRelu", {0.1f}}, {"Swish", {1.5f}},
+                                                                    {"HardSigmoid", {0.2f, 0.5f}}, {"Clip", {-0.25f, 0.5f}}};
+  for (const auto& [name, parameters] : activations) {
+    for (const Shape& x : {Shape{1, 9}, Shape{37, 501}}) {  // one block of k, and several
+      SCOPED_TRACE(name + to_string(x));
+      test::OpCall call{"tessera::Linear", {random(x, 1), random({43, x[1]}, 2), random({43}, 3)}, {{"transB", std::int64_t{1}}, {"activation", std::string(name)}}};
+      if (!parameters.empty()) call.attributes.emplace("activation_params", parameters);
+      EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_linear");
+      check(call, static_cast<double>(x[1]));
     }
   }
 }

@@ -197,7 +197,11 @@ std::string reject_bf16_linear(const ops::NodeView& view) { return reject_bf16_o
 
 KernelPointer make_bf16_linear(const ops::NodeView& view, WeightStore& weights) {
   const Shape& w = view.input(1).shape;
-  return std::make_unique<Bf16Product>(view, weights, rows_geometry(view.input(0).shape), 1, w[0], w[1], WeightStrides{1, w[1], 0});
+  const bool transposed = view.integer("transB") != 0;
+  const std::int64_t inputs = w[transposed ? 1 : 0], outputs = w[transposed ? 0 : 1];
+  Shape rows = view.output(0).shape;
+  rows.back() = inputs;
+  return std::make_unique<Bf16Product>(view, weights, rows_geometry(rows), 1, inputs, outputs, transposed ? WeightStrides{inputs, 1, 0} : WeightStrides{1, outputs, 0});
 }
 
 }  // namespace tessera::backends::cpu

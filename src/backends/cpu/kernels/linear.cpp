@@ -9,11 +9,10 @@ namespace tessera::backends::cpu {
 namespace {
 
 GemmShape shape_of(const ops::NodeView& view) {
-  const std::int64_t inputs = view.input(1).shape[0], outputs = view.input(1).shape[1];
+  const Shape &w = view.input(1).shape, &y = view.output(0).shape;
   std::int64_t rows = 1;
-  const Shape& x = view.input(0).shape;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) rows *= x[i];
-  return {rows, outputs, inputs};
+  for (std::size_t i = 0; i + 1 < y.size(); ++i) rows *= y[i];
+  return {rows, y.back(), w[view.integer("transB") != 0 ? 1 : 0]};
 }
 
 class Linear final : public Kernel {
@@ -21,7 +20,9 @@ class Linear final : public Kernel {
   Linear(const ops::NodeView& view, WeightStore& store) : gemm_(shape_of(view), false, true), activation_(plan_activation(view)) {
     const auto [m, n, k] = gemm_.shape();
     const Tensor& weights = *view.constant(1);
-    weights_ = gemm_f32_packed_right(store, weights, GemmOperand::strided(weights.data<float>(), n, 1), k, n, 1, k * n, "plain");
+    const bool transposed = view.integer("transB") != 0;
+    const GemmOperand right = transposed ? GemmOperand::strided(weights.data<float>(), 1, k) : GemmOperand::strided(weights.data<float>(), n, 1);
+    weights_ = gemm_f32_packed_right(store, weights, right, k, n, 1, k * n, transposed ? "transposed" : "plain");
   }
 
   void run(KernelContext& context) const override {
