@@ -63,46 +63,57 @@ class WindowPointers {
       return pointers.data();
     }
     const auto& [depth, lines, line] = geometry_.axes;
-    std::int64_t column = row % line.output, height = row / line.output % lines.output, slice = row / line.output / lines.output % depth.output,
-                 image = row / geometry_.outputs();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t start = column * line.stride - line.pad_begin, top = height * lines.stride - lines.pad_begin, front = slice * depth.stride - depth.pad_begin;
-      const T* picture = x + image * geometry_.inputs() * geometry_.channels;
-      const T** to = pointers.data() + i;
-      const auto copied = [&] { return copies.data() + (to - pointers.data()) * padded_length_; };
+    for (std::int64_t done = 0; done < count;) {
+      // Outputs of one line at a time: their windows lie in the same lines of the data.
+      const std::int64_t first = row + done, column = first % line.output, height = first / line.output % lines.output, slice = first / line.output / lines.output % depth.output;
+      const std::int64_t together = std::min(count - done, line.output - column);
+      const T* picture = x + first / geometry_.outputs() * geometry_.inputs() * geometry_.channels;
+      std::int64_t at = done;  // of the first pointer of a segment
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
-        const std::int64_t d = front + kd * depth.dilation;
+        const std::int64_t d = slice * depth.stride - depth.pad_begin + kd * depth.dilation;
         for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
-          const std::int64_t h = top + kh * lines.dilation;
+          const std::int64_t h = height * lines.stride - lines.pad_begin + kh * lines.dilation;
           const bool inside = d >= 0 && d < depth.input && h >= 0 && h < lines.input;
-          const T* from = picture + (d * lines.input + h) * line.input * geometry_.channels;
+          const T* from = inside ? picture + (d * lines.input + h) * line.input * geometry_.channels : nullptr;
+          const std::int64_t start = column * line.stride - line.pad_begin;
           if (segments_.whole_lines) {
-            if (!inside) *to = padding;
-            else if (!copy_all && start >= 0 && start + line.kernel <= line.input) *to = from + start * geometry_.channels;
-            else *to = copy_line(from, start, padding, copied());
-            to += kRows;
+            point_to_lines(from, start, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
+            at += kRows;
             continue;
           }
-          for (std::int64_t kw = 0; kw < line.kernel; ++kw, to += kRows) {
-            const std::int64_t w = start + kw * line.dilation;
-            if (!inside || w < 0 || w >= line.input) *to = padding;
-            else if (!copy_all) *to = from + w * geometry_.channels;
-            else *to = copy(from + w * geometry_.channels, channels_, padding, copied());
+          for (std::int64_t kw = 0; kw < line.kernel; ++kw, at += kRows) {
+            point_to_taps(from, start + kw * line.dilation, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
           }
         }
       }
-      if (++column < line.output) continue;
-      column = 0;
-      if (++height < lines.output) continue;
-      height = 0;
-      if (++slice < depth.output) continue;
-      slice = 0;
-      ++image;
+      done += together;
     }
     return pointers.data();
   }
 
  private:
+  // A tap of neighbouring windows, the first at pixel `start` of the line at `from` (null: outside).
+  void point_to_taps(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
+    const ops::WindowAxis& line = geometry_.axes[2];
+    const std::int64_t stride = line.stride;
+    // Those inside: [begin, end).
+    const std::int64_t begin = from == nullptr ? count : start >= 0 ? 0 : std::min(count, (-start + stride - 1) / stride);
+    const std::int64_t end = std::max(begin, start >= line.input ? 0 : std::min(count, (line.input - 1 - start) / stride + 1));
+    for (std::int64_t i = 0; i < begin; ++i) to[i] = padding;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* pixel = from + (start + i * stride) * geometry_.channels;
+      to[i] = copy_all ? copy(pixel, channels_, padding, copied + i * padded_length_) : pixel;
+    }
+    for (std::int64_t i = end; i < count; ++i) to[i] = padding;
+  }
+  void point_to_lines(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
+    const ops::WindowAxis& line = geometry_.axes[2];
+    for (std::int64_t i = 0; i < count; ++i, start += line.stride) {
+      if (from == nullptr) to[i] = padding;
+      else if (!copy_all && start >= 0 && start + line.kernel <= line.input) to[i] = from + start * geometry_.channels;
+      else to[i] = copy_line(from, start, padding, copied + i * padded_length_);
+    }
+  }
   const T* copy(const T* from, std::int64_t count, const T* padding, T* to) const {
     std::copy_n(from, count, to);
     std::copy_n(padding, padded_length_ - count, to + count);
