@@ -30,6 +30,16 @@ DType check_operands(const InferContext& context, const ir::Dim& outputs) {
   check_vector(context, At::result_scale, "the scale of 'Y'", 1);
   check_vector(context, At::result_zero, "the zero point of 'Y'", 1);
   context.check(context.has_input(At::result_scale) == context.has_input(At::result_zero), "a quantised result needs a scale and a zero point");
+  if (context.has_input(At::addend)) {
+    check_vector(context, At::addend_scale, "the scale of 'Z'", 1);
+    check_vector(context, At::addend_zero, "the zero point of 'Z'", 1);
+    check_vector(context, At::sum_scale, "the scale of the sum", 1);
+    check_vector(context, At::sum_zero, "the zero point of the sum", 1);
+    for (const std::size_t i : {At::result_scale, At::addend_scale, At::addend_zero, At::sum_scale, At::sum_zero}) {
+      context.check(context.has_input(i), "a sum needs scales and zero points of the result, of 'Z' and of the sum");
+    }
+    return context.dtype(At::sum_zero);
+  }
   return context.has_input(At::result_zero) ? context.dtype(At::result_zero) : DType::f32;
 }
 
@@ -42,8 +52,10 @@ void infer_conv(InferContext& context) {
     data = channels_first(*x);
   }
   const std::optional<ir::Dims> result = convolved_dims(context, data ? &*data : nullptr);
-  if (result) context.set_output(0, dtype, channels_last(*result));
-  else context.set_output_unknown_rank(0, dtype);
+  if (!result) return context.set_output_unknown_rank(0, dtype);
+  ir::Dims y = channels_last(*result);
+  check_addend(context, At::addend, y);
+  context.set_output(0, dtype, std::move(y));
 }
 
 void infer_linear(InferContext& context) {
@@ -51,8 +63,9 @@ void infer_linear(InferContext& context) {
   const ir::Dim outputs = w != nullptr && w->size() == 2 ? (*w)[1] : ir::Dim();
   const DType dtype = check_operands(context, outputs);
   const std::optional<ir::Dims> result = linear_dims(context, -1, false);
-  if (result) context.set_output(0, dtype, *result);
-  else context.set_output_unknown_rank(0, dtype);
+  if (!result) return context.set_output_unknown_rank(0, dtype);
+  check_addend(context, At::addend, *result);
+  context.set_output(0, dtype, *result);
 }
 
 ValueId dequantised(GraphBuilder& builder, ValueId x, ValueId scale, ValueId zero, std::optional<std::int64_t> axis) {
@@ -61,8 +74,8 @@ ValueId dequantised(GraphBuilder& builder, ValueId x, ValueId scale, ValueId zer
   return builder.add("DequantizeLinear", std::move(operands), axis ? ir::Attributes{{"axis", *axis}} : ir::Attributes{});
 }
 
-// The layer of real numbers between DequantizeLinear and, where the result is quantised, QuantizeLinear. `axis`: of the weights'
-// scales, if there are several.
+// The layer of real numbers between DequantizeLinear and, where the result is quantised, QuantizeLinear; and behind these the sum.
+// `axis`: of the weights' scales, if there are several.
 std::vector<ValueId> between(GraphBuilder& builder, std::string op, const AttributeReader& reader, Inputs inputs, ir::Attributes attributes, std::int64_t axis) {
   const auto at = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
   for (const auto& [name, value] : reader.given_among(activation_attributes())) attributes.insert_or_assign(name, value);
@@ -73,7 +86,10 @@ std::vector<ValueId> between(GraphBuilder& builder, std::string op, const Attrib
   if (at(At::bias).valid()) operands.push_back(inputs[At::bias]);
   const ValueId y = builder.add(std::move(op), std::move(operands), std::move(attributes));
   if (!at(At::result_scale).valid()) return {y};
-  return {builder.add("QuantizeLinear", {y, inputs[At::result_scale], inputs[At::result_zero]})};
+  const ValueId quantised = builder.add("QuantizeLinear", {y, inputs[At::result_scale], inputs[At::result_zero]});
+  if (!at(At::addend).valid()) return {quantised};
+  return {builder.add("com.microsoft::QLinearAdd", {quantised, inputs[At::result_scale], inputs[At::result_zero], inputs[At::addend], inputs[At::addend_scale], inputs[At::addend_zero],
+                                                    inputs[At::sum_scale], inputs[At::sum_zero]})};
 }
 
 std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
@@ -94,7 +110,12 @@ OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (
                      {"x_zero_point", kBytes, "T1", optional},
                      {"w_scale", kF32, "T3"},
                      {"y_scale", kF32, "T3", optional},
-                     {"y_zero_point", kBytes, "T4", optional}},
+                     {"y_zero_point", kBytes, "T4", optional},
+                     {"Z", kBytes, "T4", optional},
+                     {"z_scale", kF32, "T3", optional},
+                     {"z_zero_point", kBytes, "T4", optional},
+                     {"sum_scale", kF32, "T3", optional},
+                     {"sum_zero_point", kBytes, "T4", optional}},
           .outputs = {{"Y", {DType::i8, DType::u8, DType::f32}, "T5"}},
           .attributes = std::move(attributes),
           .infer = infer,
@@ -105,7 +126,8 @@ OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (
 }  // namespace
 
 // Y = quantised(activation(x_scale (X − x_zero_point) * w_scale W + B)): X [N, spatial..., C], W [M, C/group, kernel...] with one scale
-// or M, B [M]. Without y_scale and y_zero_point Y are the real numbers, f32.
+// or M, B [M]. Without y_scale and y_zero_point Y are the real numbers, f32. With Z, of Y's shape, the result is
+// QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point, sum_scale, sum_zero_point).
 const OpDef quantised_conv = layer("tessera::QuantisedConv", convolution_attributes(), infer_conv, convolution_operations<1>, decompose_conv);
 
 // The same for the product: X [..., inputs], W [inputs, outputs] with one scale or `outputs`, B [outputs].

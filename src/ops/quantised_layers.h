@@ -12,6 +12,8 @@ extern const OpDef quantised_linear;  // "tessera::QuantisedLinear"
 // Where both have their operands.
 struct QuantisedLayerInputs {
   static constexpr std::size_t data = 0, weights = 1, bias = 2, data_scale = 3, data_zero = 4, weights_scale = 5, result_scale = 6, result_zero = 7;
+  // Of the tensor that is added to the result, if any, and of the sum.
+  static constexpr std::size_t addend = 8, addend_scale = 9, addend_zero = 10, sum_scale = 11, sum_zero = 12;
 };
 
 }  // namespace tessera::ops

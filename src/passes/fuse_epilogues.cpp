@@ -16,11 +16,12 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
+using At = ops::QuantisedLayerInputs;
 
 constexpr std::string_view kConv = "tessera::ChannelsLastConv", kConvTranspose = "tessera::ChannelsLastConvTranspose", kLinear = "tessera::Linear";
 // Inputs: X, W, B, Z; of a transposed convolution no Z.
 constexpr std::size_t kBias = 2, kAddend = 3;
-// The same of bytes, with a real result: X, W, B and no Z, but scales.
+// The same of bytes (ops/quantised_layers.h): a real result takes a bias and an activation, a quantised one the sum behind it.
 constexpr std::string_view kQuantisedConv = "tessera::QuantisedConv", kQuantisedLinear = "tessera::QuantisedLinear";
 bool is_quantised(const ir::Node& node) { return node.op == kQuantisedConv || node.op == kQuantisedLinear; }
 
@@ -85,7 +86,7 @@ class Fuser {
 
   // The node in the form that takes more into itself.
   std::optional<ir::Node> fusible(const ir::Node& node) const {
-    if (is_quantised(node) && node.inputs.size() > ops::QuantisedLayerInputs::result_scale) return std::nullopt;
+    if (has_quantised_result(node)) return has_input(node, At::addend) ? std::nullopt : std::optional(node);
     if (is_quantised(node) || node.op == kConv || node.op == kConvTranspose || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
     return as_linear(graph_, node);
   }
@@ -98,7 +99,7 @@ class Fuser {
     }
     while (const std::optional<NodeId> next = follower(conv.outputs[0])) {
       ir::Node candidate = conv;
-      const bool ends = with_activation(*next, candidate);
+      const bool ends = has_quantised_result(conv) ? with_quantised_sum(*next, candidate) : with_activation(*next, candidate);
       if (!ends && !with_bias(*next, candidate) && !with_addend(*next, candidate)) break;
       candidate.outputs = {graph_.node(*next).outputs[0]};
       if (!context_.keeps_composite || !context_.keeps_composite(graph_, candidate)) break;
@@ -140,6 +141,26 @@ class Fuser {
   static void set_input(ir::Node& node, std::size_t i, ValueId value) {
     node.inputs.resize(std::max(node.inputs.size(), i + 1));
     node.inputs[i] = value;
+  }
+
+  static bool has_quantised_result(const ir::Node& node) { return is_quantised(node) && has_input(node, At::result_scale); }
+
+  // The sum of quantised tensors behind a quantised result.
+  bool with_quantised_sum(NodeId next, ir::Node& layer) const {
+    const ir::Node& sum = graph_.node(next);
+    if (sum.op != "com.microsoft::QLinearAdd") return false;
+    constexpr std::size_t kOperand = 3, kResult = 6;  // values, scale and zero point of an operand; scale and zero point
+    const std::size_t own = sum.inputs[0] == layer.outputs[0] ? 0 : kOperand, other = kOperand - own;
+    if (!has_input(sum, own + 2) || !has_input(sum, other + 2) || !has_input(sum, kResult + 1) || !same_dims(graph_, sum.inputs[other], layer.outputs[0])) return false;
+    // The result's scale is called the same number on both sides.
+    if (!same_constant(sum.inputs[own + 1], layer.inputs[At::result_scale]) || !same_constant(sum.inputs[own + 2], layer.inputs[At::result_zero])) return false;
+    for (std::size_t i = 0; i < kOperand; ++i) set_input(layer, At::addend + i, sum.inputs[other + i]);
+    for (std::size_t i = 0; i < 2; ++i) set_input(layer, At::sum_scale + i, sum.inputs[kResult + i]);
+    return true;
+  }
+  bool same_constant(ValueId a, ValueId b) const {
+    const Tensor *x = graph_.constant(a), *y = graph_.constant(b);
+    return a == b || (x != nullptr && y != nullptr && identical(*x, *y));
   }
 
   // The other term, where the node adds something to the result.

@@ -1,5 +1,8 @@
 // Convolutions on data with the channels last: what the passes make of graphs, as text, and that outputs stay the same.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "runtime/random_inputs.h"
 #include "support/pass_context.h"
@@ -96,6 +99,18 @@ TEST(ChannelsLast, DecodersStayInTheForm) {
 TEST(ChannelsLast, OtherUsersGetTheOldForm) {
   const std::string text = kBlock + "%1 = Softmax (%m) {axis = 3} output %1, %r }";
   expect_same_outputs(text);
+}
+
+// The addend is needed no more, so the sum is written where it was.
+TEST(ChannelsLast, SumsInThePlaceOfTheirAddend) {
+  for (const auto& [window, group] : {std::pair{3, 1}, {1, 1}, {3, 20}}) {
+    const std::int64_t pad = window / 2;
+    const std::string text = "graph { input %x : f32[1, 20, 15, 15]" + constant("w", {20, 20 / group, window, window}) + " %y = Conv (%x, %w) {group = " + std::to_string(group) + ", pads = [" +
+                             fmt::format("{0}, {0}, {0}, {0}", pad) + "]} %n = Neg (%x) %s = Add (%y, %n) %r = Relu (%s) output %r }";
+    const Steps names = steps(fuse_epilogues(channels_last(parsed(text), context()), context()));
+    EXPECT_NE(std::ranges::find(names, "tessera::ChannelsLastConv + Z Relu"), names.end());
+    expect_same_outputs(text);
+  }
 }
 
 TEST(FuseEpilogues, ProductsTakeBiasAddendAndActivation) {

@@ -24,7 +24,15 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
       } else {
         // NaN becomes the low end.
         const float bounded = value > product.low ? std::min(value, product.high) : product.low;
-        product.quantised[at + j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(std::nearbyint(bounded)) + product.zero);
+        float q = std::nearbyint(bounded);
+        std::int32_t zero = product.zero;
+        if (product.addend != nullptr) {
+          const S8Sum& s = product.sum;
+          const float sum = s.own * q + (s.other * static_cast<float>(product.addend[at + j]) + s.shift);
+          q = std::nearbyint(sum > s.low ? std::min(sum, s.high) : s.low);
+          zero = s.zero;
+        }
+        product.quantised[at + j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(q) + zero);
       }
     }
   }

@@ -12,6 +12,12 @@ inline constexpr std::int64_t kS8Columns = 32;  // of a panel
 inline constexpr std::int64_t kS8Lanes = 16;    // the last panel is a whole number of these wide
 inline constexpr std::int64_t kS8Group = 4;     // neighbouring bytes of a row that are multiplied together
 
+// The sum of a result before its zero point is added, q, and of another byte z: round(clamp(own q + other z + shift)) + zero.
+struct S8Sum {
+  float own = 0, other = 0, shift = 0, low = 0, high = 0;  // low = −zero, high = 255 − zero
+  std::int32_t zero = 0;
+};
+
 // Some rows times some panels of columns: sum(i, j) = start[j] + sum over k of a(i, k) b(k, j), modulo 2^32.
 struct IndirectProductS8 {
   std::int64_t rows = 0;                          // at most kS8Rows
@@ -29,6 +35,8 @@ struct IndirectProductS8 {
   const float *factor = nullptr, *offset = nullptr;  // by column, rounded up to kS8Lanes
   float low = 0, high = 0;
   std::int32_t zero = 0;
+  const std::uint8_t* addend = nullptr;           // or null: laid out as `quantised`, where the sums go then; maybe the same memory
+  S8Sum sum;
 };
 
 void multiply_s8_scalar(const IndirectProductS8& product);

@@ -13,8 +13,9 @@ struct Column {
   __m512i zero;
 };
 
+
 // One vector of sums to its place; `whole`: all of its lanes, otherwise those of `mask`. Masked stores are slow.
-template <bool whole>
+template <bool whole, bool adds>
 inline void store(const IndirectProductS8& product, const Column& column, __m512i sum, std::int64_t at, __mmask16 mask) {
   if (product.sums != nullptr) return _mm512_mask_storeu_epi32(product.sums + at, mask, sum);
   const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), column.factor, column.offset);
@@ -24,13 +25,24 @@ inline void store(const IndirectProductS8& product, const Column& column, __m512
     if constexpr (whole) return _mm512_storeu_ps(product.real + at, bounded);
     else return _mm512_mask_storeu_ps(product.real + at, mask, bounded);
   }
-  const __m512i rounded = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(value, column.low), column.high));
-  const __m128i bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(rounded, column.zero));
+  const __m512 bounded = _mm512_min_ps(_mm512_max_ps(value, column.low), column.high);
+  __m128i bytes;
+  if constexpr (adds) {
+    const S8Sum& sum_of = product.sum;
+    const __m512i z = _mm512_cvtepu8_epi32(whole ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(product.addend + at)) : _mm_maskz_loadu_epi8(mask, product.addend + at));
+    const __m512 other = _mm512_fmadd_ps(_mm512_cvtepi32_ps(z), _mm512_set1_ps(sum_of.other), _mm512_set1_ps(sum_of.shift));
+    const __m512 total = _mm512_fmadd_ps(_mm512_roundscale_ps(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), _mm512_set1_ps(sum_of.own), other);
+    // Too low a number saturates as a signed byte, as what is no number does; then bytes are unsigned again.
+    const __m512i q = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(sum_of.high), total));
+    bytes = _mm_xor_si128(_mm512_cvtsepi32_epi8(_mm512_add_epi32(q, _mm512_set1_epi32(sum_of.zero - 128))), _mm_set1_epi8(-128));
+  } else {
+    bytes = _mm512_cvtepi32_epi8(_mm512_add_epi32(_mm512_cvtps_epi32(bounded), column.zero));
+  }
   if constexpr (whole) _mm_storeu_si128(reinterpret_cast<__m128i*>(product.quantised + at), bytes);
   else _mm_mask_storeu_epi8(product.quantised + at, mask, bytes);
 }
 
-template <bool whole, int rows, int vectors>
+template <bool whole, bool adds, int rows, int vectors>
 inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows][vectors], std::int64_t first_column, std::int64_t columns) {
   const IndirectProductS8 product = given;
 #pragma GCC unroll 2
@@ -43,7 +55,7 @@ inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows
     }
     const auto mask = static_cast<__mmask16>(left_over >= kS8Lanes ? 0xFFFF : (1 << left_over) - 1);
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) store<whole>(product, column, sum[i][j], i * product.ldc + first, mask);
+    for (int i = 0; i < rows; ++i) store<whole, adds>(product, column, sum[i][j], i * product.ldc + first, mask);
   }
 }
 
@@ -61,6 +73,7 @@ void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, s
     const std::uint8_t* row[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i];
+#pragma GCC unroll 2
     for (std::int64_t k = 0; k < product.groups * kS8Group; k += kS8Group, right += vectors * 64) {
       __m512i b[vectors];
 #pragma GCC unroll 2
@@ -76,8 +89,9 @@ void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, s
     }
   }
   const std::int64_t columns = product.columns - column;
-  if (columns >= vectors * kS8Lanes) store_tile<true>(product, sum, column, columns);
-  else store_tile<false>(product, sum, column, columns);
+  const bool whole = columns >= vectors * kS8Lanes;
+  if (product.addend != nullptr) whole ? store_tile<true, true>(product, sum, column, columns) : store_tile<false, true>(product, sum, column, columns);
+  else whole ? store_tile<true, false>(product, sum, column, columns) : store_tile<false, false>(product, sum, column, columns);
 }
 
 template <int rows>

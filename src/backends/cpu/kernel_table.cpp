@@ -19,13 +19,13 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},
       // bf16_product
-      {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_conv", .reject = reject_bf16_conv, .create = make_bf16_conv},
-      {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_depthwise", .reject = reject_bf16_depthwise, .create = make_bf16_depthwise},
-      {.op = "tessera::Linear", .name = "cpu_bf16_linear", .reject = reject_bf16_linear, .create = make_bf16_linear},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_conv", .reject = reject_bf16_conv, .create = make_bf16_conv, .in_place_inputs = 1 << 3},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_depthwise", .reject = reject_bf16_depthwise, .create = make_bf16_depthwise, .in_place_inputs = 1 << 3},
+      {.op = "tessera::Linear", .name = "cpu_bf16_linear", .reject = reject_bf16_linear, .create = make_bf16_linear, .in_place_inputs = 1 << 3},
       // channels_last_conv
-      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_depthwise", .reject = reject_channels_last_depthwise, .create = make_channels_last_depthwise},
-      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .create = make_channels_last_winograd},
-      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_conv", .reject = reject_channels_last_conv, .create = make_channels_last_conv},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_depthwise", .reject = reject_channels_last_depthwise, .create = make_channels_last_depthwise, .in_place_inputs = 1 << 3},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .create = make_channels_last_winograd, .in_place_inputs = 1 << 3},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_conv", .reject = reject_channels_last_conv, .create = make_channels_last_conv, .in_place_inputs = 1 << 3},
       // channels_last_conv_transpose
       {.op = "tessera::ChannelsLastConvTranspose", .name = "cpu_channels_last_conv_transpose", .reject = reject_channels_last_conv_transpose, .create = make_channels_last_conv_transpose},
       // channels_last_window
@@ -35,8 +35,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "com.microsoft::QLinearAdd", .name = "cpu_quantised_add", .reject = reject_quantised_add, .function = quantised_add, .in_place_inputs = 1 | 8},
       // quantised_conv
       {.op = "tessera::QuantisedConv", .name = "cpu_quantised_depthwise", .reject = reject_quantised_depthwise, .create = make_quantised_depthwise},
-      {.op = "tessera::QuantisedConv", .name = "cpu_quantised_conv", .reject = reject_quantised_conv, .create = make_quantised_conv},
-      {.op = "tessera::QuantisedLinear", .name = "cpu_quantised_linear", .reject = reject_quantised_linear, .create = make_quantised_linear},
+      {.op = "tessera::QuantisedConv", .name = "cpu_quantised_conv", .reject = reject_quantised_conv, .create = make_quantised_conv, .in_place_inputs = 1 << 8},
+      {.op = "tessera::QuantisedLinear", .name = "cpu_quantised_linear", .reject = reject_quantised_linear, .create = make_quantised_linear, .in_place_inputs = 1 << 8},
       // quantised_window
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bytes", .reject = reject_max_pool_bytes, .create = make_max_pool_bytes},
       // linear

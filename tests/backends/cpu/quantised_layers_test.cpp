@@ -7,6 +7,7 @@
 
 #include "backends/cpu/simd.h"
 #include "ops/channels_last.h"
+#include "ops/quantised_layers.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
@@ -57,6 +58,7 @@ struct Case {
   To to = To::u8;
   bool bias = true, by_channel = true;
   DType data = DType::u8;
+  bool addend = false;
 };
 
 // Operands behind data and weights: scales that spread results over about the range of a byte.
@@ -72,10 +74,22 @@ void add_operands(test::OpCall& call, std::int64_t outputs, double terms, const 
   call.inputs.emplace_back(c.to == To::u8 ? zero_point(DType::u8, 131) : zero_point(DType::i8, -3));
 }
 
+// A tensor of the result's shape behind the other operands.
+void add_sum(test::OpCall& call) {
+  const float scale = *call.inputs[ops::QuantisedLayerInputs::result_scale].tensor().data<float>();
+  const Shape shape = test::run_op_tensor(call, "reference").shape();
+  call.inputs.emplace_back(bytes(DType::u8, shape, 5));
+  call.inputs.emplace_back(Tensor::scalar(0.7f * scale));
+  call.inputs.emplace_back(zero_point(DType::u8, 140));
+  call.inputs.emplace_back(Tensor::scalar(1.1f * scale));
+  call.inputs.emplace_back(zero_point(DType::u8, 77));
+}
+
 void check_conv(const Case& c, std::string_view kernel = "cpu_quantised_conv") {
   SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
   test::OpCall call{"tessera::QuantisedConv", {bytes(c.data, ops::channels_last(c.x), 1), bytes(DType::i8, c.w, 2)}, c.attributes};
   add_operands(call, c.w[0], static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c);
+  if (c.addend) add_sum(call);
   check(call, kernel);
 }
 
@@ -122,6 +136,17 @@ TEST(CpuQuantisedConv, ActivationsBoundTheResult) {
   check_conv({{1, 16, 7, 7}, {20, 16, 3, 3}, swish, To::real});
 }
 
+// What happens to the result of the layer before: a sum with another quantised tensor, some of which reaches the ends of a byte.
+TEST(CpuQuantisedConv, SumsWithAnotherTensor) {
+  check_conv({.x = {2, 8, 5, 9}, .w = {13, 8, 1, 1}, .addend = true});
+  check_conv({.x = {1, 64, 7, 7}, .w = {96, 64, 1, 1}, .by_channel = false, .addend = true});
+  check_conv({.x = {1, 6, 9, 9}, .w = {34, 6, 3, 3}, .attributes = pads(1), .bias = false, .data = DType::i8, .addend = true});
+  check_conv({.x = {2, 6, 4, 4}, .w = {27, 2, 1, 1}, .attributes = {{"group", std::int64_t{3}}}, .addend = true});
+  ir::Attributes relu = pads(1);
+  relu.emplace("activation", std::string("Relu"));
+  check_conv({.x = {1, 16, 7, 7}, .w = {20, 16, 3, 3}, .attributes = relu, .addend = true});
+}
+
 TEST(CpuQuantisedConv, SignedData) {
   check_conv({.x = {1, 7, 9, 9}, .w = {20, 7, 3, 3}, .attributes = pads(1), .data = DType::i8});
   check_conv({.x = {2, 6, 4, 4}, .w = {27, 2, 1, 1}, .attributes = {{"group", std::int64_t{3}}}, .to = To::i8, .data = DType::i8});
@@ -153,11 +178,13 @@ TEST(CpuQuantisedLinear, RowsAndColumns) {
     SCOPED_TRACE(to_string(x));
     test::OpCall call{"tessera::QuantisedLinear", {bytes(DType::u8, x, 1), bytes(DType::i8, {x.back(), outputs}, 2)}, c.attributes};
     add_operands(call, outputs, static_cast<double>(x.back()), c);
+    if (c.addend) add_sum(call);
     check(call, "cpu_quantised_linear");
   };
   check_linear({1, 64}, 10, {});
   check_linear({13, 7}, 35, {.to = To::real});
   check_linear({2, 3, 130}, 65, {.to = To::i8, .bias = false});
+  check_linear({2, 21, 40}, 50, {.addend = true});
   check_linear({2, 50, 256}, 96, {.attributes = {{"activation", std::string("Gelu")}}, .to = To::real, .by_channel = false});
 }
 

@@ -64,6 +64,8 @@ class QuantisedProduct final : public Kernel {
           product.zero = result.zero();
           if (result.real() != nullptr) product.real = result.real() + offset;
           else product.quantised = result.quantised() + offset;
+          if (result.addend() != nullptr) product.addend = result.addend() + offset;
+          product.sum = result.sum();
           multiply_(product);
           if (activation_.after.function == nullptr) return;
           for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);

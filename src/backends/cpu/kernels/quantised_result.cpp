@@ -28,6 +28,15 @@ std::string reject_quantised_operands(const ops::NodeView& view) {
   if (!view.has_input(At::result_scale)) return reject_activation(view);
   const float scale = *view.constant(At::result_scale)->data<float>();
   if (!(scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max())) return "a scale of the result that is no positive number";
+  if (view.has_input(At::addend)) {
+    for (const std::size_t i : {At::addend_scale, At::addend_zero, At::sum_scale, At::sum_zero}) {
+      if (view.constant(i) == nullptr) return "scales of a sum that are no constants";
+    }
+    if (view.input(At::addend).dtype != DType::u8) return "a sum of signed bytes";
+    if (view.input(At::addend).shape != view.output(0).shape) return "an addend of another shape";
+    const float sum_scale = *view.constant(At::sum_scale)->data<float>();
+    if (!(sum_scale >= std::numeric_limits<float>::min() && sum_scale <= std::numeric_limits<float>::max())) return "a scale of the sum that is no positive number";
+  }
   const bool bounds = !view.has_attribute("activation") || view.text("activation") == "Relu" || view.text("activation") == "Clip";
   return bounds ? "" : "a quantised result of " + view.text("activation");
 }
@@ -57,6 +66,12 @@ QuantisedResult::QuantisedResult(KernelContext& context, const ActivationPlan& a
   low_ = std::clamp(low_ / result_scale_, least, most);
   high_ = std::clamp(high_ / result_scale_, least, most);
   quantised_ = static_cast<std::uint8_t*>(y.mutable_raw());
+  if (!context.has_input(At::addend)) return;
+  addend_ = context.input(At::addend).data<std::uint8_t>();
+  const float scale = *context.input(At::sum_scale).data<float>();
+  const std::int32_t zero = *context.input(At::sum_zero).data<std::uint8_t>();
+  sum_ = {.own = result_scale_ / scale, .other = *context.input(At::addend_scale).data<float>() / scale, .low = static_cast<float>(-zero), .high = static_cast<float>(255 - zero), .zero = zero};
+  sum_.shift = -sum_.other * static_cast<float>(*context.input(At::addend_zero).data<std::uint8_t>());
 }
 
 void QuantisedResult::set(std::int64_t lane, std::int64_t output, std::int32_t weight_sum) {

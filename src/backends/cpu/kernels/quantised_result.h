@@ -4,6 +4,7 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/cpu/indirect_product_s8.h"
 #include "backends/cpu/kernels/channels_last.h"
 
 namespace tessera::backends::cpu {
@@ -34,6 +35,9 @@ class QuantisedResult {
   // Where it goes: one of the two, the other is null. Signed bytes are written as they are.
   float* real() const { return real_; }
   std::uint8_t* quantised() const { return quantised_; }
+  // What is added to the quantised result; null if nothing.
+  const std::uint8_t* addend() const { return addend_; }
+  const S8Sum& sum() const { return sum_; }
 
  private:
   std::uint8_t data_zero_ = 0;
@@ -45,6 +49,8 @@ class QuantisedResult {
   std::int32_t zero_ = 0;
   float* real_ = nullptr;
   std::uint8_t* quantised_ = nullptr;
+  const std::uint8_t* addend_ = nullptr;
+  S8Sum sum_;
 };
 
 }  // namespace tessera::backends::cpu

@@ -183,6 +183,7 @@ class MaxPoolBytes final : public Kernel {
 std::string reject_quantised_depthwise(const ops::NodeView& view) {
   if (std::string reason = reject_quantised_operands(view); !reason.empty()) return reason;
   if (view.input(At::data).dtype != DType::u8) return "signed data";
+  if (view.has_input(At::addend)) return "an addend";
   const Shape& w = view.input(At::weights).shape;
   if (w[1] != 1 || w[0] != view.integer("group")) return "more than one channel a group";
   if (w.size() > 4) return "three spatial axes";
