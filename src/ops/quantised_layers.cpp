@@ -59,7 +59,7 @@ void infer_conv(InferContext& context) {
 }
 
 void infer_linear(InferContext& context) {
-  const ir::Dims *x = context.dims(At::data), *w = context.dims(At::weights);
+  const ir::Dims* w = context.dims(At::weights);
   const ir::Dim outputs = w != nullptr && w->size() == 2 ? (*w)[1] : ir::Dim();
   const DType dtype = check_operands(context, outputs);
   const std::optional<ir::Dims> result = linear_dims(context, -1, false);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ir/verify.h"
+#include "passes/branches.h"
 
 namespace tessera::passes {
 namespace {
@@ -74,7 +75,7 @@ std::span<const Pass> all_passes() { return kPasses; }
 ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options, std::vector<PassChange>* reports) {
   FoldingBudget folding = folding_budget(graph, given.folding);
   PassContext context = given;
-  context.folding_left = &folding;
+  if (context.folding_left == nullptr) context.folding_left = &folding;
   for (const std::string& name : options.without) {
     const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
@@ -92,7 +93,9 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
 #endif
     if (recorder) recorder->add(pass.name, graph);
   }
-  return graph;
+  if (!options.branches) return graph;
+  // On the budget of the whole: many branches may not fold more than one graph.
+  return rewrite_branches(std::move(graph), [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, options); });
 }
 
 }  // namespace tessera::passes

@@ -13,6 +13,7 @@ namespace tessera::passes {
 struct PipelineOptions {
   std::vector<std::string> without;  // names of passes to skip
   GraphMeasure measure = {};         // for reports; null: they say no costs
+  bool branches = false;             // those of If too, at any depth; a session does them when it takes them
 };
 
 // Every pass, in order.

@@ -1,8 +1,10 @@
 #include "report/model_info.h"
 
+#include <algorithm>
 #include <set>
 
 #include "backends/reference/reference_device.h"
+#include "base/error.h"
 #include "cost/work.h"
 #include "io/package.h"
 #include "ir/graph.h"
@@ -27,6 +29,10 @@ void count_nodes(const ir::Graph& graph, ModelInfo& info) {
     if (is_float(constant->dtype())) info.parameters += constant->elements();
   }
   for (const ir::Variable& variable : graph.variables()) info.parameters += variable.initial.elements();
+}
+
+bool has_known_shapes(const Model& model) {
+  return std::ranges::all_of(model.graph().inputs(), [&](ir::ValueId id) { return !model.graph().value(id).type.is_tensor() || model.graph().value(id).type.shape().has_value(); });
 }
 
 // The model as it would be planned with every unknown input dimension at 1.
@@ -81,9 +87,15 @@ ModelInfo describe_model(const Model& model) {
       if (!name.empty() && seen.insert(name).second) info.symbols.push_back(name);
     }
   }
-  for (const cost::Work& work : cost::work_of(with_concrete_inputs(model), {}, &info.nodes_without_cost)) {
-    info.operations += work.cost.operations;
-    info.bytes += work.bytes();
+  try {
+    for (const cost::Work& work : cost::work_of(with_concrete_inputs(model), {}, &info.nodes_without_cost)) {
+      info.operations += work.cost.operations;
+      info.bytes += work.bytes();
+    }
+  } catch (const Error& error) {
+    // Not every model can run with unknown dimensions of 1.
+    if (error.kind() != ErrorKind::invalid_model || has_known_shapes(model)) throw;
+    info.why_no_work = error.what();
   }
   return info;
 }
@@ -100,6 +112,7 @@ std::string model_info_json(const Model& model, const ModelInfo& info, const std
                       {"constant_bytes", info.constant_bytes},
                       {"operations", info.operations},
                       {"bytes", info.bytes}};
+  if (!info.why_no_work.empty()) json["why_no_work"] = info.why_no_work;
   if (model.package() != nullptr) json["package"] = package_json(*model.package());
   return json_text(json, 2);
 }

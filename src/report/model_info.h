@@ -18,12 +18,13 @@ struct ModelInfo {
   double operations = 0;                                // of one run with symbolic dimensions counted as 1; multiply-add = 2
   double bytes = 0;                                     // read and written, ideal caching inside each operator
   std::int64_t nodes_without_cost = 0;                  // nodes whose shapes depend on data
+  std::string why_no_work;                              // of a model that has no meaning with these shapes: what is wrong; operations and bytes are 0
 };
 
 // Shapes come from the model's input types; fix symbolic dimensions with Model::with_dims first for figures of a real batch.
 ModelInfo describe_model(const Model& model);
 
-// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}, and "package" for a .tsr file
+// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}, "why_no_work" where it is known, and "package" for a .tsr file
 std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name);
 
 }  // namespace tessera::report

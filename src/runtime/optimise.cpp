@@ -8,6 +8,7 @@
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/writer.h"
 #include "io/package.h"
+#include "passes/branches.h"
 #include "passes/real_among_quantised.h"
 #include "runtime/environment.h"
 #include "runtime/random_inputs.h"
@@ -42,11 +43,9 @@ class Optimiser {
     // Other programs have kernels for ONNX's composites; ours they do not know.
     environment_.pass_context.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return !is_own(node); };
     run_passes();
-    graph_ = passes::remove_no_ops(passes::decompose_composites(std::move(graph_), environment_.pass_context), environment_.pass_context);
+    graph_ = decomposed(std::move(graph_));
     std::set<std::string> own;
-    for (const ir::NodeId id : graph_.order()) {
-      if (is_own(graph_.node(id))) own.insert(graph_.node(id).op);
-    }
+    add_own_operators(graph_, own);
     report_.own_operators.assign(own.begin(), own.end());
     const bool large = bytes_of_constants(graph_) > kMostBytesInside;
     io::write_model(graph_, path, {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt});
@@ -85,11 +84,24 @@ class Optimiser {
     return std::ranges::all_of(graph_.inputs(), [&](ir::ValueId id) { return graph_.value(id).type.is_tensor() && graph_.value(id).type.shape().has_value(); });
   }
 
+  ir::Graph decomposed(ir::Graph graph) const {
+    graph = passes::remove_no_ops(passes::decompose_composites(std::move(graph), environment_.pass_context), environment_.pass_context);
+    return passes::rewrite_branches(std::move(graph), [this](ir::Graph branch) { return decomposed(std::move(branch)); });
+  }
+
+  static void add_own_operators(const ir::Graph& graph, std::set<std::string>& found) {
+    for (const ir::NodeId id : graph.order()) {
+      if (is_own(graph.node(id))) found.insert(graph.node(id).op);
+      for (const auto& [name, subgraph] : ir::subgraphs_of(graph.node(id))) add_own_operators(*subgraph, found);
+    }
+  }
+
   // As a session runs them: once on the model as it is, and once more for the shapes of a run if they are known.
   void run_passes() {
     const int times = has_concrete_inputs() ? 2 : 1;
     passes::PipelineOptions pipeline = environment_.pipeline;
     pipeline.measure = measure_;
+    pipeline.branches = true;
     for (int i = 0; i < times; ++i) graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, pipeline, &report_.passes);
   }
 
