@@ -13,6 +13,9 @@ namespace {
 // An end that means "to the end" of any dimension there may be.
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int32_t>::max();
 
+// Of an axis whose size need not be known.
+bool takes_whole_axis(const SliceRequest& request, std::size_t i) { return request.starts[i] == 0 && request.ends[i] >= kUnbounded && request.steps[i] == 1; }
+
 void infer_known(InferContext& context, const ir::Dims& input) {
   const SliceRequest request =
       slice_request(*context.constant_integers(1), *context.constant_integers(2), context.constant_integers(3),
@@ -20,7 +23,7 @@ void infer_known(InferContext& context, const ir::Dims& input) {
   ir::Dims result = input;
   for (std::size_t i = 0; i < request.axes.size(); ++i) {
     ir::Dim& dim = result[request.axes[i]];
-    const bool whole = request.starts[i] == 0 && request.ends[i] >= kUnbounded && request.steps[i] == 1;
+    const bool whole = takes_whole_axis(request, i);
     if (dim.is_known())
       dim = slice_range(dim.value(), request.starts[i], request.ends[i], request.steps[i]).count;
     else if (!whole)
@@ -73,6 +76,15 @@ void slice_gradient(GradientContext& c) {
 }
 
 }  // namespace
+
+bool takes_all(const SliceRequest& request, const ir::Dims& dims) {
+  for (std::size_t i = 0; i < request.axes.size(); ++i) {
+    const ir::Dim& dim = dims[static_cast<std::size_t>(request.axes[i])];
+    const bool all = dim.is_known() && request.steps[i] == 1 && slice_range(dim.value(), request.starts[i], request.ends[i], 1).count == dim.value();
+    if (!all && !takes_whole_axis(request, i)) return false;
+  }
+  return true;
+}
 
 SliceRange slice_range(std::int64_t dim, std::int64_t start, std::int64_t end, std::int64_t step) {
   require(step != 0, ErrorKind::invalid_model, "a slice with step 0");

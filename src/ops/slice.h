@@ -22,4 +22,7 @@ SliceRequest slice_request(std::vector<std::int64_t> starts, std::vector<std::in
                            std::optional<std::vector<std::int64_t>> axes,
                            std::optional<std::vector<std::int64_t>> steps, std::int64_t rank);
 
+// Whether that is all of data with these dimensions, known or not.
+bool takes_all(const SliceRequest& request, const ir::Dims& dims);
+
 }  // namespace tessera::ops

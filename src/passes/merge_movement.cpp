@@ -1,8 +1,10 @@
 // Operators that only change a shape, an order or an element type become one where two stand behind each other: reshapes of reshapes, transposes of
-// transposes, casts of lossless casts, and reductions with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
+// transposes, casts of lossless casts, and reductions and lookups of one row with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
 #include <algorithm>
+#include <array>
 #include <optional>
 
+#include "ops/op_table.h"
 #include "ops/reduction.h"
 #include "passes/find.h"
 #include "passes/pass.h"
@@ -69,7 +71,7 @@ class Merger {
       source = node->inputs[0];
       if (is_back_at(id, source) && replacements_.replace(result, source)) return;
     }
-    if (reduce(id)) return;
+    if (reduce(id) || gather(id)) return;
     const ir::Node *outer = &graph_.node(id), *inner = producer(outer->inputs[0]);
     if (inner == nullptr || !changes_shape_only(*inner)) return;
     if (const ValueId shape = shape_from(*outer); shape.valid()) put_operator(graph_, id, "Reshape", {inner->inputs[0], shape});
@@ -109,6 +111,20 @@ class Merger {
     ir::Attributes attributes = inner->attributes;
     attributes.insert_or_assign("keepdims", std::int64_t{keeps ? 0 : 1});
     put_operator(graph_, id, inner->op, inner->inputs, std::move(attributes));
+    return true;
+  }
+
+  // One index of a Gather that loses its axis and gets it back, or keeps it for it to go.
+  bool gather(NodeId id) {
+    const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], "Gather");
+    const Tensor* index = inner != nullptr && has_one_use(outer.inputs[0]) ? graph_.constant(inner->inputs[1]) : nullptr;
+    if (index == nullptr || index->elements() != 1 || index->rank() > 1) return false;
+    const Dims *from = dims_of(graph_, inner->inputs[0]), *to = dims_of(graph_, outer.outputs[0]);
+    if (from == nullptr || to == nullptr) return false;
+    const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(*inner, ops::op_of(*inner)).integer("axis"), static_cast<std::int64_t>(from->size()));
+    if (!surely_equal(*to, ops::reduced_dims(*from, std::array{axis}, index->rank() == 0))) return false;
+    const ValueId other = graph_.add_constant(index->reshaped(index->rank() == 0 ? Shape{1} : Shape{}));
+    put_operator(graph_, id, "Gather", {inner->inputs[0], other}, inner->attributes);
     return true;
   }
 

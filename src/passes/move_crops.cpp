@@ -55,23 +55,15 @@ class Mover {
     return uses_[static_cast<std::size_t>(value.index)];
   }
 
-  std::optional<std::vector<std::int64_t>> constant_integers(const ir::Node& node, std::size_t input) const {
-    const Tensor* constant = input < node.inputs.size() && node.inputs[input].valid() ? graph_.constant(node.inputs[input]) : nullptr;
-    if (constant == nullptr || constant->raw() == nullptr || (constant->dtype() != DType::i64 && constant->dtype() != DType::i32)) return std::nullopt;
-    return ops::integers_of(*constant);
-  }
-
   // What a Slice leaves of a value with these dimensions.
   std::optional<Crop> slice_crop(const ir::Node& node, const ir::Dims& dims) const {
-    for (std::size_t i = 1; i < node.inputs.size(); ++i) {
-      if (node.inputs[i].valid() && !constant_integers(node, i)) return std::nullopt;
-    }
-    const ops::SliceRequest request = ops::slice_request(*constant_integers(node, 1), *constant_integers(node, 2), constant_integers(node, 3), constant_integers(node, 4), static_cast<std::int64_t>(dims.size()));
+    const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node);
+    if (!request) return std::nullopt;
     Crop crop;
-    for (std::size_t i = 0; i < request.axes.size(); ++i) {
-      const auto axis = static_cast<std::size_t>(request.axes[i]);
+    for (std::size_t i = 0; i < request->axes.size(); ++i) {
+      const auto axis = static_cast<std::size_t>(request->axes[i]);
       if (!dims[axis].is_known()) return std::nullopt;
-      const ops::SliceRange range = ops::slice_range(dims[axis].value(), request.starts[i], request.ends[i], request.steps[i]);
+      const ops::SliceRange range = ops::slice_range(dims[axis].value(), request->starts[i], request->ends[i], request->steps[i]);
       if (range.step < 1 || range.count < 1) return std::nullopt;
       if (range.count < dims[axis].value()) crop.emplace(axis, range);
     }
@@ -81,7 +73,7 @@ class Mover {
   // The box around what a Gather takes.
   std::optional<User> gather_user(NodeId id, const ir::Dims& dims) const {
     const ir::Node& node = graph_.node(id);
-    std::optional<std::vector<std::int64_t>> indices = constant_integers(node, 1);
+    std::optional<std::vector<std::int64_t>> indices = constant_integers(graph_, node, 1);
     const auto axis = static_cast<std::size_t>(ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(dims.size())));
     if (!indices || indices->empty() || !dims[axis].is_known()) return std::nullopt;
     const std::int64_t size = dims[axis].value();

@@ -1,7 +1,8 @@
 // Removes nodes that pass their input through: Identity, Dropout at inference, Cast to the same type, Reshape to the same
-// shape, Transpose by the identity permutation, Concat of one tensor.
+// shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything.
 #include <algorithm>
 
+#include "passes/find.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -29,6 +30,11 @@ bool is_identity_permutation(const ir::Node& node) {
   return true;
 }
 
+bool takes_everything(const ir::Graph& graph, const ir::Node& slice) {
+  const std::optional<ops::SliceRequest> request = slice_request_of(graph, slice);
+  return request && ops::takes_all(*request, *dims_of(graph, slice.inputs[0]));
+}
+
 bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.empty() || !node.outputs[0].valid()) return false;
   if (node.op == "Identity") return true;
@@ -36,24 +42,46 @@ bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Cast") return graph.value(node.inputs[0]).type.dtype == graph.value(node.outputs[0]).type.dtype;
   if (node.op == "Reshape" || node.op == "Expand" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze") return same_known_shape(graph, node.inputs[0], node.outputs[0]);
   if (node.op == "Transpose") return is_identity_permutation(node);
+  if (node.op == "Slice") return takes_everything(graph, node);
   if (node.op == "Concat" || node.op == "Sum" || node.op == "Max" || node.op == "Min" || node.op == "Mean") return node.inputs.size() == 1;
   return false;
+}
+
+// The node that makes `source` gives `value` instead, which nothing makes any more.
+void give_under_another_name(ir::Graph& graph, ir::ValueId source, ir::ValueId value) {
+  const ir::NodeId id = graph.value(source).producer;
+  ir::Node maker = graph.node(id);
+  maker.outputs[static_cast<std::size_t>(graph.value(source).output_index)] = value;
+  graph.replace_node(id, std::move(maker));
 }
 
 }  // namespace
 
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext&) {
-  // A graph output keeps its name and producer, and so does what a variable becomes.
+  // A graph output keeps its name, and so does what a variable becomes: the node before a no-op takes the name over.
   std::vector<bool> stays(graph.value_count(), false);
   for (ir::ValueId output : graph.outputs()) stays[static_cast<std::size_t>(output.index)] = true;
   for (const ir::Variable& variable : graph.variables()) {
     if (variable.update.valid()) stays[static_cast<std::size_t>(variable.update.index)] = true;
   }
   std::vector<ir::ValueId> replacements(graph.value_count());
-  for (ir::NodeId id : graph.order()) {
-    const ir::Node& node = graph.node(id);
-    if (!is_no_op(graph, node) || stays[static_cast<std::size_t>(node.outputs[0].index)]) continue;
-    replacements[static_cast<std::size_t>(node.outputs[0].index)] = node.inputs[0];
+  const auto in_place_of = [&](ir::ValueId value) {
+    while (replacements[static_cast<std::size_t>(value.index)].valid()) value = replacements[static_cast<std::size_t>(value.index)];
+    return value;
+  };
+  const std::vector<ir::NodeId> order = graph.order();
+  for (ir::NodeId id : order) {
+    if (!is_no_op(graph, graph.node(id))) continue;
+    const ir::ValueId source = in_place_of(graph.node(id).inputs[0]), result = graph.node(id).outputs[0];
+    if (!stays[static_cast<std::size_t>(result.index)]) {
+      replacements[static_cast<std::size_t>(result.index)] = source;
+    } else if (graph.value(source).origin == ir::Origin::node && !stays[static_cast<std::size_t>(source.index)]) {
+      ir::Node dead = graph.node(id);
+      dead.outputs.clear();
+      graph.replace_node(id, std::move(dead));
+      give_under_another_name(graph, source, result);
+      replacements[static_cast<std::size_t>(source.index)] = result;
+    }
   }
   graph.replace_uses(replacements);
   graph.remove_dead_and_compact();

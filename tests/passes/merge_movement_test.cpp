@@ -48,5 +48,15 @@ TEST(MergeMovement, ReductionsAndTheirDimensions) {
   expect_unchanged("%a = ReduceMean (%x, %1) {keepdims = 0} %b = Unsqueeze (%a, %1) %y = Sub (%x, %b) %z = Exp (%a) output %y, %z }");
 }
 
+TEST(MergeMovement, OneRowAndItsDimension) {
+  expect_merged("constant %i = i64[] {2} %a = Gather (%x, %i) {axis = 1} %y = Unsqueeze (%a, %1) output %y }", {"%y = Gather (%x, %?) {axis = 1}"});
+  expect_merged("constant %i = i64[1] {-1} %a = Gather (%x, %i) {axis = 1} %y = Squeeze (%a, %1) output %y }", {"%y = Gather (%x, %?) {axis = 1}"});
+  expect_merged("constant %i = i64[1] {0} %s = Shape (%x) %a = Gather (%s, %i) %y = Squeeze (%a) output %y }", {"%s = Shape (%x)", "%y = Gather (%s, %?)"});
+  // Another place, several rows, another use.
+  expect_unchanged("constant %2 = i64[1] {2} constant %i = i64[] {2} %a = Gather (%x, %i) {axis = 1} %y = Unsqueeze (%a, %2) output %y }");
+  expect_unchanged("constant %i = i64[2] {2, 1} constant %s = i64[2] {-1, 12} %a = Gather (%x, %i) {axis = 1} %y = Reshape (%a, %s) output %y }");
+  expect_unchanged("constant %i = i64[] {2} %a = Gather (%x, %i) {axis = 1} %y = Unsqueeze (%a, %1) %z = Exp (%a) output %y, %z }");
+}
+
 }  // namespace
 }  // namespace tessera::passes
