@@ -12,6 +12,7 @@
 #include "ops/builder.h"
 #include "ops/channels_last.h"
 #include "ops/infer.h"
+#include "passes/find.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -97,6 +98,7 @@ class Layout {
     if (node.op == "Concat") return concat(node);
     if (node.op == "ReduceMean" || node.op == "ReduceMax" || node.op == "ReduceSum") return reduction(node);
     if (node.op == "Resize") return resize(node);
+    if (node.op == "Slice") return slice(node);
     return std::nullopt;
   }
 
@@ -264,6 +266,14 @@ class Layout {
     std::vector<std::int64_t> moved;
     for (const std::int64_t axis : axes->values<std::int64_t>()) moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
     return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(moved)}, node.attributes);
+  }
+
+  std::optional<ValueId> slice(const ir::Node& node) {
+    const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node);
+    if (!request || !has_last(node.inputs[0])) return std::nullopt;
+    std::vector<std::int64_t> axes;
+    for (const std::int64_t axis : request->axes) axes.push_back(moved_axis(axis, rank(node.inputs[0])));
+    return add(node, "Slice", {last_form(node.inputs[0]), builder_.integers(request->starts), builder_.integers(request->ends), builder_.integers(axes), builder_.integers(request->steps)}, {});
   }
 
   // With scales or sizes for all axes, which are constants.

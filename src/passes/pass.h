@@ -30,7 +30,7 @@ struct PassContext {
   CompositeFilter keeps_composite = {};  // null: no composite stays
   DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
   FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
-  // Set by run_pipeline for its passes: what is left of that.
+  // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
   FoldingBudget* folding_left = nullptr;
 };
 
@@ -60,6 +60,7 @@ ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_activations(ir::Graph graph, const PassContext& context);
 ir::Graph move_crops(ir::Graph graph, const PassContext& context);
+ir::Graph merge_crops(ir::Graph graph, const PassContext& context);
 ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);
 ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context);

@@ -32,6 +32,7 @@ constexpr Pass kPasses[] = {
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},
     {"fuse_attention", "attention that is spelt out becomes one node that never stores its scores, with heads where they lie", fuse_attention, true},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
+    {"merge_crops", "Slices and Gathers that together take all of a value apart become one Split", merge_crops},
     {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},
     {"fuse_skip_normalisation", "a sum and the normalisation of it read each row once", fuse_skip_normalisation, true},
     {"fuse_element_wise", "chains and small graphs of element-wise operators become one loop over their elements", fuse_element_wise, true},

@@ -127,6 +127,13 @@ TEST(FuseEpilogues, ProductsTakeBiasAddendAndActivation) {
   expect_same_outputs(start + sum);
 }
 
+TEST(ChannelsLast, SlicesFollowAlongTheirAxes) {
+  const std::string text = kInput + constant("k", {2, 3, 1, 1}) + " constant %s = i64[2] {2, 0} constant %e = i64[2] {9, -1} constant %a = i64[2] {1, 2} %y = Conv (%x, %w, %b) {pads = [1, 1, 1, 1]}"
+                           " %p = Slice (%y, %s, %e, %a) %q = Conv (%p, %k) output %q }";
+  EXPECT_EQ(steps(channels_last(parsed(text), context())), (Steps{"Transpose", "tessera::ChannelsLastConv", "Slice", "tessera::ChannelsLastConv", "Transpose"}));
+  expect_same_outputs(text);
+}
+
 TEST(ChannelsLast, LeavesWhatTheDeviceHasNoKernelFor) {
   PassContext none = context();
   none.keeps_composite = {};
