@@ -105,6 +105,7 @@ constexpr Entry kProducts[] = {
     {"Gemm", gemm},
     {"com.microsoft::FusedGemm", gemm},
     {"com.microsoft::FusedMatMul", fused_matmul},
+    {"tessera::TransposedMatMul", fused_matmul},
     {"com.microsoft::MatMulNBits", n_bits},
     {"com.microsoft::MatMulIntegerToFloat", matrix_product<1>},
     {"com.microsoft::DynamicQuantizeMatMul", matrix_product<1>},

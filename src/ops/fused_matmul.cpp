@@ -27,7 +27,7 @@ std::vector<std::int64_t> operand_order(std::size_t rank, bool batch, bool matri
 }
 
 std::vector<std::int64_t> operand_order(const AttributeReader& reader, std::size_t rank, bool left) {
-  const bool batch = reader.integer(left ? "transBatchA" : "transBatchB") != 0;
+  const bool batch = &reader.op() == &fused_matmul && reader.integer(left ? "transBatchA" : "transBatchB") != 0;
   return operand_order(rank, batch, reader.integer(left ? "transA" : "transB") != 0);
 }
 
@@ -51,7 +51,7 @@ std::optional<std::vector<ValueId>> decompose_fused_matmul(GraphBuilder& builder
     operands.push_back(kept ? inputs[i] : builder.add("Transpose", {inputs[i]}, {{"perm", std::move(order)}}));
   }
   const ValueId product = builder.add("MatMul", operands);
-  const float alpha = reader.real("alpha");
+  const float alpha = &reader.op() == &fused_matmul ? reader.real("alpha") : 1;
   if (alpha == 1) return std::vector{product};
   return std::vector{builder.add("Mul", {product, builder.scalar(alpha, builder.dtype(product))})};
 }
@@ -98,6 +98,18 @@ const OpDef fused_matmul{
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = {factor("alpha"), flag("transA"), flag("transB"), flag("transBatchA"), flag("transBatchB")},
+    .infer = infer_fused_matmul,
+    .operations = fused_matmul_operations,
+    .decompose = decompose_fused_matmul,
+};
+
+// Y = A' · B', the last two axes of an operand swapped. What com.microsoft's operator brings is taken apart, so that passes find attention
+// around it; this is for devices that read operands as they lie.
+const OpDef transposed_matmul{
+    .name = "tessera::TransposedMatMul",
+    .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},
+    .outputs = {{"Y", types::floats, "T"}},
+    .attributes = {flag("transA"), flag("transB")},
     .infer = infer_fused_matmul,
     .operations = fused_matmul_operations,
     .decompose = decompose_fused_matmul,

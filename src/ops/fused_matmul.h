@@ -1,4 +1,4 @@
-// Matrix products of domain com.microsoft with what fusion adds to them: transposition, a factor, an activation.
+// Matrix products with what fusion adds to them: transposition, a factor, an activation. Of domain com.microsoft, and one of ours.
 #pragma once
 
 #include "ops/op.h"
@@ -6,5 +6,6 @@
 namespace tessera::ops {
 
 extern const OpDef fused_matmul, fused_gemm;
+extern const OpDef transposed_matmul;  // "tessera::TransposedMatMul": passes/absorb_transposes.cpp makes it
 
 }  // namespace tessera::ops

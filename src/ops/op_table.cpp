@@ -150,6 +150,7 @@ constexpr const OpDef* kTable[] = {
     // fused_matmul
     &fused_matmul,
     &fused_gemm,
+    &transposed_matmul,
     // linear
     &linear,
     // quantised_layers

@@ -55,6 +55,7 @@ ir::Graph drop_expansions(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_softmax(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_normalisation(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_group_normalisation(ir::Graph graph, const PassContext& context);
+ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context);
 ir::Graph absorb_padding(ir::Graph graph, const PassContext& context);
 ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);

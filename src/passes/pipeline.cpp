@@ -31,6 +31,7 @@ constexpr Pass kPasses[] = {
     {"move_crops", "where only part of a result is used, only that part, and what it needs, is computed", move_crops},
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},
     {"fuse_attention", "attention that is spelt out becomes one node that never stores its scores, with heads where they lie", fuse_attention, true},
+    {"absorb_transposes", "a product reads operands that were transposed as they lie", absorb_transposes, true},
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
     {"merge_crops", "Slices and Gathers that together take all of a value apart become one Split", merge_crops},
     {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},

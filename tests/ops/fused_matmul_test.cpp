@@ -47,6 +47,15 @@ TEST(FusedMatMul, RefusesInnerDimensionsThatDiffer) {
   expect_error(ErrorKind::invalid_model, "the inner dimensions of [3, 2] and [3, 4] differ", [&] { infer_op(kMatMul, {a, b}, {{"transA", kYes}}); });
 }
 
+TEST(TransposedMatMul, SwapsTheLastTwoAxes) {
+  const Tensor a = random_tensor(DType::f32, {2, 3, 4}, 1), b = random_tensor(DType::f32, {5, 3}, 2);
+  const Tensor swapped = run_op_tensor({"Transpose", {a}, {{"perm", std::vector<std::int64_t>{0, 2, 1}}}}), other = run_op_tensor({"Transpose", {b}, {{"perm", std::vector<std::int64_t>{1, 0}}}});
+  EXPECT_TRUE(close_to(run_op_tensor({"tessera::TransposedMatMul", {a, b}, {{"transA", kYes}, {"transB", kYes}}}), run_op_tensor({"MatMul", {swapped, other}})));
+  EXPECT_TRUE(close_to(run_op_tensor({"tessera::TransposedMatMul", {swapped, b}, {{"transB", kYes}}}), run_op_tensor({"MatMul", {swapped, other}})));
+  const ValueType x = ValueType::tensor(DType::f32, Shape{2, 3}), y = ValueType::tensor(DType::f32, Shape{3, 4});
+  expect_error(ErrorKind::invalid_model, "the inner dimensions of [3, 2] and [3, 4] differ", [&] { infer_op("tessera::TransposedMatMul", {x, y}, {{"transA", kYes}}); });
+}
+
 TEST(FusedGemm, EndsInAnActivation) {
   const Tensor a = Tensor::from<float>({1, 2}, {1, -2}), b = Tensor::from<float>({2, 2}, {1, 2, 3, -4}), c = Tensor::from<float>({2}, {1, -2});
   // a · b + c = [-4, 8]

@@ -54,6 +54,7 @@ std::vector<OpExample> reduction_examples() {
       {"Gemm", {at({2, 17}), at({17, 5}, {1, 2, 0.5}), at({5})}},
       {"Gemm", {at({3, 2}), at({5, 3}, {1, 2, 0.5})}, {{"transA", whole(1)}, {"transB", whole(1)}, {"alpha", real(2)}}},
       {"com.microsoft::FusedMatMul", {at({2, 3}), at({4, 3}, {1, 2, 0.5})}, {{"transB", whole(1)}, {"alpha", real(0.5f)}}},
+      {"tessera::TransposedMatMul", {at({2, 3, 2}), at({2, 4, 3}, {1, 2, 0.5})}, {{"transA", whole(1)}, {"transB", whole(1)}}},
       {"com.microsoft::FusedGemm", {at({2, 3}), at({3, 4}, {1, 2, 0.5}), at({4})}, {{"activation", text("Relu")}}},
       {"Compress", {at({2, 3}), as(DType::boolean, at({3}, {1, 0, 1}))}, {{"axis", whole(1)}}},
       {"Compress", {at({2, 3}), as(DType::boolean, at({5}, {1, 0, 1}))}},

@@ -117,6 +117,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "ConvTranspose", .name = "cpu_conv_transpose_f32", .reject = reject_conv_transpose, .create = make_conv_transpose},
       // matmul
       {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
+      {.op = "tessera::TransposedMatMul", .name = "cpu_transposed_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
       {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},
       // matmul_integer
       {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_integer, .create = make_matmul_integer},

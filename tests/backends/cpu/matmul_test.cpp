@@ -45,6 +45,26 @@ TEST(CpuMatMul, Large) {
   check({"MatMul", {random({70, 500}, 1), random({500, 130}, 2)}}, 200);
 }
 
+// Shapes are those of the matrices that are multiplied.
+TEST(CpuTransposedMatMul, BatchesBroadcast) {
+  const std::pair<Shape, Shape> shapes[] = {{{4, 6}, {6, 5}}, {{2, 3, 6}, {6, 5}}, {{1, 3, 6}, {6, 5}}, {{2, 3, 6}, {2, 6, 5}}, {{2, 1, 3, 6}, {7, 6, 5}}, {{3, 6}, {2, 6, 5}}, {{6}, {6, 5}},
+                                            {{3, 6}, {6}},    {{2, 0, 6}, {6, 5}}, {{3, 0}, {0, 5}},    {{33, 65}, {65, 70}},   {{3, 40, 401}, {3, 401, 37}}};
+  const auto swapped = [](Shape shape, std::int64_t transposed) {
+    if (transposed != 0 && shape.size() > 1) std::swap(shape.end()[-1], shape.end()[-2]);
+    return shape;
+  };
+  for (const auto& [a, b] : shapes) {
+    for (const std::int64_t left : {0, 1}) {
+      for (const std::int64_t right : {0, 1}) {
+        SCOPED_TRACE(to_string(a) + " x " + to_string(b) + ", transposed: " + std::to_string(left) + std::to_string(right));
+        const test::OpCall call{"tessera::TransposedMatMul", {random(swapped(a, left), 1), random(swapped(b, right), 2)}, {{"transA", left}, {"transB", right}}};
+        EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_transposed_matmul_f32");
+        check(call, static_cast<double>(a.back()));
+      }
+    }
+  }
+}
+
 TEST(CpuGemm, TransposesAndBias) {
   for (const std::int64_t transpose_a : {0, 1}) {
     for (const std::int64_t transpose_b : {0, 1}) {

@@ -1,4 +1,4 @@
-// MatMul and Gemm in float32.
+// MatMul, TransposedMatMul and Gemm in float32.
 #include <algorithm>
 
 #include "backends/cpu/gemm_f32.h"
@@ -9,7 +9,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 // Operand shapes of MatMul brought to batches of matrices (numpy.matmul): a vector on the left is a row, on the right a
-// column. A right operand without batches turns all rows of the left into one product.
+// column. A right operand without batches turns all rows of the left into one product, where they lie one behind the other.
 struct MatMulGeometry {
   GemmShape shape;
   std::vector<std::int64_t> left_offsets, right_offsets;  // of each batch's operands, in elements
@@ -22,13 +22,15 @@ std::int64_t product(std::span<const std::int64_t> dims) {
   return result;
 }
 
-MatMulGeometry matmul_geometry(Shape a, Shape b) {
+MatMulGeometry matmul_geometry(Shape a, Shape b, bool transposed_left, bool transposed_right) {
+  if (transposed_left && a.size() > 1) std::swap(a[a.size() - 1], a[a.size() - 2]);
+  if (transposed_right && b.size() > 1) std::swap(b[b.size() - 1], b[b.size() - 2]);
   if (a.size() == 1) a.insert(a.begin(), 1);
   if (b.size() == 1) b.push_back(1);
   MatMulGeometry result{{a[a.size() - 2], b.back(), a.back()}, {}, {}};
   const std::span<const std::int64_t> a_batch(a.data(), a.size() - 2), b_batch(b.data(), b.size() - 2);
   result.right_matrices = product(b_batch);
-  if (result.right_matrices == 1 && b_batch.size() <= a_batch.size()) {
+  if (result.right_matrices == 1 && b_batch.size() <= a_batch.size() && (!transposed_left || product(a_batch) == 1)) {
     result.shape.m = base::checked_multiply(result.shape.m, product(a_batch));
     result.left_offsets = result.right_offsets = {0};
     return result;
@@ -56,19 +58,26 @@ MatMulGeometry matmul_geometry(Shape a, Shape b) {
   return result;
 }
 
+bool flag(const ops::NodeView& view, const std::string& name) {
+  const auto found = view.node().attributes.find(name);
+  return found != view.node().attributes.end() && std::get<std::int64_t>(found->second) != 0;
+}
+
 class MatMul final : public Kernel {
  public:
+  // A vector stays as it is.
   MatMul(const ops::NodeView& view, WeightStore& store)
-      : geometry_(matmul_geometry(view.input(0).shape, view.input(1).shape)),
+      : transposed_left_(flag(view, "transA") && view.input(0).shape.size() > 1),
+        transposed_right_(flag(view, "transB") && view.input(1).shape.size() > 1),
+        geometry_(matmul_geometry(view.input(0).shape, view.input(1).shape, transposed_left_, transposed_right_)),
         gemm_(geometry_.shape, view.constant(0) != nullptr && geometry_.left_offsets.size() == 1,
               view.constant(1) != nullptr) {
     const auto [m, n, k] = geometry_.shape;
-    if (const Tensor* right = view.constant(1)) {
-      right_ = gemm_f32_packed_right(store, *right, GemmOperand::strided(right->data<float>(), n, 1), k, n,
-                                     geometry_.right_matrices, k * n, "plain");
+    if (const Tensor* constant = view.constant(1)) {
+      right_ = gemm_f32_packed_right(store, *constant, right(constant->data<float>()), k, n, geometry_.right_matrices, k * n, transposed_right_ ? "transposed" : "plain");
     }
-    if (const Tensor* left = view.constant(0); left != nullptr && geometry_.left_offsets.size() == 1) {
-      left_ = gemm_f32_packed_left(store, *left, GemmOperand::strided(left->data<float>(), k, 1), m, k, 1, 0, "plain");
+    if (const Tensor* constant = view.constant(0); constant != nullptr && geometry_.left_offsets.size() == 1) {
+      left_ = gemm_f32_packed_left(store, *constant, left(constant->data<float>()), m, k, 1, 0, transposed_left_ ? "transposed" : "plain");
     }
   }
 
@@ -88,19 +97,22 @@ class MatMul final : public Kernel {
     context.parallel_for(batches * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto batch = static_cast<std::size_t>(i / tiles);
-        GemmOperand left = GemmOperand::strided(a + geometry_.left_offsets[batch], k, 1);
-        GemmOperand right = GemmOperand::strided(b + geometry_.right_offsets[batch], n, 1);
-        if (left_ != nullptr) left = GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get()));
+        GemmOperand left_matrix = left(a + geometry_.left_offsets[batch]), right_matrix = right(b + geometry_.right_offsets[batch]);
+        if (left_ != nullptr) left_matrix = GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get()));
         if (right_ != nullptr) {
           const std::int64_t matrix = k * n == 0 ? 0 : geometry_.right_offsets[batch] / (k * n);
-          right = GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + matrix * packed_floats);
+          right_matrix = GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + matrix * packed_floats);
         }
-        gemm_.run(i % tiles, left, right, c + static_cast<std::int64_t>(batch) * m * n, n, {});
+        gemm_.run(i % tiles, left_matrix, right_matrix, c + static_cast<std::int64_t>(batch) * m * n, n, {});
       }
     });
   }
 
  private:
+  GemmOperand left(const float* data) const { return transposed_left_ ? GemmOperand::strided(data, 1, geometry_.shape.m) : GemmOperand::strided(data, geometry_.shape.k, 1); }
+  GemmOperand right(const float* data) const { return transposed_right_ ? GemmOperand::strided(data, 1, geometry_.shape.k) : GemmOperand::strided(data, geometry_.shape.n, 1); }
+
+  bool transposed_left_, transposed_right_;
   MatMulGeometry geometry_;
   GemmF32 gemm_;
   std::shared_ptr<const PackedWeights> left_, right_;
