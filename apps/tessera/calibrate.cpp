@@ -1,6 +1,5 @@
 // tessera calibrate: measures this CPU for `tessera explain`.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/units.h"
 #include "common.h"
@@ -13,12 +12,6 @@ namespace {
 struct Options {
   std::string output;
 };
-
-void show_progress(std::string_view what, double done) {
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  if (terminal) fmt::print(stderr, "\r{:3.0f}% {:<40}", done * 100, what);
-  if (terminal && done >= 1) fmt::print(stderr, "\r{:<46}\r", "");
-}
 
 void print_roof(const char* title, const cost::Rates& rates, const std::vector<cost::Cache>& caches, double bandwidth) {
   fmt::print("{:<12}{:>10.1f}{:>10.1f}{:>10.1f}", title, rates.f32 * 1e-9, rates.bf16 * 1e-9, rates.int8 * 1e-9);

@@ -1,5 +1,7 @@
 #include "common.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -52,6 +54,7 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
       std::map<std::string, double>{{"s", 1.0}, {"ms", 1e-3}, {"m", 60.0}, {"h", 3600.0}}, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))->check(CLI::Range(0.0, 1e9));
   verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
   verb.add_option("--without", options.without, "A graph pass to leave out (fuse_attention); may be repeated");
+  verb.add_flag("--tune", options.tune, "Time the kernels that can do a step and take the fastest; what was timed before is found in the user's cache folder");
 }
 
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims) {
@@ -83,6 +86,8 @@ SessionOptions session_options(const ModelOptions& options) {
   session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   session.memory_limit_bytes = options.memory_limit_mib << 20;
   session.without_passes = options.without;
+  session.tune = options.tune;
+  if (options.tune) session.tuning_progress = [](std::string_view op, double done) { show_progress(fmt::format("timing kernels of {}", op), done); };
   return session;
 }
 
@@ -102,6 +107,12 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
     inputs[name] = io::read_npy(file);
   }
   return inputs;
+}
+
+void show_progress(std::string_view what, double done) {
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  if (terminal) fmt::print(stderr, "\r{:3.0f}% {:<60.60}", done * 100, what);
+  if (terminal && done >= 1) fmt::print(stderr, "\r{:<66}\r", "");
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -21,10 +21,11 @@ struct ModelOptions {
   double time_limit_s = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> without;  // names of passes
+  bool tune = false;
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
-void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without --tune
 
 // "NAME=N" each; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
@@ -35,6 +36,8 @@ RunOptions run_options(const ModelOptions& options);
 // Inputs from an .npz or .json file and NAME=FILE.npy entries; what the model has and nobody gave is made up from the seed, if nothing at
 // all is given.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
+// On a terminal a line that is written over until all (1) is done; elsewhere nothing.
+void show_progress(std::string_view what, double done);
 // Through a temporary name, then renamed. Throws Error(io).
 void write_text(const std::string& path, const std::string& text);
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -31,6 +32,12 @@ struct SessionOptions {
   // brings the machine down.
   std::int64_t memory_limit_bytes = 0;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
+  // Whether the first run with inputs of new shapes times the kernels that can do each step and takes the fastest, instead of the one that is expected to
+  // be. What was measured is kept in a file and not measured again; a file of another CPU or version of Tessera counts as empty. Results may differ as
+  // those of different kernels do.
+  bool tune = false;
+  std::string tuning_file;                                                 // "": one for this CPU in the user's cache folder
+  std::function<void(std::string_view op, double done)> tuning_progress;  // told what is timed next, and which part (0 to 1) of a plan is done
   // What may be computed ahead of a run, each time that a graph is prepared: constants of so many bytes, with so much work
   // (operations and elements). Both grow with the model's own constants; what would be more is computed in the run.
   std::int64_t max_folded_bytes = std::int64_t{64} << 20;
@@ -84,7 +91,7 @@ using NamedValues = std::map<std::string, Value, std::less<>>;
 // a process share one thread pool, so many sessions never use more cores than there are.
 class Session {
  public:
-  // Throws Error: invalid_argument (unknown device), unsupported, over_budget.
+  // Throws Error: invalid_argument (unknown device, damaged tuning file), unsupported, over_budget.
   explicit Session(const Model& model, const SessionOptions& options = {});
   ~Session();
   Session(Session&&) noexcept;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <system_error>
 
 #include "base/error.h"
@@ -161,6 +162,22 @@ void ReplacedFile::commit() {
   std::filesystem::rename(temporary_, target_, error);
   require(!error, ErrorKind::io, "cannot write '{}': {}", target_.string(), error.message());
   temporary_.clear();
+}
+
+void replace_text(const std::filesystem::path& path, std::string_view text) {
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
+  ReplacedFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+std::optional<std::filesystem::path> cache_folder() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "tessera";
+  if (home == nullptr || *home == '\0') return std::nullopt;
+  return std::filesystem::path(home) / ".cache" / "tessera";
 }
 
 }  // namespace tessera::io

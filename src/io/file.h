@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,9 @@ class InputFile {
 // The whole file. Throws as InputFile::open does, and over_budget when it is longer than max_bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
+// The user's cache folder of Tessera, which may not exist yet: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera. Nothing when neither variable is set.
+std::optional<std::filesystem::path> cache_folder();
+
 // A new file under a temporary name beside `target`. commit() renames it over the target (a symbolic link is followed);
 // without it the destructor removes it, so that a failed write loses nothing.
 class ReplacedFile {
@@ -69,5 +74,8 @@ class ReplacedFile {
   std::filesystem::path temporary_;
   int descriptor_ = -1;
 };
+
+// Writes a whole file by a ReplacedFile, in a folder that is made if need be. Throws Error as that does.
+void replace_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace tessera::io

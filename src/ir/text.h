@@ -44,6 +44,8 @@ struct PrintOptions {
 // Any graph that verify() accepts prints and parses back to an equal one.
 std::string print(const Graph& graph, const PrintOptions& options = {});
 std::string print(const ValueType& type);
+// "{axis = 1, mode = "linear"}"
+std::string print(const Attributes& attributes);
 
 // Throws Error(invalid_model) with line and column for malformed text, and what verify() throws for a graph that breaks
 // its rules. Safe on any input: memory grows with the text's length only, nesting is limited.

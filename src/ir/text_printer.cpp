@@ -28,6 +28,21 @@ class Printer {
     text_ += std::string(2 * static_cast<std::size_t>(depth), ' ') + "}";
   }
 
+  void print_attributes(const Attributes& attributes, int depth) {
+    text_ += "{";
+    bool first = true;
+    for (const auto& [key, attribute] : attributes) {
+      text_ += (first ? "" : ", ") + name(key) + " = ";
+      first = false;
+      if (const auto* graph = std::get_if<SubgraphPointer>(&attribute); graph != nullptr && *graph != nullptr) {
+        print_graph(**graph, depth + 1);
+      } else {
+        text_ += format_attribute(attribute);
+      }
+    }
+    text_ += '}';
+  }
+
   std::string take() { return std::move(text_); }
 
  private:
@@ -67,7 +82,10 @@ class Printer {
     if (!node.name.empty()) text_ += " " + quoted(node.name);
     text_ += " (" + values(graph, inputs.first(node.formal_inputs())) + ")";
     if (node.captures > 0) text_ += " captures (" + values(graph, inputs.subspan(node.formal_inputs())) + ")";
-    if (!node.attributes.empty()) print_attributes(node.attributes, depth);
+    if (!node.attributes.empty()) {
+      text_ += ' ';
+      print_attributes(node.attributes, depth);
+    }
     print_output_types(graph, node);
   }
 
@@ -80,21 +98,6 @@ class Printer {
       known = known || !(graph.value(id).type == ValueType{});
     }
     if (known) text_ += types;
-  }
-
-  void print_attributes(const Attributes& attributes, int depth) {
-    text_ += " {";
-    bool first = true;
-    for (const auto& [key, attribute] : attributes) {
-      text_ += (first ? "" : ", ") + name(key) + " = ";
-      first = false;
-      if (const auto* graph = std::get_if<SubgraphPointer>(&attribute); graph != nullptr && *graph != nullptr) {
-        print_graph(**graph, depth + 1);
-      } else {
-        text_ += format_attribute(attribute);
-      }
-    }
-    text_ += '}';
   }
 
   template <typename T, typename Format>
@@ -148,6 +151,13 @@ std::string print(const Graph& graph, const PrintOptions& options) {
 
 std::string print(const ValueType& type) {
   return format_type(type);
+}
+
+std::string print(const Attributes& attributes) {
+  const PrintOptions options;
+  Printer printer(options);
+  printer.print_attributes(attributes, 0);
+  return printer.take();
 }
 
 }  // namespace tessera::ir

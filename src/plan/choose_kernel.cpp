@@ -4,15 +4,38 @@
 
 #include <algorithm>
 
+#include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "ops/op_table.h"
 
 namespace tessera::plan {
 
-KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view) {
+namespace {
+
+bool takes(const backends::KernelEntry& entry, const ops::NodeView& view) { return entry.reject == nullptr || entry.reject(view).empty(); }
+
+// Why the kernel is passed over where nothing was measured, or "".
+std::string reason_against(const backends::KernelEntry& entry, const ops::NodeView& view) {
+  std::string reason = entry.reject != nullptr ? entry.reject(view) : std::string();
+  return reason.empty() && entry.avoid != nullptr ? entry.avoid(view) : reason;
+}
+
+std::string slower(const MeasuredKernels& measured, std::string_view kernel) {
+  const auto other = measured.seconds.find(kernel), fastest = measured.seconds.find(measured.fastest);
+  if (other == measured.seconds.end() || fastest == measured.seconds.end()) return fmt::format("{} was measured to be faster", measured.fastest);
+  return fmt::format("measured {:.4g} us, {} {:.4g} us", other->second * 1e6, measured.fastest, fastest->second * 1e6);
+}
+
+}  // namespace
+
+KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view, const MeasuredKernels* measured) {
+  const std::span<const backends::KernelEntry* const> entries = device.kernels_for(view.op().name);
+  const bool follow = measured != nullptr && std::ranges::any_of(entries, [&](const backends::KernelEntry* entry) { return entry->name == measured->fastest && takes(*entry, view); });
   KernelChoice choice;
-  for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
-    std::string reason = entry->reject != nullptr ? entry->reject(view) : std::string();
+  for (const backends::KernelEntry* entry : entries) {
+    std::string reason;
+    if (!follow || !takes(*entry, view)) reason = reason_against(*entry, view);
+    else if (entry->name != measured->fastest) reason = slower(*measured, entry->name);
     if (reason.empty()) {
       choice.entry = entry;
       return choice;
@@ -23,10 +46,20 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
   fail(ErrorKind::unsupported, "no kernel of device '{}' takes this {}: {}", device.name(), view.op().name, fmt::join(choice.rejected, "; "));
 }
 
+std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Device& device, const ops::NodeView& view) {
+  const backends::Device& reference = backends::reference_device();
+  const std::span<const backends::KernelEntry* const> stand_ins = &device == &reference ? std::span<const backends::KernelEntry* const>() : reference.kernels_for(view.op().name);
+  std::vector<const backends::KernelEntry*> accepting;
+  for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
+    if (std::ranges::find(stand_ins, entry) == stand_ins.end() && takes(*entry, view)) accepting.push_back(entry);
+  }
+  return accepting;
+}
+
 bool accepts(const backends::Device& device, const ops::NodeView& view) {
   const auto entries = device.kernels_for(view.op().name);
   return std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) {
-    return entry->op == view.op().name && (entry->reject == nullptr || entry->reject(view).empty());
+    return entry->op == view.op().name && takes(*entry, view);
   });
 }
 
@@ -66,7 +99,7 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
   return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr), [&](const ops::NodeView& view) -> const backends::KernelEntry* {
     for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
-      if (entry->reject == nullptr || entry->reject(view).empty()) return entry;
+      if (reason_against(*entry, view).empty()) return entry;
     }
     return nullptr;
   });

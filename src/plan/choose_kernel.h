@@ -1,6 +1,8 @@
-// Picks the kernel for a node: the first entry in the device's table that accepts it.
+// Picks the kernel for a node: the first entry in the device's table that accepts it and is not expected to be slow, or the one that was measured to be the
+// fastest.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,8 +16,21 @@ struct KernelChoice {
   std::vector<std::string> rejected;
 };
 
-// Throws Error(unsupported) with all reasons when no kernel accepts the node.
-KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view);
+// What measuring has found for a node.
+struct MeasuredKernels {
+  std::string fastest;
+  std::map<std::string, double, std::less<>> seconds;  // a run of each kernel that was tried
+
+  friend bool operator==(const MeasuredKernels&, const MeasuredKernels&) = default;
+};
+
+// Throws Error(unsupported) with all reasons when no kernel accepts the node. `measured`: its fastest kernel is taken if there is one of that name
+// which accepts the node; may be null.
+KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view, const MeasuredKernels* measured = nullptr);
+
+// Every kernel of the device itself that accepts the node, in order of preference. Those of the reference, which stand in for what a device lacks, are
+// among them only on the reference.
+std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Device& device, const ops::NodeView& view);
 
 // Whether the device itself has a kernel that takes the node; of a composite that has none, the parts run.
 bool accepts(const backends::Device& device, const ops::NodeView& view);

@@ -9,12 +9,13 @@
 
 #include "base/error.h"
 #include "plan/choose_kernel.h"
+#include "plan/tuning.h"
 
 namespace tessera::plan {
 namespace {
 
-void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights) {
-  KernelChoice choice = choose_kernel(device, view);
+void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights, const MeasuredKernels* measured) {
+  KernelChoice choice = choose_kernel(device, view, measured);
   step.entry = choice.entry;
   step.rejected = std::move(choice.rejected);
   step.kernel = backends::make_kernel(*choice.entry, view, weights);
@@ -23,9 +24,9 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
 }
 
 // What went wrong, or nothing.
-std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights) {
+std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights, const MeasuredKernels* measured) {
   try {
-    make_kernel(step, view, device, weights);
+    make_kernel(step, view, device, weights, measured);
     return std::nullopt;
   } catch (const std::bad_alloc&) {
     return Error(ErrorKind::over_budget, "the system has no more memory");
@@ -67,12 +68,14 @@ void report(const Plan& plan, const std::vector<StepOperands>& operands, std::ve
 void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options) {
   std::vector<std::optional<Error>> errors(operands.size());
   const std::vector<std::size_t> order = by_work(operands);
+  std::vector<MeasuredKernels> measured;
+  if (options.tuner != nullptr) measured = options.tuner->choose(plan, operands, device, weights, {.pool = options.pool, .max_threads = options.max_threads, .allocator = options.allocator});
   const auto make = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::size_t index = order[static_cast<std::size_t>(i)];
       const StepOperands& each = operands[index];
       Step& step = plan.steps[each.step];
-      errors[index] = try_to_make(step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants), device, weights);
+      errors[index] = try_to_make(step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants), device, weights, measured.empty() ? nullptr : &measured[index]);
     }
   };
   const auto count = static_cast<std::int64_t>(operands.size());

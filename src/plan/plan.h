@@ -12,6 +12,8 @@
 
 namespace tessera::plan {
 
+class Tuner;
+
 // Where the value in a slot lives during a run.
 enum class Place : std::uint8_t {
   none,      // an output that nobody wants
@@ -77,6 +79,9 @@ struct PlanOptions {
   // Kernels are made, and their weights packed, on so many threads of it (0: all); the caller holds a core. Null: by the calling thread.
   base::ThreadPool* pool = nullptr;
   int max_threads = 0;
+  // Chooses kernels by measuring them, with memory of the allocator. Null: the device's order does.
+  Tuner* tuner = nullptr;
+  backends::TensorAllocator* allocator = nullptr;
 };
 
 // Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws Error(unsupported)

@@ -1,8 +1,6 @@
 #include "report/calibration.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <span>
 
 #include "backends/cpu/roof.h"
 #include "backends/cpu/simd.h"
@@ -138,26 +136,17 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
 }
 
 std::filesystem::path calibration_path() {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  if (cache != nullptr && *cache == '/') return std::filesystem::path(cache) / "tessera" / "cpu.toml";
-  require(home != nullptr && *home != '\0', ErrorKind::not_found, "neither XDG_CACHE_HOME nor HOME says where the calibration is kept");
-  return std::filesystem::path(home) / ".cache" / "tessera" / "cpu.toml";
+  const std::optional<std::filesystem::path> folder = io::cache_folder();
+  require(folder.has_value(), ErrorKind::not_found, "neither XDG_CACHE_HOME nor HOME says where the calibration is kept");
+  return *folder / "cpu.toml";
 }
 
 void save_calibration(const cost::DeviceProfile& profile, const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
-  io::ReplacedFile file(path);
-  const std::string text = cost::profile_text(profile);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  io::replace_text(path, cost::profile_text(profile));
 }
 
 CpuProfile load_cpu_profile() {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  const bool has_folder = (cache != nullptr && *cache == '/') || (home != nullptr && *home != '\0');
-  if (has_folder && std::filesystem::exists(calibration_path())) {
+  if (io::cache_folder().has_value() && std::filesystem::exists(calibration_path())) {
     CpuProfile found{cost::load_profile(calibration_path().string()), true};
     if (found.profile.title == machine_title()) return found;
   }

@@ -29,6 +29,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   environment.weights = std::make_unique<SharedWeightStore>(environment.account, model.package() != nullptr ? model.package()->packings : nullptr);
   environment.results = std::make_unique<ResultAllocator>(environment.account);
   environment.threads = options.threads;
+  if (options.tune) environment.tuner = std::make_unique<StoredTuner>(options.tuning_file, options.tuning_progress);
   environment.max_plans = static_cast<std::size_t>(std::max(1, options.max_cached_plans));
   environment.max_plan_bytes = std::max<std::int64_t>(0, options.max_plan_bytes);
   environment.pipeline.without = options.without_passes;

@@ -66,7 +66,11 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
   ir::Graph specialised = ready_ ? graph_ : passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
   const std::int64_t folded_bytes = bytes_of_constants(specialised, &graph_);
-  prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, {.max_value_bytes = environment_.account->limit(), .pool = &base::ThreadPool::process(), .max_threads = environment_.threads});
+  plan::PlanOptions options{.max_value_bytes = environment_.account->limit(), .pool = &base::ThreadPool::process(), .max_threads = environment_.threads};
+  if (environment_.tuner != nullptr) options.tuner = &environment_.tuner->tuner();
+  options.allocator = environment_.results.get();
+  prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
+  if (environment_.tuner != nullptr) environment_.tuner->save();
   prepared->charge = MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "runtime/gate.h"
 #include "runtime/memory.h"
+#include "runtime/tuning_file.h"
 #include "runtime/weight_store.h"
 #include "tessera/session.h"
 
@@ -28,6 +29,7 @@ struct ProgramEnvironment {
   std::unique_ptr<SharedWeightStore> weights;
   std::unique_ptr<ResultAllocator> results;
   int threads = 0;                   // most threads that make plans; 0: all
+  std::unique_ptr<StoredTuner> tuner;  // null: kernels are not measured
   passes::PassContext pass_context;
   passes::PipelineOptions pipeline;
   std::size_t max_plans = 16;        // per program

@@ -105,6 +105,21 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(run("run", self.model, "--without", "fuse_attention", "--without", "channels_last").returncode, 0)
         self.fails(2, "there is no pass 'fuse'", "run", self.model, "--without", "fuse")
 
+    def test_tuned_choices_are_kept(self):
+        cache = self.folder / "cache"
+        environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+        tune = lambda: subprocess.run([TESSERA, "run", self.model, "--tune"], capture_output=True, text=True, timeout=120, env=environment)
+        first = tune()
+        self.assertEqual((first.returncode, first.stderr), (0, ""))  # progress is for terminals
+        [file] = cache.glob("tessera/tuning-*.json")
+        choices = json.loads(file.read_text())["choices"]
+        self.assertTrue(choices)
+        written = file.stat().st_mtime_ns
+        self.assertEqual(tune().stdout.split("  min")[0], first.stdout.split("  min")[0])
+        self.assertEqual(file.stat().st_mtime_ns, written)
+        file.write_text("{")
+        self.assertIn("is no table of measured kernels", tune().stderr)
+
     def test_bench_has_the_promised_keys(self):
         figures = json.loads(run("bench", self.model, "--runs", "3", "--json").stdout)
         self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs peak_rss_bytes arena_bytes weights_bytes".split()))

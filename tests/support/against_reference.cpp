@@ -23,9 +23,9 @@ ops::TensorType concrete(const ir::ValueType& type) {
   return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
 }
 
-}  // namespace
-
-std::string chosen_cpu_kernel(const OpCall& call) {
+// Calls body with the call as kernels see it.
+template <typename Body>
+auto with_view(const OpCall& call, Body body) {
   ir::Node node{call.op, "under_test", {}, std::vector<ir::ValueId>(call.outputs, ir::ValueId{0}), call.attributes, 0};
   ir::Graph graph;
   std::vector<ops::TensorType> inputs, outputs;
@@ -42,9 +42,43 @@ std::string chosen_cpu_kernel(const OpCall& call) {
   const auto types =
       ops::infer_node(graph, node, [&](ir::ValueId id) { return known[static_cast<std::size_t>(id.index)]; });
   for (const ir::ValueType& type : types) outputs.push_back(concrete(type));
-  const ops::NodeView view(node, ops::op_of(node), inputs, outputs, constants);
-  return std::string(plan::choose_kernel(backends::find_device("cpu"), view).entry->name);
+  return body(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants));
 }
+
+// Device "cpu" with one kernel for an operator.
+class OneKernel final : public backends::Device {
+ public:
+  OneKernel(std::string_view op, std::string_view kernel) : op_(op) {
+    for (const backends::KernelEntry* entry : cpu_.kernels_for(op)) {
+      if (entry->name == kernel) entry_ = *entry;
+    }
+    entry_.avoid = nullptr;
+  }
+  std::string_view name() const override { return "one kernel"; }
+  std::span<const backends::KernelEntry* const> kernels_for(std::string_view op) const override { return op == op_ ? std::span(&pointer_, 1) : cpu_.kernels_for(op); }
+
+ private:
+  const backends::Device& cpu_ = backends::find_device("cpu");
+  std::string op_;
+  backends::KernelEntry entry_;
+  const backends::KernelEntry* pointer_ = &entry_;
+};
+
+}  // namespace
+
+std::string chosen_cpu_kernel(const OpCall& call) {
+  return with_view(call, [](const ops::NodeView& view) { return std::string(plan::choose_kernel(backends::find_device("cpu"), view).entry->name); });
+}
+
+std::vector<std::string> accepting_cpu_kernels(const OpCall& call) {
+  return with_view(call, [](const ops::NodeView& view) {
+    std::vector<std::string> names;
+    for (const backends::KernelEntry* entry : plan::accepting_kernels(backends::find_device("cpu"), view)) names.emplace_back(entry->name);
+    return names;
+  });
+}
+
+Tensor run_op_tensor_by(const OpCall& call, std::string_view kernel, int threads) { return run_op_on(OneKernel(call.op, kernel), call, threads)[0].tensor(); }
 
 void expect_matches_reference(const OpCall& call, Tolerance tolerance) {
   SCOPED_TRACE(describe(call));

@@ -12,5 +12,9 @@ void expect_matches_reference(const OpCall& call, Tolerance tolerance = {});
 
 // The kernel that device "cpu" picks for the call ("cpu_relu"), all inputs being known.
 std::string chosen_cpu_kernel(const OpCall& call);
+// Every kernel of its own that device "cpu" might pick, if it were measured to be the fastest.
+std::vector<std::string> accepting_cpu_kernels(const OpCall& call);
+// The first output, by that kernel.
+Tensor run_op_tensor_by(const OpCall& call, std::string_view kernel, int threads = 1);
 
 }  // namespace tessera::test

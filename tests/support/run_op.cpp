@@ -16,14 +16,16 @@ ir::Node make_node(const std::string& op, std::size_t inputs, const ir::Attribut
 
 }  // namespace
 
-std::vector<Value> run_op(const OpCall& call, std::string_view device, int threads) {
+std::vector<Value> run_op(const OpCall& call, std::string_view device, int threads) { return run_op_on(backends::find_device(device), call, threads); }
+
+std::vector<Value> run_op_on(const backends::Device& device, const OpCall& call, int threads) {
   ir::Node node = make_node(call.op, call.inputs.size(), call.attributes, call.outputs);
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].has_value()) node.inputs[i] = ir::ValueId{static_cast<std::int32_t>(i)};
   }
   static base::ThreadPool pool(4);  // more threads than this machine may have cores: results must not depend on them
   base::ThreadPool::CoreLease lease(pool);
-  return runtime::evaluate_node(backends::find_device(device), node, call.inputs, {&pool, threads, 0});
+  return runtime::evaluate_node(device, node, call.inputs, {&pool, threads, 0});
 }
 
 Tensor run_op_tensor(const OpCall& call, std::string_view device, int threads) { return run_op(call, device, threads)[0].tensor(); }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/backend.h"
 #include "ir/graph.h"
 #include "tessera/tensor.h"
 
@@ -18,6 +19,7 @@ struct OpCall {
 
 // On the device with that name; `threads` limits parallelism.
 std::vector<Value> run_op(const OpCall& call, std::string_view device = "reference", int threads = 1);
+std::vector<Value> run_op_on(const backends::Device& device, const OpCall& call, int threads = 1);
 // The first output, which must be a tensor.
 Tensor run_op_tensor(const OpCall& call, std::string_view device = "reference", int threads = 1);
 

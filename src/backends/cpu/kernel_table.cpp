@@ -24,8 +24,9 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "tessera::Linear", .name = "cpu_bf16_linear", .reject = reject_bf16_linear, .create = make_bf16_linear, .in_place_inputs = 1 << 3},
       // channels_last_conv
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_depthwise", .reject = reject_channels_last_depthwise, .create = make_channels_last_depthwise, .in_place_inputs = 1 << 3},
-      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .create = make_channels_last_winograd, .in_place_inputs = 1 << 3},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .avoid = avoid_channels_last_winograd, .create = make_channels_last_winograd, .in_place_inputs = 1 << 3},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_conv", .reject = reject_channels_last_conv, .create = make_channels_last_conv, .in_place_inputs = 1 << 3},
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_pointwise", .reject = reject_channels_last_pointwise, .create = make_channels_last_pointwise},
       // channels_last_conv_transpose
       {.op = "tessera::ChannelsLastConvTranspose", .name = "cpu_channels_last_conv_transpose", .reject = reject_channels_last_conv_transpose, .create = make_channels_last_conv_transpose},
       // channels_last_window
@@ -41,6 +42,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bytes", .reject = reject_max_pool_bytes, .create = make_max_pool_bytes},
       // linear
       {.op = "tessera::Linear", .name = "cpu_linear", .reject = reject_linear, .create = make_linear},
+      {.op = "tessera::Linear", .name = "cpu_indirect_linear", .reject = reject_indirect_linear, .create = make_indirect_linear, .in_place_inputs = 1 << 3},
       // comparison
       {.op = "Equal", .name = "cpu_equal", .reject = reject_comparison, .create = make_comparison},
       {.op = "Greater", .name = "cpu_greater", .reject = reject_comparison, .create = make_comparison},

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/simd.h"
 #include "ops/channels_last.h"
+#include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
@@ -20,6 +21,9 @@ struct Case {
   bool bias = true, addend = false;
 };
 
+constexpr double kLostToTransforms = 4;  // of the digits of a sum, by minimal filtering
+
+// By the kernel that is chosen, and by all that could be.
 void expect_like_reference(const test::OpCall& call, double terms) {
   const Tensor expected = test::run_op_tensor(call, "reference", 1);
   for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
@@ -27,6 +31,13 @@ void expect_like_reference(const test::OpCall& call, double terms) {
     const Tensor one = test::run_op_tensor(call, "cpu", 1);
     EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + terms))) << "isa " << static_cast<int>(isa);
     for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+    for (const std::string& kernel : test::accepting_cpu_kernels(call)) {
+      SCOPED_TRACE(kernel);
+      const Tensor other = test::run_op_tensor_by(call, kernel);
+      const double digits = kernel == "cpu_channels_last_winograd" ? kLostToTransforms : 1;
+      EXPECT_TRUE(test::close_to(other, expected, test::Tolerance::epsilons(DType::f32, digits * (8 + terms)))) << "isa " << static_cast<int>(isa);
+      EXPECT_TRUE(identical(test::run_op_tensor_by(call, kernel, 3), other));
+    }
   }
 }
 

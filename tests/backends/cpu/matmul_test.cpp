@@ -20,6 +20,13 @@ void check(const test::OpCall& call, double length) {
     const Tensor one = test::run_op_tensor(call, "cpu", 1);
     EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + length)));
     for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
+    // And by what else could be chosen.
+    for (const std::string& kernel : test::accepting_cpu_kernels(call)) {
+      SCOPED_TRACE(kernel);
+      const Tensor other = test::run_op_tensor_by(call, kernel);
+      EXPECT_TRUE(test::close_to(other, expected, test::Tolerance::epsilons(DType::f32, 8 + length)));
+      EXPECT_TRUE(identical(test::run_op_tensor_by(call, kernel, 3), other));
+    }
   }
 }
 

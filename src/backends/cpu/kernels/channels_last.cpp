@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/channels_last.h"
 
+#include <algorithm>
+
 #include "backends/cpu/kernels/kernels.h"
 #include "base/checked.h"
 #include "ops/channels_last.h"
@@ -14,6 +16,10 @@ ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std
   for (ops::WindowAxis& axis : result.axes) axis.input = axis.output = 1;
   std::copy(axes.begin(), axes.end(), result.axes + (3 - axes.size()));
   return result;
+}
+
+bool is_pointwise(const ChannelsLastGeometry& geometry) {
+  return std::ranges::all_of(geometry.axes, [](const ops::WindowAxis& axis) { return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.output == axis.input; });
 }
 
 std::string reject_channels_last_rank(const ops::NodeView& view) {

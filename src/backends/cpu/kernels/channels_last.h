@@ -23,6 +23,8 @@ struct ChannelsLastGeometry {
 };
 
 ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
+// Whether windows are the pixels themselves, in their order.
+bool is_pointwise(const ChannelsLastGeometry& geometry);
 // "" or why there is no kernel: more than three spatial axes.
 std::string reject_channels_last_rank(const ops::NodeView& view);
 // The same for an operator with weights and maybe a bias, which must be constants of f32, and an activation.

@@ -1,4 +1,5 @@
-// Convolution in float32 with the channels last: an indirect product of the windows with packed weights.
+// Convolution in float32 with the channels last: an indirect product of the windows with packed weights. The product with constant weights is one whose
+// windows are rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,11 +21,12 @@ constexpr double kChunkOperations = 2e6;
 
 class ChannelsLastConv final : public Kernel {
  public:
-  ChannelsLastConv(const ops::NodeView& view, WeightStore& store)
-      : isa_(&indirect_product_isa()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)), inputs_(view.input(1).shape[1]),
-        outputs_(view.input(1).shape[0] / view.integer("group")), segments_(geometry_, inputs_, view.integer("group")), windows_(geometry_, segments_, inputs_, segments_.length) {
+  // `inputs` and `outputs`: of a group. `packing` names the layout that `strides` lead to.
+  ChannelsLastConv(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
+                   WeightStrides strides, std::string_view packing)
+      : isa_(&indirect_product_isa()), geometry_(geometry), activation_(plan_activation(view)), inputs_(inputs), outputs_(outputs), segments_(geometry_, inputs_, groups),
+        windows_(geometry_, segments_, inputs_, segments_.length), strides_(strides) {
     const Tensor& weights = *view.constant(1);
-    const std::int64_t groups = view.integer("group");
     depth_ = base::checked_multiply(segments_.count, segments_.length);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = isa_->columns};
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, isa_->columns * depth_ * 4,
@@ -35,7 +37,7 @@ class ChannelsLastConv final : public Kernel {
       const float* bias = view.constant(2)->data<float>();
       for (std::int64_t g = 0; g < groups; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * round_up(outputs_, isa_->lanes));
     }
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_v1:{}:{}", isa_->name, groups), base::checked_multiply(base::checked_multiply(groups, group_floats()), 4),
+    weights_ = store.find_or_pack(weights, fmt::format("{}:{}:{}", packing, isa_->name, groups), base::checked_multiply(base::checked_multiply(groups, group_floats()), 4),
                                   [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
   }
 
@@ -67,9 +69,9 @@ class ChannelsLastConv final : public Kernel {
         for (std::int64_t block = 0; block < inputs_; block += kPackedTogether) {
           const std::int64_t end = std::min(inputs_, block + kPackedTogether);
           for (std::int64_t j = 0; j < width; ++j) {
-            const float* output = from + (g * outputs_ + first + j) * inputs_ * taps;
+            const float* output = from + (g * outputs_ + first + j) * strides_.output;
             for (std::int64_t c = block; c < end; ++c) {
-              for (std::int64_t t = 0; t < taps; ++t) to[(t * inputs_ + c) * width + j] = j < columns ? output[c * taps + t] : 0.0f;
+              for (std::int64_t t = 0; t < taps; ++t) to[(t * inputs_ + c) * width + j] = j < columns ? output[c * strides_.channel + t * strides_.tap] : 0.0f;
             }
           }
         }
@@ -99,6 +101,7 @@ class ChannelsLastConv final : public Kernel {
   WindowPointers<float> windows_;
   std::int64_t depth_ = 0;
   ProductSplit split_;
+  WeightStrides strides_;
   std::vector<float> zeros_, bias_;
   std::shared_ptr<const PackedWeights> weights_;
 };
@@ -114,7 +117,25 @@ std::string reject_channels_last_conv(const ops::NodeView& view) {
 }
 
 KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights) {
-  return std::make_unique<ChannelsLastConv>(view, weights);
+  const Shape& w = view.input(1).shape;
+  const std::int64_t groups = view.integer("group");
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  return std::make_unique<ChannelsLastConv>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1}, "channels_last_conv_v1");
+}
+
+std::string reject_indirect_linear(const ops::NodeView& view) {
+  if (std::string reason = reject_linear(view); !reason.empty()) return reason;
+  return view.has_input(2) && view.constant(2) == nullptr ? "the bias is no constant" : "";
+}
+
+KernelPointer make_indirect_linear(const ops::NodeView& view, WeightStore& weights) {
+  const Shape& w = view.input(1).shape;
+  const bool transposed = view.integer("transB") != 0;
+  const std::int64_t inputs = w[transposed ? 1 : 0], outputs = w[transposed ? 0 : 1];
+  Shape rows = view.output(0).shape;
+  rows.back() = inputs;
+  return std::make_unique<ChannelsLastConv>(view, weights, rows_geometry(rows), 1, inputs, outputs, transposed ? WeightStrides{inputs, 1, 0} : WeightStrides{1, outputs, 0},
+                                            transposed ? "indirect_linear_v1:transposed" : "indirect_linear_v1:plain");
 }
 
 std::string reject_channels_last_depthwise(const ops::NodeView& view) {

@@ -181,7 +181,7 @@ class Winograd final : public Kernel {
     outputs_ = weights.shape()[0];
     tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
     tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
-    block_ = std::clamp<std::int64_t>(kBlockFloats / kParts / (inputs_ + outputs_) / isa_->rows * isa_->rows, isa_->rows, tiles());
+    block_ = std::max<std::int64_t>(kBlockFloats / kParts / (inputs_ + outputs_) / isa_->rows * isa_->rows, isa_->rows);
     block_ = ceil_divide(tiles(), ceil_divide(tiles(), block_));
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
@@ -301,14 +301,19 @@ std::string reject_channels_last_winograd(const ops::NodeView& view) {
   if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
   const Shape& w = view.input(1).shape;
   if (w.size() != 4 || w[2] != 3 || w[3] != 3 || view.integer("group") != 1) return "no window of 3 x 3";
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  for (const std::size_t i : {1, 2}) {
+    if (geometry.axes[i].stride != 1 || geometry.axes[i].dilation != 1) return "strides or dilations";
+  }
+  return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
+}
+
+std::string avoid_channels_last_winograd(const ops::NodeView& view) {
+  const Shape& w = view.input(1).shape;
   if (std::min(w[0], w[1]) < kFewestChannels) return "few channels";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   double tiles = static_cast<double>(geometry.batch);
-  for (const std::size_t i : {1, 2}) {
-    const ops::WindowAxis& axis = geometry.axes[i];
-    if (axis.stride != 1 || axis.dilation != 1) return "strides or dilations";
-    tiles *= static_cast<double>(ceil_divide(axis.output, kTile));
-  }
+  for (const std::size_t i : {1, 2}) tiles *= static_cast<double>(ceil_divide(geometry.axes[i].output, kTile));
   if (tiles < static_cast<double>(kFewestTiles)) return "few tiles of 4 x 4";
   // What a tile reaches beyond the result is computed for nothing.
   const double saved = 9.0 * static_cast<double>(geometry.batch * geometry.outputs()) / (static_cast<double>(kParts) * tiles);

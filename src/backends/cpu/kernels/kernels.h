@@ -69,6 +69,8 @@ KernelPointer make_conv_transpose(const ops::NodeView& view, WeightStore& weight
 std::string reject_channels_last_conv(const ops::NodeView& view);
 KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights);
 std::string reject_channels_last_depthwise(const ops::NodeView& view);
+std::string reject_indirect_linear(const ops::NodeView& view);
+KernelPointer make_indirect_linear(const ops::NodeView& view, WeightStore& weights);
 
 // bf16_product
 std::string reject_bf16_operands(const ops::NodeView& view);  // what all of them need
@@ -102,6 +104,7 @@ KernelPointer make_channels_last_conv_transpose(const ops::NodeView& view, Weigh
 
 // channels_last_winograd
 std::string reject_channels_last_winograd(const ops::NodeView& view);
+std::string avoid_channels_last_winograd(const ops::NodeView& view);
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights);
 
 // channels_last_window
@@ -113,6 +116,8 @@ KernelPointer make_channels_last_average_pool(const ops::NodeView& view, WeightS
 // linear
 std::string reject_linear(const ops::NodeView& view);
 KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights);
+std::string reject_channels_last_pointwise(const ops::NodeView& view);
+KernelPointer make_channels_last_pointwise(const ops::NodeView& view, WeightStore& weights);
 
 // matmul
 KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);

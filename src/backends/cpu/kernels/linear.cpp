@@ -1,4 +1,4 @@
-// The product with constant weights in float32, with bias, addend and activation.
+// The product with constant weights in float32, with bias, addend and activation; and convolutions that are such products.
 #include <algorithm>
 
 #include "backends/cpu/gemm_f32.h"
@@ -8,19 +8,19 @@
 namespace tessera::backends::cpu {
 namespace {
 
-GemmShape shape_of(const ops::NodeView& view) {
+// `transposed`: the weights are [outputs, inputs, ...].
+GemmShape shape_of(const ops::NodeView& view, bool transposed) {
   const Shape &w = view.input(1).shape, &y = view.output(0).shape;
   std::int64_t rows = 1;
   for (std::size_t i = 0; i + 1 < y.size(); ++i) rows *= y[i];
-  return {rows, y.back(), w[view.integer("transB") != 0 ? 1 : 0]};
+  return {rows, y.back(), w[transposed ? 1 : 0]};
 }
 
 class Linear final : public Kernel {
  public:
-  Linear(const ops::NodeView& view, WeightStore& store) : gemm_(shape_of(view), false, true), activation_(plan_activation(view)) {
+  Linear(const ops::NodeView& view, WeightStore& store, bool transposed) : gemm_(shape_of(view, transposed), false, true), activation_(plan_activation(view)) {
     const auto [m, n, k] = gemm_.shape();
     const Tensor& weights = *view.constant(1);
-    const bool transposed = view.integer("transB") != 0;
     const GemmOperand right = transposed ? GemmOperand::strided(weights.data<float>(), 1, k) : GemmOperand::strided(weights.data<float>(), n, 1);
     weights_ = gemm_f32_packed_right(store, weights, right, k, n, 1, k * n, transposed ? "transposed" : "plain");
   }
@@ -64,7 +64,16 @@ std::string reject_linear(const ops::NodeView& view) {
 }
 
 KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights) {
-  return std::make_unique<Linear>(view, weights);
+  return std::make_unique<Linear>(view, weights, view.integer("transB") != 0);
+}
+
+std::string reject_channels_last_pointwise(const ops::NodeView& view) {
+  if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
+  return view.integer("group") == 1 && is_pointwise(channels_last_conv_geometry(view)) ? "" : "windows are more than a pixel";
+}
+
+KernelPointer make_channels_last_pointwise(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<Linear>(view, weights, true);
 }
 
 }  // namespace tessera::backends::cpu

@@ -45,9 +45,7 @@ class WindowPointers {
 
   WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels, std::int64_t padded_length)
       : geometry_(geometry), segments_(segments), channels_(group_channels), padded_length_(padded_length) {
-    pointwise_ = std::all_of(std::begin(geometry.axes), std::end(geometry.axes), [](const ops::WindowAxis& axis) {
-      return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.output == axis.input;
-    });
+    pointwise_ = is_pointwise(geometry);
   }
 
   // Where the windows of `count` outputs from `row` on lie, [segment][kRows]; valid until the next call in this thread. `x` is the

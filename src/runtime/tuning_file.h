@@ -1,0 +1,37 @@
+// Measured choices of kernels in a file, so that each is measured once on a machine.
+#pragma once
+
+#include <filesystem>
+
+#include "plan/tuning.h"
+
+namespace tessera::runtime {
+
+// In the user's cache folder, one file a CPU model with its instruction sets and a version of Tessera. Throws Error(not_found) when no variable says where that is.
+std::filesystem::path tuning_path();
+
+// Empty when there is no file, and when it is of another CPU, other instruction sets or another version of Tessera. Throws Error(invalid_argument) when
+// it is damaged, io.
+plan::TuningTable load_tuning(const std::filesystem::path& path);
+
+// Adds the table to what the file holds for this CPU; what it held for another is lost. Makes the folder if need be. Throws as load_tuning does.
+void save_tuning(const plan::TuningTable& table, const std::filesystem::path& path);
+
+// A tuner that knows what the file knows.
+class StoredTuner {
+ public:
+  // `path`: empty for tuning_path(). Throws as load_tuning does.
+  StoredTuner(std::filesystem::path path, plan::TuningProgress progress);
+
+  plan::Tuner& tuner() { return tuner_; }
+  // Writes what was measured since the last call, if anything was. Thread-safe. Throws as save_tuning does.
+  void save();
+
+ private:
+  std::filesystem::path path_;
+  plan::TuningTable saved_;
+  plan::Tuner tuner_;
+  std::mutex mutex_;
+};
+
+}  // namespace tessera::runtime
