@@ -102,6 +102,18 @@ class Layout {
     return std::nullopt;
   }
 
+  // Whether a convolution or a pooling makes the value's new form, maybe with an activation behind it.
+  bool is_feature_map(ValueId value) const {
+    if (!has_last(value)) return false;
+    ValueId last = last_[static_cast<std::size_t>(value.index)];
+    while (graph_.value(last).origin == ir::Origin::node) {
+      const ir::Node& maker = graph_.node(graph_.value(last).producer);
+      if (!is_one_of(kUnary, maker.op)) return maker.op.starts_with("tessera::ChannelsLast");
+      last = maker.inputs[0];
+    }
+    return false;
+  }
+
   std::size_t rank(ValueId value) const {
     const ir::ValueType& type = graph_.value(value).type;
     return type.is_tensor() && type.dims ? type.dims->size() : 0;
@@ -268,9 +280,10 @@ class Layout {
     return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(moved)}, node.attributes);
   }
 
+  // Of a feature map: what else has both forms may want the old one behind it.
   std::optional<ValueId> slice(const ir::Node& node) {
     const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node);
-    if (!request || !has_last(node.inputs[0])) return std::nullopt;
+    if (!request || !is_feature_map(node.inputs[0])) return std::nullopt;
     std::vector<std::int64_t> axes;
     for (const std::int64_t axis : request->axes) axes.push_back(moved_axis(axis, rank(node.inputs[0])));
     return add(node, "Slice", {last_form(node.inputs[0]), builder_.integers(request->starts), builder_.integers(request->ends), builder_.integers(axes), builder_.integers(request->steps)}, {});

@@ -134,6 +134,12 @@ TEST(ChannelsLast, SlicesFollowAlongTheirAxes) {
   expect_same_outputs(text);
 }
 
+TEST(ChannelsLast, SlicesOfWhatHasBothFormsStay) {
+  const std::string text = kInput + " constant %s = i64[1] {1} constant %e = i64[1] {2} %y = Conv (%x, %w, %b) %p = Slice (%x, %s, %e, %s) %q = Exp (%p) output %y, %q }";
+  EXPECT_EQ(steps(channels_last(parsed(text), context())), (Steps{"Slice", "Exp", "Transpose", "tessera::ChannelsLastConv", "Transpose"}));
+  expect_same_outputs(text);
+}
+
 TEST(ChannelsLast, LeavesWhatTheDeviceHasNoKernelFor) {
   PassContext none = context();
   none.keeps_composite = {};
