@@ -56,6 +56,7 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
     const std::uint16_t* row[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i];
+#pragma GCC unroll 2
     for (std::int64_t k = 0; k < product.groups * Product::kGroup; k += Product::kGroup, right += vectors * 32) {
       __m512bh b[vectors];
 #pragma GCC unroll 2
