@@ -63,89 +63,107 @@ HWY_INLINE V scaled(V x, float factor) { return hn::Mul(x, hn::Set(D(), factor))
 // x + factor y
 HWY_INLINE V plus(V x, V y, float factor) { return hn::MulAdd(y, hn::Set(D(), factor), x); }
 
-// Bᵀ x for the six numbers at from[0], from[step] …; to[0], to[to_step] ….
-HWY_INLINE void input_line(const float* from, std::int64_t step, float* to, std::int64_t to_step) {
-  const D d;
-  const V x0 = hn::Load(d, from), x1 = hn::Load(d, from + step), x2 = hn::Load(d, from + 2 * step);
-  const V x3 = hn::Load(d, from + 3 * step), x4 = hn::Load(d, from + 4 * step), x5 = hn::Load(d, from + 5 * step);
-  const V a = plus(x4, x2, -4), b = plus(x3, x1, -4);  // x4 - 4 x2, x3 - 4 x1
-  const V e = hn::Sub(x4, x2), f = scaled(hn::Sub(x3, x1), 2);
-  hn::Store(plus(plus(x4, x2, -5), x0, 4), d, to);
-  hn::Store(hn::Add(a, b), d, to + to_step);
-  hn::Store(hn::Sub(a, b), d, to + 2 * to_step);
-  hn::Store(hn::Add(e, f), d, to + 3 * to_step);
-  hn::Store(hn::Sub(e, f), d, to + 4 * to_step);
-  hn::Store(plus(plus(x5, x3, -5), x1, 4), d, to + 5 * to_step);
+// Bᵀ x of six vectors.
+HWY_INLINE void input_line(const V (&x)[kPatch], V (&y)[kPatch]) {
+  const V a = plus(x[4], x[2], -4), b = plus(x[3], x[1], -4);
+  const V e = hn::Sub(x[4], x[2]), f = scaled(hn::Sub(x[3], x[1]), 2);
+  y[0] = plus(plus(x[4], x[2], -5), x[0], 4);
+  y[1] = hn::Add(a, b);
+  y[2] = hn::Sub(a, b);
+  y[3] = hn::Add(e, f);
+  y[4] = hn::Sub(e, f);
+  y[5] = plus(plus(x[5], x[3], -5), x[1], 4);
 }
 
-// Aᵀ x: six numbers to four.
-HWY_INLINE void output_line(const float* from, std::int64_t step, float* to, std::int64_t to_step) {
+// Aᵀ x: six vectors to four.
+HWY_INLINE void output_line(const V (&x)[kPatch], V (&y)[kTile]) {
+  const V sum1 = hn::Add(x[1], x[2]), difference1 = hn::Sub(x[1], x[2]), sum2 = hn::Add(x[3], x[4]), difference2 = hn::Sub(x[3], x[4]);
+  y[0] = hn::Add(hn::Add(x[0], sum1), sum2);
+  y[1] = plus(difference1, difference2, 2);
+  y[2] = plus(sum1, sum2, 4);
+  y[3] = plus(hn::Add(difference1, x[5]), difference2, 8);
+}
+
+// A vector of channels of a patch. `inside`: all of the patch is within the image; `whole`: all lanes are channels.
+template <bool inside, bool whole>
+HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
   const D d;
-  const V x0 = hn::Load(d, from), x1 = hn::Load(d, from + step), x2 = hn::Load(d, from + 2 * step);
-  const V x3 = hn::Load(d, from + 3 * step), x4 = hn::Load(d, from + 4 * step), x5 = hn::Load(d, from + 5 * step);
-  const V sum1 = hn::Add(x1, x2), difference1 = hn::Sub(x1, x2), sum2 = hn::Add(x3, x4), difference2 = hn::Sub(x3, x4);
-  hn::Store(hn::Add(hn::Add(x0, sum1), sum2), d, to);
-  hn::Store(plus(difference1, difference2, 2), d, to + to_step);
-  hn::Store(plus(sum1, sum2, 4), d, to + 2 * to_step);
-  hn::Store(plus(hn::Add(difference1, x5), difference2, 8), d, to + 3 * to_step);
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, patch.channels - c)));
+  HWY_ALIGN float half[kParts * kLanes];
+  for (std::int64_t j = 0; j < kPatch; ++j) {
+    V x[kPatch], y[kPatch];
+    const std::int64_t column = patch.left + j;
+#pragma GCC unroll 6
+    for (std::int64_t i = 0; i < kPatch; ++i) {
+      const std::int64_t row = patch.top + i;
+      const float* from = patch.input + (row * patch.columns + column) * patch.channels + c;
+      if (!inside && (row < 0 || row >= patch.rows || column < 0 || column >= patch.columns)) x[i] = hn::Zero(d);
+      else x[i] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
+    }
+    input_line(x, y);
+#pragma GCC unroll 6
+    for (std::int64_t i = 0; i < kPatch; ++i) hn::Store(y[i], d, half + (i * kPatch + j) * kLanes);
+  }
+  for (std::int64_t i = 0; i < kPatch; ++i) {
+    V x[kPatch], y[kPatch];
+#pragma GCC unroll 6
+    for (std::int64_t j = 0; j < kPatch; ++j) x[j] = hn::Load(d, half + (i * kPatch + j) * kLanes);
+    input_line(x, y);
+#pragma GCC unroll 6
+    for (std::int64_t j = 0; j < kPatch; ++j) {
+      float* to = patch.parts + (i * kPatch + j) * patch.stride + c;
+      if (whole) hn::StoreU(y[j], d, to);
+      else hn::BlendedStore(y[j], mask, d, to);
+    }
+  }
 }
 
 void transform_input(const WinogradPatch& patch) {
-  const D d;
-  HWY_ALIGN float raw[kParts * kLanes];
-  HWY_ALIGN float half[kParts * kLanes];
   const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + kPatch <= patch.rows && patch.left + kPatch <= patch.columns;
-  for (std::int64_t c = 0; c < patch.channels; c += kLanes) {
-    const bool whole = c + kLanes <= patch.channels;
-    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, patch.channels - c)));
-    for (std::int64_t i = 0; i < kPatch; ++i) {
-      const std::int64_t row = patch.top + i;
-      for (std::int64_t j = 0; j < kPatch; ++j) {
-        const std::int64_t column = patch.left + j;
-        V value = hn::Zero(d);
-        if (inside || (row >= 0 && row < patch.rows && column >= 0 && column < patch.columns)) {
-          const float* from = patch.input + (row * patch.columns + column) * patch.channels + c;
-          value = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
-        }
-        hn::Store(value, d, raw + (i * kPatch + j) * kLanes);
-      }
-    }
-    for (std::int64_t j = 0; j < kPatch; ++j) input_line(raw + j * kLanes, kPatch * kLanes, half + j * kLanes, kPatch * kLanes);
-    for (std::int64_t i = 0; i < kPatch; ++i) input_line(half + i * kPatch * kLanes, kLanes, raw + i * kPatch * kLanes, kLanes);
-    for (std::int64_t p = 0; p < kParts; ++p) {
-      const V value = hn::Load(d, raw + p * kLanes);
-      if (whole) hn::StoreU(value, d, patch.parts + p * patch.stride + c);
-      else hn::BlendedStore(value, mask, d, patch.parts + p * patch.stride + c);
+  std::int64_t c = 0;
+  for (; c + kLanes <= patch.channels; c += kLanes) inside ? transform_input<true, true>(patch, c) : transform_input<false, true>(patch, c);
+  if (c < patch.channels) transform_input<false, false>(patch, c);
+}
+
+// A vector of channels of a tile.
+template <bool whole>
+HWY_INLINE void transform_output(const WinogradTile& tile, std::int64_t c) {
+  const D d;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, tile.channels - c)));
+  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+  HWY_ALIGN float half[kTile * kPatch * kLanes];
+  for (std::int64_t j = 0; j < kPatch; ++j) {
+    V x[kPatch], y[kTile];
+#pragma GCC unroll 6
+    for (std::int64_t i = 0; i < kPatch; ++i) x[i] = load(tile.parts + (i * kPatch + j) * tile.stride + c);
+    output_line(x, y);
+#pragma GCC unroll 4
+    for (std::int64_t i = 0; i < kTile; ++i) hn::Store(y[i], d, half + (i * kPatch + j) * kLanes);
+  }
+  const V low = hn::Set(d, tile.low), high = hn::Set(d, tile.high), bias = hn::LoadU(d, tile.bias + c);
+  for (std::int64_t i = 0; i < tile.rows; ++i) {
+    V x[kPatch], y[kTile];
+#pragma GCC unroll 6
+    for (std::int64_t j = 0; j < kPatch; ++j) x[j] = hn::Load(d, half + (i * kPatch + j) * kLanes);
+    output_line(x, y);
+#pragma GCC unroll 4
+    for (std::int64_t j = 0; j < kTile; ++j) {
+      if (j >= tile.columns) break;
+      const std::int64_t offset = i * tile.row_stride + j * tile.channels + c;
+      V value = hn::Add(y[j], bias);
+      if (tile.addend != nullptr) value = hn::Add(value, load(tile.addend + offset));
+      value = hn::IfThenElse(hn::Lt(value, low), low, value);
+      value = hn::IfThenElse(hn::Gt(value, high), high, value);
+      if (whole) hn::StoreU(value, d, tile.output + offset);
+      else hn::BlendedStore(value, mask, d, tile.output + offset);
     }
   }
 }
 
 void transform_output(const WinogradTile& tile) {
-  const D d;
-  HWY_ALIGN float raw[kParts * kLanes];
-  HWY_ALIGN float half[kTile * kPatch * kLanes];
-  HWY_ALIGN float result[kTile * kTile * kLanes];
-  const V low = hn::Set(d, tile.low), high = hn::Set(d, tile.high);
-  for (std::int64_t c = 0; c < tile.channels; c += kLanes) {
-    const bool whole = c + kLanes <= tile.channels;
-    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, tile.channels - c)));
-    const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
-    for (std::int64_t p = 0; p < kParts; ++p) hn::Store(load(tile.parts + p * tile.stride + c), d, raw + p * kLanes);
-    for (std::int64_t j = 0; j < kPatch; ++j) output_line(raw + j * kLanes, kPatch * kLanes, half + j * kLanes, kPatch * kLanes);
-    for (std::int64_t i = 0; i < kTile; ++i) output_line(half + i * kPatch * kLanes, kLanes, result + i * kTile * kLanes, kLanes);
-    const V bias = hn::LoadU(d, tile.bias + c);
-    for (std::int64_t i = 0; i < tile.rows; ++i) {
-      for (std::int64_t j = 0; j < tile.columns; ++j) {
-        const std::int64_t offset = i * tile.row_stride + j * tile.channels + c;
-        V value = hn::Add(hn::Load(d, result + (i * kTile + j) * kLanes), bias);
-        if (tile.addend != nullptr) value = hn::Add(value, load(tile.addend + offset));
-        value = hn::IfThenElse(hn::Lt(value, low), low, value);
-        value = hn::IfThenElse(hn::Gt(value, high), high, value);
-        if (whole) hn::StoreU(value, d, tile.output + offset);
-        else hn::BlendedStore(value, mask, d, tile.output + offset);
-      }
-    }
-  }
+  std::int64_t c = 0;
+  for (; c + kLanes <= tile.channels; c += kLanes) transform_output<true>(tile, c);
+  if (c < tile.channels) transform_output<false>(tile, c);
 }
 
 }  // namespace
@@ -167,9 +185,16 @@ HWY_EXPORT(winograd_functions);
 using base::ceil_divide;
 using base::round_up;
 
-constexpr std::int64_t kBlockFloats = 512 * 1024;  // of both transforms of the tiles that are worked on at a time
+// Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level cache and weights
+// are read for enough tiles, otherwise by all threads together.
+constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024;
+constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8;
 constexpr std::int64_t kFewestTiles = 12;          // with fewer the transformed weights are read for too little
 constexpr std::int64_t kFewestChannels = 16;
+constexpr std::int64_t kLineFloats = 16;
+struct alignas(64) CacheLine {
+  float floats[kLineFloats];
+};
 constexpr std::int64_t kWidestPanel = 32;  // columns of a panel in any instruction set
 
 class Winograd final : public Kernel {
@@ -181,7 +206,9 @@ class Winograd final : public Kernel {
     outputs_ = weights.shape()[0];
     tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
     tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
-    block_ = std::max<std::int64_t>(kBlockFloats / kParts / (inputs_ + outputs_) / isa_->rows * isa_->rows, isa_->rows);
+    const std::int64_t own = kOwnFloats / kParts / (inputs_ + outputs_);
+    own_blocks_ = own >= kFewestOwnTiles && tiles() / own >= kFewestOwnBlocks;
+    block_ = std::max<std::int64_t>((own_blocks_ ? own : kBlockFloats / kParts / (inputs_ + outputs_)) / isa_->rows * isa_->rows, isa_->rows);
     block_ = ceil_divide(tiles(), ceil_divide(tiles(), block_));
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
@@ -190,15 +217,16 @@ class Winograd final : public Kernel {
                                   [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
   }
 
-  std::int64_t scratch_bytes() const override { return base::checked_multiply(block_ * kParts * 4, inputs_ + outputs_); }
+  std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts * 4, part_stride(inputs_) + part_stride(outputs_)); }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
     const float* x = context.input(0).data<float>();
     const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
     float* y = context.output(0).mutable_data<float>();
+    if (own_blocks_) return run_own_blocks(context, x, z, y);
     auto* before = reinterpret_cast<float*>(context.scratch());
-    float* after = before + block_ * kParts * inputs_;
+    float* after = before + kParts * part_stride(inputs_);
     for (std::int64_t first = 0; first < tiles(); first += block_) {
       const std::int64_t count = std::min(block_, tiles() - first);
       context.parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
@@ -216,7 +244,25 @@ class Winograd final : public Kernel {
 
  private:
   std::int64_t part_floats() const { return round_up(outputs_, isa_->lanes) * inputs_; }
+  // From a part of a block to the next one: an odd number of cache lines, so that the parts of a tile fall into different sets.
+  std::int64_t part_stride(std::int64_t channels) const {
+    return (ceil_divide(block_ * channels, kLineFloats) | 1) * kLineFloats;
+  }
   std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
+
+  void run_own_blocks(KernelContext& context, const float* x, const float* z, float* y) const {
+    context.parallel_for(ceil_divide(tiles(), block_), 1, [&](std::int64_t begin, std::int64_t end) {
+      thread_local std::vector<CacheLine> transforms;  // vectors should not lie across two lines
+      transforms.resize(static_cast<std::size_t>(kParts * (part_stride(inputs_) + part_stride(outputs_)) / kLineFloats));
+      float *before = transforms.data()->floats, *after = before + kParts * part_stride(inputs_);
+      for (std::int64_t first = begin * block_; first < std::min(tiles(), end * block_); first += block_) {
+        const std::int64_t count = std::min(block_, tiles() - first);
+        for (std::int64_t i = 0; i < count; ++i) read_tile(first + i, x, before + i * inputs_);
+        for (std::int64_t part = 0; part < kParts; ++part) multiply(part, count, before, after);
+        for (std::int64_t i = 0; i < count; ++i) write_tile(first + i, after + i * outputs_, z, y);
+      }
+    });
+  }
 
   // G g Gᵀ of the weights g of every pair of channels: [part][panel][input][output], outputs rounded up to whole vectors.
   void pack(const Tensor& weights, float* to) const {
@@ -254,7 +300,7 @@ class Winograd final : public Kernel {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(tile);
     functions_->transform_input({.input = x + image * geometry_.inputs() * inputs_, .top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input,
-                                 .columns = line.input, .channels = inputs_, .parts = parts, .stride = block_ * inputs_});
+                                 .columns = line.input, .channels = inputs_, .parts = parts, .stride = part_stride(inputs_)});
   }
 
   void multiply(std::int64_t part, std::int64_t count, const float* before, float* after) const {
@@ -264,9 +310,9 @@ class Winograd final : public Kernel {
     product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * round_up(outputs_, isa_->lanes) * inputs_;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const std::int64_t begin = count * piece / pieces, end = count * (piece + 1) / pieces;
-      for (std::int64_t i = begin; i < end; ++i) rows[i - begin] = before + (part * block_ + i) * inputs_;
+      for (std::int64_t i = begin; i < end; ++i) rows[i - begin] = before + part * part_stride(inputs_) + i * inputs_;
       product.rows = end - begin;
-      product.c = after + (part * block_ + begin) * outputs_;
+      product.c = after + part * part_stride(outputs_) + begin * outputs_;
       isa_->multiply(product);
     }
   }
@@ -275,7 +321,7 @@ class Winograd final : public Kernel {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(tile);
     const std::int64_t offset = ((image * lines.output + row) * line.output + column) * outputs_;
-    WinogradTile out{.parts = parts, .stride = block_ * outputs_, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
+    WinogradTile out{.parts = parts, .stride = part_stride(outputs_), .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
     out.addend = z == nullptr ? nullptr : z + offset;
     out.output = y + offset;
     out.rows = std::min(kTile, lines.output - row);
@@ -291,6 +337,7 @@ class Winograd final : public Kernel {
   ChannelsLastGeometry geometry_;
   ActivationPlan activation_;
   std::int64_t inputs_, outputs_, tile_rows_, tile_columns_, block_;  // block_: tiles at a time
+  bool own_blocks_ = false;                                           // of every thread
   std::vector<float> bias_, zeros_;
   std::shared_ptr<const PackedWeights> weights_;
 };
