@@ -12,6 +12,7 @@ namespace tessera::backends::cpu {
 struct Bf16Functions {
   MultiplyBf16 multiply;
   void (*round)(const float*, std::uint16_t*, std::int64_t);
+  void (*widen)(const std::uint16_t*, float*, std::int64_t);
 };
 
 }  // namespace tessera::backends::cpu
@@ -53,7 +54,14 @@ void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
 }
 
 void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const DU du;
+  const hn::Rebind<std::uint16_t, D> d16;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, x + i)))), d, y + i);
+#endif
+  for (; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
 }
 
 // Some rows times some vectors of a panel that is `width` wide; `right` points at the first of them.
@@ -129,7 +137,7 @@ void multiply_widened(const Product& product) {
 
 }  // namespace
 
-Bf16Functions bf16_functions() { return {multiply_widened, round_row}; }
+Bf16Functions bf16_functions() { return {multiply_widened, round_row, widen_row}; }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -147,6 +155,7 @@ MultiplyBf16 multiply_bf16() {
 }
 
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count); }
+void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count); }
 
 }  // namespace tessera::backends::cpu
 #endif

@@ -34,5 +34,6 @@ MultiplyBf16 multiply_bf16();
 
 // y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
+void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count);
 
 }  // namespace tessera::backends::cpu

@@ -19,6 +19,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},
       // bf16_product
+      {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_winograd", .reject = reject_bf16_winograd, .avoid = avoid_bf16_winograd, .create = make_channels_last_winograd, .in_place_inputs = 1 << 3},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_conv", .reject = reject_bf16_conv, .create = make_bf16_conv, .in_place_inputs = 1 << 3},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_bf16_depthwise", .reject = reject_bf16_depthwise, .create = make_bf16_depthwise, .in_place_inputs = 1 << 3},
       {.op = "tessera::Linear", .name = "cpu_bf16_linear", .reject = reject_bf16_linear, .create = make_bf16_linear, .in_place_inputs = 1 << 3},

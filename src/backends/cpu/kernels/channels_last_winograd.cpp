@@ -9,6 +9,7 @@
 
 #include "backends/cpu/gemm_f32.h"
 #include "backends/cpu/indirect_product.h"
+#include "backends/cpu/indirect_product_bf16.h"
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/simd.h"
@@ -190,7 +191,7 @@ using base::round_up;
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024;
 constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8;
 constexpr std::int64_t kFewestTiles = 12;          // with fewer the transformed weights are read for too little
-constexpr std::int64_t kFewestChannels = 16;
+constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
 constexpr std::int64_t kLineFloats = 16;
 struct alignas(64) CacheLine {
   float floats[kLineFloats];
@@ -200,8 +201,10 @@ constexpr std::int64_t kWidestPanel = 32;  // columns of a panel in any instruct
 class Winograd final : public Kernel {
  public:
   Winograd(const ops::NodeView& view, WeightStore& store)
-      : isa_(&indirect_product_isa()), functions_(HWY_DYNAMIC_DISPATCH(winograd_functions)()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)) {
-    const Tensor& weights = *view.constant(1);
+      : isa_(&indirect_product_isa()), functions_(HWY_DYNAMIC_DISPATCH(winograd_functions)()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)),
+        rounds_(view.has_attribute("precision")), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
+        rounded_result_(view.output(0).dtype == DType::bf16) {
+    const Tensor weights = rounds_ ? rounded(*view.constant(1)) : *view.constant(1);
     inputs_ = weights.shape()[1];
     outputs_ = weights.shape()[0];
     tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
@@ -213,7 +216,7 @@ class Winograd final : public Kernel {
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}", isa_->name), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
+    weights_ = store.find_or_pack(*view.constant(1), fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
                                   [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
   }
 
@@ -221,9 +224,9 @@ class Winograd final : public Kernel {
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
-    const float* x = context.input(0).data<float>();
-    const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
-    float* y = context.output(0).mutable_data<float>();
+    const void* x = context.input(0).raw();
+    const void* z = context.has_input(3) ? context.input(3).raw() : nullptr;
+    void* y = context.output(0).mutable_raw();
     if (own_blocks_) return run_own_blocks(context, x, z, y);
     auto* before = reinterpret_cast<float*>(context.scratch());
     float* after = before + kParts * part_stride(inputs_);
@@ -250,7 +253,7 @@ class Winograd final : public Kernel {
   }
   std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
 
-  void run_own_blocks(KernelContext& context, const float* x, const float* z, float* y) const {
+  void run_own_blocks(KernelContext& context, const void* x, const void* z, void* y) const {
     context.parallel_for(ceil_divide(tiles(), block_), 1, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<CacheLine> transforms;  // vectors should not lie across two lines
       transforms.resize(static_cast<std::size_t>(kParts * (part_stride(inputs_) + part_stride(outputs_)) / kLineFloats));
@@ -296,11 +299,45 @@ class Winograd final : public Kernel {
     return {tile / tile_columns_ / tile_rows_, tile / tile_columns_ % tile_rows_ * kTile, tile % tile_columns_ * kTile};
   }
 
-  void read_tile(std::int64_t tile, const float* x, float* parts) const {
+  void read_tile(std::int64_t tile, const void* x, float* parts) const {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(tile);
-    functions_->transform_input({.input = x + image * geometry_.inputs() * inputs_, .top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input,
-                                 .columns = line.input, .channels = inputs_, .parts = parts, .stride = part_stride(inputs_)});
+    const std::int64_t first = image * geometry_.inputs() * inputs_;
+    WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = part_stride(inputs_)};
+    if (!rounds_) {
+      patch.input = static_cast<const float*>(x) + first;
+      return functions_->transform_input(patch);
+    }
+    // A copy of the patch in floats, with zeros where it is outside.
+    thread_local std::vector<float> floats;
+    floats.assign(static_cast<std::size_t>(kParts * inputs_), 0.0f);
+    const std::int64_t begin = std::max<std::int64_t>(0, patch.left), count = std::min(line.input, patch.left + kPatch) - begin;
+    for (std::int64_t i = 0; i < kPatch && count > 0; ++i) {
+      if (patch.top + i < 0 || patch.top + i >= lines.input) continue;
+      const std::int64_t from = first + ((patch.top + i) * line.input + begin) * inputs_;
+      copy_rounded(x, from, count * inputs_, floats.data() + (i * kPatch + begin - patch.left) * inputs_);
+    }
+    patch.input = floats.data();
+    patch.top = patch.left = 0;
+    patch.rows = patch.columns = kPatch;
+    functions_->transform_input(patch);
+  }
+
+  // Data as the product takes it.
+  void copy_rounded(const void* x, std::int64_t from, std::int64_t count, float* to) const {
+    if (rounded_data_) return from_bf16_row(static_cast<const std::uint16_t*>(x) + from, to, count);
+    thread_local std::vector<std::uint16_t> numbers;
+    numbers.resize(static_cast<std::size_t>(count));
+    to_bf16_row(static_cast<const float*>(x) + from, numbers.data(), count);
+    from_bf16_row(numbers.data(), to, count);
+  }
+
+  static Tensor rounded(const Tensor& weights) {
+    Tensor result(DType::f32, weights.shape());
+    std::vector<std::uint16_t> numbers(static_cast<std::size_t>(weights.elements()));
+    to_bf16_row(weights.data<float>(), numbers.data(), weights.elements());
+    from_bf16_row(numbers.data(), result.mutable_data<float>(), weights.elements());
+    return result;
   }
 
   void multiply(std::int64_t part, std::int64_t count, const float* before, float* after) const {
@@ -317,25 +354,53 @@ class Winograd final : public Kernel {
     }
   }
 
-  void write_tile(std::int64_t tile, const float* parts, const float* z, float* y) const {
+  void write_tile(std::int64_t tile, const float* parts, const void* z, void* y) const {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(tile);
-    const std::int64_t offset = ((image * lines.output + row) * line.output + column) * outputs_;
+    const std::int64_t offset = ((image * lines.output + row) * line.output + column) * outputs_, stride = line.output * outputs_;
     WinogradTile out{.parts = parts, .stride = part_stride(outputs_), .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
-    out.addend = z == nullptr ? nullptr : z + offset;
-    out.output = y + offset;
     out.rows = std::min(kTile, lines.output - row);
     out.columns = std::min(kTile, line.output - column);
-    out.row_stride = line.output * outputs_;
+    if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
+    out.addend = z == nullptr ? nullptr : static_cast<const float*>(z) + offset;
+    out.output = static_cast<float*>(y) + offset;
+    out.row_stride = stride;
+    finish(out);
+  }
+
+  void finish(const WinogradTile& out) const {
     functions_->transform_output(out);
     if (activation_.after.function == nullptr) return;
     for (std::int64_t i = 0; i < out.rows; ++i) activation_.after(out.output + i * out.row_stride, out.columns * outputs_);
+  }
+
+  // The tile, and what is added to it, in floats of its own first.
+  void write_rounded(WinogradTile out, std::int64_t offset, std::int64_t stride, const void* z, void* y) const {
+    thread_local std::vector<float> result, addend;
+    const std::int64_t count = out.columns * outputs_;
+    result.resize(static_cast<std::size_t>(out.rows * count));
+    out.output = result.data();
+    out.row_stride = count;
+    if (z != nullptr) {
+      addend.resize(result.size());
+      out.addend = addend.data();
+      for (std::int64_t i = 0; i < out.rows; ++i) {
+        if (rounded_addend_) from_bf16_row(static_cast<const std::uint16_t*>(z) + offset + i * stride, addend.data() + i * count, count);
+        else std::copy_n(static_cast<const float*>(z) + offset + i * stride, count, addend.data() + i * count);
+      }
+    }
+    finish(out);
+    for (std::int64_t i = 0; i < out.rows; ++i) {
+      if (rounded_result_) to_bf16_row(result.data() + i * count, static_cast<std::uint16_t*>(y) + offset + i * stride, count);
+      else std::copy_n(result.data() + i * count, count, static_cast<float*>(y) + offset + i * stride);
+    }
   }
 
   const IndirectProductIsa* isa_;
   const WinogradFunctions* functions_;
   ChannelsLastGeometry geometry_;
   ActivationPlan activation_;
+  bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
   std::int64_t inputs_, outputs_, tile_rows_, tile_columns_, block_;  // block_: tiles at a time
   bool own_blocks_ = false;                                           // of every thread
   std::vector<float> bias_, zeros_;
@@ -344,8 +409,9 @@ class Winograd final : public Kernel {
 
 }  // namespace
 
-std::string reject_channels_last_winograd(const ops::NodeView& view) {
-  if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
+namespace {
+
+std::string reject_winograd(const ops::NodeView& view) {
   const Shape& w = view.input(1).shape;
   if (w.size() != 4 || w[2] != 3 || w[3] != 3 || view.integer("group") != 1) return "no window of 3 x 3";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
@@ -355,9 +421,9 @@ std::string reject_channels_last_winograd(const ops::NodeView& view) {
   return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
 }
 
-std::string avoid_channels_last_winograd(const ops::NodeView& view) {
+std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels) {
   const Shape& w = view.input(1).shape;
-  if (std::min(w[0], w[1]) < kFewestChannels) return "few channels";
+  if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   double tiles = static_cast<double>(geometry.batch);
   for (const std::size_t i : {1, 2}) tiles *= static_cast<double>(ceil_divide(geometry.axes[i].output, kTile));
@@ -366,6 +432,21 @@ std::string avoid_channels_last_winograd(const ops::NodeView& view) {
   const double saved = 9.0 * static_cast<double>(geometry.batch * geometry.outputs()) / (static_cast<double>(kParts) * tiles);
   return saved < 2 ? "thin results" : "";
 }
+
+}  // namespace
+
+std::string reject_channels_last_winograd(const ops::NodeView& view) {
+  if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
+  return reject_winograd(view);
+}
+std::string avoid_channels_last_winograd(const ops::NodeView& view) { return avoid_winograd(view, kFewestChannels); }
+
+std::string reject_bf16_winograd(const ops::NodeView& view) {
+  if (std::string reason = reject_bf16_conv(view); !reason.empty()) return reason;
+  return reject_winograd(view);
+}
+// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has instructions for these.
+std::string avoid_bf16_winograd(const ops::NodeView& view) { return avoid_winograd(view, active_bf16() ? kFewestChannelsOfBf16 : kFewestChannels); }
 
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights) {
   return std::make_unique<Winograd>(view, weights);

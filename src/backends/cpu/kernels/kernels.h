@@ -105,6 +105,8 @@ KernelPointer make_channels_last_conv_transpose(const ops::NodeView& view, Weigh
 // channels_last_winograd
 std::string reject_channels_last_winograd(const ops::NodeView& view);
 std::string avoid_channels_last_winograd(const ops::NodeView& view);
+std::string reject_bf16_winograd(const ops::NodeView& view);
+std::string avoid_bf16_winograd(const ops::NodeView& view);
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights);
 
 // channels_last_window
