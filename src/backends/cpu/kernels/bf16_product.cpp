@@ -15,7 +15,7 @@ namespace {
 using base::round_up;
 using Product = IndirectProductBf16;
 
-constexpr double kChunkOperations = 3e6;
+constexpr double kChunkOperations = 1.2e6;
 constexpr std::int64_t kRoundedTogether = 2048;  // numbers
 
 class Bf16Product final : public Kernel {

@@ -17,7 +17,7 @@ namespace {
 using base::round_up;
 
 constexpr std::int64_t kPackedTogether = 16;
-constexpr double kChunkOperations = 2e6;
+constexpr double kChunkOperations = 8e5;
 
 class ChannelsLastConv final : public Kernel {
  public:

@@ -18,7 +18,7 @@ namespace {
 using At = ops::QuantisedLayerInputs;
 using base::round_up;
 
-constexpr double kChunkOperations = 4e6;
+constexpr double kChunkOperations = 2e6;
 
 class QuantisedProduct final : public Kernel {
  public:
