@@ -1,6 +1,6 @@
 // The user asked for bfloat16: convolutions and products with constant weights round their data and weights to it (ops/rounded_product.h)
-// and sum in float32. A result that only such layers read is stored rounded: where they multiply it the same numbers in half the
-// memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain only where their data is stored
+// and sum in float32. A result that only such layers read, maybe behind a MaxPool or a Concat, is stored rounded: where they multiply it
+// the same numbers in half the memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain only where their data is stored
 // rounded anyway. Everything else stays as it is.
 #include <algorithm>
 
@@ -12,6 +12,9 @@ namespace tessera::passes {
 namespace {
 
 bool is_layer(const ir::Node& node) { return node.op == "tessera::ChannelsLastConv" || node.op == "tessera::Linear"; }
+// Gives numbers of its data as they are, and has kernels for rounded ones.
+bool moves(const ir::Node& node) { return node.op == "tessera::ChannelsLastMaxPool" || node.op == "Concat"; }
+
 bool is_rounded(const ir::Node& node) { return is_layer(node) && node.attributes.contains("precision"); }
 
 std::int64_t groups_of(const ir::Node& node) {
@@ -42,15 +45,16 @@ class Rounder {
       ir::Node layer = as_linear(graph_, graph_.node(id)).value_or(graph_.node(id));
       if (is_layer(layer) && has_wide_groups(graph_, layer)) round(id, std::move(layer));
     }
-    // In order: a depthwise layer's data may come from another one.
+    std::vector<bool> stored = stored_rounded(true);
     for (const ir::NodeId id : order_) {
       const ir::Node& node = graph_.node(id);
-      if (is_layer(node) && !is_rounded(node) && is_depthwise(graph_, node) && may_store_rounded(node.inputs[0], true)) round(id, node);
+      if (is_layer(node) && !is_rounded(node) && is_depthwise(graph_, node) && stored[index(node.inputs[0])]) round(id, node);
     }
+    stored = stored_rounded(false);
     for (const ir::NodeId id : order_) {
       ir::Node& node = graph_.node(id);
-      if (!is_rounded(node) || !may_store_rounded(node.outputs[0], false)) continue;
-      node.attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
+      if (!stored[index(node.outputs[0])]) continue;
+      if (is_rounded(node)) node.attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
       graph_.value(node.outputs[0]).type.dtype = DType::bf16;
     }
     return std::move(graph_);
@@ -63,21 +67,42 @@ class Rounder {
     if (context_.keeps_composite(graph_, layer)) graph_.replace_node(id, std::move(layer));
   }
 
-  // Whether a layer that rounds makes the value, and only layers that round read it: as data, or a convolution as addend. `then`:
-  // depthwise layers count that would round it then.
-  bool may_store_rounded(ir::ValueId value, bool then) const {
-    const ir::ValueInfo& stored = graph_.value(value);
-    if (stored.origin != ir::Origin::node || !is_rounded(graph_.node(stored.producer)) || graph_.is_output(value)) return false;
-    const std::vector<ir::NodeId>& users = uses_[static_cast<std::size_t>(value.index)];
-    return !users.empty() && std::ranges::all_of(users, [&](ir::NodeId id) {
-      const ir::Node& user = graph_.node(id);
-      if (!is_rounded(user) && !(then && is_layer(user) && is_depthwise(graph_, user))) return false;
+  static std::size_t index(ir::ValueId value) { return static_cast<std::size_t>(value.index); }
+  bool rounds(const ir::Node& node, bool depthwise) const { return is_rounded(node) || (depthwise && is_layer(node) && is_depthwise(graph_, node)); }
+
+  // The values that layers make that round, and that only such layers read: as data, or a convolution as addend; with movements in
+  // between. `depthwise`: layers of that kind count, which would round then.
+  std::vector<bool> stored_rounded(bool depthwise) const {
+    std::vector<bool> stored(graph_.value_count());
+    for (const ir::NodeId id : order_) {
+      const ir::Node& node = graph_.node(id);
+      const bool candidate = rounds(node, depthwise) || moves(node);
+      if (candidate && !graph_.is_output(node.outputs[0]) && !uses_[index(node.outputs[0])].empty()) stored[index(node.outputs[0])] = true;
+    }
+    const auto takes = [&](const ir::Node& user, ir::ValueId value) {
+      if (moves(user)) return static_cast<bool>(stored[index(user.outputs[0])]);
+      if (!rounds(user, depthwise)) return false;
       const std::size_t addend = user.op == "tessera::ChannelsLastConv" ? 3 : 0;
       for (std::size_t i = 0; i < user.inputs.size(); ++i) {
         if (user.inputs[i] == value && i != 0 && i != addend) return false;
       }
       return true;
-    });
+    };
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const ir::NodeId id : order_) {
+        const ir::Node& node = graph_.node(id);
+        const ir::ValueId value = node.outputs[0];
+        if (!value.valid() || !stored[index(value)]) continue;
+        const std::vector<ir::NodeId>& users = uses_[index(value)];
+        const bool read = std::ranges::all_of(users, [&](ir::NodeId user) { return takes(graph_.node(user), value); });
+        const bool made = !moves(node) || std::ranges::all_of(node.inputs, [&](ir::ValueId input) { return stored[index(input)]; });
+        if (read && made) continue;
+        stored[index(value)] = false;
+        changed = true;
+      }
+    }
+    return stored;
   }
 
   ir::Graph graph_;

@@ -77,6 +77,20 @@ TEST(LowerPrecision, FullyConnectedLayersRound) {
   EXPECT_EQ(test::ops_of(lowered), (std::vector<std::string>{"tessera::Linear Relu", "tessera::Linear", "Gemm"}));  // a matrix is no bias
 }
 
+TEST(LowerPrecision, WhatLiesBehindMovementsIsStoredRoundedWhenAllOfItIs) {
+  const PassContext asked = context(DType::bf16);
+  const auto stored = [&](const std::string& rest) {
+    const ir::Graph lowered = lower_precision(fuse_epilogues(channels_last(test::parsed("graph { input %x : f32[1, 8, 6, 6]" + weights("w", {8, 8, 1, 1}) + weights("v", {8, 16, 1, 1}) +
+                                                                                         " %1 = Conv (%x, %w) %2 = MaxPool (%1) {kernel_shape = [2, 2]} " + rest), asked), asked), asked);
+    const std::vector<DType> all = types(lowered);
+    return std::count(all.begin(), all.end(), DType::bf16);
+  };
+  EXPECT_EQ(stored("%3 = Conv (%2, %w) output %3 }"), 2);
+  EXPECT_EQ(stored("%3 = Conv (%2, %w) %4 = Concat (%2, %3) {axis = 1} %5 = Conv (%4, %v) output %5 }"), 4);
+  EXPECT_EQ(stored("%3 = Neg (%2) %4 = Concat (%2, %3) {axis = 1} %5 = Conv (%4, %v) output %5 }"), 0);
+  EXPECT_EQ(stored("%3 = Conv (%2, %w) output %3, %2 }"), 0);
+}
+
 TEST(LowerPrecision, NothingChangesUnasked) {
   const PassContext plain = context(DType::f32);
   const ir::Graph before = channels_last(test::parsed(kNet), plain);

@@ -216,9 +216,16 @@ TEST(CpuQuantisedAdd, BothSigns) {
   }
 }
 
-TEST(CpuMaxPoolBytes, WindowsAndPads) {
+// Of bytes and of bfloat16 numbers.
+TEST(CpuMaxPool, WindowsAndPads) {
   const auto check_pool = [](const Shape& x, ir::Attributes attributes) {
-    check({"tessera::ChannelsLastMaxPool", {bytes(DType::u8, ops::channels_last(x), 1)}, std::move(attributes)}, "cpu_max_pool_bytes");
+    check({"tessera::ChannelsLastMaxPool", {bytes(DType::u8, ops::channels_last(x), 1)}, attributes}, "cpu_max_pool_bytes");
+    const test::OpCall call{"tessera::ChannelsLastMaxPool", {test::random_tensor(DType::bf16, ops::channels_last(x), 1)}, std::move(attributes)};
+    EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_max_pool_bf16");
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const ScopedIsa scoped(isa);
+      EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu"), test::run_op_tensor(call, "reference")));
+    }
   };
   check_pool({2, 70, 9, 8}, {{"kernel_shape", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
   check_pool({1, 3, 20}, {{"kernel_shape", Integers{4}}, {"dilations", Integers{3}}});

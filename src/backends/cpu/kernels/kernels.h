@@ -97,6 +97,8 @@ std::string reject_quantised_depthwise(const ops::NodeView& view);
 KernelPointer make_quantised_depthwise(const ops::NodeView& view, WeightStore& weights);
 std::string reject_max_pool_bytes(const ops::NodeView& view);
 KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore& weights);
+std::string reject_max_pool_bf16(const ops::NodeView& view);
+KernelPointer make_max_pool_bf16(const ops::NodeView& view, WeightStore& weights);
 
 // channels_last_conv_transpose
 std::string reject_channels_last_conv_transpose(const ops::NodeView& view);
