@@ -26,7 +26,7 @@ class QuantisedProduct final : public Kernel {
                    WeightStrides strides)
       : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
-        strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8) {
+        strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8), result_(view, activation_, groups * lanes()) {
     padded_ = round_up(segments_.length, kS8Group);
     depth_ = base::checked_multiply(segments_.count, padded_);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = kS8Rows, .tile_columns = kS8Columns};
@@ -35,37 +35,36 @@ class QuantisedProduct final : public Kernel {
     const Tensor& weights = *view.constant(At::weights);
     weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
                                   base::checked_add(panel_bytes(), groups * lanes() * 4), [&](std::byte* to) { pack(weights, to); });
+    for (std::int64_t g = 0; g < split_.groups; ++g) {
+      for (std::int64_t j = 0; j < outputs_; ++j) result_.set(view, g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
+    }
+    padding_.assign(static_cast<std::size_t>(padded_), result_.data_zero());
   }
 
-  std::int64_t scratch_bytes() const override { return base::checked_add(QuantisedResult::bytes(split_.groups * lanes()) + padded_, copies_data() ? copy_bytes() : 0); }
+  std::int64_t scratch_bytes() const override { return copies_data() ? copy_bytes() : 0; }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
     const auto* x = static_cast<const std::uint8_t*>(context.input(At::data).raw());
-    QuantisedResult result(context, activation_, split_.groups * lanes());
-    for (std::int64_t g = 0; g < split_.groups; ++g) {
-      for (std::int64_t j = 0; j < outputs_; ++j) result.set(g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
-    }
-    auto* padding = reinterpret_cast<std::uint8_t*>(context.scratch() + QuantisedResult::bytes(split_.groups * lanes()));
-    std::fill_n(padding, padded_, result.data_zero());
-    if (copies_data()) x = copy(context, x, padding + padded_);
+    const QuantisedOutput output(context);
+    if (copies_data()) x = copy(context, x, reinterpret_cast<std::uint8_t*>(context.scratch()));
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
           const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
           IndirectProductS8 product{.rows = rows, .segments = segments_.count, .groups = padded_ / kS8Group, .columns = columns, .ldc = ldc};
-          product.left = windows_.at(x + group * inputs_, row, rows, padding);
+          product.left = windows_.at(x + group * inputs_, row, rows, padding_.data());
           product.right = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_ + column * depth_;
-          product.start = result.start() + lane;
-          product.factor = result.factor() + lane;
-          product.offset = result.offset() + lane;
-          product.low = result.low();
-          product.high = result.high();
-          product.zero = result.zero();
-          if (result.real() != nullptr) product.real = result.real() + offset;
-          else product.quantised = result.quantised() + offset;
-          if (result.addend() != nullptr) product.addend = result.addend() + offset;
-          product.sum = result.sum();
+          product.start = result_.start() + lane;
+          product.factor = result_.factor() + lane;
+          product.offset = result_.offset() + lane;
+          product.low = result_.low();
+          product.high = result_.high();
+          product.zero = result_.zero();
+          if (output.real != nullptr) product.real = output.real + offset;
+          else product.quantised = output.quantised + offset;
+          if (output.addend != nullptr) product.addend = output.addend + offset;
+          product.sum = result_.sum();
           multiply_(product);
           if (activation_.after.function == nullptr) return;
           for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);
@@ -156,6 +155,8 @@ class QuantisedProduct final : public Kernel {
   bool signed_data_;
   std::int64_t padded_ = 0, depth_ = 0;  // bytes of a segment in whole groups, of a row
   ProductSplit split_;
+  QuantisedResult result_;
+  std::vector<std::uint8_t> padding_;  // a segment of them
   std::shared_ptr<const PackedWeights> weights_;
 };
 

@@ -20,8 +20,9 @@ bool is_constant_or_absent(const ops::NodeView& view, std::size_t i) { return !v
 
 std::string reject_quantised_operands(const ops::NodeView& view) {
   const Tensor* weights = view.constant(At::weights);
-  if (weights == nullptr || !is_constant_or_absent(view, At::bias) || !is_constant_or_absent(view, At::result_scale) || !is_constant_or_absent(view, At::result_zero))
-    return "weights, bias or the result's scale are no constants";
+  for (std::size_t i = At::weights; i < At::addend; ++i) {
+    if (!is_constant_or_absent(view, i)) return "weights, bias, scales or zero points are no constants";
+  }
   const Shape& w = weights->shape();
   const std::int64_t terms = view.op().name == ops::quantised_linear.name ? w[0] : w[0] == 0 ? 0 : weights->elements() / w[0];
   if (terms == 0 || terms > kMostTerms) return fmt::format("sums of {} terms", terms);
@@ -41,44 +42,39 @@ std::string reject_quantised_operands(const ops::NodeView& view) {
   return bounds ? "" : "a quantised result of " + view.text("activation");
 }
 
-QuantisedResult::QuantisedResult(KernelContext& context, const ActivationPlan& activation, std::int64_t lanes)
-    : data_scale_(*context.input(At::data_scale).data<float>()), weights_scale_(&context.input(At::weights_scale)), low_(activation.low), high_(activation.high) {
-  const bool signed_data = context.input(At::data).dtype() == DType::i8;
-  if (signed_data) data_zero_ = 128;
-  if (context.has_input(At::data_zero)) {
-    const Tensor& zero = context.input(At::data_zero);
-    data_zero_ = signed_data ? static_cast<std::uint8_t>(*zero.data<std::int8_t>() + 128) : *zero.data<std::uint8_t>();
-  }
-  if (context.has_input(At::bias)) bias_ = &context.input(At::bias);
-  std::memset(context.scratch(), 0, static_cast<std::size_t>(bytes(lanes)));
-  start_ = reinterpret_cast<std::int32_t*>(context.scratch());
-  factor_ = reinterpret_cast<float*>(start_ + lanes);
-  offset_ = factor_ + lanes;
-  Tensor& y = context.output(0);
-  if (y.dtype() == DType::f32) {
-    real_ = y.mutable_data<float>();
-    return;
-  }
-  const bool is_signed = y.dtype() == DType::i8;
-  result_scale_ = *context.input(At::result_scale).data<float>();
-  zero_ = is_signed ? *context.input(At::result_zero).data<std::int8_t>() : *context.input(At::result_zero).data<std::uint8_t>();
+QuantisedResult::QuantisedResult(const ops::NodeView& view, const ActivationPlan& activation, std::int64_t lanes)
+    : start_(static_cast<std::size_t>(lanes)), factor_(static_cast<std::size_t>(lanes)), offset_(static_cast<std::size_t>(lanes)), low_(activation.low), high_(activation.high) {
+  const auto real_at = [&](std::size_t i) { return *view.constant(i)->data<float>(); };
+  const auto byte_at = [&](std::size_t i) -> std::int32_t { return view.constant(i)->dtype() == DType::i8 ? *view.constant(i)->data<std::int8_t>() : *view.constant(i)->data<std::uint8_t>(); };
+  const bool signed_data = view.input(At::data).dtype == DType::i8;
+  data_zero_ = static_cast<std::uint8_t>((view.has_input(At::data_zero) ? byte_at(At::data_zero) : 0) + (signed_data ? 128 : 0));
+  if (view.output(0).dtype == DType::f32) return;
+  const bool is_signed = view.constant(At::result_zero)->dtype() == DType::i8;
+  result_scale_ = real_at(At::result_scale);
+  zero_ = byte_at(At::result_zero);
   const auto least = static_cast<float>((is_signed ? -128 : 0) - zero_), most = static_cast<float>((is_signed ? 127 : 255) - zero_);
   low_ = std::clamp(low_ / result_scale_, least, most);
   high_ = std::clamp(high_ / result_scale_, least, most);
-  quantised_ = static_cast<std::uint8_t*>(y.mutable_raw());
-  if (!context.has_input(At::addend)) return;
-  addend_ = context.input(At::addend).data<std::uint8_t>();
-  const float scale = *context.input(At::sum_scale).data<float>();
-  const std::int32_t zero = *context.input(At::sum_zero).data<std::uint8_t>();
-  sum_ = {.own = result_scale_ / scale, .other = *context.input(At::addend_scale).data<float>() / scale, .low = static_cast<float>(-zero), .high = static_cast<float>(255 - zero), .zero = zero};
-  sum_.shift = -sum_.other * static_cast<float>(*context.input(At::addend_zero).data<std::uint8_t>());
+  if (!view.has_input(At::addend)) return;
+  const float scale = real_at(At::sum_scale);
+  const std::int32_t zero = byte_at(At::sum_zero);
+  sum_ = {.own = result_scale_ / scale, .other = real_at(At::addend_scale) / scale, .low = static_cast<float>(-zero), .high = static_cast<float>(255 - zero), .zero = zero};
+  sum_.shift = -sum_.other * static_cast<float>(byte_at(At::addend_zero));
 }
 
-void QuantisedResult::set(std::int64_t lane, std::int64_t output, std::int32_t weight_sum) {
-  start_[lane] = -static_cast<std::int32_t>(data_zero_) * weight_sum;
-  const float* scales = weights_scale_->data<float>();
-  factor_[lane] = data_scale_ * scales[weights_scale_->elements() == 1 ? 0 : output] / result_scale_;
-  offset_[lane] = bias_ == nullptr ? 0.0f : bias_->data<float>()[output] / result_scale_;
+void QuantisedResult::set(const ops::NodeView& view, std::int64_t lane, std::int64_t output, std::int32_t weight_sum) {
+  const auto at = static_cast<std::size_t>(lane);
+  const Tensor& scales = *view.constant(At::weights_scale);
+  start_[at] = -static_cast<std::int32_t>(data_zero_) * weight_sum;
+  factor_[at] = *view.constant(At::data_scale)->data<float>() * scales.data<float>()[scales.elements() == 1 ? 0 : output] / result_scale_;
+  offset_[at] = view.has_input(At::bias) ? view.constant(At::bias)->data<float>()[output] / result_scale_ : 0.0f;
+}
+
+QuantisedOutput::QuantisedOutput(KernelContext& context) {
+  Tensor& y = context.output(0);
+  if (y.dtype() == DType::f32) real = y.mutable_data<float>();
+  else quantised = static_cast<std::uint8_t*>(y.mutable_raw());
+  if (context.has_input(At::addend)) addend = context.input(At::addend).data<std::uint8_t>();
 }
 
 }  // namespace tessera::backends::cpu

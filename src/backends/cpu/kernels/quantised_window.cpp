@@ -99,25 +99,22 @@ using base::round_up;
 class QuantisedDepthwise final : public Kernel {
  public:
   QuantisedDepthwise(const ops::NodeView& view, WeightStore& store)
-      : isa_(&depthwise_s8_isa()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)) {
+      : isa_(&depthwise_s8_isa()), geometry_(channels_last_conv_geometry(view)), result_(view, plan_activation(view), blocks() * DepthwiseS8::kChannels) {
     line_groups_ = ceil_divide(geometry_.axes[1].kernel, DepthwiseS8::kGroup);
     const ops::WindowAxis& line = geometry_.axes[2];
     columns_ = base::checked_add(base::checked_multiply(std::max<std::int64_t>(line.output, 1) - 1, line.stride), line.extent());
     const Tensor& weights = *view.constant(At::weights);
     weights_ = store.find_or_pack(weights, fmt::format("depthwise_s8_v1:{}", isa_->name), base::checked_add(packed_bytes(), geometry_.channels * 4), [&](std::byte* to) { pack(weights, to); });
+    for (std::int64_t c = 0; c < geometry_.channels; ++c) result_.set(view, lane(c), c, sums()[c]);
   }
-
-  std::int64_t scratch_bytes() const override { return QuantisedResult::bytes(blocks() * DepthwiseS8::kChannels); }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
     const std::uint8_t* x = context.input(At::data).data<std::uint8_t>();
-    const std::int64_t lanes = blocks() * DepthwiseS8::kChannels;
-    QuantisedResult result(context, activation_, lanes);
-    for (std::int64_t c = 0; c < geometry_.channels; ++c) result.set(lane(c), c, sums()[c]);
+    const QuantisedOutput output(context);
     const auto& [depth, rows, line] = geometry_.axes;
     const std::int64_t items = geometry_.batch * rows.output * blocks();
-    const std::int64_t grain = std::max<std::int64_t>(1, 65536 / (DepthwiseS8::kChannels * geometry_.taps() * line.output));
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (DepthwiseS8::kChannels * geometry_.taps() * line.output));
     context.parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<std::uint8_t> interleaved;
       thread_local std::vector<const std::uint8_t*> lines;
@@ -131,16 +128,16 @@ class QuantisedDepthwise final : public Kernel {
           if (h >= 0 && h < rows.input) lines[static_cast<std::size_t>(k)] = x + ((image * rows.input + h) * line.input) * geometry_.channels + c;
         }
         DepthwiseS8 product{.channels = std::min(DepthwiseS8::kChannels, geometry_.channels - c), .line_groups = line_groups_, .lines = lines.data(), .pixel_stride = geometry_.channels,
-                            .input = line.input, .pad_begin = line.pad_begin, .columns = columns_, .padding = result.data_zero(), .interleaved = interleaved.data(),
+                            .input = line.input, .pad_begin = line.pad_begin, .columns = columns_, .padding = result_.data_zero(), .interleaved = interleaved.data(),
                             .outputs = line.output, .kernel = line.kernel, .stride = line.stride, .dilation = line.dilation};
         product.weights = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + block * block_bytes();
-        product.start = result.start() + c;
-        product.factor = result.factor() + c;
-        product.offset = result.offset() + c;
-        product.low = result.low();
-        product.high = result.high();
-        product.zero = result.zero();
-        product.result = result.quantised() + (image * rows.output + row) * line.output * geometry_.channels + c;
+        product.start = result_.start() + c;
+        product.factor = result_.factor() + c;
+        product.offset = result_.offset() + c;
+        product.low = result_.low();
+        product.high = result_.high();
+        product.zero = result_.zero();
+        product.result = output.quantised + (image * rows.output + row) * line.output * geometry_.channels + c;
         isa_->run(product);
       }
     });
@@ -176,7 +173,7 @@ class QuantisedDepthwise final : public Kernel {
 
   const DepthwiseS8Isa* isa_;
   ChannelsLastGeometry geometry_;
-  ActivationPlan activation_;
+  QuantisedResult result_;
   std::int64_t line_groups_ = 0, columns_ = 0;
   std::shared_ptr<const PackedWeights> weights_;
 };

@@ -143,14 +143,17 @@ struct ProductSplit {
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes) {
     constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
     constexpr double kMostChunks = 64;
-    const auto wanted = static_cast<std::int64_t>(std::clamp(operations / operations_a_chunk, 1.0, kMostChunks));
+    // Few rows are over before their weights are read.
+    constexpr double kChunkBytes = 128 * 1024;
+    const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
+    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, kMostChunks));
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
     const bool columns_first = panel_bytes * panels() > data_bytes;
     if (columns_first) panel_chunks = std::min(panels(), wanted);
     row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
     if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
     block_panels = std::max<std::int64_t>(1, kBlockBytes / std::max<std::int64_t>(1, panel_bytes));
-    grain = static_cast<std::int64_t>(std::clamp(operations_a_chunk / 2 / std::max(1.0, operations / static_cast<double>(row_chunks * panel_chunks)), 1.0, 256.0));
+    grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
   }
 
   std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
