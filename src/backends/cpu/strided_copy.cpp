@@ -60,6 +60,22 @@ void transpose_panel_u32(const std::uint32_t* source, std::int64_t source_stride
   }
 }
 
+// target[3 row + column] = source[column * source_stride + row]: the channels of a picture side by side.
+template <typename T>
+void interleave_3(const T* source, std::int64_t source_stride, T* target, std::int64_t rows) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t row = 0;
+  for (; row + lanes <= rows; row += lanes) {
+    hn::StoreInterleaved3(hn::LoadU(d, source + row), hn::LoadU(d, source + source_stride + row), hn::LoadU(d, source + 2 * source_stride + row), d, target + 3 * row);
+  }
+  for (; row < rows; ++row) {
+    for (std::int64_t column = 0; column < 3; ++column) target[3 * row + column] = source[column * source_stride + row];
+  }
+}
+void interleave_3_u8(const std::uint8_t* source, std::int64_t stride, std::uint8_t* target, std::int64_t rows) { interleave_3(source, stride, target, rows); }
+void interleave_3_u32(const std::uint32_t* source, std::int64_t stride, std::uint32_t* target, std::int64_t rows) { interleave_3(source, stride, target, rows); }
+
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -68,9 +84,12 @@ namespace tessera::backends::cpu {
 namespace {
 
 HWY_EXPORT(transpose_panel_u32);
+HWY_EXPORT(interleave_3_u8);
+HWY_EXPORT(interleave_3_u32);
 
-// Rows a panel of a transposition: a cache line of 4-byte elements, so that each line of the source is read once.
-constexpr std::int64_t kPanelRows = 16;
+// Rows a panel of a transposition: a cache line of 4-byte elements, so that each line of the source is read once; and where only few
+// columns lie side by side.
+constexpr std::int64_t kPanelRows = 16, kLongPanelRows = 1024, kFewColumns = 4;
 // Bytes a chunk of a parallel loop.
 constexpr std::int64_t kGrainBytes = 128 * 1024;
 // Twice the highest rank of a tensor: Tile doubles it.
@@ -102,6 +121,10 @@ void transpose_panel(const std::byte* source, std::int64_t source_stride, std::b
                      std::int64_t rows, std::int64_t columns) {
   const T* from = reinterpret_cast<const T*>(source);
   T* to = reinterpret_cast<T*>(target);
+  if (columns == 3 && target_stride == 3) {
+    if constexpr (sizeof(T) == 1) return HWY_DYNAMIC_DISPATCH(interleave_3_u8)(from, source_stride, to, rows);
+    if constexpr (sizeof(T) == 4) return HWY_DYNAMIC_DISPATCH(interleave_3_u32)(from, source_stride, to, rows);
+  }
   if constexpr (sizeof(T) == 4) {
     HWY_DYNAMIC_DISPATCH(transpose_panel_u32)(from, source_stride, to, target_stride, rows, columns);
   } else {
@@ -158,7 +181,7 @@ StridedCopy::StridedCopy(DType type, const Shape& dims, const std::vector<std::i
     axes.erase(unit);
   }
   outer_.assign(axes.rbegin(), axes.rend());
-  block_ = transposes ? kPanelRows : kGrainBytes / element_bytes_;
+  block_ = !transposes ? kGrainBytes / element_bytes_ : line_.count <= kFewColumns ? kLongPanelRows : kPanelRows;
   blocks_ = base::ceil_divide(transposes ? rows_.count : line_.count, block_);
   items_ = blocks_;
   for (const Axis& axis : outer_) items_ *= axis.count;

@@ -114,7 +114,9 @@ class QuantisedDepthwise final : public Kernel {
     const QuantisedOutput output(context);
     const auto& [depth, rows, line] = geometry_.axes;
     const std::int64_t items = geometry_.batch * rows.output * blocks();
-    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (DepthwiseS8::kChannels * geometry_.taps() * line.output));
+    std::int64_t grain = std::max<std::int64_t>(1, 16384 / (DepthwiseS8::kChannels * geometry_.taps() * line.output));
+    // Blocks of a line that share cache lines belong to one thread.
+    if (geometry_.channels % DepthwiseS8::kChannels != 0) grain = round_up(grain, blocks());
     context.parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<std::uint8_t> interleaved;
       thread_local std::vector<const std::uint8_t*> lines;
