@@ -143,7 +143,16 @@ HWY_INLINE V log1p_of_fraction(D d, V x) {
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V e = exp(d, hn::Neg(hn::Abs(x)));
+  const V magnitude = hn::Abs(x);
+  V e;
+  if (hn::AllTrue(d, hn::Lt(magnitude, hn::Set(d, 87.0f)))) {
+    // No result is subnormal: one factor will do.
+    V n;
+    const V p = hn::Add(reduced_expm1(d, hn::Neg(magnitude), n), one);
+    e = hn::Mul(p, power_of_two(d, to_integer(hn::RebindToSigned<D>(), n)));
+  } else {
+    e = exp(d, hn::Neg(magnitude));
+  }
   return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
 }
 
