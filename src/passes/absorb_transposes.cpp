@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "passes/find.h"
+#include "passes/linear_form.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -26,7 +27,8 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
   const std::vector<std::vector<NodeId>> uses = graph.compute_uses();
   const std::vector<NodeId> order = graph.order();
   for (const NodeId id : order) {
-    if (graph.node(id).op != "MatMul") continue;
+    // A product with constant weights takes more than transposes into itself (fuse_epilogues.cpp).
+    if (graph.node(id).op != "MatMul" || as_linear(graph, graph.node(id))) continue;
     ir::Node product = graph.node(id);
     product.op = "tessera::TransposedMatMul";
     for (std::size_t i = 0; i < 2; ++i) {

@@ -79,7 +79,7 @@ class Fuser {
   // The only node that uses the value.
   std::optional<NodeId> follower(ValueId value) const {
     const auto index = static_cast<std::size_t>(value.index);
-    if (index >= uses_.size() || uses_[index].size() != 1 || graph_.is_output(value)) return std::nullopt;
+    if (index >= uses_.size() || uses_[index].size() != 1 || is_result(graph_, value)) return std::nullopt;
     const NodeId id = uses_[index][0];
     return graph_.node(id).op.empty() ? std::nullopt : std::optional(id);
   }
@@ -145,10 +145,11 @@ class Fuser {
 
   static bool has_quantised_result(const ir::Node& node) { return is_quantised(node) && has_input(node, At::result_scale); }
 
-  // The sum of quantised tensors behind a quantised result.
+  // The sum of quantised tensors behind a quantised result, when shapes are known: whether there is a kernel for it depends on them.
   bool with_quantised_sum(NodeId next, ir::Node& layer) const {
     const ir::Node& sum = graph_.node(next);
-    if (sum.op != "com.microsoft::QLinearAdd") return false;
+    const ir::Dims* dims = dims_of(graph_, layer.outputs[0]);
+    if (sum.op != "com.microsoft::QLinearAdd" || dims == nullptr || !ir::to_shape(*dims)) return false;
     constexpr std::size_t kOperand = 3, kResult = 6;  // values, scale and zero point of an operand; scale and zero point
     const std::size_t own = sum.inputs[0] == layer.outputs[0] ? 0 : kOperand, other = kOperand - own;
     if (!has_input(sum, own + 2) || !has_input(sum, other + 2) || !has_input(sum, kResult + 1) || !same_dims(graph_, sum.inputs[other], layer.outputs[0])) return false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "passes/linear_form.h"
+#include "passes/find.h"
 #include "passes/pass.h"
 #include "tessera/dtype.h"
 
@@ -53,7 +54,7 @@ class Rounder {
     stored = stored_rounded(false);
     for (const ir::NodeId id : order_) {
       ir::Node& node = graph_.node(id);
-      if (!stored[index(node.outputs[0])]) continue;
+      if (!node.outputs[0].valid() || !stored[index(node.outputs[0])]) continue;
       if (is_rounded(node)) node.attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
       graph_.value(node.outputs[0]).type.dtype = DType::bf16;
     }
@@ -77,7 +78,7 @@ class Rounder {
     for (const ir::NodeId id : order_) {
       const ir::Node& node = graph_.node(id);
       const bool candidate = rounds(node, depthwise) || moves(node);
-      if (candidate && !graph_.is_output(node.outputs[0]) && !uses_[index(node.outputs[0])].empty()) stored[index(node.outputs[0])] = true;
+      if (candidate && !is_result(graph_, node.outputs[0]) && !uses_[index(node.outputs[0])].empty()) stored[index(node.outputs[0])] = true;
     }
     const auto takes = [&](const ir::Node& user, ir::ValueId value) {
       if (moves(user)) return static_cast<bool>(stored[index(user.outputs[0])]);

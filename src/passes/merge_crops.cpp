@@ -38,6 +38,8 @@ std::optional<Part> part_of_gather(const ir::Graph& graph, NodeId id) {
   const ir::Dim& dim = (*dims)[static_cast<std::size_t>(axis)];
   if (!dim.is_known()) return std::nullopt;
   const auto position = [&](std::int64_t index) { return index < 0 ? index + dim.value() : index; };
+  const bool inside = std::ranges::all_of(*indices, [&](std::int64_t index) { return index >= -dim.value() && index < dim.value(); });
+  if (!inside) return std::nullopt;
   const std::int64_t start = position((*indices)[0]);
   for (std::size_t i = 0; i < indices->size(); ++i) {
     if (position((*indices)[i]) != start + static_cast<std::int64_t>(i)) return std::nullopt;

@@ -17,7 +17,7 @@ constexpr Pass kPasses[] = {
     {"fold_constants", "computes nodes whose inputs are constants, and shapes that are known", fold_constants},
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},
     {"decompose_composites", "composite operators become the simpler ones that express them", decompose_composites},
-    {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes and transposes that change nothing", remove_no_ops},
+    {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes, transposes, slices and joins that change nothing", remove_no_ops},
     {"merge_duplicates", "constants with the same bytes and nodes that compute the same from the same become one", merge_duplicates},
     {"simplify_arithmetic", "powers become products and roots, division by constants multiplication, and arithmetic that changes nothing goes", simplify_arithmetic},
     {"merge_movement", "reshapes, transposes and casts that follow each other become one, or none", merge_movement},

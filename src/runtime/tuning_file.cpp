@@ -46,7 +46,8 @@ std::filesystem::path tuning_path() {
 }
 
 plan::TuningTable load_tuning(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return {};
+  std::error_code unknown;  // where no one can look there is no table
+  if (!std::filesystem::exists(path, unknown)) return {};
   const std::vector<std::byte> bytes = io::read_file(path, kMostBytes);
   try {
     const Json file = Json::parse(reinterpret_cast<const char*>(bytes.data()), reinterpret_cast<const char*>(bytes.data()) + bytes.size());
@@ -65,7 +66,11 @@ void save_tuning(const plan::TuningTable& table, const std::filesystem::path& pa
 }
 
 StoredTuner::StoredTuner(std::filesystem::path path, plan::TuningProgress progress)
-    : path_(path.empty() ? tuning_path() : std::move(path)), saved_(load_tuning(path_)), tuner_(saved_, std::move(progress)) {}
+    : path_(path.empty() ? tuning_path() : std::move(path)), saved_(load_tuning(path_)), tuner_(saved_, std::move(progress)) {
+  // Where nothing can be written, say so before measuring.
+  std::error_code unknown;
+  if (!std::filesystem::exists(path_, unknown)) save_tuning(saved_, path_);
+}
 
 void StoredTuner::save() {
   std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/assert.h"
 #include "base/file_pages.h"
 #include "runtime/packed_memory.h"
 
@@ -90,7 +91,10 @@ std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(c
   // Views of one storage under different shapes may pack differently, so the shape is part of the key.
   const Key key(weights.raw(), std::string(packing) + to_string(weights.shape()));
   std::shared_ptr<const Holder> holder = state_->find_or_begin(key);
-  if (holder != nullptr) return {holder, &holder->packed};
+  if (holder != nullptr) {
+    TESSERA_ASSERT(holder->packed.bytes == bytes, "packings of one name have one size");
+    return {holder, &holder->packed};
+  }
   try {
     MemoryCharge charge(state_->account, Purpose::packed_weights, bytes);
     std::shared_ptr<const std::byte[]> data = state_->obtain(key, weights, bytes, pack);

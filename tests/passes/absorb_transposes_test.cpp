@@ -28,6 +28,11 @@ TEST(AbsorbTransposes, OtherOrdersUsesAndTypesStay) {
   expect_left_alone("graph { input %x : f64[3, 4] input %y : f64[5, 4] %t = Transpose (%y) {perm = [1, 0]} %p = MatMul (%x, %t) output %p }", kPass);
 }
 
+// They become a layer that takes bias and activation, too, and rounds when asked to.
+TEST(AbsorbTransposes, ProductsWithConstantsStay) {
+  expect_left_alone("graph { input %x : f32[2, 3, 4] constant %w = f32[3, 2] {1, 2, 3, 4, 5, 6} %t = Transpose (%x)" + kSwap + "%p = MatMul (%t, %w) output %p }", kPass);
+}
+
 // It may be part of attention that only known shapes show.
 TEST(AbsorbTransposes, ShapesAreToBeKnown) {
   expect_left_alone("graph { input %x : f32[n, 3, 4] input %y : f32[n, 5, 4] %t = Transpose (%y)" + kSwap + "%p = MatMul (%x, %t) output %p }", kPass);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "ops/infer.h"
 #include "runtime/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
@@ -89,6 +90,26 @@ TEST(LowerPrecision, WhatLiesBehindMovementsIsStoredRoundedWhenAllOfItIs) {
   EXPECT_EQ(stored("%3 = Conv (%2, %w) %4 = Concat (%2, %3) {axis = 1} %5 = Conv (%4, %v) output %5 }"), 4);
   EXPECT_EQ(stored("%3 = Neg (%2) %4 = Concat (%2, %3) {axis = 1} %5 = Conv (%4, %v) output %5 }"), 0);
   EXPECT_EQ(stored("%3 = Conv (%2, %w) output %3, %2 }"), 0);
+}
+
+// One matrix as it is and transposed.
+TEST(LowerPrecision, WeightsThatTwoLayersReadInTwoWays) {
+  const Model model(std::make_shared<const ir::Graph>(
+      test::parsed("graph { input %x : f32[4, 300]" + weights("w", {300, 1}) + " %1 = MatMul (%x, %w) %2 = Relu (%1) %3 = Gemm (%2, %w) {transB = 1} output %1, %3 }")));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions half;
+  half.precision = DType::bf16;
+  const NamedValues exact = Session(model).run(inputs), got = Session(model, half).run(inputs);
+  for (const auto& [name, value] : exact) EXPECT_TRUE(test::close_to(got.at(name).tensor(), value.tensor(), {.relative = 0.02, .absolute = 0.1})) << name;
+}
+
+TEST(LowerPrecision, TakesNodesWhoseFirstOutputNobodyWants) {
+  ir::Graph graph = test::parsed("graph { input %x : f32[2, 4] constant %k = i64[1] {2}" + weights("w", {4, 8}) + " %y = MatMul (%x, %w) output %y }");
+  const ir::ValueId places = graph.add_value("places");
+  graph.add_node({"TopK", "", {graph.inputs()[0], graph.find_value("k")}, {ir::ValueId{}, places}, {}, 0});
+  graph.add_output(places);
+  ops::infer_graph(graph);
+  EXPECT_EQ(lower_precision(std::move(graph), context(DType::bf16)).node_count(), 2u);
 }
 
 TEST(LowerPrecision, NothingChangesUnasked) {

@@ -149,6 +149,14 @@ TEST_F(TuningFile, ADamagedOneIsAnError) {
   }
 }
 
+TEST_F(TuningFile, WhereNoneCanBeWrittenIsSaidBeforeMeasuring) {
+  for (const std::string& path : {std::string("/proc/nowhere/table.json"), "/" + std::string(5000, 'a') + "/table.json"}) {
+    SessionOptions options = tuned();
+    options.tuning_file = path;
+    EXPECT_THROW(Session(*model_, options), Error) << path.substr(0, 40);
+  }
+}
+
 TEST_F(TuningFile, LiesInTheUsersCacheFolder) {
   setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
   SessionOptions options = tuned();

@@ -13,7 +13,6 @@ struct Column {
   __m512i zero;
 };
 
-
 // What the sum of a bounded result and of other bytes is before it is bounded.
 inline __m512 total_of(const S8Sum& sum, __m512 bounded, __m128i bytes) {
   const __m512 other = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), _mm512_set1_ps(sum.other), _mm512_set1_ps(sum.shift));

@@ -35,7 +35,7 @@ class Bf16Product final : public Kernel {
       for (std::int64_t g = 0; g < groups; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * lanes());
     }
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_bf16_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
+    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_bf16_v2:{}:{}:{}:{}x{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output, inputs, outputs),
                                   base::checked_multiply(base::checked_multiply(groups * lanes(), depth_), 2), [&](std::byte* to) { pack(weights, reinterpret_cast<std::uint16_t*>(to)); });
   }
 

@@ -97,9 +97,12 @@ HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
 #pragma GCC unroll 6
     for (std::int64_t i = 0; i < kPatch; ++i) {
       const std::int64_t row = patch.top + i;
+      if (!inside && (row < 0 || row >= patch.rows || column < 0 || column >= patch.columns)) {
+        x[i] = hn::Zero(d);
+        continue;
+      }
       const float* from = patch.input + (row * patch.columns + column) * patch.channels + c;
-      if (!inside && (row < 0 || row >= patch.rows || column < 0 || column >= patch.columns)) x[i] = hn::Zero(d);
-      else x[i] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
+      x[i] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
     }
     input_line(x, y);
 #pragma GCC unroll 6
@@ -204,7 +207,7 @@ class Winograd final : public Kernel {
       : isa_(&indirect_product_isa()), functions_(HWY_DYNAMIC_DISPATCH(winograd_functions)()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)),
         rounds_(view.has_attribute("precision")), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
         rounded_result_(view.output(0).dtype == DType::bf16) {
-    const Tensor weights = rounds_ ? rounded(*view.constant(1)) : *view.constant(1);
+    const Tensor& weights = *view.constant(1);
     inputs_ = weights.shape()[1];
     outputs_ = weights.shape()[0];
     tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
@@ -216,8 +219,8 @@ class Winograd final : public Kernel {
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
-    weights_ = store.find_or_pack(*view.constant(1), fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
-                                  [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
+                                  [&](std::byte* to) { pack(rounds_ ? rounded(weights) : weights, reinterpret_cast<float*>(to)); });
   }
 
   std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts * 4, part_stride(inputs_) + part_stride(outputs_)); }

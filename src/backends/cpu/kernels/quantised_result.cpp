@@ -1,7 +1,6 @@
 #include "backends/cpu/kernels/quantised_result.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "ops/quantised_layers.h"
