@@ -39,7 +39,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "tessera::QuantisedConv", .name = "cpu_quantised_depthwise", .reject = reject_quantised_depthwise, .create = make_quantised_depthwise},
       {.op = "tessera::QuantisedConv", .name = "cpu_quantised_conv", .reject = reject_quantised_conv, .create = make_quantised_conv, .in_place_inputs = 1 << 8},
       {.op = "tessera::QuantisedLinear", .name = "cpu_quantised_linear", .reject = reject_quantised_linear, .create = make_quantised_linear, .in_place_inputs = 1 << 8},
-      // quantised_window
+      // max_pool_rows
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bytes", .reject = reject_max_pool_bytes, .create = make_max_pool_bytes},
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bf16", .reject = reject_max_pool_bf16, .create = make_max_pool_bf16},
       // linear

@@ -92,9 +92,11 @@ KernelPointer make_quantised_conv(const ops::NodeView& view, WeightStore& weight
 std::string reject_quantised_linear(const ops::NodeView& view);
 KernelPointer make_quantised_linear(const ops::NodeView& view, WeightStore& weights);
 
-// quantised_window
+// quantised_depthwise
 std::string reject_quantised_depthwise(const ops::NodeView& view);
 KernelPointer make_quantised_depthwise(const ops::NodeView& view, WeightStore& weights);
+
+// max_pool_rows
 std::string reject_max_pool_bytes(const ops::NodeView& view);
 KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore& weights);
 std::string reject_max_pool_bf16(const ops::NodeView& view);

@@ -1,4 +1,4 @@
-// Depthwise convolution of unsigned bytes, and maximum pooling of these and of bfloat16 numbers, with the channels last.
+// Depthwise convolution of unsigned bytes with the channels last.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,87 +10,10 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantised_result.h"
 #include "base/checked.h"
-#include "base/half.h"
 #include "ops/quantised_layers.h"
 
-#ifndef TESSERA_BACKENDS_CPU_QUANTISED_WINDOW
-#define TESSERA_BACKENDS_CPU_QUANTISED_WINDOW
-namespace tessera::backends::cpu {
-
-template <typename T>
-using MaximumRow = void (*)(const T* const* rows, std::int64_t taps, T* y, std::int64_t count);
-
-}  // namespace tessera::backends::cpu
-#endif
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantised_window.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace tessera::backends::cpu::HWY_NAMESPACE {
-namespace {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// y = the largest of `taps` rows, element by element.
-void maximum_row(const std::uint8_t* const* rows, std::int64_t taps, std::uint8_t* y, std::int64_t count) {
-  const hn::ScalableTag<std::uint8_t> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    auto value = hn::LoadU(d, rows[0] + i);
-    for (std::int64_t t = 1; t < taps; ++t) value = hn::Max(value, hn::LoadU(d, rows[t] + i));
-    hn::StoreU(value, d, y + i);
-  }
-  for (; i < count; ++i) {
-    y[i] = rows[0][i];
-    for (std::int64_t t = 1; t < taps; ++t) y[i] = std::max(y[i], rows[t][i]);
-  }
-}
-
-// The same of bfloat16 numbers (bits), compared as floats. A NaN stays.
-void maximum_bf16_row(const std::uint16_t* const* rows, std::int64_t taps, std::uint16_t* y, std::int64_t count) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<float> d;
-  const hn::RebindToUnsigned<decltype(d)> du;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::Rebind<std::uint16_t, decltype(d)> d16;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + lanes <= count; i += lanes) {
-    const auto load = [&](std::int64_t t) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, rows[t] + i)))); };
-    auto value = load(0);
-    for (std::int64_t t = 1; t < taps; ++t) {
-      const auto other = load(t);
-      value = hn::IfThenElse(hn::Or(hn::Gt(other, value), hn::IsNaN(other)), other, value);
-    }
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(du, value)))), d16, y + i);
-  }
-#endif
-  for (; i < count; ++i) {
-    y[i] = rows[0][i];
-    for (std::int64_t t = 1; t < taps; ++t) {
-      const float value = base::to_float(bf16_t{y[i]}), other = base::to_float(bf16_t{rows[t][i]});
-      if (other > value || std::isnan(other)) y[i] = rows[t][i];
-    }
-  }
-}
-
-}  // namespace
-
-MaximumRow<std::uint8_t> maximum_row_function() { return maximum_row; }
-MaximumRow<std::uint16_t> maximum_bf16_row_function() { return maximum_bf16_row; }
-
-}  // namespace tessera::backends::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tessera::backends::cpu {
 namespace {
-
-HWY_EXPORT(maximum_row_function);
-HWY_EXPORT(maximum_bf16_row_function);
 
 using At = ops::QuantisedLayerInputs;
 using base::ceil_divide;
@@ -180,45 +103,6 @@ class QuantisedDepthwise final : public Kernel {
   std::shared_ptr<const PackedWeights> weights_;
 };
 
-// `least`: what a window of padding alone gives.
-template <typename T>
-class MaxPoolOfRows final : public Kernel {
- public:
-  MaxPoolOfRows(const ops::NodeView& view, MaximumRow<T> maximum, T least) : geometry_(channels_last_pool_geometry(view)), maximum_(maximum), least_(least) {}
-
-  void run(KernelContext& context) const override {
-    const auto* x = static_cast<const T*>(context.input(0).raw());
-    auto* y = static_cast<T*>(context.output(0).mutable_raw());
-    const auto& [depth, lines, line] = geometry_.axes;
-    const std::int64_t outputs = geometry_.batch * geometry_.outputs(), channels = geometry_.channels;
-    context.parallel_for(outputs, std::max<std::int64_t>(1, 65536 / (channels * geometry_.taps() + 1)), [&](std::int64_t begin, std::int64_t end) {
-      thread_local std::vector<const T*> taps;
-      for (std::int64_t o = begin; o < end; ++o) {
-        const std::int64_t image = o / geometry_.outputs(), at = o % geometry_.outputs();
-        const std::int64_t w0 = at % line.output * line.stride - line.pad_begin, h0 = at / line.output % lines.output * lines.stride - lines.pad_begin,
-                           d0 = at / line.output / lines.output * depth.stride - depth.pad_begin;
-        taps.clear();
-        for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
-          for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
-            for (std::int64_t kw = 0; kw < line.kernel; ++kw) {
-              const std::int64_t d = d0 + kd * depth.dilation, h = h0 + kh * lines.dilation, w = w0 + kw * line.dilation;
-              if (d < 0 || d >= depth.input || h < 0 || h >= lines.input || w < 0 || w >= line.input) continue;
-              taps.push_back(x + (((image * depth.input + d) * lines.input + h) * line.input + w) * channels);
-            }
-          }
-        }
-        if (taps.empty()) std::fill_n(y + o * channels, channels, least_);
-        else maximum_(taps.data(), static_cast<std::int64_t>(taps.size()), y + o * channels, channels);
-      }
-    });
-  }
-
- private:
-  ChannelsLastGeometry geometry_;
-  MaximumRow<T> maximum_;
-  T least_;
-};
-
 }  // namespace
 
 std::string reject_quantised_depthwise(const ops::NodeView& view) {
@@ -238,24 +122,4 @@ std::string reject_quantised_depthwise(const ops::NodeView& view) {
 
 KernelPointer make_quantised_depthwise(const ops::NodeView& view, WeightStore& weights) { return std::make_unique<QuantisedDepthwise>(view, weights); }
 
-std::string reject_max_pool_bytes(const ops::NodeView& view) {
-  if (view.input(0).dtype != DType::u8) return "data other than unsigned bytes";
-  return reject_channels_last_rank(view);
-}
-
-KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<MaxPoolOfRows<std::uint8_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_row_function)(), std::uint8_t{0});
-}
-
-std::string reject_max_pool_bf16(const ops::NodeView& view) {
-  if (view.input(0).dtype != DType::bf16) return "data other than bf16";
-  return reject_channels_last_rank(view);
-}
-
-KernelPointer make_max_pool_bf16(const ops::NodeView& view, WeightStore&) {
-  constexpr std::uint16_t kMinusInfinity = 0xFF80;
-  return std::make_unique<MaxPoolOfRows<std::uint16_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_bf16_row_function)(), kMinusInfinity);
-}
-
 }  // namespace tessera::backends::cpu
-#endif
