@@ -88,6 +88,7 @@ TEST(CpuBf16Conv, WinogradWhereItIsFaster) {
   check_conv({{2, 33, 14, 9}, {64, 33, 3, 3}, padded, {true, true, true}, true, true}, "cpu_bf16_winograd");
   check_conv({{1, 64, 15, 15}, {32, 64, 3, 3}, {{"pads", Integers{0, 2, 1, 0}}, {"activation", std::string("HardSwish")}}, {false, true}, false, true}, "cpu_bf16_winograd");
   check_conv({{1, 32, 40, 70}, {32, 32, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}, {"activation", std::string("Relu")}}, {true, false, true}, true, true}, "cpu_bf16_winograd");
+  check_conv({{2, 36, 5, 9, 8}, {34, 36, 3, 3, 3}, {{"pads", Integers{1, 1, 1, 1, 1, 1}}}, {true, true, true}, true, true}, "cpu_bf16_winograd");
 }
 
 TEST(CpuBf16Depthwise, WindowsStridesAndPads) {

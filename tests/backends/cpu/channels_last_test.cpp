@@ -96,36 +96,50 @@ TEST(CpuChannelsLastConv, ManyChannelsAndTiles) {
 }
 
 // Winograd's transforms lose some digits: measured over all of the result.
-TEST(CpuChannelsLastConv, WindowsOfThreeByMinimalFiltering) {
-  const auto distance = [](const Tensor& a, const Tensor& b) {
-    double difference = 0, norm = 0;
-    for (std::int64_t i = 0; i < b.elements(); ++i) {
-      const double x = a.data<float>()[i], y = b.data<float>()[i];
-      difference += (x - y) * (x - y);
-      norm += y * y;
-    }
-    return std::sqrt(difference / norm);
-  };
-  for (const Shape& x : {Shape{1, 16, 13, 17}, Shape{2, 35, 12, 12}, Shape{1, 64, 30, 18}}) {
-    for (const std::int64_t outputs : {16, 37}) {
-      for (const Integers& pads : {Integers{1, 1, 1, 1}, Integers{0, 0, 0, 0}, Integers{2, 0, 1, 3}}) {
-        test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, {outputs, x[1], 3, 3}, 2)}, {{"pads", pads}}};
-        call.inputs.emplace_back(random_tensor(DType::f32, {outputs}, 3));
-        call.inputs.emplace_back(random_tensor(DType::f32, test::run_op_tensor(call, "reference", 1).shape(), 4));
-        for (const char* activation : {"Relu", "HardSwish"}) {
-          call.attributes.insert_or_assign("activation", std::string(activation));
-          SCOPED_TRACE(to_string(x) + " to " + std::to_string(outputs) + " channels, pads " + to_string(pads) + ", " + activation);
-          const Tensor expected = test::run_op_tensor(call, "reference", 1);
-          for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-            const ScopedIsa scoped(isa);
-            const Tensor one = test::run_op_tensor(call, "cpu", 1);
-            EXPECT_LT(distance(one, expected), 2e-6) << "isa " << static_cast<int>(isa);
-            EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", 3), one));
-          }
-        }
-      }
+double distance(const Tensor& a, const Tensor& b) {
+  double difference = 0, norm = 0;
+  for (std::int64_t i = 0; i < b.elements(); ++i) {
+    const double x = a.data<float>()[i], y = b.data<float>()[i];
+    difference += (x - y) * (x - y);
+    norm += y * y;
+  }
+  return std::sqrt(difference / norm);
+}
+
+void check_winograd(const Shape& x, const Shape& w, ir::Attributes attributes) {
+  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, w, 2)}, std::move(attributes)};
+  call.inputs.emplace_back(random_tensor(DType::f32, {w[0]}, 3));
+  call.inputs.emplace_back(random_tensor(DType::f32, test::run_op_tensor(call, "reference", 1).shape(), 4));
+  for (const char* activation : {"Relu", "HardSwish"}) {
+    call.attributes.insert_or_assign("activation", std::string(activation));
+    SCOPED_TRACE(to_string(x) + " * " + to_string(w) + ", " + activation);
+    const Tensor expected = test::run_op_tensor(call, "reference", 1);
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const ScopedIsa scoped(isa);
+      const Tensor one = test::run_op_tensor_by(call, "cpu_channels_last_winograd", 1);
+      EXPECT_LT(distance(one, expected), 2e-6) << "isa " << static_cast<int>(isa);
+      EXPECT_TRUE(identical(test::run_op_tensor_by(call, "cpu_channels_last_winograd", 3), one));
     }
   }
+}
+
+TEST(CpuChannelsLastConv, WindowsOfThreeByMinimalFiltering) {
+  for (const Shape& x : {Shape{1, 16, 13, 17}, Shape{2, 35, 12, 12}, Shape{1, 64, 30, 18}}) {
+    for (const std::int64_t outputs : {16, 37}) {
+      for (const Integers& pads : {Integers{1, 1, 1, 1}, Integers{0, 0, 0, 0}, Integers{2, 0, 1, 3}}) check_winograd(x, {outputs, x[1], 3, 3}, {{"pads", pads}});
+    }
+  }
+}
+
+TEST(CpuChannelsLastConv, WindowsOfSlicesByMinimalFiltering) {
+  const Integers same{1, 1, 1, 1, 1, 1};
+  check_winograd({1, 16, 16, 25, 27}, {16, 16, 3, 3, 3}, {{"pads", same}});  // blocks of every thread's own
+  check_winograd({2, 35, 5, 9, 6}, {37, 35, 3, 3, 3}, {{"pads", same}});
+  check_winograd({1, 7, 17, 3, 3}, {20, 7, 3, 3, 3}, {{"pads", Integers{0, 0, 2, 2, 1, 0}}});
+  check_winograd({1, 40, 3, 14, 5}, {17, 40, 1, 3, 3}, {{"pads", Integers{0, 1, 1, 0, 1, 1}}});
+  check_winograd({1, 19, 9, 7, 8}, {9, 19, 2, 3, 3}, {{"pads", Integers{1, 3, 1, 0, 0, 2}}, {"strides", Integers{3, 1, 1}}});
+  check_winograd({2, 5, 11, 7, 5}, {33, 5, 3, 3, 3}, {{"pads", Integers{3, 1, 1, 4, 1, 1}}, {"strides", Integers{2, 1, 1}}, {"dilations", Integers{4, 1, 1}}});
+  check_winograd({1, 18, 2, 6, 6}, {18, 18, 7, 3, 3}, {{"pads", Integers{5, 1, 1, 3, 1, 1}}});
 }
 
 TEST(CpuChannelsLastConv, SumsAndActivations) {

@@ -1,8 +1,8 @@
-// 3 × 3 convolution of stride 1 in float32 with the channels last, by Winograd's minimal filtering F(4 × 4, 3 × 3): a quarter of the
-// multiplications. A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (arXiv:1509.09308).
+// Convolution of stride 1 over two axes of 3 × 3 in float32 with the channels last, by Winograd's minimal filtering (winograd_transforms.h): a quarter
+// of the multiplications. A third axis before them may have any window: its taps are summed like channels, between the transforms, so that a slice
+// of input is transformed once for all slices of the result that it is read for.
 //
-// The result is cut into tiles of 4 × 4. Each depends on 6 × 6 inputs, whose transform's 36 parts are multiplied with those of the
-// weights: 36 products [tiles × inputs] · [inputs × outputs], whose results are transformed back.
+// A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and inputs × outputs].
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,187 +13,23 @@
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/simd.h"
+#include "backends/cpu/winograd_transforms.h"
 #include "base/checked.h"
 
-#ifndef TESSERA_BACKENDS_CPU_CHANNELS_LAST_WINOGRAD
-#define TESSERA_BACKENDS_CPU_CHANNELS_LAST_WINOGRAD
 namespace tessera::backends::cpu {
 namespace {
-
-constexpr std::int64_t kTile = 4, kPatch = 6, kParts = kPatch * kPatch;
-
-// A tile of the result and the patch of input that it depends on; what lies outside is zero, or is not written.
-struct WinogradPatch {
-  const float* input = nullptr;  // of the image
-  std::int64_t top = 0, left = 0, rows = 0, columns = 0, channels = 0;
-  float* parts = nullptr;        // part p of channel c at parts[p * stride + c]
-  std::int64_t stride = 0;
-};
-struct WinogradTile {
-  const float* parts = nullptr;
-  std::int64_t stride = 0, channels = 0;
-  const float* bias = nullptr;    // rounded up to whole vectors
-  const float* addend = nullptr;  // as the output; or null
-  float* output = nullptr;        // the tile's first element
-  std::int64_t rows = 0, columns = 0, row_stride = 0;  // of the tile within the image
-  float low = 0, high = 0;
-};
-struct WinogradFunctions {
-  void (*transform_input)(const WinogradPatch&);
-  void (*transform_output)(const WinogradTile&);
-};
-
-}  // namespace
-}  // namespace tessera::backends::cpu
-#endif
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/channels_last_winograd.cpp"
-#include <hwy/foreach_target.h>  // must come before highway.h
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace tessera::backends::cpu::HWY_NAMESPACE {
-namespace {
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-constexpr std::int64_t kLanes = HWY_LANES(float);
-
-HWY_INLINE V scaled(V x, float factor) { return hn::Mul(x, hn::Set(D(), factor)); }
-// x + factor y
-HWY_INLINE V plus(V x, V y, float factor) { return hn::MulAdd(y, hn::Set(D(), factor), x); }
-
-// Bᵀ x of six vectors.
-HWY_INLINE void input_line(const V (&x)[kPatch], V (&y)[kPatch]) {
-  const V a = plus(x[4], x[2], -4), b = plus(x[3], x[1], -4);
-  const V e = hn::Sub(x[4], x[2]), f = scaled(hn::Sub(x[3], x[1]), 2);
-  y[0] = plus(plus(x[4], x[2], -5), x[0], 4);
-  y[1] = hn::Add(a, b);
-  y[2] = hn::Sub(a, b);
-  y[3] = hn::Add(e, f);
-  y[4] = hn::Sub(e, f);
-  y[5] = plus(plus(x[5], x[3], -5), x[1], 4);
-}
-
-// Aᵀ x: six vectors to four.
-HWY_INLINE void output_line(const V (&x)[kPatch], V (&y)[kTile]) {
-  const V sum1 = hn::Add(x[1], x[2]), difference1 = hn::Sub(x[1], x[2]), sum2 = hn::Add(x[3], x[4]), difference2 = hn::Sub(x[3], x[4]);
-  y[0] = hn::Add(hn::Add(x[0], sum1), sum2);
-  y[1] = plus(difference1, difference2, 2);
-  y[2] = plus(sum1, sum2, 4);
-  y[3] = plus(hn::Add(difference1, x[5]), difference2, 8);
-}
-
-// A vector of channels of a patch. `inside`: all of the patch is within the image; `whole`: all lanes are channels.
-template <bool inside, bool whole>
-HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
-  const D d;
-  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, patch.channels - c)));
-  HWY_ALIGN float half[kParts * kLanes];
-  for (std::int64_t j = 0; j < kPatch; ++j) {
-    V x[kPatch], y[kPatch];
-    const std::int64_t column = patch.left + j;
-#pragma GCC unroll 6
-    for (std::int64_t i = 0; i < kPatch; ++i) {
-      const std::int64_t row = patch.top + i;
-      if (!inside && (row < 0 || row >= patch.rows || column < 0 || column >= patch.columns)) {
-        x[i] = hn::Zero(d);
-        continue;
-      }
-      const float* from = patch.input + (row * patch.columns + column) * patch.channels + c;
-      x[i] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
-    }
-    input_line(x, y);
-#pragma GCC unroll 6
-    for (std::int64_t i = 0; i < kPatch; ++i) hn::Store(y[i], d, half + (i * kPatch + j) * kLanes);
-  }
-  for (std::int64_t i = 0; i < kPatch; ++i) {
-    V x[kPatch], y[kPatch];
-#pragma GCC unroll 6
-    for (std::int64_t j = 0; j < kPatch; ++j) x[j] = hn::Load(d, half + (i * kPatch + j) * kLanes);
-    input_line(x, y);
-#pragma GCC unroll 6
-    for (std::int64_t j = 0; j < kPatch; ++j) {
-      float* to = patch.parts + (i * kPatch + j) * patch.stride + c;
-      if (whole) hn::StoreU(y[j], d, to);
-      else hn::BlendedStore(y[j], mask, d, to);
-    }
-  }
-}
-
-void transform_input(const WinogradPatch& patch) {
-  const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + kPatch <= patch.rows && patch.left + kPatch <= patch.columns;
-  std::int64_t c = 0;
-  for (; c + kLanes <= patch.channels; c += kLanes) inside ? transform_input<true, true>(patch, c) : transform_input<false, true>(patch, c);
-  if (c < patch.channels) transform_input<false, false>(patch, c);
-}
-
-// A vector of channels of a tile.
-template <bool whole>
-HWY_INLINE void transform_output(const WinogradTile& tile, std::int64_t c) {
-  const D d;
-  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, tile.channels - c)));
-  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
-  HWY_ALIGN float half[kTile * kPatch * kLanes];
-  for (std::int64_t j = 0; j < kPatch; ++j) {
-    V x[kPatch], y[kTile];
-#pragma GCC unroll 6
-    for (std::int64_t i = 0; i < kPatch; ++i) x[i] = load(tile.parts + (i * kPatch + j) * tile.stride + c);
-    output_line(x, y);
-#pragma GCC unroll 4
-    for (std::int64_t i = 0; i < kTile; ++i) hn::Store(y[i], d, half + (i * kPatch + j) * kLanes);
-  }
-  const V low = hn::Set(d, tile.low), high = hn::Set(d, tile.high), bias = hn::LoadU(d, tile.bias + c);
-  for (std::int64_t i = 0; i < tile.rows; ++i) {
-    V x[kPatch], y[kTile];
-#pragma GCC unroll 6
-    for (std::int64_t j = 0; j < kPatch; ++j) x[j] = hn::Load(d, half + (i * kPatch + j) * kLanes);
-    output_line(x, y);
-#pragma GCC unroll 4
-    for (std::int64_t j = 0; j < kTile; ++j) {
-      if (j >= tile.columns) break;
-      const std::int64_t offset = i * tile.row_stride + j * tile.channels + c;
-      V value = hn::Add(y[j], bias);
-      if (tile.addend != nullptr) value = hn::Add(value, load(tile.addend + offset));
-      value = hn::IfThenElse(hn::Lt(value, low), low, value);
-      value = hn::IfThenElse(hn::Gt(value, high), high, value);
-      if (whole) hn::StoreU(value, d, tile.output + offset);
-      else hn::BlendedStore(value, mask, d, tile.output + offset);
-    }
-  }
-}
-
-void transform_output(const WinogradTile& tile) {
-  std::int64_t c = 0;
-  for (; c + kLanes <= tile.channels; c += kLanes) transform_output<true>(tile, c);
-  if (c < tile.channels) transform_output<false>(tile, c);
-}
-
-}  // namespace
-
-const WinogradFunctions* winograd_functions() {
-  static constexpr WinogradFunctions functions{transform_input, transform_output};
-  return &functions;
-}
-
-}  // namespace tessera::backends::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace tessera::backends::cpu {
-namespace {
-
-HWY_EXPORT(winograd_functions);
 
 using base::ceil_divide;
 using base::round_up;
+
+constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = kWinogradParts;
 
 // Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level cache and weights
 // are read for enough tiles, otherwise by all threads together.
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024;
 constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8;
-constexpr std::int64_t kFewestTiles = 12;          // with fewer the transformed weights are read for too little
+constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
+constexpr std::int64_t kFewestTiles = 12;  // with fewer the transformed weights are read for too little
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
 constexpr std::int64_t kLineFloats = 16;
 struct alignas(64) CacheLine {
@@ -204,18 +40,17 @@ constexpr std::int64_t kWidestPanel = 32;  // columns of a panel in any instruct
 class Winograd final : public Kernel {
  public:
   Winograd(const ops::NodeView& view, WeightStore& store)
-      : isa_(&indirect_product_isa()), functions_(HWY_DYNAMIC_DISPATCH(winograd_functions)()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)),
+      : isa_(&indirect_product_isa()), functions_(&winograd_functions()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)),
         rounds_(view.has_attribute("precision")), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
         rounded_result_(view.output(0).dtype == DType::bf16) {
     const Tensor& weights = *view.constant(1);
     inputs_ = weights.shape()[1];
     outputs_ = weights.shape()[0];
+    terms_ = base::checked_multiply(geometry_.axes[0].kernel, inputs_);
     tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
     tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
-    const std::int64_t own = kOwnFloats / kParts / (inputs_ + outputs_);
-    own_blocks_ = own >= kFewestOwnTiles && tiles() / own >= kFewestOwnBlocks;
-    block_ = std::max<std::int64_t>((own_blocks_ ? own : kBlockFloats / kParts / (inputs_ + outputs_)) / isa_->rows * isa_->rows, isa_->rows);
-    block_ = ceil_divide(tiles(), ceil_divide(tiles(), block_));
+    if (geometry_.axes[0].kernel == 1) geometry_.axes[0].dilation = 1;
+    choose_block();
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
@@ -223,7 +58,7 @@ class Winograd final : public Kernel {
                                   [&](std::byte* to) { pack(rounds_ ? rounded(weights) : weights, reinterpret_cast<float*>(to)); });
   }
 
-  std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts * 4, part_stride(inputs_) + part_stride(outputs_)); }
+  std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts * 4, before_stride_ + after_stride_); }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
@@ -232,54 +67,98 @@ class Winograd final : public Kernel {
     void* y = context.output(0).mutable_raw();
     if (own_blocks_) return run_own_blocks(context, x, z, y);
     auto* before = reinterpret_cast<float*>(context.scratch());
-    float* after = before + kParts * part_stride(inputs_);
-    for (std::int64_t first = 0; first < tiles(); first += block_) {
-      const std::int64_t count = std::min(block_, tiles() - first);
-      context.parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) read_tile(first + i, x, before + i * inputs_);
+    float* after = before + kParts * before_stride_;
+    for (std::int64_t i = 0; i < blocks(); ++i) {
+      const Block block = block_at(i);
+      context.parallel_for(block.tiles * block.slices, 4, [&](std::int64_t begin, std::int64_t end) {
+        read_patches(block, begin, end, x, before);
       });
-      const double part_operations = 2.0 * static_cast<double>(count) * static_cast<double>(inputs_) * static_cast<double>(outputs_);
+      const double part_operations = 2.0 * static_cast<double>(block.rows()) * static_cast<double>(terms_) * static_cast<double>(outputs_);
       context.parallel_for(kParts, std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kParts / 2), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t part = begin; part < end; ++part) multiply(part, count, before, after);
+        for (std::int64_t part = begin; part < end; ++part) multiply(block, part, before, after);
       });
-      context.parallel_for(count, 4, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) write_tile(first + i, after + i * outputs_, z, y);
+      context.parallel_for(block.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
+        write_tiles(block, begin, end, after, z, y);
       });
     }
   }
 
  private:
-  std::int64_t part_floats() const { return round_up(outputs_, isa_->lanes) * inputs_; }
-  // From a part of a block to the next one: an odd number of cache lines, so that the parts of a tile fall into different sets.
-  std::int64_t part_stride(std::int64_t channels) const {
-    return (ceil_divide(block_ * channels, kLineFloats) | 1) * kLineFloats;
+  // Tiles, numbered through images, rows and columns, of a run of slices of results; and the slices of input under these.
+  struct Block {
+    std::int64_t first, tiles;
+    std::int64_t result_slice, result_slices;
+    std::int64_t slice, slices;
+    std::int64_t tile_slices;  // from a tile to the next one in `before`
+
+    std::int64_t rows() const { return tiles * result_slices; }
+  };
+
+  std::int64_t slices_under(std::int64_t result_slices) const { return (result_slices - 1) * geometry_.axes[0].stride + geometry_.axes[0].extent(); }
+
+  void choose_block() {
+    const std::int64_t depth = geometry_.axes[0].output;
+    const auto tile_floats = [&](std::int64_t slices) { return base::checked_multiply(kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_); };
+    const auto choose = [&](std::int64_t floats) {
+      block_slices_ = ceil_divide(depth, ceil_divide(depth, kMostSlices));
+      while (block_slices_ > 1 && tile_floats(block_slices_) > floats) block_slices_ = ceil_divide(block_slices_, 2);
+      block_tiles_ = floats / tile_floats(block_slices_);
+    };
+    choose(kOwnFloats);
+    const std::int64_t rows = block_tiles_ * block_slices_;
+    own_blocks_ = rows >= kFewestOwnTiles && tiles() * depth / rows >= kFewestOwnBlocks;
+    if (!own_blocks_) choose(kBlockFloats);
+    // Whole groups of the product's rows.
+    if (block_slices_ == 1) block_tiles_ = block_tiles_ / isa_->rows * isa_->rows;
+    block_tiles_ = std::max(block_tiles_, ceil_divide(isa_->rows, block_slices_));
+    block_tiles_ = ceil_divide(tiles(), ceil_divide(tiles(), block_tiles_));
+    before_stride_ = part_stride(block_tiles_ * before_slices(slices_under(block_slices_)) * inputs_);
+    after_stride_ = part_stride(block_tiles_ * block_slices_ * outputs_);
   }
+
+  std::int64_t blocks() const { return ceil_divide(tiles(), block_tiles_) * ceil_divide(geometry_.axes[0].output, block_slices_); }
+  Block block_at(std::int64_t i) const {
+    const auto& depth = geometry_.axes[0];
+    const std::int64_t across = ceil_divide(tiles(), block_tiles_);
+    Block block{.first = i % across * block_tiles_, .result_slice = i / across * block_slices_};
+    block.tiles = std::min(block_tiles_, tiles() - block.first);
+    block.result_slices = std::min(block_slices_, depth.output - block.result_slice);
+    block.slice = block.result_slice * depth.stride - depth.pad_begin;
+    block.slices = slices_under(block.result_slices);
+    block.tile_slices = before_slices(block.slices);
+    return block;
+  }
+
+  std::int64_t part_floats() const { return base::checked_multiply(round_up(outputs_, isa_->lanes), terms_); }
+  // From a part of a block to the next one: an odd number of cache lines, so that the parts of a tile fall into different sets.
+  static std::int64_t part_stride(std::int64_t floats) { return (ceil_divide(floats, kLineFloats) | 1) * kLineFloats; }
   std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
 
   void run_own_blocks(KernelContext& context, const void* x, const void* z, void* y) const {
-    context.parallel_for(ceil_divide(tiles(), block_), 1, [&](std::int64_t begin, std::int64_t end) {
+    context.parallel_for(blocks(), 1, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<CacheLine> transforms;  // vectors should not lie across two lines
-      transforms.resize(static_cast<std::size_t>(kParts * (part_stride(inputs_) + part_stride(outputs_)) / kLineFloats));
-      float *before = transforms.data()->floats, *after = before + kParts * part_stride(inputs_);
-      for (std::int64_t first = begin * block_; first < std::min(tiles(), end * block_); first += block_) {
-        const std::int64_t count = std::min(block_, tiles() - first);
-        for (std::int64_t i = 0; i < count; ++i) read_tile(first + i, x, before + i * inputs_);
-        for (std::int64_t part = 0; part < kParts; ++part) multiply(part, count, before, after);
-        for (std::int64_t i = 0; i < count; ++i) write_tile(first + i, after + i * outputs_, z, y);
+      transforms.resize(static_cast<std::size_t>(kParts * (before_stride_ + after_stride_) / kLineFloats));
+      float *before = transforms.data()->floats, *after = before + kParts * before_stride_;
+      for (std::int64_t i = begin; i < end; ++i) {
+        const Block block = block_at(i);
+        read_patches(block, 0, block.tiles * block.slices, x, before);
+        for (std::int64_t part = 0; part < kParts; ++part) multiply(block, part, before, after);
+        write_tiles(block, 0, block.rows(), after, z, y);
       }
     });
   }
 
-  // G g Gᵀ of the weights g of every pair of channels: [part][panel][input][output], outputs rounded up to whole vectors.
+  // G g Gᵀ of the weights g of every pair of channels: [part][panel][tap][input][output], outputs rounded up to whole vectors.
   void pack(const Tensor& weights, float* to) const {
     constexpr double g[kPatch][3] = {{1.0 / 4, 0, 0}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
     for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
       const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
-      for (std::int64_t c = 0; c < inputs_; ++c) {
+      for (std::int64_t term = 0; term < terms_; ++term) {
+        const std::int64_t tap = term / inputs_, c = term % inputs_;
         // All columns of the panel at a time; those beyond the outputs stay zeros.
         double window[9][kWidestPanel] = {}, half[3][kWidestPanel];
         for (std::int64_t j = 0; j < columns; ++j) {
-          const float* from = weights.data<float>() + ((first + j) * inputs_ + c) * 9;
+          const float* from = weights.data<float>() + (((first + j) * inputs_ + c) * geometry_.axes[0].kernel + tap) * 9;
           for (std::int64_t t = 0; t < 9; ++t) window[t][j] = from[t];
         }
         for (std::int64_t i = 0; i < kPatch; ++i) {
@@ -287,7 +166,7 @@ class Winograd final : public Kernel {
             for (std::int64_t j = 0; j < width; ++j) half[k][j] = g[i][0] * window[k][j] + g[i][1] * window[3 + k][j] + g[i][2] * window[6 + k][j];
           }
           for (std::int64_t k = 0; k < kPatch; ++k) {
-            float* part = to + (i * kPatch + k) * part_floats() + first * inputs_ + c * width;
+            float* part = to + (i * kPatch + k) * part_floats() + first * terms_ + term * width;
             for (std::int64_t j = 0; j < width; ++j) part[j] = static_cast<float>(half[0][j] * g[k][0] + half[1][j] * g[k][1] + half[2][j] * g[k][2]);
           }
         }
@@ -302,11 +181,53 @@ class Winograd final : public Kernel {
     return {tile / tile_columns_ / tile_rows_, tile / tile_columns_ % tile_rows_ * kTile, tile % tile_columns_ * kTile};
   }
 
-  void read_tile(std::int64_t tile, const void* x, float* parts) const {
+  // Whether the result reads the i-th slice under a block.
+  bool is_read(std::int64_t i) const {
+    const auto& depth = geometry_.axes[0];
+    if (depth.stride == 1) return true;
+    for (std::int64_t offset = i; offset >= 0 && offset > i - depth.extent(); offset -= depth.dilation) {
+      if (offset % depth.stride == 0) return true;
+    }
+    return false;
+  }
+
+  // Slices that the taps of a sum look at follow each other in a block's `before`.
+  std::int64_t before_slices(std::int64_t slices) const { return round_up(slices, geometry_.axes[0].dilation); }
+  std::int64_t position(const Block& block, std::int64_t under) const {
+    const std::int64_t dilation = geometry_.axes[0].dilation;
+    return dilation == 1 ? under : under % dilation * (block.tile_slices / dilation) + under / dilation;
+  }
+
+  // visit(slice, tile) of a block; neighbouring tiles follow each other in memory.
+  template <typename Visit>
+  static void for_each_tile(const Block& block, std::int64_t begin, std::int64_t end, Visit visit) {
+    std::int64_t slice = begin / block.tiles, tile = begin % block.tiles;
+    for (std::int64_t i = begin; i < end; ++i, ++tile) {
+      if (tile == block.tiles) {
+        tile = 0;
+        ++slice;
+      }
+      visit(slice, tile);
+    }
+  }
+
+  void read_patches(const Block& block, std::int64_t begin, std::int64_t end, const void* x, float* before) const {
+    for_each_tile(block, begin, end, [&](std::int64_t under, std::int64_t tile) {
+      if (is_read(under)) read_patch(block, under, tile, x, before);
+    });
+  }
+
+  void read_patch(const Block& block, std::int64_t under, std::int64_t tile, const void* x, float* before) const {
     const auto& [depth, lines, line] = geometry_.axes;
-    const auto [image, row, column] = place(tile);
-    const std::int64_t first = image * geometry_.inputs() * inputs_;
-    WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = part_stride(inputs_)};
+    const std::int64_t slice = block.slice + under;
+    float* parts = before + (tile * block.tile_slices + position(block, under)) * inputs_;
+    if (slice < 0 || slice >= depth.input) {
+      for (std::int64_t part = 0; part < kParts; ++part) std::fill_n(parts + part * before_stride_, inputs_, 0.0f);
+      return;
+    }
+    const auto [image, row, column] = place(block.first + tile);
+    const std::int64_t first = (image * depth.input + slice) * lines.input * line.input * inputs_;
+    WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = before_stride_};
     if (!rounds_) {
       patch.input = static_cast<const float*>(x) + first;
       return functions_->transform_input(patch);
@@ -343,25 +264,39 @@ class Winograd final : public Kernel {
     return result;
   }
 
-  void multiply(std::int64_t part, std::int64_t count, const float* before, float* after) const {
+  void multiply(const Block& block, std::int64_t part, const float* before, float* after) const {
     const float* rows[IndirectProduct::kMostRows];
-    const std::int64_t pieces = ceil_divide(count, isa_->rows);
-    IndirectProduct product{.segments = 1, .length = inputs_, .left = rows, .columns = outputs_, .bias = zeros_.data(), .ldc = outputs_};
-    product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * round_up(outputs_, isa_->lanes) * inputs_;
+    IndirectProduct product{.segments = 1, .length = terms_, .left = rows, .columns = outputs_, .bias = zeros_.data(), .ldc = outputs_};
+    product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * part_floats();
+    const std::int64_t count = block.rows(), pieces = ceil_divide(count, isa_->rows), tile_floats = block.tile_slices * inputs_;
+    const float *tile = before + part * before_stride_, *row = tile;
+    std::int64_t slice = 0;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const std::int64_t begin = count * piece / pieces, end = count * (piece + 1) / pieces;
-      for (std::int64_t i = begin; i < end; ++i) rows[i - begin] = before + part * part_stride(inputs_) + i * inputs_;
+      for (std::int64_t i = begin; i < end; ++i) {
+        rows[i - begin] = row;
+        if (++slice == block.result_slices) {
+          slice = 0;
+          row = tile += tile_floats;
+        } else {
+          row = tile + position(block, slice * geometry_.axes[0].stride) * inputs_;
+        }
+      }
       product.rows = end - begin;
-      product.c = after + part * part_stride(outputs_) + begin * outputs_;
+      product.c = after + part * after_stride_ + begin * outputs_;
       isa_->multiply(product);
     }
   }
 
-  void write_tile(std::int64_t tile, const float* parts, const void* z, void* y) const {
+  void write_tiles(const Block& block, std::int64_t begin, std::int64_t end, const float* after, const void* z, void* y) const {
+    for_each_tile(block, begin, end, [&](std::int64_t slice, std::int64_t tile) { write_tile(block, slice, tile, after, z, y); });
+  }
+
+  void write_tile(const Block& block, std::int64_t slice, std::int64_t tile, const float* after, const void* z, void* y) const {
     const auto& [depth, lines, line] = geometry_.axes;
-    const auto [image, row, column] = place(tile);
-    const std::int64_t offset = ((image * lines.output + row) * line.output + column) * outputs_, stride = line.output * outputs_;
-    WinogradTile out{.parts = parts, .stride = part_stride(outputs_), .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
+    const auto [image, row, column] = place(block.first + tile);
+    const std::int64_t offset = (((image * depth.output + block.result_slice + slice) * lines.output + row) * line.output + column) * outputs_, stride = line.output * outputs_;
+    WinogradTile out{.parts = after + (tile * block.result_slices + slice) * outputs_, .stride = after_stride_, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
     out.rows = std::min(kTile, lines.output - row);
     out.columns = std::min(kTile, line.output - column);
     if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
@@ -404,8 +339,11 @@ class Winograd final : public Kernel {
   ChannelsLastGeometry geometry_;
   ActivationPlan activation_;
   bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
-  std::int64_t inputs_, outputs_, tile_rows_, tile_columns_, block_;  // block_: tiles at a time
-  bool own_blocks_ = false;                                           // of every thread
+  std::int64_t inputs_, outputs_, terms_;                         // terms_: of a sum between the transforms, taps of the first axis times inputs
+  std::int64_t tile_rows_, tile_columns_;
+  std::int64_t block_tiles_ = 1, block_slices_ = 1;               // at a time; slices of results
+  std::int64_t before_stride_ = 0, after_stride_ = 0;             // from a part to the next one
+  bool own_blocks_ = false;                                       // of every thread
   std::vector<float> bias_, zeros_;
   std::shared_ptr<const PackedWeights> weights_;
 };
@@ -416,11 +354,13 @@ namespace {
 
 std::string reject_winograd(const ops::NodeView& view) {
   const Shape& w = view.input(1).shape;
-  if (w.size() != 4 || w[2] != 3 || w[3] != 3 || view.integer("group") != 1) return "no window of 3 x 3";
+  if (w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1) return "no window of 3 x 3 at the end";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   for (const std::size_t i : {1, 2}) {
     if (geometry.axes[i].stride != 1 || geometry.axes[i].dilation != 1) return "strides or dilations";
   }
+  const ops::WindowAxis& depth = geometry.axes[0];
+  if (depth.kernel > 1 && depth.dilation > depth.input) return "taps too far apart";
   return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
 }
 
@@ -428,7 +368,7 @@ std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channe
   const Shape& w = view.input(1).shape;
   if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
-  double tiles = static_cast<double>(geometry.batch);
+  double tiles = static_cast<double>(geometry.batch * geometry.axes[0].output);
   for (const std::size_t i : {1, 2}) tiles *= static_cast<double>(ceil_divide(geometry.axes[i].output, kTile));
   if (tiles < static_cast<double>(kFewestTiles)) return "few tiles of 4 x 4";
   // What a tile reaches beyond the result is computed for nothing.
@@ -456,4 +396,3 @@ KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore
 }
 
 }  // namespace tessera::backends::cpu
-#endif  // HWY_ONCE

@@ -1,0 +1,38 @@
+// Transforms of Winograd's minimal filtering F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast Algorithms for
+// Convolutional Neural Networks" (arXiv:1509.09308).
+//
+// The result is cut into tiles of 4 × 4. Each depends on a patch of 6 × 6 inputs; the transforms of patches and weights have 36 parts,
+// which are multiplied part by part, summed over channels and transformed back.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::backends::cpu {
+
+inline constexpr std::int64_t kWinogradTile = 4, kWinogradPatch = 6, kWinogradParts = kWinogradPatch * kWinogradPatch;
+
+// A tile of the result and the patch of input that it depends on; what lies outside is zero, or is not written.
+struct WinogradPatch {
+  const float* input = nullptr;  // of the image
+  std::int64_t top = 0, left = 0, rows = 0, columns = 0, channels = 0;
+  float* parts = nullptr;        // part p of channel c at parts[p * stride + c]
+  std::int64_t stride = 0;
+};
+struct WinogradTile {
+  const float* parts = nullptr;
+  std::int64_t stride = 0, channels = 0;
+  const float* bias = nullptr;    // rounded up to whole vectors
+  const float* addend = nullptr;  // as the output; or null
+  float* output = nullptr;        // the tile's first element
+  std::int64_t rows = 0, columns = 0, row_stride = 0;  // of the tile within the image
+  float low = 0, high = 0;
+};
+struct WinogradFunctions {
+  void (*transform_input)(const WinogradPatch&);
+  void (*transform_output)(const WinogradTile&);
+};
+
+// For the instruction set active now.
+const WinogradFunctions& winograd_functions();
+
+}  // namespace tessera::backends::cpu
