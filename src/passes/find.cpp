@@ -37,6 +37,19 @@ std::vector<std::int64_t> permutation_of(const ir::Node& transpose, std::size_t 
   return reversed;
 }
 
+std::optional<ir::ValueId> transposed_in_batches(const ir::Graph& graph, ir::ValueId value) {
+  const ir::Node* last = producer_of(graph, value, "Reshape");
+  const ir::Node* transpose = last == nullptr ? nullptr : producer_of(graph, last->inputs[0], "Transpose");
+  const ir::Node* first = transpose == nullptr ? nullptr : producer_of(graph, transpose->inputs[0], "Reshape");
+  if (first == nullptr) return std::nullopt;
+  const ir::Dims *from = dims_of(graph, first->inputs[0]), *between = dims_of(graph, first->outputs[0]), *to = dims_of(graph, value);
+  if (from == nullptr || between == nullptr || to == nullptr || from->size() != 4 || between->size() != 3 || to->size() != 4) return std::nullopt;
+  const bool swaps = permutation_of(*transpose, 3) == std::vector<std::int64_t>{0, 2, 1};
+  const auto same = [&](std::size_t a, std::size_t b) { return (*from)[a].surely_equals((*to)[b]); };
+  const bool kept = (*from)[2].surely_equals((*between)[1]) && (*from)[3].surely_equals((*between)[2]);
+  return swaps && kept && same(0, 0) && same(1, 1) && same(2, 3) && same(3, 2) ? std::optional(first->inputs[0]) : std::nullopt;
+}
+
 std::optional<double> scalar_of(const ir::Graph& graph, ir::ValueId value) {
   const Tensor* constant = graph.constant(value);
   if (constant == nullptr || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;

@@ -20,6 +20,9 @@ std::optional<double> number_of(const ir::Graph& graph, ir::ValueId value);
 bool is_result(const ir::Graph& graph, ir::ValueId value);
 // Of a Transpose whose input has that rank.
 std::vector<std::int64_t> permutation_of(const ir::Node& transpose, std::size_t rank);
+// x of rank 4 whose last two axes the value swaps by way of [a · b, c, d]: a Reshape that joins the first two, a Transpose, and a Reshape that parts them
+// again, as torch exports it. Nothing where the value is made in another way.
+std::optional<ir::ValueId> transposed_in_batches(const ir::Graph& graph, ir::ValueId value);
 // The number that a constant of one element holds, of f32, f64, i32 or i64.
 std::optional<double> scalar_of(const ir::Graph& graph, ir::ValueId value);
 // The axes that a Reduce node reduces, sorted; nothing where they are computed, or the rank is unknown.

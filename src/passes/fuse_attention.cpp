@@ -199,7 +199,7 @@ class Fuser {
       else unscale(from, scale);
       return from;
     }
-    if (const std::optional<ValueId> before = turned_in_batches(keys)) {
+    if (const std::optional<ValueId> before = transposed_in_batches(graph_, keys)) {
       ValueId from = *before;
       unscale(from, scale);
       return from;
@@ -209,20 +209,6 @@ class Fuser {
     for (std::size_t i = 0; i < rank; ++i) permutation[i] = static_cast<std::int64_t>(i);
     std::swap(permutation[rank - 2], permutation[rank - 1]);
     return builder_.add("Transpose", {keys}, {{"perm", permutation}});
-  }
-
-  // [a, b, keys, size] reshaped to [a · b, keys, size], transposed, and reshaped to [a, b, size, keys], as torch exports it.
-  std::optional<ValueId> turned_in_batches(ValueId keys) const {
-    const ir::Node* last = producer(keys, "Reshape");
-    const ir::Node* transpose = last == nullptr ? nullptr : producer(last->inputs[0], "Transpose");
-    const ir::Node* first = transpose == nullptr ? nullptr : producer(transpose->inputs[0], "Reshape");
-    if (first == nullptr) return std::nullopt;
-    const Dims *from = dims(first->inputs[0]), *between = dims(first->outputs[0]), *to = dims(keys);
-    if (from == nullptr || between == nullptr || to == nullptr || from->size() != 4 || between->size() != 3 || to->size() != 4) return std::nullopt;
-    const bool swaps = permutation_of(*transpose, 3) == Permutation{0, 2, 1};
-    const auto same = [&](std::size_t a, std::size_t b) { return (*from)[a].surely_equals((*to)[b]); };
-    const bool kept = (*from)[2].surely_equals((*between)[1]) && (*from)[3].surely_equals((*between)[2]);
-    return swaps && kept && same(0, 0) && same(1, 1) && same(2, 3) && same(3, 2) ? std::optional(first->inputs[0]) : std::nullopt;
   }
 
   // --- the mask. Layers that share its parts share the whole.

@@ -1,5 +1,5 @@
 // Operators that only change a shape, an order or an element type become one where two stand behind each other: reshapes of reshapes, transposes of
-// transposes, casts of lossless casts, and reductions and lookups of one row with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
+// transposes (also of what was reshaped for them), casts of lossless casts, and reductions and lookups of one row with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -72,6 +72,7 @@ class Merger {
       if (is_back_at(id, source) && replacements_.replace(result, source)) return;
     }
     if (reduce(id) || gather(id)) return;
+    if (const std::optional<ValueId> swapped = transposed_in_batches(graph_, result)) return put_operator(graph_, id, "Transpose", {*swapped}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
     const ir::Node *outer = &graph_.node(id), *inner = producer(outer->inputs[0]);
     if (inner == nullptr || !changes_shape_only(*inner)) return;
     if (const ValueId shape = shape_from(*outer); shape.valid()) put_operator(graph_, id, "Reshape", {inner->inputs[0], shape});

@@ -47,6 +47,7 @@ struct Pass {
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);
+ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext& context);
 ir::Graph merge_duplicates(ir::Graph graph, const PassContext& context);
 ir::Graph simplify_arithmetic(ir::Graph graph, const PassContext& context);
@@ -66,6 +67,7 @@ ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);
 ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context);
+ir::Graph fuse_embeddings(ir::Graph graph, const PassContext& context);
 ir::Graph channels_last(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context);

@@ -15,6 +15,7 @@ constexpr Pass kPasses[] = {
     {"differentiate", "Gradient nodes become the graph that computes them", differentiate},
     {"sink_constants", "constants that a subgraph captures become its own", sink_constants},
     {"fold_constants", "computes nodes whose inputs are constants, and shapes that are known", fold_constants},
+    {"fold_shape_arithmetic", "shapes that are computed from names of dimensions become constants, and copies of the dimensions that stay", fold_shape_arithmetic},
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},
     {"decompose_composites", "composite operators become the simpler ones that express them", decompose_composites},
     {"remove_no_ops", "removes Identity, inference Dropout, and casts, reshapes, transposes, slices and joins that change nothing", remove_no_ops},

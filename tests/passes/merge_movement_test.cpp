@@ -33,6 +33,13 @@ TEST(MergeMovement, TransposesOfTransposes) {
   expect_merged("%a = Transpose (%x) %y = Transpose (%a) {perm = [1, 0, 2]} output %y, %a }", {"%a = Transpose (%x)", "%y = Transpose (%x) {perm = [1, 2, 0]}"});
 }
 
+TEST(MergeMovement, TransposesInBatches) {
+  const std::string four = "constant %to = i64[3] {-1, 7, 5} constant %four = i64[4] {2, 3, 5, 7} input %k2 : f32[2, 3, 7, 5] ";
+  expect_merged(four + "%a = Reshape (%k2, %to) %b = Transpose (%a) {perm = [0, 2, 1]} %y = Reshape (%b, %four) output %y }", {"%y = Transpose (%k2) {perm = [0, 1, 3, 2]}"});
+  expect_unchanged(four + "%a = Reshape (%k2, %to) %b = Transpose (%a) {perm = [1, 0, 2]} %y = Reshape (%b, %four) output %y }");
+  expect_unchanged(four + "constant %turned = i64[4] {3, 2, 5, 7} %a = Reshape (%k2, %to) %b = Transpose (%a) {perm = [0, 2, 1]} %y = Reshape (%b, %turned) output %y }");
+}
+
 TEST(MergeMovement, CastsThatLoseNothing) {
   expect_merged("input %i : i32[3] %a = Cast (%i) {to = 7} %b = Cast (%a) {to = 6} %y = Neg (%b) output %y }", {"%y = Neg (%i)"});
   expect_merged("input %i : u8[3] %a = Cast (%i) {to = 1} %y = Cast (%a) {to = 11} output %y }", {"%y = Cast (%i) {to = 11}"});

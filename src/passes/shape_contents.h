@@ -1,0 +1,37 @@
+// What small integer tensors hold, as far as it is known before the sizes are: numbers, and names of dimensions.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace tessera::passes {
+
+// A number, a dimension by its name, or unknown. Numbers may be negative, dimensions are not.
+struct ShapeElement {
+  std::optional<std::int64_t> number;
+  std::string symbol;
+
+  static ShapeElement of(const ir::Dim& dim);
+  bool is_known() const { return number || !symbol.empty(); }
+  // As the size of a dimension; unknown for a negative number.
+  ir::Dim dim() const;
+  friend bool operator==(const ShapeElement&, const ShapeElement&) = default;
+};
+
+// The elements of integer tensors and conditions of rank 0 and 1 that shape arithmetic passes on.
+class ShapeContents {
+ public:
+  // Learns what the node gives. Nodes must come in order, their types inferred.
+  void learn(const ir::Graph& graph, const ir::Node& node);
+  // Nothing where the value is of no such kind, or its length is not known. True is 1.
+  std::optional<std::vector<ShapeElement>> of(const ir::Graph& graph, ir::ValueId value) const;
+
+ private:
+  std::map<ir::ValueId, std::vector<ShapeElement>> contents_;
+};
+
+}  // namespace tessera::passes
