@@ -48,6 +48,17 @@ void infer_quantised(InferContext& context) {
   }
 }
 
+// One row of each table for each row of the result, and the ids.
+double looked_up_bytes(const NodeView& view) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < view.input_count(); ++i) {
+    if (!view.has_input(i)) continue;
+    const bool table = i == kWords || i == kPositions || i == kSegments;
+    bytes += static_cast<double>(table ? view.output(0).bytes() : view.input(i).bytes());
+  }
+  return bytes;
+}
+
 // How many keys of each row count: those whose mask is 1. None without a mask.
 ValueId mask_index(GraphBuilder& builder, ValueId ids, ValueId mask) {
   if (!mask.valid()) {
@@ -103,7 +114,8 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
       [&](std::size_t i) { return dequantised(i, inputs[i]); });
 }
 
-constexpr TypeSet kInteger{DType::i32}, kBytes{DType::u8, DType::i8}, kScale{DType::f32, DType::f16, DType::bf16};
+// The schema says i32 for both; passes/fuse_embeddings.cpp makes the first one of what ONNX looks up by i64 as well.
+constexpr TypeSet kInteger{DType::i32}, kTokens{DType::i32, DType::i64}, kBytes{DType::u8, DType::i8}, kScale{DType::f32, DType::f16, DType::bf16};
 
 }  // namespace
 
@@ -112,21 +124,23 @@ constexpr TypeSet kInteger{DType::i32}, kBytes{DType::u8, DType::i8}, kScale{DTy
 const OpDef embed_layer_normalization{
     .name = "com.microsoft::EmbedLayerNormalization",
     .since = 1,
-    .inputs = {{"input_ids", kInteger, "T1"},
-               {"segment_ids", kInteger, "T1", optional},
+    .inputs = {{"input_ids", kTokens, "T1"},
+               {"segment_ids", kTokens, "T1", optional},
                {"word_embedding", types::floats, "T"},
                {"position_embedding", types::floats, "T"},
                {"segment_embedding", types::floats, "T", optional},
                {"gamma", types::floats, "T"},
                {"beta", types::floats, "T"},
-               {"mask", kInteger, "T1", optional},
-               {"position_ids", kInteger, "T1", optional}},
+               {"mask", kTokens, "T1", optional},
+               {"position_ids", kTokens, "T1", optional}},
     .outputs = {{"output", types::floats, "T"},
-                {"mask_index", kInteger, "T1", optional},
+                {"mask_index", kTokens, "T1", optional},
                 {"embedding_sum", types::floats, "T", optional}},
     .attributes = {{"epsilon", AttributeKind::real, ir::Attribute(1e-12f)},
                    {"mask_index_type", AttributeKind::integer}},
     .infer = infer,
+    .operations = operations_per_output<10>,
+    .bytes_read = looked_up_bytes,
     .decompose = decompose,
 };
 

@@ -105,6 +105,19 @@ bool is_statistic(const ir::Graph& graph, ir::ValueId value, ir::ValueId x, cons
   return own != nullptr && dims != nullptr && surely_equal(*own, ops::reduced_dims(*dims, axes, true));
 }
 
+bool normalises_rows(const ir::Graph& graph, const ir::Node& node) {
+  const ir::Dims* dims = dims_of(graph, node.inputs[0]);
+  if (dims == nullptr || !node.outputs[0].valid() || graph.value(node.inputs[0]).type.dtype != DType::f32 || graph.value(node.outputs[0]).type.dtype != DType::f32) return false;
+  if (std::any_of(node.outputs.begin() + 1, node.outputs.end(), [](ir::ValueId output) { return output.valid(); })) return false;
+  const bool by_constants = std::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ir::ValueId input) {
+    const Tensor* constant = graph.constant(input);
+    return constant != nullptr && constant->shape().size() == 1 && dims->back().surely_equals(constant->shape()[0]);
+  });
+  const auto axis = node.attributes.find("axis"), stash = node.attributes.find("stash_type");
+  const std::int64_t at = axis == node.attributes.end() ? -1 : std::get<std::int64_t>(axis->second);
+  return by_constants && (at == -1 || at + 1 == static_cast<std::int64_t>(dims->size())) && (stash == node.attributes.end() || std::get<std::int64_t>(stash->second) == 1);
+}
+
 namespace {
 
 template <typename T>

@@ -36,6 +36,9 @@ bool same_dims(const ir::Graph& graph, ir::ValueId a, ir::ValueId b);
 bool surely_equal(const ir::Dims& a, const ir::Dims& b);
 // Whether `shape` is computed as the shape of x.
 bool is_shape_of(const ir::Graph& graph, ir::ValueId shape, ir::ValueId x);
+// Whether a LayerNormalization or RMSNormalization is of float32, over the last axis, by constants with an element for each of its positions, and wanted without
+// the statistics.
+bool normalises_rows(const ir::Graph& graph, const ir::Node& node);
 // Whether the value is a constant all of whose elements are this number, of any real or integer type.
 bool is_filled_with(const ir::Graph& graph, ir::ValueId value, double number);
 

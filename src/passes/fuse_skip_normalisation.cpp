@@ -33,7 +33,7 @@ class Fuser {
   void fuse(NodeId id) {
     const ir::Node node = graph_.node(id);
     const ir::Node* add = producer_of(graph_, node.inputs[0], "Add");
-    if (add == nullptr || !is_plain(node) || !same_dims(graph_, add->inputs[0], add->inputs[1])) return;
+    if (add == nullptr || !normalises_rows(graph_, node) || !same_dims(graph_, add->inputs[0], add->inputs[1])) return;
     const ValueId sum = node.inputs[0];
     const auto epsilon = node.attributes.find("epsilon");
     ir::Node fused{node.op == "LayerNormalization" ? "com.microsoft::SkipLayerNormalization" : "com.microsoft::SkipSimplifiedLayerNormalization", node.name,
@@ -47,22 +47,6 @@ class Fuser {
     if (!context_.keeps_composite(graph_, fused)) return;
     if (wants_sum) graph_.remove_node(graph_.value(sum).producer);
     graph_.replace_node(id, std::move(fused));
-  }
-
-  // float32, over the last axis, by constants (which do not come of the sum), and without the statistics.
-  bool is_plain(const ir::Node& node) const {
-    const ir::Dims* dims = dims_of(graph_, node.inputs[0]);
-    if (dims == nullptr || !node.outputs[0].valid() || graph_.value(node.inputs[0]).type.dtype != DType::f32 || graph_.value(node.outputs[0]).type.dtype != DType::f32) return false;
-    for (std::size_t i = 1; i < node.outputs.size(); ++i) {
-      if (node.outputs[i].valid()) return false;
-    }
-    for (std::size_t i = 1; i < node.inputs.size(); ++i) {
-      const Tensor* constant = graph_.constant(node.inputs[i]);
-      if (constant == nullptr || constant->shape().size() != 1 || !dims->back().surely_equals(constant->shape()[0])) return false;
-    }
-    const auto axis = node.attributes.find("axis"), stash = node.attributes.find("stash_type");
-    const std::int64_t at = axis == node.attributes.end() ? -1 : std::get<std::int64_t>(axis->second);
-    return (at == -1 || at + 1 == static_cast<std::int64_t>(dims->size())) && (stash == node.attributes.end() || std::get<std::int64_t>(stash->second) == 1);
   }
 
   ir::Graph graph_;

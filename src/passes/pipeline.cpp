@@ -36,6 +36,7 @@ constexpr Pass kPasses[] = {
     {"channels_last", "convolutions and what stands between them work on data with the channels last", channels_last, true},
     {"merge_crops", "Slices and Gathers that together take all of a value apart become one Split", merge_crops},
     {"fuse_epilogues", "sums and an activation behind a convolution or a product happen in its registers", fuse_epilogues, true},
+    {"fuse_embeddings", "rows of embedding tables, their sum and the normalisation of it become one operator", fuse_embeddings, true},
     {"fuse_skip_normalisation", "a sum and the normalisation of it read each row once", fuse_skip_normalisation, true},
     {"fuse_element_wise", "chains and small graphs of element-wise operators become one loop over their elements", fuse_element_wise, true},
     {"lower_precision", "layers compute in the precision that the user asked for", lower_precision, true},

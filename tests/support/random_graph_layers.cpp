@@ -185,6 +185,24 @@ void normalise_layer(GraphMaker& g) {
   g.offer(layer_normalised(g, x));
 }
 
+// Rows that what is above or below zero names, and rows of their places, as the first layer of a transformer.
+void embed(GraphMaker& g) {
+  const Id input = g.input_of_floats();
+  g.need(g.rank(input) == 2 && g.known(input, 1));
+  const std::int64_t length = g.size(input, 1), width = g.number(3, 9);
+  const auto rows = [&](double above) {
+    g.set_exact(true);
+    const Id ids = g.op("Cast", {g.op("Greater", {input, g.scalar(above)})}, {{"to", std::int64_t{7}}});
+    g.set_exact(false);
+    return g.op("Gather", {g.weights({2, width}), ids});
+  };
+  Id sum = rows(0);
+  if (g.chance(0.5)) sum = g.op("Add", {sum, rows(0.3)});
+  if (g.chance(0.8)) sum = g.op("Add", {sum, g.weights({length, width})});
+  if (g.chance(0.3)) g.offer(sum);
+  g.offer(layer_normalised(g, sum));
+}
+
 void normalise_channels(GraphMaker& g) {
   const Id x = pick_map(g);
   const Shape channels{g.size(x, 1)};
@@ -255,6 +273,6 @@ std::vector<Recipe> layer_recipes() {
   return {conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, normalise_groups, padded_window, softmax, reduce, reduce};
 }
 
-std::vector<Recipe> structure_recipes() { return {attention, residual, excite, global_pool, gemm}; }
+std::vector<Recipe> structure_recipes() { return {attention, residual, excite, global_pool, gemm, embed}; }
 
 }  // namespace tessera::test

@@ -152,6 +152,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "LayerNormalization", .name = "cpu_layer_normalization", .reject = reject_row_normalisation, .create = make_row_normalisation, .in_place_inputs = 1},
       {.op = "RMSNormalization", .name = "cpu_rms_normalization", .reject = reject_row_normalisation, .create = make_row_normalisation, .in_place_inputs = 1},
       // skip_normalisation
+      {.op = "com.microsoft::EmbedLayerNormalization", .name = "cpu_embed_layer_normalization", .reject = reject_embedding, .create = make_embedding},
       {.op = "com.microsoft::SkipLayerNormalization", .name = "cpu_skip_layer_normalization", .reject = reject_skip_normalisation, .create = make_skip_normalisation, .in_place_inputs = 3},
       {.op = "com.microsoft::SkipSimplifiedLayerNormalization", .name = "cpu_skip_simplified_layer_normalization", .reject = reject_skip_normalisation, .create = make_skip_normalisation, .in_place_inputs = 3},
       // pad

@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::int64_t kGrainBytes = 64 * 1024;
 
-inline std::int64_t checked_index(std::int64_t index, std::int64_t bound) {
-  require(index >= -bound && index < bound, ErrorKind::failed, "index {} is outside [{}, {})", index, -bound, bound);
-  return index < 0 ? index + bound : index;
-}
-
 // Data as [outer, length, inner bytes], indices as [count]; the result is [outer, count, inner bytes].
 struct GatherShape {
   std::int64_t outer = 1, length = 1, inner_bytes = 1, count = 1;

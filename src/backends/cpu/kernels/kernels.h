@@ -176,6 +176,8 @@ KernelPointer make_batch_normalisation(const ops::NodeView& view, WeightStore& w
 // skip_normalisation
 std::string reject_skip_normalisation(const ops::NodeView& view);
 KernelPointer make_skip_normalisation(const ops::NodeView& view, WeightStore& weights);
+std::string reject_embedding(const ops::NodeView& view);
+KernelPointer make_embedding(const ops::NodeView& view, WeightStore& weights);
 
 // pad
 std::string reject_pad(const ops::NodeView& view);

@@ -5,8 +5,15 @@
 #include <vector>
 
 #include "backends/cpu/strided_copy.h"
+#include "base/error.h"
 
 namespace tessera::backends::cpu {
+
+// Counted from the start; throws Error(failed) for one outside [-bound, bound).
+inline std::int64_t checked_index(std::int64_t index, std::int64_t bound) {
+  require(index >= -bound && index < bound, ErrorKind::failed, "index {} is outside [{}, {})", index, -bound, bound);
+  return index < 0 ? index + bound : index;
+}
 
 // Row-major strides in elements.
 std::vector<std::int64_t> row_major_strides(const Shape& shape);

@@ -1,9 +1,11 @@
-// SkipLayerNormalization and SkipSimplifiedLayerNormalization of float32: each row is summed, measured and normalised while it is in the first cache.
+// SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization of float32: each row is summed, measured and normalised while it is in
+// the first cache; rows of embeddings are read from their tables.
 #include "ops/skip_normalisation.h"
 
 #include <cmath>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/movement.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/skip_normalisation.cpp"
@@ -147,7 +149,67 @@ class SkipNormalisationKernel final : public Kernel {
   SkipRow row_;
 };
 
+// Rows of a table that ids name; without ids, row i of each sequence is row i of the table.
+class LookUp {
+ public:
+  LookUp(const Tensor* table, const Tensor* ids, std::int64_t length)
+      : table_(table == nullptr ? nullptr : table->data<float>()), rows_(table == nullptr ? 0 : table->shape()[0]), width_(table == nullptr ? 0 : table->shape()[1]),
+        ids_(ids), count_(ids == nullptr ? length : ids->elements()) {}
+
+  const float* row(std::int64_t i) const {
+    if (table_ == nullptr) return nullptr;
+    const std::int64_t at = i % count_;
+    const std::int64_t id = ids_ == nullptr ? at : ids_->dtype() == DType::i64 ? ids_->data<std::int64_t>()[at] : ids_->data<std::int32_t>()[at];
+    return table_ + checked_index(id, rows_) * width_;
+  }
+
+ private:
+  const float* table_;
+  std::int64_t rows_, width_;
+  const Tensor* ids_;
+  std::int64_t count_;
+};
+
+class EmbeddingKernel final : public Kernel {
+ public:
+  explicit EmbeddingKernel(const ops::NodeView& view) : function_(HWY_DYNAMIC_DISPATCH(skip_row_function)()), rows_(view.input(kIds).elements()), length_(view.input(kIds).shape[1]) {
+    row_.count = view.output(0).shape.back();
+    row_.epsilon = view.real("epsilon");
+    row_.centres = true;
+  }
+
+  void run(KernelContext& context) const override {
+    const auto input = [&](std::size_t i) { return context.has_input(i) ? &context.input(i) : nullptr; };
+    const LookUp words(input(kWords), input(kIds), length_), positions(input(kPositions), input(kPositionIds), length_), segments(input(kSegments), input(kSegmentIds), length_);
+    float *y = context.output(0).mutable_data<float>(), *sums = context.wants_output(2) ? context.output(2).mutable_data<float>() : y;
+    context.parallel_for(rows_, std::max<std::int64_t>(1, kGrain / row_.count), [&](std::int64_t begin, std::int64_t end) {
+      SkipRow row = row_;
+      row.scale = context.input(kScale).data<float>();
+      row.shift = context.input(kShift).data<float>();
+      for (std::int64_t i = begin; i < end; ++i) {
+        row.bias = segments.row(i);
+        function_(row, words.row(i), positions.row(i), sums + i * row.count, y + i * row.count);
+      }
+    });
+  }
+
+  enum Input : std::size_t { kIds, kSegmentIds, kWords, kPositions, kSegments, kScale, kShift, kMask, kPositionIds };
+
+ private:
+  SkipRowFunction function_;
+  std::int64_t rows_, length_;
+  SkipRow row_;
+};
+
 }  // namespace
+
+std::string reject_embedding(const ops::NodeView& view) {
+  if (view.input(EmbeddingKernel::kWords).dtype != DType::f32) return "takes f32";
+  if (view.output(0).elements() == 0) return "normalises no empty tensor";
+  return view.wants_output(1) ? "counts no masks" : "";
+}
+
+KernelPointer make_embedding(const ops::NodeView& view, WeightStore&) { return std::make_unique<EmbeddingKernel>(view); }
 
 std::string reject_skip_normalisation(const ops::NodeView& view) {
   for (std::size_t i = 0; i < view.input_count(); ++i) {
