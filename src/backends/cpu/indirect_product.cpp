@@ -29,69 +29,104 @@ constexpr const char* kName = "avx2";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
 
-// NaN stays NaN: where one operand is NaN, x86 gives the second.
-HWY_INLINE V clamp(V x, V low, V high) {
-#if HWY_TARGET == HWY_SCALAR
-  x = hn::IfThenElse(hn::Lt(x, low), low, x);
-  return hn::IfThenElse(hn::Gt(x, high), high, x);
+// Where the last columns fill no more than half a vector: with 512 bits, of which some processors compute half at a time, half the work.
+#if HWY_TARGET == HWY_AVX3
+constexpr bool kHasHalves = true;
+using DHalf = hn::Half<D>;
 #else
-  return hn::Min(high, hn::Max(low, x));
+constexpr bool kHasHalves = false;
+using DHalf = D;
 #endif
-}
+using VHalf = hn::Vec<DHalf>;
 
-template <int rows, int vectors>
+// What happens to a vector of sums, of `column` and those behind it.
+template <class DX>
+struct Epilogue {
+  using VX = hn::Vec<DX>;
+
+  explicit HWY_INLINE Epilogue(const IndirectProduct& product, std::int64_t column)
+      : columns(product.columns - column), ldc(product.ldc), c(product.c + column), addend(product.addend == nullptr ? nullptr : product.addend + column), low(hn::Set(d, product.low)), high(hn::Set(d, product.high)) {}
+
+  // NaN stays NaN: where one operand is NaN, x86 gives the second.
+  HWY_INLINE VX clamp(VX x) const {
+#if HWY_TARGET == HWY_SCALAR
+    x = hn::IfThenElse(hn::Lt(x, low), low, x);
+    return hn::IfThenElse(hn::Gt(x, high), high, x);
+#else
+    return hn::Min(high, hn::Max(low, x));
+#endif
+  }
+  template <bool whole>
+  HWY_INLINE void store(VX sum, std::int64_t row, std::int64_t column) const {
+    constexpr std::int64_t lanes = hn::MaxLanes(DX());
+    const std::int64_t offset = row * ldc + column;
+    if (whole) {
+      if (addend != nullptr) sum = hn::Add(sum, hn::LoadU(d, addend + offset));
+      return hn::StoreU(clamp(sum), d, c + offset);
+    }
+    if (column >= columns) return;
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, columns - column)));
+    if (addend != nullptr) sum = hn::Add(sum, hn::MaskedLoad(mask, d, addend + offset));
+    hn::BlendedStore(clamp(sum), mask, d, c + offset);
+  }
+
+  DX d;
+  std::int64_t columns, ldc;
+  float* c;
+  const float* addend;
+  VX low, high;
+};
+
+// Whole vectors of columns, and half a one where `half`.
+template <int rows, int vectors, bool half>
 void multiply_tile(const IndirectProduct& product, const float* right, std::int64_t first_column) {
   const D d;
-  V sum[rows][vectors];
+  const DHalf d_half;
+  constexpr std::int64_t kWidth = (vectors + (half ? 1 : 0)) * kLanes;
+  V sum[rows][std::max(vectors, 1)];
+  VHalf half_sum[rows];
 #pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
     const V bias = hn::LoadU(d, product.bias + first_column + j * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) sum[i][j] = bias;
   }
+  if constexpr (half) {
+    const VHalf bias = hn::LoadU(d_half, product.bias + first_column + vectors * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) half_sum[i] = bias;
+  }
   const float* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += IndirectProduct::kMostRows) {
     const float* row[rows];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) row[i] = left[i];
-    for (std::int64_t k = 0; k < product.length; ++k, right += vectors * kLanes) {
-      V b[vectors];
+    for (std::int64_t k = 0; k < product.length; ++k, right += kWidth) {
+      V b[std::max(vectors, 1)];
+      VHalf b_half;
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; ++j) b[j] = hn::LoadU(d, right + j * kLanes);
+      if constexpr (half) b_half = hn::LoadU(d_half, right + vectors * kLanes);
 #pragma GCC unroll 16
       for (int i = 0; i < rows; ++i) {
         const V a = hn::Set(d, row[i][k]);
 #pragma GCC unroll 4
         for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a, b[j], sum[i][j]);
+        if constexpr (half) half_sum[i] = hn::MulAdd(hn::Set(d_half, row[i][k]), b_half, half_sum[i]);
       }
     }
   }
-  const V low = hn::Set(d, product.low), high = hn::Set(d, product.high);
-  const std::int64_t columns = product.columns - first_column;
-  float* c = product.c + first_column;
-  const float* addend = product.addend == nullptr ? nullptr : product.addend + first_column;
-  if (columns >= vectors * kLanes) {
-#pragma GCC unroll 16
-    for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) {
-        V value = sum[i][j];
-        if (addend != nullptr) value = hn::Add(value, hn::LoadU(d, addend + i * product.ldc + j * kLanes));
-        hn::StoreU(clamp(value, low, high), d, c + i * product.ldc + j * kLanes);
-      }
-    }
-    return;
-  }
+  const Epilogue<D> epilogue(product, first_column);
+  const bool whole = epilogue.columns >= vectors * kLanes;
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) {
-      if (j * kLanes >= columns) continue;
-      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, columns - j * kLanes)));
-      V value = sum[i][j];
-      if (addend != nullptr) value = hn::Add(value, hn::MaskedLoad(mask, d, addend + i * product.ldc + j * kLanes));
-      hn::BlendedStore(clamp(value, low, high), mask, d, c + i * product.ldc + j * kLanes);
-    }
+    for (int j = 0; j < vectors; ++j) whole ? epilogue.template store<true>(sum[i][j], i, j * kLanes) : epilogue.template store<false>(sum[i][j], i, j * kLanes);
+  }
+  if constexpr (half) {
+    const Epilogue<DHalf> half_epilogue(product, first_column + vectors * kLanes);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) half_epilogue.template store<false>(half_sum[i], i, 0);
   }
 }
 
@@ -100,21 +135,29 @@ void multiply_rows(const IndirectProduct& product) {
   const std::int64_t depth = product.segments * product.length;
   const float* right = product.right;
   for (std::int64_t column = 0; column < product.columns; column += kColumns, right += depth * kColumns) {
-    const std::int64_t vectors = std::min<std::int64_t>(kVectors, (product.columns - column + kLanes - 1) / kLanes);
+    const std::int64_t columns = std::min(kColumns, product.columns - column), last = columns % kLanes;
+    const bool half = kHasHalves && last > 0 && last <= kLanes / 2;
+    const std::int64_t vectors = half ? columns / kLanes : (columns + kLanes - 1) / kLanes;
+    if constexpr (kHasHalves) {
+      if (half) {
+        vectors == 0 ? multiply_tile<rows, 0, true>(product, right, column) : multiply_tile<rows, 1, true>(product, right, column);
+        continue;
+      }
+    }
     switch (vectors) {
       case 1:
-        multiply_tile<rows, 1>(product, right, column);
+        multiply_tile<rows, 1, false>(product, right, column);
         break;
 #if HWY_TARGET == HWY_SCALAR
       case 2:
-        multiply_tile<rows, 2>(product, right, column);
+        multiply_tile<rows, 2, false>(product, right, column);
         break;
       case 3:
-        multiply_tile<rows, 3>(product, right, column);
+        multiply_tile<rows, 3, false>(product, right, column);
         break;
 #endif
       default:
-        multiply_tile<rows, kVectors>(product, right, column);
+        multiply_tile<rows, kVectors, false>(product, right, column);
         break;
     }
   }

@@ -186,6 +186,7 @@ TEST(CpuChannelsLastConvTranspose, WindowsSideBySide) {
   check_transposed({1, 40, 6, 5}, {40, 33, 3, 2}, {{"strides", Integers{3, 2}}, {"activation", std::string("Relu")}}, false);
   check_transposed({1, 16, 11}, {16, 5, 4}, {{"strides", Integers{4}}, {"activation", std::string("HardSwish")}});
   check_transposed({2, 8, 3, 4, 5}, {8, 9, 2, 2, 2}, {{"strides", Integers{2, 2, 2}}});
+  check_transposed({1, 24, 3, 30}, {24, 1, 2, 2}, {{"strides", Integers{2, 2}}, {"activation", std::string("Sigmoid")}});
   // Elsewhere they overlap or leave gaps, and ONNX's operator runs between transposes.
   check_transposed({1, 8, 5, 6}, {8, 9, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
 }
