@@ -18,6 +18,8 @@ using base::round_up;
 
 constexpr std::int64_t kPackedTogether = 16;
 constexpr double kChunkOperations = 8e5;
+constexpr double kCachedBytes = 3e6;       // of data that is still in a cache near by when it is read
+constexpr std::int64_t kLineFloats = 16;  // of a cache line
 
 class ChannelsLastConv final : public Kernel {
  public:
@@ -31,6 +33,7 @@ class ChannelsLastConv final : public Kernel {
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = isa_->columns};
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, isa_->columns * depth_ * 4,
                   geometry_.batch * geometry_.inputs() * inputs_ * 4);
+    reads_ahead_ = static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(geometry_.channels) * 4 > kCachedBytes;
     zeros_.assign(static_cast<std::size_t>(segments_.length), 0.0f);
     bias_.assign(static_cast<std::size_t>(groups * round_up(outputs_, isa_->lanes)), 0.0f);
     if (view.has_input(2)) {
@@ -81,6 +84,7 @@ class ChannelsLastConv final : public Kernel {
   }
 
   void run_tile(std::int64_t group, std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t columns, const float* x, const float* z, float* y) const {
+    const ops::WindowAxis& line = geometry_.axes[2];
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + first;
     IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .columns = columns, .ldc = ldc, .low = activation_.low, .high = activation_.high};
     product.left = windows_.at(x + group * inputs_, row, count, zeros_.data());
@@ -88,6 +92,14 @@ class ChannelsLastConv final : public Kernel {
     product.bias = bias_.data() + group * round_up(outputs_, isa_->lanes) + first;
     product.addend = z == nullptr ? nullptr : z + offset;
     product.c = y + offset;
+    if (reads_ahead_) {
+      // The pixels behind the last window of these lines, which the next windows need.
+      const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel, floats = count * line.stride * geometry_.channels;
+      for (std::int64_t s = taps - 1; s < product.segments; s += taps) {
+        const float* from = product.left[s * IndirectProduct::kMostRows + count - 1] + (segments_.whole_lines ? product.length : geometry_.channels);
+        for (std::int64_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(from + i, 0, 2);
+      }
+    }
     isa_->multiply(product);
     if (activation_.after.function == nullptr) return;
     for (std::int64_t i = 0; i < count; ++i) activation_.after(product.c + i * ldc, columns);
@@ -101,6 +113,7 @@ class ChannelsLastConv final : public Kernel {
   WindowPointers<float> windows_;
   std::int64_t depth_ = 0;
   ProductSplit split_;
+  bool reads_ahead_ = false;
   WeightStrides strides_;
   std::vector<float> zeros_, bias_;
   std::shared_ptr<const PackedWeights> weights_;
