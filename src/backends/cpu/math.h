@@ -1,5 +1,5 @@
 // Vectorised float32 functions for Highway kernels: at most 2 units in the last place from the exact result, for every
-// finite input and for infinities, NaN and subnormal numbers (tests/backends/cpu/math_test.cpp measures it).
+// finite input and for infinities, NaN and subnormal numbers (tests/backends/cpu/element_wise_unary_test.cpp measures it).
 //
 // Included once per instruction set, after <hwy/highway.h>, inside the file that hwy/foreach_target.h repeats. Each
 // function takes a tag of float lanes and a vector of any of its sizes; the scalar instruction set takes the same path.
@@ -32,16 +32,24 @@ HWY_INLINE V polynomial(D d, V x, float c0, Coefficients... higher) {
   return hn::MulAdd(polynomial(d, x, higher...), x, hn::Set(d, c0));
 }
 
-// The larger or smaller of a bound and x; NaN stays NaN on every instruction set.
+// The larger or smaller of a bound and x; NaN stays NaN on every instruction set. (Of a NaN and a number, x86 gives the second operand.)
 template <class D, class V>
 HWY_INLINE V at_least(D d, V x, float low) {
   const V bound = hn::Set(d, low);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  return hn::Max(bound, x);
+#else
   return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+#endif
 }
 template <class D, class V>
 HWY_INLINE V at_most(D d, V x, float high) {
   const V bound = hn::Set(d, high);
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  return hn::Min(bound, x);
+#else
   return hn::IfThenElse(hn::Gt(x, bound), bound, x);
+#endif
 }
 
 // The integer nearest to zero. NaN gives any, in the scalar set 0, where the conversion would be undefined.
@@ -60,38 +68,83 @@ HWY_INLINE hn::Vec<D> power_of_two(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
+// p 2^n for integral n in [-252, 254] and p in [1/2, 2]: infinity and subnormal numbers where the result is one.
+#if HWY_TARGET == HWY_AVX3
+template <class D>
+HWY_INLINE hn::Vec512<float> scale(D, hn::Vec512<float> p, hn::Vec512<float> n) {
+  return hn::Vec512<float>{_mm512_scalef_ps(p.raw, n.raw)};
+}
+template <class D>
+HWY_INLINE hn::Vec256<float> scale(D, hn::Vec256<float> p, hn::Vec256<float> n) {
+  return hn::Vec256<float>{_mm256_scalef_ps(p.raw, n.raw)};
+}
+template <class D, size_t lanes>
+HWY_INLINE hn::Vec128<float, lanes> scale(D, hn::Vec128<float, lanes> p, hn::Vec128<float, lanes> n) {
+  return hn::Vec128<float, lanes>{_mm_scalef_ps(p.raw, n.raw)};
+}
+#else
+template <class D, class V>
+HWY_INLINE V scale(D d, V p, V n) {
+  const hn::RebindToSigned<D> di;
+  const auto exponent = to_integer(di, n);
+  if (hn::AllTrue(d, hn::Lt(hn::Abs(n), hn::Set(d, 126.0f)))) return hn::Mul(p, power_of_two(d, exponent));
+  // Two factors, since n may leave the range of one exponent.
+  const auto half = hn::ShiftRight<1>(exponent);
+  return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
+}
+#endif
+
+// a / b for b in [1, 2^60], with the error of a division or little more: with many lanes a division takes longer than a
+// reciprocal of 14 bits and a step of Newton's method on the quotient.
+template <class D, class V>
+HWY_INLINE V quotient(D, V a, V b) {
+#if HWY_TARGET == HWY_AVX3
+  const V inverse = hn::ApproximateReciprocal(b);
+  const V rough = hn::Mul(a, inverse);
+  return hn::MulAdd(hn::NegMulAdd(b, rough, a), inverse, rough);
+#else
+  return hn::Div(a, b);
+#endif
+}
+
+// The same where the result is a normal number.
+template <class D, class V>
+HWY_INLINE V scale_to_normal(D d, V p, V n) {
+#if HWY_TARGET == HWY_AVX3
+  return scale(d, p, n);
+#else
+  return hn::Mul(p, power_of_two(d, to_integer(hn::RebindToSigned<D>(), n)));
+#endif
+}
+
 // x = n ln 2 + r with |r| <= ln 2 / 2; gives n and e^r - 1.
 template <class D, class V>
 HWY_INLINE V reduced_expm1(D d, V x, V& n) {
   n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);  // 9 bits: exact for |n| < 2^15
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-  const V q = polynomial(d, r, 0.5f, 0.166666672f, 0.0416662693f, 0.00833326392f, 0.0013946176f, 0.000199185248f);
-  return hn::MulAdd(hn::Mul(r, r), q, r);
+  // e^r = 1 + r + r² q(r), q by pairs of terms: the polynomial is what a row of exponentials waits for.
+  const V r2 = hn::Mul(r, r);
+  const V low = polynomial(d, r, 0.49999994f, 0.166665211f), high = polynomial(d, r, 0.0416682661f, 0.00836867373f);
+  const V q = hn::MulAdd(r2, hn::MulAdd(r2, hn::Set(d, 0.00138206338f), high), low);
+  return hn::MulAdd(r2, q, r);
 }
 
 // e^x; 0 and infinity outside the range of float, subnormal results included.
 template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
-  const hn::RebindToSigned<D> di;
   V n;
   const V p = hn::Add(reduced_expm1(d, at_least(d, at_most(d, x, 89.0f), -105.0f), n), hn::Set(d, 1.0f));
-  // Two factors, since n may leave the range of one exponent.
-  const auto exponent = to_integer(di, n);
-  const auto half = hn::ShiftRight<1>(exponent);
-  return hn::Mul(hn::Mul(p, power_of_two(d, half)), power_of_two(d, hn::Sub(exponent, half)));
+  return scale(d, p, n);
 }
 
 // e^x for x <= 0, with results below 2^-126 flushed to 0: for softmax and the like, where they are lost in a sum
 // anyway.
 template <class D, class V>
 HWY_INLINE V exp_of_nonpositive(D d, V x) {
-  const hn::RebindToSigned<D> di;
   V n;
-  const V bounded = at_least(d, x, -87.0f);
-  const V p = hn::Add(reduced_expm1(d, bounded, n), hn::Set(d, 1.0f));
-  const V y = hn::Mul(p, power_of_two(d, to_integer(di, n)));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), y);
+  const V p = hn::Add(reduced_expm1(d, at_least(d, x, -87.0f), n), hn::Set(d, 1.0f));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.0f)), scale_to_normal(d, p, n));
 }
 
 // e^x - 1 for x <= 0, accurate near 0.
@@ -143,30 +196,22 @@ HWY_INLINE V log1p_of_fraction(D d, V x) {
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  const V magnitude = hn::Abs(x);
-  V e;
-  if (hn::AllTrue(d, hn::Lt(magnitude, hn::Set(d, 87.0f)))) {
-    // No result is subnormal: one factor will do.
-    V n;
-    const V p = hn::Add(reduced_expm1(d, hn::Neg(magnitude), n), one);
-    e = hn::Mul(p, power_of_two(d, to_integer(hn::RebindToSigned<D>(), n)));
-  } else {
-    e = exp(d, hn::Neg(magnitude));
-  }
-  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+  V n;
+  const V p = hn::Add(reduced_expm1(d, at_least(d, hn::Neg(hn::Abs(x)), -105.0f), n), one);
+  const V e = scale(d, p, n);
+  return quotient(d, hn::IfNegativeThenElse(x, e, one), hn::Add(one, e));
 }
 
 // With t = e^(-2|x|) - 1: tanh |x| = -t / (2 + t).
 template <class D, class V>
 HWY_INLINE V tanh(D d, V x) {
   const V t = expm1_of_nonpositive(d, hn::Mul(hn::Abs(x), hn::Set(d, -2.0f)));
-  return hn::CopySign(hn::Div(t, hn::Add(hn::Set(d, 2.0f), t)), x);
+  return hn::CopySign(quotient(d, t, hn::Add(hn::Set(d, 2.0f), t)), x);
 }
 
 // Error function: x + x p(x²) up to 1, else 1 - e^-g(|x|) with g fitted to -log erfc.
 template <class D, class V>
 HWY_INLINE V erf(D d, V x) {
-  const hn::RebindToSigned<D> di;
   const V one = hn::Set(d, 1.0f);
   const V magnitude = hn::Abs(x);
   const V near = hn::MulAdd(polynomial(d, hn::Mul(x, x), 0.128379166f, -0.37612626f, 0.112836003f, -0.0268544443f,
@@ -176,7 +221,7 @@ HWY_INLINE V erf(D d, V x) {
                          -0.0251718014f, 0.00419085333f, -0.000438529416f, 2.14455195e-05f);
   V n;
   const V p = hn::Add(reduced_expm1(d, hn::Neg(g), n), one);
-  const V far = hn::NegMulAdd(p, power_of_two(d, to_integer(di, n)), one);
+  const V far = hn::Sub(one, scale_to_normal(d, p, n));
   return hn::IfThenElse(hn::Gt(magnitude, one), hn::CopySign(far, x), near);
 }
 

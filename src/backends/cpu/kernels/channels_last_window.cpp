@@ -37,6 +37,8 @@ using WindowFunction = void (*)(const WindowLine&);
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
+#include "backends/cpu/math.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace {
@@ -45,6 +47,16 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kOutputs = 6;  // at a time: each weight is loaded once for them
+
+// Of a weighted sum: the addend, the bounds and where it belongs.
+template <bool whole>
+HWY_INLINE void finish(const WindowLine& line, V value, hn::Mask<D> mask, std::int64_t offset) {
+  const D d;
+  if (line.addend != nullptr) value = hn::Add(value, whole ? hn::LoadU(d, line.addend + offset) : hn::MaskedLoad(mask, d, line.addend + offset));
+  value = math::at_most(d, math::at_least(d, value, line.low), line.high);
+  if (whole) hn::StoreU(value, d, line.output + offset);
+  else hn::BlendedStore(value, mask, d, line.output + offset);
+}
 
 // One vector of channels of `outputs` neighbouring outputs, with the taps [first, last) along the line. `whole`: all lanes are
 // channels.
@@ -83,42 +95,101 @@ HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, s
     V value = sum[i];
     if constexpr (kind == WindowSum::plain) value = hn::Div(value, hn::Set(d, line.divisors[o + i]));
     if constexpr (kind == WindowSum::weighted) {
-      if (line.addend != nullptr) value = hn::Add(value, load(line.addend + offset));
-      const V low = hn::Set(d, line.low), high = hn::Set(d, line.high);
-      value = hn::IfThenElse(hn::Lt(value, low), low, value);
-      value = hn::IfThenElse(hn::Gt(value, high), high, value);
+      finish<whole>(line, value, mask, offset);
+    } else {
+      if (whole) hn::StoreU(value, d, line.output + offset);
+      else hn::BlendedStore(value, mask, d, line.output + offset);
     }
-    if (whole) hn::StoreU(value, d, line.output + offset);
-    else hn::BlendedStore(value, mask, d, line.output + offset);
   }
 }
 
-template <WindowSum kind, bool whole>
-void channels(const WindowLine& line, std::int64_t c) {
+// The vectors of channels [begin, end), each for all outputs of a line.
+constexpr std::int64_t kBlock = 4 * kLanes;  // channels that are read side by side: one vector of each pixel would be read slowly
+template <WindowSum kind, int outputs>
+HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t end, std::int64_t o, std::int64_t first, std::int64_t last) {
+  std::int64_t c = begin;
+  for (; c + kLanes <= end; c += kLanes) window<kind, outputs, true>(line, c, o, first, last);
+  if (c < end) window<kind, outputs, false>(line, c, o, first, last);
+}
+
+template <WindowSum kind>
+void any_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   const ops::WindowAxis& axis = line.axis;
   // Outputs whose windows lie inside of the line, and those before and behind.
   const std::int64_t reach = (axis.kernel - 1) * axis.dilation;
-  const std::int64_t begin = std::min(axis.output, axis.pad_begin / axis.stride + (axis.pad_begin % axis.stride != 0 ? 1 : 0));
+  const std::int64_t first_inside = std::min(axis.output, axis.pad_begin / axis.stride + (axis.pad_begin % axis.stride != 0 ? 1 : 0));
   const std::int64_t room = axis.input - 1 - reach + axis.pad_begin;
-  const std::int64_t end = std::max(begin, room < 0 ? 0 : std::min(axis.output, room / axis.stride + 1));
+  const std::int64_t end_inside = std::max(first_inside, room < 0 ? 0 : std::min(axis.output, room / axis.stride + 1));
   const auto edge = [&](std::int64_t o) HWY_ATTR {
     const std::int64_t start = o * axis.stride - axis.pad_begin;
     const std::int64_t first = start >= 0 ? 0 : std::min(axis.kernel, -start / axis.dilation + (-start % axis.dilation != 0 ? 1 : 0));
     const std::int64_t last = start >= axis.input ? first : std::clamp((axis.input - 1 - start) / axis.dilation + 1, first, axis.kernel);
-    window<kind, 1, whole>(line, c, o, first, last);
+    windows<kind, 1>(line, begin, end, o, first, last);
   };
-  for (std::int64_t o = 0; o < begin; ++o) edge(o);
-  std::int64_t o = begin;
-  for (; o + kOutputs <= end; o += kOutputs) window<kind, kOutputs, whole>(line, c, o, 0, axis.kernel);
-  for (; o < end; ++o) window<kind, 1, whole>(line, c, o, 0, axis.kernel);
+  for (std::int64_t o = 0; o < first_inside; ++o) edge(o);
+  std::int64_t o = first_inside;
+  for (; o + kOutputs <= end_inside; o += kOutputs) windows<kind, kOutputs>(line, begin, end, o, 0, axis.kernel);
+  for (; o < end_inside; ++o) windows<kind, 1>(line, begin, end, o, 0, axis.kernel);
   for (; o < axis.output; ++o) edge(o);
+}
+
+// The same as a weighted `window`, for one size of window without dilation: each number is read once for all the windows that it lies in.
+template <int kernel, int stride, int outputs, bool whole>
+HWY_INLINE void overlapping_window(const WindowLine& line, std::int64_t c, std::int64_t o) {
+  const D d;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, line.channels - c)));
+  const std::int64_t start = o * stride - line.axis.pad_begin, input = line.axis.input;
+  V sum[outputs];
+#pragma GCC unroll 8
+  for (int i = 0; i < outputs; ++i) sum[i] = hn::LoadU(d, line.bias + c);
+  for (std::size_t l = 0; l < line.inputs.size(); ++l) {
+    V weight[kernel];
+#pragma GCC unroll 8
+    for (int k = 0; k < kernel; ++k) weight[k] = hn::LoadU(d, line.weights[l] + k * line.padded_channels + c);
+    const float* x = line.inputs[l] + start * line.channels + c;
+#pragma GCC unroll 32
+    for (int j = 0; j < (outputs - 1) * stride + kernel; ++j, x += line.channels) {
+      if (start + j < 0 || start + j >= input) continue;
+      const V number = whole ? hn::LoadU(d, x) : hn::MaskedLoad(mask, d, x);
+#pragma GCC unroll 8
+      for (int k = 0; k < kernel; ++k) {
+        if ((j - k) % stride == 0 && j >= k && (j - k) / stride < outputs) sum[(j - k) / stride] = hn::MulAdd(number, weight[k], sum[(j - k) / stride]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < outputs; ++i) finish<whole>(line, sum[i], mask, (o + i) * line.channels + c);
+}
+
+template <int kernel, int stride>
+void overlapping_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
+  const auto together = [&]<int outputs>(std::integral_constant<int, outputs>, std::int64_t o) HWY_ATTR {
+    std::int64_t c = begin;
+    for (; c + kLanes <= end; c += kLanes) overlapping_window<kernel, stride, outputs, true>(line, c, o);
+    if (c < end) overlapping_window<kernel, stride, outputs, false>(line, c, o);
+  };
+  // Lines of pictures have a multiple of 7 or of 8 pixels.
+  const std::int64_t step = line.axis.output % 7 == 0 ? 7 : 8;
+  std::int64_t o = 0;
+  for (; o + step <= line.axis.output; o += step) {
+    if (step == 7) together(std::integral_constant<int, 7>(), o);
+    else together(std::integral_constant<int, 8>(), o);
+  }
+  const std::int64_t rest = line.axis.output - o;
+  if (rest & 4) together(std::integral_constant<int, 4>(), o), o += 4;
+  if (rest & 2) together(std::integral_constant<int, 2>(), o), o += 2;
+  if (rest & 1) together(std::integral_constant<int, 1>(), o);
 }
 
 template <WindowSum kind>
 void window_line(const WindowLine& line) {
-  std::int64_t c = 0;
-  for (; c + kLanes <= line.channels; c += kLanes) channels<kind, true>(line, c);
-  if (c < line.channels) channels<kind, false>(line, c);
+  auto run = any_windows<kind>;
+  if constexpr (kind == WindowSum::weighted) {
+    const ops::WindowAxis& axis = line.axis;
+    if (axis.dilation == 1 && axis.kernel == 3 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<3, 1> : overlapping_windows<3, 2>;
+    if (axis.dilation == 1 && axis.kernel == 5 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<5, 1> : overlapping_windows<5, 2>;
+  }
+  for (std::int64_t c = 0; c < line.channels; c += kBlock) run(line, c, std::min(line.channels, c + kBlock));
 }
 
 }  // namespace
