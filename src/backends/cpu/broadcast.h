@@ -70,6 +70,22 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
   context.parallel_for(outer_count_ * blocks, items_a_chunk, [&](std::int64_t begin, std::int64_t end) {
     Position position;
     seek(position, begin / blocks);
+    if (blocks == 1) {
+      // Whole lines: those of the last axis in a row, without the bookkeeping of the others.
+      const Axis& axis = outer_.back();
+      std::int64_t& index = position.index[outer_.size() - 1];
+      for (std::int64_t item = begin; item < end;) {
+        const std::int64_t last = std::min(end, item + axis.count - index) - 1;
+        index += last - item;
+        for (; item < last; ++item) {
+          line(position.offsets, item * line_count_, line_count_);
+          for (std::size_t k = 0; k < operands_; ++k) position.offsets[k] += axis.strides[k];
+        }
+        line(position.offsets, item++ * line_count_, line_count_);
+        advance(position);
+      }
+      return;
+    }
     std::int64_t outer = begin / blocks, piece = begin % blocks;
     for (std::int64_t item = begin; item < end; ++item) {
       const std::int64_t first = piece * block;

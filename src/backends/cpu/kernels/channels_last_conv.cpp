@@ -102,7 +102,8 @@ class ChannelsLastConv final : public Kernel {
     }
     isa_->multiply(product);
     if (activation_.after.function == nullptr) return;
-    for (std::int64_t i = 0; i < count; ++i) activation_.after(product.c + i * ldc, columns);
+    if (columns == ldc) activation_.after(product.c, count * ldc);
+    else for (std::int64_t i = 0; i < count; ++i) activation_.after(product.c + i * ldc, columns);
   }
 
   const IndirectProductIsa* isa_;

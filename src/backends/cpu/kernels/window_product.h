@@ -106,10 +106,16 @@ class WindowPointers {
   }
   void point_to_lines(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
     const ops::WindowAxis& line = geometry_.axes[2];
-    for (std::int64_t i = 0; i < count; ++i, start += line.stride) {
-      if (from == nullptr) to[i] = padding;
-      else if (!copy_all && start >= 0 && start + line.kernel <= line.input) to[i] = from + start * geometry_.channels;
-      else to[i] = copy_line(from, start, padding, copied + i * padded_length_);
+    const auto outside = [&](std::int64_t first) { return copy_all || first < 0 || first + line.kernel > line.input; };
+    if (from == nullptr) {
+      std::fill_n(to, count, padding);
+    } else if (!outside(start) && !outside(start + (count - 1) * line.stride)) {
+      const T* pixel = from + start * geometry_.channels;
+      for (std::int64_t i = 0; i < count; ++i, pixel += line.stride * geometry_.channels) to[i] = pixel;
+    } else {
+      for (std::int64_t i = 0; i < count; ++i, start += line.stride) {
+        to[i] = outside(start) ? copy_line(from, start, padding, copied + i * padded_length_) : from + start * geometry_.channels;
+      }
     }
   }
   const T* copy(const T* from, std::int64_t count, const T* padding, T* to) const {
