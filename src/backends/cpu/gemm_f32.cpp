@@ -135,11 +135,14 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
                        workspace.right.get() + panel * k);
     }
   }
+  const bool changes_nothing = epilogue.scale == 1 && epilogue.bias == nullptr && epilogue.addend == nullptr && epilogue.activation == Activation::none;
   for (std::int64_t row = block.row_begin; row < block.row_end; row += isa_->rows) {
     PanelProduct product{
         .rows = std::min(isa_->rows, block.row_end - row), .k = k, .ldc = ldc, .accumulate = k_begin > 0};
     if (left.packed) {
       product.left = left.data + k_begin * shape_.m + row * k;
+    } else if (product.rows == 1 && left.column_stride == 1) {
+      product.left = left.data + row * left.row_stride + k_begin;  // as packed
     } else {
       product.left = workspace.left.get();
       isa_->pack(left.data + row * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride,
@@ -153,7 +156,7 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
       if (here.addend != nullptr) here.addend += row * here.addend_row_stride + column * here.addend_column_stride;
       product.columns = end - begin;
       product.c = c + row * ldc + column;
-      product.epilogue = k_begin + k >= shape_.k ? &here : nullptr;
+      product.epilogue = k_begin + k >= shape_.k && !changes_nothing ? &here : nullptr;
       isa_->multiply(product);
     };
     if (in_place) {

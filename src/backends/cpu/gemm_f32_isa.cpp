@@ -34,7 +34,7 @@ constexpr std::int64_t kColumns = kVectors * kLanes;
 
 // A panel of one sum after another: bias, scale and activation, then C. Out of line so that the inner loop keeps its
 // registers to itself.
-void store_tile(const PanelProduct& product, const float* tile, std::int64_t rows, std::int64_t columns, float* c,
+void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t rows, std::int64_t columns, float* c,
                 std::int64_t first_column) {
   const D d;
   const Epilogue* epilogue = product.epilogue;
@@ -42,7 +42,7 @@ void store_tile(const PanelProduct& product, const float* tile, std::int64_t row
     for (std::int64_t j = 0; j < columns; j += kLanes) {
       const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, columns - j)));
       float* to = c + i * product.ldc + j;
-      V value = hn::LoadU(d, tile + i * kColumns + j);
+      V value = hn::LoadU(d, tile + i * tile_stride + j);
       if (product.accumulate) value = hn::Add(value, hn::MaskedLoad(mask, d, to));
       if (epilogue != nullptr) {
         value = hn::Mul(value, hn::Set(d, epilogue->scale));
@@ -68,37 +68,42 @@ void store_tile(const PanelProduct& product, const float* tile, std::int64_t row
   }
 }
 
-template <int rows, int vectors>
+// Panels that few rows are multiplied with at once: with one, each sum would wait for the one before.
+template <int rows>
+constexpr int kTogether = rows == 1 ? 4 : rows == 2 ? 2 : 1;
+
+template <int rows, int vectors, int panels = 1>
 void multiply_tile(const PanelProduct& product, const float* right, std::int64_t right_stride, std::int64_t columns,
                    std::int64_t first_column) {
   const D d;
-  V sum[rows][vectors];
+  constexpr int all = panels * vectors;
+  V sum[rows][all];
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) sum[i][j] = hn::Zero(d);
+#pragma GCC unroll 8
+    for (int j = 0; j < all; ++j) sum[i][j] = hn::Zero(d);
   }
   const float* left = product.left;
   for (std::int64_t k = product.k; k > 0; --k) {
-    V b[vectors];
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) b[j] = hn::LoadU(d, right + j * kLanes);
+    V b[all];
+#pragma GCC unroll 8
+    for (int j = 0; j < all; ++j) b[j] = hn::LoadU(d, right + j / vectors * product.right_panel_stride + j % vectors * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const V a = hn::Set(d, left[i]);
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a, b[j], sum[i][j]);
+#pragma GCC unroll 8
+      for (int j = 0; j < all; ++j) sum[i][j] = hn::MulAdd(a, b[j], sum[i][j]);
     }
     left += rows;
     right += right_stride;
   }
   float* c = product.c + first_column;
-  const bool whole = columns == vectors * kLanes;
+  const bool whole = columns == all * kLanes;
   if (whole && product.epilogue == nullptr && product.accumulate) {
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) {
+#pragma GCC unroll 8
+      for (int j = 0; j < all; ++j) {
         float* to = c + i * product.ldc + j * kLanes;
         hn::StoreU(hn::Add(sum[i][j], hn::LoadU(d, to)), d, to);
       }
@@ -106,21 +111,29 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
     return;
   }
   const bool direct = whole && product.epilogue == nullptr;
-  HWY_ALIGN float tile[rows * kColumns];
+  HWY_ALIGN float tile[rows * all * kLanes];
   float* to = direct ? c : tile;
-  const std::int64_t stride = direct ? product.ldc : kColumns;
+  const std::int64_t stride = direct ? product.ldc : all * kLanes;
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) hn::StoreU(sum[i][j], d, to + i * stride + j * kLanes);
+#pragma GCC unroll 8
+    for (int j = 0; j < all; ++j) hn::StoreU(sum[i][j], d, to + i * stride + j * kLanes);
   }
-  if (!direct) store_tile(product, tile, rows, columns, c, first_column);
+  if (!direct) store_tile(product, tile, all * kLanes, rows, columns, c, first_column);
 }
 
 template <int rows>
 void multiply_rows(const PanelProduct& product) {
   const float* right = product.right;
-  for (std::int64_t column = 0; column < product.columns; column += kColumns, right += product.right_panel_stride) {
+  std::int64_t column = 0;
+  if constexpr (kTogether<rows> > 1) {
+    constexpr std::int64_t together = kTogether<rows> * kColumns;
+    const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : kColumns;
+    for (; column + together <= product.columns; column += together, right += kTogether<rows> * product.right_panel_stride) {
+      multiply_tile<rows, kVectors, kTogether<rows>>(product, right, stride, together, column);
+    }
+  }
+  for (; column < product.columns; column += kColumns, right += product.right_panel_stride) {
     const std::int64_t columns = std::min(kColumns, product.columns - column);
     const std::int64_t vectors = (columns + kLanes - 1) / kLanes;
     const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : vectors * kLanes;

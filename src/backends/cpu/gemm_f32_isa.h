@@ -21,7 +21,7 @@ struct PanelProduct {
   float* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = false;             // add to what C holds
-  const Epilogue* epilogue = nullptr;  // null: more blocks of k follow; else its addend is that of C's first element
+  const Epilogue* epilogue = nullptr;  // null: more blocks of k follow, or it changes nothing; else its addend is that of C's first element
 };
 
 struct GemmF32Isa {
