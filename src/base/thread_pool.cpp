@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
@@ -20,14 +21,40 @@ namespace {
 thread_local int lease_depth = 0;
 thread_local bool inside_parallel_for = false;
 
-// How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few
-// microseconds pass; a sleep and wake-up costs tens.
-constexpr int kSpins = 2000;
+// How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few microseconds
+// pass, where one step runs on one core some more; to wake a sleeping thread takes tens, on a virtual machine often a hundred.
+constexpr auto kSpinTime = std::chrono::microseconds(200);
+constexpr int kPausesBetweenLooks = 32;  // at the clock
 
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+// Whether `done` came true while spinning.
+template <typename Done>
+bool spin_until(const Done& done) {
+  if (done()) return true;
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPausesBetweenLooks; ++i) {
+      pause();
+      if (done()) return true;
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+// Locks that are held for some instructions only: who finds one taken should not go to sleep for that.
+std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  for (int i = 0; i < 1000 && !lock.owns_lock(); ++i) {
+    pause();
+    lock.try_lock();
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return lock;
 }
 
 // One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers inside it.
@@ -70,7 +97,7 @@ struct ThreadPool::State {
 
   void release_core() {
     {
-      std::lock_guard lock(mutex);
+      const auto lock = lock_briefly(mutex);
       ++free_cores;
     }
     core_freed.notify_all();
@@ -80,12 +107,15 @@ struct ThreadPool::State {
     lease_depth = 1;  // an invitation carries a core
     inside_parallel_for = true;
     while (true) {
-      for (int spin = 0; spin < kSpins && pending.load(std::memory_order_acquire) == 0; ++spin) pause();
+      const bool invited = spin_until([this] { return pending.load(std::memory_order_acquire) != 0; });
       Task* task = nullptr;
       {
-        std::unique_lock lock(mutex);
-        work_arrived.wait(lock, [&] { return stopping || !invitations.empty(); });
-        if (invitations.empty()) return;
+        auto lock = lock_briefly(mutex);
+        if (!invited && !stopping && invitations.empty()) work_arrived.wait(lock);
+        if (invitations.empty()) {
+          if (stopping) return;
+          continue;  // woken too late: the next invitation is likely to come soon
+        }
         task = invitations.front();
         invitations.pop_front();
         pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
@@ -100,7 +130,7 @@ struct ThreadPool::State {
   void invite(Task& task, int wanted) {
     int invited = 0;
     {
-      std::lock_guard lock(mutex);
+      const auto lock = lock_briefly(mutex);
       if (next_ticket != serving) return;
       invited = std::min(wanted, free_cores);
       free_cores -= invited;
@@ -113,9 +143,10 @@ struct ThreadPool::State {
 
   // Takes back invitations that no worker has accepted yet, so that a finished caller does not wait for a sleeping one.
   void withdraw(Task& task) {
+    if (pending.load(std::memory_order_acquire) == 0) return;
     int withdrawn = 0;
     {
-      std::lock_guard lock(mutex);
+      const auto lock = lock_briefly(mutex);
       withdrawn = static_cast<int>(std::erase(invitations, &task));
       free_cores += withdrawn;
       pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
@@ -162,9 +193,7 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_th
   task.work();
   if (task.active.load(std::memory_order_acquire) > 0) {
     state_->withdraw(task);
-    for (int spin = 0; task.active.load(std::memory_order_acquire) > 0; ++spin) {
-      if (spin < kSpins) pause(); else std::this_thread::yield();
-    }
+    while (!spin_until([&] { return task.active.load(std::memory_order_acquire) == 0; })) std::this_thread::yield();
   }
   inside_parallel_for = nested;
   if (task.failed.load()) std::rethrow_exception(task.error);

@@ -19,7 +19,9 @@ using base::round_up;
 constexpr std::int64_t kMaxDepth = 384;                   // of one block over k
 constexpr std::int64_t kBlockFloats = 96 * 1024;          // of a block of B: a good third of the second-level cache
 constexpr std::int64_t kMaxPanelFloats = 32 * kMaxDepth;  // of a panel of A or B in any instruction set
-constexpr double kTileOperations = 3e6;  // about 30 microseconds, well above the cost of handing out a tile
+// Well above the cost of handing out a tile, which is less than a microsecond: about 10 microseconds of operations, or where few
+// rows leave little to do, of reading a packed right operand.
+constexpr double kTileOperations = 1e6, kTileBytes = 256 * 1024;
 constexpr double kMostTiles = 32;
 constexpr std::int64_t kFewThreads = 4;
 
@@ -73,7 +75,8 @@ void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
   const std::int64_t row_panels = ceil_divide(shape_.m, isa_->rows);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
   const double operations = 2.0 * m * n * static_cast<double>(shape_.k);
-  const auto wanted = static_cast<std::int64_t>(std::clamp(operations / kTileOperations, 1.0, kMostTiles));
+  const double right_bytes = right_packed ? 4 * n * static_cast<double>(shape_.k) : 0;
+  const auto wanted = static_cast<std::int64_t>(std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, kMostTiles));
   const double tile_cycles = static_cast<double>(isa_->rows * isa_->columns / isa_->lanes);
   const double left_cycles = left_packed ? 0.25 : 0.5, right_cycles = right_packed ? 0.25 : 1.5;
   double least = std::numeric_limits<double>::infinity();

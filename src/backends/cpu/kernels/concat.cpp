@@ -1,7 +1,9 @@
 // Concat and Split: runs of bytes, from several tensors into one and back.
 #include "ops/concat.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/strided_copy.h"
@@ -86,11 +88,20 @@ void concat(KernelContext& context) {
   const std::int64_t element = bits_of(output.dtype()) / 8;
   const std::int64_t whole = length * products.inner * element;
   auto* target = static_cast<std::byte*>(output.mutable_raw());
+  std::vector<Runs> runs;
   for (std::size_t i = 0; i < context.input_count(); ++i) {
     const Tensor& input = context.input(i);
     const std::int64_t bytes = input.shape()[static_cast<std::size_t>(axis)] * products.inner * element;
-    copy_rows(context, {static_cast<const std::byte*>(input.raw()), target, bytes, bytes, whole}, products.outer);
+    runs.push_back({static_cast<const std::byte*>(input.raw()), target, bytes, bytes, whole});
     target += bytes;
+  }
+  if (products.outer == 1) {
+    for (const Runs& run : runs) copy_rows(context, run, 1);
+  } else if (whole > 0) {
+    // Rows of all inputs together: many small inputs are worth several threads too.
+    context.parallel_for(products.outer, std::max<std::int64_t>(1, kGrainBytes / whole), [&](std::int64_t begin, std::int64_t end) {
+      for (const Runs& run : runs) copy_rows(run, begin, end);
+    });
   }
 }
 
