@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <map>
+#include <tuple>
 
 #include "base/assert.h"
 #include "base/error.h"
@@ -9,6 +9,7 @@
 #include "plan/make_kernels.h"
 #include "plan/memory_plan.h"
 #include "plan/plan.h"
+#include "plan/share_storage.h"
 
 namespace tessera::plan {
 namespace {
@@ -34,11 +35,11 @@ class Planner {
       if (is_wanted(id)) make_step(id);
     }
     make_kernels(*plan_, operands_, device_, weights_, options_);
-    find_last_uses();
+    find_lifetimes();
     mark_results();
-    share_storage();
-    place_in_arena();
     list_dying();
+    share_storage(*plan_, lifetimes_, options_);
+    place_in_arena();
     return plan_;
   }
 
@@ -133,24 +134,27 @@ class Planner {
 
   // --- lifetimes ------------------------------------------------------------------------------------------------------
 
-  void find_last_uses() {
-    last_use_.assign(plan_->slots.size(), -1);
+  void find_lifetimes() {
+    lifetimes_.first.assign(plan_->slots.size(), -1);
+    lifetimes_.last.assign(plan_->slots.size(), -1);
     for (std::size_t i = 0; i < plan_->steps.size(); ++i) {
       const Step& step = plan_->steps[i];
       for (std::int32_t input : step.inputs) {
-        if (input >= 0) last_use_[static_cast<std::size_t>(input)] = static_cast<std::int64_t>(i);
+        if (input >= 0) last(input) = static_cast<std::int64_t>(i);
       }
       for (std::int32_t k = 0; k < step.output_count; ++k) {
-        auto& last = last_use_[static_cast<std::size_t>(step.first_output + k)];
-        last = std::max(last, static_cast<std::int64_t>(i));  // written even if never read
+        const std::int32_t output = step.first_output + k;
+        lifetimes_.first[static_cast<std::size_t>(output)] = static_cast<std::int64_t>(i);
+        last(output) = std::max(last(output), static_cast<std::int64_t>(i));  // written even if never read
       }
     }
   }
+  std::int64_t& last(std::int32_t index) { return lifetimes_.last[static_cast<std::size_t>(index)]; }
 
   void mark_results() {
     auto becomes_result = [&](std::int32_t index) {
       if (slot(index).place == Place::arena) slot(index).place = Place::result;
-      last_use_[static_cast<std::size_t>(index)] = static_cast<std::int64_t>(plan_->steps.size());
+      last(index) = static_cast<std::int64_t>(plan_->steps.size());
     };
     for (ir::ValueId output : graph().outputs()) {
       plan_->output_slots.push_back(slot_of(output));
@@ -162,88 +166,59 @@ class Planner {
     }
   }
 
-  // --- sharing of storage: views, and outputs written over a dying input ---------------------------------------------------
-
-  std::int32_t root_of(std::int32_t index) { return slot(index).place == Place::alias ? slot(index).source : index; }
-
-  // Last step at which the bytes of a root are needed, its aliases included.
-  std::int64_t root_last_use(std::int32_t root) const { return root_last_use_[static_cast<std::size_t>(root)]; }
-
-  void alias_to(std::int32_t index, std::int32_t root) {
-    slot(index).place = Place::alias;
-    slot(index).source = root;
-    auto& last = root_last_use_[static_cast<std::size_t>(root)];
-    last = std::max(last, last_use_[static_cast<std::size_t>(index)]);
-  }
-
-  void share_storage() {
-    root_last_use_ = last_use_;
-    for (std::size_t i = 0; i < plan_->steps.size(); ++i) {
-      Step& step = plan_->steps[i];
-      if (step.output_count == 0 || step.kind != StepKind::kernel || slot(step.first_output).place != Place::arena) continue;
-      if (step.op->view && options_.alias_views) alias_view(step);
-      else if (options_.in_place) reuse_dying_input(step, static_cast<std::int64_t>(i));
-    }
-  }
-
-  void alias_view(Step& step) {
-    const std::int32_t root = root_of(step.inputs[0]);
-    if (slot(root).place == Place::dynamic) return;
-    if (concrete_type(slot(root).type).bytes() != concrete_type(slot(step.first_output).type).bytes()) return;
-    alias_to(step.first_output, root);
-    step.kind = StepKind::alias;
-    step.cost = {};
-  }
-
-  void reuse_dying_input(Step& step, std::int64_t index) {
-    const std::int64_t bytes = concrete_type(slot(step.first_output).type).bytes();
-    for (std::size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
-      if ((step.entry->in_place_inputs >> i & 1) == 0 || step.inputs[i] < 0) continue;
-      const std::int32_t root = root_of(step.inputs[i]);
-      if (slot(root).place != Place::arena || root_last_use(root) != index || concrete_type(slot(root).type).bytes() != bytes) continue;
-      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them change, nor
-      // one that a kernel of many operands reads after the first ones are summed up.
-      const bool read_twice = std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
-        const bool same_slot_of_two = other == step.inputs[i] && step.inputs.size() <= 2;
-        return &other != &step.inputs[i] && other >= 0 && root_of(other) == root && !same_slot_of_two;
-      });
-      if (read_twice) continue;
-      alias_to(step.first_output, root);
-      return;
-    }
-  }
-
   // --- arena ----------------------------------------------------------------------------------------------------------
 
+  // With what is joined written in place, where that takes no more memory.
   void place_in_arena() {
+    Arena arena = planned_arena();
+    const std::vector<Slot> slots = plan_->slots;
+    std::vector<std::pair<StepKind, ops::Cost>> steps;
+    for (const Step& step : plan_->steps) steps.emplace_back(step.kind, step.cost);
+    if (options_.alias_views && join_in_place(*plan_, lifetimes_)) {
+      if (Arena joined = planned_arena(); joined.memory.arena_bytes <= arena.memory.arena_bytes) {
+        arena = std::move(joined);
+      } else {
+        plan_->slots = slots;
+        for (std::size_t i = 0; i < steps.size(); ++i) std::tie(plan_->steps[i].kind, plan_->steps[i].cost) = steps[i];
+      }
+    }
+    for (std::size_t i = 0; i < arena.owners.size(); ++i) {
+      const auto [is_scratch, index] = arena.owners[i];
+      if (is_scratch) plan_->steps[index].scratch_offset = arena.memory.offsets[i];
+      else plan_->slots[index].offset = arena.memory.offsets[i];
+    }
+    plan_->arena_bytes = arena.memory.arena_bytes;
+    plan_->largest_live_bytes = arena.memory.largest_live_bytes;
+  }
+
+  struct Arena {
+    MemoryPlan memory;
+    std::vector<std::pair<bool, std::size_t>> owners;  // (is scratch, step or slot index), one a buffer
+  };
+  Arena planned_arena() {
+    Arena arena;
     std::vector<BufferRequest> requests;
-    std::vector<std::pair<bool, std::size_t>> owners;  // (is scratch, slot or step index)
     for (std::size_t i = 0; i < plan_->steps.size(); ++i) {
       const Step& step = plan_->steps[i];
       for (std::int32_t k = 0; k < step.output_count; ++k) {
-        const std::int32_t index = step.first_output + k;
-        if (slot(index).place != Place::arena) continue;
-        requests.push_back({concrete_type(slot(index).type).bytes(), static_cast<std::int64_t>(i), root_last_use(index)});
-        owners.emplace_back(false, static_cast<std::size_t>(index));
+        const auto index = static_cast<std::size_t>(step.first_output + k);
+        if (plan_->slots[index].place != Place::arena) continue;
+        requests.push_back({concrete_type(plan_->slots[index].type).bytes(), lifetimes_.first[index], lifetimes_.last[index]});
+        arena.owners.emplace_back(false, index);
       }
       if (step.scratch_bytes > 0) {
         requests.push_back({step.scratch_bytes, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i)});
-        owners.emplace_back(true, i);
+        arena.owners.emplace_back(true, i);
       }
     }
-    const MemoryPlan memory = plan_memory(requests);
-    for (std::size_t i = 0; i < owners.size(); ++i) {
-      if (owners[i].first) plan_->steps[owners[i].second].scratch_offset = memory.offsets[i];
-      else plan_->slots[owners[i].second].offset = memory.offsets[i];
-    }
-    plan_->arena_bytes = memory.arena_bytes;
-    plan_->largest_live_bytes = memory.largest_live_bytes;
+    arena.memory = plan_memory(requests);
+    return arena;
   }
 
   void list_dying() {
     for (std::size_t i = 0; i < plan_->slots.size(); ++i) {
       if (plan_->slots[i].place != Place::dynamic) continue;
-      const std::int64_t last = last_use_[i];
+      const std::int64_t last = lifetimes_.last[i];
       if (last < static_cast<std::int64_t>(plan_->steps.size())) plan_->steps[static_cast<std::size_t>(last)].dying.push_back(static_cast<std::int32_t>(i));
     }
   }
@@ -253,8 +228,7 @@ class Planner {
   backends::WeightStore& weights_;
   const PlanOptions options_;
   std::vector<std::int32_t> slot_of_;            // by value
-  std::vector<std::int64_t> last_use_;           // by slot
-  std::vector<std::int64_t> root_last_use_;      // by slot; meaningful for roots
+  Lifetimes lifetimes_;
   std::vector<StepOperands> operands_;           // of the steps that get a kernel now
 };
 

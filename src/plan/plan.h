@@ -23,7 +23,7 @@ enum class Place : std::uint8_t {
   arena,     // planned memory at `offset`
   result,    // fresh memory that outlives the run: a graph output, or the next state of a variable
   dynamic,   // allocated by the step that makes it: its shape depends on data, or it is not a tensor
-  alias,     // the bytes of slot `source` under another shape
+  alias,     // bytes of slot `source`
 };
 
 struct Slot {
@@ -32,6 +32,7 @@ struct Slot {
   ir::ValueType type;
   std::int64_t offset = 0;   // in the arena
   std::int32_t source = -1;  // of an alias; itself never an alias
+  std::int64_t view_offset = 0;  // of an alias: bytes from the start of its source
   Tensor constant;
 };
 
@@ -39,7 +40,7 @@ enum class StepKind : std::uint8_t {
   kernel,   // operand types known: the kernel stands ready
   late,     // operand types depend on data: inference and kernel choice happen when it runs
   control,  // If, Loop, Scan, SequenceMap: runs its subgraphs
-  alias,    // output 0 is a view of input 0, made when it runs since the input is only known then
+  alias,    // nothing to do: outputs are parts of input 0, or inputs of the output; views of a caller's tensor are made when it runs
 };
 
 struct Step {

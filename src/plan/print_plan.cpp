@@ -14,7 +14,7 @@ std::string place_text(const Slot& slot) {
     case Place::arena: return fmt::format("arena+{}", slot.offset);
     case Place::result: return "result";
     case Place::dynamic: return "dynamic";
-    case Place::alias: return fmt::format("alias of %{}", slot.source);
+    case Place::alias: return slot.view_offset == 0 ? fmt::format("alias of %{}", slot.source) : fmt::format("alias of %{}+{}", slot.source, slot.view_offset);
   }
   return "";
 }

@@ -38,7 +38,7 @@ class StepAccess {
       if (index < 0) return;
       const plan::Slot& slot = plan_.slots[static_cast<std::size_t>(index)];
       const plan::Slot& root = slot.place == plan::Place::alias ? plan_.slots[static_cast<std::size_t>(slot.source)] : slot;
-      if (root.place == plan::Place::arena) action(arena_ + root.offset, static_cast<std::size_t>(byte_count(root.type.dtype, *root.type.shape())));
+      if (root.place == plan::Place::arena) action(arena_ + root.offset + slot.view_offset, static_cast<std::size_t>(byte_count(slot.type.dtype, *slot.type.shape())));
     };
     for (const std::int32_t input : step_.inputs) visit(input);
     for (std::int32_t k = 0; k < step_.output_count; ++k) visit(step_.first_output + k);

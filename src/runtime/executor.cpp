@@ -31,6 +31,12 @@ constexpr std::size_t kMostTimings = 1'000'000;
 // A result or dynamic output of known size is given storage before its kernel runs.
 bool has_size(const ir::ValueType& type) { return type.is_tensor() && type.dtype != DType::undefined && type.dtype != DType::string && type.shape(); }
 
+// What an alias shows of its source.
+Tensor part_of(const Tensor& source, const Slot& slot) {
+  auto* bytes = static_cast<std::byte*>(const_cast<void*>(source.raw()));
+  return Tensor(slot.type.dtype, *slot.type.shape(), bytes != nullptr ? bytes + slot.view_offset : nullptr, source.owner());
+}
+
 class Run {
  public:
   Run(PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment, RunControl& control)
@@ -140,10 +146,13 @@ class Run {
   }
 
   void make_view(const Step& step) {
-    const Slot& output = slot(step.first_output);
-    const Place root = slot(output.source).place;
-    if (root == Place::arena || root == Place::constant) return;  // made once, with the run state
-    value(step.first_output) = value(output.source).tensor().reshaped(*output.type.shape());
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      const Slot& output = slot(step.first_output + k);
+      if (output.place != Place::alias) continue;
+      const Place root = slot(output.source).place;
+      if (root == Place::arena || root == Place::constant) continue;  // made once, with the run state
+      value(step.first_output + k) = part_of(value(output.source).tensor(), output);
+    }
   }
 
   // The operands of a step as values of their own. A step that makes sequences or optionals may keep its operands inside
@@ -279,7 +288,7 @@ void bind_arena(const Plan& plan, RunState& state, std::byte* base) {
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const Slot& slot = plan.slots[i];
     const Slot& root = slot.place == Place::alias ? plan.slots[static_cast<std::size_t>(slot.source)] : slot;
-    if (root.place == Place::arena) state.values[i] = Tensor(slot.type.dtype, *slot.type.shape(), base != nullptr ? base + root.offset : nullptr, nullptr);
+    if (root.place == Place::arena) state.values[i] = Tensor(slot.type.dtype, *slot.type.shape(), base != nullptr ? base + root.offset + slot.view_offset : nullptr, nullptr);
   }
   state.bound_arena = base;
 }
@@ -294,7 +303,7 @@ std::unique_ptr<RunState> make_run_state(const Plan& plan) {
     if (slot.place == Place::constant) state->values[i] = slot.constant;
     if (slot.place == Place::alias) {
       const Slot& root = plan.slots[static_cast<std::size_t>(slot.source)];
-      if (root.place == Place::constant) state->values[i] = root.constant.reshaped(*slot.type.shape());
+      if (root.place == Place::constant) state->values[i] = part_of(root.constant, slot);
     }
   }
   for (const Step& step : plan.steps) {

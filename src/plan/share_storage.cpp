@@ -1,0 +1,143 @@
+#include "plan/share_storage.h"
+
+#include <algorithm>
+#include <set>
+
+#include "plan/view_offsets.h"
+
+namespace tessera::plan {
+namespace {
+
+class Sharer {
+ public:
+  Sharer(Plan& plan, Lifetimes& lifetimes) : plan_(plan), lifetimes_(lifetimes) {}
+
+  Slot& slot(std::int32_t index) { return plan_.slots[static_cast<std::size_t>(index)]; }
+  std::int64_t bytes(std::int32_t index) { return byte_count(slot(index).type.dtype, *slot(index).type.shape()); }
+  bool has_bytes(std::int32_t index) {
+    const ir::ValueType& type = slot(index).type;
+    return type.is_tensor() && type.dtype != DType::undefined && type.shape().has_value();
+  }
+  std::int32_t root_of(std::int32_t index) { return slot(index).place == Place::alias ? slot(index).source : index; }
+  std::int64_t& first(std::int32_t index) { return lifetimes_.first[static_cast<std::size_t>(index)]; }
+  std::int64_t& last(std::int32_t index) { return lifetimes_.last[static_cast<std::size_t>(index)]; }
+
+  // `offset`: bytes from the start of `source`, which may be an alias itself.
+  void alias(std::int32_t index, std::int32_t source, std::int64_t offset) {
+    const std::int32_t root = root_of(source);
+    slot(index).view_offset = offset + slot(source).view_offset;
+    slot(index).place = Place::alias;
+    slot(index).source = root;
+    first(root) = std::min(first(root), first(index));
+    last(root) = std::max(last(root), last(index));
+  }
+
+  bool view(Step& step) {
+    if (step.inputs.empty() || step.inputs[0] < 0) return false;
+    const auto offsets = view_offsets(plan_.graph, plan_.graph.node(step.node), *step.op);
+    const std::int32_t source = step.inputs[0];
+    if (!offsets || static_cast<std::int32_t>(offsets->size()) != step.output_count || slot(root_of(source)).place == Place::dynamic || !has_bytes(source)) return false;
+    std::int64_t taken = 0, needed = 0;
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      const std::int32_t output = step.first_output + k;
+      if (slot(output).place == Place::none) continue;
+      if (slot(output).place != Place::arena || (*offsets)[static_cast<std::size_t>(k)] + bytes(output) > bytes(source)) return false;
+      taken += bytes(output);
+      needed = std::max(needed, last(output));
+    }
+    if (step.op->view && taken != bytes(source)) return false;
+    // A small part is not worth what it would keep alive.
+    const std::int32_t root = root_of(source);
+    if (slot(root).place == Place::arena && needed > last(root) && 2 * taken < bytes(root)) return false;
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      if (slot(step.first_output + k).place == Place::arena) alias(step.first_output + k, source, (*offsets)[static_cast<std::size_t>(k)]);
+    }
+    step.kind = StepKind::alias;
+    step.cost = {};
+    return true;
+  }
+
+  void reuse_dying_input(Step& step, std::int64_t index) {
+    if (slot(step.first_output).place != Place::arena) return;
+    const std::int64_t size = bytes(step.first_output);
+    for (std::size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
+      const std::int32_t input = step.inputs[i];
+      if ((step.entry->in_place_inputs >> i & 1) == 0 || input < 0) continue;
+      const std::int32_t root = root_of(input);
+      if (slot(root).place != Place::arena || last(root) != index || bytes(root) != size || bytes(input) != size) continue;
+      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them change, nor
+      // one that a kernel of many operands reads after the first ones are summed up.
+      const bool read_twice = std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
+        const bool same_slot_of_two = other == input && step.inputs.size() <= 2;
+        return &other != &step.inputs[i] && other >= 0 && root_of(other) == root && !same_slot_of_two;
+      });
+      if (!read_twice) return alias(step.first_output, input, 0);
+    }
+  }
+
+  bool join(Step& step, std::int64_t index) {
+    const std::int32_t result = step.first_output;
+    if (step.kind != StepKind::kernel || step.op->name != "Concat" || slot(result).place != Place::arena) return false;
+    const ir::Node& node = plan_.graph.node(step.node);
+    if (!lie_in_their_join(*slot(result).type.shape(), ops::AttributeReader(node, *step.op).integer("axis"))) return false;
+    std::set<std::int32_t> roots;
+    for (const std::int32_t input : step.inputs) {
+      const std::int32_t root = root_of(input);
+      const bool whole = slot(root).place == Place::arena && slot(input).view_offset == 0 && has_bytes(root) && bytes(input) == bytes(root);
+      if (!whole || !roots.insert(root).second || is_written_after(root, index)) return false;
+      // Where a later step writes over the result, nothing may read its parts again.
+      if (last(root) > index && is_written_after(result, index)) return false;
+    }
+    std::int64_t offset = 0;
+    for (const std::int32_t input : step.inputs) {
+      const std::int32_t root = root_of(input);
+      const std::int64_t size = bytes(root);
+      for (Slot& each : plan_.slots) {
+        if (each.place != Place::alias || each.source != root) continue;
+        each.source = result;
+        each.view_offset += offset;
+      }
+      alias(root, result, offset);
+      offset += size;
+    }
+    step.kind = StepKind::alias;
+    step.cost = {};
+    return true;
+  }
+
+ private:
+  // Whether a kernel behind the step writes into the bytes of the slot.
+  bool is_written_after(std::int32_t root, std::int64_t index) {
+    for (std::size_t i = static_cast<std::size_t>(index) + 1; i < plan_.steps.size(); ++i) {
+      const Step& step = plan_.steps[i];
+      for (std::int32_t k = 0; k < step.output_count && step.kind != StepKind::alias; ++k) {
+        if (root_of(step.first_output + k) == root) return true;
+      }
+    }
+    return false;
+  }
+
+  Plan& plan_;
+  Lifetimes& lifetimes_;
+};
+
+}  // namespace
+
+void share_storage(Plan& plan, Lifetimes& lifetimes, const PlanOptions& options) {
+  Sharer sharer(plan, lifetimes);
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    Step& step = plan.steps[i];
+    if (step.output_count == 0 || step.kind != StepKind::kernel) continue;
+    if (options.alias_views && sharer.view(step)) continue;
+    if (options.in_place) sharer.reuse_dying_input(step, static_cast<std::int64_t>(i));
+  }
+}
+
+bool join_in_place(Plan& plan, Lifetimes& lifetimes) {
+  Sharer sharer(plan, lifetimes);
+  bool joined = false;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) joined = (plan.steps[i].output_count == 1 && sharer.join(plan.steps[i], static_cast<std::int64_t>(i))) || joined;
+  return joined;
+}
+
+}  // namespace tessera::plan
