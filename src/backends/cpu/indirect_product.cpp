@@ -16,15 +16,16 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// Accumulators, two vectors of B and a broadcast fit the vector registers; pointers to the rows the others, nearly.
+// Accumulators, vectors of B for kTogether numbers of a row and a broadcast fit the vector registers. Pointers to twelve rows do not quite fit the
+// others: kTogether halves how often they are fetched.
 #if HWY_TARGET == HWY_SCALAR
-constexpr int kRows = 3, kVectors = 4;
+constexpr int kRows = 3, kVectors = 4, kTogether = 1;
 constexpr const char* kName = "scalar";
 #elif HWY_TARGET == HWY_AVX3
-constexpr int kRows = 12, kVectors = 2;
+constexpr int kRows = 12, kVectors = 2, kTogether = 2;
 constexpr const char* kName = "avx512";
 #else
-constexpr int kRows = 6, kVectors = 2;
+constexpr int kRows = 6, kVectors = 2, kTogether = 1;
 constexpr const char* kName = "avx2";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
@@ -77,6 +78,32 @@ struct Epilogue {
   VX low, high;
 };
 
+// sum += A B over the numbers [k, k + depth) of each row.
+template <int rows, int vectors, bool half, int depth>
+HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const float* right, V (&sum)[rows][std::max(vectors, 1)], VHalf (&half_sum)[rows]) {
+  const D d;
+  const DHalf d_half;
+  constexpr std::int64_t kWidth = (vectors + (half ? 1 : 0)) * kLanes;
+  V b[depth][std::max(vectors, 1)];
+  VHalf b_half[depth];
+#pragma GCC unroll 4
+  for (int s = 0; s < depth; ++s) {
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) b[s][j] = hn::LoadU(d, right + s * kWidth + j * kLanes);
+    if constexpr (half) b_half[s] = hn::LoadU(d_half, right + s * kWidth + vectors * kLanes);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int s = 0; s < depth; ++s) {
+      const V a = hn::Set(d, row[i][k + s]);
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a, b[s][j], sum[i][j]);
+      if constexpr (half) half_sum[i] = hn::MulAdd(hn::Set(d_half, row[i][k + s]), b_half[s], half_sum[i]);
+    }
+  }
+}
+
 // Whole vectors of columns, and half a one where `half`.
 template <int rows, int vectors, bool half>
 void multiply_tile(const IndirectProduct& product, const float* right, std::int64_t first_column) {
@@ -101,20 +128,10 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
     const float* row[rows];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) row[i] = left[i];
-    for (std::int64_t k = 0; k < product.length; ++k, right += kWidth) {
-      V b[std::max(vectors, 1)];
-      VHalf b_half;
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) b[j] = hn::LoadU(d, right + j * kLanes);
-      if constexpr (half) b_half = hn::LoadU(d_half, right + vectors * kLanes);
-#pragma GCC unroll 16
-      for (int i = 0; i < rows; ++i) {
-        const V a = hn::Set(d, row[i][k]);
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a, b[j], sum[i][j]);
-        if constexpr (half) half_sum[i] = hn::MulAdd(hn::Set(d_half, row[i][k]), b_half, half_sum[i]);
-      }
-    }
+    constexpr int kDepth = vectors + (half ? 1 : 0) == 1 ? 2 * kTogether : kTogether;
+    std::int64_t k = 0;
+    for (; k + kDepth <= product.length; k += kDepth, right += kDepth * kWidth) add_products<rows, vectors, half, kDepth>(row, k, right, sum, half_sum);
+    for (; k < product.length; ++k, right += kWidth) add_products<rows, vectors, half, 1>(row, k, right, sum, half_sum);
   }
   const Epilogue<D> epilogue(product, first_column);
   const bool whole = epilogue.columns >= vectors * kLanes;
