@@ -53,6 +53,8 @@ ir::Graph merge_duplicates(ir::Graph graph, const PassContext& context);
 ir::Graph simplify_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph merge_movement(ir::Graph graph, const PassContext& context);
 ir::Graph drop_expansions(ir::Graph graph, const PassContext& context);
+ir::Graph look_up_one_hot(ir::Graph graph, const PassContext& context);
+ir::Graph fold_into_tables(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_softmax(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_normalisation(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_group_normalisation(ir::Graph graph, const PassContext& context);

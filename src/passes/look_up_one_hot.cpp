@@ -1,0 +1,133 @@
+// A product of one-hot rows with a constant matrix, as JAX and TensorFlow export embeddings, becomes a Gather of the matrix's rows. Where an index lies outside
+// of the matrix its row is all zeros: indices are bounded, and what they are bounded to are rows of zeros behind the matrix.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "ops/infer.h"
+#include "passes/find.h"
+#include "passes/pass.h"
+#include "passes/replacements.h"
+
+namespace tessera::passes {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+// Tables whose rows are named from both ends hold them twice.
+constexpr std::int64_t kLargestDoubleTable = std::int64_t{1} << 20;  // bytes
+
+struct OneHot {
+  ValueId indices;         // the shape of the rows without their last axis, or with 1 for it
+  bool has_last_axis;
+  bool counts_from_end;    // -1 is the last row
+  std::int64_t size;
+};
+
+class Replacer {
+ public:
+  explicit Replacer(ir::Graph graph) : graph_(std::move(graph)) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) replace(id);
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    return std::move(graph_);
+  }
+
+ private:
+  void replace(NodeId id) {
+    const ir::Node node = graph_.node(id);
+    if (node.op != "MatMul") return;
+    const Tensor* matrix = graph_.constant(node.inputs[1]);
+    if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || matrix->raw() == nullptr) return;
+    const std::optional<OneHot> rows = one_hot(node.inputs[0]);
+    if (!rows || rows->size != matrix->shape()[0] || rows->size == 0) return;
+    // Zero times infinity is no zero.
+    if (!std::ranges::all_of(matrix->values<float>(), [](float number) { return std::isfinite(number); })) return;
+    if (rows->counts_from_end && matrix->bytes() > kLargestDoubleTable) return;
+
+    ValueId indices = rows->indices;
+    const DType dtype = graph_.value(indices).type.dtype;
+    if (rows->has_last_axis) indices = add("Squeeze", {indices, graph_.add_constant(Tensor::from<std::int64_t>({1}, {-1}))});
+    // From the end, the first index that names no row is the row behind the zeros for those from the start.
+    indices = add("Max", {indices, scalar(dtype, rows->counts_from_end ? -rows->size - 1 : -1)});
+    indices = add("Min", {indices, scalar(dtype, rows->size)});
+    put_operator(graph_, id, "Gather", {graph_.add_constant(table(*matrix, rows->counts_from_end)), indices}, {{"axis", std::int64_t{0}}});
+  }
+
+  // The rows, a row of zeros for what lies behind them, one for what lies before them, and where indices count from the end the rows again.
+  static Tensor table(const Tensor& matrix, bool twice) {
+    const std::int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
+    Tensor result(DType::f32, {(twice ? 2 * rows : rows) + 2, columns});
+    auto* to = result.mutable_data<float>();
+    std::fill_n(to, result.elements(), 0.0f);
+    std::copy_n(matrix.data<float>(), rows * columns, to);
+    if (twice) std::copy_n(matrix.data<float>(), rows * columns, to + (rows + 2) * columns);
+    return result;
+  }
+
+  std::optional<OneHot> one_hot(ValueId value) const {
+    if (const ir::Node* node = producer_of(graph_, value, "OneHot")) return of_operator(*node);
+    const ir::Node* cast = producer_of(graph_, value, "Cast");
+    const ir::Node* equal = cast == nullptr ? nullptr : producer_of(graph_, cast->inputs[0], "Equal");
+    if (equal == nullptr || graph_.value(value).type.dtype != DType::f32) return std::nullopt;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::optional<std::int64_t> size = count_of(equal->inputs[1 - i]);
+      const ir::Dims* dims = dims_of(graph_, equal->inputs[i]);
+      if (!size || dims == nullptr || dims->size() < graph_.constant(equal->inputs[1 - i])->shape().size() || !dims->back().surely_equals(1)) continue;
+      if (is_index(equal->inputs[i])) return OneHot{equal->inputs[i], true, false, *size};
+    }
+    return std::nullopt;
+  }
+
+  // With the last axis, zeros and ones.
+  std::optional<OneHot> of_operator(const ir::Node& node) const {
+    const auto axis = node.attributes.find("axis");
+    const ir::Dims* dims = dims_of(graph_, node.inputs[0]);
+    if (dims == nullptr || !is_index(node.inputs[0])) return std::nullopt;
+    if (axis != node.attributes.end() && std::get<std::int64_t>(axis->second) != -1 && std::get<std::int64_t>(axis->second) != static_cast<std::int64_t>(dims->size())) return std::nullopt;
+    const std::optional<double> depth = scalar_of(graph_, node.inputs[1]);
+    const Tensor* values = graph_.constant(node.inputs[2]);
+    if (!depth || values == nullptr || values->raw() == nullptr || values->dtype() != DType::f32 || values->elements() != 2 || values->values<float>()[0] != 0 || values->values<float>()[1] != 1) return std::nullopt;
+    return OneHot{node.inputs[0], false, true, static_cast<std::int64_t>(*depth)};
+  }
+
+  bool is_index(ValueId value) const {
+    const DType dtype = graph_.value(value).type.dtype;
+    return dtype == DType::i32 || dtype == DType::i64;
+  }
+
+  // n of a constant 0, 1, … n - 1 along its last axis.
+  std::optional<std::int64_t> count_of(ValueId value) const {
+    const Tensor* constant = graph_.constant(value);
+    if (constant == nullptr || constant->raw() == nullptr || constant->rank() == 0 || constant->shape().back() != constant->elements()) return std::nullopt;
+    const auto counts = [](const auto& numbers) {
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (numbers[i] != static_cast<std::remove_cvref_t<decltype(numbers[i])>>(i)) return false;
+      }
+      return true;
+    };
+    const bool fits = constant->dtype() == DType::i32 ? counts(constant->values<std::int32_t>()) : constant->dtype() == DType::i64 && counts(constant->values<std::int64_t>());
+    return fits ? std::optional(constant->elements()) : std::nullopt;
+  }
+
+  ValueId scalar(DType dtype, std::int64_t number) {
+    return graph_.add_constant(dtype == DType::i32 ? Tensor::scalar(static_cast<std::int32_t>(number)) : Tensor::scalar(number));
+  }
+  ValueId add(std::string op, std::vector<ValueId> inputs) {
+    const ValueId result = graph_.add_op(std::move(op), std::move(inputs));
+    ops::infer_node_in_place(graph_, graph_.value(result).producer);
+    return result;
+  }
+
+  ir::Graph graph_;
+};
+
+}  // namespace
+
+ir::Graph look_up_one_hot(ir::Graph graph, const PassContext&) { return Replacer(std::move(graph)).run(); }
+
+}  // namespace tessera::passes
