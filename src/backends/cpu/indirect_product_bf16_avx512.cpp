@@ -42,6 +42,28 @@ inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors
   }
 }
 
+// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers.
+template <int rows, int vectors, int depth>
+inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k, const std::uint16_t* right, __m512 (&sum)[rows][vectors]) {
+  __m512bh b[depth][vectors];
+#pragma GCC unroll 2
+  for (int s = 0; s < depth; ++s) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) b[s][j] = (__m512bh)_mm512_loadu_si512(right + (s * vectors + j) * 32);
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+    for (int s = 0; s < depth; ++s) {
+      std::int32_t pair;
+      __builtin_memcpy(&pair, row[i] + (k + s) * Product::kGroup, 4);
+      const auto a = (__m512bh)_mm512_set1_epi32(pair);
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], a, b[s][j]);
+    }
+  }
+}
+
 template <int rows, int vectors>
 void multiply_tile(const Product& product, const std::uint16_t* right, std::int64_t column) {
   __m512 sum[rows][vectors];
@@ -56,19 +78,11 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
     const std::uint16_t* row[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i];
-#pragma GCC unroll 2
-    for (std::int64_t k = 0; k < product.groups * Product::kGroup; k += Product::kGroup, right += vectors * 32) {
-      __m512bh b[vectors];
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) b[j] = (__m512bh)_mm512_loadu_si512(right + j * 32);
-#pragma GCC unroll 12
-      for (int i = 0; i < rows; ++i) {
-        std::int32_t pair;
-        __builtin_memcpy(&pair, row[i] + k, 4);
-        const auto a = (__m512bh)_mm512_set1_epi32(pair);
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], a, b[j]);
-      }
+    std::int64_t k = 0;
+    for (; k + 1 < product.groups; k += 2, right += 2 * vectors * 32) add_products<rows, vectors, 2>(row, k, right, sum);
+    if (k < product.groups) {
+      add_products<rows, vectors, 1>(row, k, right, sum);
+      right += vectors * 32;
     }
   }
   const std::int64_t columns = product.columns - column;

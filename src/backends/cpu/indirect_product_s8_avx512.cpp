@@ -95,6 +95,28 @@ inline void store_packed(const IndirectProductS8& given, const __m512i (&sum)[ro
   }
 }
 
+// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers.
+template <int rows, int vectors, int depth>
+inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k, const std::int8_t* right, __m512i (&sum)[rows][vectors]) {
+  __m512i b[depth][vectors];
+#pragma GCC unroll 2
+  for (int s = 0; s < depth; ++s) {
+#pragma GCC unroll 2
+    for (int j = 0; j < vectors; ++j) b[s][j] = _mm512_loadu_si512(right + (s * vectors + j) * 64);
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+    for (int s = 0; s < depth; ++s) {
+      std::int32_t bytes;
+      __builtin_memcpy(&bytes, row[i] + (k + s) * kS8Group, 4);
+      const __m512i a = _mm512_set1_epi32(bytes);
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbusd_epi32(sum[i][j], a, b[s][j]);
+    }
+  }
+}
+
 template <int rows, int vectors>
 void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, std::int64_t column) {
   __m512i sum[rows][vectors];
@@ -109,19 +131,11 @@ void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, s
     const std::uint8_t* row[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i];
-#pragma GCC unroll 2
-    for (std::int64_t k = 0; k < product.groups * kS8Group; k += kS8Group, right += vectors * 64) {
-      __m512i b[vectors];
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) b[j] = _mm512_loadu_si512(right + j * 64);
-#pragma GCC unroll 12
-      for (int i = 0; i < rows; ++i) {
-        std::int32_t bytes;
-        __builtin_memcpy(&bytes, row[i] + k, 4);
-        const __m512i a = _mm512_set1_epi32(bytes);
-#pragma GCC unroll 2
-        for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbusd_epi32(sum[i][j], a, b[j]);
-      }
+    std::int64_t k = 0;
+    for (; k + 1 < product.groups; k += 2, right += 2 * vectors * 64) add_products<rows, vectors, 2>(row, k, right, sum);
+    if (k < product.groups) {
+      add_products<rows, vectors, 1>(row, k, right, sum);
+      right += vectors * 64;
     }
   }
   const std::int64_t columns = product.columns - column;
