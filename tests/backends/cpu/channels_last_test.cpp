@@ -93,6 +93,7 @@ TEST(CpuChannelsLastConv, PaddingWiderThanTheImage) {
 TEST(CpuChannelsLastConv, ManyChannelsAndTiles) {
   check({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
   check({{1, 600, 3, 3}, {200, 600, 3, 3}, kSame});
+  check({{1, 24, 182, 182}, {3, 24, 3, 3}, {{"strides", Integers{2, 2}}}});
 }
 
 // Winograd's transforms lose some digits: measured over all of the result.
@@ -129,6 +130,7 @@ TEST(CpuChannelsLastConv, WindowsOfThreeByMinimalFiltering) {
       for (const Integers& pads : {Integers{1, 1, 1, 1}, Integers{0, 0, 0, 0}, Integers{2, 0, 1, 3}}) check_winograd(x, {outputs, x[1], 3, 3}, {{"pads", pads}});
     }
   }
+  check_winograd({1, 16, 220, 217}, {2, 16, 3, 3}, kSame);  // more data than is cached
 }
 
 TEST(CpuChannelsLastConv, WindowsOfSlicesByMinimalFiltering) {

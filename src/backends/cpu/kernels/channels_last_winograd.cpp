@@ -5,6 +5,8 @@
 // A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and inputs × outputs].
 #include <fmt/format.h>
 
+#include <hwy/base.h>
+
 #include <algorithm>
 
 #include "backends/cpu/gemm_f32.h"
@@ -31,6 +33,8 @@ constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8;
 constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
 constexpr std::int64_t kFewestTiles = 12;  // with fewer the transformed weights are read for too little
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
+constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
+constexpr std::int64_t kAhead = 2;  // tiles
 constexpr std::int64_t kLineFloats = 16;
 struct alignas(64) CacheLine {
   float floats[kLineFloats];
@@ -51,6 +55,7 @@ class Winograd final : public Kernel {
     tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
     if (geometry_.axes[0].kernel == 1) geometry_.axes[0].dilation = 1;
     choose_block();
+    reads_ahead_ = static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(inputs_) * 4 > kCachedBytes;
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
@@ -181,6 +186,16 @@ class Winograd final : public Kernel {
     return {tile / tile_columns_ / tile_rows_, tile / tile_columns_ % tile_rows_ * kTile, tile % tile_columns_ * kTile};
   }
 
+  // Asks for the pixels of a tile that is soon read, or written: kTile of each row of a slice, whose rows have `columns` pixels. Not a function of its
+  // own, which would compute nothing.
+  template <int written>
+  HWY_INLINE static void ask_for(const float* slice, std::int64_t begin, std::int64_t end, std::int64_t column, std::int64_t columns, std::int64_t channels) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* from = slice + (row * columns + column) * channels;
+      for (std::int64_t i = 0; i < kTile * channels; i += kLineFloats) __builtin_prefetch(from + i, written, 2);
+    }
+  }
+
   // Whether the result reads the i-th slice under a block.
   bool is_read(std::int64_t i) const {
     const auto& depth = geometry_.axes[0];
@@ -229,6 +244,13 @@ class Winograd final : public Kernel {
     const std::int64_t first = (image * depth.input + slice) * lines.input * line.input * inputs_;
     WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = before_stride_};
     if (!rounds_) {
+      if (reads_ahead_) {
+        const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
+        const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1), top = ahead.row - lines.pad_begin;
+        // What the patch before it does not read.
+        ask_for<0>(static_cast<const float*>(x) + (ahead.image * depth.input + ahead_slice) * lines.input * line.input * inputs_, std::max<std::int64_t>(top, 0),
+                   std::min(top + kPatch, lines.input), ahead.column - line.pad_begin + kPatch - kTile, line.input, inputs_);
+      }
       patch.input = static_cast<const float*>(x) + first;
       return functions_->transform_input(patch);
     }
@@ -300,6 +322,12 @@ class Winograd final : public Kernel {
     out.rows = std::min(kTile, lines.output - row);
     out.columns = std::min(kTile, line.output - column);
     if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
+    if (reads_ahead_) {
+      const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
+      const std::int64_t ahead_slice = std::min(block.result_slice + slice + (tile + kAhead) / block.tiles, depth.output - 1);
+      ask_for<1>(static_cast<const float*>(y) + (ahead.image * depth.output + ahead_slice) * lines.output * line.output * outputs_, ahead.row, std::min(ahead.row + kTile, lines.output), ahead.column,
+                 line.output, outputs_);
+    }
     out.addend = z == nullptr ? nullptr : static_cast<const float*>(z) + offset;
     out.output = static_cast<float*>(y) + offset;
     out.row_stride = stride;
@@ -343,6 +371,7 @@ class Winograd final : public Kernel {
   std::int64_t tile_rows_, tile_columns_;
   std::int64_t block_tiles_ = 1, block_slices_ = 1;               // at a time; slices of results
   std::int64_t before_stride_ = 0, after_stride_ = 0;             // from a part to the next one
+  bool reads_ahead_ = false;
   bool own_blocks_ = false;                                       // of every thread
   std::vector<float> bias_, zeros_;
   std::shared_ptr<const PackedWeights> weights_;
