@@ -41,8 +41,31 @@ HWY_INLINE void output_line(const V (&x)[kPatch], V (&y)[kTile]) {
   y[3] = plus(hn::Add(difference1, x[5]), difference2, 8);
 }
 
+// `count` numbers from the i-th on; `whole`: as many as there are lanes.
+template <WinogradInput kind, bool whole>
+HWY_INLINE V load_input(const void* input, std::int64_t i, std::int64_t count) {
+  const D d;
+  const hn::RebindToUnsigned<D> du;
+  if constexpr (kind == WinogradInput::bf16) {
+    const hn::Rebind<std::uint16_t, D> d16;
+    const std::uint16_t* from = static_cast<const std::uint16_t*>(input) + i;
+    HWY_ALIGN std::uint16_t numbers[kLanes] = {};
+    if (!whole) from = std::copy_n(from, count, numbers) - count;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, from))));
+  } else {
+    const float* from = static_cast<const float*>(input) + i;
+    const V x = whole ? hn::LoadU(d, from) : hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, from);
+    if constexpr (kind == WinogradInput::f32) return x;
+    // To the nearest, ties to even; NaN stays.
+    const auto bits = hn::BitCast(du, x), even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
+    const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
+    return hn::BitCast(d, hn::And(kept, hn::Set(du, 0xFFFF0000u)));
+  }
+}
+
 // A vector of channels of a patch. `inside`: all of the patch is within the image; `whole`: all lanes are channels.
-template <bool inside, bool whole>
+template <WinogradInput kind, bool inside, bool whole>
 HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
   const D d;
   const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, patch.channels - c)));
@@ -57,8 +80,7 @@ HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
         x[i] = hn::Zero(d);
         continue;
       }
-      const float* from = patch.input + (row * patch.columns + column) * patch.channels + c;
-      x[i] = whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from);
+      x[i] = load_input<kind, whole>(patch.input, (row * patch.columns + column) * patch.channels + c, std::min(kLanes, patch.channels - c));
     }
     input_line(x, y);
 #pragma GCC unroll 6
@@ -78,11 +100,20 @@ HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
   }
 }
 
-void transform_input(const WinogradPatch& patch) {
+template <WinogradInput kind>
+void transform_patch(const WinogradPatch& patch) {
   const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + kPatch <= patch.rows && patch.left + kPatch <= patch.columns;
   std::int64_t c = 0;
-  for (; c + kLanes <= patch.channels; c += kLanes) inside ? transform_input<true, true>(patch, c) : transform_input<false, true>(patch, c);
-  if (c < patch.channels) transform_input<false, false>(patch, c);
+  for (; c + kLanes <= patch.channels; c += kLanes) inside ? transform_input<kind, true, true>(patch, c) : transform_input<kind, false, true>(patch, c);
+  if (c < patch.channels) transform_input<kind, false, false>(patch, c);
+}
+
+void transform_input(const WinogradPatch& patch) {
+  switch (patch.kind) {
+    case WinogradInput::f32: return transform_patch<WinogradInput::f32>(patch);
+    case WinogradInput::rounded_f32: return transform_patch<WinogradInput::rounded_f32>(patch);
+    case WinogradInput::bf16: return transform_patch<WinogradInput::bf16>(patch);
+  }
 }
 
 // A vector of channels of a tile.

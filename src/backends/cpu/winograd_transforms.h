@@ -11,9 +11,13 @@ namespace tessera::backends::cpu {
 
 inline constexpr std::int64_t kWinogradTile = 4, kWinogradPatch = 6, kWinogradParts = kWinogradPatch * kWinogradPatch;
 
+// What a patch is read as: numbers of float32, the same rounded to bfloat16, or numbers of bfloat16.
+enum class WinogradInput : std::uint8_t { f32, rounded_f32, bf16 };
+
 // A tile of the result and the patch of input that it depends on; what lies outside is zero, or is not written.
 struct WinogradPatch {
-  const float* input = nullptr;  // of the image
+  WinogradInput kind = WinogradInput::f32;
+  const void* input = nullptr;  // of the slice
   std::int64_t top = 0, left = 0, rows = 0, columns = 0, channels = 0;
   float* parts = nullptr;        // part p of channel c at parts[p * stride + c]
   std::int64_t stride = 0;

@@ -55,7 +55,7 @@ class Winograd final : public Kernel {
     tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
     if (geometry_.axes[0].kernel == 1) geometry_.axes[0].dilation = 1;
     choose_block();
-    reads_ahead_ = static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(inputs_) * 4 > kCachedBytes;
+    reads_ahead_ = !rounded_data_ && !rounded_result_ && static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(inputs_) * 4 > kCachedBytes;
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
@@ -243,39 +243,17 @@ class Winograd final : public Kernel {
     const auto [image, row, column] = place(block.first + tile);
     const std::int64_t first = (image * depth.input + slice) * lines.input * line.input * inputs_;
     WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = before_stride_};
-    if (!rounds_) {
-      if (reads_ahead_) {
-        const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
-        const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1), top = ahead.row - lines.pad_begin;
-        // What the patch before it does not read.
-        ask_for<0>(static_cast<const float*>(x) + (ahead.image * depth.input + ahead_slice) * lines.input * line.input * inputs_, std::max<std::int64_t>(top, 0),
-                   std::min(top + kPatch, lines.input), ahead.column - line.pad_begin + kPatch - kTile, line.input, inputs_);
-      }
-      patch.input = static_cast<const float*>(x) + first;
-      return functions_->transform_input(patch);
+    if (reads_ahead_) {
+      const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
+      const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1), top = ahead.row - lines.pad_begin;
+      // What the patch before it does not read.
+      ask_for<0>(static_cast<const float*>(x) + (ahead.image * depth.input + ahead_slice) * lines.input * line.input * inputs_, std::max<std::int64_t>(top, 0),
+                 std::min(top + kPatch, lines.input), ahead.column - line.pad_begin + kPatch - kTile, line.input, inputs_);
     }
-    // A copy of the patch in floats, with zeros where it is outside.
-    thread_local std::vector<float> floats;
-    floats.assign(static_cast<std::size_t>(kParts * inputs_), 0.0f);
-    const std::int64_t begin = std::max<std::int64_t>(0, patch.left), count = std::min(line.input, patch.left + kPatch) - begin;
-    for (std::int64_t i = 0; i < kPatch && count > 0; ++i) {
-      if (patch.top + i < 0 || patch.top + i >= lines.input) continue;
-      const std::int64_t from = first + ((patch.top + i) * line.input + begin) * inputs_;
-      copy_rounded(x, from, count * inputs_, floats.data() + (i * kPatch + begin - patch.left) * inputs_);
-    }
-    patch.input = floats.data();
-    patch.top = patch.left = 0;
-    patch.rows = patch.columns = kPatch;
+    patch.kind = rounded_data_ ? WinogradInput::bf16 : rounds_ ? WinogradInput::rounded_f32 : WinogradInput::f32;
+    if (rounded_data_) patch.input = static_cast<const std::uint16_t*>(x) + first;
+    else patch.input = static_cast<const float*>(x) + first;
     functions_->transform_input(patch);
-  }
-
-  // Data as the product takes it.
-  void copy_rounded(const void* x, std::int64_t from, std::int64_t count, float* to) const {
-    if (rounded_data_) return from_bf16_row(static_cast<const std::uint16_t*>(x) + from, to, count);
-    thread_local std::vector<std::uint16_t> numbers;
-    numbers.resize(static_cast<std::size_t>(count));
-    to_bf16_row(static_cast<const float*>(x) + from, numbers.data(), count);
-    from_bf16_row(numbers.data(), to, count);
   }
 
   static Tensor rounded(const Tensor& weights) {
@@ -418,7 +396,10 @@ std::string reject_bf16_winograd(const ops::NodeView& view) {
   return reject_winograd(view);
 }
 // A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has instructions for these.
-std::string avoid_bf16_winograd(const ops::NodeView& view) { return avoid_winograd(view, active_bf16() ? kFewestChannelsOfBf16 : kFewestChannels); }
+// Over volumes sums are longer, and transforms the lesser part.
+std::string avoid_bf16_winograd(const ops::NodeView& view) {
+  return avoid_winograd(view, active_bf16() && channels_last_conv_geometry(view).axes[0].kernel == 1 ? kFewestChannelsOfBf16 : kFewestChannels);
+}
 
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights) {
   return std::make_unique<Winograd>(view, weights);
