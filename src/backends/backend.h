@@ -145,6 +145,8 @@ class Device {
   virtual std::span<const KernelEntry* const> kernels_for(std::string_view op) const = 0;
   // Whether kernels touch memory; the null device plans and walks, but neither allocates nor computes.
   virtual bool computes() const { return true; }
+  // Whether arithmetic with f16 and bf16 is best done in those types; else passes do it in f32.
+  virtual bool computes_halves() const { return true; }
 };
 
 // Groups a table by operator, keeping the order of each group. Used by devices to answer kernels_for.

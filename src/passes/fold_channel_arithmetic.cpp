@@ -1,19 +1,14 @@
 // Folds what follows a convolution channel by channel into its weights and bias: BatchNormalization, and sums and products with a
 // constant a channel (or one for all).
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "base/file_pages.h"
+#include "passes/channel_map.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
 namespace {
-
-// y = scale x + shift, a channel at a time.
-struct ChannelMap {
-  std::vector<double> scale, shift;
-};
 
 // The constant as one number a channel of data [N, channels, spatial...] of this rank.
 std::optional<std::vector<double>> per_channel(const Tensor* constant, std::int64_t channels, std::size_t rank) {
@@ -27,31 +22,9 @@ std::optional<std::vector<double>> per_channel(const Tensor* constant, std::int6
   return std::vector<double>(values.begin(), values.end());
 }
 
-std::optional<ChannelMap> batch_normalisation(const ir::Graph& graph, const ir::Node& node, std::int64_t channels) {
-  std::vector<std::vector<double>> operands;
-  for (std::size_t i = 1; i < 5; ++i) {
-    const Tensor* constant = graph.constant(node.inputs[i]);
-    if (constant == nullptr || constant->dtype() != DType::f32 || constant->raw() == nullptr || constant->elements() != channels) return std::nullopt;
-    operands.emplace_back(constant->values<float>().begin(), constant->values<float>().end());
-  }
-  for (std::size_t i = 1; i < node.outputs.size(); ++i) {
-    if (node.outputs[i].valid()) return std::nullopt;
-  }
-  const auto training = node.attributes.find("training_mode"), given = node.attributes.find("epsilon");
-  if (training != node.attributes.end() && std::get<std::int64_t>(training->second) != 0) return std::nullopt;
-  const double epsilon = given == node.attributes.end() ? 1e-5f : std::get<float>(given->second);
-  ChannelMap map;
-  for (std::size_t c = 0; c < static_cast<std::size_t>(channels); ++c) {
-    const double scale = operands[0][c] / std::sqrt(operands[3][c] + epsilon);
-    map.scale.push_back(scale);
-    map.shift.push_back(operands[1][c] - operands[2][c] * scale);
-  }
-  return map;
-}
-
 // What the node does to its operand `x`, [N, channels, spatial...].
 std::optional<ChannelMap> channel_map(const ir::Graph& graph, const ir::Node& node, ir::ValueId x, std::int64_t channels, std::size_t rank) {
-  if (node.op == "BatchNormalization") return node.inputs[0] == x ? batch_normalisation(graph, node, channels) : std::nullopt;
+  if (node.op == "BatchNormalization") return node.inputs[0] == x ? batch_normalisation_map(graph, node, channels) : std::nullopt;
   const bool sum = node.op == "Add" || node.op == "Sub", product = node.op == "Mul" || node.op == "Div";
   if (!sum && !product) return std::nullopt;
   const bool first = node.inputs[0] == x;

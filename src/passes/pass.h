@@ -28,6 +28,7 @@ struct FoldingBudget {
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
+  bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
   DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
   FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
@@ -45,6 +46,7 @@ struct Pass {
 };
 
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);
+ir::Graph widen_halves(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context);
@@ -69,6 +71,7 @@ ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);
 ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context);
+ir::Graph scale_batch_normalisation(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_embeddings(ir::Graph graph, const PassContext& context);
 ir::Graph channels_last(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context);

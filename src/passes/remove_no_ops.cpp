@@ -1,5 +1,5 @@
 // Removes nodes that pass their input through: Identity, Dropout at inference, Cast to the same type, Reshape to the same
-// shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything.
+// shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything, Pad by nothing, Tile of one.
 #include <algorithm>
 
 #include "passes/find.h"
@@ -35,6 +35,10 @@ bool takes_everything(const ir::Graph& graph, const ir::Node& slice) {
   return request && ops::takes_all(*request, *dims_of(graph, slice.inputs[0]));
 }
 
+bool all_are(const std::optional<std::vector<std::int64_t>>& integers, std::int64_t number) {
+  return integers && std::ranges::all_of(*integers, [&](std::int64_t each) { return each == number; });
+}
+
 bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.empty() || !node.outputs[0].valid()) return false;
   if (node.op == "Identity") return true;
@@ -43,6 +47,8 @@ bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Reshape" || node.op == "Expand" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze") return same_known_shape(graph, node.inputs[0], node.outputs[0]);
   if (node.op == "Transpose") return is_identity_permutation(node);
   if (node.op == "Slice") return takes_everything(graph, node);
+  if (node.op == "Pad") return all_are(constant_integers(graph, node, 1), 0);
+  if (node.op == "Tile") return all_are(constant_integers(graph, node, 1), 1);
   if (node.op == "Concat" || node.op == "Sum" || node.op == "Max" || node.op == "Min" || node.op == "Mean") return node.inputs.size() == 1;
   return false;
 }

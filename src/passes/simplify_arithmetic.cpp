@@ -80,6 +80,7 @@ class Simplifier {
     return true;
   }
   std::optional<ValueId> chosen(const ir::Node& where) const {
+    if (where.inputs[1] == where.inputs[2]) return where.inputs[1];
     const Tensor* condition = graph_.constant(where.inputs[0]);
     if (condition == nullptr || condition->raw() == nullptr || condition->elements() == 0) return std::nullopt;
     const std::span<const bool> values = condition->values<bool>();
@@ -93,6 +94,12 @@ class Simplifier {
     const ir::Node node = graph_.node(id);
     if (node.op == "Pow") power(id, node);
     else if (node.op == "Div") division(id, node);
+    else if (node.op == "Where") choice(id, node);
+  }
+
+  // By the opposite condition.
+  void choice(NodeId id, const ir::Node& node) {
+    if (const ir::Node* opposite = producer_of(graph_, node.inputs[0], "Not")) put_operator(graph_, id, "Where", {opposite->inputs[0], node.inputs[2], node.inputs[1]});
   }
 
   void power(NodeId id, const ir::Node& node) {

@@ -43,6 +43,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   require(options.precision == DType::f32 || options.precision == DType::bf16, ErrorKind::invalid_argument, "precision is {}, expected f32 or bf16", name_of(options.precision));
   require(options.precision == DType::f32 || !environment.device->kernels_for("tessera::Linear").empty(), ErrorKind::invalid_argument, "device '{}' computes in the model's own types: precision {} is not for it",
           options.device, name_of(options.precision));
+  environment.pass_context.widens_halves = !environment.device->computes_halves();
   environment.pass_context.precision = options.precision;
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
   environment.pass_context.evaluate = [most = bytes_to_fold_in(model.graph(), environment.pass_context.folding)](const ir::Node& node, std::span<const Value> inputs) {

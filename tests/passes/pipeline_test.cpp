@@ -81,6 +81,12 @@ TEST(RemoveNoOps, SlicesOfEverything) {
   test::expect_left_alone("graph { input %x : f32[4] constant %s = i64[1] {-1} constant %e = i64[1] {-9} constant %0 = i64[1] {0} %a = Slice (%x, %s, %e, %0, %s) %y = Exp (%a) output %y }", "remove_no_ops");
 }
 
+TEST(RemoveNoOps, PadsByNothingAndTilesOfOne) {
+  const std::string start = "graph { input %x : f32[n, 4] constant %none = i64[4] {0, 0, 0, 0} constant %some = i64[4] {0, 0, 0, 1} constant %once = i64[2] {1, 1} constant %twice = i64[2] {1, 2} ";
+  test::expect_rewritten(start + "%a = Pad (%x, %none) %b = Tile (%a, %once) %y = Exp (%b) output %y }", "remove_no_ops", {"%y = Exp (%x)"});
+  test::expect_left_alone(start + "%a = Pad (%x, %some) %b = Tile (%a, %twice) %y = Exp (%b) output %y }", "remove_no_ops");
+}
+
 TEST(RemoveNoOps, KeepsATransposeThatMoves) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);

@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(Chunk, RandomGraphs, testing::Range(0, kChunks));
 TEST(RandomGraph, RepeatsFromItsSeedAndCoversOperators) {
   std::map<std::string, int> counts;
   int symbolic = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 90; ++seed) {
     const GraphCase made = random_graph(seed, 8);
     if (seed == 1) { EXPECT_EQ(describe(made), describe(random_graph(seed, 8))); }
     for (const ir::NodeId id : made.graph.order()) ++counts[made.graph.node(id).op];

@@ -56,6 +56,8 @@ TEST(SimplifyArithmetic, WhatUndoesOrRepeatsItself) {
 TEST(SimplifyArithmetic, ChoicesThatAreMade) {
   const std::string other = "input %z : f32[batch, 4] ";
   expect_simplified(other + "constant %c = bool[4] {true, true, true, true} %a = Where (%c, %x, %z) %y = Exp (%a) output %y }", {"%y = Exp (%x)"});
+  expect_simplified(other + "%g = Greater (%x, %z) %a = Where (%g, %x, %x) %y = Exp (%a) output %y }", {"%y = Exp (%x)"});
+  expect_simplified(other + "%g = Greater (%x, %z) %n = Not (%g) %y = Where (%n, %x, %z) output %y }", {"%g = Greater (%x, %z)", "%y = Where (%g, %z, %x)"});
   expect_simplified(other + "constant %c = bool[] {false} %a = Where (%c, %x, %z) %y = Exp (%a) output %y }", {"%y = Exp (%z)"});
   expect_unchanged(other + "constant %c = bool[4] {true, true, true, false} %a = Where (%c, %x, %z) %y = Exp (%a) output %y }");
   expect_unchanged("input %z : f32[3, batch, 4] constant %c = bool[] {true} %a = Where (%c, %x, %z) %y = Exp (%a) output %y }");

@@ -12,8 +12,18 @@ namespace {
 
 constexpr double kEpsilon = 0x1p-23;
 
+Tensor cast(const Tensor& tensor, DType type) {
+  const ir::Node node{"Cast", "", {{0}}, {{1}}, {{"to", static_cast<std::int64_t>(type)}}, 0};
+  return runtime::evaluate_node(backends::reference_device(), node, std::vector<Value>{tensor}, {})[0].tensor();
+}
+
 Value noisy(const Value& value, double epsilons, base::Philox& random) {
-  if (!value.is_tensor() || value.tensor().dtype() != DType::f32) return value;
+  const DType type = value.is_tensor() ? value.tensor().dtype() : DType::undefined;
+  if (type == DType::f16 || type == DType::bf16) {
+    const double half_epsilons = (type == DType::f16 ? 0x1p-10 : 0x1p-7) / kEpsilon;
+    return cast(noisy(cast(value.tensor(), DType::f32), epsilons / 4 * half_epsilons, random).tensor(), type);
+  }
+  if (type != DType::f32) return value;
   Tensor moved = value.tensor().clone();
   const double step = epsilons * kEpsilon * largest_magnitude(moved);
   for (float& element : moved.mutable_values<float>()) element = static_cast<float>(element + step * (2 * random.next_uniform() - 1));

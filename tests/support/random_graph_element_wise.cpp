@@ -99,10 +99,24 @@ void cast(GraphMaker& g) {
   g.offer(g.op("Cast", {g.chance(0.5) ? wide : g.op("Add", {wide, wide})}, {{"to", f32}}));
 }
 
+// A stretch of mixed precision.
+void in_halves(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.magnitude(id) < 30; });
+  const DType half = g.chance(0.5) ? DType::f16 : DType::bf16;
+  const auto type = static_cast<std::int64_t>(half), f32 = static_cast<std::int64_t>(DType::f32);
+  const Id weights = g.op("Cast", {g.broadcast_weights(x)}, {{"to", type}});
+  Id y = g.op("Cast", {x}, {{"to", type}});
+  y = g.op(g.one_of(Names{"Add", "Mul", "Sub"}), {y, weights});
+  if (g.chance(0.3)) y = g.op("Cast", {g.op("Tanh", {g.op("Cast", {y}, {{"to", f32}})})}, {{"to", type}});
+  if (g.rank(x) > 1 && g.chance(0.5)) y = g.op("Transpose", {y});
+  if (g.rank(x) > 0 && g.chance(0.5)) y = g.op(g.one_of(Names{"Softmax", "Relu", "Sigmoid"}), {y});
+  g.offer(g.op("Cast", {y}, {{"to", f32}}));
+}
+
 }  // namespace
 
 std::vector<Recipe> element_wise_recipes() {
-  return {bounded, bounded, bounded, positive, exponential, power, with_constant, with_constant, with_constant, of_two, of_two, of_two, quotient, several, clipped, spelt_out_activation, spelt_out_activation, chosen, cast};
+  return {bounded, bounded, bounded, positive, exponential, power, with_constant, with_constant, with_constant, of_two, of_two, of_two, quotient, several, clipped, spelt_out_activation, spelt_out_activation, chosen, cast, in_halves};
 }
 
 }  // namespace tessera::test

@@ -10,6 +10,7 @@ class CpuDevice final : public Device {
  public:
   std::string_view name() const override { return "cpu"; }
   std::span<const KernelEntry* const> kernels_for(std::string_view op) const override { return index_.find(op); }
+  bool computes_halves() const override { return false; }
 
  private:
   KernelIndex index_{cpu::kernel_table(), reference_kernel_table()};

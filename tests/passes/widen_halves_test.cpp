@@ -1,0 +1,51 @@
+// Arithmetic of halves in f32.
+#include <gtest/gtest.h>
+
+#include "passes/pipeline.h"
+#include "support/pass_context.h"
+
+namespace tessera::passes {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const std::string kStart = "graph { input %x : f16[batch, 4] constant %w = f16[4] {1, 2, 3, 4} ";
+
+// Results are f32: halves that were rounded less differ by their epsilons.
+void expect_widened(const std::string& text, const Lines& nodes) { test::expect_rewritten(kStart + text, "widen_halves", nodes, 4 << 13); }
+void expect_unchanged(const std::string& text) { test::expect_left_alone(kStart + text, "widen_halves"); }
+
+TEST(WidenHalves, ResultsStayWideFromNodeToNode) {
+  expect_widened("%a = Mul (%x, %w) %b = Tanh (%a) %y = Cast (%b) {to = 1} output %y }", {"%? = Cast (%x) {to = 1}", "%? = Mul (%?, %?)", "%y = Tanh (%?)"});
+  // What leaves is a half again, and so is what others take.
+  EXPECT_EQ(test::nodes_of(widen_halves(test::parsed(kStart + "%a = Mul (%x, %w) %b = Tanh (%a) %i = Cast (%a) {to = 7} output %b, %i }"), test::cpu_pass_context())),
+            (Lines{"%? = Cast (%x) {to = 1}", "%? = Mul (%?, %?)", "%? = Tanh (%?)", "%a = Cast (%?) {to = 10}", "%i = Cast (%a) {to = 7}", "%b = Cast (%?) {to = 10}"}));
+}
+
+TEST(WidenHalves, CastsOfMixedPrecisionGo) {
+  expect_widened("%a = Mul (%x, %w) %b = Cast (%a) {to = 1} %c = Softmax (%b) %d = Cast (%c) {to = 10} %e = Add (%d, %w) %y = Cast (%e) {to = 1} output %y }",
+                 {"%? = Cast (%x) {to = 1}", "%? = Mul (%?, %?)", "%c = Softmax (%?)", "%y = Add (%c, %?)"});
+}
+
+TEST(WidenHalves, WhatOnlyMovesStaysAHalf) {
+  expect_unchanged("%y = Transpose (%x) output %y }");
+  expect_widened("%t = Transpose (%x) %a = Neg (%t) %b = Transpose (%a) %y = Cast (%b) {to = 1} output %y }", {"%t = Transpose (%x)", "%? = Cast (%t) {to = 1}", "%? = Neg (%?)", "%y = Transpose (%?)"});
+}
+
+TEST(WidenHalves, LeavesOthers) {
+  expect_unchanged("input %z : f32[4] %a = Cast (%z) {to = 10} %y = Cast (%a) {to = 1} output %y }");  // rounded on purpose
+  expect_unchanged("input %z : f64[4] %y = Neg (%z) output %y }");
+  expect_unchanged("%y = Cast (%x) {to = 7} output %y }");
+  EXPECT_EQ(test::nodes_of(widen_halves(test::parsed(kStart + "%y = Neg (%x) output %y }"), {})), (Lines{"%y = Neg (%x)"}));  // a device that computes with halves
+}
+
+// A normalisation and a product of halves run where the f32 ones do.
+TEST(WidenHalves, LetsOtherPassesRecogniseMixedPrecision) {
+  const std::string text = kStart + "constant %two = f32[] {2} constant %eps = f32[] {0.001} constant %last = i64[1] {-1} %c = Cast (%x) {to = 1} %s = Pow (%c, %two) %m = ReduceMean (%s, %last) "
+                           "%e = Add (%m, %eps) %r = Sqrt (%e) %q = Div (%c, %r) %h = Cast (%q) {to = 10} %g = Mul (%h, %w) %o = Mul (%g, %w) %y = Cast (%o) {to = 1} output %y }";
+  const ir::Graph graph = run_pipeline(test::parsed(text), test::cpu_pass_context());
+  EXPECT_EQ(test::ops_of(graph), (Lines{"Cast", "RMSNormalization", "Mul"}));
+}
+
+}  // namespace
+}  // namespace tessera::passes
