@@ -193,8 +193,12 @@ void embed(GraphMaker& g) {
   const auto rows = [&](double above) {
     g.set_exact(true);
     const Id ids = g.op("Cast", {g.op("Greater", {input, g.scalar(above)})}, {{"to", std::int64_t{7}}});
+    const bool one_hot = g.chance(0.3);
+    const Id hot = one_hot ? g.op("OneHot", {ids, g.builder().scalar(2, DType::i64), g.builder().constant(Tensor::from<float>({2}, {0, 1}))}) : Id();
     g.set_exact(false);
-    return g.op("Gather", {g.weights({2, width}), ids});
+    const Id table = g.weights({2, width});
+    const Id found = one_hot ? g.op("MatMul", {hot, table}) : g.op("Gather", {table, ids});
+    return g.chance(0.3) ? g.op("Tanh", {found}) : found;
   };
   Id sum = rows(0);
   if (g.chance(0.5)) sum = g.op("Add", {sum, rows(0.3)});
