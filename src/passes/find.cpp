@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "ops/op_table.h"
 #include "ops/reduction.h"
 #include "ops/shape_arguments.h"
@@ -56,6 +57,8 @@ std::optional<double> scalar_of(const ir::Graph& graph, ir::ValueId value) {
   switch (constant->dtype()) {
     case DType::f32: return *constant->data<float>();
     case DType::f64: return *constant->data<double>();
+    case DType::f16: return base::to_float(*constant->data<f16_t>());
+    case DType::bf16: return base::to_float(*constant->data<bf16_t>());
     case DType::i32: return *constant->data<std::int32_t>();
     case DType::i64: return static_cast<double>(*constant->data<std::int64_t>());
     default: return std::nullopt;
@@ -123,7 +126,10 @@ namespace {
 template <typename T>
 bool all_are(const Tensor& tensor, double number) {
   const std::span<const T> values = tensor.values<T>();
-  return std::ranges::all_of(values, [&](T value) { return static_cast<double>(value) == number; });
+  return std::ranges::all_of(values, [&](T value) {
+    if constexpr (std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>) return base::to_float(value) == number;
+    else return static_cast<double>(value) == number;
+  });
 }
 
 }  // namespace
@@ -134,6 +140,8 @@ bool is_filled_with(const ir::Graph& graph, ir::ValueId value, double number) {
   switch (constant->dtype()) {
     case DType::f32: return all_are<float>(*constant, number);
     case DType::f64: return all_are<double>(*constant, number);
+    case DType::f16: return all_are<f16_t>(*constant, number);
+    case DType::bf16: return all_are<bf16_t>(*constant, number);
     case DType::i32: return all_are<std::int32_t>(*constant, number);
     case DType::i64: return all_are<std::int64_t>(*constant, number);
     default: return false;

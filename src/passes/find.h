@@ -23,7 +23,7 @@ std::vector<std::int64_t> permutation_of(const ir::Node& transpose, std::size_t 
 // x of rank 4 whose last two axes the value swaps by way of [a · b, c, d]: a Reshape that joins the first two, a Transpose, and a Reshape that parts them
 // again, as torch exports it. Nothing where the value is made in another way.
 std::optional<ir::ValueId> transposed_in_batches(const ir::Graph& graph, ir::ValueId value);
-// The number that a constant of one element holds, of f32, f64, i32 or i64.
+// The number that a constant of one element holds, of f32, f64, f16, bf16, i32 or i64.
 std::optional<double> scalar_of(const ir::Graph& graph, ir::ValueId value);
 // The axes that a Reduce node reduces, sorted; nothing where they are computed, or the rank is unknown.
 std::optional<std::vector<std::int64_t>> reduced_axes(const ir::Graph& graph, const ir::Node& reduce);

@@ -1,5 +1,6 @@
 // Activations that a model spells out become one operator, in whatever order it multiplies: x · Sigmoid(a x) is Swish, x · Clip(x + 3, 0, 6) / 6 HardSwish (and
 // without the x HardSigmoid), x · Tanh(Softplus(x)) Mish, x/2 · (1 + Erf(x/√2)) Gelu, and x/2 · (1 + Tanh(√(2/π) (x + 0.044715 x³))) its approximation.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -15,7 +16,11 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-bool near(double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(b); }
+// How far the constants of models may be off: those of halves are rounded to them.
+double tolerance_of(DType type) {
+  if (type == DType::f16) return 0x1p-9;
+  return type == DType::bf16 ? 0x1p-6 : 1e-6;
+}
 
 // A product: numbers joined to one, and what else there is.
 struct Product {
@@ -42,6 +47,7 @@ class Recogniser {
   }
 
  private:
+  bool near(double a, double b) const { return std::abs(a - b) <= tolerance_ * std::abs(b); }
   // The node of that operator that makes the value, when nothing else uses it.
   const ir::Node* maker(ValueId value, std::string_view op) const {
     const ir::Node* node = producer_of(graph_, value, op);
@@ -49,7 +55,7 @@ class Recogniser {
     return uses_[static_cast<std::size_t>(value.index)].size() == 1 ? node : nullptr;
   }
   bool is_number(ValueId value, double number) const {
-    const std::optional<double> held = number_of(graph_, value);
+    const std::optional<double> held = scalar_of(graph_, value);
     return held && near(*held, number);
   }
 
@@ -62,12 +68,12 @@ class Recogniser {
     return product;
   }
   void multiply(Product& product, ValueId value, int depth = 0) const {
-    if (const std::optional<double> number = number_of(graph_, value)) {
+    if (const std::optional<double> number = scalar_of(graph_, value)) {
       product.number *= *number;
     } else if (const ir::Node* node = depth < kMostDepth ? maker(value, "Mul") : nullptr) {
       multiply(product, node->inputs[0], depth + 1);
       multiply(product, node->inputs[1], depth + 1);
-    } else if (const ir::Node* quotient = maker(value, "Div"); quotient != nullptr && number_of(graph_, quotient->inputs[1])) {
+    } else if (const ir::Node* quotient = maker(value, "Div"); quotient != nullptr && scalar_of(graph_, quotient->inputs[1])) {
       multiply(product, quotient->inputs[0], depth + 1);
       divide(product, quotient->inputs[1]);
     } else {
@@ -75,11 +81,12 @@ class Recogniser {
     }
   }
   void divide(Product& product, ValueId value) const {
-    if (const std::optional<double> number = number_of(graph_, value)) product.number /= *number;
+    if (const std::optional<double> number = scalar_of(graph_, value)) product.number /= *number;
     else product.number = std::nan("");
   }
 
   void recognise(NodeId id, const ir::Node& node) {
+    tolerance_ = tolerance_of(graph_.value(node.outputs[0]).type.dtype);
     const Product product = product_of(node);
     if (product.factors.size() == 1 && near(product.number, 1.0 / 6)) {
       if (const std::optional<ValueId> x = clipped(product.factors[0])) replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
@@ -128,10 +135,10 @@ class Recogniser {
   // x of Clip(x + 3, 0, 6).
   std::optional<ValueId> clipped(ValueId value) const {
     const ir::Node* clip = maker(value, "Clip");
-    if (clip == nullptr || clip->inputs.size() < 3 || number_of(graph_, clip->inputs[1]) != 0.0 || number_of(graph_, clip->inputs[2]) != 6.0) return std::nullopt;
+    if (clip == nullptr || clip->inputs.size() < 3 || scalar_of(graph_, clip->inputs[1]) != 0.0 || scalar_of(graph_, clip->inputs[2]) != 6.0) return std::nullopt;
     const ir::Node* add = maker(clip->inputs[0], "Add");
     for (std::size_t i = 0; i < 2 && add != nullptr; ++i) {
-      if (number_of(graph_, add->inputs[1 - i]) == 3.0) return add->inputs[i];
+      if (scalar_of(graph_, add->inputs[1 - i]) == 3.0) return add->inputs[i];
     }
     return std::nullopt;
   }
@@ -149,12 +156,12 @@ class Recogniser {
     const std::optional<Polynomial> found = tanh == nullptr ? std::nullopt : polynomial(tanh->inputs[0], x, 0);
     const double root = std::sqrt(2 * std::numbers::inv_pi);
     // Models write the constants with six or seven digits.
-    const auto about = [](double a, double b) { return std::abs(a - b) <= 1e-5 * b; };
+    const auto about = [&](double a, double b) { return std::abs(a - b) <= std::max(1e-5, 2 * tolerance_) * b; };
     return found && (*found)[0] == 0 && about((*found)[1], root) && (*found)[2] == 0 && about((*found)[3], root * 0.044715);
   }
   std::optional<Polynomial> polynomial(ValueId value, ValueId x, int depth) const {
     if (value == x) return Polynomial{0, 1, 0, 0};
-    if (const std::optional<double> number = number_of(graph_, value)) return Polynomial{*number, 0, 0, 0};
+    if (const std::optional<double> number = scalar_of(graph_, value)) return Polynomial{*number, 0, 0, 0};
     if (depth == kMostDepth) return std::nullopt;
     if (const ir::Node* power = maker(value, "Pow")) {
       const std::optional<double> exponent = power->inputs[0] == x ? scalar_of(graph_, power->inputs[1]) : std::nullopt;
@@ -185,6 +192,7 @@ class Recogniser {
 
   ir::Graph graph_;
   std::vector<std::vector<NodeId>> uses_;
+  double tolerance_ = 0;
 };
 
 }  // namespace

@@ -102,8 +102,8 @@ class Recogniser {
 
   void place(NodeId id, const Grouped& found) {
     const Dims dims = *dims_of(graph_, found.x);
-    if (graph_.value(found.x).type.dtype != DType::f32) return;
-    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, 1), shift = per_channel(graph_, found.shift, dims, 0);
+    const DType type = graph_.value(found.x).type.dtype;
+    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1), shift = per_channel(graph_, found.shift, dims, type, 0);
     if (!scale || !shift) return;
     put_operator(graph_, id, "GroupNormalization", {found.x, *scale, *shift}, {{"epsilon", found.epsilon}, {"num_groups", found.groups}});
   }

@@ -59,11 +59,14 @@ class Recogniser {
     const ValueId value = graph_.node(id).outputs[0];
     std::optional<Normalised> found = shifted(value);
     if (!found) found = scaled(value);
-    if (!found || !is_closed(graph_, uses_, inside_, id) || graph_.value(value).type.dtype != DType::f32) return;
+    if (!found || !is_closed(graph_, uses_, inside_, id) || !normalises(graph_.value(value).type.dtype)) return;
     if (by_rows(id, *found) || by_channels(id, *found)) {
       for (const NodeId node : inside_) taken_[static_cast<std::size_t>(graph_.node(node).outputs[0].index)] = true;
     }
   }
+
+  // The operators measure rows in float32, which would be too little for f64.
+  static bool normalises(DType type) { return type == DType::f32 || type == DType::f16 || type == DType::bf16; }
 
   // --- the spellings. What they read is noted in inside_.
   const ir::Node* take(ValueId value, std::string_view op) {
@@ -263,11 +266,12 @@ class Recogniser {
   // --- the operators
   bool by_rows(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
+    const DType type = graph_.value(found.of.x).type.dtype;
     const auto rank = static_cast<std::int64_t>(dims.size()), first = found.of.axes[0];
     if (static_cast<std::int64_t>(found.of.axes.size()) != rank - first) return false;
     const bool wants_shift = found.shift.valid();
-    const auto scale = per_element(graph_, found.scale, dims, static_cast<std::size_t>(first), 1);
-    const auto shift = wants_shift ? per_element(graph_, found.shift, dims, static_cast<std::size_t>(first), 0) : std::optional(ValueId());
+    const auto scale = per_element(graph_, found.scale, dims, static_cast<std::size_t>(first), type, 1);
+    const auto shift = wants_shift ? per_element(graph_, found.shift, dims, static_cast<std::size_t>(first), type, 0) : std::optional(ValueId());
     if (!scale || !shift) return false;
     std::vector<ValueId> operands{found.of.x, *scale};
     if (wants_shift) operands.push_back(*shift);
@@ -279,8 +283,9 @@ class Recogniser {
   // [N, C, positions…] with all positions normalised, by a scale and a shift of [C, 1…].
   bool by_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
+    const DType type = graph_.value(found.of.x).type.dtype;
     if (!found.of.centred || dims.size() < 3 || found.of.axes[0] != 2 || found.of.axes.size() != dims.size() - 2) return false;
-    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, 1), shift = per_channel(graph_, found.shift, dims, 0);
+    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1), shift = per_channel(graph_, found.shift, dims, type, 0);
     if (!scale || !shift) return false;
     put_operator(graph_, id, "InstanceNormalization", {found.of.x, *scale, *shift}, {{"epsilon", static_cast<float>(found.of.epsilon)}});
     return true;

@@ -111,7 +111,7 @@ class Recogniser {
   }
 
   bool place(NodeId id, std::string op, ValueId x, std::int64_t axis) {
-    if (graph_.value(x).type.dtype != DType::f32 || !is_closed(graph_, uses_, inside_, id)) return false;
+    if (!is_float(graph_.value(x).type.dtype) || !is_closed(graph_, uses_, inside_, id)) return false;
     const auto rank = dims_of(graph_, x) == nullptr ? -1 : static_cast<std::int64_t>(dims_of(graph_, x)->size());
     put_operator(graph_, id, std::move(op), {x}, {{"axis", axis == rank - 1 ? std::int64_t{-1} : axis}});
     return true;

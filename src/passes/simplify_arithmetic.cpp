@@ -77,6 +77,9 @@ class Simplifier {
     const Tensor& constant = *graph_.constant(zeros);
     if (constant.dtype() == DType::f32) return std::ranges::all_of(constant.values<float>(), [&](float zero) { return std::signbit(zero) == negative; });
     if (constant.dtype() == DType::f64) return std::ranges::all_of(constant.values<double>(), [&](double zero) { return std::signbit(zero) == negative; });
+    const auto is_signed = [&](auto zero) { return (zero.bits >> 15 != 0) == negative; };
+    if (constant.dtype() == DType::f16) return std::ranges::all_of(constant.values<f16_t>(), is_signed);
+    if (constant.dtype() == DType::bf16) return std::ranges::all_of(constant.values<bf16_t>(), is_signed);
     return true;
   }
   std::optional<ValueId> chosen(const ir::Node& where) const {

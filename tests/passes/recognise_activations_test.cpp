@@ -20,6 +20,20 @@ TEST(RecogniseActivations, Swish) {
   expect_unchanged("%s = Sigmoid (%x) %m = Mul (%half, %s) %y = Mul (%x, %m) ");
 }
 
+// Whose constants are rounded as well.
+TEST(RecogniseActivations, OfHalves) {
+  for (const std::string type : {"f16", "bf16"}) {
+    const auto expect = [&](const std::string& text, const std::string& node) {
+      std::string graph = kStart + text + "%z = Cast (%y) {to = 1} output %z }";
+      for (std::size_t at = graph.find("f32["); at != std::string::npos; at = graph.find("f32[", at + 1)) graph.replace(at, 3, type);
+      test::expect_rewritten(graph, "recognise_activations", {"%y = " + node, "%z = Cast (%y) {to = 1}"}, 30 << 13);
+    };
+    expect("%s = Sigmoid (%x) %y = Mul (%x, %s) ", "Swish (%x)");
+    expect("%d = Div (%x, %root) %e = Erf (%d) %a = Add (%e, %one) %m = Mul (%x, %a) %y = Mul (%m, %half) ", "Gelu (%x)");
+    expect("%a = Add (%x, %three) %c = Clip (%a, %zero, %six) %m = Mul (%x, %c) %y = Div (%m, %six) ", "HardSwish (%x)");
+  }
+}
+
 TEST(RecogniseActivations, HardSwishAndHardSigmoid) {
   const std::string clip = "%a = Add (%x, %three) %c = Clip (%a, %zero, %six) ";
   expect_recognised("%s = HardSigmoid (%x) {alpha = 0.16666667, beta = 0.5} %y = Mul (%s, %x) ", "HardSwish (%x)");

@@ -18,6 +18,23 @@ const std::string kAttributes = " {axis = -1, epsilon = 1e-05}";
 void expect_recognised(const std::string& text, const Lines& nodes) { test::expect_rewritten(text, "recognise_normalisation", nodes, 100); }
 void expect_unchanged(const std::string& text) { test::expect_left_alone(text, "recognise_normalisation"); }
 
+// In other types; results are cast, so that they may differ by what halves are rounded by.
+std::string in_type(std::string text, const std::string& type) {
+  for (std::size_t at = text.find("f32["); at != std::string::npos; at = text.find("f32[", at + 1)) text.replace(at, 3, type);
+  return text;
+}
+
+TEST(RecogniseNormalisation, OfHalves) {
+  for (const std::string type : {"f16", "bf16"}) {
+    const std::string end = "%z = Cast (%y) {to = 1} output %z }";
+    const auto expect = [&](const std::string& text, const std::string& node) {
+      test::expect_rewritten(in_type(kStart + text, type) + end, "recognise_normalisation", {node, "%z = Cast (%y) {to = 1}"}, 100 << 13);
+    };
+    expect(kScaled + "%y = Add (%s, %b) ", "%y = LayerNormalization (%x, %g, %b) {axis = -1, epsilon = 1.001358e-05}");
+    expect("%q = Pow (%x, %two) %v = ReduceMean (%q, %last) %w = Add (%v, %eps) %d = Sqrt (%w) %y = Div (%x, %d) ", "%y = RMSNormalization (%x, %?) {axis = -1, epsilon = 1.001358e-05}");
+  }
+}
+
 TEST(RecogniseNormalisation, AsFrameworksSpellLayerNormalisation) {
   const Lines whole{"%y = LayerNormalization (%x, %g, %b)" + kAttributes};
   expect_recognised(kStart + kScaled + "%y = Add (%s, %b) " + kEnd, whole);

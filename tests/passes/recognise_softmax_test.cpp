@@ -22,6 +22,13 @@ TEST(RecogniseSoftmax, QuotientsOfExponentials) {
   expect_recognised("%m = ReduceMax (%x, %1) %c = Sub (%x, %m) %e = Exp (%c) %s = ReduceSum (%e, %1) %y = Div (%e, %s) output %y }", {"%y = Softmax (%x) {axis = 1}"});
 }
 
+TEST(RecogniseSoftmax, OfHalvesAndDoubles) {
+  test::expect_rewritten("graph { input %d : f64[2, 3] constant %last = i64[1] {-1} %e = Exp (%d) %s = ReduceSum (%e, %last) %q = Div (%e, %s) %y = Cast (%q) {to = 1} output %y }", "recognise_softmax",
+                         {"%q = Softmax (%d) {axis = -1}", "%y = Cast (%q) {to = 1}"}, 20);
+  test::expect_rewritten("graph { input %x : f16[batch, 5] constant %last = i64[1] {-1} " + kCentred + "%s = ReduceSum (%e, %last) %y = Div (%e, %s) %z = Cast (%y) {to = 1} output %z }", "recognise_softmax",
+                         {"%y = Softmax (%x) {axis = -1}", "%z = Cast (%y) {to = 1}"}, 20 << 13);
+}
+
 TEST(RecogniseSoftmax, ReductionsThatLoseTheirDimension) {
   expect_recognised("constant %0 = i64[1] {2} %m = ReduceMax (%x, %last) {keepdims = 0} %n = Max (%lowest, %m) %u = Unsqueeze (%n, %0) %c = Sub (%x, %u) %e = Exp (%c) "
                     "%s = ReduceSum (%e, %last) {keepdims = 0} %t = Unsqueeze (%s, %0) %y = Div (%e, %t) output %y }",
@@ -48,7 +55,6 @@ TEST(RecogniseSoftmax, LeavesOthers) {
   expect_unchanged("%e = Exp (%x) %s = ReduceMean (%e, %last) %y = Div (%e, %s) output %y }");
   expect_unchanged("%e = Exp (%x) %s = ReduceSum (%e, %last) %y = Div (%e, %s) output %y, %e }");
   expect_unchanged("%e = Exp (%x) %s = ReduceSum (%e, %last) %y = Div (%e, %s) %z = Neg (%s) output %y, %z }");
-  expect_unchanged("input %d : f64[2, 3] %e = Exp (%d) %s = ReduceSum (%e, %last) %y = Div (%e, %s) output %y }");
   // Sums of rows under columns.
   expect_unchanged("input %q : f32[3, 3] %e = Exp (%q) %s = ReduceSum (%e, %last) {keepdims = 0} %y = Div (%e, %s) output %y }");
 }
