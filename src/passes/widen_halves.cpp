@@ -66,6 +66,9 @@ class Widener {
     const ops::OpDef& op = ops::op_of(node);
     if (!op.deterministic || !ir::subgraphs_of(node).empty()) return false;
     if (std::ranges::any_of(node.attributes, [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); })) return false;
+    // Statistics in halves.
+    const auto stash = node.attributes.find("stash_type");
+    if (stash != node.attributes.end() && std::get<std::int64_t>(stash->second) != static_cast<std::int64_t>(DType::f32)) return false;
     const auto takes = [](const std::vector<ops::Parameter>& parameters, std::size_t i) {
       return parameters[std::min(i, parameters.size() - 1)].types.contains(DType::f32);
     };

@@ -36,6 +36,7 @@ TEST(WidenHalves, LeavesOthers) {
   expect_unchanged("input %z : f32[4] %a = Cast (%z) {to = 10} %y = Cast (%a) {to = 1} output %y }");  // rounded on purpose
   expect_unchanged("input %z : f64[4] %y = Neg (%z) output %y }");
   expect_unchanged("%y = Cast (%x) {to = 7} output %y }");
+  expect_unchanged("%y, %m = LayerNormalization (%x, %w) {stash_type = 10} output %y, %m }");
   EXPECT_EQ(test::nodes_of(widen_halves(test::parsed(kStart + "%y = Neg (%x) output %y }"), {})), (Lines{"%y = Neg (%x)"}));  // a device that computes with halves
 }
 
