@@ -16,8 +16,8 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr std::int64_t kMaxDepth = 384;                   // of one block over k
-constexpr std::int64_t kBlockFloats = 96 * 1024;          // of a block of B: a good third of the second-level cache
+constexpr std::int64_t kMaxDepth = 512;                   // of one block over k
+constexpr std::int64_t kBlockFloats = 384 * 1024;         // of a block of B: it may stream from the third-level cache, and saves packing A anew
 constexpr std::int64_t kMaxPanelFloats = 32 * kMaxDepth;  // of a panel of A or B in any instruction set
 // Well above the cost of handing out a tile, which is less than a microsecond: about 10 microseconds of operations, or where few
 // rows leave little to do, of reading a packed right operand.
@@ -219,7 +219,7 @@ std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, co
                                                           const GemmOperand& first, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,
                                                           std::string_view layout) {
-  const std::string name = fmt::format("gemm_f32_left_v1:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, m, k);
+  const std::string name = fmt::format("gemm_f32_left_v2:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, m, k);
   const std::int64_t bytes = gemm_f32_left_bytes(m, k);
   return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](std::byte* to) {
     GemmOperand left = first;
@@ -231,7 +231,7 @@ std::shared_ptr<const PackedWeights> gemm_f32_packed_right(WeightStore& store, c
                                                            const GemmOperand& first, std::int64_t k, std::int64_t n,
                                                            std::int64_t count, std::int64_t stride,
                                                            std::string_view layout) {
-  const std::string name = fmt::format("gemm_f32_right_v1:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, k, n);
+  const std::string name = fmt::format("gemm_f32_right_v2:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, k, n);
   const std::int64_t bytes = gemm_f32_right_bytes(k, n);
   return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](std::byte* to) {
     GemmOperand right = first;

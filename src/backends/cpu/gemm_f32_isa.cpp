@@ -83,6 +83,14 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
 #pragma GCC unroll 8
     for (int j = 0; j < all; ++j) sum[i][j] = hn::Zero(d);
   }
+  float* c = product.c + first_column;
+  if (rows > 2) {  // with fewer, the loop is over before they arrive
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      __builtin_prefetch(c + i * product.ldc, 1);
+      __builtin_prefetch(c + i * product.ldc + columns - 1, 1);
+    }
+  }
   const float* left = product.left;
   for (std::int64_t k = product.k; k > 0; --k) {
     V b[all];
@@ -97,7 +105,6 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
     left += rows;
     right += right_stride;
   }
-  float* c = product.c + first_column;
   const bool whole = columns == all * kLanes;
   if (whole && product.epilogue == nullptr && product.accumulate) {
 #pragma GCC unroll 16

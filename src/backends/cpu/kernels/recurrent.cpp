@@ -220,7 +220,7 @@ class Recurrent final : public Kernel {
   // [directions, rows, columns] as right operands [columns, rows in chunk order], whole or one a chunk.
   std::shared_ptr<const PackedWeights> pack(WeightStore& store, const Tensor& weights, std::int64_t columns,
                                             std::string_view name, std::int64_t parts) const {
-    const std::string key = fmt::format("{}_v1:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
+    const std::string key = fmt::format("{}_v2:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
     const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
     const std::int64_t bytes = gemm_f32_right_bytes(columns, part_rows);
     return store.find_or_pack(weights, key, checked_multiply(bytes, parts * layer_.directions), [&](std::byte* to) {
