@@ -50,8 +50,11 @@ void sum_together(const Line& line, std::int64_t c, __mmask16 mask, std::int64_t
   for (int i = 0; i < outputs; ++i) store(line, sum[i], (o + i) * line.channels + c, mask);
 }
 
+inline __mmask16 mask_at(const Line& line, std::int64_t c) { return static_cast<__mmask16>(line.channels - c >= Line::kLanes ? 0xFFFF : (1 << (line.channels - c)) - 1); }
+
+// The channels [first, last), which are read side by side: one vector of each pixel would be read slowly.
 template <int kernel, int stride>
-void sum_line(const Line& line, std::int64_t c, __mmask16 mask) {
+void sum_line(const Line& line, std::int64_t first, std::int64_t last) {
   using Together = void (*)(const Line&, std::int64_t, __mmask16, std::int64_t);
   static constexpr auto kTogether = []<int... counts>(std::integer_sequence<int, counts...>) { return std::array<Together, sizeof...(counts)>{sum_together<kernel, stride, counts + 1>...}; }(
       std::make_integer_sequence<int, kMostOutputs>());
@@ -59,21 +62,24 @@ void sum_line(const Line& line, std::int64_t c, __mmask16 mask) {
   const std::int64_t blocks = (line.output + kMostOutputs - 1) / kMostOutputs;
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t begin = line.output * block / blocks, end = line.output * (block + 1) / blocks;
-    kTogether[static_cast<std::size_t>(end - begin - 1)](line, c, mask, begin);
+    for (std::int64_t c = first; c < last; c += Line::kLanes) kTogether[static_cast<std::size_t>(end - begin - 1)](line, c, mask_at(line, c), begin);
   }
 }
 
-void sum_any(const Line& line, std::int64_t c, __mmask16 mask) {
+void sum_any(const Line& line, std::int64_t first, std::int64_t last) {
   for (std::int64_t o = 0; o < line.output; ++o) {
-    __m512 sum = _mm512_loadu_ps(line.bias + c);
-    for (std::int64_t l = 0; l < line.line_count; ++l) {
-      for (std::int64_t k = 0; k < line.kernel; ++k) {
-        const std::int64_t pixel = o * line.stride - line.pad_begin + k * line.dilation;
-        if (pixel < 0 || pixel >= line.input) continue;
-        sum = _mm512_fmadd_ps(load(line.lines[l] + pixel * line.channels + c, mask), _mm512_loadu_ps(line.weights[l] + k * line.padded_channels + c), sum);
+    for (std::int64_t c = first; c < last; c += Line::kLanes) {
+      const __mmask16 mask = mask_at(line, c);
+      __m512 sum = _mm512_loadu_ps(line.bias + c);
+      for (std::int64_t l = 0; l < line.line_count; ++l) {
+        for (std::int64_t k = 0; k < line.kernel; ++k) {
+          const std::int64_t pixel = o * line.stride - line.pad_begin + k * line.dilation;
+          if (pixel < 0 || pixel >= line.input) continue;
+          sum = _mm512_fmadd_ps(load(line.lines[l] + pixel * line.channels + c, mask), _mm512_loadu_ps(line.weights[l] + k * line.padded_channels + c), sum);
+        }
       }
+      store(line, sum, o * line.channels + c, mask);
     }
-    store(line, sum, o * line.channels + c, mask);
   }
 }
 
@@ -83,9 +89,8 @@ void depthwise_bf16_avx512(const DepthwiseBf16& line) {
   auto sum = sum_any;
   if (line.dilation == 1 && line.kernel == 3) sum = line.stride == 1 ? sum_line<3, 1> : line.stride == 2 ? sum_line<3, 2> : sum_any;
   if (line.dilation == 1 && line.kernel == 5) sum = line.stride == 1 ? sum_line<5, 1> : line.stride == 2 ? sum_line<5, 2> : sum_any;
-  for (std::int64_t c = 0; c < line.channels; c += Line::kLanes) {
-    sum(line, c, static_cast<__mmask16>(line.channels - c >= Line::kLanes ? 0xFFFF : (1 << (line.channels - c)) - 1));
-  }
+  constexpr std::int64_t kBlock = 4 * Line::kLanes;
+  for (std::int64_t c = 0; c < line.channels; c += kBlock) sum(line, c, line.channels - c < kBlock ? line.channels : c + kBlock);
 }
 
 }  // namespace tessera::backends::cpu
