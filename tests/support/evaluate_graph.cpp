@@ -17,11 +17,12 @@ Tensor cast(const Tensor& tensor, DType type) {
   return runtime::evaluate_node(backends::reference_device(), node, std::vector<Value>{tensor}, {})[0].tensor();
 }
 
+double epsilon_of(DType type) { return type == DType::f16 ? 0x1p-10 : type == DType::bf16 ? 0x1p-7 : kEpsilon; }
+
 Value noisy(const Value& value, double epsilons, base::Philox& random) {
   const DType type = value.is_tensor() ? value.tensor().dtype() : DType::undefined;
   if (type == DType::f16 || type == DType::bf16) {
-    const double half_epsilons = (type == DType::f16 ? 0x1p-10 : 0x1p-7) / kEpsilon;
-    return cast(noisy(cast(value.tensor(), DType::f32), epsilons / 4 * half_epsilons, random).tensor(), type);
+    return cast(noisy(widened(value.tensor()), epsilons / 4 * epsilon_of(type) / kEpsilon, random).tensor(), type);
   }
   if (type != DType::f32) return value;
   Tensor moved = value.tensor().clone();
@@ -59,6 +60,8 @@ std::vector<Value> operands_of(const ir::Node& node, const std::vector<Value>& v
 }
 
 }  // namespace
+
+Tensor widened(const Tensor& tensor) { return tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16 ? cast(tensor, DType::f32) : tensor; }
 
 double largest_magnitude(const Tensor& tensor) {
   if (tensor.dtype() != DType::f32) return 0;
@@ -99,16 +102,21 @@ std::vector<Value> evaluate_graph(const ir::Graph& graph, const NamedValues& inp
 
 std::vector<double> rounding_bounds(const ir::Graph& graph, const NamedValues& inputs, const std::vector<Value>& exact) {
   constexpr int kTrials = 3;
-  constexpr double kSafety = 8, kFloorEpsilons = 32;
+  constexpr double kSafety = 8, kFloorEpsilons = 32, kHalfFloorEpsilons = 4;
   std::vector<double> bounds;
-  for (const ir::ValueId id : graph.outputs()) bounds.push_back(kFloorEpsilons * kEpsilon * largest_magnitude(exact[static_cast<std::size_t>(id.index)].tensor()));
+  for (const ir::ValueId id : graph.outputs()) {
+    const Tensor& tensor = exact[static_cast<std::size_t>(id.index)].tensor();
+    const double epsilon = epsilon_of(tensor.dtype());
+    bounds.push_back((epsilon == kEpsilon ? kFloorEpsilons : kHalfFloorEpsilons) * epsilon * largest_magnitude(widened(tensor)));
+  }
   std::vector<double> moved(bounds.size());
   for (int trial = 0; trial < kTrials; ++trial) {
     const std::vector<Value> values = evaluate_graph(graph, inputs, Noise{static_cast<std::uint64_t>(trial)});
     for (std::size_t i = 0; i < moved.size(); ++i) {
       const auto index = static_cast<std::size_t>(graph.outputs()[i].index);
-      if (exact[index].tensor().dtype() != DType::f32) continue;
-      const std::span<const float> a = exact[index].tensor().values<float>(), b = values[index].tensor().values<float>();
+      const Tensor wanted = widened(exact[index].tensor()), found = widened(values[index].tensor());
+      if (wanted.dtype() != DType::f32) continue;
+      const std::span<const float> a = wanted.values<float>(), b = found.values<float>();
       for (std::size_t k = 0; k < a.size(); ++k) {
         const double distance = std::fabs(static_cast<double>(a[k]) - b[k]);
         if (!(distance <= moved[i])) moved[i] = distance;

@@ -26,11 +26,14 @@ std::vector<Value> evaluate_graph(const ir::Graph& graph, const NamedValues& inp
 // One node more: its inputs stand in `values`, its outputs are put there.
 void evaluate_node_of(const ir::Graph& graph, ir::NodeId id, std::vector<Value>& values);
 
+// A tensor of halves as f32; others as they are.
+Tensor widened(const Tensor& tensor);
+
 // The largest magnitude in a float tensor; infinity when an element is not finite. 0 for other tensors.
 double largest_magnitude(const Tensor& tensor);
 
-// How far apart the same function, computed in f32 in another order, may be, one number an output: eight times the most that an element moved
-// in three noisy evaluations, and 32 epsilons of the largest magnitude.
+// How far apart the same function, computed in f32 in another order, may be (or in halves, some of whose roundings may be left out), one number an output: eight times the most that an element moved
+// in three noisy evaluations, and 32 epsilons of the largest magnitude, or 4 of halves.
 std::vector<double> rounding_bounds(const ir::Graph& graph, const NamedValues& inputs, const std::vector<Value>& exact);
 
 }  // namespace tessera::test
