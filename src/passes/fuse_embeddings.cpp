@@ -99,13 +99,17 @@ class Fuser {
     std::optional<Embedding> places;
     for (const ValueId term : terms) {
       const std::optional<Embedding> found = looked_up(term);
+      if (found && !is_as_wide(found->table, result)) return;
       if (found && by_tokens(*found, result)) tokens.push_back(*found);
       else if (places || !(places = by_places(term, result))) return;
     }
     if (!places && tokens.size() > 1) places = tokens.back(), tokens.pop_back();
-    if (!places || tokens.empty()) return;
+    if (!places || tokens.empty() || !is_as_wide(places->table, result)) return;
     place(id, node, tokens, *places);
   }
+
+  // A sum would repeat a single column.
+  bool is_as_wide(ValueId table, const Dims& result) const { return dims(table) != nullptr && dims(table)->size() == 2 && dims(table)->back().surely_equals(result[2]); }
 
   void place(NodeId id, const ir::Node& node, const std::vector<Embedding>& tokens, const Embedding& places) {
     const ValueId sum = node.inputs[0];

@@ -86,7 +86,10 @@ class Recogniser {
   }
 
   void recognise(NodeId id, const ir::Node& node) {
-    tolerance_ = tolerance_of(graph_.value(node.outputs[0]).type.dtype);
+    // What the operators' attributes hold is float32, and integers have none of them.
+    const DType dtype = graph_.value(node.outputs[0]).type.dtype;
+    if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16) return;
+    tolerance_ = tolerance_of(dtype);
     const Product product = product_of(node);
     if (product.factors.size() == 1 && near(product.number, 1.0 / 6)) {
       if (const std::optional<ValueId> x = clipped(product.factors[0])) replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});

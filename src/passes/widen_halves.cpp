@@ -25,6 +25,11 @@ constexpr std::array<std::string_view, 5> kTypeAttributes{"to", "dtype", "output
 constexpr std::array<std::string_view, 22> kMoving{"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements",
                                                    "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Where", "ScatterND", "ScatterElements", "ReverseSequence", "Dropout"};
 
+// What jumps between neighbouring numbers reads them as the model rounds them.
+constexpr std::array<std::string_view, 18> kJumping{"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Floor", "Ceil", "Round", "Sign", "IsInf", "IsNaN", "Mod", "Hardmax"};
+// Whose shape or integers depend on how halves are rounded within stay as they are.
+constexpr std::array<std::string_view, 3> kLeft{"Range", "OneHot", "QuantizeLinear"};
+
 template <std::size_t n>
 bool is_among(std::string_view name, const std::array<std::string_view, n>& list) { return std::ranges::find(list, name) != list.end(); }
 
@@ -55,6 +60,7 @@ class Widener {
     if (!to.valid()) return;
     if (dtype(from) == DType::f32 && is_half(dtype(to))) {
       wide_.emplace(to, from);
+      unrounded_.insert(to);
     } else if (is_half(dtype(from)) && dtype(to) == DType::f32) {
       const auto [known, is_new] = wide_.try_emplace(from, to);
       // What the model itself rounded is read as it was rounded.
@@ -64,7 +70,7 @@ class Widener {
 
   bool can_be_wide(const ir::Node& node) const {
     const ops::OpDef& op = ops::op_of(node);
-    if (!op.deterministic || !ir::subgraphs_of(node).empty()) return false;
+    if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft)) return false;
     if (std::ranges::any_of(node.attributes, [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); })) return false;
     // Statistics in halves.
     const auto stash = node.attributes.find("stash_type");
@@ -91,10 +97,19 @@ class Widener {
     return known->second;
   }
 
+  // With the rounding to a half that may be left out elsewhere.
+  ValueId exact(ValueId half) {
+    if (!unrounded_.contains(half)) return wide(half);
+    const auto [known, is_new] = exact_.try_emplace(half);
+    if (is_new) known->second = builder_.cast(half, DType::f32);
+    return known->second;
+  }
+
   void widen(NodeId id) {
     ir::Node node = graph_.node(id);
+    const bool jumps = is_among(node.op, kJumping);
     for (ValueId& input : node.inputs) {
-      if (is_half(dtype(input))) input = wide(input);
+      if (is_half(dtype(input))) input = jumps ? exact(input) : wide(input);
     }
     std::vector<std::pair<ValueId, ValueId>> halves;  // and what they are rounded from
     for (ValueId& output : node.outputs) {
@@ -105,6 +120,7 @@ class Widener {
       halves.emplace_back(output, result);
       wide_.emplace(output, result);
       rounded_.insert(output);
+      unrounded_.insert(output);
       output = result;
     }
     graph_.replace_node(id, std::move(node));
@@ -117,7 +133,8 @@ class Widener {
   ir::Graph graph_;
   const PassContext& context_;
   ops::GraphBuilder builder_;
-  std::map<ValueId, ValueId> wide_;  // by half
+  std::map<ValueId, ValueId> wide_, exact_;  // by half
+  std::set<ValueId> unrounded_;              // halves that are read wider than they are
   std::set<ValueId> rounded_;        // halves that nodes here give
   bool changed_ = false;
 };

@@ -172,6 +172,7 @@ class Planner {
   void place_in_arena() {
     Arena arena = planned_arena();
     const std::vector<Slot> slots = plan_->slots;
+    const Lifetimes lifetimes = lifetimes_;
     std::vector<std::pair<StepKind, ops::Cost>> steps;
     for (const Step& step : plan_->steps) steps.emplace_back(step.kind, step.cost);
     if (options_.alias_views && join_in_place(*plan_, lifetimes_)) {
@@ -179,6 +180,7 @@ class Planner {
         arena = std::move(joined);
       } else {
         plan_->slots = slots;
+        lifetimes_ = lifetimes;
         for (std::size_t i = 0; i < steps.size(); ++i) std::tie(plan_->steps[i].kind, plan_->steps[i].cost) = steps[i];
       }
     }

@@ -78,6 +78,7 @@ class Sharer {
   bool join(Step& step, std::int64_t index) {
     const std::int32_t result = step.first_output;
     if (step.kind != StepKind::kernel || step.op->name != "Concat" || slot(result).place != Place::arena) return false;
+    if (bits_of(slot(result).type.dtype) < 8) return false;  // parts may begin within a byte
     const ir::Node& node = plan_.graph.node(step.node);
     if (!lie_in_their_join(*slot(result).type.shape(), ops::AttributeReader(node, *step.op).integer("axis"))) return false;
     std::set<std::int32_t> roots;

@@ -55,6 +55,9 @@ TEST(FuseEmbeddings, LeavesOthers) {
   expect_unchanged(kStart + "%s = Add (%words, %p) %y = RMSNormalization (%s, %g) output %y }");
   expect_unchanged(kStart + "%turned = Gather (%w, %ids) {axis = 1} %s = Add (%words, %p) %y, %m = LayerNormalization (%s, %g, %b) output %y, %m, %turned }");
   expect_unchanged(kStart + "input %table : f32[3, 4] %rows = Gather (%table, %ids) %s = Add (%rows, %p) %y = LayerNormalization (%s, %g, %b) output %y }");
+  // A single column that the sum repeats.
+  expect_unchanged(kStart + "constant %narrow = f32[2, 1] {1, 2} %types = Gather (%narrow, %parts) %s = Add (%words, %types) %y = LayerNormalization (%s, %g, %b) output %y }");
+  expect_unchanged(kStart + "constant %narrow = f32[3, 1] {1, 2, 3} %rows = Gather (%narrow, %ids) %s = Add (%rows, %p) %y = LayerNormalization (%s, %g, %b) output %y }");
   const std::string text = kStart + "%s = Add (%words, %p) %y = LayerNormalization (%s, %g, %b) output %y }";
   EXPECT_EQ(fuse_embeddings(test::parsed(text), {}).node_count(), test::parsed(text).node_count());  // a device without the kernel
 }

@@ -46,6 +46,15 @@ TEST(RecogniseActivations, HardSwishAndHardSigmoid) {
   expect_unchanged("input %z : f32[batch, 3] " + clip + "%m = Mul (%z, %c) %y = Div (%m, %six) ");
 }
 
+TEST(RecogniseActivations, NotOfIntegersNorOfDoubles) {
+  for (const char* type : {"i64", "f64"}) {
+    const auto number = [&](const char* name, const char* value) { return std::string("constant %") + name + " = " + type + "[] {" + value + "} "; };
+    const std::string graph = std::string("graph { input %x : ") + type + "[3] " + number("three", "3") + number("six", "6") + number("zero", "0") + "%a = Add (%x, %three) %c = Clip (%a, %zero, %six) ";
+    test::expect_left_alone(graph + "%y = Div (%c, %six) output %y }", "recognise_activations");
+    test::expect_left_alone(graph + "%m = Mul (%x, %c) %y = Div (%m, %six) output %y }", "recognise_activations");
+  }
+}
+
 TEST(RecogniseActivations, Mish) {
   expect_recognised("%p = Softplus (%x) %t = Tanh (%p) %y = Mul (%x, %t) ", "Mish (%x)");
   expect_unchanged("%p = Sigmoid (%x) %t = Tanh (%p) %y = Mul (%x, %t) ");

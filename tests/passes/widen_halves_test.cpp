@@ -40,6 +40,15 @@ TEST(WidenHalves, LeavesOthers) {
   EXPECT_EQ(test::nodes_of(widen_halves(test::parsed(kStart + "%y = Neg (%x) output %y }"), {})), (Lines{"%y = Neg (%x)"}));  // a device that computes with halves
 }
 
+// Where a rounding decides, it happens.
+TEST(WidenHalves, WhatJumpsReadsWhatTheModelRounds) {
+  const std::string cast = "graph { input %z : f32[64] constant %near = f32[] {0.9999} constant %h = f16[] {1} %s = Add (%z, %near) %d = Sub (%s, %z) %a = Cast (%d) {to = 10} ";
+  for (const char* jump : {"%e = Equal (%a, %h) %y = Cast (%e) {to = 1} ", "%e = Floor (%a) %y = Cast (%e) {to = 1} ", "%m = Mul (%a, %h) %e = Less (%m, %h) %y = Cast (%e) {to = 1} "}) {
+    test::expect_same_outputs(Model(std::make_shared<const ir::Graph>(test::parsed(cast + jump + "output %y }"))), "widen_halves", 0);
+  }
+  test::expect_left_alone("graph { input %z : f32[3] constant %0 = f16[] {0} constant %1 = f16[] {1} constant %last = i64[] {2} %c = Gather (%z, %last) %n = Cast (%c) {to = 10} %y = Range (%0, %n, %1) output %y }", "widen_halves");
+}
+
 // A normalisation and a product of halves run where the f32 ones do.
 TEST(WidenHalves, LetsOtherPassesRecogniseMixedPrecision) {
   const std::string text = kStart + "constant %two = f32[] {2} constant %eps = f32[] {0.001} constant %last = i64[1] {-1} %c = Cast (%x) {to = 1} %s = Pow (%c, %two) %m = ReduceMean (%s, %last) "

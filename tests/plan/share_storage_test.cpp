@@ -67,6 +67,13 @@ TEST(ShareStorage, RowsAreViews) {
   EXPECT_EQ(place(*planned(text, {.alias_views = false}), "b"), "arena");
 }
 
+TEST(ShareStorage, PartsThatBeginWithinAByteAreCopied) {
+  const std::string text = "graph { input %x : f32[1, 3] input %z : f32[1, 3] constant %s = f32[] {0.25} constant %0 = i4[] {0} "
+                           "%a = QuantizeLinear (%x, %s, %0) %b = QuantizeLinear (%z, %s, %0) %c = Concat (%a, %b) {axis = 0} %y = DequantizeLinear (%c, %s, %0) output %y }";
+  EXPECT_EQ(place(*planned(text), "b"), "arena");
+  expect_right(text);
+}
+
 TEST(ShareStorage, OtherCropsAreCopied) {
   const std::string text = "graph { input %x : f32[2, 4, 6] " + kBounds +
                            "%a = Neg (%x) %b = Slice (%a, %1, %4, %1) %c = Slice (%a, %0, %4, %2, %2) %d, %e = Split (%a) {axis = 2} %y = Relu (%b) %z = Relu (%c) %v = Add (%d, %e) output %y, %z, %v }";
