@@ -77,6 +77,17 @@ void slice_gradient(GradientContext& c) {
 
 }  // namespace
 
+std::optional<SliceRequest> slice_request_of(const ir::Graph& graph, const ir::Node& slice) {
+  const std::optional<ir::Dims>& dims = graph.value(slice.inputs[0]).type.dims;
+  std::optional<std::vector<std::int64_t>> arguments[4];  // starts, ends, axes, steps
+  for (std::size_t i = 0; i < 4; ++i) {
+    arguments[i] = constant_integers(graph, slice, i + 1);
+    if (!arguments[i] && (i < 2 || (i + 1 < slice.inputs.size() && slice.inputs[i + 1].valid()))) return std::nullopt;
+  }
+  if (!dims) return std::nullopt;
+  return slice_request(*arguments[0], *arguments[1], arguments[2], arguments[3], static_cast<std::int64_t>(dims->size()));
+}
+
 bool takes_all(const SliceRequest& request, const ir::Dims& dims) {
   for (std::size_t i = 0; i < request.axes.size(); ++i) {
     const ir::Dim& dim = dims[static_cast<std::size_t>(request.axes[i])];

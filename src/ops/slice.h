@@ -22,6 +22,9 @@ SliceRequest slice_request(std::vector<std::int64_t> starts, std::vector<std::in
                            std::optional<std::vector<std::int64_t>> axes,
                            std::optional<std::vector<std::int64_t>> steps, std::int64_t rank);
 
+// What a Slice with constant bounds asks of its data; nothing where they are computed, or the rank is unknown.
+std::optional<SliceRequest> slice_request_of(const ir::Graph& graph, const ir::Node& slice);
+
 // Whether that is all of data with these dimensions, known or not.
 bool takes_all(const SliceRequest& request, const ir::Dims& dims);
 

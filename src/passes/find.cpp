@@ -148,20 +148,4 @@ bool is_filled_with(const ir::Graph& graph, ir::ValueId value, double number) {
   }
 }
 
-std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input) {
-  const Tensor* constant = input < node.inputs.size() && node.inputs[input].valid() ? graph.constant(node.inputs[input]) : nullptr;
-  if (constant == nullptr || constant->raw() == nullptr || (constant->dtype() != DType::i64 && constant->dtype() != DType::i32)) return std::nullopt;
-  return ops::integers_of(*constant);
-}
-
-std::optional<ops::SliceRequest> slice_request_of(const ir::Graph& graph, const ir::Node& slice) {
-  const ir::Dims* dims = dims_of(graph, slice.inputs[0]);
-  if (dims == nullptr) return std::nullopt;
-  for (std::size_t i = 1; i < slice.inputs.size(); ++i) {
-    if (slice.inputs[i].valid() && !constant_integers(graph, slice, i)) return std::nullopt;
-  }
-  return ops::slice_request(*constant_integers(graph, slice, 1), *constant_integers(graph, slice, 2), constant_integers(graph, slice, 3), constant_integers(graph, slice, 4),
-                            static_cast<std::int64_t>(dims->size()));
-}
-
 }  // namespace tessera::passes

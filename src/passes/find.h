@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/shape_arguments.h"
 #include "ops/slice.h"
 
 namespace tessera::passes {
@@ -42,9 +43,7 @@ bool normalises_rows(const ir::Graph& graph, const ir::Node& node);
 // Whether the value is a constant all of whose elements are this number, of any real or integer type.
 bool is_filled_with(const ir::Graph& graph, ir::ValueId value, double number);
 
-// The elements of a constant input of the node, of i64 or i32; nothing where it is absent or computed.
-std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input);
-// What a Slice with constant bounds asks of its data; nothing where they are computed, or the rank is unknown.
-std::optional<ops::SliceRequest> slice_request_of(const ir::Graph& graph, const ir::Node& slice);
+using ops::constant_integers;
+using ops::slice_request_of;
 
 }  // namespace tessera::passes

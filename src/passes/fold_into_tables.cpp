@@ -36,9 +36,10 @@ class Folder {
 
  private:
   void fold(NodeId id) {
+    const std::string_view op = graph_.node(id).op;
+    const bool of_two = std::ranges::find(kOfTwo, op) != std::end(kOfTwo);
+    if (!of_two && std::ranges::find(kOfOne, op) == std::end(kOfOne)) return;
     const ir::Node node = graph_.node(id);
-    const bool of_two = std::ranges::find(kOfTwo, node.op) != std::end(kOfTwo);
-    if (!of_two && std::ranges::find(kOfOne, node.op) == std::end(kOfOne)) return;
     for (std::size_t i = 0; i < (of_two ? 2U : 1U); ++i) {
       const ir::Node* gather = producer_of(graph_, node.inputs[i], "Gather");
       if (gather == nullptr || !is_private_table(*gather) || !is_used_once(node.inputs[i])) continue;

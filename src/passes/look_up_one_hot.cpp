@@ -15,6 +15,7 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
+constexpr double kLargestDepth = 0x1p31;  // rows of any matrix that fits memory
 // Tables whose rows are named from both ends hold them twice.
 constexpr std::int64_t kLargestDoubleTable = std::int64_t{1} << 20;  // bytes
 
@@ -31,23 +32,26 @@ class Replacer {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) replace(id);
-    graph_.sort_topologically();
-    graph_.remove_dead_and_compact();
+    bool changed = false;
+    for (const NodeId id : order) changed = (graph_.node(id).op == "MatMul" && replace(id)) || changed;
+    if (changed) {
+      graph_.sort_topologically();
+      graph_.remove_dead_and_compact();
+    }
     return std::move(graph_);
   }
 
  private:
-  void replace(NodeId id) {
+  // Whether the MatMul's left operand was one-hot rows.
+  bool replace(NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (node.op != "MatMul") return;
     const Tensor* matrix = graph_.constant(node.inputs[1]);
-    if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || matrix->raw() == nullptr) return;
+    if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || matrix->raw() == nullptr) return false;
     const std::optional<OneHot> rows = one_hot(node.inputs[0]);
-    if (!rows || rows->size != matrix->shape()[0] || rows->size == 0) return;
+    if (!rows || rows->size != matrix->shape()[0] || rows->size == 0) return false;
     // Zero times infinity is no zero.
-    if (!std::ranges::all_of(matrix->values<float>(), [](float number) { return std::isfinite(number); })) return;
-    if (rows->counts_from_end && matrix->bytes() > kLargestDoubleTable) return;
+    if (!std::ranges::all_of(matrix->values<float>(), [](float number) { return std::isfinite(number); })) return false;
+    if (rows->counts_from_end && matrix->bytes() > kLargestDoubleTable) return false;
 
     ValueId indices = rows->indices;
     const DType dtype = graph_.value(indices).type.dtype;
@@ -56,6 +60,7 @@ class Replacer {
     indices = add("Max", {indices, scalar(dtype, rows->counts_from_end ? -rows->size - 1 : -1)});
     indices = add("Min", {indices, scalar(dtype, rows->size)});
     put_operator(graph_, id, "Gather", {graph_.add_constant(table(*matrix, rows->counts_from_end)), indices}, {{"axis", std::int64_t{0}}});
+    return true;
   }
 
   // The rows, a row of zeros for what lies behind them, one for what lies before them, and where indices count from the end the rows again.
@@ -91,7 +96,8 @@ class Replacer {
     if (axis != node.attributes.end() && std::get<std::int64_t>(axis->second) != -1 && std::get<std::int64_t>(axis->second) != static_cast<std::int64_t>(dims->size())) return std::nullopt;
     const std::optional<double> depth = scalar_of(graph_, node.inputs[1]);
     const Tensor* values = graph_.constant(node.inputs[2]);
-    if (!depth || values == nullptr || values->raw() == nullptr || values->dtype() != DType::f32 || values->elements() != 2 || values->values<float>()[0] != 0 || values->values<float>()[1] != 1) return std::nullopt;
+    if (!depth || !(*depth >= 1 && *depth <= kLargestDepth)) return std::nullopt;  // no number neither
+    if (values == nullptr || values->raw() == nullptr || values->dtype() != DType::f32 || values->elements() != 2 || values->values<float>()[0] != 0 || values->values<float>()[1] != 1) return std::nullopt;
     return OneHot{node.inputs[0], false, true, static_cast<std::int64_t>(*depth)};
   }
 

@@ -11,34 +11,22 @@ namespace {
 
 using Offsets = std::optional<std::vector<std::int64_t>>;
 
-std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input) {
-  const Tensor* constant = input < node.inputs.size() ? graph.constant(node.inputs[input]) : nullptr;
-  if (constant == nullptr || constant->raw() == nullptr || constant->shape().size() > 1) return std::nullopt;
-  return ops::integers_of(*constant);
-}
-
 std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {
   std::int64_t result = 1;
   for (std::size_t i = first; i < last; ++i) result *= shape[i];
   return result;
 }
 
-bool has_input(const ir::Node& node, std::size_t i) { return i < node.inputs.size() && node.inputs[i].valid(); }
-
 // In elements.
 std::optional<std::int64_t> slice_offset(const ir::Graph& graph, const ir::Node& node, const Shape& data) {
-  std::optional<std::vector<std::int64_t>> arguments[4];  // starts, ends, axes, steps
-  for (std::size_t i = 0; i < 4; ++i) {
-    arguments[i] = constant_integers(graph, node, i + 1);
-    if (!arguments[i] && (i < 2 || has_input(node, i + 1))) return std::nullopt;
-  }
-  const ops::SliceRequest request = ops::slice_request(*arguments[0], *arguments[1], arguments[2], arguments[3], static_cast<std::int64_t>(data.size()));
+  const std::optional<ops::SliceRequest> request = ops::slice_request_of(graph, node);
+  if (!request) return std::nullopt;
   Shape taken = data;
   std::int64_t offset = 0;
   std::size_t innermost = 0;  // the last axis of which not all is taken
-  for (std::size_t i = 0; i < request.axes.size(); ++i) {
-    const auto axis = static_cast<std::size_t>(request.axes[i]);
-    const ops::SliceRange range = ops::slice_range(data[axis], request.starts[i], request.ends[i], request.steps[i]);
+  for (std::size_t i = 0; i < request->axes.size(); ++i) {
+    const auto axis = static_cast<std::size_t>(request->axes[i]);
+    const ops::SliceRange range = ops::slice_range(data[axis], request->starts[i], request->ends[i], request->steps[i]);
     if (range.step != 1 && range.count != 1) return std::nullopt;
     taken[axis] = range.count;
     offset += range.start * product(data, axis + 1, data.size());
@@ -48,7 +36,7 @@ std::optional<std::int64_t> slice_offset(const ir::Graph& graph, const ir::Node&
 }
 
 std::optional<std::int64_t> gather_offset(const ir::Graph& graph, const ir::Node& node, const Shape& data, std::size_t axis) {
-  const auto indices = constant_integers(graph, node, 1);
+  const auto indices = ops::constant_integers(graph, node, 1);
   if (!indices || indices->size() != 1 || product(data, 0, axis) != 1) return std::nullopt;
   const std::int64_t index = (*indices)[0] < 0 ? (*indices)[0] + data[axis] : (*indices)[0];
   return index >= 0 && index < data[axis] ? std::optional(index * product(data, axis + 1, data.size())) : std::nullopt;
@@ -57,8 +45,8 @@ std::optional<std::int64_t> gather_offset(const ir::Graph& graph, const ir::Node
 // The outputs' own sizes say how it splits.
 Offsets split_offsets(const ir::Graph& graph, const ir::Node& node, const Shape& data, std::size_t axis) {
   if (product(data, 0, axis) != 1) return std::nullopt;
-  const auto given = constant_integers(graph, node, 1);
-  if (!given && has_input(node, 1)) return std::nullopt;
+  const auto given = ops::constant_integers(graph, node, 1);
+  if (!given && node.inputs.size() > 1 && node.inputs[1].valid()) return std::nullopt;
   const std::vector<std::int64_t> sizes = given ? *given : ops::split_evenly(data[axis], static_cast<std::int64_t>(node.outputs.size()));
   std::vector<std::int64_t> offsets{0};
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) offsets.push_back(offsets.back() + sizes[i] * product(data, axis + 1, data.size()));

@@ -1,4 +1,4 @@
-// Products of one-hot rows that become look-ups, and what happens to the tables beforehand.
+// Products of one-hot rows that become look-ups.
 #include <gtest/gtest.h>
 
 #include "support/pass_context.h"
@@ -40,30 +40,18 @@ TEST(LookUpOneHot, TheOperatorWhichCountsFromTheEndToo) {
   expect_unchanged(kIndices + "constant %d = i64[] {5} constant %v = f32[2] {0, 1} %h = OneHot (%k, %d, %v) {axis = 1} constant %z = f32[5, 2] {1, 2, 3, 4, 5, 6, 7, 8, 9, 0} %y = MatMul (%h, %z) output %y }");
 }
 
+TEST(LookUpOneHot, LeavesDepthsThatNoMatrixHas) {
+  for (const std::string depth : {"nan", "1e30", "-1e30", "0", "-3"}) {
+    expect_unchanged("graph { input %k : i64[4] constant %d = f32[] {" + depth + "} constant %v = f32[2] {0, 1} " + kMatrix + "%h = OneHot (%k, %d, %v) %y = MatMul (%h, %w) output %y }");
+  }
+}
+
 TEST(LookUpOneHot, LeavesOthers) {
   expect_unchanged(kIndices + "constant %n = i64[1, 1, 3] {0, 2, 1} %u = Unsqueeze (%k, %last) %e = Equal (%u, %n) %h = Cast (%e) {to = 1} %y = MatMul (%h, %w) output %y }");
   expect_unchanged(kOneHot + "constant %z = f32[3, 2] {1, inf, 3, 4, 5, 6} %y = MatMul (%h, %z) output %y }");
   expect_unchanged(kOneHot + "constant %z = f32[3] {1, 2, 3} %y = MatMul (%h, %z) output %y }");
   expect_unchanged(kOneHot + "input %z : f32[3, 2] %y = MatMul (%h, %z) output %y }");
   expect_unchanged("graph { input %x : f32[2, 3] constant %n = f32[1, 3] {0, 1, 2} " + kMatrix + "%e = Equal (%x, %n) %h = Cast (%e) {to = 1} %y = MatMul (%h, %w) output %y }");  // the numbers differ along the row
-}
-
-const std::string kRows = "graph { input %x : f32[batch, 5] constant %half = f32[] {0.5} constant %g = f32[2] {3, -1} %b = Greater (%x, %half) %k = Cast (%b) {to = 7} " + kMatrix + "%r = Gather (%w, %k) ";
-const Lines kKeys{"%b = Greater (%x, %half)", "%k = Cast (%b) {to = 7}"};
-
-TEST(FoldIntoTables, ChainsOfElementWiseOperators) {
-  test::expect_rewritten(kRows + "%s = Add (%r, %g) %t = Relu (%s) %y = Mul (%half, %t) output %y }", "fold_into_tables", after(kKeys, {"%y = Gather (%?, %k) {axis = 0}"}), 0);
-  test::expect_rewritten(kRows + "constant %h = f32[1, 1, 2] {2, 3} %y = Sub (%h, %r) output %y }", "fold_into_tables", after(kKeys, {"%y = Gather (%?, %k) {axis = 0}"}), 0);
-}
-
-TEST(FoldIntoTables, OnlyWhereNothingElseReadsThemAndTheyAreSmall) {
-  const auto expect_left = [](const std::string& text) { test::expect_left_alone(text, "fold_into_tables"); };
-  expect_left(kRows + "%s = Relu (%r) %y = Add (%s, %r) output %y }");
-  expect_left(kRows + "%y = Relu (%r) %z = Gather (%w, %k) {axis = 1} output %y, %z }");
-  expect_left(kRows + "%y = Relu (%r) output %y, %r }");
-  expect_left(kRows + "constant %h = f32[5, 1] {1, 2, 3, 4, 5} %y = Add (%r, %h) output %y }");
-  expect_left(kRows + "constant %h = f32[1, 1, 1, 2] {1, 2} %y = Add (%r, %h) output %y }");  // one axis more
-  expect_left("graph { input %x : f32[batch, 1] constant %half = f32[] {0.5} %b = Greater (%x, %half) %k = Cast (%b) {to = 7} " + kMatrix + "%r = Gather (%w, %k) %y = Relu (%r) output %y }");
 }
 
 }  // namespace

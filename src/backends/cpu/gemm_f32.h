@@ -3,7 +3,7 @@
 //
 // Blocking after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008): a
 // register tile of A's rows by two vectors of B's columns, a panel of A held in the first-level cache, a block of B in
-// the second. Each element of C is summed over k in one fixed order that depends on K alone, so results do not depend
+// the second or the third. Each element of C is summed over k in one fixed order that depends on K alone, so results do not depend
 // on how rows and columns are split into tiles, batches or threads.
 #pragma once
 

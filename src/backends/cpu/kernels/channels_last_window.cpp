@@ -1,4 +1,4 @@
-// Depthwise convolution and pooling in float32 with the channels last: a vector of channels slides along a line of outputs.
+// Depthwise convolution and pooling in float32 with the channels last: a block of channels slides along a line of outputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,6 +47,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kOutputs = 6;  // at a time: each weight is loaded once for them
+constexpr std::int64_t kBlock = 4 * kLanes;  // channels that are read side by side: one vector of each pixel would be read slowly
 
 // Of a weighted sum: the addend, the bounds and where it belongs.
 template <bool whole>
@@ -103,8 +104,7 @@ HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, s
   }
 }
 
-// The vectors of channels [begin, end), each for all outputs of a line.
-constexpr std::int64_t kBlock = 4 * kLanes;  // channels that are read side by side: one vector of each pixel would be read slowly
+// The same for the channels [begin, end).
 template <WindowSum kind, int outputs>
 HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t end, std::int64_t o, std::int64_t first, std::int64_t last) {
   std::int64_t c = begin;
@@ -112,6 +112,7 @@ HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t
   if (c < end) window<kind, outputs, false>(line, c, o, first, last);
 }
 
+// The channels [begin, end) of all outputs of a line.
 template <WindowSum kind>
 void any_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   const ops::WindowAxis& axis = line.axis;
@@ -161,6 +162,7 @@ HWY_INLINE void overlapping_window(const WindowLine& line, std::int64_t c, std::
   for (int i = 0; i < outputs; ++i) finish<whole>(line, sum[i], mask, (o + i) * line.channels + c);
 }
 
+// The channels [begin, end) of all outputs of a line.
 template <int kernel, int stride>
 void overlapping_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   const auto together = [&]<int outputs>(std::integral_constant<int, outputs>, std::int64_t o) HWY_ATTR {
