@@ -34,7 +34,9 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
     for (std::size_t i = 0; i < 2; ++i) {
       const ValueId operand = product.inputs[i];
       const ir::Node* transpose = producer_of(graph, operand, "Transpose");
-      if (transpose == nullptr || uses[static_cast<std::size_t>(operand.index)].size() != 1 || is_result(graph, operand) || !swaps_last_axes(graph, *transpose)) continue;
+      if (transpose == nullptr || is_result(graph, operand) || !swaps_last_axes(graph, *transpose)) continue;
+      // Weights that fold_constants left as they lie belong to products alone.
+      if (!graph.is_constant(transpose->inputs[0]) && uses[static_cast<std::size_t>(operand.index)].size() != 1) continue;
       product.inputs[i] = transpose->inputs[0];
       product.attributes.emplace(i == 0 ? "transA" : "transB", std::int64_t{1});
     }

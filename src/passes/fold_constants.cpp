@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
+#include "passes/find.h"
 
 namespace tessera::passes {
 namespace {
@@ -123,12 +124,27 @@ bool dequantises_weights(const ir::Graph& graph, const ir::Node& node, const std
   });
 }
 
+// A Transpose of large weights of products alone, which read them as they lie (absorb_transposes): a second copy would stay in memory.
+bool transposes_weights(const ir::Graph& graph, const ir::Node& node, const std::vector<std::vector<ir::NodeId>>& uses) {
+  constexpr std::int64_t kLargeBytes = std::int64_t{4} << 20;
+  if (node.op != "Transpose") return false;
+  const Tensor* weights = graph.constant(node.inputs[0]);
+  const auto index = static_cast<std::size_t>(node.outputs[0].index);
+  if (weights == nullptr || weights->dtype() != DType::f32 || weights->rank() != 2 || weights->bytes() < kLargeBytes) return false;
+  if (permutation_of(node, 2)[0] != 1 || index >= uses.size() || uses[index].empty() || is_result(graph, node.outputs[0])) return false;
+  return std::ranges::all_of(uses[index], [&](ir::NodeId id) {
+    const ir::Node& use = graph.node(id);
+    return use.op == "MatMul" && use.inputs[1] == node.outputs[0] && use.inputs[0] != node.outputs[0];
+  });
+}
+
 ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   FoldingBudget own = folding_budget(graph, context.folding);
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
   const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
   for (ir::NodeId id : graph.order()) {
     ops::infer_node_in_place(graph, id);
+    if (transposes_weights(graph, graph.node(id), uses)) continue;
     if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left);
   }
   graph.remove_dead_and_compact();

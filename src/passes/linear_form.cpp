@@ -25,7 +25,8 @@ bool is_plain_gemm(const ir::Graph& graph, const ir::Node& gemm) {
 
 std::optional<ir::Node> as_linear(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == kLinear) return node;
-  if (node.op != "MatMul" && node.op != "Gemm") return std::nullopt;
+  const bool transposed_matmul = node.op == "tessera::TransposedMatMul" && !node.attributes.contains("transA");
+  if (node.op != "MatMul" && node.op != "Gemm" && !transposed_matmul) return std::nullopt;
   const Tensor* weights = graph.constant(node.inputs[1]);
   const ir::Dims* x = dims_of(graph, node.inputs[0]);
   if (weights == nullptr || weights->dtype() != DType::f32 || weights->shape().size() != 2 || x == nullptr || x->size() < 2) return std::nullopt;

@@ -33,6 +33,28 @@ TEST(AbsorbTransposes, ProductsWithConstantsStay) {
   expect_left_alone("graph { input %x : f32[2, 3, 4] constant %w = f32[3, 2] {1, 2, 3, 4, 5, 6} %t = Transpose (%x)" + kSwap + "%p = MatMul (%t, %w) output %p }", kPass);
 }
 
+// fold_constants leaves large weights as they lie, which products read then.
+TEST(AbsorbTransposes, OfWeights) {
+  const std::string start = "graph { input %x : f32[2, 3, 4] constant %w = f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} %t = Transpose (%w) ";
+  expect_rewritten(start + "%p = MatMul (%x, %t) output %p }", kPass, {"%p = tessera::TransposedMatMul (%x, %w) {transB = 1}"});
+  expect_rewritten(start + "%e = Exp (%x) %p = MatMul (%x, %t) %q = MatMul (%e, %t) output %p, %q }", kPass,
+                   {"%e = Exp (%x)", "%p = tessera::TransposedMatMul (%x, %w) {transB = 1}", "%q = tessera::TransposedMatMul (%e, %w) {transB = 1}"});
+  expect_rewritten("graph { input %x : f32[2, 3, 4] constant %w = f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} constant %b = f32[2] {1, 2} %p = tessera::TransposedMatMul (%x, %w) {transB = 1} %s = Add (%p, %b) %y = Relu (%s) output %y }",
+                   "fuse_epilogues", {"%y = tessera::Linear (%x, %w, %b) {activation = \"Relu\", transB = 1}"});
+}
+
+TEST(AbsorbTransposes, LargeWeightsOfProductsAreNotCopied) {
+  std::string numbers;
+  for (int i = 0; i < 1024 * 1025; ++i) numbers += i % 3 == 0 ? "1, " : i % 3 == 1 ? "-2, " : "0.5, ";
+  numbers.resize(numbers.size() - 2);
+  const std::string start = "graph { input %x : f32[2, 1025] constant %w = f32[1024, 1025] {" + numbers + "} %t = Transpose (%w) ";
+  const std::string two = start + "%e = Exp (%x) %p = MatMul (%x, %t) %q = MatMul (%e, %t) output %p, %q }";
+  expect_left_alone(two, "fold_constants");
+  test::expect_same_outputs(Model(std::make_shared<const ir::Graph>(test::parsed(two))), "absorb_transposes");
+  const ir::Graph folded = fold_constants(test::parsed(start + "%p = MatMul (%x, %t) output %p, %t }"), test::cpu_pass_context());
+  EXPECT_EQ(test::ops_of(folded), (std::vector<std::string>{"MatMul"}));
+}
+
 // It may be part of attention that only known shapes show.
 TEST(AbsorbTransposes, ShapesAreToBeKnown) {
   expect_left_alone("graph { input %x : f32[n, 3, 4] input %y : f32[n, 5, 4] %t = Transpose (%y)" + kSwap + "%p = MatMul (%x, %t) output %p }", kPass);

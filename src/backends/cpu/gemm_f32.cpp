@@ -215,6 +215,10 @@ void gemm_f32_pack_right(const GemmOperand& right, std::int64_t k, std::int64_t 
   }
 }
 
+void gemm_f32_transpose(const float* from, std::int64_t column_stride, std::int64_t row_stride, std::int64_t columns, std::int64_t rows, float* to, std::int64_t to_stride) {
+  gemm_f32_isa().pack(from, column_stride, row_stride, columns, rows, to, to_stride);
+}
+
 std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, const Tensor& weights,
                                                           const GemmOperand& first, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,

@@ -43,6 +43,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bytes", .reject = reject_max_pool_bytes, .create = make_max_pool_bytes},
       {.op = "tessera::ChannelsLastMaxPool", .name = "cpu_max_pool_bf16", .reject = reject_max_pool_bf16, .create = make_max_pool_bf16},
       // linear
+      {.op = "tessera::Linear", .name = "cpu_linear_of_few_rows", .reject = reject_linear_of_few_rows, .avoid = avoid_linear_of_few_rows, .create = make_linear_of_few_rows},
       {.op = "tessera::Linear", .name = "cpu_linear", .reject = reject_linear, .create = make_linear},
       {.op = "tessera::Linear", .name = "cpu_indirect_linear", .reject = reject_indirect_linear, .create = make_indirect_linear, .in_place_inputs = 1 << 3},
       // comparison

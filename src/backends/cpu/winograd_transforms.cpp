@@ -157,10 +157,50 @@ void transform_output(const WinogradTile& tile) {
   if (c < tile.channels) transform_output<false>(tile, c);
 }
 
+using D64 = hn::ScalableTag<double>;
+using V64 = hn::Vec<D64>;
+
+// G x of three vectors.
+HWY_INLINE void weight_line(const V64 (&x)[3], V64 (&y)[kPatch]) {
+  const D64 d;
+  const auto scaled = [&](V64 v, double factor) HWY_ATTR { return hn::Mul(v, hn::Set(d, factor)); };
+  const V64 outer = hn::Add(x[0], x[2]), even = hn::MulAdd(x[2], hn::Set(d, 1.0 / 6), scaled(x[0], 1.0 / 24));
+  y[0] = scaled(x[0], 1.0 / 4);
+  y[1] = scaled(hn::Add(outer, x[1]), -1.0 / 6);
+  y[2] = scaled(hn::Sub(outer, x[1]), -1.0 / 6);
+  y[3] = hn::MulAdd(x[1], hn::Set(d, 1.0 / 12), even);
+  y[4] = hn::MulAdd(x[1], hn::Set(d, -1.0 / 12), even);
+  y[5] = x[2];
+}
+
+// G g Gᵀ of each window g.
+void transform_weights(const WinogradWeights& weights) {
+  const D64 d;
+  const hn::Rebind<float, D64> d32;
+  for (std::int64_t c = 0; c < weights.columns; c += HWY_LANES(double)) {
+    V64 half[3][kPatch];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      V64 x[3];
+#pragma GCC unroll 3
+      for (int i = 0; i < 3; ++i) x[i] = hn::PromoteTo(d, hn::LoadU(d32, weights.windows + (i * 3 + j) * weights.columns + c));
+      weight_line(x, half[j]);
+    }
+#pragma GCC unroll 6
+    for (std::int64_t i = 0; i < kPatch; ++i) {
+      const V64 x[3] = {half[0][i], half[1][i], half[2][i]};
+      V64 y[kPatch];
+      weight_line(x, y);
+#pragma GCC unroll 6
+      for (std::int64_t k = 0; k < kPatch; ++k) hn::StoreU(hn::DemoteTo(d32, y[k]), d32, weights.parts + (i * kPatch + k) * weights.stride + c);
+    }
+  }
+}
+
 }  // namespace
 
 const WinogradFunctions* winograd_isa_functions() {
-  static constexpr WinogradFunctions functions{transform_input, transform_output};
+  static constexpr WinogradFunctions functions{transform_input, transform_output, transform_weights};
   return &functions;
 }
 

@@ -31,9 +31,17 @@ struct WinogradTile {
   std::int64_t rows = 0, columns = 0, row_stride = 0;  // of the tile within the image
   float low = 0, high = 0;
 };
+// The windows between some neighbouring outputs and one input.
+struct WinogradWeights {
+  const float* windows = nullptr;  // weight t of output j at windows[t * columns + j], t < 9
+  std::int64_t columns = 0;        // whole vectors
+  float* parts = nullptr;          // part p of output j at parts[p * stride + j]
+  std::int64_t stride = 0;
+};
 struct WinogradFunctions {
   void (*transform_input)(const WinogradPatch&);
   void (*transform_output)(const WinogradTile&);
+  void (*transform_weights)(const WinogradWeights&);  // in float64, rounded once
 };
 
 // For the instruction set active now.

@@ -120,6 +120,22 @@ TEST(CpuLinear, TransposedWeightsAndSeveralAxesOfInputs) {
   }
 }
 
+TEST(CpuLinear, FewRowsReadLargeWeightsAsTheyLie) {
+  const Tensor weights = random({303, 1003}, 2);  // several chunks
+  for (const std::int64_t rows : {1, 2, 3, 4, 5}) {
+    for (const char* activation : {"", "Relu", "Gelu"}) {
+      SCOPED_TRACE(std::to_string(rows) + activation);
+      Tensor x = random({rows, 1003}, 1);
+      test::OpCall call{"tessera::Linear", {x, weights, random({303}, 3), random({rows, 303}, 4)}, {{"transB", std::int64_t{1}}}};
+      if (*activation != 0) call.attributes.emplace("activation", std::string(activation));
+      EXPECT_EQ(test::chosen_cpu_kernel(call), rows < 5 ? "cpu_linear_of_few_rows" : "cpu_linear");
+      check(call, 1003);
+      x.mutable_data<float>()[1000] = std::numeric_limits<float>::quiet_NaN();
+      check(call, 1003);
+    }
+  }
+}
+
 TEST(CpuLinear, EveryActivation) {
   const std::pair<const char*, std::vector<float>> activations[] = {{"Relu", {}},           {"Tanh", {}},          {"Sigmoid", {}},   {"HardSwish", {}},
                                                                     {"Gelu", {}},           {"GeluTanh", {}},      {"LeakyRelu", {0.1f}}, {"Swish", {1.5f}},

@@ -63,20 +63,19 @@ class ChannelsLastConv final : public Kernel {
 
   // [group][panel][tap][channel][column], columns rounded up to whole vectors.
   void pack(const Tensor& weights, float* to) const {
-    const float* from = weights.data<float>();
     const std::int64_t taps = geometry_.taps();
+    std::vector<float> together(static_cast<std::size_t>(taps > 1 ? kPackedTogether * taps * isa_->columns : 0));
     for (std::int64_t g = 0; g < split_.groups; ++g) {
       for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
         const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
-        // A few channels at a time, so that the lines that are written stay in the cache from one column to the next.
-        for (std::int64_t block = 0; block < inputs_; block += kPackedTogether) {
-          const std::int64_t end = std::min(inputs_, block + kPackedTogether);
-          for (std::int64_t j = 0; j < width; ++j) {
-            const float* output = from + (g * outputs_ + first + j) * strides_.output;
-            for (std::int64_t c = block; c < end; ++c) {
-              for (std::int64_t t = 0; t < taps; ++t) to[(t * inputs_ + c) * width + j] = j < columns ? output[c * strides_.channel + t * strides_.tap] : 0.0f;
-            }
-          }
+        const float* from = weights.data<float>() + (g * outputs_ + first) * strides_.output;
+        if (columns < width) std::fill_n(to, width * depth_, 0.0f);
+        if (taps == 1) gemm_f32_transpose(from, strides_.output, strides_.channel, columns, inputs_, to, width);
+        // The taps of a channel lie together: a few channels at a time are turned around, then their rows go to the taps.
+        for (std::int64_t c = 0; taps > 1 && c < inputs_; c += kPackedTogether) {
+          const std::int64_t count = std::min(inputs_ - c, kPackedTogether);
+          gemm_f32_transpose(from + c * taps, strides_.output, 1, columns, count * taps, together.data(), width);
+          for (std::int64_t row = 0; row < count * taps; ++row) std::copy_n(together.data() + row * width, columns, to + (row % taps * inputs_ + c + row / taps) * width);
         }
         to += width * depth_;
       }

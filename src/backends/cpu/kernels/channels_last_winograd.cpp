@@ -39,7 +39,7 @@ constexpr std::int64_t kLineFloats = 16;
 struct alignas(64) CacheLine {
   float floats[kLineFloats];
 };
-constexpr std::int64_t kWidestPanel = 32;  // columns of a panel in any instruction set
+constexpr std::int64_t kPackedTogether = 16;  // inputs
 
 class Winograd final : public Kernel {
  public:
@@ -153,26 +153,20 @@ class Winograd final : public Kernel {
     });
   }
 
-  // G g Gᵀ of the weights g of every pair of channels: [part][panel][tap][input][output], outputs rounded up to whole vectors.
+  // The transforms of the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to whole vectors.
   void pack(const Tensor& weights, float* to) const {
-    constexpr double g[kPatch][3] = {{1.0 / 4, 0, 0}, {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6}, {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
-    for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
+    const std::int64_t taps = geometry_.axes[0].kernel, floats = taps * 9;  // of an input
+    std::vector<float> windows(static_cast<std::size_t>(kPackedTogether * floats * isa_->columns));
+    for (std::int64_t first = 0; first < outputs_; first += isa_->columns, to += isa_->columns * terms_) {
       const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
-      for (std::int64_t term = 0; term < terms_; ++term) {
-        const std::int64_t tap = term / inputs_, c = term % inputs_;
-        // All columns of the panel at a time; those beyond the outputs stay zeros.
-        double window[9][kWidestPanel] = {}, half[3][kWidestPanel];
-        for (std::int64_t j = 0; j < columns; ++j) {
-          const float* from = weights.data<float>() + (((first + j) * inputs_ + c) * geometry_.axes[0].kernel + tap) * 9;
-          for (std::int64_t t = 0; t < 9; ++t) window[t][j] = from[t];
-        }
-        for (std::int64_t i = 0; i < kPatch; ++i) {
-          for (std::int64_t k = 0; k < 3; ++k) {
-            for (std::int64_t j = 0; j < width; ++j) half[k][j] = g[i][0] * window[k][j] + g[i][1] * window[3 + k][j] + g[i][2] * window[6 + k][j];
-          }
-          for (std::int64_t k = 0; k < kPatch; ++k) {
-            float* part = to + (i * kPatch + k) * part_floats() + first * terms_ + term * width;
-            for (std::int64_t j = 0; j < width; ++j) part[j] = static_cast<float>(half[0][j] * g[k][0] + half[1][j] * g[k][1] + half[2][j] * g[k][2]);
+      std::ranges::fill(windows, 0.0f);
+      for (std::int64_t begin = 0; begin < inputs_; begin += kPackedTogether) {
+        const std::int64_t end = std::min(inputs_, begin + kPackedTogether);
+        gemm_f32_transpose(weights.data<float>() + (first * inputs_ + begin) * floats, inputs_ * floats, 1, columns, (end - begin) * floats, windows.data(), width);
+        const float* window = windows.data();
+        for (std::int64_t c = begin; c < end; ++c) {
+          for (std::int64_t tap = 0; tap < taps; ++tap, window += 9 * width) {
+            functions_->transform_weights({.windows = window, .columns = width, .parts = to + (tap * inputs_ + c) * width, .stride = part_floats()});
           }
         }
       }

@@ -122,6 +122,9 @@ KernelPointer make_channels_last_average_pool(const ops::NodeView& view, WeightS
 // linear
 std::string reject_linear(const ops::NodeView& view);
 KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights);
+std::string reject_linear_of_few_rows(const ops::NodeView& view);
+std::string avoid_linear_of_few_rows(const ops::NodeView& view);
+KernelPointer make_linear_of_few_rows(const ops::NodeView& view, WeightStore& weights);
 std::string reject_channels_last_pointwise(const ops::NodeView& view);
 KernelPointer make_channels_last_pointwise(const ops::NodeView& view, WeightStore& weights);
 
