@@ -130,25 +130,42 @@ class Bf16Product final : public Kernel {
   // [group][panel][segment][pair of it][column][2], segments filled up with zeros.
   void pack(const Tensor& weights, std::uint16_t* packed) const {
     std::memset(packed, 0, static_cast<std::size_t>(split_.groups * lanes() * depth_ * 2));
-    const float* from = weights.data<float>();
     const std::int64_t taps = geometry_.taps(), taps_together = segments_.length / inputs_;  // in a segment
-    std::vector<float> line(static_cast<std::size_t>(given_inputs_));
-    std::vector<std::uint16_t> rounded(line.size());
+    const std::int64_t most_rows = kPackedTogether * taps;
+    std::vector<float> turned(static_cast<std::size_t>(most_rows * Product::kColumns));
+    std::vector<std::uint16_t> rounded(turned.size());
     for (std::int64_t g = 0; g < split_.groups; ++g) {
-      for (std::int64_t j = 0; j < outputs_; ++j) {
-        const std::int64_t first = j / Product::kColumns * Product::kColumns, width = round_up(std::min(Product::kColumns, outputs_ - first), Product::kLanes);
-        std::uint16_t* panel = packed + (g * lanes() + first) * depth_ + (j - first) * Product::kGroup;
-        const float* output = from + (g * outputs_ + j) * strides_.output;
-        for (std::int64_t t = 0; t < taps; ++t) {
-          for (std::int64_t c = 0; c < given_inputs_; ++c) line[static_cast<std::size_t>(c)] = output[c * strides_.channel + t * strides_.tap];
-          to_bf16_row(line.data(), rounded.data(), given_inputs_);
-          const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_;
-          for (std::int64_t c = 0; c < given_inputs_; ++c) {
-            panel[(at + c) / Product::kGroup * width * Product::kGroup + (at + c) % Product::kGroup] = rounded[static_cast<std::size_t>(c)];
+      for (std::int64_t first = 0; first < outputs_; first += Product::kColumns) {
+        const std::int64_t columns = std::min(Product::kColumns, outputs_ - first);
+        std::uint16_t* panel = packed + (g * lanes() + first) * depth_;
+        for (std::int64_t c = 0; c < given_inputs_; c += kPackedTogether) {
+          const std::int64_t count = std::min(kPackedTogether, given_inputs_ - c);
+          const float* from = weights.data<float>() + (g * outputs_ + first) * strides_.output + c * strides_.channel;
+          gemm_f32_transpose(from, strides_.output, taps == 1 ? strides_.channel : 1, columns, count * taps, turned.data(), columns);
+          to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
+          for (std::int64_t t = 0; t < taps; ++t) {
+            const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_ + c;
+            for (std::int64_t i = 0; i < count;) i += put_rows(rounded.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns, at + i, panel);
           }
         }
       }
     }
+  }
+
+  // Puts a row of weights where the panel has it, with the next one, `step` further on, when they are a pair. Returns how many.
+  static std::int64_t put_rows(const std::uint16_t* row, std::int64_t step, std::int64_t columns, std::int64_t at, std::uint16_t* panel) {
+    static_assert(Product::kGroup == 2);
+    const std::int64_t width = round_up(columns, Product::kLanes);
+    std::uint16_t* to = panel + at / 2 * width * 2;
+    if (at % 2 != 0 || step == 0) {
+      for (std::int64_t j = 0; j < columns; ++j) to[2 * j + at % 2] = row[j];
+      return 1;
+    }
+    for (std::int64_t j = 0; j < columns; ++j) {
+      to[2 * j] = row[j];
+      to[2 * j + 1] = row[step + j];
+    }
+    return 2;
   }
 
   MultiplyBf16 multiply_;

@@ -16,7 +16,6 @@ namespace {
 
 using base::round_up;
 
-constexpr std::int64_t kPackedTogether = 16;
 constexpr double kChunkOperations = 8e5;
 constexpr double kCachedBytes = 3e6;       // of data that is still in a cache near by when it is read
 constexpr std::int64_t kLineFloats = 16;  // of a cache line

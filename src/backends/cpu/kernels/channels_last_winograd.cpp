@@ -39,7 +39,7 @@ constexpr std::int64_t kLineFloats = 16;
 struct alignas(64) CacheLine {
   float floats[kLineFloats];
 };
-constexpr std::int64_t kPackedTogether = 16;  // inputs
+constexpr std::int64_t kInputsTogether = 16;  // whose weights are transformed at a time
 
 class Winograd final : public Kernel {
  public:
@@ -156,12 +156,12 @@ class Winograd final : public Kernel {
   // The transforms of the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to whole vectors.
   void pack(const Tensor& weights, float* to) const {
     const std::int64_t taps = geometry_.axes[0].kernel, floats = taps * 9;  // of an input
-    std::vector<float> windows(static_cast<std::size_t>(kPackedTogether * floats * isa_->columns));
+    std::vector<float> windows(static_cast<std::size_t>(kInputsTogether * floats * isa_->columns));
     for (std::int64_t first = 0; first < outputs_; first += isa_->columns, to += isa_->columns * terms_) {
       const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
       std::ranges::fill(windows, 0.0f);
-      for (std::int64_t begin = 0; begin < inputs_; begin += kPackedTogether) {
-        const std::int64_t end = std::min(inputs_, begin + kPackedTogether);
+      for (std::int64_t begin = 0; begin < inputs_; begin += kInputsTogether) {
+        const std::int64_t end = std::min(inputs_, begin + kInputsTogether);
         gemm_f32_transpose(weights.data<float>() + (first * inputs_ + begin) * floats, inputs_ * floats, 1, columns, (end - begin) * floats, windows.data(), width);
         const float* window = windows.data();
         for (std::int64_t c = begin; c < end; ++c) {

@@ -15,6 +15,9 @@ struct WeightStrides {
   std::int64_t output, channel, tap;
 };
 
+// Input channels whose weights are turned around at a time: what is written stays in the first-level cache.
+inline constexpr std::int64_t kPackedTogether = 16;
+
 // The geometry of data that was copied so that pixels have so many channels.
 inline ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::int64_t channels) {
   geometry.channels = channels;
