@@ -1,136 +1,188 @@
-// Folds what follows a convolution channel by channel into its weights and bias: BatchNormalization, and sums and products with a
-// constant a channel (or one for all).
+// Folds what follows a convolution or a product with constant weights channel by channel into its weights and bias: BatchNormalization, and sums and
+// products with a constant a channel (or one for all). Behind a Concat of such layers it goes to each of them.
 #include <algorithm>
 #include <optional>
 
 #include "base/file_pages.h"
+#include "ops/builder.h"
+#include "ops/op_table.h"
+#include "ops/shape_arguments.h"
 #include "passes/channel_map.h"
+#include "passes/find.h"
+#include "passes/linear_weights.h"
 #include "passes/pass.h"
+#include "passes/replacements.h"
 
 namespace tessera::passes {
 namespace {
 
-// The constant as one number a channel of data [N, channels, spatial...] of this rank.
-std::optional<std::vector<double>> per_channel(const Tensor* constant, std::int64_t channels, std::size_t rank) {
-  if (constant == nullptr || constant->dtype() != DType::f32 || constant->raw() == nullptr || constant->shape().size() > rank) return std::nullopt;
-  const std::span<const float> values = constant->values<float>();
-  if (values.size() == 1) return std::vector<double>(static_cast<std::size_t>(channels), values[0]);
-  if (constant->elements() != channels) return std::nullopt;
-  // All of its elements lie along the channels: [channels, 1, 1], with or without a leading 1.
-  const std::size_t missing = rank - constant->shape().size();
-  if (missing > 1 || constant->shape()[1 - missing] != channels) return std::nullopt;
-  return std::vector<double>(values.begin(), values.end());
-}
+using ir::NodeId;
+using ir::ValueId;
 
-// What the node does to its operand `x`, [N, channels, spatial...].
-std::optional<ChannelMap> channel_map(const ir::Graph& graph, const ir::Node& node, ir::ValueId x, std::int64_t channels, std::size_t rank) {
-  if (node.op == "BatchNormalization") return node.inputs[0] == x ? batch_normalisation_map(graph, node, channels) : std::nullopt;
-  const bool sum = node.op == "Add" || node.op == "Sub", product = node.op == "Mul" || node.op == "Div";
-  if (!sum && !product) return std::nullopt;
-  const bool first = node.inputs[0] == x;
-  if (!first && (node.op == "Sub" || node.op == "Div")) return std::nullopt;
-  const auto constant = per_channel(graph.constant(node.inputs[first ? 1 : 0]), channels, rank);
-  if (!constant) return std::nullopt;
-  ChannelMap map{std::vector<double>(constant->size(), 1.0), std::vector<double>(constant->size(), 0.0)};
-  for (std::size_t c = 0; c < constant->size(); ++c) {
-    if (sum) map.shift[c] = node.op == "Sub" ? -(*constant)[c] : (*constant)[c];
-    else map.scale[c] = node.op == "Div" ? 1.0 / (*constant)[c] : (*constant)[c];
-  }
-  return map;
-}
-
-// The output channel of each line of weights that lie together: W is [M, C/group, kernel...], of a transposed convolution [C, M/group, kernel...].
-struct WeightChannels {
-  std::int64_t outputs = 0, inner = 0;  // M; weights of a line
-  std::int64_t per_group = 0, inputs_per_group = 0;  // transposed only
-
-  std::int64_t of_line(std::int64_t line) const {
-    return inputs_per_group == 0 ? line : line / per_group / inputs_per_group * per_group + line % per_group;
-  }
+// What happens to a value channel by channel, as far as nothing else uses it.
+struct Followers {
+  std::vector<NodeId> nodes;
+  ChannelMap map;
 };
 
-std::optional<WeightChannels> weight_channels(const ir::Node& node, const Tensor& weights) {
-  const Shape& shape = weights.shape();
-  if (shape.size() < 3 || weights.elements() == 0) return std::nullopt;
-  WeightChannels result;
-  if (node.op == "Conv") {
-    result.outputs = shape[0];
-    result.inner = weights.elements() / shape[0];
-    return result;
-  }
-  const auto group = node.attributes.find("group");
-  const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
-  if (groups < 1 || shape[0] % groups != 0) return std::nullopt;
-  result.per_group = shape[1];
-  result.outputs = shape[1] * groups;
-  result.inputs_per_group = shape[0] / groups;
-  result.inner = weights.elements() / shape[0] / shape[1];
-  return result;
-}
+// A layer with constant weights, and what it adds and multiplies by itself.
+struct Layer {
+  LinearWeights weights;
+  ChannelMap map;
+  std::size_t axis = 0, rank = 0;
+};
 
-bool fold_followers(ir::Graph& graph, ir::NodeId id, const std::vector<std::vector<ir::NodeId>>& uses, const PassContext& context) {
-  const ir::Node conv = graph.node(id);
-  const Tensor* weights = graph.constant(conv.inputs[1]);
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2].valid();
-  const Tensor* bias = has_bias ? graph.constant(conv.inputs[2]) : nullptr;
-  if (weights == nullptr || weights->dtype() != DType::f32 || weights->raw() == nullptr || (has_bias && (bias == nullptr || bias->raw() == nullptr))) return false;
-  const std::optional<WeightChannels> channels = weight_channels(conv, *weights);
-  if (!channels) return false;
-  const auto count = static_cast<std::size_t>(channels->outputs);
-  ChannelMap total{std::vector<double>(count, 1.0), std::vector<double>(count, 0.0)};
-  if (has_bias) total.shift.assign(bias->values<float>().begin(), bias->values<float>().end());
-  if (total.shift.size() != count) return false;
-  ir::ValueId result = conv.outputs[0];
-  std::vector<ir::NodeId> folded;
-  for (;;) {
-    const auto index = static_cast<std::size_t>(result.index);
-    if (index >= uses.size() || uses[index].size() != 1 || graph.is_output(result)) break;
-    const ir::Node& next = graph.node(uses[index][0]);
-    const std::optional<ChannelMap> map = channel_map(graph, next, result, channels->outputs, weights->shape().size());
-    if (!map) break;
-    for (std::size_t c = 0; c < count; ++c) {
-      total.scale[c] *= map->scale[c];
-      total.shift[c] = total.shift[c] * map->scale[c] + map->shift[c];
+class Folder {
+ public:
+  Folder(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context), uses_(graph_.compute_uses()) {}
+
+  ir::Graph fold() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) {
+      if (const std::optional<Layer> layer = layer_of(graph_.node(id))) fold_into(id, *layer);
     }
-    folded.push_back(uses[index][0]);
-    result = next.outputs[0];
+    return finished();
   }
-  if (folded.empty()) return false;
-  if (context.folding_left != nullptr) {
-    if (context.folding_left->bytes < weights->bytes()) return false;
-    context.folding_left->bytes -= weights->bytes();
+
+  ir::Graph distribute() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) {
+      if (graph_.node(id).op == "Concat") distribute(id);
+    }
+    return finished();
   }
-  Tensor scaled(DType::f32, weights->shape()), shifted(DType::f32, {channels->outputs});
-  const float* from = weights->data<float>();
-  float* to = scaled.mutable_data<float>();
-  for (std::int64_t line = 0; line < weights->elements() / channels->inner; ++line, from += channels->inner, to += channels->inner) {
-    const double scale = total.scale[static_cast<std::size_t>(channels->of_line(line))];
-    std::transform(from, from + channels->inner, to, [scale](float weight) { return static_cast<float>(weight * scale); });
+
+  bool changed() const { return changed_; }
+
+ private:
+  ir::Graph finished() {
+    if (changed_) {
+      graph_.sort_topologically();
+      graph_.remove_dead_and_compact();
+    }
+    return std::move(graph_);
   }
-  std::ranges::transform(total.shift, shifted.mutable_data<float>(), [](double shift) { return static_cast<float>(shift); });
-  base::release_file_pages(weights->raw(), static_cast<std::size_t>(weights->bytes()));
-  ir::Node node = conv;
-  node.inputs[1] = graph.add_constant(std::move(scaled));
-  node.inputs.resize(std::max<std::size_t>(node.inputs.size(), 3));
-  node.inputs[2] = graph.add_constant(std::move(shifted));
-  node.outputs = {result};
-  // In the place of the last follower; what stood before is dead now.
-  graph.replace_node(folded.back(), std::move(node));
-  return true;
-}
+
+  bool used_once(ValueId value) const {
+    const auto index = static_cast<std::size_t>(value.index);
+    return index < uses_.size() && uses_[index].size() == 1 && !is_result(graph_, value);
+  }
+
+  Followers followers(ValueId result, std::size_t axis, std::int64_t channels) const {
+    Followers found{{}, ChannelMap::identity(channels)};
+    while (used_once(result)) {
+      const NodeId id = uses_[static_cast<std::size_t>(result.index)][0];
+      const std::optional<ChannelMap> map = channel_map(graph_, graph_.node(id), result, axis, channels);
+      if (!map) break;
+      found.map.then(*map);
+      found.nodes.push_back(id);
+      result = graph_.node(id).outputs[0];
+    }
+    return found;
+  }
+
+  std::optional<Layer> layer_of(const ir::Node& node) const {
+    const std::optional<LinearWeights> weights = linear_weights(graph_, node);
+    if (!weights || dims_of(graph_, node.outputs[0]) == nullptr) return std::nullopt;
+    const std::size_t rank = dims_of(graph_, node.outputs[0])->size();
+    if (rank < 2) return std::nullopt;
+    Layer layer{*weights, ChannelMap::identity(weights->outputs), channel_axis(node, rank), rank};
+    if (is_product(node) && uses_[static_cast<std::size_t>(node.inputs[1].index)].size() != 1) return std::nullopt;
+    double beta = 1;
+    if (node.op == "Gemm") {
+      const ops::AttributeReader reader(node, ops::op_of(node));
+      std::ranges::fill(layer.map.scale, reader.real("alpha"));
+      beta = reader.real("beta");
+    }
+    if (node.inputs.size() < 3 || !node.inputs[2].valid()) return layer;
+    const Tensor* bias = graph_.constant(node.inputs[2]);
+    if (bias == nullptr || bias->raw() == nullptr || bias->dtype() != DType::f32) return std::nullopt;
+    const std::span<const float> values = bias->values<float>();
+    const bool one_each = !bias->shape().empty() && bias->shape().back() == weights->outputs && bias->elements() == weights->outputs;
+    if (values.size() != 1 && !one_each) return std::nullopt;
+    for (std::size_t c = 0; c < layer.map.shift.size(); ++c) layer.map.shift[c] = beta * values[values.size() == 1 ? 0 : c];
+    return layer;
+  }
+
+  void fold_into(NodeId id, const Layer& layer) {
+    const ir::Node linear = graph_.node(id);
+    const Followers after = followers(linear.outputs[0], layer.axis, layer.weights.outputs);
+    // A product without a place for a bias keeps one sum behind it.
+    const bool is_plain = linear.op == "MatMul";
+    if (after.nodes.empty() || (is_plain && after.nodes.size() == 1 && !after.map.scales())) return;
+    ChannelMap map = layer.map;
+    map.then(after.map);
+    if (!map.is_finite()) return;
+    ir::Node node = linear;
+    node.attributes.erase("alpha");
+    node.attributes.erase("beta");
+    if (map.scales()) {
+      std::optional<Tensor> scaled = layer.weights.scaled(std::vector<double>(static_cast<std::size_t>(layer.weights.inputs), 1.0), map.scale);
+      if (!scaled || !charge(context_, *scaled)) return;
+      base::release_file_pages(layer.weights.tensor->raw(), static_cast<std::size_t>(layer.weights.tensor->bytes()));
+      node.inputs[1] = graph_.add_constant(std::move(*scaled));
+    }
+    changed_ = true;
+    node.outputs = graph_.node(after.nodes.back()).outputs;
+    if (is_plain && map.shifts()) {
+      const ValueId product = builder_.add(node.op, node.inputs);
+      graph_.node(graph_.value(product).producer).name = linear.name;
+      return put_operator(graph_, after.nodes.back(), "Add", {product, graph_.add_constant(channel_constant(map.shift, layer.axis, layer.rank))});
+    }
+    if (!is_plain) {
+      node.inputs.resize(std::max<std::size_t>(node.inputs.size(), 3));
+      node.inputs[2] = graph_.add_constant(channel_constant(map.shift, 0, 1));
+    }
+    // In the place of the last follower; what stood before is dead now.
+    graph_.replace_node(after.nodes.back(), std::move(node));
+  }
+
+  // What happens to all channels of a Concat of layers happens to those of each layer.
+  void distribute(NodeId id) {
+    const ir::Node concat = graph_.node(id);
+    const ir::Dims* dims = dims_of(graph_, concat.outputs[0]);
+    if (dims == nullptr || dims->size() < 2) return;
+    const auto axis = static_cast<std::size_t>(ops::normalise_axis(ops::AttributeReader(concat, ops::op_of(concat)).integer("axis"), static_cast<std::int64_t>(dims->size())));
+    const std::size_t rank = dims->size();
+    std::vector<std::int64_t> channels;
+    std::int64_t total = 0;
+    for (const ValueId input : concat.inputs) {
+      const ir::ValueInfo& value = graph_.value(input);
+      const std::optional<Layer> layer = value.origin == ir::Origin::node && used_once(input) ? layer_of(graph_.node(value.producer)) : std::nullopt;
+      if (!layer || layer->axis != axis) return;
+      channels.push_back(layer->weights.outputs);
+      total += channels.back();
+    }
+    const Followers after = followers(concat.outputs[0], axis, total);
+    if (after.nodes.empty() || !after.map.is_finite()) return;
+    std::vector<ValueId> parts;
+    std::ptrdiff_t first = 0;
+    for (std::size_t i = 0; i < channels.size(); ++i) {
+      const std::ptrdiff_t last = first + static_cast<std::ptrdiff_t>(channels[i]);
+      const ChannelMap own{{after.map.scale.begin() + first, after.map.scale.begin() + last}, {after.map.shift.begin() + first, after.map.shift.begin() + last}};
+      ValueId part = concat.inputs[i];
+      if (own.scales()) part = builder_.add("Mul", {part, builder_.constant(channel_constant(own.scale, axis, rank))});
+      if (own.shifts()) part = builder_.add("Add", {part, builder_.constant(channel_constant(own.shift, axis, rank))});
+      parts.push_back(part);
+      first = last;
+    }
+    put_operator(graph_, after.nodes.back(), "Concat", std::move(parts), concat.attributes);
+    changed_ = true;
+  }
+
+  ir::Graph graph_;
+  ops::GraphBuilder builder_;
+  const PassContext& context_;
+  std::vector<std::vector<NodeId>> uses_;
+  bool changed_ = false;
+};
 
 }  // namespace
 
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context) {
-  const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
-  const std::vector<ir::NodeId> order = graph.order();
-  bool changed = false;
-  for (const ir::NodeId id : order) {
-    const std::string& op = graph.node(id).op;
-    if (op == "Conv" || op == "ConvTranspose") changed = fold_followers(graph, id, uses, context) || changed;
-  }
-  if (changed) graph.remove_dead_and_compact();
-  return graph;
+  Folder distributor(Folder(std::move(graph), context).fold(), context);
+  graph = distributor.distribute();
+  return distributor.changed() ? Folder(std::move(graph), context).fold() : graph;
 }
 
 }  // namespace tessera::passes

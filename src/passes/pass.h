@@ -65,6 +65,7 @@ ir::Graph absorb_padding(ir::Graph graph, const PassContext& context);
 ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_activations(ir::Graph graph, const PassContext& context);
+ir::Graph move_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph move_crops(ir::Graph graph, const PassContext& context);
 ir::Graph merge_crops(ir::Graph graph, const PassContext& context);
 ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);

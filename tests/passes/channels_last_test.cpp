@@ -24,7 +24,7 @@ void expect_same_outputs(const std::string& text) {
   const NamedValues inputs = runtime::random_inputs(model, 1);
   SessionOptions plain;
   plain.device = "reference";
-  plain.without_passes = {"fold_channel_arithmetic", "recognise_activations", "channels_last", "fuse_epilogues"};
+  plain.without_passes = {"recognise_activations", "channels_last", "fuse_epilogues"};
   const NamedValues expected = Session(model, plain).run(inputs), got = Session(model).run(inputs);
   for (const auto& [name, value] : expected) {
     EXPECT_TRUE(test::close_to(got.at(name).tensor(), value.tensor(), test::Tolerance::epsilons(DType::f32, 64))) << name;
@@ -39,27 +39,6 @@ std::string constant(const std::string& name, const Shape& shape, float low = -1
 }
 
 const std::string kInput = "graph { input %x : f32[batch, 4, 6, 6]" + constant("w", {5, 4, 3, 3}) + constant("b", {5});
-
-TEST(FoldChannelArithmetic, NormalisationSumsAndProductsGoIntoTheWeights) {
-  const std::string text = kInput + constant("s", {5}, 0.5f) + constant("m", {5}) + constant("v", {5}, 0.5f) + constant("c", {1, 5, 1, 1}) + constant("f", {5, 1, 1}) +
-                           " %y = Conv (%x, %w) %n = BatchNormalization (%y, %s, %b, %m, %v) %p = Add (%n, %c) %q = Mul (%f, %p) %r = Relu (%q) output %r }";
-  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(text), context())), (Steps{"Conv", "Relu"}));
-  expect_same_outputs(text);
-}
-
-TEST(FoldChannelArithmetic, TransposedConvolutionsWithGroups) {
-  const std::string text = "graph { input %x : f32[2, 4, 3, 3]" + constant("w", {4, 3, 2, 2}) + constant("c", {1, 6, 1, 1}) + constant("f", {6, 1, 1}) +
-                           " %y = ConvTranspose (%x, %w) {group = 2, strides = [2, 2]} %p = Mul (%y, %f) %q = Sub (%p, %c) output %q }";
-  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(text), context())), (Steps{"ConvTranspose"}));
-  expect_same_outputs(text);
-}
-
-TEST(FoldChannelArithmetic, LeavesWhatIsUsedTwiceOrLiesAlongAnotherAxis) {
-  const std::string rest = " %y = Conv (%x, %w, %b) {pads = [1, 1, 1, 1]} %p = Mul (%y, %c) output ";
-  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {5, 1, 1}) + rest + "%p, %y }"), context())), (Steps{"Conv", "Mul"}));
-  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {6}) + rest + "%p }"), context())), (Steps{"Conv", "Mul"}));
-  EXPECT_EQ(steps(fold_channel_arithmetic(parsed(kInput + constant("c", {5, 6, 1}) + rest + "%p }"), context())), (Steps{"Conv", "Mul"}));
-}
 
 const std::string kBlock = kInput + constant("v", {5, 5, 1, 1}) + constant("k", {5, 1, 3, 3}) +
                            " %y = Conv (%x, %w, %b) {pads = [1, 1, 1, 1]} %r = Relu (%y) %d = Conv (%r, %k) {group = 5, pads = [1, 1, 1, 1]} %h = HardSwish (%d)"

@@ -43,6 +43,26 @@ Id followed(GraphMaker& g, Id y, Id residual) {
   return activation(g, y);
 }
 
+// Arithmetic a channel at a time, and what may let it through to a layer.
+void scaled_layer(GraphMaker& g) {
+  Id x = pick_map(g);
+  Shape shape(static_cast<std::size_t>(g.rank(x)) - 1, 1);
+  shape[0] = g.size(x, 1);
+  Id y = g.op("Mul", {x, g.weights(shape, g.chance(0.8) ? 0.5 : -1, 1.5)});
+  if (g.chance(0.5)) y = g.op(g.one_of(Names{"Add", "Sub"}), {y, g.weights(shape)});
+  if (g.chance(0.2)) g.offer(y);
+  if (g.chance(0.4)) y = g.op("Relu", {y});
+  const Integers two(static_cast<std::size_t>(g.rank(x)) - 2, 2), ones(2 * two.size(), g.number(0, 1));
+  if (g.chance(0.4)) y = g.chance(0.5) ? g.op("MaxPool", {y}, {{"kernel_shape", two}, {"pads", ones}}) : g.op("AveragePool", {y}, {{"kernel_shape", two}, {"pads", ones}, {"count_include_pad", g.number(0, 1)}});
+  else if (g.chance(0.3)) y = g.op("Concat", {y, x}, {{"axis", std::int64_t{1}}});
+  const std::int64_t channels = g.size(y, 1);
+  const double bound = std::sqrt(3.0 / static_cast<double>(channels));
+  if (g.chance(0.2)) return g.offer(g.op("Gemm", {g.op("Flatten", {g.op("GlobalAveragePool", {y})}), g.weights({channels, 3}, -bound, bound)}));
+  Shape weights{3, channels};
+  weights.resize(static_cast<std::size_t>(g.rank(y)), g.number(1, 2));
+  g.offer(g.op("Conv", {y, g.weights(weights, -bound, bound)}, {{"pads", Integers(ones.size(), g.number(0, 1))}}));
+}
+
 struct Window {
   ir::Attributes attributes;
   Shape kernel;
@@ -227,6 +247,18 @@ void normalise_groups(GraphMaker& g) {
   g.offer(g.op("Add", {g.op("Mul", {y, g.weights({channels, 1, 1}, 0.5, 1.5)}), g.weights({channels, 1, 1})}));
 }
 
+// InstanceNormalization of data with the channels last, as Keras writes it.
+void normalise_last_channels(GraphMaker& g) {
+  const Id x = g.pick([&](Id id) { return g.rank(id) == 4 && g.all_known(id, 1) && g.size(id, 1) * g.size(id, 2) > 2; });
+  const Id axes = g.integers({1, 2}), mean = g.op("ReduceMean", {x, axes}), centred = g.op("Sub", {x, mean});
+  const Id variance = g.op("ReduceMean", {g.op("Mul", {centred, centred}), axes});
+  Id factor = g.op("Reciprocal", {g.op("Sqrt", {g.op("Add", {variance, g.scalar(1e-3)})})});
+  if (g.chance(0.6)) factor = g.op("Mul", {factor, g.weights({g.size(x, 3)}, 0.5, 1.5)});
+  Id rest = g.op("Mul", {g.op("Neg", {mean}), factor});
+  if (g.chance(0.6)) rest = g.op("Add", {rest, g.weights({g.size(x, 3)})});
+  g.offer(g.op("Add", {g.op("Mul", {x, factor}), rest}));
+}
+
 void softmax(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) >= 1; });
   const std::int64_t axis = g.chance(0.6) ? -1 : g.number(0, g.rank(x) - 1);
@@ -274,7 +306,7 @@ void residual(GraphMaker& g) {
 }  // namespace
 
 std::vector<Recipe> layer_recipes() {
-  return {conv, conv, conv, conv, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, normalise_groups, padded_window, softmax, reduce, reduce};
+  return {conv, conv, conv, conv, scaled_layer, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, normalise_groups, normalise_last_channels, padded_window, softmax, reduce, reduce};
 }
 
 std::vector<Recipe> structure_recipes() { return {attention, residual, excite, global_pool, gemm, embed}; }
