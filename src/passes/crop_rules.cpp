@@ -6,6 +6,7 @@
 #include "ops/element_wise_program.h"
 #include "ops/op_table.h"
 #include "ops/window_geometry.h"
+#include "passes/crop_upsampling.h"
 
 namespace tessera::passes {
 namespace {
@@ -263,6 +264,8 @@ Result cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& c
   if (node.op == "Concat") return crop_concat(builder, node, crop);
   if (node.op == "MatMul") return crop_product(builder, node, crop);
   if (node.op == "Conv" || node.op == "MaxPool" || node.op == "AveragePool") return crop_window(builder, node, crop);
+  if (node.op == "ConvTranspose") return cropped_transposed(builder, node, crop);
+  if (node.op == "Resize") return cropped_resize(builder, node, crop);
   return std::nullopt;
 }
 

@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Chunk, RandomGraphs, testing::Range(0, kChunks));
 TEST(RandomGraph, RepeatsFromItsSeedAndCoversOperators) {
   std::map<std::string, int> counts;
   int symbolic = 0;
-  for (std::uint64_t seed = 1; seed <= 90; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 160; ++seed) {
     const GraphCase made = random_graph(seed, 8);
     if (seed == 1) { EXPECT_EQ(describe(made), describe(random_graph(seed, 8))); }
     for (const ir::NodeId id : made.graph.order()) ++counts[made.graph.node(id).op];
@@ -146,7 +146,7 @@ TEST(RandomGraph, RepeatsFromItsSeedAndCoversOperators) {
 // What no pass finds in random graphs, no random graph tests.
 TEST(RandomGraph, GivesPassesSomethingToDo) {
   std::map<std::string, int> changed;
-  for (std::uint64_t seed = 1; seed <= 120; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 160; ++seed) {
     std::vector<PassChange> reports;
     passes::run_pipeline(random_graph(seed, 16).graph, cpu_pass_context(), {}, &reports);
     for (const PassChange& report : reports) changed[report.pass] += report.changed ? 1 : 0;

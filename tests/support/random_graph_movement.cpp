@@ -51,6 +51,15 @@ void slice(GraphMaker& g) {
   g.offer(g.op("Slice", {x, g.integers({g.chance(0.3) ? start - size : start}), g.integers({end}), g.integers({either_sign(g, x, axis)}), g.integers({step})}));
 }
 
+// By Slices, as if there were no Split.
+void take_apart(GraphMaker& g) {
+  const Id x = g.pick();
+  const std::int64_t axis = g.known_axis(x, 2), size = g.size(x, axis), middle = g.number(1, size - 1);
+  const auto part = [&](std::int64_t begin, std::int64_t end) { g.offer(g.op("Slice", {x, g.integers({begin}), g.integers({end}), g.integers({axis})})); };
+  part(0, middle);
+  part(middle, size);
+}
+
 void crop(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) == 4 && g.all_known(id, 2) && g.size(id, 2) > 2 && g.size(id, 3) > 2; });
   g.offer(g.op("Slice", {x, g.integers({1, 0}), g.integers({g.size(x, 2) - 1, g.size(x, 3) - 1}), g.integers({2, 3})}));
@@ -150,14 +159,17 @@ void space(GraphMaker& g) {
 
 void resize(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) == 4; });
-  const Id scales = g.builder().constant(Tensor::from<float>({4}, {1, 1, 2, 2}));
-  g.offer(g.op("Resize", {x, Id(), scales}, {{"mode", std::string(g.chance(0.7) ? "nearest" : "linear")}, {"coordinate_transformation_mode", std::string("asymmetric")}, {"nearest_mode", std::string("floor")}}));
+  const Id scales = g.builder().constant(Tensor::from<float>({4}, {1, 1, 2, g.chance(0.7) ? 2.0f : 1.5f}));
+  const std::string mode = g.one_of(Names{"nearest", "nearest", "linear"});
+  Id y = g.op("Resize", {x, Id(), scales}, {{"mode", mode}, {"coordinate_transformation_mode", g.one_of(Names{"asymmetric", "half_pixel", "align_corners"})}, {"nearest_mode", g.one_of(Names{"floor", "round_prefer_floor"})}});
+  if (g.known(y, 2) && g.chance(0.5)) y = g.op("Slice", {y, g.integers({2}), g.integers({4}), g.integers({2})});
+  g.offer(y);
 }
 
 }  // namespace
 
 std::vector<Recipe> movement_recipes() {
-  return {transpose, transpose, there_and_back, concat, concat, split, slice, slice, crop, gather, pad, reshape, reshape, computed_reshape, computed_reshape, computed_expand, expand, tile, unsqueeze, squeeze, flatten, space, resize};
+  return {transpose, transpose, there_and_back, concat, concat, split, slice, slice, take_apart, crop, gather, pad, reshape, reshape, computed_reshape, computed_reshape, computed_expand, expand, tile, unsqueeze, squeeze, flatten, space, resize};
 }
 
 }  // namespace tessera::test
