@@ -119,7 +119,7 @@ class Fuser {
     const auto next = [&] { return static_cast<std::int64_t>(inputs.size() + program.size()); };
     const auto value_number = [&](ValueId value) {
       const auto [found, is_new] = number_of_value.try_emplace(value, next());
-      if (is_new) program.push_back({ops::find_element_wise_form("Constant"), {-1, -1}, {*number(value), 0}});
+      if (is_new) program.push_back({ops::find_element_wise_form("Constant"), {-1, -1, -1}, {*number(value), 0}});
       return found->second;
     };
     for (const auto& [place, id] : group.nodes) {

@@ -41,6 +41,11 @@ std::vector<OpExample> element_wise_examples() {
         {"parameters", real_list({0.5, 3, 2, 0, 0, 0, 0, 0, 0, 0, 0.25, -7})}}},
       {"tessera::ElementWise", {as(DType::i8, at({2, 19}, {1, 2, 0, -100}))}, {{"steps", text_list({"DequantizeLinear", "QuantizeU8"})}, {"operands", whole_list({0, -1, 1, -1})}, {"parameters", real_list({0.5, 3, 0.25, 100})}}},
       {"tessera::ElementWise", {as(DType::f32, at({2, 19}))}, {{"steps", text_list({"Neg", "Clip"})}, {"operands", whole_list({0, -1, 1, -1})}, {"parameters", real_list({0, 0, -1, 2})}}},
+      {"tessera::ElementWise",
+       {as(DType::boolean, at({2, 19}, {0, 1})), as(DType::i32, at({2, 19}, {1, 2, 0, 7})), as(DType::i64, at({19}, {1, 2, 0, 7})), as(DType::f32, at({19}))},
+       {{"steps", text_list({"ToReal", "ToReal", "LessOrEqual", "And", "Where", "IsNaN", "Not"})},
+        {"operands", whole_list({1, -1, -1, 2, -1, -1, 4, 5, -1, 0, 6, -1, 7, 3, 4, 8, -1, -1, 9, -1, -1})},
+        {"parameters", real_list({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})}}},
       {.op = "BitCast", .operands = {at({2, 8})}, .together = {"input", "output"}, .attributes_follow = "output", .follow = to},
   };
   examples.insert(examples.end(), others.begin(), others.end());

@@ -87,6 +87,7 @@ void chosen(GraphMaker& g) {
   g.set_exact(true);
   Id mask = g.op(g.one_of(Names{"Greater", "Less", "GreaterOrEqual"}), {input, g.scalar(g.chance(0.5) ? 0.0 : 0.3)});
   if (g.chance(0.3)) mask = g.op("Not", {mask});
+  if (g.chance(0.4)) mask = g.op(g.one_of(Names{"And", "Or", "Xor"}), {mask, g.op(g.one_of(Names{"Less", "LessOrEqual", "Equal"}), {input, g.op("Abs", {input})})});
   g.set_exact(false);
   g.offer(g.chance(0.3) ? g.op("Mul", {x, g.op("Cast", {mask}, {{"to", std::int64_t{1}}})}) : g.op("Where", {mask, x, input}));
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "support/against_reference.h"
@@ -14,7 +15,7 @@ namespace {
 
 using Steps = std::vector<ops::ElementWiseStep>;
 
-ops::ElementWiseStep step(std::string_view name, std::array<std::int64_t, 2> operands, std::array<float, 2> parameters = {}) { return {ops::find_element_wise_form(name), operands, parameters}; }
+ops::ElementWiseStep step(std::string_view name, std::array<std::int64_t, 3> operands, std::array<float, 2> parameters = {}) { return {ops::find_element_wise_form(name), operands, parameters}; }
 
 OpCall call_of(std::vector<Value> inputs, const Steps& steps) { return {"tessera::ElementWise", std::move(inputs), ops::element_wise_attributes(steps)}; }
 
@@ -37,6 +38,60 @@ TEST(CpuElementWise, EveryStepMatchesTheReference) {
   expect_matches_reference(call_of({x}, {step("Clip", {0, -1}, {-1, 0.5f}), step("Constant", {-1, -1}, {2, 0}), step("Sub", {2, 1})}), Tolerance::epsilons(DType::f32, 2));
   expect_matches_reference(call_of({x}, {step("Abs", {0, -1}), step("Sqrt", {1, -1})}), Tolerance::epsilons(DType::f32, 2));
   expect_matches_reference(call_of({x}, {step("Abs", {0, -1}), step("Log", {1, -1})}), Tolerance::epsilons(DType::f32, 16));
+}
+
+// Each step with operands that move along lines and that repeat one element, among NaN and infinities.
+TEST(CpuElementWise, ChoicesAndWhatTheyAreMadeOf) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
+  for (const Shape& other : {Shape{5, 1031}, Shape{5, 1}, Shape{1031}, Shape{}}) {
+    Tensor x = random_tensor(DType::f32, {5, 1031}, 1, -3, 3), y = random_tensor(DType::f32, other, 2, -3, 3);
+    for (std::int64_t i = 0; i < x.elements(); i += 7) x.mutable_data<float>()[i] = i % 3 == 0 ? nan : i % 3 == 1 ? infinity : 0.0f;
+    for (std::int64_t i = 0; i < y.elements(); i += 5) y.mutable_data<float>()[i] = i % 2 == 0 ? -0.0f : nan;
+    const Tensor mask = random_tensor(DType::boolean, other, 3, 0, 1), whole = random_tensor(DType::boolean, {5, 1031}, 4, 0, 1);
+    for (const char* name : {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}) {
+      SCOPED_TRACE(name);
+      expect_matches_reference(call_of({x, y}, {step("Neg", {0}), step(name, {2, 1})}));
+      expect_matches_reference(call_of({x, y}, {step("Neg", {0}), step(name, {1, 2}), step("Where", {3, 0, 1})}));
+    }
+    for (const char* name : {"And", "Or", "Xor"}) {
+      SCOPED_TRACE(name);
+      expect_matches_reference(call_of({whole, mask, x}, {step("Not", {0}), step(name, {3, 1}), step(name, {1, 4}), step("ToBool", {2}), step("Xor", {5, 6})}));
+    }
+    expect_matches_reference(call_of({mask, x, y}, {step("Where", {0, 1, 2}), step("Abs", {3})}));
+    expect_matches_reference(call_of({mask, x, y}, {step("Where", {0, 2, 1}), step("Abs", {3})}));
+    expect_matches_reference(call_of({whole, x, y}, {step("Where", {0, 2, 1}), step("Where", {0, 3, 2})}));
+    expect_matches_reference(call_of({x}, {step("IsNaN", {0}), step("Constant", {}, {-2, 0}), step("Where", {1, 2, 0}), step("IsNaN", {3}), step("ToReal", {4}), step("Sub", {3, 5})}));
+    for (const DType type : {DType::boolean, DType::i32, DType::i64}) {
+      const Tensor given = type == DType::boolean ? mask : random_tensor(type, other, 5, -(std::int64_t{1} << 30), std::int64_t{1} << 30);
+      expect_matches_reference(call_of({given, x}, {step("ToReal", {0}), step("Less", {1, 2}), step("Not", {3})}));
+    }
+  }
+  EXPECT_EQ(chosen_cpu_kernel(call_of({random_tensor(DType::f32, {40}, 1)}, {step("ToBool", {0}), step("ToReal", {1})})), "cpu_element_wise_f32");
+}
+
+// Where a bool dies and a real number is born, more room is taken than was freed; so many that every register is used again.
+TEST(CpuElementWise, BoolsAndRealNumbersShareRoom) {
+  Steps steps;
+  const Tensor x = random_tensor(DType::f32, {3, 2500}, 1, -2, 2), y = random_tensor(DType::f32, {3, 2500}, 2, -2, 2);
+  std::int64_t last = 0;
+  for (int i = 0; i < 12; ++i) {
+    const auto next = [&] { return static_cast<std::int64_t>(1 + steps.size()); };
+    steps.push_back(step(i % 2 == 0 ? "Greater" : "LessOrEqual", {last, 1}));
+    steps.push_back(step("ToReal", {next()}));
+    steps.push_back(step("Where", {next() - 1, last, next()}));
+    steps.push_back(step("Sub", {next(), 1}));
+    last = next();
+  }
+  expect_matches_reference(call_of({x, y}, steps), Tolerance::epsilons(DType::f32, 8));
+}
+
+// A byte that depends on another one alone, by way of bools.
+TEST(CpuElementWise, TablesHoldChoices) {
+  const Tensor x = random_tensor(DType::u8, {3, 700}, 3, 0, 255), mask = random_tensor(DType::boolean, {700}, 4, 0, 1), row = random_tensor(DType::f32, {700}, 5);
+  const Steps leaky{step("DequantizeLinear", {0, -1}, {0.03f, 120}), step("Constant", {}, {0, 0}), step("Less", {1, 2}), step("Tanh", {1}), step("Where", {3, 4, 1}), step("QuantizeU8", {5, -1}, {0.02f, 60})};
+  expect_matches_reference(call_of({x}, leaky));
+  const Steps masked{step("DequantizeLinear", {0, -1}, {0.03f, 120}), step("Where", {1, 3, 2}), step("QuantizeI8", {4, -1}, {0.02f, 6})};
+  expect_matches_reference(call_of({x, mask, row}, masked));
 }
 
 // Of all shapes that broadcast to one, over lines shorter and longer than a block.
@@ -122,7 +177,7 @@ TEST(CpuElementWise, TablesDoNotNeedMoreRoomThanThereIs) {
   std::vector<Value> inputs;
   for (int i = 0; i < 7; ++i) inputs.emplace_back(random_tensor(DType::f32, {70}, static_cast<std::uint64_t>(i)));
   Steps steps{step("Add", {0, 1}), step("QuantizeU8", {7, -1}, {0.02f, 128}), step("DequantizeLinear", {8, -1}, {0.02f, 128})};
-  const auto add = [&](std::string_view name, std::array<std::int64_t, 2> operands, std::array<float, 2> parameters = {}) {
+  const auto add = [&](std::string_view name, std::array<std::int64_t, 3> operands, std::array<float, 2> parameters = {}) {
     steps.push_back(step(name, operands, parameters));
     return static_cast<std::int64_t>(inputs.size() + steps.size() - 1);
   };

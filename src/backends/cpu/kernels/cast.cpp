@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/kernels/cast.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "base/half.h"
 
@@ -92,10 +93,8 @@ To convert(From value) {
     return static_cast<To>(value);
 }
 
-using CastFunction = void (*)(const void* x, void* y, std::int64_t count);
-
 template <typename From, typename To>
-void cast_line(const void* x_data, void* y_data, std::int64_t count) {
+void line(const void* x_data, void* y_data, std::int64_t count) {
   const auto* x = static_cast<const From*>(x_data);
   auto* y = static_cast<To*>(y_data);
   if constexpr (std::is_same_v<From, To>) {
@@ -104,6 +103,8 @@ void cast_line(const void* x_data, void* y_data, std::int64_t count) {
     HWY_DYNAMIC_DISPATCH(i32_to_f32)(x, y, count);
   } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::uint8_t>) {
     HWY_DYNAMIC_DISPATCH(u8_to_f32)(x, y, count);
+  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, bool>) {
+    HWY_DYNAMIC_DISPATCH(u8_to_f32)(reinterpret_cast<const std::uint8_t*>(x), y, count);
   } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::int8_t>) {
     HWY_DYNAMIC_DISPATCH(i8_to_f32)(x, y, count);
   } else {
@@ -147,34 +148,34 @@ bool with_type(DType type, Body body) {
   }
 }
 
-CastFunction function_for(DType from, DType to) {
-  CastFunction function = nullptr;
-  with_type(from, [&](auto x) { with_type(to, [&](auto y) { function = cast_line<decltype(x), decltype(y)>; }); });
-  return function;
-}
-
 class CastKernel final : public Kernel {
  public:
   CastKernel(DType from, DType to)
-      : function_(function_for(from, to)), from_bytes_(bits_of(from) / 8), to_bytes_(bits_of(to) / 8) {}
+      : line_(cast_line(from, to)), from_bytes_(bits_of(from) / 8), to_bytes_(bits_of(to) / 8) {}
 
   void run(KernelContext& context) const override {
     const auto* x = static_cast<const std::byte*>(context.input(0).raw());
     auto* y = static_cast<std::byte*>(context.output(0).mutable_raw());
     context.parallel_for(context.input(0).elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      function_(x + begin * from_bytes_, y + begin * to_bytes_, end - begin);
+      line_(x + begin * from_bytes_, y + begin * to_bytes_, end - begin);
     });
   }
 
  private:
-  CastFunction function_;
+  CastLine line_;
   std::int64_t from_bytes_, to_bytes_;
 };
 
 }  // namespace
 
+CastLine cast_line(DType from, DType to) {
+  CastLine found = nullptr;
+  with_type(from, [&](auto x) { with_type(to, [&](auto y) { found = line<decltype(x), decltype(y)>; }); });
+  return found;
+}
+
 std::string reject_cast(const ops::NodeView& view) {
-  if (function_for(view.input(0).dtype, view.output(0).dtype) != nullptr) return "";
+  if (cast_line(view.input(0).dtype, view.output(0).dtype) != nullptr) return "";
   return "converts f32, f64, f16, bf16, i32, i64, u8, i8 and bool";
 }
 

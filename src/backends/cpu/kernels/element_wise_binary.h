@@ -1,4 +1,4 @@
-// A kernel of two operands that broadcast, shared by arithmetic and comparisons.
+// A kernel of two operands that broadcast, shared by arithmetic and comparisons, and lines of its operators and of Where.
 #pragma once
 
 #include "backends/backend.h"
@@ -15,6 +15,9 @@ using LineChooser = BinaryLine (*)(const ops::NodeView& view, bool x_moves, bool
 
 // The line of an operator (Add, Sub, Mul, Div, Max, Min, PRelu) on f32; z may be the memory of an operand that advances.
 BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves);
+
+// condition ? x : y for elements of 4 bytes, each of which advances or repeats one element; z may be the memory of x or y.
+void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y, bool y_moves, void* z, std::int64_t count);
 
 // Both operands have the element type of input 0.
 class BinaryKernel final : public Kernel {

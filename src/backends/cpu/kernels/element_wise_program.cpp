@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "backends/cpu/kernels/cast.h"
+#include "backends/cpu/kernels/comparison.h"
 #include "backends/cpu/kernels/element_wise_binary.h"
 #include "backends/cpu/kernels/element_wise_unary.h"
 #include "backends/cpu/kernels/kernels.h"
@@ -35,7 +37,7 @@ struct Stage {
 
   std::size_t operand_count() const { return table != nullptr ? 1 : step.operand_count(); }
   bool is_constant() const { return table == nullptr && step.form->kind == Kind::constant; }
-  bool gives_bytes() const { return step.form->kind == Kind::quantise; }  // a table stands for what ends so
+  bool quantises() const { return step.form->kind == Kind::quantise; }  // a table stands for what ends so
   int operations() const { return table != nullptr ? 1 : step.form->operations; }
 };
 
@@ -45,7 +47,8 @@ struct Stages {
   std::vector<Stage> list;
 
   const Stage* made_by(std::int64_t value) const { return value < static_cast<std::int64_t>(inputs.size()) ? nullptr : &list[static_cast<std::size_t>(value) - inputs.size()]; }
-  bool is_byte(std::int64_t value) const { return made_by(value) != nullptr ? made_by(value)->gives_bytes() : inputs[static_cast<std::size_t>(value)] != DType::f32; }
+  bool is_quantised(std::int64_t value) const { return type(value) == DType::u8 || type(value) == DType::i8; }
+  std::int64_t bytes(std::int64_t value) const { return bits_of(type(value)) / 8; }
   DType type(std::int64_t value) const { return made_by(value) != nullptr ? result_type(made_by(value)->step) : inputs[static_cast<std::size_t>(value)]; }
   std::int64_t value_of(std::size_t stage) const { return static_cast<std::int64_t>(inputs.size() + stage); }
 };
@@ -126,7 +129,8 @@ Registers place(const Stages& stages) {
   for (std::size_t i = 0; i < stages.list.size(); ++i) {
     if (stages.list[i].is_constant()) continue;
     // What grows must not be written over what it is read from.
-    const bool grows = stages.list[i].step.form->kind == Kind::dequantise;
+    bool grows = false;
+    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k) grows = grows || stages.bytes(stages.list[i].step.operands[k]) < stages.bytes(stages.value_of(i));
     if (!grows) release(i);
     const auto free = std::find(taken.begin(), taken.end(), false);
     registers.of[i] = static_cast<std::size_t>(free - taken.begin());
@@ -148,14 +152,10 @@ class Program {
   Program(Stages stages, const std::vector<bool>& moves) : stages_(std::move(stages)), registers_(place(stages_)), rows_(quantisation_rows()), moves_(moves) {
     TESSERA_ASSERT(registers_.count <= kMostRegisters, "the kernel was rejected for programs that keep more values");
     for (const Stage& stage : stages_.list) {
-      const auto moving = [&](std::size_t i) { return static_cast<bool>(moves_[static_cast<std::size_t>(stage.step.operands[i])]); };
-      Line line;
-      if (stage.table == nullptr && stage.step.form->kind == Kind::binary) line.binary = f32_arithmetic_line(stage.step.form->name, moving(0), moving(1));
-      if (stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) line.unary = row_activation(stage.step.form->name, stage.step.parameters);
       bool any = false;
-      for (std::size_t i = 0; i < stage.operand_count(); ++i) any = any || moving(i);
+      for (std::size_t i = 0; i < stage.operand_count(); ++i) any = any || operand_moves(stage, i);
+      lines_.push_back(stage.table == nullptr ? line_of(stage) : Line{});
       moves_.push_back(any);
-      lines_.push_back(line);
     }
   }
 
@@ -171,10 +171,10 @@ class Program {
     for (std::size_t i = 0; i < stages_.list.size(); ++i) {
       values[inputs.size() + i] = stages_.list[i].is_constant() ? reinterpret_cast<const std::byte*>(stages_.list[i].step.parameters.data()) : reinterpret_cast<const std::byte*>(registers[registers_.of[i]]);
     }
-    const std::int64_t output_bytes = stages_.list.back().gives_bytes() ? 1 : 4;
+    const std::int64_t output_bytes = stages_.bytes(stages_.value_of(stages_.list.size() - 1));
     for (std::int64_t begin = 0; begin < count; begin += kBlock) {
       const std::int64_t block = std::min(kBlock, count - begin);
-      for (std::size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i] + (moves_[i] ? begin * (stages_.is_byte(static_cast<std::int64_t>(i)) ? 1 : 4) : 0);
+      for (std::size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i] + (moves_[i] ? begin * stages_.bytes(static_cast<std::int64_t>(i)) : 0);
       for (std::size_t i = 0; i < stages_.list.size(); ++i) {
         if (stages_.list[i].is_constant()) continue;
         std::byte* result = i + 1 == stages_.list.size() ? output + begin * output_bytes : reinterpret_cast<std::byte*>(registers[registers_.of[i]]);
@@ -189,7 +189,40 @@ class Program {
   struct Line {
     BinaryLine binary = nullptr;
     RowActivation unary;
+    CastLine cast = nullptr;
   };
+
+  bool operand_moves(const Stage& stage, std::size_t operand) const { return moves_[static_cast<std::size_t>(stage.step.operands[operand])]; }
+
+  // Of a stage whose operands are known to move or not.
+  Line line_of(const Stage& stage) const {
+    const std::string_view name = stage.step.form->name;
+    Line line;
+    switch (stage.step.form->kind) {
+      case Kind::binary:
+        line.binary = f32_arithmetic_line(name, operand_moves(stage, 0), operand_moves(stage, 1));
+        break;
+      case Kind::comparison:
+        line.binary = f32_comparison_line(name, operand_moves(stage, 0), operand_moves(stage, 1));
+        break;
+      case Kind::logic:
+        line.binary = logic_line(name, operand_moves(stage, 0), operand_moves(stage, 1));
+        break;
+      case Kind::unary:
+      case Kind::activation:
+        line.unary = row_activation(name, stage.step.parameters);
+        break;
+      case Kind::test:
+        if (name == "ToBool") line.cast = cast_line(DType::f32, DType::boolean);
+        break;
+      case Kind::widen:
+        line.cast = cast_line(stages_.type(stage.step.operands[0]), DType::f32);
+        break;
+      default:
+        break;
+    }
+    return line;
+  }
 
   void run_stage(std::size_t i, const std::array<const std::byte*, kMostValues>& values, std::byte* result, std::int64_t count) const {
     const Stage& stage = stages_.list[i];
@@ -200,6 +233,8 @@ class Program {
     auto* y = reinterpret_cast<float*>(result);
     switch (stage.step.form->kind) {
       case Kind::binary:
+      case Kind::comparison:
+      case Kind::logic:
         return lines_[i].binary(x, values[static_cast<std::size_t>(stage.step.operands[1])], result, count);
       case Kind::unary:
       case Kind::activation:
@@ -210,6 +245,16 @@ class Program {
       case Kind::dequantise:
         if (stages_.type(stage.step.operands[0]) == DType::u8) return rows_.from_u8(reinterpret_cast<const std::uint8_t*>(x), y, count, a, b);
         return rows_.from_i8(reinterpret_cast<const std::int8_t*>(x), y, count, a, b);
+      case Kind::test:
+        return lines_[i].cast != nullptr ? lines_[i].cast(x, result, count) : is_nan_line(reals, reinterpret_cast<bool*>(result), count);
+      case Kind::widen:
+        return lines_[i].cast(x, result, count);
+      case Kind::inverse:
+        return not_line(reinterpret_cast<const bool*>(x), reinterpret_cast<bool*>(result), count);
+      case Kind::choice: {
+        const std::byte *chosen = values[static_cast<std::size_t>(stage.step.operands[1])], *other = values[static_cast<std::size_t>(stage.step.operands[2])];
+        return f32_where_line(reinterpret_cast<const bool*>(x), operand_moves(stage, 0), chosen, operand_moves(stage, 1), other, operand_moves(stage, 2), result, count);
+      }
       case Kind::constant:
         return;
     }
@@ -233,13 +278,13 @@ std::shared_ptr<const Table> tabulate(const Stages& part) {
 // Each byte that depends on one other byte alone comes from a table; of the bytes that it depends on so, the earliest.
 Stages with_tables(Stages stages) {
   for (std::size_t i = stages.list.size(); i-- > 0;) {
-    if (!stages.list[i].gives_bytes()) continue;
+    if (!stages.list[i].quantises()) continue;
     for (std::int64_t source = 0; source < stages.value_of(i); ++source) {
-      if (!stages.is_byte(source)) continue;
+      if (!stages.is_quantised(source)) continue;
       const std::optional<std::vector<std::size_t>> between = stages_between(stages, source, stages.value_of(i));
       if (!between) continue;
       stages.list[i].table = tabulate(part_of(stages, {&source, 1}, *between));
-      stages.list[i].step.operands = {source, -1};
+      stages.list[i].step.operands = {source, -1, -1};
       break;
     }
   }
