@@ -5,6 +5,8 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/builder.h"
+#include "ops/channels_last.h"
 #include "ops/reduction.h"
 #include "passes/affine_operands.h"
 #include "passes/find.h"
@@ -39,7 +41,7 @@ struct Normalised {
 
 class Recogniser {
  public:
-  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
+  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -49,6 +51,7 @@ class Recogniser {
       if (node.op != "Add" && node.op != "Mul" && node.op != "Div") continue;
       if (!taken_[static_cast<std::size_t>(node.outputs[0].index)]) recognise(*id);
     }
+    graph_.sort_topologically();
     graph_.remove_dead_and_compact();
     return std::move(graph_);
   }
@@ -60,7 +63,7 @@ class Recogniser {
     std::optional<Normalised> found = shifted(value);
     if (!found) found = scaled(value);
     if (!found || !is_closed(graph_, uses_, inside_, id) || !normalises(graph_.value(value).type.dtype)) return;
-    if (by_rows(id, *found) || by_channels(id, *found)) {
+    if (by_rows(id, *found) || by_channels(id, *found) || by_last_channels(id, *found) || by_groups_of_last_channels(id, *found)) {
       for (const NodeId node : inside_) taken_[static_cast<std::size_t>(graph_.node(node).outputs[0].index)] = true;
     }
   }
@@ -247,20 +250,39 @@ class Recogniser {
       return attempt([&] { return as_line(operand, shift); });
     });
   }
-  // x · s + (shift - mean · s) with s = scale / deviation, as TensorFlow computes it.
+  // x · s + (shift - mean · s) with s = scale / deviation, as TensorFlow computes it, or x · s + (-mean · s + shift), as Keras does.
   std::optional<Normalised> as_line(ValueId product, ValueId rest) {
-    const ir::Node *slope = take(product, "Mul"), *difference = slope == nullptr ? nullptr : take(rest, "Sub");
-    const ir::Node* offset = difference == nullptr ? nullptr : take(difference->inputs[1], "Mul");
-    if (offset == nullptr) return std::nullopt;
-    return either(*slope, [&](ValueId factor, ValueId x) {
-      return either(*offset, [&](ValueId same, ValueId average) -> std::optional<Normalised> {
-        std::optional<Normalised> found = same == factor ? inverse_and_scale(factor) : std::nullopt;
-        const std::optional<Mean> centre = found && found->of.centred && found->of.x == x ? mean(average) : std::nullopt;
-        if (!centre || centre->of != x || centre->axes != found->of.axes || !is_statistic(graph_, average, x, centre->axes)) return std::nullopt;
-        found->shift = difference->inputs[0];
-        return found;
-      });
+    const ir::Node* slope = take(product, "Mul");
+    if (slope == nullptr) return std::nullopt;
+    return either(*slope, [&](ValueId factor, ValueId x) -> std::optional<Normalised> {
+      std::optional<Normalised> found = inverse_and_scale(factor);
+      if (!found || !found->of.centred || found->of.x != x) return std::nullopt;
+      const std::optional<ValueId> shift = shift_beside(rest, factor, found->of);
+      if (!shift) return std::nullopt;
+      found->shift = *shift;
+      return found;
     });
+  }
+  // What stands beside -mean · factor in a sum; an invalid value for nothing.
+  std::optional<ValueId> shift_beside(ValueId rest, ValueId factor, const Variance& of) {
+    if (const ir::Node* difference = take(rest, "Sub")) return is_mean_times(difference->inputs[1], factor, of, false) ? std::optional(difference->inputs[0]) : std::nullopt;
+    if (attempt([&] { return is_mean_times(rest, factor, of, true) ? std::optional(true) : std::nullopt; })) return ValueId();
+    const ir::Node* sum = take(rest, "Add");
+    if (sum == nullptr) return std::nullopt;
+    return either(*sum, [&](ValueId offset, ValueId shift) { return is_mean_times(offset, factor, of, true) ? std::optional(shift) : std::nullopt; });
+  }
+  // mean · factor, or its opposite.
+  bool is_mean_times(ValueId value, ValueId factor, const Variance& of, bool negative) {
+    const ir::Node* product = take(value, "Mul");
+    if (product == nullptr) return false;
+    const auto found = either(*product, [&](ValueId same, ValueId average) -> std::optional<Mean> {
+      const ir::Node* opposite = negative ? take(average, "Neg") : nullptr;
+      if (same != factor || (negative && opposite == nullptr)) return std::nullopt;
+      const ValueId statistic = negative ? opposite->inputs[0] : average;
+      const std::optional<Mean> centre = mean(statistic);
+      return centre && centre->of == of.x && centre->axes == of.axes && is_statistic(graph_, statistic, of.x, of.axes) ? centre : std::nullopt;
+    });
+    return found.has_value();
   }
 
   // --- the operators
@@ -291,7 +313,59 @@ class Recogniser {
     return true;
   }
 
+  // [N, positions…, C], a map of two axes or more, with all positions normalised, by a scale and a shift of [C]: the operator wants the channels first.
+  bool by_last_channels(NodeId id, const Normalised& found) {
+    const Dims dims = *dims_of(graph_, found.of.x);
+    const DType type = graph_.value(found.of.x).type.dtype;
+    if (!found.of.centred || dims.size() < 4 || found.of.axes != between(1, dims.size() - 1)) return false;
+    const auto scale = per_element(graph_, found.scale, dims, dims.size() - 1, type, 1), shift = per_element(graph_, found.shift, dims, dims.size() - 1, type, 0);
+    if (!scale || !shift || !graph_.is_constant(*scale) || !graph_.is_constant(*shift)) return false;
+    put_turned(id, "InstanceNormalization", found.of.x, *scale, *shift, {{"epsilon", static_cast<float>(found.of.epsilon)}});
+    return true;
+  }
+
+  // [N, positions…, C] as [N, positions…, groups, channels of a group], with all but the groups normalised, and back again, as Keras has it.
+  bool by_groups_of_last_channels(NodeId id, const Normalised& found) {
+    const Dims dims = *dims_of(graph_, found.of.x);
+    const DType type = graph_.value(found.of.x).type.dtype;
+    const std::size_t rank = dims.size();
+    const ir::Node* split = producer_of(graph_, found.of.x, "Reshape");
+    const ValueId result = graph_.node(id).outputs[0];
+    const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(result.index)];
+    if (!found.of.centred || rank < 5 || split == nullptr || users.size() != 1 || is_result(graph_, result)) return false;
+    Axes wanted = between(1, rank - 2);
+    wanted.push_back(static_cast<std::int64_t>(rank) - 1);
+    const ValueId x = split->inputs[0];
+    const ir::Node& joined = graph_.node(users[0]);
+    const Dims* whole = dims_of(graph_, x);
+    if (found.of.axes != wanted || whole == nullptr || whole->size() + 1 != rank || joined.op != "Reshape" || joined.inputs[0] != result) return false;
+    if (!same_dims(graph_, x, joined.outputs[0]) && !is_shape_of(graph_, joined.inputs[1], x)) return false;
+    const ir::Dim channels = dims[rank - 2] * dims[rank - 1];
+    const auto last = static_cast<std::ptrdiff_t>(rank) - 2;
+    if (!channels.is_known() || !dims[rank - 2].is_known() || !whole->back().surely_equals(channels) || !surely_equal({dims.begin(), dims.begin() + last}, {whole->begin(), whole->begin() + last})) return false;
+    const auto scale = per_element(graph_, found.scale, dims, rank - 2, type, 1), shift = per_element(graph_, found.shift, dims, rank - 2, type, 0);
+    if (!scale || !shift || !graph_.is_constant(*scale) || !graph_.is_constant(*shift)) return false;
+    const auto flat = [&](ValueId value) { return graph_.add_constant(graph_.constant(value)->reshaped({channels.value()})); };
+    put_turned(users[0], "GroupNormalization", x, flat(*scale), flat(*shift), {{"epsilon", static_cast<float>(found.of.epsilon)}, {"num_groups", dims[rank - 2].value()}});
+    return true;
+  }
+
+  static Axes between(std::size_t first, std::size_t end) {
+    Axes axes;
+    for (std::size_t axis = first; axis < end; ++axis) axes.push_back(static_cast<std::int64_t>(axis));
+    return axes;
+  }
+
+  // The operator of data with its last axis as the second, turned back in the node's place.
+  void put_turned(NodeId id, std::string op, ValueId x, ValueId scale, ValueId shift, ir::Attributes attributes) {
+    const std::size_t rank = dims_of(graph_, x)->size();
+    const ValueId first = builder_.add("Transpose", {x}, {{"perm", ops::to_channels_first(rank)}});
+    const ValueId normalised = builder_.add(std::move(op), {first, scale, shift}, std::move(attributes));
+    put_operator(graph_, id, "Transpose", {normalised}, {{"perm", ops::to_channels_last(rank)}});
+  }
+
   ir::Graph graph_;
+  ops::GraphBuilder builder_;
   std::vector<std::vector<NodeId>> uses_;
   std::vector<bool> taken_;  // values that a normalisation made of nodes before has made needless
   std::vector<NodeId> inside_;

@@ -87,6 +87,46 @@ TEST(RecogniseNormalisation, ByChannels) {
   expect_recognised(start + "%y = Neg (%h) " + kEnd, {"%h = InstanceNormalization (%x, %?, %?) {epsilon = 1e-05}", "%y = Neg (%h)"});
 }
 
+// Channels last, as Keras has them: x / deviation · g + (b - mean / deviation · g), in the spellings of two versions.
+const std::string kKerasNumbers = "constant %eps = f32[] {1e-3} ";
+const std::string kLine = "%m = ReduceMean (%r, %axes) %c = Sub (%r, %m) %q = Mul (%c, %c) %v = ReduceMean (%q, %axes) %w = Add (%v, %eps) %d = Sqrt (%w) %i = Reciprocal (%d) ";
+
+TEST(RecogniseNormalisation, ByLastChannels) {
+  const std::string start = "graph { input %r : f32[batch, 3, 2, 4] constant %axes = i64[2] {1, 2} constant %g = f32[4] {1, 2, 3, 4} constant %b = f32[1, 1, 1, 4] {-1, 0, 1, 2} " + kKerasNumbers + kLine;
+  const Lines whole{"%? = Transpose (%r) {perm = [0, 3, 1, 2]}", "%? = InstanceNormalization (%?, %g, %?) {epsilon = 0.001}", "%y = Transpose (%?) {perm = [0, 2, 3, 1]}"};
+  expect_recognised(start + "%j = Mul (%i, %g) %k = Mul (%r, %j) %l = Mul (%m, %j) %n = Sub (%b, %l) %y = Add (%k, %n) " + kEnd, whole);
+  expect_recognised(start + "%j = Mul (%i, %g) %k = Mul (%r, %j) %o = Neg (%m) %l = Mul (%o, %j) %n = Add (%l, %b) %y = Add (%k, %n) " + kEnd, whole);
+  expect_recognised(start + "%h = Mul (%c, %i) %s = Mul (%h, %g) %y = Add (%s, %b) " + kEnd, whole);
+  expect_recognised(start + "%k = Mul (%r, %i) %o = Neg (%m) %l = Mul (%o, %i) %y = Add (%k, %l) " + kEnd,
+                    {whole[0], "%? = InstanceNormalization (%?, %?, %?) {epsilon = 0.001}", whole[2]});
+  // A scale a position comes behind it.
+  expect_recognised(start + "constant %p = f32[2, 1] {1, 2} %h = Mul (%c, %i) %y = Mul (%h, %p) " + kEnd,
+                    {whole[0], "%? = InstanceNormalization (%?, %?, %?) {epsilon = 0.001}", "%h = Transpose (%?) {perm = [0, 2, 3, 1]}", "%y = Mul (%h, %p)"});
+  // Not the opposite of the mean, and another mean.
+  expect_unchanged(start + "%j = Mul (%i, %g) %k = Mul (%r, %j) %l = Mul (%m, %j) %n = Add (%l, %b) %y = Add (%k, %n) " + kEnd);
+  expect_unchanged(start + "input %z : f32[batch, 1, 1, 4] %j = Mul (%i, %g) %k = Mul (%r, %j) %l = Mul (%z, %j) %n = Sub (%b, %l) %y = Add (%k, %n) " + kEnd);
+  // All but the first of the positions.
+  expect_unchanged("graph { input %r : f32[batch, 3, 2, 4] constant %axes = i64[1] {2} constant %g = f32[4] {1, 2, 3, 4} " + kKerasNumbers + kLine + "%h = Mul (%c, %i) %y = Mul (%h, %g) " + kEnd);
+}
+
+TEST(RecogniseNormalisation, ByGroupsOfLastChannels) {
+  const std::string start = "graph { input %x : f32[batch, 3, 2, 6] constant %axes = i64[3] {1, 2, 4} constant %n = i64[5] {0, 3, 2, 2, 3} constant %t = i64[4] {0, 3, 2, 6} constant %g = f32[1, 1, 1, 2, 3] {1, 2, 3, 4, 5, 6} "
+                            "constant %b = f32[2, 3] {-1, 0, 1, 2, 3, 4} %r = Reshape (%x, %n) " + kKerasNumbers + kLine;
+  const std::string line = "%j = Mul (%i, %g) %k = Mul (%r, %j) %l = Mul (%m, %j) %p = Sub (%b, %l) %u = Add (%k, %p) ";
+  const Lines whole{"%? = Transpose (%x) {perm = [0, 3, 1, 2]}", "%? = GroupNormalization (%?, %?, %?) {epsilon = 0.001, num_groups = 2}", "%y = Transpose (%?) {perm = [0, 2, 3, 1]}"};
+  expect_recognised(start + line + "%y = Reshape (%u, %t) " + kEnd, whole);
+  expect_recognised(start + line + "%s = Shape (%x) %y = Reshape (%u, %s) " + kEnd, whole);
+  expect_recognised(start + "%y0 = Mul (%r, %i) %o = Neg (%m) %l = Mul (%o, %i) %u = Add (%y0, %l) %y = Reshape (%u, %t) " + kEnd, whole);
+  // Another shape, and a second use.
+  expect_unchanged(start + "constant %other = i64[3] {0, 6, 6} " + line + "%y = Reshape (%u, %other) " + kEnd);
+  expect_unchanged(start + line + "%y = Reshape (%u, %t) %z = Neg (%u) output %z, %y }");
+  // Where the groups are the first of the two axes of channels, each channel of all groups is normalised by itself.
+  expect_recognised("graph { input %x : f32[batch, 3, 2, 6] constant %axes = i64[3] {1, 2, 3} constant %n = i64[5] {0, 3, 2, 2, 3} constant %t = i64[4] {0, 3, 2, 6} %r = Reshape (%x, %n) " + kKerasNumbers + kLine +
+                        "%u = Mul (%c, %i) %y = Reshape (%u, %t) " + kEnd,
+                    {"%r = Reshape (%x, %n)", "%? = Transpose (%r) {perm = [0, 4, 1, 2, 3]}", "%? = InstanceNormalization (%?, %?, %?) {epsilon = 0.001}", "%u = Transpose (%?) {perm = [0, 2, 3, 4, 1]}",
+                     "%y = Reshape (%u, %t)"});
+}
+
 TEST(RecogniseNormalisation, LeavesOtherUses) {
   for (const std::string inner : {"%c", "%m", "%v", "%d"}) {
     expect_unchanged(kStart + kScaled + "%y = Add (%s, %b) %z = Neg (" + inner + ") output %y, %z }");
