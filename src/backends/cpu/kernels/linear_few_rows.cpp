@@ -32,8 +32,6 @@ namespace {
 
 using namespace rows;
 
-constexpr std::int64_t kAhead = 512;  // floats: the system's pages end the processor's own reading ahead
-
 template <int row_count, int column_count>
 HWY_INLINE void dot_products(const float* x, const float* w, std::int64_t length, float* y, std::int64_t ldy) {
   const D d;
@@ -56,11 +54,7 @@ HWY_INLINE void dot_products(const float* x, const float* w, std::int64_t length
     }
   };
   std::int64_t k = 0;
-  for (; k + lanes <= length; k += lanes) {
-#pragma GCC unroll 4
-    for (int j = 0; j < column_count; ++j) __builtin_prefetch(w + j * length + k + kAhead, 0, 0);
-    add([&](const float* from) HWY_ATTR { return hn::LoadU(d, from); }, k);
-  }
+  for (; k + lanes <= length; k += lanes) add([&](const float* from) HWY_ATTR { return hn::LoadU(d, from); }, k);
   if (k < length) {
     const Mask rest = hn::FirstN(d, static_cast<std::size_t>(length - k));
     add([&](const float* from) HWY_ATTR { return hn::MaskedLoad(rest, d, from); }, k);
@@ -95,8 +89,8 @@ namespace {
 
 HWY_EXPORT(dot_functions);
 
-// Smaller weights stay in a cache, where packed ones are read faster.
-constexpr std::int64_t kLargeBytes = std::int64_t{1} << 20;
+// Packed weights lie on huge pages, which are read half as fast again: smaller ones are worth the copy.
+constexpr std::int64_t kLargeBytes = std::int64_t{64} << 20;
 constexpr std::int64_t kChunkBytes = 500'000;
 
 class LinearOfFewRows final : public Kernel {
