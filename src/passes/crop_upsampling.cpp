@@ -168,7 +168,9 @@ std::optional<ValueId> cropped_resize(GraphBuilder& builder, const ir::Node& nod
   const Tensor *scales = given(builder, node, 2), *sizes = given(builder, node, 3);
   const bool plain = reader.integer("antialias") == 0 && reader.integer("exclude_outside") == 0 && reader.text("keep_aspect_ratio_policy") == "stretch" &&
                      reader.text("coordinate_transformation_mode") != "tf_crop_and_resize" && ops::resize_mode(reader) != ops::ResizeMode::cubic;
-  if (x == nullptr || (scales == nullptr) == (sizes == nullptr) || !plain) return std::nullopt;
+  // Interpolated integers are rounded: a weight that is equal but for its last digits may turn a half.
+  const bool rounds = ops::resize_mode(reader) != ops::ResizeMode::nearest && !is_float(builder.dtype(node.inputs[0]));
+  if (x == nullptr || (scales == nullptr) == (sizes == nullptr) || !plain || rounds) return std::nullopt;
   Shape shape;
   for (const ir::Dim& dim : *x) shape.push_back(dim.is_known() ? dim.value() : -1);
   const std::vector<ops::ResizedAxis> axes = ops::resolve_resize(reader, shape, nullptr, scales, sizes);

@@ -1,5 +1,5 @@
 // Operators that only change a shape, an order or an element type become one where two stand behind each other: reshapes of reshapes, transposes of
-// transposes (also of what was reshaped for them), casts of lossless casts, and reductions and lookups of one row with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
+// transposes (also of what was reshaped for them), casts of lossless casts, reductions of reductions, and reductions and lookups of one row with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -49,6 +49,7 @@ class Merger {
       if (changes_shape_only(node)) reshape(id);
       else if (node.op == "Transpose") transpose(id);
       else if (node.op == "Cast") cast(id);
+      else if (node.op.starts_with("Reduce")) reduce_again(id);
     }
     graph_.remove_dead_and_compact();
     return std::move(graph_);
@@ -106,13 +107,40 @@ class Merger {
     const auto axes = reduced_axes(graph_, *inner);
     const Dims *from = dims_of(graph_, inner->inputs[0]), *to = dims_of(graph_, outer.outputs[0]);
     if (!axes || axes->empty() || from == nullptr || to == nullptr) return false;
-    const auto given = inner->attributes.find("keepdims");
-    const bool keeps = given == inner->attributes.end() || std::get<std::int64_t>(given->second) != 0;
+    const bool keeps = keeps_dimensions(*inner);
     if (!surely_equal(*to, ops::reduced_dims(*from, *axes, !keeps))) return false;
     ir::Attributes attributes = inner->attributes;
     attributes.insert_or_assign("keepdims", std::int64_t{keeps ? 0 : 1});
     put_operator(graph_, id, inner->op, inner->inputs, std::move(attributes));
     return true;
+  }
+
+  // A reduction of what was reduced the same way along other axes: x.mean(3).mean(2).
+  void reduce_again(NodeId id) {
+    const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], outer.op);
+    static constexpr std::array<std::string_view, 5> kNested{"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"};
+    if (inner == nullptr || !has_one_use(outer.inputs[0]) || std::ranges::find(kNested, outer.op) == kNested.end()) return;
+    // A mean of integers is rounded each time.
+    if (outer.op == "ReduceMean" && !is_float(graph_.value(outer.outputs[0]).type.dtype)) return;
+    const auto first = reduced_axes(graph_, *inner), second = reduced_axes(graph_, outer);
+    const Dims* from = dims_of(graph_, inner->inputs[0]);
+    const bool keeps = keeps_dimensions(outer);
+    if (!first || !second || first->empty() || second->empty() || from == nullptr || keeps != keeps_dimensions(*inner)) return;
+    std::vector<std::int64_t> axes = *first;
+    std::int64_t left = 0;  // axes that the first leaves, so far
+    for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(from->size()); ++axis) {
+      const bool gone = std::ranges::find(*first, axis) != first->end();
+      if (!gone && std::ranges::find(*second, keeps ? axis : left) != second->end()) axes.push_back(axis);
+      left += gone ? 0 : 1;
+    }
+    std::ranges::sort(axes);
+    const Shape count{static_cast<std::int64_t>(axes.size())};
+    const ValueId all = graph_.add_constant(Tensor::from<std::int64_t>(count, std::span<const std::int64_t>(axes)));
+    put_operator(graph_, id, outer.op, {inner->inputs[0], all}, {{"keepdims", std::int64_t{keeps ? 1 : 0}}});
+  }
+  static bool keeps_dimensions(const ir::Node& reduce) {
+    const auto given = reduce.attributes.find("keepdims");
+    return given == reduce.attributes.end() || std::get<std::int64_t>(given->second) != 0;
   }
 
   // One index of a Gather that loses its axis and gets it back, or keeps it for it to go.

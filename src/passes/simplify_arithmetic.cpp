@@ -1,5 +1,6 @@
 // Arithmetic becomes cheaper arithmetic that gives the same: powers become products and roots, division by a constant multiplication, and what
-// leaves its operand as it is (times one, less nothing, twice the opposite, a choice that is made) goes.
+// leaves its operand as it is (times one, less nothing, twice the opposite, a choice that is made) goes. Sums of two are Add, choices between one and zero
+// conversions.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -45,6 +46,7 @@ class Simplifier {
     if (op == "Mul") return operand_beside(node, 1);
     if (op == "Div" && is_filled_with(graph_, node.inputs[1], 1)) return node.inputs[0];
     if (op == "Add") return beside_nothing(node);
+    if ((op == "Sum" || op == "Mean" || op == "Max" || op == "Min") && node.inputs.size() == 1) return node.inputs[0];
     if (op == "Sub" && is_nothing_subtracted(node.inputs[1])) return node.inputs[0];
     if (op == "Pow" && is_filled_with(graph_, node.inputs[1], 1)) return node.inputs[0];
     if (op == "Where") return chosen(node);
@@ -98,11 +100,16 @@ class Simplifier {
     if (node.op == "Pow") power(id, node);
     else if (node.op == "Div") division(id, node);
     else if (node.op == "Where") choice(id, node);
+    else if (node.op == "Sum" && node.inputs.size() == 2) put_operator(graph_, id, "Add", node.inputs);
   }
 
-  // By the opposite condition.
+  // By the opposite condition, and between one and zero.
   void choice(NodeId id, const ir::Node& node) {
-    if (const ir::Node* opposite = producer_of(graph_, node.inputs[0], "Not")) put_operator(graph_, id, "Where", {opposite->inputs[0], node.inputs[2], node.inputs[1]});
+    if (const ir::Node* opposite = producer_of(graph_, node.inputs[0], "Not")) return put_operator(graph_, id, "Where", {opposite->inputs[0], node.inputs[2], node.inputs[1]});
+    const DType type = dtype(node.outputs[0]);
+    const bool is_number = type == DType::f32 || type == DType::i32 || type == DType::i64;
+    if (!is_number || !is_filled_with(graph_, node.inputs[1], 1) || !is_filled_with(graph_, node.inputs[2], 0) || !has_sign(node.inputs[2], false)) return;
+    if (same_dims(graph_, node.inputs[0], node.outputs[0])) put_operator(graph_, id, "Cast", {node.inputs[0]}, {{"to", static_cast<std::int64_t>(type)}});
   }
 
   void power(NodeId id, const ir::Node& node) {

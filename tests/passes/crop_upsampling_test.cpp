@@ -97,6 +97,9 @@ TEST(CropUpsampling, ResizeOfAnyKind) {
 }
 
 TEST(CropUpsampling, ResizeThatStays) {
+  const std::string bytes = "graph { input %x : u8[1, 2, 20, 5] constant %by = f32[4] {1, 1, 2, 1} constant %s = i64[1] {8} constant %e = i64[1] {12} constant %a = i64[1] {2} %y = Resize (%x, none, %by) {mode = \"";
+  expect_unchanged(bytes + "linear\"} %o = Slice (%y, %s, %e, %a) output %o }");
+  expect_moved(bytes + "nearest\"} %o = Slice (%y, %s, %e, %a) output %o }", {"%? = Slice (%x, %?, %?, %?, %?)", "%o = Resize (%?, none, %by) {mode = \"nearest\"}"});
   expect_unchanged(rows(20, "Resize (%x, none, %by) {mode = \"cubic\"}", 8, 12));
   expect_unchanged(rows(20, "Resize (%x, none, %half) {mode = \"linear\", antialias = 1}", 3, 5));
   expect_unchanged(rows(20, "Resize (%x, none, %by) {mode = \"linear\", exclude_outside = 1}", 8, 12));

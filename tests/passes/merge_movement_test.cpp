@@ -10,7 +10,7 @@ using Lines = std::vector<std::string>;
 
 const std::string kStart = "graph { input %x : f32[batch, 4, 6] constant %1 = i64[1] {1} constant %flat = i64[2] {-1, 24} constant %wide = i64[3] {-1, 2, 12} constant %zero = i64[2] {0, 24} ";
 
-void expect_merged(const std::string& text, const Lines& nodes) { test::expect_rewritten(kStart + text, "merge_movement", nodes, 2); }
+void expect_merged(const std::string& text, const Lines& nodes, int epsilons = 2) { test::expect_rewritten(kStart + text, "merge_movement", nodes, epsilons); }
 void expect_unchanged(const std::string& text) { test::expect_left_alone(kStart + text, "merge_movement"); }
 
 TEST(MergeMovement, ReshapesOfReshapes) {
@@ -53,6 +53,20 @@ TEST(MergeMovement, ReductionsAndTheirDimensions) {
   // Another place, another use.
   expect_unchanged("constant %2 = i64[1] {2} %a = ReduceMean (%x, %1) {keepdims = 0} %y = Unsqueeze (%a, %2) output %y }");
   expect_unchanged("%a = ReduceMean (%x, %1) {keepdims = 0} %b = Unsqueeze (%a, %1) %y = Sub (%x, %b) %z = Exp (%a) output %y, %z }");
+}
+
+TEST(MergeMovement, ReductionsOfReductions) {
+  const std::string map = "input %m : f32[2, 3, 4, 5] constant %3 = i64[1] {3} constant %2 = i64[1] {2} ";
+  expect_merged(map + "%a = ReduceMean (%m, %3) {keepdims = 0} %y = ReduceMean (%a, %2) {keepdims = 0} output %y }", {"%y = ReduceMean (%m, %?) {keepdims = 0}"}, 20);
+  expect_merged(map + "%a = ReduceSum (%m, %2) %y = ReduceSum (%a, %3) output %y }", {"%y = ReduceSum (%m, %?) {keepdims = 1}"}, 20);
+  // The axis behind one that went is another one than it is called.
+  expect_merged(map + "%a = ReduceMax (%m, %1) {keepdims = 0} %y = ReduceMax (%a, %2) {keepdims = 0} output %y }", {"%y = ReduceMax (%m, %?) {keepdims = 0}"});
+  expect_merged("input %i : i64[2, 3, 4] constant %2 = i64[1] {2} %a = ReduceMin (%i, %1) %y = ReduceMin (%a, %2) output %y }", {"%y = ReduceMin (%i, %?) {keepdims = 1}"});
+  expect_unchanged(map + "%a = ReduceMean (%m, %3) %y = ReduceMean (%a, %2) {keepdims = 0} output %y }");
+  expect_unchanged(map + "%a = ReduceMean (%m, %3) %y = ReduceMax (%a, %2) output %y }");
+  expect_unchanged(map + "%a = ReduceL2 (%m, %3) %y = ReduceL2 (%a, %2) output %y }");
+  expect_unchanged(map + "%a = ReduceMean (%m, %3) %y = ReduceMean (%a, %2) output %y, %a }");
+  expect_unchanged("input %i : i64[2, 3, 4] constant %2 = i64[1] {2} %a = ReduceMean (%i, %1) %y = ReduceMean (%a, %2) output %y }");
 }
 
 TEST(MergeMovement, OneRowAndItsDimension) {

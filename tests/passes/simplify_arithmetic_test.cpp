@@ -63,5 +63,20 @@ TEST(SimplifyArithmetic, ChoicesThatAreMade) {
   expect_unchanged("input %z : f32[3, batch, 4] constant %c = bool[] {true} %a = Where (%c, %x, %z) %y = Exp (%a) output %y }");
 }
 
+TEST(SimplifyArithmetic, ChoicesBetweenOneAndZero) {
+  const std::string numbers = "constant %one = f32[] {1} constant %zero = f32[] {0} %g = Greater (%x, %zero) ";
+  expect_simplified(numbers + "%y = Where (%g, %one, %zero) output %y }", {"%g = Greater (%x, %zero)", "%y = Cast (%g) {to = 1}"});
+  expect_simplified(numbers + "constant %i = i64[4] {1, 1, 1, 1} constant %j = i64[] {0} %y = Where (%g, %i, %j) output %y }", {"%g = Greater (%x, %zero)", "%y = Cast (%g) {to = 7}"});
+  expect_unchanged(numbers + "%y = Where (%g, %zero, %one) output %y }");
+  expect_unchanged(numbers + "constant %none = f32[] {-0.0} %y = Where (%g, %one, %none) output %y }");
+  expect_unchanged(numbers + "constant %row = f32[3, 1, 1] {1, 1, 1} %y = Where (%g, %row, %zero) output %y }");  // broadcast
+}
+
+TEST(SimplifyArithmetic, SumsOfTwoAndOfOne) {
+  expect_simplified("input %z : f32[4] %y = Sum (%x, %z) output %y }", {"%y = Add (%x, %z)"});
+  expect_simplified("%s = Sum (%x) %m = Max (%s) %y = Exp (%m) output %y }", {"%y = Exp (%x)"});
+  expect_unchanged("input %z : f32[4] %y = Sum (%x, %z, %z) output %y }");
+}
+
 }  // namespace
 }  // namespace tessera::passes

@@ -272,7 +272,9 @@ void reduce(GraphMaker& g) {
   Integers axes{g.number(0, g.rank(x) - 1)};
   if (g.rank(x) == 4 && g.chance(0.5)) axes = g.chance(0.7) ? Integers{2, 3} : Integers{-1, -2};
   const std::string op = g.one_of(Names{"ReduceMean", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceSumSquare"});
-  g.offer(g.op(op, {x, g.integers(axes)}, {{"keepdims", g.number(0, 1)}}));
+  const std::int64_t keeps = g.number(0, 1);
+  const Id y = g.op(op, {x, g.integers(axes)}, {{"keepdims", keeps}});
+  g.offer(g.rank(y) > 0 && g.chance(0.3) ? g.op(op, {y, g.integers({g.number(0, g.rank(y) - 1)})}, {{"keepdims", keeps}}) : y);
 }
 
 // Softmax(Q Kᵀ / √d + mask) V with heads, as exporters write it.
