@@ -49,6 +49,8 @@ TEST(MoveChannelArithmetic, PositiveScalesCrossRelu) {
   expect_moved(kMaps + " %p = Mul (%x, %f)" + rest, {"%? = Relu (%x)", "%y = Conv (%?, %?) {pads = [1, 1, 1, 1]}"});
   expect_moved(kMaps + " %p = Div (%x, %f) %r = LeakyRelu (%p) {alpha = 0.3} %y = Conv (%r, %w) output %y }", {"%? = LeakyRelu (%x) {alpha = 0.3}", "%y = Conv (%?, %?)"});
   expect_moved(kMaps + " %q = Mul (%x, %f) %p = Add (%q, %c)" + rest, {"%? = Add (%x, %?)", "%? = Relu (%?)", "%y = Conv (%?, %?) {pads = [1, 1, 1, 1]}"});
+  expect_moved(kMaps + " input %k : f32[4, 1, 1] %p = Mul (%x, %f) %r = PRelu (%p, %k) %y = Conv (%r, %w) output %y }", {"%? = PRelu (%x, %k)", "%y = Conv (%?, %?)"});
+  expect_unchanged(kMaps + " input %k : f32[batch, 4, 6, 6] %p = Mul (%x, %f) %r = PRelu (%k, %p) %y = Conv (%r, %w) output %y }");  // a slope
   expect_unchanged(kMaps + " %p = Mul (%x, %c)" + rest);  // of both signs, and zero
   expect_unchanged(kMaps + " %p = Add (%x, %c)" + rest);
   expect_unchanged(kMaps + " constant %k = f32[] {-2} %p = Mul (%x, %k)" + rest);
