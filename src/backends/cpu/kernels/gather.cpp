@@ -1,6 +1,8 @@
 #include "ops/gather.h"
 
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/movement.h"
@@ -48,6 +50,30 @@ void gather(KernelContext& context, const GatherShape& shape) {
   });
 }
 
+// The same where the indices are known and rows are one element: `offsets` in elements of data, within bounds.
+template <typename T>
+void gather_known(KernelContext& context, const GatherShape& shape, const std::vector<std::int32_t>& offsets) {
+  const auto* data = static_cast<const T*>(context.input(0).raw());
+  auto* target = static_cast<T*>(context.output(0).mutable_raw());
+  context.parallel_for(shape.outer, std::max<std::int64_t>(1, kGrainBytes / 8 / shape.count), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t line = begin; line < end; ++line) {
+      const T* from = data + line * shape.length;
+      T* to = target + line * shape.count;
+      for (std::int64_t i = 0; i < shape.count; ++i) to[i] = from[offsets[static_cast<std::size_t>(i)]];
+    }
+  });
+}
+
+template <typename Index>
+std::vector<std::int32_t> offsets_of(const Tensor& indices, std::int64_t length) {
+  std::vector<std::int32_t> offsets;
+  for (const Index index : indices.values<Index>()) {
+    if (index < -length || index >= length) return {};  // run() says so
+    offsets.push_back(static_cast<std::int32_t>(index < 0 ? index + length : index));
+  }
+  return offsets;
+}
+
 class GatherKernel final : public Kernel {
  public:
   explicit GatherKernel(const ops::NodeView& view) : wide_(view.input(1).dtype == DType::i64) {
@@ -59,10 +85,15 @@ class GatherKernel final : public Kernel {
     shape_.inner_bytes =
         byte_count(view.input(0).dtype, Shape(data.begin() + static_cast<std::ptrdiff_t>(axis) + 1, data.end()));
     shape_.count = view.input(1).elements();
+    const Tensor* indices = view.constant(1);
+    const bool elements = shape_.inner_bytes == 4 || shape_.inner_bytes == 8;
+    if (indices == nullptr || indices->raw() == nullptr || !elements || shape_.outer < 2 || shape_.length > std::numeric_limits<std::int32_t>::max()) return;
+    offsets_ = wide_ ? offsets_of<std::int64_t>(*indices, shape_.length) : offsets_of<std::int32_t>(*indices, shape_.length);
   }
 
   void run(KernelContext& context) const override {
     if (shape_.count == 0) return;
+    if (!offsets_.empty()) return shape_.inner_bytes == 4 ? gather_known<std::uint32_t>(context, shape_, offsets_) : gather_known<std::uint64_t>(context, shape_, offsets_);
     if (wide_)
       gather<std::int64_t>(context, shape_);
     else
@@ -72,6 +103,7 @@ class GatherKernel final : public Kernel {
  private:
   GatherShape shape_;
   bool wide_;
+  std::vector<std::int32_t> offsets_;  // of the one element that each known index takes of a line; empty: not known
 };
 
 // One line of GatherElements along the last axis of the indices: `step` is the stride of the data's gathered axis,
