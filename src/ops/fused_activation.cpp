@@ -21,6 +21,7 @@ const std::vector<Form>& forms() {
       {"Softplus"},
       {"Softsign"},
       {"HardSwish"},
+      {"Mish"},
       {"Gelu"},
       {"GeluTanh"},  // Gelu, approximated by tanh
       {"LeakyRelu", {"alpha"}},

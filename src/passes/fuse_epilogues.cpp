@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "ops/fused_activation.h"
 #include "ops/op_table.h"
 #include "ops/quantised_layers.h"
 #include "passes/find.h"
@@ -31,11 +32,6 @@ struct Activation {
   std::vector<float> values;
 };
 
-float real(const ir::Node& node, const std::string& name, float otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : std::get<float>(found->second);
-}
-
 // A bound of Clip: the number, or `otherwise` where it is absent; nothing when it is not known.
 std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
   if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
@@ -45,15 +41,18 @@ std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::si
 }
 
 std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op == "Relu" || node.op == "HardSwish" || node.op == "Sigmoid" || node.op == "Tanh") return Activation{node.op, {}};
+  constexpr std::string_view by_attributes[] = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Swish", "Tanh", "ThresholdedRelu"};
+  if (std::ranges::find(by_attributes, node.op) != std::end(by_attributes)) {
+    const ops::AttributeReader reader(node, ops::op_of(node));
+    Activation found{node.op, {}};
+    for (const std::string_view name : ops::activation_parameters(node.op)) found.values.push_back(reader.real(name));
+    return found;
+  }
   if (node.op == "Gelu") {
     const auto approximate = node.attributes.find("approximate");
     const bool by_tanh = approximate != node.attributes.end() && std::get<std::string>(approximate->second) == "tanh";
     return Activation{by_tanh ? "GeluTanh" : "Gelu", {}};
   }
-  if (node.op == "LeakyRelu") return Activation{node.op, {real(node, "alpha", 0.01f)}};
-  if (node.op == "Swish") return Activation{node.op, {real(node, "alpha", 1.0f)}};
-  if (node.op == "HardSigmoid") return Activation{node.op, {real(node, "alpha", 0.2f), real(node, "beta", 0.5f)}};
   if (node.op != "Clip") return std::nullopt;
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const std::optional<float> low = bound(graph, node, 1, -infinity), high = bound(graph, node, 2, infinity);

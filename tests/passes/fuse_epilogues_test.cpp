@@ -26,6 +26,11 @@ TEST(FuseEpilogues, GemmTakesActivations) {
                                                              {"LeakyRelu (%p) {alpha = 0.25}", "\"LeakyRelu\", activation_params = [0.25]"},
                                                              {"Swish (%p)", "\"Swish\", activation_params = [1.0]"},
                                                              {"HardSigmoid (%p)", "\"HardSigmoid\", activation_params = [0.2, 0.5]"},
+                                                             {"Mish (%p)", "\"Mish\""},           {"Softplus (%p)", "\"Softplus\""},
+                                                             {"Softsign (%p)", "\"Softsign\""},   {"Elu (%p) {alpha = 0.75}", "\"Elu\", activation_params = [0.75]"},
+                                                             {"Celu (%p)", "\"Celu\", activation_params = [1.0]"},
+                                                             {"Selu (%p) {alpha = 1.5, gamma = 1.25}", "\"Selu\", activation_params = [1.5, 1.25]"},
+                                                             {"ThresholdedRelu (%p) {alpha = 0.5}", "\"ThresholdedRelu\", activation_params = [0.5]"},
                                                              {"Clip (%p, %lo, %hi)", "\"Clip\", activation_params = [-0.5, 0.25]"}};
   for (const auto& [node, attributes] : activations) {
     const std::string bounds = " constant %lo = f32[] {-0.5} constant %hi = f32[] {0.25}";

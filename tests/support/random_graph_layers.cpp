@@ -16,7 +16,7 @@ Id pick_map(GraphMaker& g) {
 }
 
 Id activation(GraphMaker& g, Id x) {
-  const std::string op = g.one_of(Names{"", "", "Relu", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "Silu"});
+  const std::string op = g.one_of(Names{"", "", "Relu", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "Silu", "Mish", "Elu"});
   if (op.empty()) return x;
   if (op == "Clip") return g.op(op, {x, g.scalar(0), g.scalar(6)});
   if (op == "Silu") return g.op("Mul", {x, g.op("Sigmoid", {x})});

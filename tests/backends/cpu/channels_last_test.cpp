@@ -149,7 +149,7 @@ TEST(CpuChannelsLastConv, SumsAndActivations) {
   for (const bool addend : {false, true}) {
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Relu", {}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Clip", {-0.5f, 0.75f}), false, addend});
-    for (const char* name : {"HardSwish", "Sigmoid", "Tanh"}) check({{1, 5, 9, 9}, {21, 5, 3, 3}, active(name, {}), true, addend});
+    for (const char* name : {"HardSwish", "Sigmoid", "Tanh", "Mish", "Softplus"}) check({{1, 5, 9, 9}, {21, 5, 3, 3}, active(name, {}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Swish", {1.5f}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("LeakyRelu", {0.1f}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("HardSigmoid", {0.3f, 0.4f}), true, addend});

@@ -142,7 +142,9 @@ TEST(CpuLinear, FewRowsReadWeightsAsTheyLie) {
 TEST(CpuLinear, EveryActivation) {
   const std::pair<const char*, std::vector<float>> activations[] = {{"Relu", {}},           {"Tanh", {}},          {"Sigmoid", {}},   {"HardSwish", {}},
                                                                     {"Gelu", {}},           {"GeluTanh", {}},      {"LeakyRelu", {0.1f}}, {"Swish", {1.5f}},
-                                                                    {"HardSigmoid", {0.2f, 0.5f}}, {"Clip", {-0.25f, 0.5f}}};
+                                                                    {"HardSigmoid", {0.2f, 0.5f}}, {"Clip", {-0.25f, 0.5f}}, {"Mish", {}},
+                                                                    {"Softplus", {}},       {"Softsign", {}},      {"Elu", {0.75f}},  {"Celu", {0.5f}},
+                                                                    {"Selu", {1.5f, 1.25f}}};
   for (const auto& [name, parameters] : activations) {
     for (const Shape& x : {Shape{1, 9}, Shape{37, 501}}) {  // one block of k, and several
       SCOPED_TRACE(name + to_string(x));
