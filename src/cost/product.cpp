@@ -116,6 +116,7 @@ constexpr Entry kProducts[] = {
     {"QLinearConv", convolution<3>},
     {"com.microsoft::FusedConv", convolution<1>},
     {"tessera::ChannelsLastConv", convolution<1>},
+    {"tessera::ConvChain", nullptr},
     {"tessera::QuantisedConv", convolution<1>},
     {"ConvTranspose", convolution<1, true>},
     {"tessera::ChannelsLastConvTranspose", convolution<1, true>},

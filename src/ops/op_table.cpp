@@ -30,6 +30,7 @@
 #include "ops/causal_conv_with_state.h"
 #include "ops/control_flow.h"
 #include "ops/conv.h"
+#include "ops/conv_chain.h"
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
 #include "ops/conv_transpose_with_dynamic_pads.h"
@@ -143,6 +144,8 @@ constexpr const OpDef* kTable[] = {
     &channels_last_conv_transpose,
     &channels_last_max_pool,
     &channels_last_average_pool,
+    // conv_chain
+    &conv_chain,
     // element_wise_program
     &element_wise,
     // fused_conv

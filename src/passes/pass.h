@@ -29,6 +29,8 @@ struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
   bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
+  // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read again.
+  std::int64_t near_cache_bytes = std::int64_t{1} << 19;
   DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
   FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
@@ -76,6 +78,7 @@ ir::Graph scale_batch_normalisation(ir::Graph graph, const PassContext& context)
 ir::Graph fuse_embeddings(ir::Graph graph, const PassContext& context);
 ir::Graph channels_last(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context);
+ir::Graph chain_convolutions(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context);
 ir::Graph inline_constant_branches(ir::Graph graph, const PassContext& context);
 

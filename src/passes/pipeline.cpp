@@ -45,6 +45,7 @@ constexpr Pass kPasses[] = {
     {"fuse_skip_normalisation", "a sum and the normalisation of it read each row once", fuse_skip_normalisation, true},
     {"fuse_element_wise", "chains and small graphs of element-wise operators become one loop over their elements", fuse_element_wise, true},
     {"lower_precision", "layers compute in the precision that the user asked for", lower_precision, true},
+    {"chain_convolutions", "convolutions that follow each other compute a few lines at a time, and what lies between them stays in the cache", chain_convolutions, true},
 };
 
 // Writes down what passes change, one after the other.

@@ -8,6 +8,7 @@
 #include "base/cpu_info.h"
 #include "ops/builder.h"
 #include "ops/channels_last.h"
+#include "ops/conv_chain.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
 #include "plan/kernel_trial.h"
@@ -46,11 +47,14 @@ std::vector<Case> cases() {
   ir::Attributes depthwise = same, halved = same;
   depthwise["group"] = std::int64_t{96};
   halved["strides"] = Integers{2, 2};
+  // An inverted residual block.
+  const std::vector<ops::ConvStage> block{{.operands = {0, 1, -1, -1}, .activation = "Relu"}, {.operands = {4, 2, -1, -1}, .pads = {1, 1, 1, 1}, .group = 72, .activation = "Relu"}, {.operands = {5, 3, -1, 0}}};
   return {
       {"product", "tessera::Linear", {random({130, 192}), random({192, 260}), random({260})}, relu},
       {"convolution", "tessera::ChannelsLastConv", {random({1, 41, 41, 48}), random({72, 48, 3, 3}), random({72})}, halved},
       {"winograd", "tessera::ChannelsLastConv", {random({1, 30, 30, 64}), random({72, 64, 3, 3}), random({72})}, same},
       {"depthwise", "tessera::ChannelsLastConv", {random({1, 57, 57, 96}), random({96, 1, 3, 3}), random({96})}, depthwise},
+      {"convolution_chain", "tessera::ConvChain", {random({1, 43, 43, 12}), random({72, 12, 1, 1}), random({72, 1, 3, 3}), random({12, 72, 1, 1})}, ops::conv_chain_attributes(block)},
       {"quantised_convolution",
        "tessera::QuantisedConv",
        {random_bytes(DType::u8, {1, 29, 29, 64}), random_bytes(DType::i8, {72, 64, 3, 3}), random({72}), Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f),

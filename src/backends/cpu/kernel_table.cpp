@@ -28,6 +28,8 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_winograd", .reject = reject_channels_last_winograd, .avoid = avoid_channels_last_winograd, .create = make_channels_last_winograd, .in_place_inputs = 1 << 3},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_conv", .reject = reject_channels_last_conv, .create = make_channels_last_conv, .in_place_inputs = 1 << 3},
       {.op = "tessera::ChannelsLastConv", .name = "cpu_channels_last_pointwise", .reject = reject_channels_last_pointwise, .create = make_channels_last_pointwise},
+      // conv_chain
+      {.op = "tessera::ConvChain", .name = "cpu_conv_chain", .reject = reject_conv_chain, .create = make_conv_chain},
       // channels_last_conv_transpose
       {.op = "tessera::ChannelsLastConvTranspose", .name = "cpu_channels_last_conv_transpose", .reject = reject_channels_last_conv_transpose, .create = make_channels_last_conv_transpose},
       // channels_last_window

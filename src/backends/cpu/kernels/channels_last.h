@@ -22,6 +22,12 @@ struct ChannelsLastGeometry {
   std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
 };
 
+// Of working memory: vectors should not lie across two lines.
+struct alignas(64) CacheLine {
+  static constexpr std::int64_t kFloats = 16;
+  float floats[kFloats];
+};
+
 ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
 // Whether windows are the pixels themselves, in their order.
 bool is_pointwise(const ChannelsLastGeometry& geometry);
@@ -34,10 +40,10 @@ ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
 ChannelsLastGeometry rows_geometry(const Shape& x);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 
-// found(where the line begins in the data, its first tap) for each line under the windows of the i-th line of results, as far as they
-// are inside of the picture.
+// found(number of the line among all of the data, its first tap) for each line under the windows of the i-th line of results, as far as
+// they are inside of the picture.
 template <typename Found>
-void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
+void for_each_line_number_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
   const auto& [depth, lines, axis] = geometry.axes;
   const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output, image = i / lines.output / depth.output;
   for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
@@ -45,9 +51,14 @@ void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, F
     for (std::int64_t kh = 0; kh < lines.kernel && d >= 0 && d < depth.input; ++kh) {
       const std::int64_t h = row * lines.stride - lines.pad_begin + kh * lines.dilation;
       if (h < 0 || h >= lines.input) continue;
-      found(((image * depth.input + d) * lines.input + h) * axis.input * geometry.channels, (kd * lines.kernel + kh) * axis.kernel);
+      found((image * depth.input + d) * lines.input + h, (kd * lines.kernel + kh) * axis.kernel);
     }
   }
+}
+// The same with where the line begins in the data.
+template <typename Found>
+void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
+  for_each_line_number_under(geometry, i, [&](std::int64_t line, std::int64_t tap) { found(line * geometry.axes[2].input * geometry.channels, tap); });
 }
 
 // What a node's activation does to a sum: bounds in registers, everything else on rows that were just written.

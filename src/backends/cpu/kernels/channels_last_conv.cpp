@@ -8,6 +8,7 @@
 #include "backends/cpu/indirect_product.h"
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/line_conv.h"
 #include "backends/cpu/kernels/window_product.h"
 #include "base/checked.h"
 
@@ -18,9 +19,8 @@ using base::round_up;
 
 constexpr double kChunkOperations = 8e5;
 constexpr double kCachedBytes = 3e6;       // of data that is still in a cache near by when it is read
-constexpr std::int64_t kLineFloats = 16;  // of a cache line
 
-class ChannelsLastConv final : public Kernel {
+class ChannelsLastConv final : public Kernel, public LineConv {
  public:
   // `inputs` and `outputs`: of a group. `packing` names the layout that `strides` lead to.
   ChannelsLastConv(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
@@ -51,10 +51,29 @@ class ChannelsLastConv final : public Kernel {
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-          run_tile(group, row, rows, column, columns, x, z, y);
+          const std::int64_t offset = row * split_.groups * outputs_ + first_output(group, column);
+          const float* const* left = windows_.at(x + group * inputs_, row, rows, zeros_.data());
+          if (reads_ahead_) read_ahead(left, rows);
+          run_tile(left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset);
         });
       }
     });
+  }
+
+  void run_lines(const PictureLines<const float>& x, const PictureLines<const float>& z, const PictureLines<float>& y, std::int64_t first, std::int64_t last) const override {
+    const std::int64_t width = geometry_.axes[2].output, ldc = split_.groups * outputs_;
+    ProductSplit split = split_;
+    split.rows = (last - first) * width;
+    split.row_chunks = split.panel_chunks = 1;
+    const bool reads_ahead = reads_ahead_ && x.period == 0;
+    for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
+      split.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+        const std::int64_t offset = row * ldc + first_output(group, column);
+        const float* const* left = windows_.at({x.data + group * inputs_, x.elements, x.period}, first * width + row, rows, zeros_.data());
+        if (reads_ahead) read_ahead(left, rows);
+        run_tile(left, group, rows, column, columns, z.data == nullptr ? nullptr : z.at(first) + offset, y.at(first) + offset);
+      });
+    }
   }
 
  private:
@@ -81,23 +100,24 @@ class ChannelsLastConv final : public Kernel {
     }
   }
 
-  void run_tile(std::int64_t group, std::int64_t row, std::int64_t count, std::int64_t first, std::int64_t columns, const float* x, const float* z, float* y) const {
+  std::int64_t first_output(std::int64_t group, std::int64_t column) const { return group * outputs_ + column; }
+
+  // The pixels behind the last of these windows, which the next windows need.
+  void read_ahead(const float* const* left, std::int64_t count) const {
     const ops::WindowAxis& line = geometry_.axes[2];
-    const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + first;
-    IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .columns = columns, .ldc = ldc, .low = activation_.low, .high = activation_.high};
-    product.left = windows_.at(x + group * inputs_, row, count, zeros_.data());
+    const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel, floats = count * line.stride * geometry_.channels;
+    for (std::int64_t s = taps - 1; s < segments_.count; s += taps) {
+      const float* from = left[s * IndirectProduct::kMostRows + count - 1] + (segments_.whole_lines ? segments_.length : geometry_.channels);
+      for (std::int64_t i = 0; i < floats; i += CacheLine::kFloats) __builtin_prefetch(from + i, 0, 2);
+    }
+  }
+
+  // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
+  void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first, std::int64_t columns, const float* z, float* y) const {
+    const std::int64_t ldc = split_.groups * outputs_;
+    IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .left = left, .columns = columns, .addend = z, .c = y, .ldc = ldc, .low = activation_.low, .high = activation_.high};
     product.right = reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + first * depth_;
     product.bias = bias_.data() + group * round_up(outputs_, isa_->lanes) + first;
-    product.addend = z == nullptr ? nullptr : z + offset;
-    product.c = y + offset;
-    if (reads_ahead_) {
-      // The pixels behind the last window of these lines, which the next windows need.
-      const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel, floats = count * line.stride * geometry_.channels;
-      for (std::int64_t s = taps - 1; s < product.segments; s += taps) {
-        const float* from = product.left[s * IndirectProduct::kMostRows + count - 1] + (segments_.whole_lines ? product.length : geometry_.channels);
-        for (std::int64_t i = 0; i < floats; i += kLineFloats) __builtin_prefetch(from + i, 0, 2);
-      }
-    }
     isa_->multiply(product);
     if (activation_.after.function == nullptr) return;
     if (columns == ldc) activation_.after(product.c, count * ldc);
@@ -128,12 +148,19 @@ std::string reject_channels_last_conv(const ops::NodeView& view) {
   return groups > 1 && view.input(1).shape[0] / groups < kFewOutputs ? "few output channels a group" : "";
 }
 
-KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights) {
+namespace {
+
+std::unique_ptr<ChannelsLastConv> make_windows_conv(const ops::NodeView& view, WeightStore& weights) {
   const Shape& w = view.input(1).shape;
   const std::int64_t groups = view.integer("group");
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   return std::make_unique<ChannelsLastConv>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1}, "channels_last_conv_v1");
 }
+
+}  // namespace
+
+KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights) { return make_windows_conv(view, weights); }
+std::unique_ptr<LineConv> make_line_conv(const ops::NodeView& view, WeightStore& weights) { return make_windows_conv(view, weights); }
 
 std::string reject_indirect_linear(const ops::NodeView& view) {
   if (std::string reason = reject_linear(view); !reason.empty()) return reason;

@@ -6,6 +6,7 @@
 #include "backends/cpu/gemm_f32.h"
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/line_conv.h"
 #include "backends/cpu/simd.h"
 #include "base/checked.h"
 
@@ -254,6 +255,17 @@ class WindowKernel : public Kernel {
     });
   }
 
+  // The line i of results of one picture from the lines of its data.
+  void run_line(WindowLine& line, const PictureLines<const float>& x, const float* weights, std::int64_t i) const {
+    line.inputs.clear();
+    line.weights.clear();
+    for_each_line_number_under(geometry_, i, [&](std::int64_t from, std::int64_t tap) {
+      line.inputs.push_back(x.at(from));
+      line.weights.push_back(weights + tap * line.padded_channels);
+    });
+    function_(line);
+  }
+
   WindowLine common_line() const {
     WindowLine line;
     line.axis = geometry_.axes[2];
@@ -269,7 +281,7 @@ class WindowKernel : public Kernel {
   std::int64_t grain_;
 };
 
-class Depthwise final : public WindowKernel {
+class Depthwise final : public WindowKernel, public LineConv {
  public:
   Depthwise(const ops::NodeView& view, WeightStore& store)
       : WindowKernel(channels_last_conv_geometry(view), WindowSum::weighted), activation_(plan_activation(view)) {
@@ -289,18 +301,34 @@ class Depthwise final : public WindowKernel {
 
   void run(KernelContext& context) const override {
     const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
-    WindowLine common = common_line();
-    common.bias = bias_.data();
-    common.low = activation_.low;
-    common.high = activation_.high;
+    const WindowLine common = weighted_line();
     const std::int64_t line_floats = common.axis.output * common.channels;
     const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) { line.addend = z == nullptr ? nullptr : z + i * line_floats; };
-    for_each_line(context, common, reinterpret_cast<const float*>(weights_->data.get()), prepare, [&](const WindowLine& line) {
+    for_each_line(context, common, packed_weights(), prepare, [&](const WindowLine& line) {
       if (activation_.after.function != nullptr) activation_.after(line.output, line_floats);
     });
   }
 
+  void run_lines(const PictureLines<const float>& x, const PictureLines<const float>& z, const PictureLines<float>& y, std::int64_t first, std::int64_t last) const override {
+    WindowLine line = weighted_line();
+    for (std::int64_t i = first; i < last; ++i) {
+      line.output = y.at(i);
+      line.addend = z.data == nullptr ? nullptr : z.at(i);
+      run_line(line, x, packed_weights(), i);
+      if (activation_.after.function != nullptr) activation_.after(line.output, line.axis.output * line.channels);
+    }
+  }
+
  private:
+  WindowLine weighted_line() const {
+    WindowLine line = common_line();
+    line.bias = bias_.data();
+    line.low = activation_.low;
+    line.high = activation_.high;
+    return line;
+  }
+  const float* packed_weights() const { return reinterpret_cast<const float*>(weights_->data.get()); }
+
   ActivationPlan activation_;
   std::vector<float> bias_;
   std::shared_ptr<const PackedWeights> weights_;
@@ -352,6 +380,9 @@ std::string reject_channels_last_pool(const ops::NodeView& view) {
 }
 
 KernelPointer make_channels_last_depthwise(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<Depthwise>(view, weights);
+}
+std::unique_ptr<LineConv> make_depthwise_line_conv(const ops::NodeView& view, WeightStore& weights) {
   return std::make_unique<Depthwise>(view, weights);
 }
 KernelPointer make_channels_last_max_pool(const ops::NodeView& view, WeightStore&) {

@@ -35,10 +35,7 @@ constexpr std::int64_t kFewestTiles = 12;  // with fewer the transformed weights
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
 constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
 constexpr std::int64_t kAhead = 2;  // tiles
-constexpr std::int64_t kLineFloats = 16;
-struct alignas(64) CacheLine {
-  float floats[kLineFloats];
-};
+constexpr std::int64_t kLineFloats = CacheLine::kFloats;
 constexpr std::int64_t kInputsTogether = 16;  // whose weights are transformed at a time
 
 class Winograd final : public Kernel {

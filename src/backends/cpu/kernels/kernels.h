@@ -113,6 +113,10 @@ std::string reject_bf16_winograd(const ops::NodeView& view);
 std::string avoid_bf16_winograd(const ops::NodeView& view);
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights);
 
+// conv_chain
+std::string reject_conv_chain(const ops::NodeView& view);
+KernelPointer make_conv_chain(const ops::NodeView& view, WeightStore& weights);
+
 // channels_last_window
 KernelPointer make_channels_last_depthwise(const ops::NodeView& view, WeightStore& weights);
 std::string reject_channels_last_pool(const ops::NodeView& view);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/line_conv.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -54,28 +55,47 @@ class WindowPointers {
   // Where the windows of `count` outputs from `row` on lie, [segment][kRows]; valid until the next call in this thread. `x` is the
   // first channel of the group; `padding` has padded_length elements.
   const T* const* at(const T* x, std::int64_t row, std::int64_t count, const T* padding) const {
+    if (reads_pixels()) return pixels(x + row * geometry_.channels, count);
+    const std::int64_t line_elements = geometry_.axes[2].input * geometry_.channels;
+    return windows([&](std::int64_t line) { return x + line * line_elements; }, row, count, padding);
+  }
+  // The same of one picture, whose lines hold the group's first channel at their beginning.
+  const T* const* at(const PictureLines<const T>& x, std::int64_t row, std::int64_t count, const T* padding) const {
+    const std::int64_t width = geometry_.axes[2].output;
+    if (reads_pixels()) return pixels(x.at(row / width) + row % width * geometry_.channels, count);
+    return windows([&](std::int64_t line) { return x.at(line); }, row, count, padding);
+  }
+
+ private:
+  bool reads_pixels() const { return pointwise_ && padded_length_ == segments_.length; }
+
+  const T* const* pixels(const T* first, std::int64_t count) const {
+    thread_local std::vector<const T*> pointers(kRows);
+    for (std::int64_t i = 0; i < count; ++i) pointers[static_cast<std::size_t>(i)] = first + i * geometry_.channels;
+    return pointers.data();
+  }
+
+  // `line_at` gives the beginning of a line of the data.
+  template <typename LineAt>
+  const T* const* windows(LineAt line_at, std::int64_t row, std::int64_t count, const T* padding) const {
     thread_local std::vector<const T*> pointers;
     thread_local std::vector<T> copies;
     const bool copy_all = padded_length_ != segments_.length;
     pointers.resize(static_cast<std::size_t>(segments_.count * kRows));
     if (segments_.whole_lines || copy_all) copies.resize(static_cast<std::size_t>(segments_.count * kRows * padded_length_));
-    if (pointwise_ && !copy_all) {
-      for (std::int64_t i = 0; i < count; ++i) pointers[static_cast<std::size_t>(i)] = x + (row + i) * geometry_.channels;
-      return pointers.data();
-    }
     const auto& [depth, lines, line] = geometry_.axes;
     for (std::int64_t done = 0; done < count;) {
       // Outputs of one line at a time: their windows lie in the same lines of the data.
       const std::int64_t first = row + done, column = first % line.output, height = first / line.output % lines.output, slice = first / line.output / lines.output % depth.output;
       const std::int64_t together = std::min(count - done, line.output - column);
-      const T* picture = x + first / geometry_.outputs() * geometry_.inputs() * geometry_.channels;
+      const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the picture
       std::int64_t at = done;  // of the first pointer of a segment
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
         const std::int64_t d = slice * depth.stride - depth.pad_begin + kd * depth.dilation;
         for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
           const std::int64_t h = height * lines.stride - lines.pad_begin + kh * lines.dilation;
           const bool inside = d >= 0 && d < depth.input && h >= 0 && h < lines.input;
-          const T* from = inside ? picture + (d * lines.input + h) * line.input * geometry_.channels : nullptr;
+          const T* from = inside ? line_at((first_slice + d) * lines.input + h) : nullptr;
           const std::int64_t start = column * line.stride - line.pad_begin;
           if (segments_.whole_lines) {
             point_to_lines(from, start, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
@@ -92,7 +112,6 @@ class WindowPointers {
     return pointers.data();
   }
 
- private:
   // A tap of neighbouring windows, the first at pixel `start` of the line at `from` (null: outside).
   void point_to_taps(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
     const ops::WindowAxis& line = geometry_.axes[2];

@@ -1,0 +1,246 @@
+// Convolutions that follow each other, a band of lines at a time: what lies between them is a ring of the last few lines of each result, which
+// stays in a core's second-level cache. A line is computed once a chunk of the result's lines, and again where chunks meet.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "backends/cpu/indirect_product.h"
+#include "backends/cpu/kernels/channels_last.h"
+#include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/line_conv.h"
+#include "base/assert.h"
+#include "base/checked.h"
+#include "ops/conv_chain.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+constexpr std::int64_t kBandBytes = 640 * 1024;  // of rings and weights, in the second-level cache
+constexpr double kMostRepeated = 0.03;           // of the work, that chunks smaller than threads need may repeat
+constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
+
+struct Stage {
+  ops::WindowAxis lines;
+  std::int64_t data = -1, addend = -1;  // numbers of values
+  std::int64_t line_floats = 0, width = 0;
+  double operations = 0;  // of a line
+  bool depthwise = false;
+};
+
+// Lines of a stage's result: those that a band computes, and the first that it still reads.
+struct Range {
+  std::int64_t begin = 0, end = 0, low = 0;
+  bool started = false;
+};
+using Ranges = std::array<Range, ops::kMostConvStages>;
+
+class Chain {
+ public:
+  explicit Chain(const ops::ConvStageViews& views, std::size_t inputs) : inputs_(static_cast<std::int64_t>(inputs)) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      const ops::NodeView view = views.view(i);
+      const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+      const Shape& y = views.result(i).shape;
+      Stage stage{.lines = geometry.axes[1], .data = views.stage(i).operands[0], .addend = views.stage(i).operands[3], .line_floats = base::checked_multiply(y[2], y[3]), .width = y[2]};
+      stage.operations = view.op().operations(view) / static_cast<double>(std::max<std::int64_t>(1, y[0] * y[1]));
+      stage.depthwise = reject_channels_last_depthwise(view).empty();
+      weight_bytes_ += view.input(1).bytes();
+      stages_.push_back(stage);
+    }
+    choose_height();
+  }
+
+  const std::vector<Stage>& stages() const { return stages_; }
+  bool fits() const { return height_ > 0; }
+  std::int64_t inputs() const { return inputs_; }
+  std::int64_t lines() const { return stages_.back().lines.output; }
+  std::int64_t height() const { return height_; }
+  std::int64_t ring_lines(std::size_t stage) const { return rings_[stage]; }
+
+  // What the lines [first, end) of the chain's result take of each stage, behind what was computed before.
+  void advance(Ranges& ranges, std::int64_t first, std::int64_t end, bool bounded = true) const {
+    std::array<std::pair<std::int64_t, std::int64_t>, ops::kMostConvStages> needed;
+    needed.fill({kUnbounded, -kUnbounded});
+    needed[stages_.size() - 1] = {first, end};
+    const auto need = [&](std::int64_t value, std::int64_t low, std::int64_t high) {
+      if (value < inputs_ || low >= high) return;
+      auto& lines = needed[static_cast<std::size_t>(value - inputs_)];
+      lines = {std::min(lines.first, low), std::max(lines.second, high)};
+    };
+    for (std::size_t i = stages_.size(); i-- > 0;) {
+      const ops::WindowAxis& axis = stages_[i].lines;
+      Range& range = ranges[i];
+      const auto [low, high] = needed[i];
+      range.begin = range.end;
+      range.low = range.end;
+      if (low >= high) continue;
+      if (!range.started) range.begin = range.end = low;
+      range.started = true;
+      range.low = low;
+      range.end = std::max(range.end, high);
+      if (range.begin == range.end) continue;
+      std::int64_t from = range.begin * axis.stride - axis.pad_begin, to = (range.end - 1) * axis.stride - axis.pad_begin + axis.extent();
+      if (bounded) from = std::max<std::int64_t>(from, 0), to = std::min(to, axis.input);
+      need(stages_[i].data, from, to);
+      if (stages_[i].addend >= 0) need(stages_[i].addend, range.begin, range.end);
+    }
+  }
+
+  // Into how many chunks the lines of a picture are cut so that all threads have work.
+  std::int64_t chunks(std::int64_t pictures, std::int64_t threads) const {
+    if (threads <= 1 || pictures % threads == 0) return 1;
+    const std::int64_t even = threads / std::gcd(pictures, threads), most = std::max<std::int64_t>(1, lines() / height_);
+    const bool finer = static_cast<double>(2 * even) * repeated_ <= kMostRepeated;  // threads may be late
+    return std::min(most, finer ? 2 * even : even);
+  }
+
+ private:
+  // The smallest bands among those whose products have full tiles.
+  void choose_height() {
+    double best = 0;
+    for (std::int64_t height = 1; height <= lines(); ++height) {
+      std::array<std::int64_t, ops::kMostConvStages> rings{};
+      const double rate = try_height(height, rings);
+      if (rate == 0) break;
+      if (rate < best * 1.02) continue;
+      best = rate;
+      height_ = height;
+      rings_ = rings;
+    }
+    if (height_ > 0) count_repeated();
+  }
+
+  // Of the work, the share that full tiles are; 0: the rings are too large.
+  double try_height(std::int64_t height, std::array<std::int64_t, ops::kMostConvStages>& rings) const {
+    Ranges ranges{};
+    for (std::int64_t band = 0; band < 3; ++band) {
+      advance(ranges, band * height, (band + 1) * height, false);
+      for (std::size_t i = 0; i < stages_.size(); ++i) rings[i] = std::max(rings[i], ranges[i].end - ranges[i].low);
+    }
+    double bytes = static_cast<double>(weight_bytes_), work = 0, tiles = 0;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      if (i + 1 < stages_.size()) bytes += static_cast<double>(rings[i] * stages_[i].line_floats) * 4;
+      if (stages_[i].depthwise) continue;
+      const std::int64_t pixels = (ranges[i].end - ranges[i].begin) * stages_[i].width, rows = indirect_product_isa().rows;
+      const double operations = stages_[i].operations / static_cast<double>(stages_[i].width);
+      work += operations * static_cast<double>(pixels);
+      tiles += operations * static_cast<double>(base::ceil_divide(pixels, rows) * rows);
+    }
+    if (bytes > kBandBytes) return 0;
+    return tiles > 0 ? work / tiles : 1;
+  }
+
+  // What each further chunk of a picture computes again, as a share of the picture's work.
+  void count_repeated() {
+    Ranges ranges{};
+    advance(ranges, 0, height_, false);
+    Ranges first = ranges;
+    advance(ranges, height_, 2 * height_, false);
+    double all = 0, again = 0;
+    for (std::size_t i = 0; i < stages_.size(); ++i) {
+      all += stages_[i].operations * static_cast<double>(stages_[i].lines.output);
+      again += stages_[i].operations * static_cast<double>((first[i].end - first[i].begin) - (ranges[i].end - ranges[i].begin));
+    }
+    repeated_ = all > 0 ? again / all : 0;
+  }
+
+  std::vector<Stage> stages_;
+  std::int64_t inputs_, weight_bytes_ = 0, height_ = 0;
+  std::array<std::int64_t, ops::kMostConvStages> rings_{};
+  double repeated_ = 0;
+};
+
+class ConvChain final : public Kernel {
+ public:
+  ConvChain(const ops::NodeView& view, WeightStore& weights) : ConvChain(ops::ConvStageViews(view), view, weights) {}
+
+  void run(KernelContext& context) const override {
+    const Tensor& result = context.output(0);
+    const std::int64_t pictures = result.shape()[0], chunks = chain_.chunks(pictures, threads(context)), lines = chain_.lines();
+    context.parallel_for(pictures * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) run_chunk(context, i / chunks, lines * (i % chunks) / chunks, lines * (i % chunks + 1) / chunks);
+    });
+  }
+
+ private:
+  ConvChain(const ops::ConvStageViews& views, const ops::NodeView& view, WeightStore& weights) : chain_(views, view.input_count()) {
+    for (std::size_t i = 0; i < views.size(); ++i) {
+      convs_.push_back(chain_.stages()[i].depthwise ? make_depthwise_line_conv(views.view(i), weights) : make_line_conv(views.view(i), weights));
+      if (i + 1 < views.size()) scratch_lines_ += ring_cache_lines(i);
+    }
+  }
+
+  static std::int64_t threads(const KernelContext& context) {
+    const ExecutionResources& resources = context.resources();
+    if (resources.pool == nullptr) return 1;
+    return resources.max_threads > 0 ? std::min(resources.max_threads, resources.pool->cores()) : resources.pool->cores();
+  }
+
+  std::int64_t ring_cache_lines(std::size_t stage) const { return base::ceil_divide(chain_.ring_lines(stage) * chain_.stages()[stage].line_floats, CacheLine::kFloats); }
+
+  void run_chunk(KernelContext& context, std::int64_t picture, std::int64_t first, std::int64_t last) const {
+    thread_local std::vector<CacheLine> scratch;
+    scratch.resize(static_cast<std::size_t>(scratch_lines_));
+    const std::vector<Stage>& stages = chain_.stages();
+    std::array<PictureLines<float>, ops::kMostConvStages> results;
+    CacheLine* ring = scratch.data();
+    for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
+      results[i] = {ring->floats, stages[i].line_floats, chain_.ring_lines(i)};
+      ring += ring_cache_lines(i);
+    }
+    const Stage& end = stages.back();
+    results[stages.size() - 1] = {context.output(0).mutable_data<float>() + picture * chain_.lines() * end.line_floats, end.line_floats, 0};
+    const auto lines_of = [&](std::int64_t value) -> PictureLines<const float> {
+      if (value < 0) return {};
+      if (value >= chain_.inputs()) return results[static_cast<std::size_t>(value - chain_.inputs())];
+      const Tensor& input = context.input(static_cast<std::size_t>(value));
+      const std::int64_t floats = input.shape()[2] * input.shape()[3];
+      return {input.data<float>() + picture * input.shape()[1] * floats, floats, 0};
+    };
+    Ranges ranges{};
+    for (std::int64_t line = first; line < last; line += chain_.height()) {
+      context.check_stop();
+      chain_.advance(ranges, line, std::min(last, line + chain_.height()));
+      for (std::size_t i = 0; i < stages.size(); ++i) run_range(i, ranges[i], lines_of(stages[i].data), lines_of(stages[i].addend), results[i]);
+    }
+  }
+
+  // In pieces that lie side by side wherever they are.
+  void run_range(std::size_t i, const Range& range, const PictureLines<const float>& x, const PictureLines<const float>& z, const PictureLines<float>& y) const {
+    TESSERA_ASSERT(y.period == 0 || range.end - range.low <= y.period, "a ring holds all lines that are still read");
+    for (std::int64_t line = range.begin; line < range.end;) {
+      std::int64_t count = std::min(range.end - line, y.together(line));
+      if (z.data != nullptr) count = std::min(count, z.together(line));
+      if (chain_.stages()[i].lines.kernel == 1 && chain_.stages()[i].lines.stride == 1) count = std::min(count, x.together(line));
+      convs_[i]->run_lines(x, z, y, line, line + count);
+      line += count;
+    }
+  }
+
+  Chain chain_;
+  std::vector<std::unique_ptr<LineConv>> convs_;
+  std::int64_t scratch_lines_ = 0;
+};
+
+// "" or why the stage is not for a chain.
+std::string reject_stage(const ops::NodeView& view) {
+  if (reject_channels_last_depthwise(view).empty()) return "";
+  if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
+  return reject_channels_last_winograd(view).empty() && avoid_channels_last_winograd(view).empty() ? "a stage is faster by minimal filtering" : "";
+}
+
+}  // namespace
+
+std::string reject_conv_chain(const ops::NodeView& view) {
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
+  if (view.output(0).elements() == 0) return "its result is empty";
+  const ops::ConvStageViews stages(view);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    if (std::string reason = reject_stage(stages.view(i)); !reason.empty()) return reason;
+  }
+  return Chain(stages, view.input_count()).fits() ? "" : "a line of each result and the weights are more than stays in a cache";
+}
+
+KernelPointer make_conv_chain(const ops::NodeView& view, WeightStore& weights) { return std::make_unique<ConvChain>(view, weights); }
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,190 @@
+// Chains of convolutions by bands of lines: the same bits as the convolutions one after the other, for every instruction set and any number
+// of threads, and what the reference gives.
+#include "ops/conv_chain.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "backends/cpu/simd.h"
+#include "ops/op_table.h"
+#include "support/against_reference.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using ops::ConvStage;
+using test::random_tensor;
+
+// A chain as it is built: the node's inputs are known last, so values count from the stages on.
+struct Chain {
+  std::vector<Tensor> inputs;
+  std::vector<ConvStage> stages;  // operand -2 - i: the result of stage i
+  std::vector<Shape> shapes;      // of results
+
+  std::int64_t add(Tensor input) {
+    inputs.push_back(std::move(input));
+    return static_cast<std::int64_t>(inputs.size()) - 1;
+  }
+  // The stage as a call of its own, of `results` before it.
+  test::OpCall call_of(const ConvStage& stage, const std::vector<Tensor>& results) const {
+    const auto list = [](const auto& values) { return std::vector<std::int64_t>(values.begin(), values.end()); };
+    test::OpCall call{"tessera::ChannelsLastConv", {}, {{"strides", list(stage.strides)}, {"pads", list(stage.pads)}, {"dilations", list(stage.dilations)}, {"group", stage.group}}};
+    if (!stage.activation.empty()) call.attributes["activation"] = stage.activation;
+    if (stage.activation == "Clip") call.attributes["activation_params"] = std::vector<float>(stage.parameters.begin(), stage.parameters.end());
+    for (const std::int64_t operand : stage.operands) {
+      if (operand == -1) call.inputs.emplace_back();
+      else call.inputs.emplace_back(operand >= 0 ? inputs[static_cast<std::size_t>(operand)] : results[static_cast<std::size_t>(-2 - operand)]);
+    }
+    return call;
+  }
+  test::OpCall call() const {
+    std::vector<ConvStage> numbered = stages;
+    for (ConvStage& stage : numbered) {
+      for (std::int64_t& operand : stage.operands) operand = operand < -1 ? static_cast<std::int64_t>(inputs.size()) - 2 - operand : operand;
+    }
+    return {"tessera::ConvChain", {inputs.begin(), inputs.end()}, ops::conv_chain_attributes(numbered)};
+  }
+};
+
+Tensor one_after_the_other(const Chain& chain) {
+  std::vector<Tensor> results;
+  for (const ConvStage& stage : chain.stages) {
+    const test::OpCall call = chain.call_of(stage, results);
+    EXPECT_NE(test::chosen_cpu_kernel(call), "cpu_channels_last_winograd");
+    results.push_back(test::run_op_tensor(call, "cpu", 1));
+  }
+  return results.back();
+}
+
+void check(const Chain& chain) {
+  const test::OpCall call = chain.call();
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+    const ScopedIsa scoped(isa);
+    ASSERT_EQ(test::chosen_cpu_kernel(call), "cpu_conv_chain");
+    const Tensor expected = one_after_the_other(chain);
+    for (const int threads : {1, 2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads << " threads, isa " << static_cast<int>(isa);
+  }
+}
+
+class Maker {
+ public:
+  explicit Maker(std::uint32_t seed) : seed_(seed), random_(seed) {}
+
+  std::int64_t number(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(random_() % static_cast<std::uint32_t>(high - low + 1)); }
+  Tensor tensor(const Shape& shape, double bound = 1) { return random_tensor(DType::f32, shape, seed_ * 100 + ++made_, -bound, bound); }
+
+  Chain chain() {
+    Chain chain;
+    Shape x{number(1, 3), number(1, 30), number(1, 30), number(1, 20)};
+    std::int64_t data = chain.add(tensor(x));
+    for (std::int64_t i = 0, count = number(2, 6); i < count; ++i) {
+      add_stage(chain, data, x);
+      data = -2 - i;
+      x = chain.shapes.back();
+    }
+    return chain;
+  }
+
+ private:
+  void add_stage(Chain& chain, std::int64_t data, const Shape& x) {
+    const std::int64_t kind = number(0, 3), channels = x[3];
+    std::int64_t outputs = number(1, 40);
+    ConvStage stage{.operands = {data, -1, -1, -1}};
+    std::array<std::int64_t, 2> kernel{1, 1};
+    if (kind > 0) {
+      for (std::size_t axis = 0; axis < 2; ++axis) {
+        // No 3×3, which other kernels would take.
+        kernel[axis] = kind == 1 ? number(1, 5) : axis == 0 ? number(1, 3) : 2;
+        stage.strides[axis] = number(1, 3) == 3 ? 2 : 1;
+        stage.dilations[axis] = number(1, 4) == 4 ? 2 : 1;
+        const std::int64_t extent = (kernel[axis] - 1) * stage.dilations[axis] + 1;
+        stage.pads[axis] = number(0, extent - 1);
+        stage.pads[axis + 2] = std::max(number(0, extent), extent - x[axis + 1] - stage.pads[axis]);
+      }
+    }
+    if (kind == 1) stage.group = outputs = channels;
+    if (kind == 3 && channels % 2 == 0) stage.group = 2, outputs = 2 * number(8, 20);
+    const std::int64_t terms = channels / stage.group * kernel[0] * kernel[1];
+    stage.operands[1] = chain.add(tensor({outputs, channels / stage.group, kernel[0], kernel[1]}, std::sqrt(3.0 / static_cast<double>(terms))));
+    if (number(0, 2) > 0) stage.operands[2] = chain.add(tensor({outputs}));
+    Shape y{x[0], 0, 0, outputs};
+    for (std::size_t axis = 0; axis < 2; ++axis) y[axis + 1] = (x[axis + 1] + stage.pads[axis] + stage.pads[axis + 2] - (kernel[axis] - 1) * stage.dilations[axis] - 1) / stage.strides[axis] + 1;
+    add_addend(chain, stage, y);
+    const char* const activations[] = {"", "Relu", "Clip", "Gelu", "HardSwish"};
+    stage.activation = activations[number(0, 4)];
+    if (stage.activation == "Clip") stage.parameters = {-0.5f, 0.75f};
+    chain.stages.push_back(stage);
+    chain.shapes.push_back(y);
+  }
+
+  // A tensor, or a result before it of the same shape.
+  void add_addend(Chain& chain, ConvStage& stage, const Shape& y) {
+    const auto found = std::find(chain.shapes.begin(), chain.shapes.end(), y);
+    if (found != chain.shapes.end() && number(0, 3) > 0) stage.operands[3] = -2 - (found - chain.shapes.begin());
+    else if (number(0, 3) == 0) stage.operands[3] = chain.add(tensor(y));
+  }
+
+  std::uint32_t seed_;
+  std::mt19937 random_;
+  std::uint64_t made_ = 0;
+};
+
+TEST(CpuConvChain, GivesTheBitsOfTheConvolutionsOneAfterTheOther) {
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    check(Maker(seed).chain());
+  }
+}
+
+// Blocks that widen, look at 3×3 or 5×5 pixels of each channel, narrow again and add their input.
+Chain block(const Shape& x, std::int64_t wide, std::int64_t kernel, std::int64_t stride, int blocks = 1) {
+  Chain chain;
+  std::int64_t data = chain.add(random_tensor(DType::f32, x, 1));
+  std::uint64_t seed = 2;
+  const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, seed++, -0.3, 0.3)); };
+  for (int i = 0; i < blocks; ++i) {
+    const std::int64_t first = -2 - static_cast<std::int64_t>(chain.stages.size()), pad = kernel / 2;
+    chain.stages.push_back({.operands = {data, made({wide, x[3], 1, 1}), made({wide}), -1}, .activation = "HardSwish"});
+    chain.stages.push_back({.operands = {first, made({wide, 1, kernel, kernel}), made({wide}), -1}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .group = wide, .activation = "Relu"});
+    chain.stages.push_back({.operands = {first - 1, made({x[3], wide, 1, 1}), made({x[3]}), stride == 1 ? data : -1}});
+    data = first - 2;
+  }
+  return chain;
+}
+
+TEST(CpuConvChain, InvertedResidualBlocks) {
+  check(block({1, 29, 30, 12}, 50, 3, 1));
+  check(block({2, 28, 28, 16}, 48, 5, 2));
+  check(block({3, 9, 14, 24}, 72, 3, 1, 2));
+  check(block({1, 57, 3, 7}, 33, 5, 1, 3));
+}
+
+TEST(CpuConvChain, MatchesReference) {
+  test::expect_matches_reference(block({2, 15, 16, 12}, 40, 3, 1).call(), test::Tolerance::epsilons(DType::f32, 100));
+  test::expect_matches_reference(block({1, 15, 17, 12}, 40, 5, 2).call(), test::Tolerance::epsilons(DType::f32, 100));
+}
+
+TEST(CpuConvChain, WhatIsNoNumberSpreadsAsFarAsWindowsReach) {
+  Chain chain = block({1, 21, 8, 8}, 16, 3, 1);
+  float* x = chain.inputs[0].mutable_data<float>();
+  x[(10 * 8 + 4) * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
+  x[(3 * 8 + 1) * 8] = std::numeric_limits<float>::infinity();
+  check(chain);
+  const Tensor y = test::run_op_tensor(chain.call(), "cpu", 2);
+  for (std::int64_t row = 0; row < 21; ++row) EXPECT_EQ(std::isnan(y.data<float>()[(row * 8 + 4) * 8]), row >= 9 && row <= 11) << row;
+}
+
+TEST(CpuConvChain, LeavesToOthersWhatDoesNotFitTheCache) {
+  const auto refused = [](const Chain& chain) { return test::accepting_cpu_kernels(chain.call()).empty(); };
+  EXPECT_FALSE(refused(block({1, 8, 56, 24}, 144, 3, 1)));
+  EXPECT_TRUE(refused(block({1, 8, 3000, 24}, 144, 3, 1)));
+  EXPECT_TRUE(refused(block({1, 8, 8, 160}, 960, 3, 1)));
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,94 @@
+// What chains of convolutions give, and which ones are refused.
+#include "ops/conv_chain.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/op_table.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "tessera/error.h"
+
+namespace tessera::ops {
+namespace {
+
+using test::random_tensor;
+using Stages = std::vector<ConvStage>;
+
+const Value kData(random_tensor(DType::f32, {2, 7, 6, 3}, 1)), kWiden(random_tensor(DType::f32, {5, 3, 1, 1}, 2)), kBias(random_tensor(DType::f32, {5}, 3)),
+    kFilter(random_tensor(DType::f32, {5, 1, 3, 3}, 4)), kNarrow(random_tensor(DType::f32, {3, 5, 1, 1}, 5));
+const std::vector<Value> kInputs{kData, kWiden, kBias, kFilter, kNarrow};
+
+// An inverted residual block: wider, 3×3 for each channel, narrower, and its own input.
+Stages block() {
+  return {{.operands = {0, 1, 2, -1}, .activation = "Clip", .parameters = {-0.5f, 0.75f}}, {.operands = {5, 3, -1, -1}, .pads = {1, 1, 1, 1}, .group = 5, .activation = "Relu"}, {.operands = {6, 4, -1, 0}}};
+}
+
+std::string error_of(const std::vector<Value>& inputs, const ir::Attributes& attributes) {
+  try {
+    test::run_op({std::string(conv_chain.name), inputs, attributes});
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "no error";
+}
+
+TEST(ConvChain, ComputesItsStagesOneAfterTheOther) {
+  const std::string conv = "tessera::ChannelsLastConv";
+  const Tensor wide = test::run_op_tensor({conv, {kData, kWiden, kBias}, {{"activation", std::string("Clip")}, {"activation_params", std::vector<float>{-0.5f, 0.75f}}}});
+  const Tensor filtered = test::run_op_tensor({conv, {wide, kFilter}, {{"group", std::int64_t{5}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}, {"activation", std::string("Relu")}}});
+  const Tensor expected = test::run_op_tensor({conv, {filtered, kNarrow, Value(), kData}});
+  EXPECT_TRUE(identical(test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(block())}), expected));
+}
+
+TEST(ConvChain, KeepsSymbolicSizes) {
+  const auto picture = [](const char* height) { return ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol(height), 6, 3}); };
+  std::vector<ir::ValueType> types{picture("height")};
+  for (std::size_t i = 1; i < kInputs.size(); ++i) types.push_back(ir::ValueType::tensor(DType::f32, ir::to_dims(kInputs[i].tensor().shape())));
+  EXPECT_EQ(test::infer_op(std::string(conv_chain.name), types, conv_chain_attributes(block()))[0], picture("height"));
+}
+
+TEST(ConvChain, CostsWhatItsStagesComputeAndNoBytesBetweenThem) {
+  std::vector<TensorType> types;
+  std::vector<const Tensor*> constants(kInputs.size());
+  double read = 0;
+  for (const Value& input : kInputs) {
+    types.push_back({DType::f32, input.tensor().shape()});
+    read += static_cast<double>(input.tensor().bytes());
+  }
+  ir::Node node{std::string(conv_chain.name), "", {}, {{0}}, conv_chain_attributes(block()), 0};
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(types.size()); ++i) node.inputs.push_back({i});
+  const std::vector<TensorType> outputs{types[0]};
+  const Cost cost = cost_of(NodeView(node, conv_chain, types, outputs, constants));
+  EXPECT_EQ(cost.operations, 2 * (2 * 7 * 6) * (5 * 3 + 5 * 9 + 3 * 5));
+  EXPECT_EQ(cost.bytes_read, read);
+  EXPECT_EQ(cost.bytes_written, 4 * 2 * 7 * 6 * 3);
+}
+
+TEST(ConvChain, RefusesWhatMakesNoSense) {
+  const auto with_operands = [](std::size_t stage, std::array<std::int64_t, 4> operands) {
+    Stages stages = block();
+    stages[stage].operands = operands;
+    return conv_chain_attributes(stages);
+  };
+  EXPECT_EQ(error_of(kInputs, conv_chain_attributes({})), "has 0 stages, expected 1 to 16");
+  EXPECT_EQ(error_of(kInputs, with_operands(0, {5, 1, 2, -1})), "stage 0 takes value 5 as operand 0, expected an earlier one");
+  EXPECT_EQ(error_of(kInputs, with_operands(1, {5, 6, -1, -1})), "stage 1 takes value 6 as operand 1, expected an earlier one");
+  EXPECT_EQ(error_of(kInputs, with_operands(2, {-1, 4, -1, 0})), "stage 2 takes value -1 as operand 0, expected an earlier one");
+  EXPECT_EQ(error_of(kInputs, with_operands(0, {0, 1, -1, -1})), "a value of the chain is not used");
+  EXPECT_NE(error_of(kInputs, with_operands(2, {6, 4, -1, 5})).find("expected"), std::string::npos);  // an addend of another shape
+  Stages stages = block();
+  stages[0].activation = "Rely";
+  EXPECT_NE(error_of(kInputs, conv_chain_attributes(stages)).find("Rely"), std::string::npos);
+  stages[0].activation = "Relu";
+  stages[1].strides = {0, 1};
+  EXPECT_NE(error_of(kInputs, conv_chain_attributes(stages)).find("strides"), std::string::npos);
+  std::vector<Value> volumes = kInputs;
+  volumes[0] = random_tensor(DType::f32, {2, 7, 6, 2, 3}, 1);
+  EXPECT_EQ(error_of(volumes, conv_chain_attributes(block())), "data has rank 5, expected [N, H, W, C]");
+  ir::Attributes attributes = conv_chain_attributes(block());
+  attributes["windows"] = std::vector<std::int64_t>{1};
+  EXPECT_EQ(error_of(kInputs, attributes), "1 numbers of windows for 3 stages, expected 9 for each");
+}
+
+}  // namespace
+}  // namespace tessera::ops
