@@ -87,7 +87,7 @@ class Folder {
     const std::size_t rank = dims_of(graph_, node.outputs[0])->size();
     if (rank < 2) return std::nullopt;
     Layer layer{*weights, ChannelMap::identity(weights->outputs), channel_axis(node, rank), rank};
-    if (is_product(node) && uses_[static_cast<std::size_t>(node.inputs[1].index)].size() != 1) return std::nullopt;
+    if (is_product(node) && !used_once(node.inputs[1])) return std::nullopt;
     double beta = 1;
     if (node.op == "Gemm") {
       const ops::AttributeReader reader(node, ops::op_of(node));

@@ -46,9 +46,11 @@ class Mover {
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
+    const std::size_t nodes = graph_.node_count();
     bool changed = false;
     for (const NodeId id : order) changed = absorb(id) || changed;
-    if (!changed) return std::move(graph_);
+    // What was made for a layer that could not take it is dead, and would count as a use.
+    if (!changed && graph_.node_count() == nodes) return std::move(graph_);
     graph_.sort_topologically();
     graph_.remove_dead_and_compact();
     return std::move(graph_);
@@ -148,13 +150,23 @@ class Mover {
     if (node.op == "AveragePool") {
       const ops::AttributeReader reader(node, ops::op_of(node));
       if (axis != 1 || reader.integer("ceil_mode") != 0) return std::nullopt;
-      return Limits{false, !is_unpadded(reader) && reader.integer("count_include_pad") != 0};
+      return Limits{false, !is_unpadded(reader) && (reader.integer("count_include_pad") != 0 || may_miss(reader))};
     }
     if (node.op == "ReduceMean") {
       const auto axes = reduced_axes(graph_, node);
       return axes && std::ranges::all_of(*axes, [&](std::int64_t each) { return each > static_cast<std::int64_t>(axis); }) ? std::optional(Limits{}) : std::nullopt;
     }
     return std::nullopt;
+  }
+
+  // Whether a window may lie in the padding altogether: its mean is 0 there, whatever the data.
+  static bool may_miss(const ops::AttributeReader& pool) {
+    const std::vector<std::int64_t> kernel = pool.integers("kernel_shape"), pads = pool.integers_or_empty("pads"), dilations = pool.integers_or_empty("dilations");
+    if (!std::ranges::all_of(dilations, [](std::int64_t dilation) { return dilation == 1; })) return true;
+    for (std::size_t i = 0; i < pads.size(); ++i) {
+      if (pads[i] >= kernel[i % kernel.size()]) return true;
+    }
+    return false;
   }
 
   // `value`, which the node makes, once its operand is that.

@@ -124,7 +124,11 @@ class Recogniser {
       const std::optional<double> number = scalar_of(graph_, factor);
       if (dims == nullptr || !number) return std::nullopt;
       double count = 1;
-      for (const std::int64_t axis : found->axes) count *= static_cast<double>((*dims)[static_cast<std::size_t>(axis)].value());
+      for (const std::int64_t axis : found->axes) {
+        const ir::Dim& dim = (*dims)[static_cast<std::size_t>(axis)];
+        if (!dim.is_known()) return std::nullopt;
+        count *= static_cast<double>(dim.value());
+      }
       const bool fits = count > 0 && std::abs((divides ? 1 / *number : *number) * count - 1) < 1e-6;
       return fits ? found : std::nullopt;
     };

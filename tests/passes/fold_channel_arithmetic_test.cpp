@@ -48,6 +48,9 @@ TEST(FoldChannelArithmetic, GemmTakesNormalisationAndItsFactors) {
   const std::string rows = "graph { input %x : f32[batch, 4]" + constant("w", {5, 4}) + constant("c", {5}) + constant("s", {5}, 0.5f);
   expect_folded(rows + " %y = Gemm (%x, %w, %c) {alpha = 0.5, beta = 2.0, transB = 1} %n = BatchNormalization (%y, %s, %c, %c, %s) output %n }", {"%n = Gemm (%x, %?, %?) {transB = 1}"});
   expect_folded(rows + " %y = Gemm (%x, %w) {transB = 1} %n = Sub (%y, %c) output %n }", {"%n = Gemm (%x, %w, %?) {transB = 1}"});
+  // Of a layer behind another one that was folded.
+  const std::string two = constant("v", {5, 5}) + " %y = Gemm (%x, %w, %c) {transB = 1} %n = Mul (%y, %s) %z = Gemm (%n, %v) %o = Mul (%z, %c) output %o }";
+  expect_folded(rows + two, {"%n = Gemm (%x, %?, %?) {transB = 1}", "%o = Gemm (%n, %?, %?)"});
   // A bias that is known in the run alone, or that is one of each row.
   expect_unchanged(rows + " input %k : f32[5] %y = Gemm (%x, %w, %k) {transB = 1} %n = Mul (%y, %c) output %n }");
   expect_unchanged("graph { input %x : f32[5, 4]" + constant("w", {4, 5}) + constant("k", {5, 1}) + constant("c", {5}) + " %y = Gemm (%x, %w, %k) %n = Mul (%y, %c) output %n }");

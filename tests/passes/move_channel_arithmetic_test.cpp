@@ -67,6 +67,11 @@ TEST(MoveChannelArithmetic, CrossesPooling) {
   const std::string counted = " {count_include_pad = 1, kernel_shape = [3, 3], pads = [1, 1, 1, 1]}";
   expect_moved(kMaps + line + " %m = AveragePool (%p)" + counted + end, {"%? = Add (%x, %?)", "%? = AveragePool (%?)" + counted, "%y = Conv (%?, %?)"});
   expect_moved(kMaps + " %p = Mul (%x, %c) %m = AveragePool (%p)" + counted + end, {"%? = AveragePool (%x)" + counted, "%y = Conv (%?, %?)"});
+  // Means of windows without data are 0.
+  for (const std::string outside : {" {kernel_shape = [1, 1], pads = [1, 0, 0, 0]}", " {dilations = [5, 5], kernel_shape = [2, 2], pads = [1, 1, 1, 1]}"}) {
+    expect_moved(kMaps + constant("v", {5, 4, 1, 1}) + line + " %m = AveragePool (%p)" + outside + " %y = Conv (%m, %v) output %y }",
+                 {"%? = Add (%x, %?)", "%? = AveragePool (%?)" + outside, "%y = Conv (%?, %?)"});
+  }
   expect_unchanged(kMaps + " %p = Mul (%x, %c) %m = MaxPool (%p)" + by_two + end);
   expect_unchanged(kMaps + " %p = Mul (%x, %f) %m = AveragePool (%p) {ceil_mode = 1, kernel_shape = [2, 2], strides = [2, 2]}" + end);
   expect_unchanged(kMaps + " %p = Mul (%x, %f) %m, %i = MaxPool (%p)" + by_two + " %y = Conv (%m, %w) output %y, %i }");

@@ -57,6 +57,11 @@ TEST(RecogniseNormalisation, AsJaxSpellsIt) {
                     {"%y = LayerNormalization (%x, %?, %?)" + kAttributes});
 }
 
+TEST(RecogniseNormalisation, SumsOverAxesOfAnyLengthAreNoMeans) {
+  expect_unchanged("graph { input %x : f32[2, 4, height, width, 3] constant %a = i64[3] {2, 3, 4} constant %n = f32[] {3} constant %eps = f32[] {1e-5} %s = ReduceSum (%x, %a) %m = Div (%s, %n) "
+                   "%c = Sub (%x, %m) %q = Mul (%c, %c) %t = ReduceSum (%q, %a) %v = Div (%t, %n) %w = Add (%v, %eps) %d = Sqrt (%w) %y = Div (%c, %d) " + kEnd);
+}
+
 TEST(RecogniseNormalisation, WithLessBehindIt) {
   expect_recognised(kStart + kScaled + "%y = Neg (%s) " + kEnd, {"%s = LayerNormalization (%x, %g)" + kAttributes, "%y = Neg (%s)"});
   expect_recognised(kStart + kMoments + "%d = Sqrt (%w) %y = Div (%c, %d) " + kEnd, {"%y = LayerNormalization (%x, %?)" + kAttributes});
