@@ -122,9 +122,14 @@ class Maker {
     chain.shapes.push_back(y);
   }
 
-  // A tensor, or a result before it of the same shape.
+  // A tensor, or a result before it of the same shape, with no strides in between.
   void add_addend(Chain& chain, ConvStage& stage, const Shape& y) {
-    const auto found = std::find(chain.shapes.begin(), chain.shapes.end(), y);
+    auto first = chain.shapes.end();
+    for (std::size_t i = chain.stages.size(); i > 0 && stage.strides[0] == 1; --i) {
+      --first;
+      if (chain.stages[i - 1].strides[0] != 1) break;
+    }
+    const auto found = std::find(first, chain.shapes.end(), y);
     if (found != chain.shapes.end() && number(0, 3) > 0) stage.operands[3] = -2 - (found - chain.shapes.begin());
     else if (number(0, 3) == 0) stage.operands[3] = chain.add(tensor(y));
   }
@@ -184,6 +189,21 @@ TEST(CpuConvChain, LeavesToOthersWhatDoesNotFitTheCache) {
   EXPECT_FALSE(refused(block({1, 8, 56, 24}, 144, 3, 1)));
   EXPECT_TRUE(refused(block({1, 8, 3000, 24}, 144, 3, 1)));
   EXPECT_TRUE(refused(block({1, 8, 8, 160}, 960, 3, 1)));
+}
+
+// Two ways from a result, one of which takes two lines for each of the other's: what lies between them grows with the picture.
+TEST(CpuConvChain, LeavesToOthersWhatGoesOnAtDifferentStrides) {
+  const auto chain = [](std::int64_t stride, std::int64_t pad) {
+    Chain chain;
+    const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1)); };
+    const std::int64_t x = made({1, 200, 8, 16});
+    chain.stages.push_back({.operands = {x, made({16, 16, 1, 1}), -1, -1}, .activation = "Relu"});
+    chain.stages.push_back({.operands = {-2, made({16, 16, 1, 1}), -1, -1}});
+    chain.stages.push_back({.operands = {-2, made({16, 16, 1, 1}), -1, -3}, .strides = {stride, 1}, .pads = {0, 0, pad, 0}});
+    return chain;
+  };
+  check(chain(1, 0));
+  EXPECT_TRUE(test::accepting_cpu_kernels(chain(2, 199).call()).empty());
 }
 
 }  // namespace

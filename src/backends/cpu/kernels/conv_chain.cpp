@@ -47,7 +47,7 @@ class Chain {
       weight_bytes_ += view.input(1).bytes();
       stages_.push_back(stage);
     }
-    choose_height();
+    if (keeps_pace()) choose_height();
   }
 
   const std::vector<Stage>& stages() const { return stages_; }
@@ -95,6 +95,24 @@ class Chain {
   }
 
  private:
+  // Whether all ways from a stage to the result go on by as many of its lines for a line of the result: otherwise what a ring must hold grows from
+  // band to band.
+  bool keeps_pace() const {
+    std::array<std::int64_t, ops::kMostConvStages> pace{};
+    pace[stages_.size() - 1] = 1;
+    for (std::size_t i = stages_.size(); i-- > 0;) {
+      const Stage& stage = stages_[i];
+      if (pace[i] == 0 || stage.lines.stride > kUnbounded / pace[i]) return false;
+      for (const auto [value, lines] : {std::pair(stage.data, pace[i] * stage.lines.stride), std::pair(stage.addend, pace[i])}) {
+        if (value < inputs_) continue;
+        std::int64_t& its = pace[static_cast<std::size_t>(value - inputs_)];
+        if (its != 0 && its != lines) return false;
+        its = lines;
+      }
+    }
+    return true;
+  }
+
   // The smallest bands among those whose products have full tiles.
   void choose_height() {
     double best = 0;
@@ -238,7 +256,7 @@ std::string reject_conv_chain(const ops::NodeView& view) {
   for (std::size_t i = 0; i < stages.size(); ++i) {
     if (std::string reason = reject_stage(stages.view(i)); !reason.empty()) return reason;
   }
-  return Chain(stages, view.input_count()).fits() ? "" : "a line of each result and the weights are more than stays in a cache";
+  return Chain(stages, view.input_count()).fits() ? "" : "a line of each result and the weights are more than stays in a cache, or stages go on at different strides";
 }
 
 KernelPointer make_conv_chain(const ops::NodeView& view, WeightStore& weights) { return std::make_unique<ConvChain>(view, weights); }
