@@ -70,7 +70,7 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    # Computing in bf16 is this engine's default on CPUs that have it, so the precision is always stated.
+    # Computing in bf16 is this engine's default on CPUs that have it, and so is rounding data to bytes before weights of bytes: the precision is always stated.
     reads_file = True
     HINT = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
 
@@ -83,6 +83,7 @@ class OpenVino:
         model = core.read_model(self.job["model"])
         self.compiled = core.compile_model(model, "CPU", {
             "INFERENCE_PRECISION_HINT": self.HINT[self.job["precision"]], "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": self.job["threads"],
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
         })
         self.request = self.compiled.create_infer_request()
 

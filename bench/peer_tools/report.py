@@ -136,7 +136,7 @@ def markdown(figures):
         f"fixed shapes and the same inputs; after warm-up, the median of {settings['seconds']:g} s of runs. **Ratio** (in brackets) = the peer's time / Tessera's, the",
         "median of the rounds: above 1 (bold) Tessera is faster. Times are in milliseconds.", "",
         "ONNX Runtime: all graph optimisations, IO binding (plain runs where outputs are no tensors). OpenVINO: latency hint, precision hint always set (float32 unless",
-        f"said otherwise), static shapes. PyTorch: torchvision's modules with the same weights, channels-last, inference mode, {settings['torch']}; nets that",
+        f"said otherwise), no rounding of data to bytes that the model does not ask for, static shapes. PyTorch: torchvision's modules with the same weights, channels-last, inference mode, {settings['torch']}; nets that",
         "torchvision does not have are not run. MNN: its session, which needs its inputs anew each run; models by its converter. ncnn: models by pnnx, batch 1. Outputs of every peer were compared",
         "with Tessera's; where they differ by more than 1e-3 of their norm (5e-2 for bf16 and int8) the cell says so.",
     ]
