@@ -191,6 +191,15 @@ TEST(CpuConvChain, LeavesToOthersWhatDoesNotFitTheCache) {
   EXPECT_TRUE(refused(block({1, 8, 8, 160}, 960, 3, 1)));
 }
 
+// Nothing between its stages bounds the bands of a single one: trying one for each line of the picture would take months.
+TEST(CpuConvChain, TallPicturesAreSoonPlanned) {
+  constexpr std::int64_t kLines = std::int64_t{1} << 44;
+  Chain chain;
+  const std::int64_t x = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 1)), w = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 2));
+  chain.stages.push_back({.operands = {x, w, -1, -1}, .pads = {kLines, 0, 0, 0}});
+  EXPECT_EQ(test::chosen_cpu_kernel(chain.call()), "cpu_conv_chain");
+}
+
 // Two ways from a result, one of which takes two lines for each of the other's: what lies between them grows with the picture.
 TEST(CpuConvChain, LeavesToOthersWhatGoesOnAtDifferentStrides) {
   const auto chain = [](std::int64_t stride, std::int64_t pad) {

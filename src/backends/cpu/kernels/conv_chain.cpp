@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kBandBytes = 640 * 1024;  // of rings and weights, in the second-level cache
 constexpr double kMostRepeated = 0.03;           // of the work, that chunks smaller than threads need may repeat
+constexpr std::int64_t kMostLines = 256;         // of a band: products have full tiles long before
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
 struct Stage {
@@ -116,7 +117,7 @@ class Chain {
   // The smallest bands among those whose products have full tiles.
   void choose_height() {
     double best = 0;
-    for (std::int64_t height = 1; height <= lines(); ++height) {
+    for (std::int64_t height = 1; height <= std::min(lines(), kMostLines); ++height) {
       std::array<std::int64_t, ops::kMostConvStages> rings{};
       const double rate = try_height(height, rings);
       if (rate == 0) break;
