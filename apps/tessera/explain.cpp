@@ -10,6 +10,7 @@
 #include "cost/profile.h"
 #include "io/file.h"
 #include "report/calibration.h"
+#include "report/learning.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -20,7 +21,7 @@ struct Options {
   std::vector<std::string> devices;
   std::string precision = "f32", convergence, html;
   double samples = 0;
-  bool training = false, measure = false, json = false, all = false;
+  bool training = false, measure = false, learn = false, json = false, all = false;
 };
 
 std::string text_or_file(const std::string& text) {
@@ -43,7 +44,7 @@ report::ExplainOptions explain_options(const Options& options) {
   }
   explain.precision = *cost::parse_precision(options.precision);
   explain.training = options.training;
-  explain.measure = options.measure;
+  explain.measure = options.measure || options.learn;
   explain.session = session_options(options.model);
   explain.run = run_options(options.model);
   explain.samples = options.samples;
@@ -55,8 +56,10 @@ void run(const Options& options) {
   const report::ExplainOptions how = explain_options(options);
   const Model model = load_model(options.model);
   const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
+  const std::size_t learned = options.learn ? report::learn_from(explanation, options.model.threads) : 0;
   if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation));
   fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n" : report::explanation_text(explanation, options.all));
+  if (options.learn && !options.json) fmt::print("\nlearned from {} operators for predictions to come\n", learned);
 }
 
 }  // namespace
@@ -73,6 +76,8 @@ void add_explain(CLI::App& app) {
       ->check(CLI::IsMember({"f32", "tf32", "f16", "bf16", "int8"}));
   verb->add_flag("--training", options->training, "Explain a training step: forward, gradients, update with momentum");
   verb->add_flag("--measure", options->measure, "Run it on this CPU and set measured times beside the predicted ones");
+  verb->add_flag("--learn", options->learn,
+                 "Measure it, and keep the times in this CPU's calibration: later predictions of operators alike follow them");
   verb->add_flag("--all", options->all, "List all operators, not only the slowest");
   verb->add_flag("--json", options->json, "Print everything as JSON");
   verb->add_option("--html", options->html, "Write a page with plots to this file");
@@ -90,6 +95,7 @@ void add_explain(CLI::App& app) {
   verb->footer("Devices:\n" + names +
                "\nExamples:\n"
                "  tessera explain resnet50.onnx --dim batch=1 --measure\n"
+               "  tessera explain resnet50.onnx --dim batch=1 --learn\n"
                "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16 --html report.html\n"
                "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence 2048:65,3072:75-80,4096:85-90 "
                "--samples 117266");

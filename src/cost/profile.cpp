@@ -43,6 +43,7 @@ DeviceProfile DeviceProfile::with_one_thread() const {
   profile.vector_rates = one_thread->vector_rates;
   profile.bandwidth = one_thread->bandwidth;
   profile.caches = one_thread->caches;
+  if (!one_thread->correction.empty()) profile.correction = one_thread->correction;
   profile.multiprocessors = 1;
   return profile;
 }

@@ -64,6 +64,7 @@ struct DeviceProfile {
     Rates vector_rates;
     double bandwidth = 0;
     std::vector<Cache> caches;
+    Correction correction;
   };
   std::optional<OneThread> one_thread;
   Correction correction;  // empty unless measured

@@ -123,11 +123,17 @@ void read_units(const Reader& parent, DeviceProfile& profile) {
 Correction read_correction(const Reader& root) {
   std::vector<Sample> samples;
   root.each<toml::table>("sample", "tables", [&](const toml::table& table) {
-    const Reader reader(table, root.where() + " [[sample]]", {"kernel", "shape", "factor"});
-    Sample sample{reader.text("kernel"), {}, reader.positive("factor")};
+    const Reader reader(table, root.where() + " [[sample]]", {"kernel", "shape", "factor", "learned"});
+    Sample sample{reader.text("kernel"), {}, reader.positive("factor"), table["learned"].value_or(false)};
     const toml::array* shape = table.get_as<toml::array>("shape");
-    require(shape != nullptr, ErrorKind::invalid_argument, "{}: 'shape' must be a list", reader.where());
-    sample.shape = reader.numbers<kShapeFeatures>(*shape, "shape");
+    // A file of an earlier version may hold fewer sizes.
+    require(shape != nullptr && shape->size() <= kShapeFeatures, ErrorKind::invalid_argument, "{}: 'shape' must be a list of up to {} numbers",
+            reader.where(), kShapeFeatures);
+    for (std::size_t i = 0; i < shape->size(); ++i) {
+      const std::optional<double> size = (*shape)[i].value<double>();
+      require(size && std::isfinite(*size), ErrorKind::invalid_argument, "{}: 'shape' must be a list of numbers", reader.where());
+      sample.shape[i] = *size;
+    }
     samples.push_back(std::move(sample));
   });
   return Correction(std::move(samples));
@@ -164,8 +170,9 @@ DeviceProfile read_profile(const toml::table& root_table, const std::string& whe
   read_units(root, profile);
   if (const toml::table* power = root.table("power")) profile.watts = Reader(*power, where + " [power]", {"watts"}).number("watts", 0);
   if (const toml::table* table = root.table("one_thread")) {
-    const Reader one(*table, where + " [one_thread]", {"vector", "bandwidth_gb_s", "cache"});
-    profile.one_thread = DeviceProfile::OneThread{read_rates(one, "vector"), one.positive("bandwidth_gb_s") * kGiga, read_caches(one)};
+    const Reader one(*table, where + " [one_thread]", {"vector", "bandwidth_gb_s", "cache", "sample"});
+    profile.one_thread =
+        DeviceProfile::OneThread{read_rates(one, "vector"), one.positive("bandwidth_gb_s") * kGiga, read_caches(one), read_correction(one)};
   }
   profile.correction = read_correction(root);
   return profile;
@@ -199,6 +206,18 @@ toml::table units_table(const DeviceProfile& profile) {
   return units;
 }
 
+void insert_samples(toml::table& table, const Correction& correction) {
+  toml::array samples;
+  for (const Sample& sample : correction.samples()) {
+    toml::array shape;
+    for (const double feature : sample.shape) shape.push_back(feature);
+    toml::table entry{{"kernel", sample.kernel}, {"shape", std::move(shape)}, {"factor", sample.factor}};
+    if (sample.learned) entry.insert("learned", true);
+    samples.push_back(std::move(entry));
+  }
+  if (!samples.empty()) table.insert("sample", std::move(samples));
+}
+
 }  // namespace
 
 DeviceProfile parse_profile(std::string_view text, const std::string& where) {
@@ -229,17 +248,13 @@ std::string profile_text(const DeviceProfile& profile) {
   if (profile.multiprocessors > 0) root.insert("units", units_table(profile));
   if (profile.watts > 0) root.insert("power", toml::table{{"watts", profile.watts}});
   if (profile.one_thread) {
-    root.insert("one_thread", toml::table{{"vector", rates_table(profile.one_thread->vector_rates)},
-                                          {"bandwidth_gb_s", profile.one_thread->bandwidth / kGiga},
-                                          {"cache", cache_array(profile.one_thread->caches)}});
+    toml::table one{{"vector", rates_table(profile.one_thread->vector_rates)},
+                    {"bandwidth_gb_s", profile.one_thread->bandwidth / kGiga},
+                    {"cache", cache_array(profile.one_thread->caches)}};
+    insert_samples(one, profile.one_thread->correction);
+    root.insert("one_thread", std::move(one));
   }
-  toml::array samples;
-  for (const Sample& sample : profile.correction.samples()) {
-    toml::array shape;
-    for (const double feature : sample.shape) shape.push_back(feature);
-    samples.push_back(toml::table{{"kernel", sample.kernel}, {"shape", std::move(shape)}, {"factor", sample.factor}});
-  }
-  if (!samples.empty()) root.insert("sample", std::move(samples));
+  insert_samples(root, profile.correction);
   std::ostringstream text;
   text << root << '\n';
   return text.str();

@@ -60,6 +60,12 @@ Estimate estimate(const Work& work, const DeviceProfile& device, double utilisat
   return result;
 }
 
+std::optional<Sample> sample_of(const Work& work, const Estimate& estimate, double seconds) {
+  const double roof = std::max(estimate.arithmetic_seconds, estimate.memory_seconds), spent = seconds - estimate.overhead_seconds;
+  if (work.kernel.empty() || roof <= 0 || spent <= 0) return std::nullopt;
+  return Sample{work.kernel, work.shape_class(), spent / roof};
+}
+
 WorkPrecision precisions_for(const DeviceProfile& device, Precision precision) {
   if (precision == Precision::int8)
     return {precision, device.kind == DeviceKind::gpu && device.supports(Precision::f16) ? Precision::f16 : Precision::f32};

@@ -2,6 +2,7 @@
 // Insightful Visual Performance Model for Multicore Architectures", CACM 52(4), 2009).
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,9 @@ struct Surroundings {
 
 // `utilisation` of the matrix units, see alignment.h.
 Estimate estimate(const Work& work, const DeviceProfile& device, double utilisation = 1, const Surroundings& surroundings = {});
+
+// What `seconds`, measured, teach about the kernel of the work that was estimated so; nothing where starting it took all of them.
+std::optional<Sample> sample_of(const Work& work, const Estimate& estimate, double seconds);
 
 // Which precisions a request for one means on a device: what is no product is computed in f16 at best, not in bytes or tf32.
 WorkPrecision precisions_for(const DeviceProfile& device, Precision precision);

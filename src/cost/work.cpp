@@ -44,10 +44,14 @@ bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const
                              [&](const ops::TensorType& input) { return input.shape == output.shape && input.dtype != DType::undefined; });
 }
 
+bool rounds_to_bf16(const ir::Node& node) {
+  const auto rounded = node.attributes.find("precision");
+  return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && std::get<std::string>(rounded->second) == "bf16";
+}
+
 // What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where it rounds them to that.
 Precision multiplied_in(const ir::Graph& graph, const ir::Node& node, Precision asked) {
-  const auto rounded = node.attributes.find("precision");
-  if (rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && std::get<std::string>(rounded->second) == "bf16") return Precision::bf16;
+  if (rounds_to_bf16(node)) return Precision::bf16;
   const bool has_bytes = !node.inputs.empty() && node.inputs[0].valid() &&
                          (graph.value(node.inputs[0]).type.dtype == DType::u8 || graph.value(node.inputs[0]).type.dtype == DType::i8);
   return has_bytes ? Precision::int8 : asked;
@@ -66,6 +70,7 @@ ShapeClass Work::shape_class() const {
     shape[3] = log_size(static_cast<double>(rows));
     shape[4] = log_size(static_cast<double>(row));
   }
+  if (writes_result) shape[6] = kResultDistance;
   return shape;
 }
 
@@ -79,7 +84,9 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   std::vector<ops::TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
   for (const ir::ValueId input : node.inputs) {
-    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, stored) : ops::TensorType{});
+    // Weights that a layer rounds are packed so.
+    const bool packed = input.valid() && rounds_to_bf16(node) && graph.constant(input) != nullptr && graph.constant(input)->shape().size() > 1;
+    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, packed ? Precision::bf16 : stored) : ops::TensorType{});
     constants.push_back(input.valid() ? graph.constant(input) : nullptr);
     if (input.valid() && inputs.back().dtype == DType::undefined) return std::nullopt;
     work.shapes += (input.valid() ? ir::to_string(graph.value(input).type) : "none") + " ";
@@ -103,6 +110,9 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   }
   const bool has_result = !outputs.empty() && outputs[0].dtype != DType::undefined;  // a file may leave it out
   if (has_result) work.gemm = product_of(graph, view);
+  work.writes_result = std::ranges::any_of(node.outputs, [&](ir::ValueId output) {
+    return output.valid() && std::ranges::find(graph.outputs(), output) != graph.outputs().end();
+  });
   work.element_wise = !outputs.empty() && is_element_wise(node, op, inputs, outputs[0]);
   return work;
 }

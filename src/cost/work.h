@@ -34,6 +34,7 @@ struct Work {
   double weight_bytes = 0;         // of cost.bytes_read: constants and variables, which a larger batch does not read again
   std::int64_t rows = 0, row = 0;  // of output 0: all dimensions but the last, and the last
   bool product = false;            // done by matrix units where there are any
+  bool writes_result = false;      // of the model
   bool element_wise = false;       // each output element comes from elements at the same place
   std::optional<Product> gemm;     // its sizes, where it is one product (or several alike)
   std::string kernel;              // that runs it, where a plan says so

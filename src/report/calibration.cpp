@@ -83,22 +83,36 @@ double measure_overhead(int runs) {
   return seconds[seconds.size() / 2];
 }
 
-// `plain`: with the kernels of a graph that is not optimised.
-void add_samples(const Model& model, bool plain, int runs, const cost::DeviceProfile& profile, std::vector<cost::Sample>& samples) {
+// How a net runs to be measured.
+struct Variant {
+  bool plain = false;  // with the kernels of a graph that is not optimised
+  DType precision = DType::f32;
+};
+
+std::vector<Variant> variants_of(const CalibrationNet& net) {
+  if (net.quantised) return {{}};
+  if (!net.products) return {{}, {.plain = true}};
+  return {{}, {.plain = true}, {.precision = DType::bf16}};
+}
+
+// `profile`: of so many threads.
+void add_samples(const Model& model, const Variant& variant, int threads, int runs, const cost::DeviceProfile& profile, cost::Correction& correction) {
   const NamedValues inputs = runtime::random_inputs(model, 1);
   SessionOptions options;
-  if (plain) options.without_passes = passes_that_optimise();
+  options.threads = threads;
+  options.precision = variant.precision;
+  if (variant.plain) options.without_passes = passes_that_optimise();
   Session session(model, options);
-  const std::vector<double> seconds = step_seconds(session, inputs, plain ? (runs + 2) / 3 : runs, 1.0);
+  const std::vector<double> seconds = step_seconds(session, inputs, variant.plain ? (runs + 2) / 3 : runs, variant.plain ? 0.1 : 0.2);
   const std::shared_ptr<const plan::Plan> plan = session.plan(inputs);
-  const cost::Surroundings surroundings{resident_bytes(*plan)};
   const std::vector<std::optional<cost::Work>> works = work_of_steps(*plan);
+  const cost::Surroundings surroundings = surroundings_of(*plan, works);
+  std::vector<cost::Sample> samples;
   for (std::size_t i = 0; i < works.size(); ++i) {
-    if (!works[i] || works[i]->kernel.empty()) continue;
-    const cost::Estimate estimate = cost::estimate(*works[i], profile, 1, surroundings);
-    const double roof = std::max(estimate.arithmetic_seconds, estimate.memory_seconds), work = seconds[i] - profile.overhead_seconds;
-    if (roof > 0 && work > 0) samples.push_back({works[i]->kernel, works[i]->shape_class(), work / roof});
+    if (!works[i]) continue;
+    if (const auto sample = cost::sample_of(*works[i], cost::estimate(*works[i], profile, 1, surroundings), seconds[i])) samples.push_back(*sample);
   }
+  correction.learn(samples);
 }
 
 }  // namespace
@@ -122,15 +136,19 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
   profile.one_thread = cost::DeviceProfile::OneThread{one.rates, one.bandwidth, one.caches};
   progress("starting operators", 0.4);
   profile.overhead_seconds = measure_overhead(effort.net_runs);
-  std::vector<cost::Sample> samples;
-  std::vector<ir::Graph> nets = calibration_nets();
-  nets.resize(std::min(nets.size(), effort.most_nets));
+  const cost::DeviceProfile one_thread = profile.with_one_thread();
+  std::vector<CalibrationNet> nets = calibration_nets();
+  if (nets.size() > effort.most_nets) nets.erase(nets.begin() + static_cast<std::ptrdiff_t>(effort.most_nets), nets.end());
   for (std::size_t i = 0; i < nets.size(); ++i) {
     progress("kernels", 0.4 + 0.6 * static_cast<double>(i) / static_cast<double>(nets.size()));
-    const Model model = model_of(std::move(nets[i]));
-    for (const bool plain : {false, true}) add_samples(model, plain, effort.net_runs, profile, samples);
+    const std::vector<Variant> variants = variants_of(nets[i]);
+    const Model model = model_of(std::move(nets[i].graph));
+    for (const Variant& variant : variants) {
+      add_samples(model, variant, 1, effort.net_runs, one_thread, profile.one_thread->correction);
+      if (cores > 1) add_samples(model, variant, cores, effort.net_runs, profile, profile.correction);
+    }
   }
-  profile.correction = cost::Correction(std::move(samples));
+  if (cores == 1) profile.correction = profile.one_thread->correction;
   progress("done", 1);
   return profile;
 }

@@ -13,11 +13,11 @@ namespace tessera::report {
 // Told what is measured next, and which part (0 to 1) is done.
 using Progress = std::function<void(std::string_view what, double done)>;
 
-// How long to measure. The default takes about fifteen seconds.
+// How long to measure. The default takes about twenty-five seconds.
 struct CalibrationEffort {
   double roof_seconds = 0.01;  // a run of a loop; the best of roof_runs counts
   int roof_runs = 6;
-  int net_runs = 30;             // of each net of calibration_nets
+  int net_runs = 12;             // of each net of calibration_nets
   std::size_t most_nets = 1000;  // leave out nets beyond these
 };
 

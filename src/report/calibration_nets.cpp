@@ -77,21 +77,107 @@ void resolutions(LayerBuilder& layers, std::size_t axes) {
   layers.output("y", layers.conv("last", x, channels, 5, {.kernel = std::vector<std::int64_t>(axes, 1)}));
 }
 
+// What moves feature maps and computes little: concatenation, pooling, gates a channel, few output channels, a classifier of one row.
+void maps(LayerBuilder& layers, std::int64_t size, std::int64_t channels, std::size_t axes) {
+  ir::Dims dims{1, channels};
+  dims.insert(dims.end(), axes, ir::Dim(size));
+  const ValueId input = layers.input("x", DType::f32, dims);
+  const auto pointwise = [&](const char* name, ValueId x, std::int64_t from, std::int64_t to, Activation activation) {
+    return models::conv_norm(layers, name, x, from, to, {.kernel = 1, .activation = activation, .axes = axes});
+  };
+  const ValueId left = pointwise("left", input, channels, channels, Activation::relu),
+                right = pointwise("right", input, channels, channels, Activation::silu);
+  const ValueId both = layers.concat({left, right}, 1);
+  layers.output("few", pointwise("few", both, 2 * channels, 3, Activation::none));
+  const ValueId filtered = models::conv_norm(layers, "filtered", both, 2 * channels, channels, {.kernel = 3, .axes = axes});
+  const ValueId halved = layers.max_pool(both, std::vector<std::int64_t>(axes, 2), 2),
+                overlapping = layers.max_pool(filtered, std::vector<std::int64_t>(axes, 3), 2, 1);
+  ValueId pooled = models::global_average(layers, halved);
+  if (axes == 2) {
+    const ValueId gated = models::squeeze_excite(layers, halved, 2 * channels, 8 * ((channels + 15) / 16), Activation::relu, Activation::hard_sigmoid);
+    pooled = models::global_average(layers, models::conv_norm(layers, "each", gated, 2 * channels, 2 * channels,
+                                                              {.kernel = 3, .stride = 2, .groups = 2 * channels, .activation = Activation::relu6}));
+  }
+  layers.output("scores", layers.gemm("scores", pooled, 2 * channels, 600));
+  layers.output("means", models::global_average(layers, overlapping));
+}
+
+// x rounded to bytes, and back to floats.
+ValueId quantised(LayerBuilder& layers, ValueId x) {
+  ops::GraphBuilder& ops = layers.ops();
+  const ValueId scale = ops.scalar(0.05), zero = ops.scalar(128, DType::u8);
+  return ops.add("DequantizeLinear", {ops.add("QuantizeLinear", {x, scale, zero}), scale, zero});
+}
+
+// Weights of bytes, dequantised with a scale for each index of `axis`.
+ValueId byte_weights(LayerBuilder& layers, const std::string& name, Shape shape, std::int64_t axis) {
+  Tensor bytes(DType::i8, shape);
+  std::int8_t* data = bytes.mutable_data<std::int8_t>();
+  for (std::int64_t i = 0; i < bytes.elements(); ++i) data[i] = static_cast<std::int8_t>(i * 37 % 255 - 127);
+  const ValueId scales = layers.weight(name + ".scale", {shape[static_cast<std::size_t>(axis)]}, 1e-5, 1e-3);
+  return layers.ops().add("DequantizeLinear", {layers.ops().constant(std::move(bytes), name), scales}, {{"axis", axis}});
+}
+
+// Convolutions of bytes, of one position count, as `convolutions`.
+void quantised_convolutions(LayerBuilder& layers, std::int64_t size, std::int64_t low, std::int64_t high) {
+  ValueId x = quantised(layers, layers.input("x", DType::f32, {1, low, size, size}));
+  const auto conv = [&](const std::string& name, ValueId data, std::int64_t from, std::int64_t to, std::int64_t kernel, std::int64_t groups, bool relu) {
+    const ValueId weights = byte_weights(layers, name, {to, from / groups, kernel, kernel}, 0);
+    ValueId y = layers.ops().add("Conv", {data, weights, layers.weight(name + ".bias", {to}, 0.02)},
+                                 {{"kernel_shape", std::vector<std::int64_t>(2, kernel)}, {"pads", std::vector<std::int64_t>(4, kernel / 2)}, {"group", groups}});
+    if (relu) y = layers.relu(y);
+    return quantised(layers, y);
+  };
+  for (std::int64_t channels = low; channels <= high; channels *= 2) {
+    const std::string name = "c" + std::to_string(channels);
+    const std::int64_t narrow = std::max<std::int64_t>(channels / 4, 16);
+    const ValueId entry = x;
+    x = conv(name + ".narrow", x, channels, narrow, 1, 1, true);
+    x = conv(name + ".same", x, narrow, narrow, 3, 1, true);
+    x = quantised(layers, layers.relu(layers.add(conv(name + ".back", x, narrow, channels, 1, 1, false), entry)));
+    x = conv(name + ".each", conv(name + ".expand", x, channels, 3 * channels, 1, 1, true), 3 * channels, 3 * channels, 3, 3 * channels, true);
+    x = conv(name + ".project", x, 3 * channels, channels, 1, 1, false);
+    if (channels * 2 <= high) x = conv(name + ".widen", x, channels, 2 * channels, 3, 1, true);
+  }
+  layers.output("y", quantised(layers, layers.max_pool(x, {2, 2}, 2)));
+}
+
+// Linear layers of bytes with activations of floats between them, as transformers are quantised.
+void quantised_linears(LayerBuilder& layers, std::int64_t tokens, std::int64_t width) {
+  ValueId x = layers.input("x", DType::f32, {tokens, width});
+  const auto linear = [&](const char* name, ValueId data, std::int64_t from, std::int64_t to) {
+    const ValueId product = layers.ops().add("MatMul", {quantised(layers, data), byte_weights(layers, name, {from, to}, 1)});
+    return layers.add(product, layers.weight(std::string(name) + ".bias", {to}, 0.02));
+  };
+  for (int block = 0; block < 2; ++block) {
+    layers.scope("block" + std::to_string(block));
+    const ValueId up = layers.gelu(linear("up", x, width, 3 * width));
+    x = layers.layer_norm("norm1", layers.add(x, linear("down", up, 3 * width, width)), width);
+    x = layers.layer_norm("norm2", layers.add(x, linear("same", x, width, width)), width);
+  }
+  layers.scope("");
+  layers.output("y", x);
+}
+
 // Transformer blocks of other widths than usual models have.
 void transformer(LayerBuilder& layers, std::int64_t tokens, std::int64_t width, std::int64_t heads) {
   const ValueId ids = layers.input("ids", DType::i64, {1, tokens});
-  ValueId x = layers.add(layers.embedding("words", ids, 5000, width), layers.weight("places", {tokens, width}, 0.5));
+  const ValueId words = layers.embedding("words", ids, 5000, width),
+                kinds = layers.embedding("kinds", layers.input("kinds", DType::i64, {1, tokens}), 2, width);
+  ValueId x = layers.layer_norm("norm", layers.add(layers.add(words, kinds), layers.weight("places", {tokens, width}, 0.5)), width);
+  // Added to the scores: nothing where a token counts.
+  ops::GraphBuilder& ops = layers.ops();
+  const ValueId counts = ops.add("Cast", {layers.input("mask", DType::i64, {1, 1, 1, tokens})}, {{"to", std::int64_t{1}}});
+  const ValueId mask = layers.multiply(ops.add("Sub", {ops.scalar(1.0), counts}), ops.scalar(-1e4));
   for (int block = 0; block < 2; ++block) {
     layers.scope("block" + std::to_string(block));
-    x = layers.layer_norm("norm1", layers.add(x, layers.attention(x, width, heads)), width);
+    x = layers.layer_norm("norm1", layers.add(x, layers.attention(x, width, heads, mask)), width);
     const ValueId up = layers.gelu(layers.linear("up", x, width, 4 * width));
     x = layers.layer_norm("norm2", layers.add(x, layers.linear("down", up, 4 * width, width)), width);
   }
   layers.scope("");
-  const ValueId pooled = layers.ops().add(
-      "Tanh", {layers.gemm("pool", layers.ops().add("Gather", {x, layers.ops().scalar(0, DType::i64)}, {{"axis", std::int64_t{1}}}), width,
-                           width)});
-  layers.output("pooled", pooled);
+  const ValueId first = ops.add("Gather", {x, ops.scalar(0, DType::i64)}, {{"axis", std::int64_t{1}}});
+  layers.output("pooled", ops.add("Tanh", {layers.gemm("pool", first, width, width)}));
   layers.output("y", x);
 }
 
@@ -102,6 +188,7 @@ void movement(LayerBuilder& layers, std::int64_t rows, std::int64_t row) {
   ValueId x = input;
   for (const char* op : {"Relu", "Sigmoid", "Exp", "Erf", "Tanh", "Sqrt", "Abs"}) x = ops.add(op, {x});
   for (const char* op : {"Add", "Mul", "Sub", "Max"}) x = ops.add(op, {x, input});
+  x = ops.cast(ops.cast(x, DType::bf16), DType::f32);
   x = ops.add("Div", {x, ops.add("Add", {input, layers.weight("row", {row}, 0.1, 2.0)})});
   x = layers.softmax(x);
   const ValueId mean = ops.add("ReduceMean", {x, ops.integers({-1})});
@@ -122,30 +209,44 @@ ir::Graph net(Build build) {
 
 }  // namespace
 
-std::vector<ir::Graph> calibration_nets() {
-  std::vector<ir::Graph> nets;
+std::vector<CalibrationNet> calibration_nets() {
+  std::vector<CalibrationNet> nets;
   struct Channels {
     std::int64_t size, low, high;
   };
   for (const auto [size, low, high] : {Channels{96, 16, 64}, {48, 16, 128}, {24, 32, 256}, {12, 64, 512}, {6, 128, 512}}) {
-    nets.push_back(net([&](LayerBuilder& layers) { convolutions(layers, size, low, high, 2); }));
+    nets.push_back({net([&](LayerBuilder& layers) { convolutions(layers, size, low, high, 2); })});
   }
   for (const auto [size, low, high] : {Channels{40, 16, 32}, {20, 32, 64}, {10, 64, 128}, {5, 128, 256}}) {
-    nets.push_back(net([&](LayerBuilder& layers) { convolutions(layers, size, low, high, 3); }));
+    nets.push_back({net([&](LayerBuilder& layers) { convolutions(layers, size, low, high, 3); })});
   }
-  nets.push_back(net([](LayerBuilder& layers) { resolutions(layers, 2); }));
-  nets.push_back(net([](LayerBuilder& layers) { resolutions(layers, 3); }));
+  nets.push_back({net([](LayerBuilder& layers) { resolutions(layers, 2); })});
+  nets.push_back({net([](LayerBuilder& layers) { resolutions(layers, 3); })});
+  struct Maps {
+    std::int64_t size, channels;
+    std::size_t axes;
+  };
+  for (const auto [size, channels, axes] :
+       {Maps{208, 3, 2}, {144, 32, 2}, {72, 80, 2}, {36, 24, 2}, {18, 48, 2}, {20, 320, 2}, {9, 640, 2}, {56, 20, 3}, {28, 40, 3}, {14, 72, 3}}) {
+    nets.push_back({net([&](LayerBuilder& layers) { maps(layers, size, channels, axes); })});
+  }
   struct Widths {
     std::int64_t tokens, width, heads;
   };
   for (const auto [tokens, width, heads] : {Widths{192, 512, 8}, {96, 1024, 16}, {24, 640, 10}, {1, 512, 8}, {320, 256, 4}}) {
-    nets.push_back(net([&](LayerBuilder& layers) { transformer(layers, tokens, width, heads); }));
+    nets.push_back({net([&](LayerBuilder& layers) { transformer(layers, tokens, width, heads); })});
   }
   struct Rows {
     std::int64_t rows, row;
   };
   for (const auto [rows, row] : {Rows{1, 64}, {40, 100}, {200, 384}, {1500, 160}, {1024, 1024}, {3000, 1000}}) {
-    nets.push_back(net([&](LayerBuilder& layers) { movement(layers, rows, row); }));
+    nets.push_back({net([&](LayerBuilder& layers) { movement(layers, rows, row); }), false, false});
+  }
+  for (const auto [size, low, high] : {Channels{80, 16, 64}, {40, 32, 128}, {20, 64, 256}, {8, 128, 512}}) {
+    nets.push_back({net([&](LayerBuilder& layers) { quantised_convolutions(layers, size, low, high); }), true, false});
+  }
+  for (const auto [tokens, width] : {std::pair<std::int64_t, std::int64_t>{160, 512}, {80, 896}, {1, 640}, {400, 256}}) {
+    nets.push_back({net([&](LayerBuilder& layers) { quantised_linears(layers, tokens, width); }), true, false});
   }
   return nets;
 }

@@ -8,8 +8,13 @@
 
 namespace tessera::report {
 
-// Types inferred, all shapes concrete, weights seeded.
-std::vector<ir::Graph> calibration_nets();
+struct CalibrationNet {
+  ir::Graph graph;          // types inferred, all shapes concrete, weights seeded
+  bool quantised = false;   // layers between DequantizeLinear and QuantizeLinear
+  bool products = true;     // has layers with weights: they can be rounded to bfloat16
+};
+
+std::vector<CalibrationNet> calibration_nets();
 // Operators whose tensors have a few elements.
 ir::Graph calibration_net_of_small_operators();
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "io/package.h"
 #include "ir/graph.h"
 #include "report/step_times.h"
 #include "report/training_step.h"
@@ -27,17 +29,30 @@ NamedValues shapes_of_inputs(const Model& model) {
   return inputs;
 }
 
+// Where a model is planned for: this CPU, with layers rounded to bfloat16 or not, or a device that computes elsewhere.
+struct Place {
+  cost::DeviceKind kind = cost::DeviceKind::cpu;
+  bool rounded = false;
+  friend auto operator<=>(const Place&, const Place&) = default;
+
+  SessionOptions session(SessionOptions options) const {
+    options.device = kind == cost::DeviceKind::cpu ? "cpu" : "null";
+    options.precision = rounded ? DType::bf16 : DType::f32;
+    return options;
+  }
+};
+
 // A model's plan for the CPU, or for a device that computes elsewhere: the same graph without this CPU's kernels.
 struct Planned {
+  Place place;
   std::shared_ptr<const plan::Plan> plan;
   std::vector<std::size_t> steps;  // of the plan, one a layer
   std::int64_t unknown = 0;
 
-  Planned(const Model& model, cost::DeviceKind kind, const SessionOptions& options, std::vector<std::string> without = {}) {
-    SessionOptions session = options;
-    session.device = kind == cost::DeviceKind::cpu ? "cpu" : "null";
+  Planned(const Model& model, Place where, const SessionOptions& options, std::vector<std::string> without = {}) : place(where) {
+    SessionOptions session = place.session(options);
     // Elsewhere nobody runs this CPU's layout and fused operators.
-    if (kind == cost::DeviceKind::gpu) without.insert(without.end(), {"channels_last", "fuse_epilogues"});
+    if (place.kind == cost::DeviceKind::gpu) without.insert(without.end(), {"channels_last", "fuse_epilogues"});
     session.without_passes = std::move(without);
     plan = Session(model, session).plan(shapes_of_inputs(model));
   }
@@ -46,7 +61,7 @@ struct Planned {
     std::vector<cost::Work> works;
     steps.clear();
     unknown = 0;
-    const std::vector<std::optional<cost::Work>> all = work_of_steps(*plan, cost::precisions_for(device, precision));
+    const std::vector<std::optional<cost::Work>> all = work_of_steps(*plan, place.rounded ? cost::WorkPrecision{} : cost::precisions_for(device, precision));
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!all[i]) {
         ++unknown;
@@ -55,7 +70,7 @@ struct Planned {
       works.push_back(*all[i]);
       steps.push_back(i);
     }
-    return cost::evaluate(std::move(works), device, precision, {resident_bytes(*plan)});
+    return cost::evaluate(std::move(works), device, precision, surroundings_of(*plan, all));
   }
 };
 
@@ -72,7 +87,7 @@ class Explainer {
     result.cpu_measured = options_.cpu_measured;
     result.batch = batch();
     for (const cost::DeviceProfile& device : options_.devices) result.devices.push_back(report_on(device, result.batch));
-    Planned& first = planned(options_.devices[0].kind);
+    Planned& first = planned(options_.devices[0], options_.precision);
     result.memory = memory_timeline(*first.plan);
     result.optimiser = compare_with_plain(result.devices[0].evaluation);
     const auto& layers = result.devices[0].evaluation.layers;
@@ -91,25 +106,32 @@ class Explainer {
     return 1;
   }
 
-  Planned& planned(cost::DeviceKind kind) {
-    std::optional<Planned>& plan = kind == cost::DeviceKind::cpu ? cpu_ : elsewhere_;
-    if (!plan) plan.emplace(model_, kind, options_.session);
-    return *plan;
+  // A CPU runs what rounding to bfloat16 makes of the graph; other precisions are counted.
+  Place place(const cost::DeviceProfile& device, cost::Precision precision) const {
+    if (device.kind == cost::DeviceKind::gpu) return {device.kind};
+    const bool packaged = model_.package() != nullptr && model_.package()->info.precision == name_of(DType::bf16);
+    return {device.kind, precision == cost::Precision::bf16 || packaged};
+  }
+
+  Planned& planned(const cost::DeviceProfile& device, cost::Precision precision) {
+    const Place where = place(device, precision);
+    return planned_.try_emplace(where, model_, where, options_.session).first->second;
   }
 
   cost::Evaluation evaluate(const cost::DeviceProfile& device, cost::Precision precision) {
-    return planned(device.kind).evaluate(device, precision);
+    return planned(device, precision).evaluate(device, precision);
   }
 
   DeviceReport report_on(const cost::DeviceProfile& device, std::int64_t batch) {
     DeviceReport report;
-    report.evaluation = evaluate(device, options_.precision);
-    report.unknown_nodes = planned(device.kind).unknown;
-    const double share_of_f32 = cost::storage_bytes(options_.precision) / 4.0;
-    report.fits = resident_bytes(*planned(device.kind).plan) * share_of_f32 <= static_cast<double>(device.memory_bytes);
+    Planned& own = planned(device, options_.precision);
+    report.evaluation = own.evaluate(device, options_.precision);
+    report.unknown_nodes = own.unknown;
+    const double share_of_f32 = own.place.rounded ? 1 : cost::storage_bytes(options_.precision) / 4.0;
+    report.fits = resident_bytes(*own.plan) * share_of_f32 <= static_cast<double>(device.memory_bytes);
     const cost::Situation situation{
         .now = &report.evaluation,
-        .graph = &planned(device.kind).plan->graph,
+        .graph = &own.plan->graph,
         .batch = batch,
         .training = options_.training,
         .elsewhere = [this](const cost::DeviceProfile& other, cost::Precision precision) { return evaluate(other, precision); },
@@ -127,13 +149,14 @@ class Explainer {
   }
 
   OptimiserReport compare_with_plain(const cost::Evaluation& optimised) {
-    Planned plain(model_, optimised.device.kind, options_.session, passes_that_optimise());
+    Planned& own = planned(optimised.device, options_.precision);
+    Planned plain(model_, own.place, options_.session, passes_that_optimise());
     const cost::Evaluation before = plain.evaluate(optimised.device, options_.precision);
     const auto side = [](const Planned& planned, const cost::Evaluation& evaluation) {
       return OptimiserReport::Side{static_cast<std::int64_t>(planned.plan->graph.node_count()), evaluation.total.operations,
                                    evaluation.total.bytes, evaluation.total.seconds};
     };
-    OptimiserReport report{side(plain, before), side(planned(optimised.device.kind), optimised)};
+    OptimiserReport report{side(plain, before), side(own, optimised)};
     report.before.nodes = static_cast<std::int64_t>(model_.graph().node_count());
     return report;
   }
@@ -145,16 +168,15 @@ class Explainer {
     MeasuredReport report;
     report.device = static_cast<std::size_t>(found - devices.begin());
     const std::vector<cost::Layer>& layers = found->evaluation.layers;
-    SessionOptions options = options_.session;
-    options.device = "cpu";
-    Session session(model_, options);
+    const Planned& own = planned(found->evaluation.device, options_.precision);
+    Session session(model_, own.place.session(options_.session));
     constexpr int runs = 30;
     constexpr double most_seconds = 5;
     const std::vector<double> seconds =
         step_seconds(session, runtime::random_inputs(model_, options_.run.seed), runs, most_seconds, options_.run);
     std::vector<double> errors;
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      report.seconds.push_back(seconds[cpu_->steps[i]]);
+      report.seconds.push_back(seconds[own.steps[i]]);
       if (layers[i].estimate.bound == cost::Bound::none) continue;
       report.total_seconds += report.seconds.back();
       errors.push_back(std::abs(layers[i].estimate.seconds - report.seconds.back()) / report.seconds.back());
@@ -179,7 +201,7 @@ class Explainer {
 
   Model model_;
   const ExplainOptions& options_;
-  std::optional<Planned> cpu_, elsewhere_;
+  std::map<Place, Planned> planned_;
 };
 
 }  // namespace

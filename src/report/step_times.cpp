@@ -58,4 +58,10 @@ double resident_bytes(const plan::Plan& plan) {
   return static_cast<double>(plan.constant_bytes + plan.arena_bytes);
 }
 
+cost::Surroundings surroundings_of(const plan::Plan& plan, std::span<const std::optional<cost::Work>> works) {
+  double bytes = static_cast<double>(plan.arena_bytes);
+  for (const std::optional<cost::Work>& work : works) bytes += work ? work->weight_bytes : 0;
+  return {bytes};
+}
+
 }  // namespace tessera::report

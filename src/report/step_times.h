@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "cost/work.h"
+#include "cost/roofline.h"
 #include "plan/plan.h"
 #include "tessera/session.h"
 
@@ -20,7 +22,10 @@ std::vector<std::optional<cost::Work>> work_of_steps(const plan::Plan& plan, cos
 // The names of all passes but those that shapes, and the branches that these decide, need: what an optimiser may leave out.
 std::vector<std::string> passes_that_optimise();
 
-// Bytes that a run touches: constants and the arena.
+// Bytes that a plan keeps in memory: constants and the arena.
 double resident_bytes(const plan::Plan& plan);
+
+// Of these a run with such steps touches weights (a few rows of a table that is looked up in) and the arena.
+cost::Surroundings surroundings_of(const plan::Plan& plan, std::span<const std::optional<cost::Work>> works);
 
 }  // namespace tessera::report

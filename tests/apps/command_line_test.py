@@ -69,6 +69,9 @@ class CommandLine(unittest.TestCase):
         done = subprocess.run([TESSERA, "explain", self.model], capture_output=True, text=True, timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rough: run `tessera calibrate`", done.stdout)
+        done = subprocess.run([TESSERA, "explain", self.model, "--learn"], capture_output=True, text=True, timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("no calibration to add to", done.stderr)
 
     def test_version_names_the_machine(self):
         done = run("--version")

@@ -60,8 +60,8 @@ TEST(Profile, PeaksDependOnWhatComputes) {
 
 TEST(Profile, TextReadsBack) {
   DeviceProfile profile = device("h100-sxm");
-  profile.one_thread = DeviceProfile::OneThread{profile.vector_rates, 5e9, profile.caches};
-  profile.correction = cost::Correction({{"cpu_relu", {1, 2, 3, 4, 5, 6}, 1.25}});
+  profile.one_thread = DeviceProfile::OneThread{profile.vector_rates, 5e9, profile.caches, cost::Correction({{"cpu_relu", {7}, 3, true}})};
+  profile.correction = cost::Correction({{"cpu_relu", {1, 2, 3, 4, 5, 6, 0}, 1.25}});
   const DeviceProfile again = cost::parse_profile(cost::profile_text(profile), "again");
   EXPECT_EQ(cost::profile_text(again), cost::profile_text(profile));
   EXPECT_EQ(again.title, profile.title);
@@ -71,6 +71,22 @@ TEST(Profile, TextReadsBack) {
   EXPECT_EQ(again.links.size(), 2u);
   ASSERT_EQ(again.correction.samples().size(), 1u);
   EXPECT_DOUBLE_EQ(again.correction.samples()[0].factor, 1.25);
+  EXPECT_FALSE(again.correction.samples()[0].learned);
+  ASSERT_EQ(again.with_one_thread().correction.samples().size(), 1u);
+  EXPECT_DOUBLE_EQ(again.with_one_thread().correction.samples()[0].factor, 3);
+  EXPECT_TRUE(again.with_one_thread().correction.samples()[0].learned);
+}
+
+TEST(Profile, SamplesOfAnEarlierVersionAreRead) {
+  const auto parse = [](const char* shape) {
+    return cost::parse_profile(std::string("name = 'a'\n[vector]\nf32 = 1\n[memory]\nsize_gb = 8\nbandwidth_gb_s = 100\n[one_thread]\nbandwidth_gb_s = 50\n"
+                                           "[[sample]]\nkernel = 'k'\nfactor = 2\nshape = ") + shape, "x.toml");
+  };
+  const DeviceProfile old = parse("[1, 2, 3, 4, 5, 6]");
+  EXPECT_EQ(old.correction.samples()[0].shape, (cost::ShapeClass{1, 2, 3, 4, 5, 6, 0}));
+  EXPECT_TRUE(old.with_one_thread().correction.knows("k"));  // those of all threads stand in
+  expect_error_containing(ErrorKind::invalid_argument, "'shape' must be a list of up to 7 numbers", [&] { parse("[1, 2, 3, 4, 5, 6, 7, 8]"); });
+  expect_error_containing(ErrorKind::invalid_argument, "'shape' must be a list of numbers", [&] { parse("[1, 'a']"); });
 }
 
 TEST(Profile, OwnFilesAreRead) {

@@ -141,6 +141,28 @@ TEST(Explain, MeasuringStandsBesideThePrediction) {
                           [&] { report::explain(dense_net(3), "dense", options); });
 }
 
+TEST(Explain, RoundedToBf16TheCpuIsExplainedByTheKernelsOfThat) {
+  const Model model = dense_net(1, 256, 128);
+  const cost::Evaluation full = report::explain(model, "dense", on({"cpu"}, Precision::f32)).devices[0].evaluation,
+                         rounded = report::explain(model, "dense", on({"cpu"}, Precision::bf16)).devices[0].evaluation;
+  const auto product = [](const cost::Evaluation& evaluation) {
+    return std::ranges::find_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.product; })->work;
+  };
+  EXPECT_EQ(product(full).precision, Precision::f32);
+  EXPECT_EQ(product(rounded).precision, Precision::bf16);
+  EXPECT_NE(product(rounded).kernel, product(full).kernel);
+  EXPECT_EQ(product(rounded).weight_bytes, product(full).weight_bytes / 2);
+  EXPECT_EQ(product(rounded).cost.bytes_written, product(full).cost.bytes_written);  // results stay f32
+}
+
+TEST(Explain, WhatWritesAResultIsToldApart) {
+  const cost::Evaluation evaluation = report::explain(dense_net(3), "dense", on({"cpu"}, Precision::f32)).devices[0].evaluation;
+  const auto last = std::ranges::find_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.writes_result; });
+  ASSERT_NE(last, evaluation.layers.end());
+  EXPECT_EQ(last->work.shape_class()[6], cost::kResultDistance);
+  EXPECT_EQ(std::ranges::count_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.writes_result; }), 1);
+}
+
 TEST(Explain, BatchForTrainingFromATable) {
   report::ExplainOptions options = on({"v100-16"});
   options.training = true;
@@ -183,6 +205,8 @@ TEST(Calibration, AQuickOneIsSavedAndFound) {
   EXPECT_EQ(profile.caches.size(), 3u);
   ASSERT_TRUE(profile.one_thread);
   EXPECT_TRUE(profile.correction.knows("cpu_channels_last_conv"));
+  EXPECT_TRUE(profile.one_thread->correction.knows("cpu_channels_last_conv"));
+  EXPECT_TRUE(std::ranges::any_of(profile.correction.samples(), [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
   const TemporaryFolder folder;
   setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
   EXPECT_FALSE(report::load_cpu_profile().measured);
@@ -196,11 +220,14 @@ TEST(Calibration, AQuickOneIsSavedAndFound) {
 
 TEST(Calibration, NetsAreNoModelsButManySizes) {
   std::set<std::string> operators;
-  for (const ir::Graph& graph : report::calibration_nets()) {
-    for (const ir::NodeId id : graph.order()) operators.insert(graph.node(id).op);
+  int quantised = 0;
+  for (const report::CalibrationNet& net : report::calibration_nets()) {
+    quantised += net.quantised ? 1 : 0;
+    for (const ir::NodeId id : net.graph.order()) operators.insert(net.graph.node(id).op);
   }
+  EXPECT_GE(quantised, 2);
   for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "Softmax", "LayerNormalization", "MaxPool", "Transpose", "Concat",
-                         "Gather", "Add", "Erf"})
+                         "Gather", "Add", "Erf", "Cast", "QuantizeLinear", "DequantizeLinear"})
     EXPECT_TRUE(operators.contains(op)) << op;
 }
 
