@@ -4,6 +4,7 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,10 @@ class Tensor {
   // A view of bytes that `owner` keeps alive (a mapped file, an arena). `data` must hold byte_count(type, shape) bytes.
   // A null owner means that the caller guarantees the lifetime.
   Tensor(DType type, Shape shape, void* data, std::shared_ptr<const void> owner);
+  // A tensor whose elements are computed when they are first read, by any copy of it. `fill` gets byte_count(type, shape) bytes, may be called
+  // from any thread and at any time while a copy lives, and must write the same each time. Not for strings. Throws as byte_count does; reading may
+  // throw Error(over_budget).
+  static Tensor deferred(DType type, Shape shape, std::function<void(void*)> fill);
 
   template <typename T>
   static Tensor from(Shape shape, std::span<const T> values);  // copies; throws invalid_argument on a count mismatch
@@ -72,11 +77,18 @@ class Tensor {
   std::int64_t elements() const { return elements_; }
   std::int64_t bytes() const { return bytes_; }
 
-  const void* raw() const { return data_; }
-  void* mutable_raw() { return data_; }
+  // Whether there are elements to read: not where a view has no bytes (weights of a plan without a model).
+  bool has_data() const { return deferred_ || data_ != nullptr; }
+  // Whether its elements are still to be computed.
+  bool is_deferred() const;
+  // The same elements. Those of a deferred tensor are computed for this one, which alone keeps them, unless they have been read before.
+  Tensor contents() const;
+
+  const void* raw() const { return deferred_ ? computed() : data_; }
+  void* mutable_raw() { return const_cast<void*>(raw()); }
   // Typed access; throws Error(invalid_argument) when T is not the element type.
-  template <typename T> const T* data() const { check_type(dtype_of<T>); return static_cast<const T*>(data_); }
-  template <typename T> T* mutable_data() { check_type(dtype_of<T>); return static_cast<T*>(data_); }
+  template <typename T> const T* data() const { check_type(dtype_of<T>); return static_cast<const T*>(raw()); }
+  template <typename T> T* mutable_data() { check_type(dtype_of<T>); return static_cast<T*>(mutable_raw()); }
   template <typename T> std::span<const T> values() const { return {data<T>(), static_cast<std::size_t>(elements_)}; }
   template <typename T> std::span<T> mutable_values() { return {mutable_data<T>(), static_cast<std::size_t>(elements_)}; }
 
@@ -84,14 +96,17 @@ class Tensor {
   Tensor reshaped(Shape shape) const;
   // A deep copy with storage of its own.
   Tensor clone() const;
-  // True when both name the same first byte.
-  bool shares_storage_with(const Tensor& other) const { return data_ == other.data_ && data_ != nullptr; }
+  // Names the storage: of two tensors that live, equal when both have the same first byte. Null where there is none.
+  const void* storage() const { return deferred_ ? owner_.get() : data_; }
+  bool shares_storage_with(const Tensor& other) const { return storage() == other.storage() && storage() != nullptr; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
  private:
   void check_type(DType wanted) const;
+  const void* computed() const;
 
   DType type_ = DType::undefined;
+  bool deferred_ = false;  // owner_ computes the elements and keeps them, data_ is null
   Shape shape_;
   std::int64_t elements_ = 0;
   std::int64_t bytes_ = 0;

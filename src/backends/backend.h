@@ -100,8 +100,9 @@ struct PackedWeights {
   std::int64_t bytes = 0;
 };
 
-// Fills the bytes of a packing, which are 64-byte aligned and whose contents are undefined.
-using PackFunction = std::function<void(std::byte* to)>;
+// Fills the bytes of a packing, which are 64-byte aligned and whose contents are undefined. `weights` are those given to the store; those of a deferred
+// tensor are there for as long as this call.
+using PackFunction = std::function<void(const Tensor& weights, std::byte* to)>;
 
 // Keeps packed weights by (storage of the constant, packing). Thread-safe implementations live above.
 class WeightStore {

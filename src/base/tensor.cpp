@@ -3,8 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 
 #include <fmt/format.h>
@@ -33,6 +35,34 @@ std::shared_ptr<void> allocate(DType type, std::int64_t elements, std::int64_t b
   if (large) madvise(data, size / kHugePage * kHugePage, MADV_HUGEPAGE);
   return std::shared_ptr<void>(data, std::free);
 }
+
+// Computes the elements of a deferred tensor and keeps them once they were read.
+class DeferredElements {
+ public:
+  explicit DeferredElements(std::function<void(void*)> fill) : fill_(std::move(fill)) {}
+
+  void fill(void* data) const { fill_(data); }
+  const Tensor* kept() const { return is_kept_.load(std::memory_order_acquire) ? &elements_ : nullptr; }
+  const Tensor& keep(DType type, const Shape& shape) {
+    std::lock_guard lock(mutex_);
+    if (!is_kept_.load(std::memory_order_relaxed)) {
+      Tensor elements(type, shape);
+      fill_(elements.mutable_raw());
+      elements_ = std::move(elements);
+      is_kept_.store(true, std::memory_order_release);
+    }
+    return elements_;
+  }
+
+ private:
+  std::function<void(void*)> fill_;
+  std::mutex mutex_;
+  std::atomic<bool> is_kept_ = false;
+  Tensor elements_;
+};
+
+// What owns a deferred tensor.
+DeferredElements& elements_of(const std::shared_ptr<const void>& owner) { return *static_cast<DeferredElements*>(const_cast<void*>(owner.get())); }
 
 }  // namespace
 
@@ -71,6 +101,28 @@ Tensor::Tensor(DType type, Shape shape)
 Tensor::Tensor(DType type, Shape shape, void* data, std::shared_ptr<const void> owner)
     : type_(type), shape_(std::move(shape)), elements_(element_count(shape_)), bytes_(byte_count(type, shape_)),
       data_(data), owner_(std::move(owner)) {}
+
+Tensor Tensor::deferred(DType type, Shape shape, std::function<void(void*)> fill) {
+  require(type != DType::string, ErrorKind::invalid_argument, "strings cannot be deferred");
+  Tensor result(type, std::move(shape), nullptr, std::make_shared<DeferredElements>(std::move(fill)));
+  result.deferred_ = true;
+  return result;
+}
+
+bool Tensor::is_deferred() const { return deferred_ && elements_of(owner_).kept() == nullptr; }
+
+Tensor Tensor::contents() const {
+  if (!deferred_) return *this;
+  if (const Tensor* kept = elements_of(owner_).kept()) return kept->reshaped(shape_);
+  Tensor result(type_, shape_);
+  elements_of(owner_).fill(result.data_);
+  return result;
+}
+
+const void* Tensor::computed() const {
+  const Tensor* kept = elements_of(owner_).kept();
+  return (kept != nullptr ? *kept : elements_of(owner_).keep(type_, shape_)).data_;
+}
 
 template <typename T>
 Tensor Tensor::from(Shape shape, std::span<const T> values) {
@@ -115,7 +167,7 @@ Tensor Tensor::clone() const {
   if (type_ == DType::string) {
     std::copy_n(static_cast<const std::string*>(data_), elements_, static_cast<std::string*>(result.data_));
   } else if (bytes_ > 0) {
-    std::memcpy(result.data_, data_, static_cast<std::size_t>(bytes_));
+    std::memcpy(result.data_, raw(), static_cast<std::size_t>(bytes_));
   }
   return result;
 }

@@ -47,7 +47,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   if (bias.valid()) operands.push_back(bias);
   ir::Attributes given = reader.given_among(attributes());
   if (!pads.valid() || reader.text("auto_pad") != "NOTSET") return std::vector{builder.add("ConvTranspose", operands, std::move(given))};
-  if (const Tensor* known = builder.graph().constant(pads); known != nullptr && known->raw() != nullptr) {
+  if (const Tensor* known = builder.graph().constant(pads); known != nullptr && known->has_data()) {
     given["pads"] = integers_of(*known);
     return std::vector{builder.add("ConvTranspose", operands, std::move(given))};
   }

@@ -99,7 +99,7 @@ class Layer {
   // What input i holds for direction d: a view of a constant.
   ValueId part(std::size_t i, std::size_t d) {
     const Tensor* whole = builder_.graph().constant(inputs_[i]);
-    if (whole == nullptr || whole->raw() == nullptr) return builder_.add("Gather", {inputs_[i], builder_.scalar(static_cast<double>(d), DType::i64)});
+    if (whole == nullptr || !whole->has_data()) return builder_.add("Gather", {inputs_[i], builder_.scalar(static_cast<double>(d), DType::i64)});
     const Shape shape(whole->shape().begin() + 1, whole->shape().end());
     auto* first = static_cast<std::byte*>(const_cast<void*>(whole->raw())) + static_cast<std::int64_t>(d) * byte_count(whole->dtype(), shape);
     return builder_.constant(Tensor(whole->dtype(), shape, first, whole->owner()));

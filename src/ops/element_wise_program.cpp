@@ -147,7 +147,7 @@ double operations(const NodeView& view) {
 std::optional<float> number(const ir::Graph& graph, const ir::Node& node, std::size_t input, std::optional<float> otherwise) {
   if (node.inputs.size() <= input || !node.inputs[input].valid()) return otherwise;
   const Tensor* constant = graph.constant(node.inputs[input]);
-  if (constant == nullptr || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;
+  if (constant == nullptr || !constant->has_data() || constant->elements() != 1) return std::nullopt;
   if (constant->dtype() == DType::f32) return *constant->data<float>();
   if (constant->dtype() == DType::u8) return *constant->data<std::uint8_t>();
   return constant->dtype() == DType::i8 ? std::optional<float>(*constant->data<std::int8_t>()) : std::nullopt;

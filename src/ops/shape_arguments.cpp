@@ -71,7 +71,7 @@ std::vector<std::int64_t> integers_of(const Tensor& tensor) {
 
 std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input) {
   const Tensor* constant = input < node.inputs.size() && node.inputs[input].valid() ? graph.constant(node.inputs[input]) : nullptr;
-  if (constant == nullptr || constant->raw() == nullptr || constant->rank() > 1 || (constant->dtype() != DType::i64 && constant->dtype() != DType::i32)) return std::nullopt;
+  if (constant == nullptr || !constant->has_data() || constant->rank() > 1 || (constant->dtype() != DType::i64 && constant->dtype() != DType::i32)) return std::nullopt;
   return integers_of(*constant);
 }
 

@@ -54,7 +54,7 @@ class Absorber {
     const bool has_value = pad->inputs.size() > 2 && pad->inputs[2].valid(), has_axes = pad->inputs.size() > 3 && pad->inputs[3].valid();
     const Tensor *pads = graph_.constant(pad->inputs[1]), *axes = has_axes ? graph_.constant(pad->inputs[3]) : nullptr;
     const std::optional<double> number = has_value ? number_in(pad->inputs[2]) : std::optional(0.0);
-    if (dims == nullptr || dims->size() < 3 || pads == nullptr || pads->raw() == nullptr || (has_axes && (axes == nullptr || axes->raw() == nullptr)) || !number) return std::nullopt;
+    if (dims == nullptr || dims->size() < 3 || pads == nullptr || !pads->has_data() || (has_axes && (axes == nullptr || !axes->has_data())) || !number) return std::nullopt;
     try {
       if (ops::pad_mode(ops::AttributeReader(*pad, ops::op_of(*pad))) != ops::PadMode::constant) return std::nullopt;
       const auto chosen = axes == nullptr ? std::optional<Integers>() : std::optional(ops::integers_of(*axes));
@@ -71,7 +71,7 @@ class Absorber {
   }
   std::optional<double> number_in(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
-    if (constant == nullptr || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;
+    if (constant == nullptr || !constant->has_data() || constant->elements() != 1) return std::nullopt;
     if (constant->dtype() == DType::u8) return *constant->data<std::uint8_t>();
     if (constant->dtype() == DType::i8) return *constant->data<std::int8_t>();
     return scalar_of(graph_, value);

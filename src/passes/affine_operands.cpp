@@ -32,7 +32,7 @@ std::optional<ir::ValueId> add_filled(ir::Graph& graph, DType type, const Shape&
 // The constant's elements as `shape`: one number for all, or those of `own` (its shape with leading ones, as it broadcasts) in order.
 std::optional<ir::ValueId> with_shape(ir::Graph& graph, ir::ValueId operand, const Shape& own, DType type, const Shape& shape) {
   const Tensor* constant = graph.constant(operand);
-  if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != type) return std::nullopt;
+  if (constant == nullptr || !constant->has_data() || constant->dtype() != type) return std::nullopt;
   const std::size_t rank = constant->shape().size();
   if (rank > own.size()) return std::nullopt;
   if (constant->elements() == 1) return add_filled(graph, type, shape, *scalar_of(graph, operand));

@@ -73,7 +73,7 @@ class Layout {
   MaskKind kind_of_constant(const ir::Node& node) {
     const Tensor* mask = graph_.constant(node.inputs[kMask]);
     const Dims *query = dims(node.inputs[0]), *key = dims(node.inputs[kKey]);
-    if (mask == nullptr || mask->dtype() != DType::f32 || mask->raw() == nullptr || query == nullptr || key == nullptr || query->size() < 3 || key->size() < 3) return MaskKind::any;
+    if (mask == nullptr || mask->dtype() != DType::f32 || !mask->has_data() || query == nullptr || key == nullptr || query->size() < 3 || key->size() < 3) return MaskKind::any;
     const Shape& shape = mask->shape();
     const std::size_t length = query->size() == 4 ? 2 : 1;
     if (shape.size() < 2 || has_input(node, kPastKey)) return MaskKind::any;
@@ -138,7 +138,7 @@ class Layout {
   std::optional<std::pair<ValueId, std::int64_t>> part_of(ValueId value) const {
     const auto integer = [&](const ir::Node& node, std::size_t input) -> std::optional<std::int64_t> {
       const Tensor* constant = has_input(node, input) ? graph_.constant(node.inputs[input]) : nullptr;
-      if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::i64 || constant->elements() != 1) return std::nullopt;
+      if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::i64 || constant->elements() != 1) return std::nullopt;
       return *constant->data<std::int64_t>();
     };
     if (const ir::Node* gather = producer_of(graph_, value, "Gather")) {

@@ -10,7 +10,7 @@ namespace {
 
 // The constant as one number a channel of data of this rank with the channels along `axis`.
 std::optional<std::vector<double>> numbers_per_channel(const Tensor* constant, std::size_t axis, std::int64_t channels, std::size_t rank) {
-  if (constant == nullptr || constant->dtype() != DType::f32 || constant->raw() == nullptr || constant->shape().size() > rank) return std::nullopt;
+  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->shape().size() > rank) return std::nullopt;
   const std::span<const float> values = constant->values<float>();
   if (values.size() == 1) return std::vector<double>(static_cast<std::size_t>(channels), values[0]);
   const std::size_t missing = rank - constant->shape().size();
@@ -45,7 +45,7 @@ std::optional<ChannelMap> batch_normalisation_map(const ir::Graph& graph, const 
   std::vector<std::vector<double>> operands;
   for (std::size_t i = 1; i < 5; ++i) {
     const Tensor* constant = graph.constant(node.inputs[i]);
-    if (constant == nullptr || constant->dtype() != DType::f32 || constant->raw() == nullptr || constant->elements() != channels) return std::nullopt;
+    if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != channels) return std::nullopt;
     operands.emplace_back(constant->values<float>().begin(), constant->values<float>().end());
   }
   for (std::size_t i = 1; i < node.outputs.size(); ++i) {

@@ -274,7 +274,7 @@ class Layout {
     const std::size_t full = rank(node.inputs[0]);
     const Tensor* axes = node.inputs.size() > 1 ? graph_.constant(node.inputs[1]) : nullptr;
     const auto keeps = node.attributes.find("keepdims");
-    if (full < 3 || axes == nullptr || axes->raw() == nullptr || axes->elements() == 0 || (keeps != node.attributes.end() && std::get<std::int64_t>(keeps->second) == 0)) return std::nullopt;
+    if (full < 3 || axes == nullptr || !axes->has_data() || axes->elements() == 0 || (keeps != node.attributes.end() && std::get<std::int64_t>(keeps->second) == 0)) return std::nullopt;
     std::vector<std::int64_t> moved;
     for (const std::int64_t axis : axes->values<std::int64_t>()) moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
     return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(moved)}, node.attributes);

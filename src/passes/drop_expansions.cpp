@@ -47,14 +47,14 @@ class Dropper {
     if (node.op == "ConstantOfShape") {
       const auto given = node.attributes.find("value");
       const Tensor value = given == node.attributes.end() ? Tensor::scalar(0.0f) : std::get<Tensor>(given->second);
-      if (value.elements() != 1 || value.raw() == nullptr || value.dtype() == DType::string || bits_of(value.dtype()) < 8) return {};
+      if (value.elements() != 1 || !value.has_data() || value.dtype() == DType::string || bits_of(value.dtype()) < 8) return {};
       Tensor scalar(value.dtype(), {});
       std::copy_n(static_cast<const std::byte*>(value.raw()), static_cast<std::size_t>(value.bytes()), static_cast<std::byte*>(scalar.mutable_raw()));
       return graph_.add_constant(std::move(scalar));
     }
     const Tensor* repeats = graph_.constant(node.inputs[1]);
     const Dims* dims = dims_of(graph_, node.inputs[0]);
-    if (repeats == nullptr || repeats->raw() == nullptr || dims == nullptr || repeats->elements() != static_cast<std::int64_t>(dims->size())) return {};
+    if (repeats == nullptr || !repeats->has_data() || dims == nullptr || repeats->elements() != static_cast<std::int64_t>(dims->size())) return {};
     for (std::size_t i = 0; i < dims->size(); ++i) {
       const std::int64_t times = repeats->values<std::int64_t>()[i];
       if (times < 1 || (times != 1 && !(*dims)[i].surely_equals(1))) return {};

@@ -53,7 +53,7 @@ std::optional<ir::ValueId> transposed_in_batches(const ir::Graph& graph, ir::Val
 
 std::optional<double> scalar_of(const ir::Graph& graph, ir::ValueId value) {
   const Tensor* constant = graph.constant(value);
-  if (constant == nullptr || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;
+  if (constant == nullptr || !constant->has_data() || constant->elements() != 1) return std::nullopt;
   switch (constant->dtype()) {
     case DType::f32: return *constant->data<float>();
     case DType::f64: return *constant->data<double>();
@@ -69,7 +69,7 @@ std::optional<std::vector<std::int64_t>> reduced_axes(const ir::Graph& graph, co
   const ir::Dims* dims = dims_of(graph, reduce.inputs[0]);
   const bool given = reduce.inputs.size() > 1 && reduce.inputs[1].valid();
   const Tensor* axes = given ? graph.constant(reduce.inputs[1]) : nullptr;
-  if (dims == nullptr || (given && (axes == nullptr || (axes->raw() == nullptr && axes->elements() > 0)))) return std::nullopt;
+  if (dims == nullptr || (given && (axes == nullptr || (!axes->has_data() && axes->elements() > 0)))) return std::nullopt;
   const bool noop = ops::AttributeReader(reduce, ops::op_of(reduce)).integer("noop_with_empty_axes") != 0;
   try {
     return ops::reduction_axes(axes == nullptr ? std::span<const std::int64_t>() : axes->values<std::int64_t>(), static_cast<std::int64_t>(dims->size()), noop);
@@ -136,7 +136,7 @@ bool all_are(const Tensor& tensor, double number) {
 
 bool is_filled_with(const ir::Graph& graph, ir::ValueId value, double number) {
   const Tensor* constant = graph.constant(value);
-  if (constant == nullptr || constant->raw() == nullptr || constant->elements() == 0) return false;
+  if (constant == nullptr || !constant->has_data() || constant->elements() == 0) return false;
   switch (constant->dtype()) {
     case DType::f32: return all_are<float>(*constant, number);
     case DType::f64: return all_are<double>(*constant, number);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/file_pages.h"
 #include "ops/builder.h"
 #include "ops/op_table.h"
 #include "ops/shape_arguments.h"
@@ -96,7 +95,7 @@ class Folder {
     }
     if (node.inputs.size() < 3 || !node.inputs[2].valid()) return layer;
     const Tensor* bias = graph_.constant(node.inputs[2]);
-    if (bias == nullptr || bias->raw() == nullptr || bias->dtype() != DType::f32) return std::nullopt;
+    if (bias == nullptr || !bias->has_data() || bias->dtype() != DType::f32) return std::nullopt;
     const std::span<const float> values = bias->values<float>();
     const bool one_each = !bias->shape().empty() && bias->shape().back() == weights->outputs && bias->elements() == weights->outputs;
     if (values.size() != 1 && !one_each) return std::nullopt;
@@ -119,7 +118,6 @@ class Folder {
     if (map.scales()) {
       std::optional<Tensor> scaled = layer.weights.scaled(std::vector<double>(static_cast<std::size_t>(layer.weights.inputs), 1.0), map.scale);
       if (!scaled || !charge(context_, *scaled)) return;
-      base::release_file_pages(layer.weights.tensor->raw(), static_cast<std::size_t>(layer.weights.tensor->bytes()));
       node.inputs[1] = graph_.add_constant(std::move(*scaled));
     }
     changed_ = true;

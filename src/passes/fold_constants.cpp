@@ -22,7 +22,7 @@ std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const 
   for (ir::ValueId id : node.inputs) {
     if (!id.valid()) {
       inputs.emplace_back();
-    } else if (const Tensor* constant = graph.constant(id); constant != nullptr && (constant->raw() != nullptr || constant->elements() == 0)) {
+    } else if (const Tensor* constant = graph.constant(id); constant != nullptr && (constant->has_data() || constant->elements() == 0)) {
       inputs.emplace_back(*constant);
     } else if (const ir::ValueType& type = graph.value(id).type; reads_only_shapes(node) && type.is_tensor() && type.shape()) {
       inputs.emplace_back(Tensor(type.dtype, *type.shape(), nullptr, nullptr));  // its elements are never read
@@ -101,7 +101,7 @@ void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, Fold
 FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget) {
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)});
-    if (constant == nullptr || constant->raw() == nullptr) continue;
+    if (constant == nullptr || !constant->has_data()) continue;
     budget.bytes = base::checked_add(budget.bytes, base::checked_multiply(2, constant->bytes()));
     budget.operations += 20.0 * static_cast<double>(constant->elements());
   }

@@ -77,7 +77,7 @@ class Folder {
   // The constant as a row of the table or one number, where it is that for all that was gathered; else invalid.
   ValueId row(ValueId value, ValueId gathered, const ir::Dims& table) {
     const Tensor* constant = graph_.constant(value);
-    if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::f32 || constant->rank() > static_cast<std::int64_t>(dims_of(graph_, gathered)->size())) return {};
+    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 || constant->rank() > static_cast<std::int64_t>(dims_of(graph_, gathered)->size())) return {};
     const std::int64_t columns = constant->rank() == 0 ? 1 : constant->shape().back();
     if (constant->elements() != columns || (columns != 1 && !table[1].surely_equals(columns))) return {};
     return constant->rank() <= 1 ? value : graph_.add_constant(Tensor::from<float>({columns}, constant->values<float>()));

@@ -79,7 +79,7 @@ class Fuser {
   }
   std::optional<Embedding> constant_rows(ValueId value, const Dims& result) {
     const Tensor* rows = graph_.constant(value);
-    if (rows == nullptr || rows->raw() == nullptr || rows->dtype() != DType::f32) return std::nullopt;
+    if (rows == nullptr || !rows->has_data() || rows->dtype() != DType::f32) return std::nullopt;
     const Shape& shape = rows->shape();
     if (shape.size() < 2 || shape.size() > 3 || (shape.size() == 3 && shape[0] != 1)) return std::nullopt;
     const Shape table(shape.end() - 2, shape.end());

@@ -36,7 +36,7 @@ struct Activation {
 std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
   if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
   const Tensor* constant = graph.constant(clip.inputs[input]);
-  if (constant == nullptr || constant->dtype() != DType::f32 || constant->raw() == nullptr || constant->elements() != 1) return std::nullopt;
+  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != 1) return std::nullopt;
   return *constant->data<float>();
 }
 

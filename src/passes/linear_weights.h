@@ -17,10 +17,10 @@ struct LinearWeights {
   std::int64_t rows = 0, columns = 0, kernel = 1, groups = 1;
   bool rows_are_outputs = false;
 
-  std::int64_t output_of(std::int64_t row, std::int64_t column) const { return rows_are_outputs ? row : row / (rows / groups) * columns + column; }
-  std::int64_t input_of(std::int64_t row, std::int64_t column) const { return rows_are_outputs ? row / (rows / groups) * columns + column : row; }
+  // Of a row, the first of the channels that its columns stand for.
+  std::int64_t first_channel(std::int64_t row) const { return row / (rows / groups) * columns; }
 
-  // Times a factor for each channel of the input, and one for each of the output; nothing where a weight becomes no finite number.
+  // Times a factor for each channel of the input, and one for each of the output; nothing where a weight becomes no finite number. Large weights are deferred.
   std::optional<Tensor> scaled(std::span<const double> by_input, std::span<const double> by_output) const;
   // What the operator adds to each channel of its output for numbers that are the same at all positions of the input, where windows do not leave it.
   std::vector<double> applied(std::span<const double> by_input) const;

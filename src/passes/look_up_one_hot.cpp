@@ -46,7 +46,7 @@ class Replacer {
   bool replace(NodeId id) {
     const ir::Node node = graph_.node(id);
     const Tensor* matrix = graph_.constant(node.inputs[1]);
-    if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || matrix->raw() == nullptr) return false;
+    if (matrix == nullptr || matrix->dtype() != DType::f32 || matrix->rank() != 2 || !matrix->has_data()) return false;
     const std::optional<OneHot> rows = one_hot(node.inputs[0]);
     if (!rows || rows->size != matrix->shape()[0] || rows->size == 0) return false;
     // Zero times infinity is no zero.
@@ -97,7 +97,7 @@ class Replacer {
     const std::optional<double> depth = scalar_of(graph_, node.inputs[1]);
     const Tensor* values = graph_.constant(node.inputs[2]);
     if (!depth || !(*depth >= 1 && *depth <= kLargestDepth)) return std::nullopt;  // no number neither
-    if (values == nullptr || values->raw() == nullptr || values->dtype() != DType::f32 || values->elements() != 2 || values->values<float>()[0] != 0 || values->values<float>()[1] != 1) return std::nullopt;
+    if (values == nullptr || !values->has_data() || values->dtype() != DType::f32 || values->elements() != 2 || values->values<float>()[0] != 0 || values->values<float>()[1] != 1) return std::nullopt;
     return OneHot{node.inputs[0], false, true, static_cast<std::int64_t>(*depth)};
   }
 
@@ -109,7 +109,7 @@ class Replacer {
   // n of a constant 0, 1, … n - 1 along its last axis.
   std::optional<std::int64_t> count_of(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
-    if (constant == nullptr || constant->raw() == nullptr || constant->rank() == 0 || constant->shape().back() != constant->elements()) return std::nullopt;
+    if (constant == nullptr || !constant->has_data() || constant->rank() == 0 || constant->shape().back() != constant->elements()) return std::nullopt;
     const auto counts = [](const auto& numbers) {
       for (std::size_t i = 0; i < numbers.size(); ++i) {
         if (numbers[i] != static_cast<std::remove_cvref_t<decltype(numbers[i])>>(i)) return false;

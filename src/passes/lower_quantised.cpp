@@ -67,7 +67,7 @@ class Lowering {
   // The value of a constant of one element.
   const Tensor* single(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
-    return constant != nullptr && constant->raw() != nullptr && constant->elements() == 1 ? constant : nullptr;
+    return constant != nullptr && constant->has_data() && constant->elements() == 1 ? constant : nullptr;
   }
 
   // Both are the same number, as constants or as the same value.
@@ -99,7 +99,7 @@ class Lowering {
     const ir::Node* node = dequantising(value);
     if (node == nullptr) return std::nullopt;
     const Tensor *bytes = graph_.constant(node->inputs[0]), *scale = graph_.constant(node->inputs[1]);
-    if (bytes == nullptr || bytes->raw() == nullptr || bytes->dtype() != DType::i8 || scale == nullptr || scale->dtype() != DType::f32 || scale->raw() == nullptr) return std::nullopt;
+    if (bytes == nullptr || !bytes->has_data() || bytes->dtype() != DType::i8 || scale == nullptr || scale->dtype() != DType::f32 || !scale->has_data()) return std::nullopt;
     if (scale->elements() != 1) {
       const auto given = node->attributes.find("axis");
       const std::int64_t own = given == node->attributes.end() ? 1 : std::get<std::int64_t>(given->second), rank = static_cast<std::int64_t>(bytes->shape().size());
@@ -107,7 +107,7 @@ class Lowering {
     }
     if (has(*node, 2)) {
       const Tensor* zeros = graph_.constant(node->inputs[2]);
-      if (zeros == nullptr || zeros->raw() == nullptr) return std::nullopt;
+      if (zeros == nullptr || !zeros->has_data()) return std::nullopt;
       const auto* bytes_of = static_cast<const std::byte*>(zeros->raw());
       if (!std::all_of(bytes_of, bytes_of + zeros->bytes(), [](std::byte zero) { return zero == std::byte{0}; })) return std::nullopt;
     }
@@ -249,7 +249,7 @@ class Lowering {
   // Constants as signed bytes around zero; unsigned ones around 128 are the same 128 lower.
   std::optional<Weights> signed_weights(ValueId bytes, ValueId scale, ValueId zero) {
     const Tensor *values = graph_.constant(bytes), *scales = graph_.constant(scale), *zeros = graph_.constant(zero);
-    if (values == nullptr || values->raw() == nullptr || scales == nullptr || scales->raw() == nullptr || zeros == nullptr || zeros->raw() == nullptr) return std::nullopt;
+    if (values == nullptr || !values->has_data() || scales == nullptr || !scales->has_data() || zeros == nullptr || !zeros->has_data()) return std::nullopt;
     const bool is_signed = values->dtype() == DType::i8;
     const auto middle = std::byte{static_cast<unsigned char>(is_signed ? 0 : 128)};
     const auto* given = static_cast<const std::byte*>(zeros->raw());
@@ -264,7 +264,7 @@ class Lowering {
   // A bias in units of x_scale w_scale as real numbers; invalid when it is no constant.
   ValueId real_bias(ValueId bias, float x_scale, const Tensor& w_scales) {
     const Tensor* units = graph_.constant(bias);
-    if (units == nullptr || units->raw() == nullptr || units->shape().size() != 1) return {};
+    if (units == nullptr || !units->has_data() || units->shape().size() != 1) return {};
     Tensor real(DType::f32, units->shape());
     for (std::int64_t i = 0; i < real.elements(); ++i) {
       const double scale = static_cast<double>(x_scale) * static_cast<double>(w_scales.data<float>()[w_scales.elements() == 1 ? 0 : i]);

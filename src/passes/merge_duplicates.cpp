@@ -57,7 +57,7 @@ class Merger {
     for (std::size_t i = 0; i < graph_.value_count(); ++i) {
       const ValueId id{static_cast<std::int32_t>(i)};
       const Tensor* constant = graph_.constant(id);
-      const bool has_bytes = constant != nullptr && constant->raw() != nullptr && constant->dtype() != DType::string;
+      const bool has_bytes = constant != nullptr && constant->has_data() && !constant->is_deferred() && constant->dtype() != DType::string;
       if (has_bytes) alike[quick_hash(*constant)].push_back(id);
     }
     for (const auto& [hash, group] : alike) {
@@ -95,7 +95,7 @@ class Merger {
       for (const std::int64_t each : *integers) hash = combined(hash, static_cast<std::size_t>(each));
     } else if (const auto* reals = std::get_if<std::vector<float>>(&attribute)) {
       for (const float each : *reals) hash = combined(hash, std::bit_cast<std::uint32_t>(each));
-    } else if (const auto* tensor = std::get_if<Tensor>(&attribute); tensor != nullptr && tensor->raw() != nullptr && tensor->dtype() != DType::string) {
+    } else if (const auto* tensor = std::get_if<Tensor>(&attribute); tensor != nullptr && tensor->has_data() && tensor->dtype() != DType::string) {
       hash = combined(hash, quick_hash(*tensor));
     }
     return hash;

@@ -87,7 +87,7 @@ class Merger {
   // The constant that reshapes anything with these elements as the node does; an invalid value without one.
   ValueId shape_from(const ir::Node& node) {
     const Tensor* given = node.op == "Reshape" ? graph_.constant(node.inputs[1]) : nullptr;
-    const bool has_bytes = given != nullptr && (given->raw() != nullptr || given->elements() == 0);
+    const bool has_bytes = given != nullptr && (given->has_data() || given->elements() == 0);
     // A zero would copy a size of what is no longer there.
     if (has_bytes && std::ranges::find(given->values<std::int64_t>(), 0) == given->values<std::int64_t>().end()) return node.inputs[1];
     const Dims* dims = dims_of(graph_, node.outputs[0]);

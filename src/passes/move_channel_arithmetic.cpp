@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/file_pages.h"
 #include "ops/builder.h"
 #include "ops/op_table.h"
 #include "passes/channel_map.h"
@@ -75,7 +74,6 @@ class Mover {
     if (found.map.scales()) {
       std::optional<Tensor> scaled = weights->scaled(found.map.scale, outputs.scale);
       if (!scaled || !charge(context_, *scaled)) return false;
-      base::release_file_pages(weights->tensor->raw(), static_cast<std::size_t>(weights->tensor->bytes()));
       node.inputs[1] = graph_.add_constant(std::move(*scaled));
     }
     place(id, std::move(node), outputs, rank);
@@ -99,7 +97,7 @@ class Mover {
   const Tensor* bias_of(const ir::Node& linear) const {
     const Tensor* bias = graph_.constant(linear.inputs[2]);
     const std::optional<LinearWeights> weights = linear_weights(graph_, linear);
-    return bias != nullptr && bias->raw() != nullptr && bias->dtype() == DType::f32 && bias->shape() == Shape{weights->outputs} ? bias : nullptr;
+    return bias != nullptr && bias->has_data() && bias->dtype() == DType::f32 && bias->shape() == Shape{weights->outputs} ? bias : nullptr;
   }
 
   // The layer in its new form, and what its outputs become by the shift of its inputs.

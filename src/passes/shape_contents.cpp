@@ -19,7 +19,7 @@ constexpr std::size_t kMostElements = 64;
 ShapeElement number(std::int64_t value) { return {value, {}}; }
 
 Result constant_elements(const Tensor& tensor) {
-  if (tensor.raw() == nullptr || tensor.shape().size() > 1 || tensor.elements() > static_cast<std::int64_t>(kMostElements)) return std::nullopt;
+  if (!tensor.has_data() || tensor.shape().size() > 1 || tensor.elements() > static_cast<std::int64_t>(kMostElements)) return std::nullopt;
   Elements elements;
   if (tensor.dtype() == DType::i64) std::ranges::transform(tensor.values<std::int64_t>(), std::back_inserter(elements), number);
   else if (tensor.dtype() == DType::i32) std::ranges::transform(tensor.values<std::int32_t>(), std::back_inserter(elements), number);

@@ -87,7 +87,7 @@ class Simplifier {
   std::optional<ValueId> chosen(const ir::Node& where) const {
     if (where.inputs[1] == where.inputs[2]) return where.inputs[1];
     const Tensor* condition = graph_.constant(where.inputs[0]);
-    if (condition == nullptr || condition->raw() == nullptr || condition->elements() == 0) return std::nullopt;
+    if (condition == nullptr || !condition->has_data() || condition->elements() == 0) return std::nullopt;
     const std::span<const bool> values = condition->values<bool>();
     const bool first = values[0];
     if (std::ranges::any_of(values, [&](bool value) { return value != first; })) return std::nullopt;
@@ -129,7 +129,7 @@ class Simplifier {
   ValueId inverse_of(ValueId value) {
     const auto [place, is_new] = inverses_.try_emplace(value);
     const Tensor* constant = is_new ? graph_.constant(value) : nullptr;
-    if (constant == nullptr || constant->raw() == nullptr || constant->dtype() != DType::f32 || constant->elements() > kMostElements) return place->second;
+    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 || constant->elements() > kMostElements) return place->second;
     const std::span<const float> values = constant->values<float>();
     if (!std::ranges::all_of(values, [](float each) { return std::isnormal(each) && std::isnormal(1 / each); })) return place->second;
     Tensor inverse(DType::f32, constant->shape());

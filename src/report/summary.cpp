@@ -71,7 +71,7 @@ ValueSummary summarise(const Value& value) {
   summary.is_tensor = true;
   summary.type = name_of(tensor.dtype());
   summary.shape = tensor.shape();
-  summary.has_data = tensor.raw() != nullptr || tensor.elements() == 0;
+  summary.has_data = tensor.has_data() || tensor.elements() == 0;
   if (!summary.has_data) return summary;
   if (tensor.dtype() == DType::string) summary.first_values = first_strings(tensor);
   else if (!is_complex(tensor.dtype())) add_statistics(backends::reference::read<double>(tensor), summary);

@@ -47,7 +47,7 @@ class Optimiser {
     std::set<std::string> own;
     add_own_operators(graph_, own);
     report_.own_operators.assign(own.begin(), own.end());
-    const bool large = bytes_of_constants(graph_) > kMostBytesInside;
+    const bool large = bytes_of_constants(graph_, nullptr, true) > kMostBytesInside;
     io::write_model(graph_, path, {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt});
     return finish(static_cast<std::int64_t>(std::filesystem::file_size(path)));
   }

@@ -40,16 +40,16 @@ ir::Graph specialise(const ir::Graph& graph, const std::vector<Value>& inputs) {
 
 }  // namespace
 
-std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source) {
+std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source, bool with_deferred) {
   const auto for_each_constant = [](const ir::Graph& of, auto&& body) {
     for (std::size_t i = 0; i < of.value_count(); ++i) {
       if (const Tensor* constant = of.constant(ir::ValueId{static_cast<std::int32_t>(i)})) body(*constant);
     }
   };
   std::set<const void*> known;
-  if (source != nullptr) for_each_constant(*source, [&](const Tensor& constant) { known.insert(constant.raw()); });
+  if (source != nullptr) for_each_constant(*source, [&](const Tensor& constant) { known.insert(constant.storage()); });
   std::int64_t bytes = 0;
-  for_each_constant(graph, [&](const Tensor& constant) { bytes += known.contains(constant.raw()) ? 0 : constant.bytes(); });
+  for_each_constant(graph, [&](const Tensor& constant) { bytes += (constant.is_deferred() && !with_deferred) || known.contains(constant.storage()) ? 0 : constant.bytes(); });
   return bytes;
 }
 

@@ -61,8 +61,9 @@ struct PreparedPlan {
   ~PreparedPlan();
 };
 
-// Bytes of the constants of `graph`, without those that it shares with `source` if one is given.
-std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source = nullptr);
+// Bytes in memory of the constants of `graph`, without those that it shares with `source` if one is given. Of a deferred constant they are
+// not there, and seldom come: kernels pack it.
+std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source = nullptr, bool with_deferred = false);
 
 class Program {
  public:

@@ -26,6 +26,12 @@ struct Entry {
   bool in_the_making = false;
 };
 
+void pack_contents(const Tensor& weights, std::byte* to, const backends::PackFunction& pack) {
+  const Tensor contents = weights.contents();
+  pack(contents, to);
+  base::release_file_pages(contents.raw(), static_cast<std::size_t>(contents.bytes()));
+}
+
 }  // namespace
 
 struct SharedWeightStore::State {
@@ -75,8 +81,7 @@ struct SharedWeightStore::State {
       if (found.data() != nullptr && found.size() == static_cast<std::size_t>(bytes)) return {stored, found.data()};
     }
     std::shared_ptr<std::byte[]> data = memory.allocate(bytes);
-    pack(data.get());
-    base::release_file_pages(weights.raw(), static_cast<std::size_t>(weights.bytes()));
+    pack_contents(weights, data.get(), pack);
     return data;
   }
 };
@@ -89,7 +94,7 @@ SharedWeightStore::SharedWeightStore(std::shared_ptr<MemoryAccount> account, std
 std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
                                                                                const backends::PackFunction& pack) {
   // Views of one storage under different shapes may pack differently, so the shape is part of the key.
-  const Key key(weights.raw(), std::string(packing) + to_string(weights.shape()));
+  const Key key(weights.storage(), std::string(packing) + to_string(weights.shape()));
   std::shared_ptr<const Holder> holder = state_->find_or_begin(key);
   if (holder != nullptr) {
     TESSERA_ASSERT(holder->packed.bytes == bytes, "packings of one name have one size");
@@ -125,9 +130,9 @@ std::size_t SharedWeightStore::size() const {
   return state_->entries.size();
 }
 
-std::shared_ptr<const backends::PackedWeights> PackAtOnce::find_or_pack(const Tensor&, std::string_view, std::int64_t bytes, const backends::PackFunction& pack) {
+std::shared_ptr<const backends::PackedWeights> PackAtOnce::find_or_pack(const Tensor& weights, std::string_view, std::int64_t bytes, const backends::PackFunction& pack) {
   const std::shared_ptr<std::byte[]> data = allocate_packed(bytes);
-  pack(data.get());
+  pack_contents(weights, data.get(), pack);
   return std::make_shared<const backends::PackedWeights>(data, bytes);
 }
 

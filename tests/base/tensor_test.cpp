@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <limits>
+#include <numeric>
+#include <thread>
+#include <vector>
 
 #include "support/expect_error.h"
 
@@ -74,6 +77,42 @@ TEST(Tensor, ViewsKeepTheirOwnerAlive) {
   EXPECT_EQ(copy.data<float>()[2], 2.0f);
   copy = {};
   EXPECT_TRUE(watched.expired());
+}
+
+TEST(Tensor, DeferredElementsAreComputedWhenTheyAreRead) {
+  int fills = 0;
+  const Tensor a = Tensor::deferred(DType::f32, {2, 3}, [&](void* to) {
+    ++fills;
+    std::iota(static_cast<float*>(to), static_cast<float*>(to) + 6, 0.0f);
+  });
+  const Tensor view = a.reshaped({6});
+  EXPECT_TRUE(a.has_data() && a.is_deferred());
+  EXPECT_EQ(a.bytes(), 24);
+  EXPECT_TRUE(view.shares_storage_with(a));
+  EXPECT_FALSE(a.shares_storage_with(a.clone().reshaped({6})));
+  EXPECT_EQ(fills, 1);
+  EXPECT_FALSE(view.is_deferred());  // clone() read it
+  EXPECT_EQ(view.values<float>()[5], 5.0f);
+  EXPECT_EQ(view.contents().raw(), a.raw());
+  EXPECT_EQ(view.contents().shape(), Shape{6});
+  EXPECT_EQ(fills, 1);
+  expect_error_containing(ErrorKind::invalid_argument, "strings", [] { Tensor::deferred(DType::string, {1}, [](void*) {}); });
+  EXPECT_FALSE(Tensor(DType::f32, {1}, nullptr, nullptr).has_data());
+}
+
+TEST(Tensor, ContentsOfADeferredTensorGoWithWhoAskedForThem) {
+  int fills = 0;
+  const Tensor a = Tensor::deferred(DType::i32, {}, [&](void* to) { *static_cast<std::int32_t*>(to) = 7 + 0 * ++fills; });
+  const void* storage = a.storage();
+  EXPECT_EQ(a.contents().values<std::int32_t>()[0], 7);
+  EXPECT_EQ(a.contents().values<std::int32_t>()[0], 7);
+  EXPECT_EQ(fills, 2);
+  EXPECT_TRUE(a.is_deferred());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([a] { EXPECT_EQ(a.values<std::int32_t>()[0], 7); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(fills, 3);
+  EXPECT_EQ(a.storage(), storage);
 }
 
 TEST(Tensor, IdenticalComparesBits) {

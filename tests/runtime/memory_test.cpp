@@ -115,7 +115,7 @@ TEST(WeightStore, KeepsAPackingWhileItIsUsed) {
   SharedWeightStore store(account);
   const Tensor weights(DType::f32, {4});
   int packed = 0;
-  const auto pack = [&](std::byte* to) {
+  const auto pack = [&](const Tensor&, std::byte* to) {
     ++packed;
     std::fill_n(to, 16, std::byte{7});
   };
@@ -143,7 +143,7 @@ TEST(WeightStore, MakesDifferentPackingsAtOnceAndEachOnlyOnce) {
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < packings.size(); ++i) {
     threads.emplace_back([&, i] {
-      packings[i] = store.find_or_pack(weights, i % 2 == 0 ? "even" : "odd", 64, [&](std::byte* to) {
+      packings[i] = store.find_or_pack(weights, i % 2 == 0 ? "even" : "odd", 64, [&](const Tensor&, std::byte* to) {
         both.arrive_and_wait();  // would never end if one had to wait for the other
         std::fill_n(to, 64, static_cast<std::byte>(i % 2));
         ++made;
@@ -158,15 +158,27 @@ TEST(WeightStore, MakesDifferentPackingsAtOnceAndEachOnlyOnce) {
   EXPECT_EQ(account->used(Purpose::packed_weights), 128);
 }
 
+TEST(WeightStore, DeferredWeightsAreThereWhileTheyArePacked) {
+  SharedWeightStore store(std::make_shared<MemoryAccount>());
+  int fills = 0;
+  const Tensor weights = Tensor::deferred(DType::f32, {4}, [&](void* to) { std::fill_n(static_cast<float*>(to), 4, static_cast<float>(++fills)); });
+  const auto pack = [](const Tensor& contents, std::byte* to) { std::memcpy(to, contents.raw(), 16); };
+  const auto first = store.find_or_pack(weights, "a", 16, pack), view = store.find_or_pack(weights.reshaped({2, 2}), "a", 16, pack);
+  EXPECT_EQ(store.find_or_pack(weights, "a", 16, pack), first);
+  EXPECT_NE(view, first);
+  EXPECT_EQ(fills, 2);
+  EXPECT_TRUE(weights.is_deferred());
+}
+
 TEST(WeightStore, TriesAgainAfterAFailure) {
   const auto account = std::make_shared<MemoryAccount>(1000);
   SharedWeightStore store(account);
   const Tensor weights(DType::f32, {4});
-  EXPECT_THROW(store.find_or_pack(weights, "a", 2000, [](std::byte*) {}), Error);
-  EXPECT_THROW(store.find_or_pack(weights, "a", 64, [](std::byte*) { fail(ErrorKind::failed, "no"); }), Error);
+  EXPECT_THROW(store.find_or_pack(weights, "a", 2000, [](const Tensor&, std::byte*) {}), Error);
+  EXPECT_THROW(store.find_or_pack(weights, "a", 64, [](const Tensor&, std::byte*) { fail(ErrorKind::failed, "no"); }), Error);
   EXPECT_EQ(store.size(), 0u);
   EXPECT_EQ(account->total(), 0);
-  EXPECT_NE(store.find_or_pack(weights, "a", 64, [](std::byte* to) { *to = std::byte{}; }), nullptr);
+  EXPECT_NE(store.find_or_pack(weights, "a", 64, [](const Tensor&, std::byte* to) { *to = std::byte{}; }), nullptr);
 }
 
 TEST(PackedMemory, PutsBlocksSideBySideAndKeepsThemApart) {

@@ -108,7 +108,7 @@ TEST_F(OptimiseTest, StoredPackingsOfAnotherSizeAreMadeAnew) {
   runtime::SharedWeightStore store(account, stored);
   const Tensor weights(DType::f32, {4}, constants, nullptr);
   int made = 0;
-  const auto pack = [&](std::byte*) { ++made; };
+  const auto pack = [&](const Tensor&, std::byte*) { ++made; };
   EXPECT_EQ(store.find_or_pack(weights, "gemm", 128, pack)->data.get(), packed);
   EXPECT_EQ(made, 0);
   EXPECT_NE(store.find_or_pack(weights, "gemm", 256, pack)->data.get(), packed);

@@ -24,12 +24,13 @@ class Bf16Depthwise final : public Kernel {
     bias_.assign(static_cast<std::size_t>(padded_), 0.0f);
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, "depthwise_bf16_v1", base::checked_multiply(base::checked_multiply(geometry_.taps(), padded_), 4), [&](std::byte* bytes) {
+    weights_ = store.find_or_pack(weights, "depthwise_bf16_v1", base::checked_multiply(base::checked_multiply(geometry_.taps(), padded_), 4), [&](const Tensor& contents, std::byte* bytes) {
       auto* to = reinterpret_cast<float*>(bytes);
       const std::int64_t taps = geometry_.taps();
+      const float* from = contents.data<float>();
       std::fill_n(to, taps * padded_, 0.0f);
       for (std::int64_t c = 0; c < geometry_.channels; ++c) {
-        for (std::int64_t t = 0; t < taps; ++t) to[t * padded_ + c] = base::to_float(base::to_bf16(weights.data<float>()[c * taps + t]));
+        for (std::int64_t t = 0; t < taps; ++t) to[t * padded_ + c] = base::to_float(base::to_bf16(from[c * taps + t]));
       }
     });
     const double operations = 2.0 * static_cast<double>(geometry_.channels) * static_cast<double>(geometry_.taps()) * static_cast<double>(geometry_.axes[2].output);

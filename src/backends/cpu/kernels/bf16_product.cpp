@@ -36,7 +36,7 @@ class Bf16Product final : public Kernel {
     }
     const Tensor& weights = *view.constant(1);
     weights_ = store.find_or_pack(weights, fmt::format("indirect_product_bf16_v2:{}:{}:{}:{}x{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output, inputs, outputs),
-                                  base::checked_multiply(base::checked_multiply(groups * lanes(), depth_), 2), [&](std::byte* to) { pack(weights, reinterpret_cast<std::uint16_t*>(to)); });
+                                  base::checked_multiply(base::checked_multiply(groups * lanes(), depth_), 2), [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<std::uint16_t*>(to)); });
   }
 
   std::int64_t scratch_bytes() const override { return copies_data() ? base::checked_multiply(data_elements(), 2) : 0; }

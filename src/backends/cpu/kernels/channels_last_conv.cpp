@@ -40,7 +40,7 @@ class ChannelsLastConv final : public Kernel, public LineConv {
       for (std::int64_t g = 0; g < groups; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * round_up(outputs_, isa_->lanes));
     }
     weights_ = store.find_or_pack(weights, fmt::format("{}:{}:{}", packing, isa_->name, groups), base::checked_multiply(base::checked_multiply(groups, group_floats()), 4),
-                                  [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
+                                  [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<float*>(to)); });
   }
 
   void run(KernelContext& context) const override {

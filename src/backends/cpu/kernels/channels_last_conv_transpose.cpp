@@ -39,7 +39,7 @@ class ConvTranspose final : public Kernel {
     }
     const Tensor& weights = *view.constant(1);
     weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_transpose_v2:{}", isa_->name), base::checked_multiply(base::checked_multiply(products_, product_floats()), 4),
-                                  [&](std::byte* to) { pack(weights, reinterpret_cast<float*>(to)); });
+                                  [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<float*>(to)); });
   }
 
   void run(KernelContext& context) const override {

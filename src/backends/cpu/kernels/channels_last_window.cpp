@@ -290,11 +290,12 @@ class Depthwise final : public WindowKernel, public LineConv {
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
     const Tensor& weights = *view.constant(1);
     const std::int64_t taps = geometry_.taps();
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded), base::checked_multiply(base::checked_multiply(taps, padded), 4), [&](std::byte* bytes) {
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded), base::checked_multiply(base::checked_multiply(taps, padded), 4), [&](const Tensor& contents, std::byte* bytes) {
       auto* to = reinterpret_cast<float*>(bytes);
+      const float* from = contents.data<float>();
       std::fill_n(to, taps * padded, 0.0f);
       for (std::int64_t c = 0; c < geometry_.channels; ++c) {
-        for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = weights.data<float>()[c * taps + t];
+        for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
       }
     });
   }

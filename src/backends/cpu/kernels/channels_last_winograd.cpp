@@ -57,7 +57,7 @@ class Winograd final : public Kernel {
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
     weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
-                                  [&](std::byte* to) { pack(rounds_ ? rounded(weights) : weights, reinterpret_cast<float*>(to)); });
+                                  [&](const Tensor& contents, std::byte* to) { pack(rounds_ ? rounded(contents) : contents, reinterpret_cast<float*>(to)); });
   }
 
   std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts * 4, before_stride_ + after_stride_); }

@@ -31,7 +31,7 @@ class Conv final : public Kernel {
               view.constant(1) != nullptr, false) {
     if (const Tensor* weights = view.constant(1)) {
       const auto [m, n, k] = gemm_.shape();
-      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(weights->data<float>(), k, 1), m, k, group_,
+      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(nullptr, k, 1), m, k, group_,
                                       m * k, "conv");
     }
   }
@@ -39,7 +39,7 @@ class Conv final : public Kernel {
   void run(KernelContext& context) const override {
     const auto [m, n, k] = gemm_.shape();
     const float* x = context.input(0).data<float>();
-    const float* w = context.input(1).data<float>();
+    const float* w = weights_ != nullptr ? nullptr : context.input(1).data<float>();
     const float* bias = context.has_input(2) ? context.input(2).data<float>() : nullptr;
     float* y = context.output(0).mutable_data<float>();
     const std::int64_t tiles = gemm_.tiles();

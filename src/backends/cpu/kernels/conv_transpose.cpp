@@ -29,7 +29,7 @@ class ConvTranspose final : public Kernel {
               view.constant(1) != nullptr, false) {
     const auto [m, n, k] = gemm_.shape();
     if (const Tensor* weights = view.constant(1)) {
-      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(weights->data<float>(), 1, m), m, k, group_,
+      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(nullptr, 1, m), m, k, group_,
                                       m * k, "conv_transpose");
     }
   }
@@ -42,7 +42,7 @@ class ConvTranspose final : public Kernel {
     const auto [m, n, k] = gemm_.shape();
     if (context.output(0).elements() == 0) return;
     const float* x = context.input(0).data<float>();
-    const float* w = context.input(1).data<float>();
+    const float* w = weights_ != nullptr ? nullptr : context.input(1).data<float>();
     const float* bias = context.has_input(2) ? context.input(2).data<float>() : nullptr;
     float* y = context.output(0).mutable_data<float>();
     auto* columns = reinterpret_cast<float*>(context.scratch());

@@ -88,7 +88,7 @@ class GatherKernel final : public Kernel {
     shape_.count = view.input(1).elements();
     const Tensor* indices = view.constant(1);
     const bool elements = shape_.inner_bytes == 4 || shape_.inner_bytes == 8;
-    if (indices == nullptr || indices->raw() == nullptr || !elements || shape_.outer < 2 || shape_.count > kMostKnown || shape_.length > std::numeric_limits<std::int32_t>::max()) return;
+    if (indices == nullptr || !indices->has_data() || !elements || shape_.outer < 2 || shape_.count > kMostKnown || shape_.length > std::numeric_limits<std::int32_t>::max()) return;
     offsets_ = wide_ ? offsets_of<std::int64_t>(*indices, shape_.length) : offsets_of<std::int32_t>(*indices, shape_.length);
   }
 

@@ -21,7 +21,7 @@ class Linear final : public Kernel {
   Linear(const ops::NodeView& view, WeightStore& store, bool transposed) : gemm_(shape_of(view, transposed), false, true), activation_(plan_activation(view)) {
     const auto [m, n, k] = gemm_.shape();
     const Tensor& weights = *view.constant(1);
-    const GemmOperand right = transposed ? GemmOperand::strided(weights.data<float>(), 1, k) : GemmOperand::strided(weights.data<float>(), n, 1);
+    const GemmOperand right = transposed ? GemmOperand::strided(nullptr, 1, k) : GemmOperand::strided(nullptr, n, 1);
     weights_ = gemm_f32_packed_right(store, weights, right, k, n, 1, k * n, transposed ? "transposed" : "plain");
   }
 

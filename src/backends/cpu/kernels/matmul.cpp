@@ -74,17 +74,17 @@ class MatMul final : public Kernel {
               view.constant(1) != nullptr) {
     const auto [m, n, k] = geometry_.shape;
     if (const Tensor* constant = view.constant(1)) {
-      right_ = gemm_f32_packed_right(store, *constant, right(constant->data<float>()), k, n, geometry_.right_matrices, k * n, transposed_right_ ? "transposed" : "plain");
+      right_ = gemm_f32_packed_right(store, *constant, right(nullptr), k, n, geometry_.right_matrices, k * n, transposed_right_ ? "transposed" : "plain");
     }
     if (const Tensor* constant = view.constant(0); constant != nullptr && geometry_.left_offsets.size() == 1) {
-      left_ = gemm_f32_packed_left(store, *constant, left(constant->data<float>()), m, k, 1, 0, transposed_left_ ? "transposed" : "plain");
+      left_ = gemm_f32_packed_left(store, *constant, left(nullptr), m, k, 1, 0, transposed_left_ ? "transposed" : "plain");
     }
   }
 
   void run(KernelContext& context) const override {
     const auto [m, n, k] = geometry_.shape;
-    const float* a = context.input(0).data<float>();
-    const float* b = context.input(1).data<float>();
+    const float* a = left_ != nullptr ? nullptr : context.input(0).data<float>();
+    const float* b = right_ != nullptr ? nullptr : context.input(1).data<float>();
     float* c = context.output(0).mutable_data<float>();
     const std::int64_t tiles = gemm_.tiles();
     if (tiles == 0) return;
@@ -97,13 +97,11 @@ class MatMul final : public Kernel {
     context.parallel_for(batches * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto batch = static_cast<std::size_t>(i / tiles);
-        GemmOperand left_matrix = left(a + geometry_.left_offsets[batch]), right_matrix = right(b + geometry_.right_offsets[batch]);
-        if (left_ != nullptr) left_matrix = GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get()));
-        if (right_ != nullptr) {
-          const std::int64_t matrix = k * n == 0 ? 0 : geometry_.right_offsets[batch] / (k * n);
-          right_matrix = GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + matrix * packed_floats);
-        }
-        gemm_.run(i % tiles, left_matrix, right_matrix, c + static_cast<std::int64_t>(batch) * m * n, n, {});
+        const std::int64_t right_matrix = k * n == 0 ? 0 : geometry_.right_offsets[batch] / (k * n);
+        const GemmOperand left_operand = left_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(a + geometry_.left_offsets[batch]);
+        const GemmOperand right_operand = right_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + right_matrix * packed_floats)
+                                                            : right(b + geometry_.right_offsets[batch]);
+        gemm_.run(i % tiles, left_operand, right_operand, c + static_cast<std::int64_t>(batch) * m * n, n, {});
       }
     });
   }
@@ -129,11 +127,11 @@ class Gemm final : public Kernel {
         alpha_(view.real("alpha")),
         beta_(view.real("beta")) {
     if (const Tensor* a = view.constant(0)) {
-      left_ = gemm_f32_packed_left(store, *a, left(*a), shape_.m, shape_.k, 1, 0,
+      left_ = gemm_f32_packed_left(store, *a, left(nullptr), shape_.m, shape_.k, 1, 0,
                                    transposed_left_ ? "transposed" : "plain");
     }
     if (const Tensor* b = view.constant(1)) {
-      right_ = gemm_f32_packed_right(store, *b, right(*b), shape_.k, shape_.n, 1, 0,
+      right_ = gemm_f32_packed_right(store, *b, right(nullptr), shape_.k, shape_.n, 1, 0,
                                      transposed_right_ ? "transposed" : "plain");
     }
   }
@@ -149,9 +147,9 @@ class Gemm final : public Kernel {
       epilogue.addend_column_stride = columns == 1 ? 0 : 1;
     }
     const GemmOperand a =
-        left_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(context.input(0));
+        left_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(context.input(0).data<float>());
     const GemmOperand b =
-        right_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get())) : right(context.input(1));
+        right_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get())) : right(context.input(1).data<float>());
     gemm_f32(context, gemm_, a, b, context.output(0).mutable_data<float>(), shape_.n, epilogue);
   }
 
@@ -161,14 +159,8 @@ class Gemm final : public Kernel {
     const Shape& y = view.output(0).shape;
     return {y[0], y[1], transposed_left ? a[0] : a[1]};
   }
-  GemmOperand left(const Tensor& a) const {
-    return transposed_left_ ? GemmOperand::strided(a.data<float>(), 1, shape_.m)
-                            : GemmOperand::strided(a.data<float>(), shape_.k, 1);
-  }
-  GemmOperand right(const Tensor& b) const {
-    return transposed_right_ ? GemmOperand::strided(b.data<float>(), 1, shape_.k)
-                             : GemmOperand::strided(b.data<float>(), shape_.n, 1);
-  }
+  GemmOperand left(const float* a) const { return transposed_left_ ? GemmOperand::strided(a, 1, shape_.m) : GemmOperand::strided(a, shape_.k, 1); }
+  GemmOperand right(const float* b) const { return transposed_right_ ? GemmOperand::strided(b, 1, shape_.k) : GemmOperand::strided(b, shape_.n, 1); }
 
   bool transposed_left_, transposed_right_;
   GemmShape shape_;

@@ -34,7 +34,7 @@ class QuantisedProduct final : public Kernel {
                   geometry_.batch * geometry_.inputs() * inputs_);
     const Tensor& weights = *view.constant(At::weights);
     weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
-                                  base::checked_add(panel_bytes(), groups * lanes() * 4), [&](std::byte* to) { pack(weights, to); });
+                                  base::checked_add(panel_bytes(), groups * lanes() * 4), [&](const Tensor& contents, std::byte* to) { pack(contents, to); });
     for (std::int64_t g = 0; g < split_.groups; ++g) {
       for (std::int64_t j = 0; j < outputs_; ++j) result_.set(view, g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
     }

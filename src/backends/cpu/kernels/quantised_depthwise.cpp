@@ -27,7 +27,7 @@ class QuantisedDepthwise final : public Kernel {
     const ops::WindowAxis& line = geometry_.axes[2];
     columns_ = base::checked_add(base::checked_multiply(std::max<std::int64_t>(line.output, 1) - 1, line.stride), line.extent());
     const Tensor& weights = *view.constant(At::weights);
-    weights_ = store.find_or_pack(weights, fmt::format("depthwise_s8_v1:{}", isa_->name), base::checked_add(packed_bytes(), geometry_.channels * 4), [&](std::byte* to) { pack(weights, to); });
+    weights_ = store.find_or_pack(weights, fmt::format("depthwise_s8_v1:{}", isa_->name), base::checked_add(packed_bytes(), geometry_.channels * 4), [&](const Tensor& contents, std::byte* to) { pack(contents, to); });
     for (std::int64_t c = 0; c < geometry_.channels; ++c) result_.set(view, lane(c), c, sums()[c]);
   }
 

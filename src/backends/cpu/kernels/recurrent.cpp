@@ -223,10 +223,10 @@ class Recurrent final : public Kernel {
     const std::string key = fmt::format("{}_v2:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
     const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
     const std::int64_t bytes = gemm_f32_right_bytes(columns, part_rows);
-    return store.find_or_pack(weights, key, checked_multiply(bytes, parts * layer_.directions), [&](std::byte* to) {
+    return store.find_or_pack(weights, key, checked_multiply(bytes, parts * layer_.directions), [&](const Tensor& contents, std::byte* to) {
       std::vector<float> reordered(static_cast<std::size_t>(checked_multiply(layer_.rows(), columns)));
       for (std::int64_t direction = 0; direction < layer_.directions; ++direction) {
-        layer_.reorder(weights.data<float>() + direction * layer_.rows() * columns, columns, reordered.data());
+        layer_.reorder(contents.data<float>() + direction * layer_.rows() * columns, columns, reordered.data());
         for (std::int64_t part = 0; part < parts; ++part) {
           const std::int64_t rows = std::min(part_rows, layer_.rows() - part * part_rows);
           gemm_f32_pack_right(GemmOperand::strided(reordered.data() + part * part_rows * columns, 1, columns), columns,
