@@ -23,6 +23,8 @@ std::size_t hash_of_bytes(const Tensor& tensor, std::size_t begin, std::size_t e
   return std::hash<std::string_view>()({static_cast<const char*>(tensor.raw()) + begin, end - begin});
 }
 
+std::size_t hash_of_storage(const Tensor& tensor) { return std::hash<const void*>()(tensor.storage()); }
+
 // Of type, shape and the bytes at both ends: different weights differ there nearly always, so that their files' pages are not read.
 std::size_t quick_hash(const Tensor& tensor) {
   constexpr std::size_t kSample = 256;
@@ -52,13 +54,14 @@ class Merger {
 
  private:
   // --- constants
+  // A deferred one is equal to others of its storage; to find out more it would have to be computed.
   void merge_constants() {
     std::unordered_map<std::size_t, std::vector<ValueId>> alike;
     for (std::size_t i = 0; i < graph_.value_count(); ++i) {
       const ValueId id{static_cast<std::int32_t>(i)};
       const Tensor* constant = graph_.constant(id);
-      const bool has_bytes = constant != nullptr && constant->has_data() && !constant->is_deferred() && constant->dtype() != DType::string;
-      if (has_bytes) alike[quick_hash(*constant)].push_back(id);
+      const bool has_bytes = constant != nullptr && constant->has_data() && constant->dtype() != DType::string;
+      if (has_bytes) alike[constant->is_deferred() ? hash_of_storage(*constant) : quick_hash(*constant)].push_back(id);
     }
     for (const auto& [hash, group] : alike) {
       if (group.size() > 1) merge_alike(group);
@@ -69,10 +72,11 @@ class Merger {
     std::unordered_map<std::size_t, std::vector<ValueId>> kept;  // by the hash of all bytes
     for (const ValueId id : group) {
       const Tensor& constant = *graph_.constant(id);
-      std::vector<ValueId>& candidates = kept[hash_of_bytes(constant, 0, static_cast<std::size_t>(constant.bytes()))];
+      const bool deferred = constant.is_deferred();
+      std::vector<ValueId>& candidates = kept[deferred ? hash_of_storage(constant) : hash_of_bytes(constant, 0, static_cast<std::size_t>(constant.bytes()))];
       const auto same = std::ranges::find_if(candidates, [&](ValueId other) {
         const Tensor& held = *graph_.constant(other);
-        return held.dtype() == constant.dtype() && held.shape() == constant.shape() && (held.shares_storage_with(constant) || identical(held, constant));
+        return held.dtype() == constant.dtype() && held.shape() == constant.shape() && (held.shares_storage_with(constant) || (!deferred && !held.is_deferred() && identical(held, constant)));
       });
       if (same == candidates.end() || !replacements_.replace(id, *same)) candidates.push_back(id);
     }

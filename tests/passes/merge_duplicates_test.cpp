@@ -1,8 +1,13 @@
 // Equal nodes and equal constants: what becomes one, and what stays apart.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "ir/text.h"
+#include "ops/builder.h"
 #include "ops/infer.h"
+#include "passes/pass.h"
 #include "support/pass_context.h"
 
 namespace tessera::passes {
@@ -76,6 +81,22 @@ TEST(MergeDuplicates, LargeConstantsThatDifferInTheMiddle) {
   const ir::Graph merged = merge_duplicates(std::move(graph), {});
   EXPECT_EQ(constants_of(merged), 2u);
   EXPECT_EQ(test::ops_of(merged), (std::vector<std::string>{"Add", "Add", "Identity"}));
+}
+
+TEST(MergeDuplicates, DeferredConstantsOfOneStorageAreNotComputed) {
+  const auto deferred = [](float value) { return Tensor::deferred(DType::f32, {2}, [value](void* to) { std::fill_n(static_cast<float*>(to), 2, value); }); };
+  const Tensor first = deferred(1), alike = deferred(1);
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{2}));
+  ir::ValueId y = x;
+  for (const Tensor& each : {first, first, alike}) y = builder.add("Add", {y, builder.constant(each)});
+  graph.add_output(y);
+  const ir::Graph merged = merge_duplicates(std::move(graph), {});
+  std::set<std::int32_t> constants;
+  for (const ir::NodeId id : merged.order()) constants.insert(merged.node(id).inputs[1].index);
+  EXPECT_EQ(constants.size(), 2u);
+  EXPECT_TRUE(first.is_deferred() && alike.is_deferred());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "io/onnx/tensor_reader.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <complex>
@@ -7,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/file_pages.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::io {
@@ -17,8 +19,9 @@ using tessera_onnx::TensorProto;
 
 static_assert(std::endian::native == std::endian::little, "raw_data is little-endian and used as it is");
 
-
 constexpr std::int32_t kExternal = 1;
+// Bytes of a copy that is deferred, at least, and of its ends that are hashed.
+constexpr std::size_t kLeastDeferred = 16 * 1024, kHashed = 256;
 
 std::size_t alignment_of(DType type) {
   const int bits = bits_of(type);
@@ -38,25 +41,6 @@ bool needs_cleaning(DType dtype, std::span<const std::byte> bytes) {
     if (byte > std::byte{1}) return true;
   }
   return false;
-}
-
-// `owner` null: copies.
-Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes,
-                  const std::shared_ptr<const void>& owner) {
-  check_length(static_cast<std::int64_t>(bytes.size()), byte_count(dtype, shape), "bytes of raw data", dtype, shape);
-  const bool clean = needs_cleaning(dtype, bytes);
-  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(dtype) == 0;
-  // A view is only ever read: constants are immutable.
-  if (owner != nullptr && aligned && !clean && !bytes.empty())
-    return Tensor(dtype, std::move(shape), const_cast<std::byte*>(bytes.data()), owner);
-  Tensor tensor(dtype, std::move(shape));
-  if (!bytes.empty()) std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
-  if (clean) {
-    for (auto* byte = static_cast<std::uint8_t*>(tensor.mutable_raw());
-         byte != static_cast<std::uint8_t*>(tensor.mutable_raw()) + bytes.size(); ++byte)
-      *byte = *byte != 0;
-  }
-  return tensor;
 }
 
 template <typename T, typename List>
@@ -151,6 +135,40 @@ Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
   for (std::int64_t dim : shape)
     require(dim >= 0, ErrorKind::invalid_model, "negative dimension {} in shape {}", dim, to_string(shape));
   return shape;
+}
+
+// `owner` null: copies.
+Tensor TensorReader::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
+  check_length(static_cast<std::int64_t>(bytes.size()), byte_count(dtype, shape), "bytes of raw data", dtype, shape);
+  const bool clean = needs_cleaning(dtype, bytes);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(dtype) == 0;
+  // A view is only ever read: constants are immutable.
+  if (owner != nullptr && aligned && !clean && !bytes.empty())
+    return Tensor(dtype, std::move(shape), const_cast<std::byte*>(bytes.data()), owner);
+  if (owner != nullptr && !clean && bytes.size() >= kLeastDeferred) return deferred_copy(dtype, std::move(shape), bytes, owner);
+  Tensor tensor(dtype, std::move(shape));
+  if (!bytes.empty()) std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
+  if (clean) {
+    for (auto* byte = static_cast<std::uint8_t*>(tensor.mutable_raw());
+         byte != static_cast<std::uint8_t*>(tensor.mutable_raw()) + bytes.size(); ++byte)
+      *byte = *byte != 0;
+  }
+  return tensor;
+}
+
+// Weights that are tied come as often as they are used; none of their copies can be compared later without being made.
+Tensor TensorReader::deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
+  const auto hash_of = [](std::span<const std::byte> part) { return std::hash<std::string_view>()({reinterpret_cast<const char*>(part.data()), part.size()}); };
+  const std::size_t hash = bytes.size() ^ hash_of(bytes.first(kHashed)) ^ (hash_of(bytes.last(kHashed)) << 1);
+  const auto [first, last] = copies_.equal_range(hash);
+  const auto found = std::find_if(first, last, [&](const auto& entry) { return entry.second.second.dtype() == dtype && entry.second.first.size() == bytes.size() && std::memcmp(entry.second.first.data(), bytes.data(), bytes.size()) == 0; });
+  if (found != last) return found->second.second.reshaped(std::move(shape));
+  Tensor tensor = Tensor::deferred(dtype, std::move(shape), [bytes, owner](void* to) {
+    std::memcpy(to, bytes.data(), bytes.size());
+    base::release_file_pages(bytes.data(), bytes.size());
+  });
+  copies_.emplace(hash, std::pair(bytes, tensor));
+  return tensor;
 }
 
 Tensor TensorReader::read(const TensorProto& proto, std::optional<std::span<const std::byte>> raw) {

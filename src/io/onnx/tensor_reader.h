@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 #include "io/onnx/mapped_file.h"
@@ -43,13 +45,15 @@ class TensorReader {
 
   // `raw` replaces the message's raw_data (cut out by split_model). The amount of data must be that of shape and type.
   // Throws Error(invalid_model) otherwise; external data also throws what InputFile::open_below does. The tensor views `raw`
-  // or the mapped external file where that is aligned for its type.
+  // or the mapped external file where that is aligned for its type; large data that are not are deferred copies, equal ones the same.
   Tensor read(const tessera_onnx::TensorProto& proto, std::optional<std::span<const std::byte>> raw = std::nullopt);
 
   // The dense equivalent; Error(over_budget) when that is more than is left of max_dense_bytes.
   Tensor read_sparse(const tessera_onnx::SparseTensorProto& proto);
 
  private:
+  Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner);
+  Tensor deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner);
   Tensor from_external(const tessera_onnx::TensorProto& proto, DType dtype, Shape shape);
   struct External {
     std::span<const std::byte> bytes;
@@ -62,6 +66,8 @@ class TensorReader {
   std::optional<std::span<const std::byte>> constants_;
   std::int64_t dense_bytes_left_;
   std::map<std::string, std::shared_ptr<const MappedFile>> files_;
+  // Bytes and deferred copies of them, by a hash of their ends.
+  std::unordered_multimap<std::size_t, std::pair<std::span<const std::byte>, Tensor>> copies_;
 };
 
 }  // namespace tessera::io

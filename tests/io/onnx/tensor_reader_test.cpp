@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <span>
+#include <vector>
 
 #include "io/onnx/model_builder.h"
 #include "io/onnx/writer.h"
@@ -179,6 +183,31 @@ TEST_F(ExternalData, ChecksItsKeys) {
   EXPECT_EQ(error({{"offset", "0"}}), "invalid model: external data without a location");
   EXPECT_EQ(error_of(external({{"location", "data"}})),
             "unsupported: external data 'data', but the model was not read from a file");
+}
+
+// Most programs write raw data wherever it falls.
+TEST(TensorReader, DefersCopiesOfLargeDataThatAreNotAligned) {
+  constexpr std::int64_t kCount = 5000;
+  const auto file = std::make_shared<std::vector<std::byte>>(4 * kCount * 4 + 64);
+  const auto part = [&](std::size_t offset) { return std::span(file->data() + offset, kCount * 4); };
+  const std::span<std::byte> aligned = part(0), odd = part(kCount * 4 + 1), tied = part(2 * kCount * 4 + 2), other = part(3 * kCount * 4 + 3);
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    const auto value = static_cast<float>(i);
+    for (const std::span<std::byte> each : {aligned, odd, tied, other}) std::memcpy(each.data() + i * 4, &value, 4);
+  }
+  other[kCount * 2] ^= std::byte{1};  // in the middle, which the hash does not see
+  io::TensorReader reader(std::nullopt, file, 0);
+  const TensorProto proto = tensor_proto(DType::f32, {kCount});
+  const Tensor a = reader.read(proto, aligned), b = reader.read(proto, odd), c = reader.read(tensor_proto(DType::f32, {2, kCount / 2}), tied), d = reader.read(proto, other);
+  EXPECT_EQ(a.raw(), aligned.data());
+  EXPECT_TRUE(b.is_deferred());
+  EXPECT_TRUE(c.shares_storage_with(b));
+  EXPECT_EQ(c.shape(), (Shape{2, kCount / 2}));
+  EXPECT_FALSE(d.shares_storage_with(b));
+  EXPECT_TRUE(identical(a, b) && !identical(a, d));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(d.raw()) % 64, 0u);
+  // Integers of another type are no copy of theirs.
+  EXPECT_FALSE(reader.read(tensor_proto(DType::i32, {kCount}), odd).shares_storage_with(b));
 }
 
 }  // namespace
