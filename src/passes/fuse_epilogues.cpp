@@ -40,6 +40,14 @@ std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::si
   return *constant->data<float>();
 }
 
+// The slope of a PRelu that has one for all elements, which makes it a LeakyRelu.
+std::optional<float> only_slope(const ir::Graph& graph, const ir::Node& prelu) {
+  const Tensor* slopes = graph.constant(prelu.inputs[1]);
+  if (slopes == nullptr || slopes->dtype() != DType::f32 || !slopes->has_data() || slopes->elements() == 0) return std::nullopt;
+  const float slope = *slopes->data<float>();
+  return is_filled_with(graph, prelu.inputs[1], slope) ? std::optional(slope) : std::nullopt;
+}
+
 std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& node) {
   constexpr std::string_view by_attributes[] = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Swish", "Tanh", "ThresholdedRelu"};
   if (std::ranges::find(by_attributes, node.op) != std::end(by_attributes)) {
@@ -52,6 +60,10 @@ std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& nod
     const auto approximate = node.attributes.find("approximate");
     const bool by_tanh = approximate != node.attributes.end() && std::get<std::string>(approximate->second) == "tanh";
     return Activation{by_tanh ? "GeluTanh" : "Gelu", {}};
+  }
+  if (node.op == "PRelu") {
+    const std::optional<float> slope = only_slope(graph, node);
+    return slope ? std::optional(Activation{"LeakyRelu", {*slope}}) : std::nullopt;
   }
   if (node.op != "Clip") return std::nullopt;
   constexpr float infinity = std::numeric_limits<float>::infinity();

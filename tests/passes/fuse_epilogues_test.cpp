@@ -38,6 +38,17 @@ TEST(FuseEpilogues, GemmTakesActivations) {
   }
 }
 
+TEST(FuseEpilogues, APReluOfOneSlopeIsALeakyRelu) {
+  for (const char* slope : {"f32[1] {0.25}", "f32[] {0.25}", "f32[5] {0.25, 0.25, 0.25, 0.25, 0.25}"}) {
+    expect_rewritten(kRow + " constant %s = " + slope + " %p = Gemm (%x, %w, %b) %y = PRelu (%p, %s) output %y }", kPass,
+                     {"%y = tessera::Linear (%x, %w, %b) {activation = \"LeakyRelu\", activation_params = [0.25]}"});
+  }
+  expect_rewritten(kRow + " constant %s = f32[1] {-1.5} %p = Gemm (%x, %w, %b) %y = PRelu (%p, %s) output %y }", kPass,
+                   {"%y = tessera::Linear (%x, %w, %b) {activation = \"LeakyRelu\", activation_params = [-1.5]}"});
+  const std::string several = " constant %s = f32[5] {0.25, 0.25, 0.5, 0.25, 0.25}", computed = " %s = Abs (%z)";
+  for (const std::string& slopes : {several, computed}) expect_left_alone(kRow + slopes + " %p = Gemm (%x, %w, %b) %y = PRelu (%p, %s) output %y }", kPass);
+}
+
 TEST(FuseEpilogues, GemmWithTransposedWeightsBiasAndAddend) {
   expect_rewritten(kRow + " %p = Gemm (%x, %v, %b) {transB = 1} %y = Relu (%p) output %y }", kPass, {"%y = tessera::Linear (%x, %v, %b) {activation = \"Relu\", transB = 1}"});
   expect_rewritten(kRow + " %p = Gemm (%x, %v) {transB = 1} %q = Add (%b, %p) %y = Relu (%q) output %y }", kPass, {"%y = tessera::Linear (%x, %v, %b) {activation = \"Relu\", transB = 1}"});
