@@ -65,6 +65,7 @@ std::vector<OpCall> calls_of(DType type) {
       {"Gather", {x({5, 7}), Tensor::scalar<std::int64_t>(-2)}},
       {"Gather", {x({3, 5, 40}), integers({1, 1})}, axis(1)},
       {"Gather", {x({5, 7}), integers({})}},
+      {"Gather", {x({6000, 65}), random_tensor(DType::i64, {500}, 3, -6000, 5999)}},  // more than a cache holds
       {"GatherElements", {x({3, 5}), Tensor::from<std::int64_t>({2, 4}, {0, -1, 2, 1, 2, 2, -3, 0})}},
       {"GatherElements", {x({3, 5}), Tensor::from<std::int64_t>({2, 4}, {0, -1, 4, 1, 2, 2, -3, 0})}, axis(1)},
       {"GatherElements", {x({3, 2, 5}), random_tensor(DType::i32, {3, 4, 5}, 3, -2, 1)}, axis(1)},

@@ -12,6 +12,8 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 64 * 1024;
+constexpr std::int64_t kFarRowBytes = 1024;     // what is copied in the time that a row of a large table takes to come
+constexpr std::int64_t kNearBytes = 256 * 1024;  // of data that the cache holds
 constexpr std::int64_t kMostKnown = 16 * 1024;  // indices that a kernel keeps
 
 // Data as [outer, length, inner bytes], indices as [count]; the result is [outer, count, inner bytes].
@@ -40,7 +42,8 @@ void gather(KernelContext& context, const GatherShape& shape) {
   const auto* data = static_cast<const std::byte*>(context.input(0).raw());
   const Index* indices = context.input(1).data<Index>();
   auto* target = static_cast<std::byte*>(context.output(0).mutable_raw());
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(8, shape.inner_bytes));
+  const std::int64_t extra = shape.inner_bytes * shape.length > kNearBytes ? kFarRowBytes : 0;
+  const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / (std::max<std::int64_t>(8, shape.inner_bytes) + extra));
   context.parallel_for(shape.outer * shape.count, grain, [&](std::int64_t begin, std::int64_t end) {
     const auto rows = [&](auto copy_row) { gather_rows(shape, data, indices, target, begin, end, copy_row); };
     if (shape.inner_bytes == 4) return rows([](std::byte* to, const std::byte* from) { std::memcpy(to, from, 4); });

@@ -3,6 +3,7 @@
 
 #include "backends/cpu/gemm_f32.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/small_product.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -73,6 +74,9 @@ class MatMul final : public Kernel {
         gemm_(geometry_.shape, view.constant(0) != nullptr && geometry_.left_offsets.size() == 1,
               view.constant(1) != nullptr) {
     const auto [m, n, k] = geometry_.shape;
+    const bool of_itself = view.node().inputs[0] == view.node().inputs[1] && !transposed_left_ && transposed_right_;
+    small_ = {m, n, k, transposed_left_, transposed_right_, of_itself};
+    is_small_ = view.constant(1) == nullptr && geometry_.left_offsets.size() > 1 && gemm_.tiles() == 1 && small_product_fits(small_);
     if (const Tensor* constant = view.constant(1)) {
       right_ = gemm_f32_packed_right(store, *constant, right(nullptr), k, n, geometry_.right_matrices, k * n, transposed_right_ ? "transposed" : "plain");
     }
@@ -97,6 +101,10 @@ class MatMul final : public Kernel {
     context.parallel_for(batches * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto batch = static_cast<std::size_t>(i / tiles);
+        if (is_small_) {
+          small_product(small_, a + geometry_.left_offsets[batch], b + geometry_.right_offsets[batch], c + i * m * n);
+          continue;
+        }
         const std::int64_t right_matrix = k * n == 0 ? 0 : geometry_.right_offsets[batch] / (k * n);
         const GemmOperand left_operand = left_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(a + geometry_.left_offsets[batch]);
         const GemmOperand right_operand = right_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + right_matrix * packed_floats)
@@ -113,6 +121,8 @@ class MatMul final : public Kernel {
   bool transposed_left_, transposed_right_;
   MatMulGeometry geometry_;
   GemmF32 gemm_;
+  SmallProduct small_;
+  bool is_small_;  // many products of that shape
   std::shared_ptr<const PackedWeights> left_, right_;
 };
 
