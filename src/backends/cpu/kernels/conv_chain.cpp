@@ -1,5 +1,6 @@
 // Convolutions that follow each other, a band of lines at a time: what lies between them is a ring of the last few lines of each result, which
-// stays in a core's second-level cache. A line is computed once a chunk of the result's lines, and again where chunks meet.
+// stays in a core's second-level cache. A line is computed once a chunk of the result's lines, and again where chunks meet; where that would be
+// much of a small picture, threads share one stage after the other instead.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::int64_t kBandBytes = 640 * 1024;  // of rings and weights, in the second-level cache
 constexpr double kMostRepeated = 0.03;           // of the work, that chunks smaller than threads need may repeat
+constexpr double kMuchRepeated = 0.1;            // of the work, that a chunk repeats: threads rather take the stages one after the other
 constexpr std::int64_t kMostLines = 256;         // of a band: products have full tiles long before
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
@@ -56,6 +58,8 @@ class Chain {
   std::int64_t inputs() const { return inputs_; }
   std::int64_t lines() const { return stages_.back().lines.output; }
   std::int64_t height() const { return height_; }
+  // Whether pictures have so few lines that a chunk of them repeats much of the work.
+  bool repeats_much() const { return repeated_ > kMuchRepeated; }
   std::int64_t ring_lines(std::size_t stage) const { return rings_[stage]; }
 
   // What the lines [first, end) of the chain's result take of each stage, behind what was computed before.
@@ -173,9 +177,16 @@ class ConvChain final : public Kernel {
  public:
   ConvChain(const ops::NodeView& view, WeightStore& weights) : ConvChain(ops::ConvStageViews(view), view, weights) {}
 
+  // Of the stages' results of one picture.
+  std::int64_t scratch_bytes() const override { return chain_.repeats_much() ? base::checked_multiply(picture_floats_, std::int64_t{4}) : 0; }
+
   void run(KernelContext& context) const override {
     const Tensor& result = context.output(0);
     const std::int64_t pictures = result.shape()[0], chunks = chain_.chunks(pictures, threads(context)), lines = chain_.lines();
+    if (pictures % threads(context) != 0 && chain_.repeats_much()) {
+      for (std::int64_t picture = 0; picture < pictures; ++picture) run_stages(context, picture);
+      return;
+    }
     context.parallel_for(pictures * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) run_chunk(context, i / chunks, lines * (i % chunks) / chunks, lines * (i % chunks + 1) / chunks);
     });
@@ -185,7 +196,7 @@ class ConvChain final : public Kernel {
   ConvChain(const ops::ConvStageViews& views, const ops::NodeView& view, WeightStore& weights) : chain_(views, view.input_count()) {
     for (std::size_t i = 0; i < views.size(); ++i) {
       convs_.push_back(chain_.stages()[i].depthwise ? make_depthwise_line_conv(views.view(i), weights) : make_line_conv(views.view(i), weights));
-      if (i + 1 < views.size()) scratch_lines_ += ring_cache_lines(i);
+      if (i + 1 < views.size()) scratch_lines_ += ring_cache_lines(i), picture_floats_ += picture_floats(i);
     }
   }
 
@@ -197,30 +208,56 @@ class ConvChain final : public Kernel {
 
   std::int64_t ring_cache_lines(std::size_t stage) const { return base::ceil_divide(chain_.ring_lines(stage) * chain_.stages()[stage].line_floats, CacheLine::kFloats); }
 
+  std::int64_t picture_floats(std::size_t stage) const { return base::round_up(base::checked_multiply(chain_.stages()[stage].lines.output, chain_.stages()[stage].line_floats), CacheLine::kFloats); }
+
+  // The lines of a value of the chain.
+  using Results = std::array<PictureLines<float>, ops::kMostConvStages>;
+  PictureLines<const float> lines_of(const KernelContext& context, std::int64_t picture, const Results& results, std::int64_t value) const {
+    if (value < 0) return {};
+    if (value >= chain_.inputs()) return results[static_cast<std::size_t>(value - chain_.inputs())];
+    const Tensor& input = context.input(static_cast<std::size_t>(value));
+    const std::int64_t floats = input.shape()[2] * input.shape()[3];
+    return {input.data<float>() + picture * input.shape()[1] * floats, floats, 0};
+  }
+  PictureLines<float> result_of(KernelContext& context, std::int64_t picture) const {
+    const std::int64_t floats = chain_.stages().back().line_floats;
+    return {context.output(0).mutable_data<float>() + picture * chain_.lines() * floats, floats, 0};
+  }
+
+  // Each stage of a picture by all threads.
+  void run_stages(KernelContext& context, std::int64_t picture) const {
+    const std::vector<Stage>& stages = chain_.stages();
+    Results results;
+    auto* room = reinterpret_cast<float*>(context.scratch());
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+      const std::int64_t lines = stages[i].lines.output;
+      results[i] = i + 1 < stages.size() ? PictureLines<float>{room, stages[i].line_floats, 0} : result_of(context, picture);
+      room += picture_floats(i);
+      const PictureLines<const float> x = lines_of(context, picture, results, stages[i].data), z = lines_of(context, picture, results, stages[i].addend);
+      const std::int64_t pieces = 2 * threads(context);
+      context.parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t first = lines * begin / pieces, last = lines * end / pieces;
+        if (first < last) convs_[i]->run_lines(x, z, results[i], first, last);
+      });
+    }
+  }
+
   void run_chunk(KernelContext& context, std::int64_t picture, std::int64_t first, std::int64_t last) const {
     thread_local std::vector<CacheLine> scratch;
     scratch.resize(static_cast<std::size_t>(scratch_lines_));
     const std::vector<Stage>& stages = chain_.stages();
-    std::array<PictureLines<float>, ops::kMostConvStages> results;
+    Results results;
     CacheLine* ring = scratch.data();
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
       results[i] = {ring->floats, stages[i].line_floats, chain_.ring_lines(i)};
       ring += ring_cache_lines(i);
     }
-    const Stage& end = stages.back();
-    results[stages.size() - 1] = {context.output(0).mutable_data<float>() + picture * chain_.lines() * end.line_floats, end.line_floats, 0};
-    const auto lines_of = [&](std::int64_t value) -> PictureLines<const float> {
-      if (value < 0) return {};
-      if (value >= chain_.inputs()) return results[static_cast<std::size_t>(value - chain_.inputs())];
-      const Tensor& input = context.input(static_cast<std::size_t>(value));
-      const std::int64_t floats = input.shape()[2] * input.shape()[3];
-      return {input.data<float>() + picture * input.shape()[1] * floats, floats, 0};
-    };
+    results[stages.size() - 1] = result_of(context, picture);
     Ranges ranges{};
     for (std::int64_t line = first; line < last; line += chain_.height()) {
       context.check_stop();
       chain_.advance(ranges, line, std::min(last, line + chain_.height()));
-      for (std::size_t i = 0; i < stages.size(); ++i) run_range(i, ranges[i], lines_of(stages[i].data), lines_of(stages[i].addend), results[i]);
+      for (std::size_t i = 0; i < stages.size(); ++i) run_range(i, ranges[i], lines_of(context, picture, results, stages[i].data), lines_of(context, picture, results, stages[i].addend), results[i]);
     }
   }
 
@@ -238,7 +275,7 @@ class ConvChain final : public Kernel {
 
   Chain chain_;
   std::vector<std::unique_ptr<LineConv>> convs_;
-  std::int64_t scratch_lines_ = 0;
+  std::int64_t scratch_lines_ = 0, picture_floats_ = 0;  // of rings, and of all results of a picture but the last
 };
 
 // "" or why the stage is not for a chain.
