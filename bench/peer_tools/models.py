@@ -139,8 +139,9 @@ def file_model(path, dims):
 
 
 # DeepBench (github.com/baidu-research/DeepBench): products (M, N, K) with the M x K side constant, and convolutions
-# (channels, height, width, outputs, kernel height and width, pad, stride, groups) of its inference and training lists.
-PRODUCTS = [(1760, 16, 1760), (1760, 128, 1760), (5124, 700, 2048), (35, 700, 2048), (3072, 1500, 1024), (512, 8, 50000)]
+# (channels, height, width, outputs, kernel height and width, pad, stride, groups) of its inference and training lists. Before its products, squares.
+PRODUCTS = [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096),
+            (1760, 16, 1760), (1760, 128, 1760), (5124, 700, 2048), (35, 700, 2048), (3072, 1500, 1024), (512, 8, 50000)]
 CONVOLUTIONS = [
     (1, 161, 700, 32, 5, 20, 0, 2, 1), (32, 79, 341, 32, 5, 10, 0, 2, 1), (16, 24, 240, 32, 3, 3, 1, 1, 1), (3, 108, 108, 64, 3, 3, 1, 2, 1),
     (64, 54, 54, 64, 3, 3, 1, 1, 1), (128, 27, 27, 128, 3, 3, 1, 1, 1), (128, 14, 14, 256, 3, 3, 1, 1, 1), (256, 7, 7, 512, 3, 3, 1, 1, 1),
