@@ -111,16 +111,24 @@ TEST(CpuBf16Depthwise, WindowsStridesAndPads) {
   check_depthwise({1, 3, 4, 5, 6}, {2, 3, 3}, {{"activation", std::string("HardSwish")}}, {true, false});
 }
 
+void check_linear(const Shape& x, std::int64_t outputs, Stored stored, ir::Attributes attributes = {}) {
+  SCOPED_TRACE(to_string(x));
+  const test::OpCall call{"tessera::Linear", {random_tensor(stored.data ? DType::bf16 : DType::f32, x, 1), random_tensor(DType::f32, {x.back(), outputs}, 2), random_tensor(DType::f32, {outputs}, 3)}, std::move(attributes)};
+  check(call, static_cast<double>(x.back()), stored, "cpu_bf16_linear");
+}
+
 TEST(CpuBf16Linear, RowsAndColumns) {
-  const auto check_linear = [](const Shape& x, std::int64_t outputs, Stored stored, ir::Attributes attributes = {}) {
-    SCOPED_TRACE(to_string(x));
-    test::OpCall call{"tessera::Linear", {random_tensor(stored.data ? DType::bf16 : DType::f32, x, 1), random_tensor(DType::f32, {x.back(), outputs}, 2), random_tensor(DType::f32, {outputs}, 3)}, std::move(attributes)};
-    check(call, static_cast<double>(x.back()), stored, "cpu_bf16_linear");
-  };
   check_linear({1, 64}, 10, {});
   check_linear({13, 7}, 35, {false, true});
   check_linear({2, 3, 131}, 65, {true, false});
   check_linear({2, 50, 256}, 96, {true, true}, {{"activation", std::string("Gelu")}});
+}
+
+TEST(CpuBf16Linear, RowsThatWouldShareSetsOfTheCache) {
+  check_linear({14, 2048}, 40, {});
+  check_linear({14, 2048}, 300, {true, true});
+  check_conv({{1, 2048, 4, 5}, {260, 2048, 1, 1}, {}, {true, false}});
+  check_conv({{1, 2048, 4, 5}, {9, 2048, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}}, {false, true}});
 }
 
 TEST(CpuBf16Linear, TransposedWeightsAndSeveralAxesOfInputs) {

@@ -173,19 +173,26 @@ TEST(CpuQuantisedConv, WindowsOfManyLinesNeedNoWorkingMemoryOfTheirSize) {
   EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_quantised_conv");
 }
 
+void check_linear(const Shape& x, std::int64_t outputs, const Case& c) {
+  SCOPED_TRACE(to_string(x));
+  test::OpCall call{"tessera::QuantisedLinear", {bytes(c.data, x, 1), bytes(DType::i8, {x.back(), outputs}, 2)}, c.attributes};
+  add_operands(call, outputs, static_cast<double>(x.back()), c);
+  if (c.addend) add_sum(call);
+  check(call, "cpu_quantised_linear");
+}
+
 TEST(CpuQuantisedLinear, RowsAndColumns) {
-  const auto check_linear = [](const Shape& x, std::int64_t outputs, const Case& c) {
-    SCOPED_TRACE(to_string(x));
-    test::OpCall call{"tessera::QuantisedLinear", {bytes(DType::u8, x, 1), bytes(DType::i8, {x.back(), outputs}, 2)}, c.attributes};
-    add_operands(call, outputs, static_cast<double>(x.back()), c);
-    if (c.addend) add_sum(call);
-    check(call, "cpu_quantised_linear");
-  };
   check_linear({1, 64}, 10, {});
   check_linear({13, 7}, 35, {.to = To::real});
   check_linear({2, 3, 130}, 65, {.to = To::i8, .bias = false});
   check_linear({2, 21, 40}, 50, {.addend = true});
   check_linear({2, 50, 256}, 96, {.attributes = {{"activation", std::string("Gelu")}}, .to = To::real, .by_channel = false});
+}
+
+TEST(CpuQuantisedLinear, RowsThatWouldShareSetsOfTheCache) {
+  check_linear({14, 4096}, 300, {.to = To::real});
+  check_linear({14, 4096}, 20, {.data = DType::i8});
+  check_conv({{1, 4096, 4, 5}, {260, 4096, 1, 1}});
 }
 
 TEST(CpuQuantisedLinear, ExtremesStayExact) {

@@ -21,7 +21,7 @@ constexpr std::int64_t kRoundedTogether = 2048;  // numbers
 class Bf16Product final : public Kernel {
  public:
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
-      : multiply_(multiply_bf16()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
+      : multiply_(multiply_bf16()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs, outputs))),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)),
         windows_(geometry_, segments_, inputs_, padded_), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
     depth_ = base::checked_multiply(segments_.count, padded_);
@@ -56,13 +56,14 @@ class Bf16Product final : public Kernel {
  private:
   std::int64_t lanes() const { return round_up(outputs_, Product::kLanes); }  // of a group
   std::int64_t data_elements() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
-  // Whether data must be rounded first, or pixels filled up to whole pairs; the added numbers meet weights of zero.
-  bool copies_data() const { return !rounded_data_ || inputs_ != given_inputs_; }
+  // Whether data must be rounded first, or pixels filled up: to whole pairs, whose added numbers meet weights of zero, or to lie apart.
+  bool copies_data() const { return !rounded_data_ || spreads(); }
+  bool spreads() const { return geometry_.channels != split_.groups * given_inputs_; }
 
   const std::uint16_t* round_data(KernelContext& context) const {
     auto* to = reinterpret_cast<std::uint16_t*>(context.scratch());
     const Tensor& x = context.input(0);
-    if (inputs_ == given_inputs_) {
+    if (!spreads()) {
       const float* from = x.data<float>();
       context.parallel_for(x.elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { to_bf16_row(from + begin, to + begin, end - begin); });
       return to;
@@ -75,15 +76,16 @@ class Bf16Product final : public Kernel {
       for (std::int64_t i = begin; i < end; i += together) {
         const std::int64_t count = std::min(together, end - i);
         if (!rounded_data_) to_bf16_row(x.data<float>() + i * given_inputs_, rounded.data(), count * given_inputs_);
-        spread(rounded_data_ ? static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_ : rounded.data(), count, to + i * inputs_);
+        spread(rounded_data_ ? static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_ : rounded.data(), count, to + i * geometry_.channels);
       }
     });
     return to;
   }
 
-  // Pixels of given_inputs_ channels with zeros behind them, up to inputs_.
+  // Pixels of given_inputs_ channels with zeros behind them.
   void spread(const std::uint16_t* from, std::int64_t pixels, std::uint16_t* to) const {
-    if (given_inputs_ == 3 && inputs_ == 4) {  // pictures
+    const std::int64_t channels = geometry_.channels;
+    if (given_inputs_ == 3 && channels == 4) {  // pictures
       for (std::int64_t i = 0; i < pixels; ++i, from += 3, to += 4) {
         to[0] = from[0];
         to[1] = from[1];
@@ -92,9 +94,9 @@ class Bf16Product final : public Kernel {
       }
       return;
     }
-    for (std::int64_t i = 0; i < pixels; ++i, from += given_inputs_, to += inputs_) {
+    for (std::int64_t i = 0; i < pixels; ++i, from += given_inputs_, to += channels) {
       std::copy_n(from, given_inputs_, to);
-      std::fill(to + given_inputs_, to + inputs_, std::uint16_t{0});
+      std::fill(to + given_inputs_, to + channels, std::uint16_t{0});
     }
   }
 

@@ -24,7 +24,8 @@ class QuantisedProduct final : public Kernel {
  public:
   QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
                    WeightStrides strides)
-      : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs), geometry_(with_channels(geometry, groups * inputs_)),
+      : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
+        geometry_(with_channels(geometry, spread_channels(inputs_, groups, 1, view.input(At::data).dtype == DType::i8 || inputs_ != inputs, outputs))),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
         strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8), result_(view, activation_, groups * lanes()) {
     padded_ = round_up(segments_.length, kS8Group);
@@ -75,8 +76,8 @@ class QuantisedProduct final : public Kernel {
 
  private:
   // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own then. The
-  // added bytes meet weights of zero. Signed bytes are copied as unsigned ones.
-  bool copies_data() const { return signed_data_ || inputs_ != given_inputs_; }
+  // added bytes meet weights of zero. Signed bytes are copied as unsigned ones, and pixels that should lie apart.
+  bool copies_data() const { return signed_data_ || geometry_.channels != split_.groups * given_inputs_; }
   std::int64_t copy_bytes() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
   const std::uint8_t* copy(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
     if (signed_data_) {
@@ -85,7 +86,7 @@ class QuantisedProduct final : public Kernel {
     }
     context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / inputs_), [&](std::int64_t begin, std::int64_t end) {
       const std::uint8_t* from = x + begin * given_inputs_;
-      std::uint8_t* pixel = to + begin * inputs_;
+      std::uint8_t* pixel = to + begin * geometry_.channels;
       if (given_inputs_ == 3) {  // pictures
         for (std::int64_t i = begin; i < end; ++i, from += 3, pixel += 4) {
           pixel[0] = from[0];
@@ -95,9 +96,9 @@ class QuantisedProduct final : public Kernel {
         }
         return;
       }
-      for (std::int64_t i = begin; i < end; ++i, from += given_inputs_, pixel += inputs_) {
+      for (std::int64_t i = begin; i < end; ++i, from += given_inputs_, pixel += geometry_.channels) {
         std::copy_n(from, given_inputs_, pixel);
-        std::fill_n(pixel + given_inputs_, inputs_ - given_inputs_, std::uint8_t{0});
+        std::fill_n(pixel + given_inputs_, geometry_.channels - given_inputs_, std::uint8_t{0});
       }
     });
     return to;

@@ -25,6 +25,15 @@ inline ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::in
   return geometry;
 }
 
+// Channels from pixel to pixel that data should have where products read it: rows that lie multiples of 4 KB apart share sets of the
+// first-level cache, which does not hold a tile's rows then, so a cache line is left between them. Where data must be copied for that alone, only
+// `outputs` enough are worth it.
+inline std::int64_t spread_channels(std::int64_t channels, std::int64_t groups, std::int64_t element_bytes, bool copied_anyway, std::int64_t outputs) {
+  constexpr std::int64_t kCachePeriod = 4096, kCacheLine = 64, kManyOutputs = 256;
+  if (groups != 1 || channels == 0 || channels * element_bytes % kCachePeriod != 0 || (!copied_anyway && outputs < kManyOutputs)) return channels * groups;
+  return channels + kCacheLine / element_bytes;
+}
+
 // A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
 struct WindowSegments {
   bool whole_lines = false;
@@ -170,6 +179,7 @@ struct ProductSplit {
   // Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes) {
     constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
+    constexpr std::int64_t kLeastPanels = 8;              // rows are read again by each block: rather read weights from the third level
     constexpr double kMostChunks = 64;
     // Few rows are over before their weights are read.
     constexpr double kChunkBytes = 128 * 1024;
@@ -180,7 +190,7 @@ struct ProductSplit {
     if (columns_first) panel_chunks = std::min(panels(), wanted);
     row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
     if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
-    block_panels = std::max<std::int64_t>(1, kBlockBytes / std::max<std::int64_t>(1, panel_bytes));
+    block_panels = std::max(kLeastPanels, kBlockBytes / std::max<std::int64_t>(1, panel_bytes));
     grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
   }
 
