@@ -17,13 +17,14 @@ using base::ceil_divide;
 using base::round_up;
 
 constexpr std::int64_t kMaxDepth = 512;                   // of one block over k
-constexpr std::int64_t kBlockFloats = 384 * 1024;         // of a block of B: it may stream from the third-level cache, and saves packing A anew
+// Of a block of B, packed here or beforehand: it may stream from the third-level cache, and saves packing A anew.
+constexpr std::int64_t kBlockFloats = 384 * 1024, kPackedBlockFloats = 1024 * 1024;
 constexpr std::int64_t kMaxPanelFloats = 32 * kMaxDepth;  // of a panel of A or B in any instruction set
 // Well above the cost of handing out a tile, which is less than a microsecond: about 10 microseconds of operations, or where few
 // rows leave little to do, of reading a packed right operand.
 constexpr double kTileOperations = 1e6, kTileBytes = 256 * 1024;
 constexpr double kMostTiles = 32;
-constexpr std::int64_t kFewThreads = 4;
+constexpr int kThreads[] = {1, 2, 4};
 
 // Room for one packed panel of A and one packed block of B. A thread computes one tile at a time.
 struct Workspace {
@@ -43,6 +44,14 @@ std::int64_t block_depth(std::int64_t k) {
   return ceil_divide(k, std::max<std::int64_t>(1, ceil_divide(k, kMaxDepth)));
 }
 
+// A's rows are cut into panels of about equal height: a last one of few rows would read all of B for little.
+std::int64_t row_panels_of(const GemmF32Isa& isa, std::int64_t m) { return ceil_divide(m, isa.rows); }
+// Where the panel ends that begins at `row`.
+std::int64_t row_panel_end(const GemmF32Isa& isa, std::int64_t m, std::int64_t row) {
+  const std::int64_t panels = row_panels_of(isa, m);
+  return m * (ceil_divide(row * panels, m) + 1) / panels;
+}
+
 // Packs columns [column, column + width) and rows [k_begin, k_begin + k) of B as one panel, padded to whole vectors.
 void pack_right_panel(const GemmF32Isa& isa, const GemmOperand& right, std::int64_t k_begin, std::int64_t k,
                       std::int64_t column, std::int64_t width, float* to) {
@@ -59,34 +68,39 @@ void pack_right_panel(const GemmF32Isa& isa, const GemmOperand& right, std::int6
 GemmF32::GemmF32(GemmShape shape, bool left_packed, bool right_packed) : shape_(shape), isa_(&gemm_f32_isa()) {
   const std::int64_t k_blocks = std::max<std::int64_t>(1, ceil_divide(shape.k, kMaxDepth));
   k_block_ = ceil_divide(shape.k, k_blocks);
-  block_panels_ = std::max<std::int64_t>(1, kBlockFloats / (isa_->columns * std::max<std::int64_t>(k_block_, 1)));
+  const std::int64_t block_floats = right_packed ? kPackedBlockFloats : kBlockFloats;
+  block_panels_ = std::max<std::int64_t>(1, block_floats / (isa_->columns * std::max<std::int64_t>(k_block_, 1)));
   choose_tiles(left_packed, right_packed);
 }
 
-// Of all grids whose tiles are worth handing out, the one that a few threads should finish first. Cycles a unit of k:
-// register tiles computed, elements of A read again by each chunk of columns, elements of B by each chunk of rows;
-// reading costs more where it means packing.
+// Of all grids whose tiles are worth handing out, the one that takes one, two and four threads the least time. Cycles a unit
+// of k: register tiles computed, elements of A read again by each chunk of columns, elements of B by each chunk of rows; reading costs
+// more where it means packing.
 void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
   if (shape_.m == 0 || shape_.n == 0) {
     row_chunks_ = 0;
     return;
   }
   const auto m = static_cast<double>(shape_.m), n = static_cast<double>(shape_.n);
-  const std::int64_t row_panels = ceil_divide(shape_.m, isa_->rows);
+  const std::int64_t row_panels = row_panels_of(*isa_, shape_.m);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
   const double operations = 2.0 * m * n * static_cast<double>(shape_.k);
   const double right_bytes = right_packed ? 4 * n * static_cast<double>(shape_.k) : 0;
   const auto wanted = static_cast<std::int64_t>(std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, kMostTiles));
-  const double tile_cycles = static_cast<double>(isa_->rows * isa_->columns / isa_->lanes);
-  const double left_cycles = left_packed ? 0.25 : 0.5, right_cycles = right_packed ? 0.25 : 1.5;
+  const double tile_cycles = m / static_cast<double>(row_panels) * static_cast<double>(isa_->columns / isa_->lanes);
+  const double left_cycles = left_packed ? 0.25 : 1.5, right_cycles = right_packed ? 0.5 : 1.5;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t columns = 1; columns <= std::min(wanted, column_panels); ++columns) {
     for (std::int64_t rows = 1; rows <= std::min(wanted / columns, row_panels); ++rows) {
       const std::int64_t tiles = rows * columns;
-      const double tile =
-          tile_cycles * static_cast<double>(ceil_divide(row_panels, rows) * ceil_divide(column_panels, columns)) +
-          left_cycles * m / static_cast<double>(rows) + right_cycles * n / static_cast<double>(columns);
-      const double cycles = tile * static_cast<double>(ceil_divide(tiles, kFewThreads));
+      const double reading = left_cycles * m / static_cast<double>(rows) + right_cycles * n / static_cast<double>(columns);
+      const double average = tile_cycles * static_cast<double>(row_panels * column_panels) / static_cast<double>(tiles) + reading;
+      const double largest = tile_cycles * static_cast<double>(ceil_divide(row_panels, rows) * ceil_divide(column_panels, columns)) + reading;
+      double cycles = 0;
+      for (const int threads : kThreads) {
+        const double rounds = static_cast<double>(ceil_divide(tiles, threads));
+        cycles += average * rounds + (largest - average) / rounds;  // over many rounds larger and smaller tiles even out
+      }
       if (cycles >= least) continue;
       least = cycles;
       row_chunks_ = rows;
@@ -96,11 +110,11 @@ void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
 }
 
 GemmF32::Tile GemmF32::tile_at(std::int64_t index) const {
-  const std::int64_t row_panels = ceil_divide(shape_.m, isa_->rows);
+  const std::int64_t row_panels = row_panels_of(*isa_, shape_.m);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
   const std::int64_t row = index % row_chunks_, column = index / row_chunks_;
-  return {row_panels * row / row_chunks_ * isa_->rows,
-          std::min(shape_.m, row_panels * (row + 1) / row_chunks_ * isa_->rows),
+  return {shape_.m * (row_panels * row / row_chunks_) / row_panels,
+          shape_.m * (row_panels * (row + 1) / row_chunks_) / row_panels,
           column_panels * column / column_chunks_ * isa_->columns,
           std::min(shape_.n, column_panels * (column + 1) / column_chunks_ * isa_->columns)};
 }
@@ -139,9 +153,9 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
     }
   }
   const bool changes_nothing = epilogue.scale == 1 && epilogue.bias == nullptr && epilogue.addend == nullptr && epilogue.activation == Activation::none;
-  for (std::int64_t row = block.row_begin; row < block.row_end; row += isa_->rows) {
-    PanelProduct product{
-        .rows = std::min(isa_->rows, block.row_end - row), .k = k, .ldc = ldc, .accumulate = k_begin > 0};
+  for (std::int64_t row = block.row_begin, row_end = 0; row < block.row_end; row = row_end) {
+    row_end = row_panel_end(*isa_, shape_.m, row);
+    PanelProduct product{.rows = row_end - row, .k = k, .ldc = ldc, .accumulate = k_begin > 0};
     if (left.packed) {
       product.left = left.data + k_begin * shape_.m + row * k;
     } else if (product.rows == 1 && left.column_stride == 1) {
@@ -195,8 +209,9 @@ void gemm_f32_pack_left(const GemmOperand& left, std::int64_t m, std::int64_t k,
   const std::int64_t block = block_depth(k);
   for (std::int64_t k_begin = 0; k_begin < k; k_begin += block) {
     const std::int64_t depth = std::min(block, k - k_begin);
-    for (std::int64_t row = 0; row < m; row += isa.rows) {
-      const std::int64_t rows = std::min(isa.rows, m - row);
+    for (std::int64_t row = 0, row_end = 0; row < m; row = row_end) {
+      row_end = row_panel_end(isa, m, row);
+      const std::int64_t rows = row_end - row;
       isa.pack(left.data + row * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride,
                rows, depth, to + k_begin * m + row * depth, rows);
     }
@@ -223,7 +238,7 @@ std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, co
                                                           const GemmOperand& lies, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,
                                                           std::string_view layout) {
-  const std::string name = fmt::format("gemm_f32_left_v2:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, m, k);
+  const std::string name = fmt::format("gemm_f32_left_v3:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, m, k);
   const std::int64_t bytes = gemm_f32_left_bytes(m, k);
   return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](const Tensor& contents, std::byte* to) {
     GemmOperand left = lies;

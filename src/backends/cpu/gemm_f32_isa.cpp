@@ -32,40 +32,46 @@ constexpr const char* kName = "portable";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
 
-// A panel of one sum after another: bias, scale and activation, then C. Out of line so that the inner loop keeps its
-// registers to itself.
-void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t rows, std::int64_t columns, float* c,
-                std::int64_t first_column) {
+// What becomes of the sums of a vector of columns, row after row; `whole`: of all of its lanes, otherwise those of `mask`.
+template <bool whole>
+HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std::int64_t stride, std::int64_t rows, float* c, std::int64_t column, bool accumulate,
+                             hn::Mask<D> mask) {
   const D d;
-  const Epilogue* epilogue = product.epilogue;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < columns; j += kLanes) {
-      const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, columns - j)));
-      float* to = c + i * product.ldc + j;
-      V value = hn::LoadU(d, tile + i * tile_stride + j);
-      if (product.accumulate) value = hn::Add(value, hn::MaskedLoad(mask, d, to));
-      if (epilogue != nullptr) {
-        value = hn::Mul(value, hn::Set(d, epilogue->scale));
-        if (epilogue->bias != nullptr) value = hn::Add(value, hn::MaskedLoad(mask, d, epilogue->bias + first_column + j));
-        if (epilogue->addend != nullptr) {
-          const float* addend =
-              epilogue->addend + i * epilogue->addend_row_stride + (first_column + j) * epilogue->addend_column_stride;
-          const V term = epilogue->addend_column_stride == 0 ? hn::Set(d, *addend) : hn::MaskedLoad(mask, d, addend);
-          value = hn::MulAdd(hn::Set(d, epilogue->addend_scale), term, value);
-        }
-        // Comparisons rather than Max and Min: NaN stays NaN.
-        if (epilogue->activation != Activation::none) {
-          const V low = hn::Set(d, epilogue->activation == Activation::relu ? 0.0f : epilogue->low);
-          value = hn::IfThenElse(hn::Lt(value, low), low, value);
-        }
-        if (epilogue->activation == Activation::clip) {
-          const V high = hn::Set(d, epilogue->high);
-          value = hn::IfThenElse(hn::Gt(value, high), high, value);
-        }
+  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+  const bool ends = product.epilogue != nullptr;
+  const Epilogue epilogue = ends ? *product.epilogue : Epilogue{};
+  const std::int64_t ldc = product.ldc;
+  const V scale = hn::Set(d, epilogue.scale), bias = epilogue.bias != nullptr ? load(epilogue.bias + column) : hn::Zero(d);
+  const V addend_scale = hn::Set(d, epilogue.addend_scale);
+  const V low = hn::Set(d, epilogue.activation == Activation::relu ? 0.0f : epilogue.low), high = hn::Set(d, epilogue.high);
+  const float* addend = epilogue.addend == nullptr ? nullptr : epilogue.addend + column * epilogue.addend_column_stride;
+  for (std::int64_t i = 0; i < rows; ++i, sums += stride, c += ldc) {
+    V value = hn::LoadU(d, sums);
+    if (accumulate) value = hn::Add(value, load(c));
+    if (ends) {
+      value = hn::Mul(value, scale);
+      if (epilogue.bias != nullptr) value = hn::Add(value, bias);
+      if (addend != nullptr) {
+        const V term = epilogue.addend_column_stride == 0 ? hn::Set(d, *addend) : load(addend);
+        value = hn::MulAdd(addend_scale, term, value);
+        addend += epilogue.addend_row_stride;
       }
-      hn::BlendedStore(value, mask, d, to);
+      // Comparisons rather than Max and Min: NaN stays NaN.
+      if (epilogue.activation != Activation::none) value = hn::IfThenElse(hn::Lt(value, low), low, value);
+      if (epilogue.activation == Activation::clip) value = hn::IfThenElse(hn::Gt(value, high), high, value);
     }
+    if constexpr (whole) hn::StoreU(value, d, c);
+    else hn::BlendedStore(value, mask, d, c);
   }
+}
+
+// A tile of sums: bias, scale and activation, then C. Out of line so that the inner loop keeps its registers to itself.
+void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t rows, std::int64_t columns, float* c, std::int64_t first_column,
+                bool accumulate) {
+  const D d;
+  std::int64_t j = 0;
+  for (; j + kLanes <= columns; j += kLanes) store_column<true>(product, tile + j, tile_stride, rows, c + j, first_column + j, accumulate, hn::FirstN(d, kLanes));
+  if (j < columns) store_column<false>(product, tile + j, tile_stride, rows, c + j, first_column + j, accumulate, hn::FirstN(d, static_cast<std::size_t>(columns - j)));
 }
 
 // Panels that few rows are multiplied with at once: with one, each sum would wait for the one before.
@@ -105,17 +111,14 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
     left += rows;
     right += right_stride;
   }
-  const bool whole = columns == all * kLanes;
-  if (whole && product.epilogue == nullptr && product.accumulate) {
+  const bool whole = columns == all * kLanes, accumulate = product.accumulate;
+  if (whole && accumulate) {
+    // All loads before any store: where rows lie a multiple of 4 KB apart, a load would wait for the store of the row before.
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 8
-      for (int j = 0; j < all; ++j) {
-        float* to = c + i * product.ldc + j * kLanes;
-        hn::StoreU(hn::Add(sum[i][j], hn::LoadU(d, to)), d, to);
-      }
+      for (int j = 0; j < all; ++j) sum[i][j] = hn::Add(sum[i][j], hn::LoadU(d, c + i * product.ldc + j * kLanes));
     }
-    return;
   }
   const bool direct = whole && product.epilogue == nullptr;
   HWY_ALIGN float tile[rows * all * kLanes];
@@ -126,7 +129,7 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
 #pragma GCC unroll 8
     for (int j = 0; j < all; ++j) hn::StoreU(sum[i][j], d, to + i * stride + j * kLanes);
   }
-  if (!direct) store_tile(product, tile, all * kLanes, rows, columns, c, first_column);
+  if (!direct) store_tile(product, tile, all * kLanes, rows, columns, c, first_column, accumulate && !whole);
 }
 
 template <int rows>
@@ -211,30 +214,36 @@ void pack_rows(const float* from, std::int64_t k_stride, std::int64_t width, std
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Contiguous along k: four lines at a time through 4 × 4 transposes. Returns the lines done.
+// Contiguous along k: four lines at a time through 4 × 4 transposes, the last four maybe anew; of all lines a cache line before the next, as
+// memory is read fastest. Returns the lines done: all or, of fewer than four, none.
 std::int64_t pack_transposed(const float* from, std::int64_t width_stride, std::int64_t width, std::int64_t k,
                              float* to, std::int64_t to_stride) {
+  if (width < 4) return 0;
+  constexpr std::int64_t kCacheLine = 16;
   const hn::FixedTag<float, 4> d4;
-  std::int64_t w = 0;
-  for (; w + 4 <= width; w += 4) {
-    const float* line = from + w * width_stride;
-    std::int64_t row = 0;
-    for (; row + 4 <= k; row += 4) {
-      const auto r0 = hn::LoadU(d4, line + row), r1 = hn::LoadU(d4, line + width_stride + row);
-      const auto r2 = hn::LoadU(d4, line + 2 * width_stride + row), r3 = hn::LoadU(d4, line + 3 * width_stride + row);
-      const auto low01 = hn::InterleaveLower(d4, r0, r1), low23 = hn::InterleaveLower(d4, r2, r3);
-      const auto high01 = hn::InterleaveUpper(d4, r0, r1), high23 = hn::InterleaveUpper(d4, r2, r3);
-      float* out = to + row * to_stride + w;
-      hn::StoreU(hn::ConcatLowerLower(d4, low23, low01), d4, out);
-      hn::StoreU(hn::ConcatUpperUpper(d4, low23, low01), d4, out + to_stride);
-      hn::StoreU(hn::ConcatLowerLower(d4, high23, high01), d4, out + 2 * to_stride);
-      hn::StoreU(hn::ConcatUpperUpper(d4, high23, high01), d4, out + 3 * to_stride);
-    }
-    for (; row < k; ++row) {
-      for (std::int64_t i = 0; i < 4; ++i) to[row * to_stride + w + i] = line[i * width_stride + row];
+  const std::int64_t whole_k = k / 4 * 4;
+  for (std::int64_t first = 0; first < whole_k; first += kCacheLine) {
+    const std::int64_t end = std::min(whole_k, first + kCacheLine);
+    for (std::int64_t lines = 0; lines < width; lines += 4) {
+      const std::int64_t w = std::min(lines, width - 4);
+      const float* line = from + w * width_stride;
+      for (std::int64_t row = first; row < end; row += 4) {
+        const auto r0 = hn::LoadU(d4, line + row), r1 = hn::LoadU(d4, line + width_stride + row);
+        const auto r2 = hn::LoadU(d4, line + 2 * width_stride + row), r3 = hn::LoadU(d4, line + 3 * width_stride + row);
+        const auto low01 = hn::InterleaveLower(d4, r0, r1), low23 = hn::InterleaveLower(d4, r2, r3);
+        const auto high01 = hn::InterleaveUpper(d4, r0, r1), high23 = hn::InterleaveUpper(d4, r2, r3);
+        float* out = to + row * to_stride + w;
+        hn::StoreU(hn::ConcatLowerLower(d4, low23, low01), d4, out);
+        hn::StoreU(hn::ConcatUpperUpper(d4, low23, low01), d4, out + to_stride);
+        hn::StoreU(hn::ConcatLowerLower(d4, high23, high01), d4, out + 2 * to_stride);
+        hn::StoreU(hn::ConcatUpperUpper(d4, high23, high01), d4, out + 3 * to_stride);
+      }
     }
   }
-  return w;
+  for (std::int64_t row = whole_k; row < k; ++row) {
+    for (std::int64_t w = 0; w < width; ++w) to[row * to_stride + w] = from[w * width_stride + row];
+  }
+  return width;
 }
 #endif
 

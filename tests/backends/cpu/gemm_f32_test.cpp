@@ -98,6 +98,8 @@ TEST(GemmF32, AllLayoutsAndOddSizes) {
     check(13, 31, 385);
     check(25, 70, 3);
     check(3, 5, 800);
+    check(23, 40, 1030);
+    check(49, 33, 18);
     check(1, 100, 50);
     check(40, 1, 50);
   }
@@ -106,6 +108,7 @@ TEST(GemmF32, AllLayoutsAndOddSizes) {
 TEST(GemmF32, ManyTiles) {
   check(70, 130, 400);
   check(100, 40, 900);
+  check(14, 3600, 300);  // more than a block of packed columns
 }
 
 TEST(GemmF32, EmptyOperands) {
