@@ -45,6 +45,8 @@ report::ExplainOptions explain_options(const Options& options) {
   explain.precision = *cost::parse_precision(options.precision);
   explain.training = options.training;
   explain.measure = options.measure || options.learn;
+  require(!options.learn || explain.precision == cost::Precision::f32 || explain.precision == cost::Precision::bf16, ErrorKind::invalid_argument,
+          "--learn is for f32 and bf16, in which this CPU measures, not for {}", options.precision);
   explain.session = session_options(options.model);
   explain.run = run_options(options.model);
   explain.samples = options.samples;

@@ -22,6 +22,14 @@ Mappings& mappings() {
   return all;
 }
 
+// The end of the mapping that the address lies in, or 0. With the mutex held.
+std::uintptr_t end_of_mapping(std::uintptr_t address) {
+  auto found = mappings().ends.upper_bound(address);
+  if (found == mappings().ends.begin()) return 0;
+  --found;
+  return address < found->second ? found->second : 0;
+}
+
 }  // namespace
 
 void add_file_mapping(const void* begin, std::size_t bytes) {
@@ -35,16 +43,18 @@ void remove_file_mapping(const void* begin) {
   mappings().ends.erase(reinterpret_cast<std::uintptr_t>(begin));
 }
 
+bool lies_in_file(const void* data) {
+  std::lock_guard lock(mappings().mutex);
+  return end_of_mapping(reinterpret_cast<std::uintptr_t>(data)) != 0;
+}
+
 void release_file_pages(const void* data, std::size_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   const std::uintptr_t begin = (address + kPage - 1) / kPage * kPage, end = (address + bytes) / kPage * kPage;
   if (begin >= end) return;
   // The lock is held, so that the mapping cannot be replaced by other memory in between.
   std::lock_guard lock(mappings().mutex);
-  auto found = mappings().ends.upper_bound(address);
-  if (found == mappings().ends.begin()) return;
-  --found;
-  if (address + bytes <= found->second) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (address + bytes <= end_of_mapping(address)) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
 }  // namespace tessera::base

@@ -82,7 +82,9 @@ std::optional<Tensor> LinearWeights::scaled(std::span<const double> by_input, st
   scales.layout.tensor = nullptr;  // may be gone when the product is computed
   const Tensor weights = tensor->contents();
   std::optional<Tensor> result;
-  if (weights.bytes() < kLeastDeferred || !scales.surely_finite(weights)) {
+  // What a deferred tensor is computed from must not be memory that nobody counts.
+  const bool may_wait = tensor->is_deferred() || base::lies_in_file(weights.raw());
+  if (!may_wait || weights.bytes() < kLeastDeferred || !scales.surely_finite(weights)) {
     result = Tensor(DType::f32, weights.shape());
     scales.apply(weights, result->mutable_data<float>());
     if (!all_finite(*result)) result.reset();

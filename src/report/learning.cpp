@@ -1,9 +1,21 @@
 #include "report/learning.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "report/calibration.h"
 
 namespace tessera::report {
+namespace {
+
+// Whether predictions without corrections are the same, for products in the precisions that the CPU measures.
+bool is_as_fast(const cost::DeviceProfile& a, const cost::DeviceProfile& b) {
+  const auto same_peak = [&](cost::Precision precision) { return a.peak(precision, true) == b.peak(precision, true) && a.peak(precision, false) == b.peak(precision, false); };
+  return same_peak(cost::Precision::f32) && same_peak(cost::Precision::bf16) && a.bandwidth == b.bandwidth && a.overhead_seconds == b.overhead_seconds;
+}
+
+}  // namespace
 
 std::size_t learn_from(const Explanation& explanation, int threads) {
   require(explanation.measured.has_value(), ErrorKind::invalid_argument, "there is nothing to learn: nothing was measured");
@@ -13,11 +25,14 @@ std::size_t learn_from(const Explanation& explanation, int threads) {
           "there is nothing to learn in {}: the CPU measures f32 and bf16", cost::name_of(evaluation.precision));
   CpuProfile stored = load_cpu_profile();
   require(stored.measured, ErrorKind::not_found, "this CPU has no calibration to add to; run `tessera calibrate` first");
-  const bool one = threads == 1;
-  require(one || threads == 0 || threads == stored.profile.multiprocessors, ErrorKind::invalid_argument,
-          "the calibration holds times of one thread and of all {}, not of {}", stored.profile.multiprocessors, threads);
+  const int cores = base::ThreadPool::process().cores(), used_threads = threads == 0 ? cores : std::min(threads, cores);
+  const bool one = used_threads == 1;
+  require(one || used_threads == stored.profile.multiprocessors, ErrorKind::invalid_argument,
+          "the calibration holds times of one thread and of all {}, not of {}", stored.profile.multiprocessors, used_threads);
+  require(!one || stored.profile.multiprocessors == 1 || stored.profile.one_thread, ErrorKind::invalid_argument,
+          "the calibration holds no times of one thread; run `tessera calibrate` again");
   const cost::DeviceProfile used = one ? stored.profile.with_one_thread() : stored.profile;
-  require(evaluation.device.title == used.title, ErrorKind::invalid_argument, "what was measured was explained as {}, not as this CPU, {}",
+  require(evaluation.device.title == used.title && is_as_fast(evaluation.device, used), ErrorKind::invalid_argument, "what was measured was explained as {}, not as this CPU, {}",
           evaluation.device.title, used.title);
   std::vector<cost::Sample> samples;
   for (std::size_t i = 0; i < evaluation.layers.size(); ++i) {

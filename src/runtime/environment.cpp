@@ -27,6 +27,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
   environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
   environment.weights = std::make_unique<SharedWeightStore>(environment.account, model.package() != nullptr ? model.package()->packings : nullptr);
+  environment.unpacked = std::make_unique<UnpackedConstants>(environment.account);
   environment.results = std::make_unique<ResultAllocator>(environment.account);
   environment.threads = options.threads;
   if (options.tune) environment.tuner = std::make_unique<StoredTuner>(options.tuning_file, options.tuning_progress);
@@ -65,8 +66,10 @@ bool is_optimised_for(const Model& model, const SessionOptions& options) {
 std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options, const ProgramEnvironment& environment) {
   if (is_optimised_for(model, options)) return std::make_unique<Program>(model.graph(), environment, model.package()->info.ready);
   // Once for the model with its symbolic dimensions; each plan then starts from what is left.
+  const std::int64_t before = bytes_of_constants(model.graph());
   ir::Graph optimised = passes::run_pipeline(model.graph(), environment.pass_context, environment.pipeline);
-  environment.account->charge(Purpose::weights, bytes_of_constants(optimised, &model.graph()));
+  // And what passes read of the model's deferred constants.
+  environment.account->charge(Purpose::weights, bytes_of_constants(optimised, &model.graph()) + bytes_of_constants(model.graph()) - before);
   return std::make_unique<Program>(std::move(optimised), environment);
 }
 

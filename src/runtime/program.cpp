@@ -38,14 +38,23 @@ ir::Graph specialise(const ir::Graph& graph, const std::vector<Value>& inputs) {
   return copy;
 }
 
+void for_each_constant(const ir::Graph& graph, auto&& body) {
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    if (const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)})) body(*constant);
+  }
+}
+
 }  // namespace
 
+void UnpackedConstants::compute(const Tensor& constant) {
+  std::lock_guard lock(mutex_);
+  if (computed_.contains(constant.storage())) return;
+  account_->charge(Purpose::weights, constant.bytes());
+  constant.raw();
+  computed_.emplace(constant.storage(), constant);
+}
+
 std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source, bool with_deferred) {
-  const auto for_each_constant = [](const ir::Graph& of, auto&& body) {
-    for (std::size_t i = 0; i < of.value_count(); ++i) {
-      if (const Tensor* constant = of.constant(ir::ValueId{static_cast<std::int32_t>(i)})) body(*constant);
-    }
-  };
   std::set<const void*> known;
   if (source != nullptr) for_each_constant(*source, [&](const Tensor& constant) { known.insert(constant.storage()); });
   std::int64_t bytes = 0;
@@ -65,12 +74,12 @@ Program::~Program() = default;
 std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) const {
   ir::Graph specialised = ready_ ? graph_ : passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
-  const std::int64_t folded_bytes = bytes_of_constants(specialised, &graph_);
   plan::PlanOptions options{.max_value_bytes = environment_.account->limit(), .pool = &base::ThreadPool::process(), .max_threads = environment_.threads};
   if (environment_.tuner != nullptr) options.tuner = &environment_.tuner->tuner();
   options.allocator = environment_.results.get();
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
   if (environment_.tuner != nullptr) environment_.tuner->save();
+  const std::int64_t folded_bytes = bytes_of_constants(prepared->plan->graph, &graph_) + compute_unpacked(prepared->plan->graph);
   prepared->charge = MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];
@@ -80,6 +89,23 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
     }
   }
   return prepared;
+}
+
+// Deferred constants that no kernel packed are read as they are: they are computed now, so that they count. Returns the bytes of those that
+// the plan alone has.
+std::int64_t Program::compute_unpacked(const ir::Graph& planned) const {
+  if (!environment_.device->computes()) return 0;
+  std::set<const void*> packed, shared;
+  for (const SharedWeightStore::Held& held : environment_.weights->packings()) packed.insert(held.weights.storage());
+  for_each_constant(graph_, [&](const Tensor& constant) { shared.insert(constant.storage()); });
+  std::int64_t bytes = 0;
+  for_each_constant(planned, [&](const Tensor& constant) {
+    if (!constant.is_deferred() || packed.contains(constant.storage())) return;
+    if (shared.contains(constant.storage())) return environment_.unpacked->compute(constant);
+    bytes += constant.bytes();
+    constant.raw();
+  });
+  return bytes;
 }
 
 std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs) {

@@ -22,11 +22,25 @@
 
 namespace tessera::runtime {
 
+// Deferred constants of a model that kernels read as they are: computed and charged once, whichever plans and branches use them.
+class UnpackedConstants {
+ public:
+  explicit UnpackedConstants(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
+  // Throws Error(over_budget) before it takes memory. Thread-safe.
+  void compute(const Tensor& constant);
+
+ private:
+  std::shared_ptr<MemoryAccount> account_;
+  std::mutex mutex_;
+  std::map<const void*, Tensor> computed_;  // by storage
+};
+
 // What a session's programs share.
 struct ProgramEnvironment {
   const backends::Device* device = nullptr;
   std::shared_ptr<MemoryAccount> account;
   std::unique_ptr<SharedWeightStore> weights;
+  std::unique_ptr<UnpackedConstants> unpacked;
   std::unique_ptr<ResultAllocator> results;
   int threads = 0;                   // most threads that make plans; 0: all
   std::unique_ptr<StoredTuner> tuner;  // null: kernels are not measured
@@ -61,8 +75,8 @@ struct PreparedPlan {
   ~PreparedPlan();
 };
 
-// Bytes in memory of the constants of `graph`, without those that it shares with `source` if one is given. Of a deferred constant they are
-// not there, and seldom come: kernels pack it.
+// Bytes in memory of the constants of `graph`, without those that it shares with `source` if one is given. Those of a deferred constant
+// are there when something has read it; `with_deferred` counts them in any case.
 std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source = nullptr, bool with_deferred = false);
 
 class Program {
@@ -86,6 +100,7 @@ class Program {
  private:
   using Key = std::vector<std::int64_t>;
   std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs) const;
+  std::int64_t compute_unpacked(const ir::Graph& planned) const;
   std::size_t variable_index(std::string_view name) const;
 
   ir::Graph graph_;

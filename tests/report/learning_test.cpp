@@ -1,10 +1,12 @@
 #include "report/learning.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
 
+#include "base/thread_pool.h"
 #include "models/models.h"
 #include "report/calibration.h"
 #include "support/expect_error.h"
@@ -13,19 +15,22 @@
 namespace tessera::test {
 namespace {
 
-// A calibration in a folder of its own: two threads whose kernels were never measured.
+// A calibration in a folder of its own: threads whose kernels were never measured.
 class Learning : public testing::Test {
  protected:
   Learning() {
     setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
     cost::DeviceProfile profile = report::load_cpu_profile().profile;
     profile.title.resize(profile.title.find(" (not measured)"));
-    profile.multiprocessors = 2;
+    profile.multiprocessors = cores_;
     profile.overhead_seconds = 0;  // no step is over before it has begun
     profile.one_thread = cost::DeviceProfile::OneThread{profile.vector_rates, profile.bandwidth, profile.caches, {}};
     report::save_calibration(profile, report::calibration_path());
   }
   ~Learning() override { unsetenv("XDG_CACHE_HOME"); }
+  void SetUp() override {
+    if (cores_ < 2) GTEST_SKIP() << "one thread is all";
+  }
 
   report::Explanation explain(int threads, bool measure, cost::Precision precision = cost::Precision::f32) const {
     const report::CpuProfile cpu = report::load_cpu_profile();
@@ -43,6 +48,7 @@ class Learning : public testing::Test {
     return text.str();
   }
 
+  const int cores_ = base::ThreadPool::process().cores();
   TemporaryFolder folder_;
   const Model model_ = Model(std::make_shared<const ir::Graph>(models::build_model("lenet5", {.dims = {{"batch", 16}}})));
 };
@@ -81,9 +87,17 @@ TEST_F(Learning, NothingIsWrittenWhenItCannotLearn) {
   expect_error_containing(ErrorKind::invalid_argument, "nothing was measured", [&] { report::learn_from(explain(0, false), 0); });
   expect_error_containing(ErrorKind::invalid_argument, "there is nothing to learn in int8",
                           [&] { report::learn_from(explain(0, true, cost::Precision::int8), 0); });
-  expect_error_containing(ErrorKind::invalid_argument, "of one thread and of all 2, not of 3", [&] { report::learn_from(measured, 3); });
+  report::Explanation faster = measured;
+  faster.devices[0].evaluation.device.bandwidth *= 2;
+  expect_error_containing(ErrorKind::invalid_argument, "not as this CPU", [&] { report::learn_from(faster, 0); });
   expect_error_containing(ErrorKind::invalid_argument, "not as this CPU", [&] { report::learn_from(measured, 1); });
   EXPECT_EQ(file(), before);
+  cost::DeviceProfile larger = report::load_cpu_profile().profile;
+  ++larger.multiprocessors;
+  larger.one_thread.reset();
+  report::save_calibration(larger, report::calibration_path());
+  expect_error_containing(ErrorKind::invalid_argument, fmt::format("of one thread and of all {}, not of {}", cores_ + 1, cores_), [&] { report::learn_from(measured, 0); });
+  expect_error_containing(ErrorKind::invalid_argument, "holds no times of one thread", [&] { report::learn_from(measured, 1); });
   std::ofstream(report::calibration_path()) << "name = ";
   expect_error_containing(ErrorKind::invalid_argument, "is no TOML", [&] { report::learn_from(measured, 0); });
   EXPECT_EQ(file(), "name = ");

@@ -1,15 +1,25 @@
 // Weights that passes scale are computed when kernels pack them, and are in memory for no longer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "base/thread_pool.h"
+#include "base/half.h"
+#include "io/onnx/writer.h"
 #include "ops/builder.h"
 #include "runtime/environment.h"
 #include "support/random_tensor.h"
+#include "support/temporary_folder.h"
 
 namespace tessera::runtime {
 namespace {
+
+// As a file has it, in memory that is mapped.
+Model from_file(const ir::Graph& graph) {
+  const test::TemporaryFolder folder;
+  io::write_model(graph, folder.path() / "model.onnx");
+  return Model::load(folder.path() / "model.onnx");
+}
 
 // Layers whose weights are large enough to be deferred, each with a factor a channel behind it.
 Model scaled_layers() {
@@ -25,7 +35,7 @@ Model scaled_layers() {
   y = scaled(builder.add("MatMul", {builder.add("Flatten", {y}), constant({24 * 64, 40}, -1)}), {40});
   graph->value(y).name = "y";
   graph->add_output(y);
-  return Model(graph);
+  return from_file(*graph);
 }
 
 std::int64_t deferred_constants(const ir::Graph& graph) {
@@ -63,6 +73,43 @@ TEST_P(DeferredWeights, KernelsPackThemAndKeepNothingElse) {
   plain.without_passes.emplace_back("fold_channel_arithmetic");
   const Tensor expected = Session(model, plain).run({{"x", x}}).at("y").tensor();
   EXPECT_LT(distance(outputs[0].tensor(), expected), GetParam().precision == DType::f32 ? 1e-5 : 2e-2);
+}
+
+TEST(DeferredWeightsOnce, HalvesBecomeFloatsWhileTheyArePacked) {
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f16, ir::Dims{3, 128}));
+  const Tensor weights = test::random_tensor(DType::f16, {128, 96}, 1);
+  graph->add_output(builder.add("MatMul", {x, builder.constant(weights)}));
+  const Model model = from_file(*graph);
+  const Tensor data = test::random_tensor(DType::f16, {3, 128}, 2);
+  const ProgramEnvironment environment = make_environment(model, {});
+  const std::unique_ptr<Program> program = make_program(model, {}, environment);
+  RunControl control;
+  const Tensor y = program->run({data}, control)[0].tensor();
+  EXPECT_EQ(deferred_constants(program->plan_for({data})->plan->graph), 1);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < 128; ++k) sum += base::to_float(data.values<f16_t>()[static_cast<std::size_t>(i * 128 + k)]) * base::to_float(weights.values<f16_t>()[static_cast<std::size_t>(k * 96)]);
+    EXPECT_NEAR(base::to_float(y.values<f16_t>()[static_cast<std::size_t>(i * 96)]), sum, 1e-2);
+  }
+}
+
+TEST(DeferredWeightsOnce, WhatAKernelReadsAsItIsIsCharged) {
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  const auto deferred = [&](Shape shape) { return builder.constant(Tensor::deferred(DType::f32, shape, [shape](void* to) { std::fill_n(static_cast<float*>(to), element_count(shape), 1.0f); })); };
+  const ir::ValueId rows = graph->add_input("rows", ir::ValueType::tensor(DType::i64, ir::Dims{5}));
+  graph->add_output(builder.add("MatMul", {builder.add("Gather", {deferred({400, 64}), rows}), deferred({64, 128})}));
+  const Model model(graph);
+  const ProgramEnvironment environment = make_environment(model, {});
+  const std::unique_ptr<Program> program = make_program(model, {}, environment);
+  const std::int64_t before = environment.account->used(Purpose::weights);
+  RunControl control;
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(program->run({Tensor::from<std::int64_t>({5}, {0, 1, 2, 3, 399})}, control)[0].tensor().values<float>()[7], 64.0f);
+    EXPECT_EQ(environment.account->used(Purpose::weights) - before, 400 * 64 * 4);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, DeferredWeights, testing::Values(SessionOptions{}, SessionOptions{.precision = DType::bf16}, SessionOptions{.without_passes = {"channels_last"}}));

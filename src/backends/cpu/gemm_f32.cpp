@@ -46,10 +46,15 @@ std::int64_t block_depth(std::int64_t k) {
 
 // A's rows are cut into panels of about equal height: a last one of few rows would read all of B for little.
 std::int64_t row_panels_of(const GemmF32Isa& isa, std::int64_t m) { return ceil_divide(m, isa.rows); }
+// The first row of a panel: m · panel / panels, which may not overflow.
+std::int64_t row_panel_begin(std::int64_t m, std::int64_t panels, std::int64_t panel) { return m / panels * panel + m % panels * panel / panels; }
 // Where the panel ends that begins at `row`.
 std::int64_t row_panel_end(const GemmF32Isa& isa, std::int64_t m, std::int64_t row) {
+  // None is higher than m / panels, rounded up: of those from there on, the first that ends behind the row.
   const std::int64_t panels = row_panels_of(isa, m);
-  return m * (ceil_divide(row * panels, m) + 1) / panels;
+  for (std::int64_t panel = row / ceil_divide(m, panels);; ++panel) {
+    if (const std::int64_t end = row_panel_begin(m, panels, panel + 1); end > row) return end;
+  }
 }
 
 // Packs columns [column, column + width) and rows [k_begin, k_begin + k) of B as one panel, padded to whole vectors.
@@ -113,8 +118,7 @@ GemmF32::Tile GemmF32::tile_at(std::int64_t index) const {
   const std::int64_t row_panels = row_panels_of(*isa_, shape_.m);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
   const std::int64_t row = index % row_chunks_, column = index / row_chunks_;
-  return {shape_.m * (row_panels * row / row_chunks_) / row_panels,
-          shape_.m * (row_panels * (row + 1) / row_chunks_) / row_panels,
+  return {row_panel_begin(shape_.m, row_panels, row_panels * row / row_chunks_), row_panel_begin(shape_.m, row_panels, row_panels * (row + 1) / row_chunks_),
           column_panels * column / column_chunks_ * isa_->columns,
           std::min(shape_.n, column_panels * (column + 1) / column_chunks_ * isa_->columns)};
 }

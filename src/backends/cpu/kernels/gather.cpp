@@ -42,7 +42,7 @@ void gather(KernelContext& context, const GatherShape& shape) {
   const auto* data = static_cast<const std::byte*>(context.input(0).raw());
   const Index* indices = context.input(1).data<Index>();
   auto* target = static_cast<std::byte*>(context.output(0).mutable_raw());
-  const std::int64_t extra = shape.inner_bytes * shape.length > kNearBytes ? kFarRowBytes : 0;
+  const std::int64_t extra = shape.length > kNearBytes / std::max<std::int64_t>(1, shape.inner_bytes) ? kFarRowBytes : 0;
   const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / (std::max<std::int64_t>(8, shape.inner_bytes) + extra));
   context.parallel_for(shape.outer * shape.count, grain, [&](std::int64_t begin, std::int64_t end) {
     const auto rows = [&](auto copy_row) { gather_rows(shape, data, indices, target, begin, end, copy_row); };
