@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "backends/cpu/gemm_f32.h"
 #include "base/checked.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -90,38 +91,13 @@ constexpr std::array<MultiplyTile, kRows> tiles_of(std::integer_sequence<int, i.
 // By vectors and rows, each less one.
 constexpr std::array<MultiplyTile, kRows> kTiles[kVectors] = {tiles_of<1>(std::make_integer_sequence<int, kRows>()), tiles_of<2>(std::make_integer_sequence<int, kRows>())};
 
-// Row k of the panel is column k of B, n numbers; what fills its last vector up is not used.
-void transpose(const float* b, std::int64_t n, std::int64_t depth, float* panel, std::int64_t stride) {
-  std::int64_t k = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::FixedTag<float, 4> d4;
-  for (std::int64_t j = 0; j < stride; j += 4) {
-    const float* lines[4];
-    for (std::int64_t i = 0; i < 4; ++i) lines[i] = b + std::min(j + i, n - 1) * depth;
-    for (k = 0; k + 4 <= depth; k += 4) {
-      const auto r0 = hn::LoadU(d4, lines[0] + k), r1 = hn::LoadU(d4, lines[1] + k), r2 = hn::LoadU(d4, lines[2] + k), r3 = hn::LoadU(d4, lines[3] + k);
-      const auto low01 = hn::InterleaveLower(d4, r0, r1), low23 = hn::InterleaveLower(d4, r2, r3);
-      const auto high01 = hn::InterleaveUpper(d4, r0, r1), high23 = hn::InterleaveUpper(d4, r2, r3);
-      float* to = panel + k * stride + j;
-      hn::StoreU(hn::ConcatLowerLower(d4, low23, low01), d4, to);
-      hn::StoreU(hn::ConcatUpperUpper(d4, low23, low01), d4, to + stride);
-      hn::StoreU(hn::ConcatLowerLower(d4, high23, high01), d4, to + 2 * stride);
-      hn::StoreU(hn::ConcatUpperUpper(d4, high23, high01), d4, to + 3 * stride);
-    }
-  }
-#endif
-  for (; k < depth; ++k) {
-    for (std::int64_t j = 0; j < n; ++j) panel[k * stride + j] = b[j * depth + k];
-  }
-}
-
 void product(const SmallProduct& product, const float* a, const float* b, float* c) {
   const auto [m, n, k, transposed_left, transposed_right, symmetric] = product;
   alignas(64) float panel[kSmallPanelFloats];
   Tile tile{a, transposed_left ? 1 : k, transposed_left ? m : 1, k, b, n, c, n, 0};
   if (transposed_right) {
     tile.right_stride = base::round_up(n, kLanes);
-    transpose(b, n, k, panel, tile.right_stride);
+    gemm_f32_transpose(b, k, 1, n, k, panel, tile.right_stride);  // what fills its last vector up is not used
     tile.b = panel;
   }
   const float* right = tile.b;
