@@ -239,26 +239,26 @@ void gemm_f32_transpose(const float* from, std::int64_t column_stride, std::int6
 }
 
 std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, const Tensor& weights,
-                                                          const GemmOperand& lies, std::int64_t m, std::int64_t k,
+                                                          const GemmOperand& strides, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,
                                                           std::string_view layout) {
   const std::string name = fmt::format("gemm_f32_left_v3:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, m, k);
   const std::int64_t bytes = gemm_f32_left_bytes(m, k);
   return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](const Tensor& contents, std::byte* to) {
-    GemmOperand left = lies;
+    GemmOperand left = strides;
     left.data = contents.data<float>();
     for (std::int64_t i = 0; i < count; ++i, left.data += stride) gemm_f32_pack_left(left, m, k, reinterpret_cast<float*>(to + i * bytes));
   });
 }
 
 std::shared_ptr<const PackedWeights> gemm_f32_packed_right(WeightStore& store, const Tensor& weights,
-                                                           const GemmOperand& lies, std::int64_t k, std::int64_t n,
+                                                           const GemmOperand& strides, std::int64_t k, std::int64_t n,
                                                            std::int64_t count, std::int64_t stride,
                                                            std::string_view layout) {
   const std::string name = fmt::format("gemm_f32_right_v2:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, k, n);
   const std::int64_t bytes = gemm_f32_right_bytes(k, n);
   return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](const Tensor& contents, std::byte* to) {
-    GemmOperand right = lies;
+    GemmOperand right = strides;
     right.data = contents.data<float>();
     for (std::int64_t i = 0; i < count; ++i, right.data += stride) gemm_f32_pack_right(right, k, n, reinterpret_cast<float*>(to + i * bytes));
   });

@@ -100,14 +100,14 @@ void gemm_f32_pack_left(const GemmOperand& left, std::int64_t m, std::int64_t k,
 void gemm_f32_pack_right(const GemmOperand& right, std::int64_t k, std::int64_t n, float* to);
 // to[i * to_stride + j] = from[j * column_stride + i * row_stride] for j < columns, i < rows; at the speed of memory where either stride is 1.
 void gemm_f32_transpose(const float* from, std::int64_t column_stride, std::int64_t row_stride, std::int64_t columns, std::int64_t rows, float* to, std::int64_t to_stride);
-// A constant operand packed through the store. `lies` says by what strides it lies in the constant, and needs no data; `count` operands lie `stride` floats apart and are packed one after the
-// other, each gemm_f32_*_bytes long. `layout` tells apart readings of the same constant ("transposed", "grouped").
+// A constant operand packed through the store. Of `strides` only those count, not its data: `count` operands lie `stride` floats apart in
+// the constant and are packed one after the other, each gemm_f32_*_bytes long. `layout` tells apart readings of the same constant ("transposed", "grouped").
 std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, const Tensor& weights,
-                                                          const GemmOperand& lies, std::int64_t m, std::int64_t k,
+                                                          const GemmOperand& strides, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,
                                                           std::string_view layout);
 std::shared_ptr<const PackedWeights> gemm_f32_packed_right(WeightStore& store, const Tensor& weights,
-                                                           const GemmOperand& lies, std::int64_t k, std::int64_t n,
+                                                           const GemmOperand& strides, std::int64_t k, std::int64_t n,
                                                            std::int64_t count, std::int64_t stride,
                                                            std::string_view layout);
 

@@ -179,7 +179,7 @@ struct ProductSplit {
   // Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes) {
     constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
-    constexpr std::int64_t kLeastPanels = 8;              // rows are read again by each block: rather read weights from the third level
+    constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
     constexpr double kMostChunks = 64;
     // Few rows are over before their weights are read.
     constexpr double kChunkBytes = 128 * 1024;
