@@ -49,9 +49,9 @@ void for_each_constant(const ir::Graph& graph, auto&& body) {
 void UnpackedConstants::compute(const Tensor& constant) {
   std::lock_guard lock(mutex_);
   if (computed_.contains(constant.storage())) return;
-  account_->charge(Purpose::weights, constant.bytes());
+  MemoryCharge charge(account_, Purpose::weights, constant.bytes());
   constant.raw();
-  computed_.emplace(constant.storage(), constant);
+  computed_.emplace(constant.storage(), std::pair(std::move(charge), constant));
 }
 
 std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source, bool with_deferred) {

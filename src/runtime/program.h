@@ -32,7 +32,7 @@ class UnpackedConstants {
  private:
   std::shared_ptr<MemoryAccount> account_;
   std::mutex mutex_;
-  std::map<const void*, Tensor> computed_;  // by storage
+  std::map<const void*, std::pair<MemoryCharge, Tensor>> computed_;  // by storage
 };
 
 // What a session's programs share.
