@@ -45,8 +45,7 @@ report::ExplainOptions explain_options(const Options& options) {
   explain.precision = *cost::parse_precision(options.precision);
   explain.training = options.training;
   explain.measure = options.measure || options.learn;
-  require(!options.learn || explain.precision == cost::Precision::f32 || explain.precision == cost::Precision::bf16, ErrorKind::invalid_argument,
-          "--learn is for f32 and bf16, in which this CPU measures, not for {}", options.precision);
+  if (options.learn) report::check_learnable(explain.precision);
   explain.session = session_options(options.model);
   explain.run = run_options(options.model);
   explain.samples = options.samples;
@@ -58,7 +57,7 @@ void run(const Options& options) {
   const report::ExplainOptions how = explain_options(options);
   const Model model = load_model(options.model);
   const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
-  const std::size_t learned = options.learn ? report::learn_from(explanation, options.model.threads) : 0;
+  const std::size_t learned = options.learn ? report::learn_from(explanation) : 0;
   if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation));
   fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n" : report::explanation_text(explanation, options.all));
   if (options.learn && !options.json) fmt::print("\nlearned from {} operators for predictions to come\n", learned);

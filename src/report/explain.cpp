@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
 #include "base/units.h"
 #include "io/package.h"
 #include "ir/graph.h"
@@ -167,6 +168,8 @@ class Explainer {
     require(found != devices.end(), ErrorKind::invalid_argument, "--measure runs on this CPU; ask for --device cpu beside the others");
     MeasuredReport report;
     report.device = static_cast<std::size_t>(found - devices.begin());
+    const int cores = base::ThreadPool::process().cores();
+    report.threads = options_.session.threads == 0 ? cores : std::min(options_.session.threads, cores);
     const std::vector<cost::Layer>& layers = found->evaluation.layers;
     const Planned& own = planned(found->evaluation.device, options_.precision);
     Session session(model_, own.place.session(options_.session));

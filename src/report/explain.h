@@ -44,6 +44,7 @@ struct OptimiserReport {
 
 struct MeasuredReport {
   std::size_t device = 0;       // index of the CPU among the devices
+  int threads = 0;              // that ran
   std::vector<double> seconds;  // one a layer of that device
   double total_seconds = 0;
   double median_error = 0, p90_error = 0;  // |predicted - measured| / measured of the operators that do something

@@ -1,9 +1,6 @@
 #include "report/learning.h"
 
-#include <algorithm>
-
 #include "base/error.h"
-#include "base/thread_pool.h"
 #include "report/calibration.h"
 
 namespace tessera::report {
@@ -17,18 +14,21 @@ bool is_as_fast(const cost::DeviceProfile& a, const cost::DeviceProfile& b) {
 
 }  // namespace
 
-std::size_t learn_from(const Explanation& explanation, int threads) {
+void check_learnable(cost::Precision precision) {
+  require(precision == cost::Precision::f32 || precision == cost::Precision::bf16, ErrorKind::invalid_argument,
+          "there is nothing to learn in {}: the CPU measures f32 and bf16", cost::name_of(precision));
+}
+
+std::size_t learn_from(const Explanation& explanation) {
   require(explanation.measured.has_value(), ErrorKind::invalid_argument, "there is nothing to learn: nothing was measured");
   const MeasuredReport& measured = *explanation.measured;
   const cost::Evaluation& evaluation = explanation.devices[measured.device].evaluation;
-  require(evaluation.precision == cost::Precision::f32 || evaluation.precision == cost::Precision::bf16, ErrorKind::invalid_argument,
-          "there is nothing to learn in {}: the CPU measures f32 and bf16", cost::name_of(evaluation.precision));
+  check_learnable(evaluation.precision);
   CpuProfile stored = load_cpu_profile();
   require(stored.measured, ErrorKind::not_found, "this CPU has no calibration to add to; run `tessera calibrate` first");
-  const int cores = base::ThreadPool::process().cores(), used_threads = threads == 0 ? cores : std::min(threads, cores);
-  const bool one = used_threads == 1;
-  require(one || used_threads == stored.profile.multiprocessors, ErrorKind::invalid_argument,
-          "the calibration holds times of one thread and of all {}, not of {}", stored.profile.multiprocessors, used_threads);
+  const bool one = measured.threads == 1;
+  require(one || measured.threads == stored.profile.multiprocessors, ErrorKind::invalid_argument,
+          "the calibration holds times of one thread and of all {}, not of {}", stored.profile.multiprocessors, measured.threads);
   require(!one || stored.profile.multiprocessors == 1 || stored.profile.one_thread, ErrorKind::invalid_argument,
           "the calibration holds no times of one thread; run `tessera calibrate` again");
   const cost::DeviceProfile used = one ? stored.profile.with_one_thread() : stored.profile;
