@@ -6,10 +6,9 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/file_pages.h"
-#include "base/half.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
+#include "passes/deferred_constants.h"
 #include "passes/find.h"
 
 namespace tessera::passes {
@@ -70,30 +69,13 @@ bool gives_tensors(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
-// Large halves become float32 when they are read, which is while they are packed. Nothing for other nodes.
-std::optional<Tensor> deferred_cast(const ir::Node& node, std::span<const Value> inputs) {
-  constexpr std::int64_t kLeastBytes = 16 * 1024;
-  if (node.op != "Cast" || std::get<std::int64_t>(node.attributes.at("to")) != static_cast<std::int64_t>(DType::f32)) return std::nullopt;
-  const Tensor& halves = inputs[0].tensor();
-  if ((halves.dtype() != DType::f16 && halves.dtype() != DType::bf16) || halves.bytes() < kLeastBytes) return std::nullopt;
-  if (!halves.is_deferred() && !base::lies_in_file(halves.raw())) return std::nullopt;  // it would hold memory that nobody counts
-  return Tensor::deferred(DType::f32, halves.shape(), [halves](void* to) {
-    const Tensor from = halves.contents();
-    auto* floats = static_cast<float*>(to);
-    const auto widen = [](auto half) { return base::to_float(half); };
-    if (from.dtype() == DType::f16) std::ranges::transform(from.values<f16_t>(), floats, widen);
-    else std::ranges::transform(from.values<bf16_t>(), floats, widen);
-    base::release_file_pages(from.raw(), static_cast<std::size_t>(from.bytes()));
-  });
-}
-
 std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::span<const Value> inputs, const PassContext& context, FoldingBudget& left) {
   try {
     const FoldingBudget price = price_of(graph, node);
     if (price.bytes > left.bytes || price.operations > left.operations) return {};
     left.operations -= price.operations;
-    std::optional<Tensor> cast = deferred_cast(node, inputs);
-    std::vector<Value> results = cast ? std::vector<Value>{std::move(*cast)} : context.evaluate(node, inputs);
+    std::optional<Tensor> deferred = deferred_result(node, inputs);
+    std::vector<Value> results = deferred ? std::vector<Value>{std::move(*deferred)} : context.evaluate(node, inputs);
     for (const Value& result : results) left.bytes -= result.is_tensor() ? result.tensor().bytes() : 0;
     return results;
   } catch (const Error&) {

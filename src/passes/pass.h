@@ -50,6 +50,7 @@ struct Pass {
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);
 ir::Graph widen_halves(ir::Graph graph, const PassContext& context);
 ir::Graph decompose_composites(ir::Graph graph, const PassContext& context);
+ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context);
 ir::Graph fold_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph remove_no_ops(ir::Graph graph, const PassContext& context);

@@ -14,6 +14,7 @@ namespace {
 constexpr Pass kPasses[] = {
     {"differentiate", "Gradient nodes become the graph that computes them", differentiate},
     {"sink_constants", "constants that a subgraph captures become its own", sink_constants},
+    {"look_up_stored_rows", "rows of large tables of bytes and halves are looked up before they are widened", look_up_stored_rows},
     {"fold_constants", "computes nodes whose inputs are constants, and shapes that are known", fold_constants},
     {"fold_shape_arithmetic", "shapes that are computed from names of dimensions become constants, and copies of the dimensions that stay", fold_shape_arithmetic},
     {"inline_constant_branches", "an If with a known condition becomes its branch", inline_constant_branches},

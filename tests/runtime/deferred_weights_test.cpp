@@ -95,6 +95,41 @@ TEST(DeferredWeightsOnce, HalvesBecomeFloatsWhileTheyArePacked) {
   }
 }
 
+// Weights of bytes as exporters of weight-only models spell them out: by the axis of the columns, or of the rows.
+ir::ValueId weights_of_bytes(ops::GraphBuilder& builder, const std::string& how) {
+  const bool by_rows = how.ends_with("rows"), is_signed = !how.starts_with("u8");
+  const std::int64_t count = by_rows ? 128 : 96;
+  const ir::ValueId bytes = builder.constant(test::random_tensor(is_signed ? DType::i8 : DType::u8, {128, 96}, 1, is_signed ? -128 : 0, is_signed ? 127 : 255));
+  const Tensor scales = test::random_tensor(DType::f32, {count}, 2, 0.01, 0.02), zeros = test::random_tensor(is_signed ? DType::i8 : DType::u8, {count}, 3, 0, 99);
+  if (how.find("dequantised") != std::string::npos) return builder.add("DequantizeLinear", {bytes, builder.constant(scales), builder.constant(zeros)}, {{"axis", std::int64_t{by_rows ? -2 : 1}}});
+  const Shape shape = by_rows ? Shape{count, 1} : Shape{count};
+  const ir::ValueId floats = builder.cast(bytes, DType::f32), shifts = builder.cast(builder.constant(zeros.reshaped(shape)), DType::f32);
+  return builder.add("Mul", {builder.constant(scales.reshaped(shape)), builder.add("Add", {builder.add("Sub", {floats, shifts}), builder.scalar(0.5)})});
+}
+
+class WeightsOfBytes : public testing::TestWithParam<std::string> {};
+
+TEST_P(WeightsOfBytes, AreWidenedWhileTheyArePacked) {
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{3, 128}));
+  ir::ValueId y = builder.add("MatMul", {x, weights_of_bytes(builder, GetParam())});
+  graph->value(y).name = "y";
+  graph->add_output(y);
+  const Model model = from_file(*graph);
+  const Tensor data = test::random_tensor(DType::f32, {3, 128}, 4, -1.0, 1.0);
+  const ProgramEnvironment environment = make_environment(model, {});
+  const std::unique_ptr<Program> program = make_program(model, {}, environment);
+  RunControl control;
+  const Tensor result = program->run({data}, control)[0].tensor();
+  EXPECT_EQ(deferred_constants(program->plan_for({data})->plan->graph), 1);
+  EXPECT_EQ(program->plan_for({data})->plan->graph.node_count(), 1u);
+  const Tensor expected = Session(model, {.device = "reference", .without_passes = {"fold_constants"}}).run({{"x", data}}).at("y").tensor();
+  EXPECT_LT(distance(result, expected), 1e-6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, WeightsOfBytes, testing::Values("i8 columns", "u8 rows", "i8 dequantised columns", "u8 dequantised rows"));
+
 TEST(DeferredWeightsOnce, WhatAKernelReadsAsItIsIsCharged) {
   auto graph = std::make_shared<ir::Graph>();
   ops::GraphBuilder builder(*graph);

@@ -205,6 +205,16 @@ void normalise_layer(GraphMaker& g) {
   g.offer(layer_normalised(g, x));
 }
 
+// Two rows of numbers, at times stored as bytes: by one scale, one a row or one a column.
+Id table_of_two(GraphMaker& g, std::int64_t width) {
+  if (g.chance(0.6)) return g.weights({2, width});
+  const Id bytes = g.whole_weights(g.chance(0.5) ? DType::i8 : DType::u8, {2, width}, 0, 100);
+  const bool by_row = g.chance(0.5);
+  if (g.chance(0.4)) return g.op("DequantizeLinear", {bytes, g.weights({by_row ? 2 : width}, 0.01, 0.02)}, {{"axis", std::int64_t{by_row ? 0 : 1}}});
+  const Id scales = g.chance(0.3) ? g.scalar(0.015) : by_row ? g.weights({2, 1}, 0.01, 0.02) : g.weights({width}, 0.01, 0.02);
+  return g.op("Mul", {g.op("Cast", {bytes}, {{"to", std::int64_t{1}}}), scales});
+}
+
 // Rows that what is above or below zero names, and rows of their places, as the first layer of a transformer.
 void embed(GraphMaker& g) {
   const Id input = g.input_of_floats();
@@ -216,7 +226,7 @@ void embed(GraphMaker& g) {
     const bool one_hot = g.chance(0.3);
     const Id hot = one_hot ? g.op("OneHot", {ids, g.builder().scalar(2, DType::i64), g.builder().constant(Tensor::from<float>({2}, {0, 1}))}) : Id();
     g.set_exact(false);
-    const Id table = g.weights({2, width});
+    const Id table = table_of_two(g, width);
     const Id found = one_hot ? g.op("MatMul", {hot, table}) : g.op("Gather", {table, ids});
     return g.chance(0.3) ? g.op("Tanh", {found}) : found;
   };
