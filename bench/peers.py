@@ -54,6 +54,7 @@ def parse():
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the page (with --render: docs/performance.md if not given)")
     arguments = parser.parse_args()
     arguments.tessera = arguments.tessera.resolve()
+    arguments.roof = ROOT / "build/release/bench/bench_roof"
     for given, known in [(arguments.peers, PEERS), (arguments.precision, ["f32", "bf16", "int8"])]:
         unknown = [word for word in given if word not in known]
         if unknown:

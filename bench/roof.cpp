@@ -1,6 +1,6 @@
 // What this machine can do at most: arithmetic by instruction set, memory bandwidth by cache, and the cost of the first touch of memory.
 //
-//   build/release/bench/bench_roof [--json]
+//   build/release/bench/bench_roof [--compute] [--json]      --compute: arithmetic only
 //
 // For one core and for all cores that this process may use; the best of several short runs, so it wants a quiet machine.
 // Operations count a multiply-add as two. Bandwidth counts the bytes that the loop names; sizes are of all arrays together.
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,6 +90,7 @@ void print(const nlohmann::json& roof) {
     fmt::print("{:24} {:14} {:>8} {:>14.1f}\n", row["what"].get<std::string>(), row["instructions"].get<std::string>(), row["threads"].get<int>(),
                row["giga_operations_per_second"].get<double>());
   }
+  if (!roof.contains("bandwidth")) return;
   fmt::print("\n{:24} {:14} {:>8} {:>14}\n", "memory", "size", "threads", "GB/s");
   for (const auto& row : roof["bandwidth"]) {
     const std::string size = fmt::format("{} {:.0f} KB", row["level"].get<std::string>(), row["bytes"].get<double>() / 1024);
@@ -102,7 +104,7 @@ void print(const nlohmann::json& roof) {
   }
 }
 
-int measure(bool as_json) {
+int measure(bool as_json, bool compute_only) {
   cpu::initialise_simd();
   const base::CpuInfo& info = base::cpu_info();
   const int cores = base::ThreadPool::process().cores();
@@ -115,6 +117,7 @@ int measure(bool as_json) {
   if (cores > 1) counts.push_back(cores);
   for (int threads : counts) {
     append("compute", measure_compute(threads));
+    if (compute_only) continue;
     append("bandwidth", measure_bandwidth(threads));
     append("first_touch", measure_first_touch(threads));
   }
@@ -126,13 +129,19 @@ int measure(bool as_json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool as_json = argc == 2 && std::string_view(argv[1]) == "--json";
-  if (argc > 1 && !as_json) {
-    fmt::print(stderr, "usage: bench_roof [--json]\n");
-    return 2;
+  bool as_json = false, compute_only = false;
+  for (const std::string_view word : std::span(argv, static_cast<std::size_t>(argc)).subspan(1)) {
+    if (word == "--json") {
+      as_json = true;
+    } else if (word == "--compute") {
+      compute_only = true;
+    } else {
+      fmt::print(stderr, "usage: bench_roof [--compute] [--json]\n");
+      return 2;
+    }
   }
   try {
-    return measure(as_json);
+    return measure(as_json, compute_only);
   } catch (const Error& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -15,6 +15,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 LEAST_RUNS, WARM_UP = 3, 2
 # Outputs may differ from Tessera's by this part of their norm. int8: both round, at times to either side of a tie, layer after layer.
 MOST_DIFFERENCE = {"f32": 1e-3, "bf16": 5e-2, "int8": 5e-2}
+# The loop of bench_roof that shows what the machine's arithmetic can do at most.
+PEAKS = {"f32": "float32 multiply-add", "bf16": "bf16 dot", "int8": "int8 dot"}
 # What claims to compute in bf16 but is closer than this to float32 did not.
 LEAST_BF16_DIFFERENCE = 2e-4
 FIGURES = ["median_ms", "min_ms", "load_ms", "first_ms", "peak_rss_bytes", "imported_rss_bytes"]
@@ -104,6 +106,14 @@ class Case:
                    "--seconds", self.arguments.seconds, "--json", *self.tessera_precision()]
         return json.loads(run_on(self.cores(threads), command, self.arguments.limit, self.folder))
 
+    def measure_peak(self, threads):
+        """Operations a second of multiply-adds alone, at this moment; None for models, and where there is no bench_roof."""
+        if not self.model.operations or not self.arguments.roof.exists():
+            return None
+        roof = json.loads(run_on(self.cores(threads), [self.arguments.roof, "--compute", "--json"], self.arguments.limit, self.folder))
+        found = [row["giga_operations_per_second"] for row in roof["compute"] if row["what"] == PEAKS[self.precision] and row["threads"] == threads]
+        return max(found, default=0) * 1e9 or None
+
     def model_for(self, peer):
         """The file that the peer reads; what its own converter says goes into the cell."""
         if peer in self.converted:
@@ -186,7 +196,7 @@ def medians(rounds):
 
 
 def measure_cell(case, threads):
-    arguments, ours, failed = case.arguments, [], None
+    arguments, ours, shares, failed = case.arguments, [], [], None
     theirs = {peer: [] for peer in arguments.peers}
     ratios = {peer: [] for peer in arguments.peers}
     peers = {peer: {} for peer in arguments.peers}
@@ -200,6 +210,9 @@ def measure_cell(case, threads):
                 try:
                     mine = case.measure_tessera(threads)
                     ours.append(mine)
+                    peak = case.measure_peak(threads)
+                    if peak:
+                        shares.append(case.model.operations * case.batch / (mine["median_ms"] * 1e-3) / peak)
                 except Failure as failure:
                     failed = {failure.kind: str(failure)}
             outputs = case.folder / f"{peer}.npz" if turn == 0 else None
@@ -221,8 +234,11 @@ def measure_cell(case, threads):
             ours.append(case.measure_tessera(threads))
         except Failure as failure:
             failed = {failure.kind: str(failure)}
-    return {"model": case.model.name, "batch": case.batch, "precision": case.precision, "threads": threads,
+    cell = {"model": case.model.name, "batch": case.batch, "precision": case.precision, "threads": threads,
             "tessera": failed if failed is not None else medians(ours), "peers": peers}
+    if shares:
+        cell["share_of_peak"] = statistics.median(shares)
+    return cell
 
 
 def cells(chosen, arguments, done=frozenset()):

@@ -30,6 +30,7 @@ class Model:
     feeds: object
     batches: tuple | None = None
     quantised: bool = False  # as it comes
+    operations: int = 0  # of a run of batch 1 of a single layer, computed directly; 0 where nobody counts them
 
 
 def tessera_models(tessera):
@@ -165,12 +166,13 @@ def normal(*shape):
 
 def deep_bench_models():
     def product(m, n, k):
-        return Model(f"gemm_{m}x{n}x{k}", lambda path, batch: one_node(path, "MatMul", [n, k], normal(k, m)), own_feeds, (1,))
+        return Model(f"gemm_{m}x{n}x{k}", lambda path, batch: one_node(path, "MatMul", [n, k], normal(k, m)), own_feeds, (1,), operations=2 * m * n * k)
 
     def convolution(c, h, w, k, kh, kw, pad, stride, group):
         name = f"conv_{c}x{h}x{w}_{k}_{kh}x{kw}" + (f"_s{stride}" if stride > 1 else "") + (f"_g{group}" if group > 1 else "")
+        positions = ((h + 2 * pad - kh) // stride + 1) * ((w + 2 * pad - kw) // stride + 1)
         return Model(name, lambda path, batch: one_node(path, "Conv", [batch, c, h, w], normal(k, c // group, kh, kw), pads=[pad] * 4,
-                                                        strides=[stride, stride], group=group), own_feeds)
+                                                        strides=[stride, stride], group=group), own_feeds, operations=2 * positions * k * c // group * kh * kw)
 
     return [product(*shape) for shape in PRODUCTS] + [convolution(*shape) for shape in CONVOLUTIONS]
 

@@ -113,6 +113,26 @@ def table(cells, peers, notes, show_own, show_peer):
     return lines
 
 
+def shares(cells, peers):
+    """Of single layers: how much of what the machine's multiply-adds can do at most they used."""
+    found = [cell for cell in cells if "share_of_peak" in cell and not trouble(cell["tessera"])]
+    if not found:
+        return []
+
+    def percent(cell, peer):
+        other = cell["peers"].get(peer, {})
+        return f"{100 * cell['share_of_peak'] / other['ratio']:.0f}" if other.get("ratio") else "–"
+
+    lines = ["", "### Single layers: share of the machine's arithmetic", "",
+             "Operations of the direct computation (padding counts) in the median time, in percent of what a loop of nothing but multiply-adds did at that moment",
+             "(`bench_roof --compute`). Winograd does fewer, and may pass 100.", "",
+             f"| layer | batch | threads | Tessera | {' | '.join(TITLES[peer] for peer in peers)} |", f"|---|---|---|---|{'---|' * len(peers)}"]
+    for cell in found:
+        row = [cell["model"], str(cell["batch"]), str(cell["threads"]), f"**{100 * cell['share_of_peak']:.0f}**"]
+        lines.append(f"| {' | '.join(row + [percent(cell, peer) for peer in peers])} |")
+    return lines
+
+
 def means(cells, peers):
     lines = []
     for peer in peers:
@@ -145,10 +165,10 @@ def markdown(figures):
         notes = Notes()
         body = table(chosen, peers, notes, lambda own: milliseconds(own["median_ms"]), with_ratio)
         lines += ["", f"## {PRECISIONS[precision]}", "", *means(chosen, peers), "", *body]
+        lines += ["", *notes.lines()] if notes.texts else []
+        lines += shares(chosen, peers)
         starts = Notes()
         body = table(chosen, peers, starts, starting, starting)
-        remarks = [f"{line}" for line in notes.lines()]
-        lines += ["", *remarks] if remarks else []
         lines += ["", f"### Starting and memory, {precision}", "",
                   "Load + first run in ms (PyTorch's modules are built by code: no load time), peak resident MiB; for programs that run in Python, in brackets, how much of",
                   "the peak came after their imports.", "", *body]

@@ -4,6 +4,7 @@
 import argparse
 import pathlib
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -18,7 +19,7 @@ TESSERA = ""
 
 def settings(**changes):
     return argparse.Namespace(**{"tessera": pathlib.Path(TESSERA), "peers": ["onnxruntime"], "precision": ["f32"], "batch": [2], "threads": [1], "rounds": 2,
-                                 "seconds": 0.01, "limit": 120.0, "torch_compile": False, **changes})
+                                 "seconds": 0.01, "limit": 120.0, "torch_compile": False, "roof": pathlib.Path("/nowhere"), **changes})
 
 
 def lenet():
@@ -75,6 +76,20 @@ class MeasurePeers(unittest.TestCase):
             cell, = measure.cells([lenet()], settings(rounds=1))
         self.assertIn("outputs differ by 2.0e-03", cell["peers"]["onnxruntime"]["remark"])
         self.assertIn("outputs differ by 2.0e-03", page([cell]))
+
+    def test_layers_have_their_share_of_the_peak(self):
+        layer = next(model for model in models.deep_bench_models() if model.name == "gemm_35x700x2048")
+        with tempfile.TemporaryDirectory() as folder:
+            roof = pathlib.Path(folder) / "roof"
+            roof.write_text("""#!/bin/sh
+echo '{"compute": [{"what": "float32 multiply-add", "threads": 1, "giga_operations_per_second": 1000}, {"what": "bf16 dot", "threads": 1, "giga_operations_per_second": 9}]}'
+""")
+            roof.chmod(0o755)
+            cell, = measure.cells([layer], settings(rounds=1, roof=roof))
+        self.assertAlmostEqual(cell["share_of_peak"], 2 * 35 * 700 * 2048 / (cell["tessera"]["median_ms"] * 1e-3) / 1e12)
+        ours, theirs = (f"{100 * share:.0f}" for share in (cell["share_of_peak"], cell["share_of_peak"] / cell["peers"]["onnxruntime"]["ratio"]))
+        self.assertIn(f"| gemm_35x700x2048 | 1 | 1 | **{ours}** | {theirs} | – |", page([cell]))
+        self.assertNotIn("share of the machine", page([]))
 
     def test_page_counts_and_averages(self):
         def cell(ratio):
