@@ -43,7 +43,8 @@ void run_portable(const DepthwiseBf16& line) {
 
 RunDepthwiseBf16 depthwise_bf16() {
 #if defined(__x86_64__)
-  if (active_bf16()) return depthwise_bf16_avx512;
+  if (active_bf16()) return depthwise_bf16_avx512bf16;
+  if (active_isa() == base::Isa::avx512) return depthwise_bf16_avx512;
 #endif
   return run_portable;
 }
