@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/indirect_product_s8.h"
+#include "backends/cpu/product_split.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -39,18 +40,23 @@ struct PackedLeft {
 
   PackedLeft(std::byte* from, std::int64_t m, std::int64_t k)
       : copies(reinterpret_cast<std::uint8_t*>(from)),
-        zeros(reinterpret_cast<Word*>(from + round_up(m * round_up(k, kS8Group), 64))),
+        zeros(reinterpret_cast<Word*>(from + round_up(m * copy_stride(k), 64))),
         sums(zeros + m) {}
+
+  // Bytes from row to row of copies.
+  static std::int64_t copy_stride(std::int64_t k) { return spread_row(round_up(k, kS8Group), 1); }
 };
 
-bool needs_copy(const S8Operand& left, std::int64_t k) { return left.is_signed || k % kS8Group != 0; }
+bool needs_copy(const S8Operand& left, std::int64_t k, std::int64_t n) {
+  return left.is_signed || k % kS8Group != 0 || (n >= kManyColumns && PackedLeft::copy_stride(k) != k);
+}
 
-void pack_left_row(const S8Operand& left, std::int64_t row, std::int64_t k, bool with_sums, const PackedLeft& to) {
+void pack_left_row(const S8Operand& left, std::int64_t row, std::int64_t k, bool copies, bool with_sums, const PackedLeft& to) {
   const std::uint8_t flip = left.is_signed ? 0x80 : 0;
   const std::uint8_t* from = static_cast<const std::uint8_t*>(left.data) + row * k;
-  if (needs_copy(left, k)) {
+  if (copies) {
     const std::int64_t padded = round_up(k, kS8Group);
-    std::uint8_t* copy = to.copies + row * padded;
+    std::uint8_t* copy = to.copies + row * PackedLeft::copy_stride(k);
     for (std::int64_t l = 0; l < k; ++l) copy[l] = static_cast<std::uint8_t>(from[l] ^ flip);
     std::fill(copy + k, copy + padded, std::uint8_t{0});
   }
@@ -115,7 +121,7 @@ std::int64_t gemm_s8_right_bytes(std::int64_t k, std::int64_t n) {
 }
 
 std::int64_t gemm_s8_left_bytes(std::int64_t m, std::int64_t k) {
-  return base::checked_add(round_up(base::checked_multiply(m, round_up(k, kS8Group)), 64),
+  return base::checked_add(round_up(base::checked_multiply(m, PackedLeft::copy_stride(k)), 64),
                            base::checked_multiply(m, 8));
 }
 
@@ -139,27 +145,91 @@ void gemm_s8_pack_right(const S8Operand& right, std::int64_t k, std::int64_t n, 
   std::memcpy(bytes + right_panel_bytes(k, n), sums.data(), sums.size() * sizeof(Word));
 }
 
+namespace {
+
+// What the tiles of one product share.
+struct S8Product {
+  const S8Shape& shape;
+  const S8Output& output;
+  const PackedLeft& left;
+  const std::uint8_t* rows;  // of A, row_stride apart
+  std::int64_t row_stride;
+  const std::byte* packed_right;
+  const Word* zeros;  // of B's columns
+  const std::int32_t* start;
+  // Whether sums need their columns' constants only. With zero points of A's rows or of B's columns they need more.
+  bool plain;
+  const float *factors, *offsets;  // of plain products that are quantised
+  ProductSplit split;
+  MultiplyS8 multiply = multiply_s8();
+
+  void operator()(const ProductTile& tile) const {
+    const std::uint8_t* pointers[kS8Rows];
+    for (std::int64_t i = 0; i < tile.rows; ++i) pointers[i] = rows + (tile.row + i) * row_stride;
+    IndirectProductS8 product{.rows = tile.rows, .segments = 1, .groups = tile.depth.groups, .left = pointers, .skipped = tile.depth.group * kS8Group, .columns = tile.columns};
+    product.right = reinterpret_cast<const std::int8_t*>(packed_right) + tile.column * split.segment_groups * kS8Group;
+    product.panel_groups = split.segment_groups;
+    product.first_group = tile.depth.group;
+    product.start = start + tile.column;
+    product.begins = tile.depth.begins;
+    product.ends = tile.depth.ends;
+    if (auto* sums = split.partial_sums<std::int32_t>(); sums != nullptr) product.partial = sums + tile.partial;
+    if (plain || !product.ends) store_plain(tile, product);
+    else store_with_zeros(tile, product);
+  }
+
+ private:
+  void store_plain(const ProductTile& tile, IndirectProductS8& product) const {
+    const std::int64_t at = tile.row * shape.n + tile.column;
+    product.ldc = shape.n;
+    if (output.sums != nullptr) {
+      product.sums = output.sums + at;
+    } else if (plain) {
+      product.quantised = static_cast<std::uint8_t*>(output.quantised) + at;
+      product.factor = factors + tile.column;
+      product.offset = offsets + tile.column;
+      product.zero = output.zero_point;
+      product.low = static_cast<float>((output.is_signed ? -128 : 0) - output.zero_point);
+      product.high = static_cast<float>((output.is_signed ? 127 : 255) - output.zero_point);
+    }
+    multiply(product);
+  }
+
+  // Panel by panel: the sums come here first.
+  void store_with_zeros(const ProductTile& tile, const IndirectProductS8& all) const {
+    std::int32_t sums[kS8Rows * kS8Columns];
+    for (std::int64_t first = 0; first < tile.columns; first += kS8Columns) {
+      IndirectProductS8 product = all;
+      product.columns = std::min(kS8Columns, tile.columns - first);
+      product.right += first * split.segment_groups * kS8Group;
+      product.start += first;
+      if (product.partial != nullptr) product.partial += first * kS8Rows;
+      product.sums = sums;
+      product.ldc = kS8Columns;
+      multiply(product);
+      TileStore{output, left, column_sums(packed_right, shape.k, shape.n), zeros, shape.n}(sums, tile.row, tile.rows, tile.column + first, product.columns);
+    }
+  }
+};
+
+}  // namespace
+
 void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand& left, const S8Operand& right,
              const std::byte* packed_right, std::byte* scratch, const S8Output& output) {
   const auto [m, n, k] = shape;
   if (m == 0 || n == 0) return;
   const PackedLeft packed_left(scratch, m, k);
-  const std::int64_t padded = round_up(k, kS8Group), row_panels = ceil_divide(m, kS8Rows),
-                     column_panels = ceil_divide(n, kS8Columns), lanes = round_up(n, kS8Lanes);
+  const std::int64_t padded = round_up(k, kS8Group), lanes = round_up(n, kS8Lanes);
   std::vector<Word> zeros(static_cast<std::size_t>(lanes), 0);
   for (std::int64_t j = 0; j < n; ++j) zeros[static_cast<std::size_t>(j)] = zero_point(right, j, true);
-  // With zero points of A's rows or of B's columns, the sums need more than their columns' constant.
   const bool plain = (left.zero_points == nullptr || left.zero_point_count == 1) && std::all_of(zeros.begin(), zeros.end(), [](Word zero) { return zero == 0; });
+  const bool copied = needs_copy(left, k, n);
   context.parallel_for(m, std::max<std::int64_t>(1, 65536 / (padded + 1)), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) pack_left_row(left, row, k, !plain, packed_left);
+    for (std::int64_t row = begin; row < end; ++row) pack_left_row(left, row, k, copied, !plain, packed_left);
   });
-  const bool copied = needs_copy(left, k);
-  const std::uint8_t* rows_begin = copied ? packed_left.copies : static_cast<const std::uint8_t*>(left.data);
-  const std::int64_t row_stride = copied ? padded : k;
 
   std::vector<std::int32_t> start(static_cast<std::size_t>(lanes), 0);
   std::vector<float> factors, offsets;
-  IndirectProductS8 all{.segments = 1, .groups = padded / kS8Group, .start = start.data(), .ldc = n};
   if (plain) {
     const Word left_zero = zero_point(left, 0, false);
     for (std::int64_t j = 0; j < n; ++j) start[static_cast<std::size_t>(j)] = static_cast<std::int32_t>(-(left_zero * column_sums(packed_right, k, n)[j]));
@@ -167,56 +237,15 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
       factors.assign(static_cast<std::size_t>(lanes), output.factors[0]);
       if (output.factors.size() > 1) std::copy(output.factors.begin(), output.factors.end(), factors.begin());
       offsets.assign(static_cast<std::size_t>(lanes), 0.0f);
-      all.factor = factors.data();
-      all.offset = offsets.data();
-      all.zero = output.zero_point;
-      all.low = static_cast<float>((output.is_signed ? -128 : 0) - output.zero_point);
-      all.high = static_cast<float>((output.is_signed ? 127 : 255) - output.zero_point);
     }
   }
-  // Tiles of about six million operations: whole panels of B where there are enough of them, else parts of A's rows
-  // too.
-  const double operations = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const auto wanted = static_cast<std::int64_t>(std::clamp(operations / 6e6, 1.0, 32.0));
-  const std::int64_t column_chunks = std::min(wanted, column_panels);
-  const std::int64_t row_chunks = std::min(ceil_divide(wanted, column_chunks), row_panels);
-  const MultiplyS8 multiply = multiply_s8();
-  context.parallel_for(column_chunks * row_chunks, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tile = begin; tile < end; ++tile) {
-      const std::int64_t row_chunk = tile % row_chunks, column_chunk = tile / row_chunks;
-      for (std::int64_t panel = column_panels * column_chunk / column_chunks;
-           panel < column_panels * (column_chunk + 1) / column_chunks; ++panel) {
-        const std::int64_t column = panel * kS8Columns;
-        IndirectProductS8 product = all;
-        product.columns = std::min(kS8Columns, n - column);
-        product.right = reinterpret_cast<const std::int8_t*>(packed_right) + column * padded;
-        product.start = start.data() + column;
-        for (std::int64_t rows = row_panels * row_chunk / row_chunks; rows < row_panels * (row_chunk + 1) / row_chunks;
-             ++rows) {
-          const std::int64_t row = rows * kS8Rows;
-          product.rows = std::min(kS8Rows, m - row);
-          const std::uint8_t* pointers[kS8Rows];
-          for (std::int64_t i = 0; i < product.rows; ++i) pointers[i] = rows_begin + (row + i) * row_stride;
-          product.left = pointers;
-          if (plain) {
-            if (output.sums != nullptr) {
-              product.sums = output.sums + row * n + column;
-            } else {
-              product.quantised = static_cast<std::uint8_t*>(output.quantised) + row * n + column;
-              product.factor = factors.data() + column;
-              product.offset = offsets.data() + column;
-            }
-            multiply(product);
-            continue;
-          }
-          std::int32_t sums[kS8Rows * kS8Columns];
-          product.sums = sums;
-          product.ldc = kS8Columns;
-          multiply(product);
-          TileStore{output, packed_left, column_sums(packed_right, k, n), zeros.data(), n}(sums, row, product.rows, column, product.columns);
-        }
-      }
-    }
+  constexpr double kChunkOperations = 6e6;
+  ProductSplit split{.rows = m, .columns = n, .tile_rows = kS8Rows, .tile_columns = kS8Columns, .segment_groups = padded / kS8Group};
+  split.choose(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), kChunkOperations, kS8Columns * padded, m * padded, padded);
+  const S8Product product{shape, output, packed_left, copied ? packed_left.copies : static_cast<const std::uint8_t*>(left.data), copied ? PackedLeft::copy_stride(k) : k,
+                          packed_right, zeros.data(), start.data(), plain, factors.data(), offsets.data(), split};
+  context.parallel_for(split.chunks(), split.grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t chunk = begin; chunk < end; ++chunk) split.for_each_tile(chunk, product);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "backends/cpu/indirect_product_bf16.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cpu/simd.h"
 #include "base/half.h"
@@ -32,7 +33,7 @@ using D = hn::ScalableTag<float>;
 using DU = hn::RebindToUnsigned<D>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
-constexpr int kRows = 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
+constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 12 : 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
 
 void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
   std::int64_t i = 0;
@@ -64,74 +65,131 @@ void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
   for (; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
 }
 
-// Some rows times some vectors of a panel that is `width` wide; `right` points at the first of them.
+// Where sums lie between parts of the depth.
+float* partial_sums(const Product& product, std::int64_t row, std::int64_t column) {
+  return product.partial + column / Product::kColumns * Product::kColumns * Product::kMostRows + row * Product::kColumns + column % Product::kColumns;
+}
+
+// A vector of sums to its place, of which the first `count` lanes are columns.
+template <bool whole>
+HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int64_t count) {
+  const D d;
+  HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
+  if (product.addend != nullptr) {
+    const float* floats = static_cast<const float*>(product.addend) + at;
+    if (product.rounded_addend) widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, whole ? kLanes : count);
+    else if (!whole) std::copy_n(floats, count, lanes);
+    value = hn::Add(value, whole && !product.rounded_addend ? hn::LoadU(d, floats) : hn::Load(d, lanes));
+  }
+  const V low = hn::Set(d, product.low), high = hn::Set(d, product.high);
+  value = hn::IfThenElse(hn::Lt(value, low), low, value);  // NaN stays
+  value = hn::IfThenElse(hn::Gt(value, high), high, value);
+  if (whole && !product.rounded_c) return hn::StoreU(value, d, static_cast<float*>(product.c) + at);
+  hn::Store(value, d, lanes);
+  if (product.rounded_c) round_row(lanes, static_cast<std::uint16_t*>(product.c) + at, whole ? kLanes : count);
+  else std::copy_n(lanes, count, static_cast<float*>(product.c) + at);
+}
+
+// Sums of rows × vectors to their places. Out of line so that the inner loop keeps its registers to itself.
+HWY_NOINLINE void store_tile(const Product& product, const float* sums, std::int64_t first, std::int64_t rows, std::int64_t vectors, std::int64_t column) {
+  const D d;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < vectors; ++j, sums += kLanes) {
+      const std::int64_t at = column + j * kLanes, count = product.columns - at, place = (first + i) * product.ldc + at;
+      if (count >= kLanes) store<true>(product, hn::Load(d, sums), place, kLanes);
+      else if (count > 0) store<false>(product, hn::Load(d, sums), place, count);
+    }
+  }
+}
+
+// The rows of A in floats, one behind the other: widened once for all panels.
+struct Rows {
+  const float* data;
+  std::int64_t length;
+
+  explicit Rows(const Product& product) : length(product.segments * product.groups * Product::kGroup) {
+    thread_local std::vector<float> widened;
+    widened.resize(static_cast<std::size_t>(product.rows * length));
+    float* to = widened.data();
+    data = to;
+    for (std::int64_t i = 0; i < product.rows; ++i) {
+      for (std::int64_t s = 0; s < product.segments; ++s, to += product.groups * Product::kGroup) {
+        widen_row(product.left[s * Product::kMostRows + i] + product.skipped, to, product.groups * Product::kGroup);
+      }
+    }
+  }
+};
+
+// sum += A B over a group of each row: a pair of numbers, at `k` of the row, the odd one first.
 template <int rows, int vectors>
-void multiply_tile(const Product& product, std::int64_t row, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
+HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const std::uint16_t* right, V (&sum)[rows][vectors]) {
   const D d;
   const DU du;
+  V even[vectors], odd[vectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < vectors; ++j) {
+    const auto pair = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(right) + j * kLanes);
+    even[j] = hn::BitCast(d, hn::ShiftLeft<16>(pair));
+    odd[j] = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000u)));
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) {
+    const V a0 = hn::Set(d, row[i][k]), a1 = hn::Set(d, row[i][k + 1]);
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a0, even[j], hn::MulAdd(a1, odd[j], sum[i][j]));
+  }
+}
+
+// Some rows from `first` on times some vectors of a panel that is `width` wide; `right` points at the first of them.
+template <int rows, int vectors>
+void multiply_tile(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
+  const D d;
   V sum[rows][vectors];
 #pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
     const V bias = hn::LoadU(d, product.bias + column + j * kLanes);
-#pragma GCC unroll 4
-    for (int i = 0; i < rows; ++i) sum[i][j] = bias;
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : hn::LoadU(d, partial_sums(product, first + i, column + j * kLanes));
   }
-  for (std::int64_t s = 0; s < product.segments; ++s) {
-    for (std::int64_t group = 0; group < product.groups; ++group, right += width * Product::kGroup) {
-      V even[vectors], odd[vectors];
-#pragma GCC unroll 4
-      for (int j = 0; j < vectors; ++j) {
-        const auto pair = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(right) + j * kLanes);
-        even[j] = hn::BitCast(d, hn::ShiftLeft<16>(pair));
-        odd[j] = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000u)));
-      }
-#pragma GCC unroll 4
-      for (int i = 0; i < rows; ++i) {
-        const std::uint16_t* a = product.left[s * Product::kMostRows + row + i] + group * Product::kGroup;
-        const V a0 = hn::Set(d, base::to_float(bf16_t{a[0]})), a1 = hn::Set(d, base::to_float(bf16_t{a[1]}));
-#pragma GCC unroll 4
-        for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a0, even[j], hn::MulAdd(a1, odd[j], sum[i][j]));
-      }
-    }
+  const float* row[rows];
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) row[i] = left.data + (first + i) * left.length;
+  const std::int64_t step = width * Product::kGroup;
+  std::int64_t k = 0;
+  // Two groups at a time, since pointers to twelve rows do not quite fit the registers.
+  for (; k + Product::kGroup < left.length; k += 2 * Product::kGroup, right += 2 * step) {
+    add_products<rows, vectors>(row, k, right, sum);
+    add_products<rows, vectors>(row, k + Product::kGroup, right + step, sum);
   }
-  const V low = hn::Set(d, product.low), high = hn::Set(d, product.high);
+  if (k < left.length) add_products<rows, vectors>(row, k, right, sum);
+  HWY_ALIGN float tile[rows * vectors * kLanes];
+#pragma GCC unroll 12
   for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < vectors; ++j) {
-      const std::int64_t first = column + j * kLanes, count = std::min(kLanes, product.columns - first);
-      if (count <= 0) continue;
-      HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
-      V value = sum[i][j];
-      const std::int64_t at = (row + i) * product.ldc + first;
-      if (product.addend != nullptr) {
-        if (product.rounded_addend) widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, count);
-        else std::copy_n(static_cast<const float*>(product.addend) + at, count, lanes);
-        value = hn::Add(value, hn::Load(d, lanes));
-      }
-      value = hn::IfThenElse(hn::Lt(value, low), low, value);  // NaN stays
-      value = hn::IfThenElse(hn::Gt(value, high), high, value);
-      hn::Store(value, d, lanes);
-      if (product.rounded_c) round_row(lanes, static_cast<std::uint16_t*>(product.c) + at, count);
-      else std::copy_n(lanes, count, static_cast<float*>(product.c) + at);
-    }
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) hn::StoreU(sum[i][j], d, product.ends ? tile + (i * vectors + j) * kLanes : partial_sums(product, first + i, column + j * kLanes));
   }
+  if (product.ends) store_tile(product, tile, first, rows, vectors, column);
 }
 
-template <int vectors>
-void multiply_rows(const Product& product, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
-  std::int64_t row = 0;
-  for (; row + kRows <= product.rows; row += kRows) multiply_tile<kRows, vectors>(product, row, right, width, column);
-  for (; row < product.rows; ++row) multiply_tile<1, vectors>(product, row, right, width, column);
+template <int most, int vectors>
+void multiply_rows(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
+  for (; first + most <= product.rows; first += most) multiply_tile<most, vectors>(product, left, first, right, width, column);
+  if constexpr (most > 1) {
+    if (first < product.rows) multiply_rows<most - 1, vectors>(product, left, first, right, width, column);
+  }
 }
 
 void multiply_widened(const Product& product) {
+  const Rows left(product);
   const std::uint16_t* right = product.right;
   for (std::int64_t column = 0; column < product.columns; column += Product::kColumns) {
     const std::int64_t left_over = std::min(Product::kColumns, product.columns - column), width = (left_over + Product::kLanes - 1) / Product::kLanes * Product::kLanes;
+    const std::uint16_t* part = right + product.first_group * width * Product::kGroup;
     std::int64_t lane = 0;
-    for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes) multiply_rows<kVectors>(product, right + lane * Product::kGroup, width, column + lane);
+    for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes) multiply_rows<kRows, kVectors>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
     // The last panel may be one vector wide.
-    for (; lane < width; lane += kLanes) multiply_rows<1>(product, right + lane * Product::kGroup, width, column + lane);
-    right += product.segments * product.groups * width * Product::kGroup;
+    for (; lane < width; lane += kLanes) multiply_rows<kRows, 1>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
+    right += product.panel_groups * width * Product::kGroup;
   }
 }
 

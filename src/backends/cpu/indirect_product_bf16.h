@@ -17,9 +17,14 @@ struct IndirectProductBf16 {
   std::int64_t rows = 0;                      // at most kMostRows
   std::int64_t segments = 0, groups = 0;      // of a row of A; groups of kGroup numbers of a segment
   const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * kMostRows + i]
-  const std::uint16_t* right = nullptr;       // panels one after the other, each [segments * groups][width][kGroup]
+  std::int64_t skipped = 0;                   // numbers of each segment before them
+  // Panels one after the other, each [panel_groups][width][kGroup], of which the groups from first_group on are multiplied: all, or a part of the depth.
+  const std::uint16_t* right = nullptr;
+  std::int64_t panel_groups = 0, first_group = 0;
   std::int64_t columns = 0;                   // of the panels together
   const float* bias = nullptr;                // as many, rounded up to kLanes
+  float* partial = nullptr;                   // sums between parts of the depth, [panel][kMostRows][kColumns]; 64-byte aligned
+  bool begins = true, ends = true;            // whether this part starts at the bias, and is the last: otherwise `partial` is read, written
   const void* addend = nullptr;               // or null; [rows][ldc]
   void* c = nullptr;                          // clamp(bias + Σ A·B + addend), [rows][ldc]
   bool rounded_addend = false, rounded_c = false;  // bfloat16 instead of floats

@@ -67,23 +67,32 @@ inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k
 template <int rows, int vectors>
 void multiply_tile(const Product& product, const std::uint16_t* right, std::int64_t column) {
   __m512 sum[rows][vectors];
+  float* partial = product.partial == nullptr ? nullptr : product.partial + column * Product::kMostRows;
 #pragma GCC unroll 2
   for (int j = 0; j < vectors; ++j) {
     const __m512 bias = _mm512_loadu_ps(product.bias + column + j * Product::kLanes);
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) sum[i][j] = bias;
+    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : _mm512_load_ps(partial + i * Product::kColumns + j * Product::kLanes);
   }
   const std::uint16_t* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += Product::kMostRows) {
     const std::uint16_t* row[rows];
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) row[i] = left[i];
+    for (int i = 0; i < rows; ++i) row[i] = left[i] + product.skipped;
     std::int64_t k = 0;
     for (; k + 1 < product.groups; k += 2, right += 2 * vectors * 32) add_products<rows, vectors, 2>(row, k, right, sum);
     if (k < product.groups) {
       add_products<rows, vectors, 1>(row, k, right, sum);
       right += vectors * 32;
     }
+  }
+  if (!product.ends) {
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) _mm512_store_ps(partial + i * Product::kColumns + j * Product::kLanes, sum[i][j]);
+    }
+    return;
   }
   const std::int64_t columns = product.columns - column;
   if (columns >= vectors * Product::kLanes) store_tile<true>(product, sum, column, columns);
@@ -96,11 +105,11 @@ void multiply_any(const Product& product) {
     if constexpr (rows > 1) multiply_any<rows - 1>(product);
     return;
   }
-  const std::int64_t depth = product.segments * product.groups * Product::kGroup;
   const std::uint16_t* right = product.right;
-  for (std::int64_t column = 0; column < product.columns; column += Product::kColumns, right += depth * Product::kColumns) {
-    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1>(product, right, column);
-    else multiply_tile<rows, 2>(product, right, column);
+  const std::int64_t skipped = product.first_group * Product::kGroup;  // of each column of a panel
+  for (std::int64_t column = 0; column < product.columns; column += Product::kColumns, right += product.panel_groups * Product::kGroup * Product::kColumns) {
+    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1>(product, right + skipped * Product::kLanes, column);
+    else multiply_tile<rows, 2>(product, right + skipped * Product::kColumns, column);
   }
 }
 

@@ -43,13 +43,16 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
   const std::int8_t* right = product.right;
   for (std::int64_t column = 0; column < product.columns; column += kS8Columns) {
     const std::int64_t columns = std::min(kS8Columns, product.columns - column), width = base::round_up(columns, kS8Lanes);
-    std::int32_t sums[kS8Rows * kS8Columns];
+    std::int32_t here[kS8Rows * kS8Columns];
+    std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * kS8Rows;
+    std::int32_t* sums = product.ends ? here : partial;
     for (std::int64_t i = 0; i < product.rows; ++i) {
       std::int32_t* sum = sums + i * kS8Columns;
-      std::copy_n(product.start + column, width, sum);
-      const std::int8_t* b = right;
+      const std::int32_t* start = product.begins ? product.start + column : partial + i * kS8Columns;
+      if (start != sum) std::copy_n(start, width, sum);
+      const std::int8_t* b = right + product.first_group * width * kS8Group;
       for (std::int64_t s = 0; s < product.segments; ++s) {
-        const std::uint8_t* a = product.left[s * kS8Rows + i];
+        const std::uint8_t* a = product.left[s * kS8Rows + i] + product.skipped;
         for (std::int64_t group = 0; group < product.groups; ++group, a += kS8Group) {
           for (std::int64_t j = 0; j < width; ++j, b += kS8Group) {
             sum[j] = static_cast<std::int32_t>(static_cast<Word>(sum[j]) + static_cast<Word>(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]));
@@ -57,8 +60,8 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
         }
       }
     }
-    store_s8_sums(product, sums, column, columns);
-    right += product.segments * product.groups * width * kS8Group;
+    if (product.ends) store_s8_sums(product, sums, column, columns);
+    right += product.panel_groups * width * kS8Group;
   }
 }
 

@@ -18,14 +18,19 @@ struct S8Sum {
   std::int32_t zero = 0;
 };
 
-// Some rows times some panels of columns: sum(i, j) = start[j] + sum over k of a(i, k) b(k, j), modulo 2^32.
+// Some rows times some panels of columns: sum(i, j) = start[j] + sum over k of a(i, k) b(k, j), modulo 2^32. Maybe for a part of the depth only:
+// the panels hold `panel_groups` groups, of which those from `first_group` on are multiplied.
 struct IndirectProductS8 {
   std::int64_t rows = 0;                          // at most kS8Rows
   std::int64_t segments = 0, groups = 0;          // of a row of A; groups of kS8Group bytes of a segment
   const std::uint8_t* const* left = nullptr;      // segment s of row i at left[s * kS8Rows + i]
-  const std::int8_t* right = nullptr;             // panels one after the other, each [segments * groups][width][kS8Group]
+  std::int64_t skipped = 0;                       // bytes of each segment before them
+  const std::int8_t* right = nullptr;             // panels one after the other, each [panel_groups][width][kS8Group]
+  std::int64_t panel_groups = 0, first_group = 0;
   std::int64_t columns = 0;                       // of the panels together
   const std::int32_t* start = nullptr;            // as many, rounded up to kS8Lanes
+  std::int32_t* partial = nullptr;                // sums between parts of the depth, [panel][kS8Rows][kS8Columns]; 64-byte aligned
+  bool begins = true, ends = true;                // whether this part starts at `start`, and is the last: otherwise `partial` is read, written
 
   // Where the sums go, one of:
   std::int32_t* sums = nullptr;                   // as they are

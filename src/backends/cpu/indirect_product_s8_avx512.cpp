@@ -120,23 +120,32 @@ inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k,
 template <int rows, int vectors>
 void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, std::int64_t column) {
   __m512i sum[rows][vectors];
+  std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * kS8Rows;
 #pragma GCC unroll 2
   for (int j = 0; j < vectors; ++j) {
     const __m512i start = _mm512_loadu_si512(product.start + column + j * kS8Lanes);
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) sum[i][j] = start;
+    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? start : _mm512_load_si512(partial + i * kS8Columns + j * kS8Lanes);
   }
   const std::uint8_t* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += kS8Rows) {
     const std::uint8_t* row[rows];
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) row[i] = left[i];
+    for (int i = 0; i < rows; ++i) row[i] = left[i] + product.skipped;
     std::int64_t k = 0;
     for (; k + 1 < product.groups; k += 2, right += 2 * vectors * 64) add_products<rows, vectors, 2>(row, k, right, sum);
     if (k < product.groups) {
       add_products<rows, vectors, 1>(row, k, right, sum);
       right += vectors * 64;
     }
+  }
+  if (!product.ends) {
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 2
+      for (int j = 0; j < vectors; ++j) _mm512_store_si512(partial + i * kS8Columns + j * kS8Lanes, sum[i][j]);
+    }
+    return;
   }
   const std::int64_t columns = product.columns - column;
   const bool whole = columns >= vectors * kS8Lanes;
@@ -155,11 +164,11 @@ void multiply_any(const IndirectProductS8& product) {
     if constexpr (rows > 1) multiply_any<rows - 1>(product);
     return;
   }
-  const std::int64_t depth = product.segments * product.groups * kS8Group;
   const std::int8_t* right = product.right;
-  for (std::int64_t column = 0; column < product.columns; column += kS8Columns, right += depth * kS8Columns) {
-    if (product.columns - column <= kS8Lanes) multiply_tile<rows, 1>(product, right, column);
-    else multiply_tile<rows, 2>(product, right, column);
+  const std::int64_t skipped = product.first_group * kS8Group;  // of each column of a panel
+  for (std::int64_t column = 0; column < product.columns; column += kS8Columns, right += product.panel_groups * kS8Group * kS8Columns) {
+    if (product.columns - column <= kS8Lanes) multiply_tile<rows, 1>(product, right + skipped * kS8Lanes, column);
+    else multiply_tile<rows, 2>(product, right + skipped * kS8Columns, column);
   }
 }
 

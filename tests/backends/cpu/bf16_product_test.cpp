@@ -131,6 +131,14 @@ TEST(CpuBf16Linear, RowsThatWouldShareSetsOfTheCache) {
   check_conv({{1, 2048, 4, 5}, {9, 2048, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}}, {false, true}});
 }
 
+TEST(CpuBf16Linear, DeepProductsInParts) {
+  check_linear({400, 1101}, 47, {});
+  check_linear({800, 1100}, 40, {true, true}, {{"activation", std::string("Gelu")}});
+  check_conv({{2, 1300, 15, 14}, {20, 1300, 1, 1}, {{"activation", std::string("Relu")}}, {true, true, true}, true, true});
+  check_conv({{1, 130, 20, 43}, {33, 130, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}, {"strides", Integers{1, 2}}}});
+  check_conv({{1, 260, 22, 21}, {34, 130, 3, 3}, {{"group", std::int64_t{2}}}, {true, false}});
+}
+
 TEST(CpuBf16Linear, TransposedWeightsAndSeveralAxesOfInputs) {
   for (const Stored stored : {Stored{}, Stored{true, true}}) {
     const test::OpCall call{"tessera::Linear", {random_tensor(stored.data ? DType::bf16 : DType::f32, {3, 5, 4, 7}, 1), random_tensor(DType::f32, {37, 140}, 2), random_tensor(DType::f32, {37}, 3)},

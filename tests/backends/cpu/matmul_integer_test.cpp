@@ -48,6 +48,15 @@ TEST(CpuMatMulInteger, ManyTiles) {
   check({"MatMulInteger", {bytes(DType::u8, {100, 300}, 1), bytes(DType::i8, {300, 250}, 2), bytes(DType::u8, {}, 3)}});
 }
 
+TEST(CpuMatMulInteger, DeepProductsInParts) {
+  check({"MatMulInteger", {bytes(DType::u8, {400, 2101}, 1), bytes(DType::i8, {2101, 47}, 2), bytes(DType::u8, {}, 3)}});
+  check({"MatMulInteger", {bytes(DType::u8, {800, 2100}, 1), bytes(DType::i8, {2100, 70}, 2), bytes(DType::u8, {800}, 3), bytes(DType::i8, {70}, 4)}});
+}
+
+TEST(CpuMatMulInteger, RowsThatWouldShareSetsOfTheCache) {
+  check({"MatMulInteger", {bytes(DType::u8, {14, 4096}, 1), bytes(DType::i8, {4096, 260}, 2), bytes(DType::u8, {}, 3)}});
+}
+
 TEST(CpuQLinearMatMul, ScalesOfTensorAndColumn) {
   const Tensor a_scale = Tensor::scalar(0.02f), y_scale = Tensor::scalar(0.9f);
   const Tensor scales = test::random_tensor(DType::f32, {17}, 4, 0.01, 0.05);

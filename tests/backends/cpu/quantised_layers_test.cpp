@@ -195,6 +195,14 @@ TEST(CpuQuantisedLinear, RowsThatWouldShareSetsOfTheCache) {
   check_conv({{1, 4096, 4, 5}, {260, 4096, 1, 1}});
 }
 
+TEST(CpuQuantisedLinear, DeepProductsInParts) {
+  check_linear({400, 2103}, 47, {});
+  check_linear({800, 2100}, 20, {.attributes = {{"activation", std::string("Gelu")}}, .to = To::real});
+  check_conv({{1, 230, 20, 20}, {33, 230, 3, 3}, pads(1), To::i8});
+  check_conv({.x = {1, 230, 20, 20}, .w = {17, 230, 3, 3}, .attributes = pads(1), .addend = true});
+  check_conv({{1, 480, 22, 22}, {34, 240, 3, 3}, {{"group", std::int64_t{2}}}});
+}
+
 TEST(CpuQuantisedLinear, ExtremesStayExact) {
   const Tensor x = Tensor::from<std::uint8_t>({3, 260}, std::vector<std::uint8_t>(780, 255));
   const Tensor w = Tensor::from<std::int8_t>({260, 20}, std::vector<std::int8_t>(5200, -128));

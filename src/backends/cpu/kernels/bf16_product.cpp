@@ -26,8 +26,10 @@ class Bf16Product final : public Kernel {
         windows_(geometry_, segments_, inputs_, padded_), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
     depth_ = base::checked_multiply(segments_.count, padded_);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = Product::kMostRows, .tile_columns = Product::kColumns};
+    split_.segments = segments_.count;
+    split_.segment_groups = padded_ / Product::kGroup;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, Product::kColumns * depth_ * 2,
-                  base::checked_multiply(geometry_.batch * geometry_.inputs(), inputs_ * 2));
+                  base::checked_multiply(geometry_.batch * geometry_.inputs(), inputs_ * 2), depth_ * 2);
     padding_.assign(static_cast<std::size_t>(padded_), 0);
     bias_.assign(static_cast<std::size_t>(groups * lanes()), 0.0f);
     if (view.has_input(2)) {
@@ -48,7 +50,7 @@ class Bf16Product final : public Kernel {
     void* y = context.output(0).mutable_raw();
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) { run_tile(group, row, rows, column, columns, x, z, y); });
+        split_.for_each_tile(chunk, [&](const ProductTile& tile) { run_tile(tile, x, z, y); });
       }
     });
   }
@@ -100,11 +102,18 @@ class Bf16Product final : public Kernel {
     }
   }
 
-  void run_tile(std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns, const std::uint16_t* x, const void* z, void* y) const {
+  void run_tile(const ProductTile& given, const std::uint16_t* x, const void* z, void* y) const {
+    const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
-    Product product{.rows = rows, .segments = segments_.count, .groups = padded_ / Product::kGroup, .columns = columns, .low = activation_.low, .high = activation_.high};
-    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data());
+    Product product{.rows = rows, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
+    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * Product::kMostRows;
+    product.skipped = part.group * Product::kGroup;
     product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
+    product.panel_groups = depth_ / Product::kGroup;
+    product.first_group = part.segment * split_.segment_groups + part.group;
+    product.begins = part.begins;
+    product.ends = part.ends;
+    if (auto* sums = split_.partial_sums<float>(); sums != nullptr) product.partial = sums + partial;
     product.bias = bias_.data() + group * lanes() + column;
     product.ldc = ldc;
     product.rounded_addend = rounded_addend_;
@@ -122,7 +131,7 @@ class Bf16Product final : public Kernel {
       product.c = floats;
     }
     multiply_(product);
-    if (activation_.after.function == nullptr) return;
+    if (activation_.after.function == nullptr || !part.ends) return;
     for (std::int64_t i = 0; i < rows; ++i) {
       activation_.after(floats + i * ldc, columns);
       if (rounded_result_) to_bf16_row(floats + i * ldc, rounded + i * ldc, columns);

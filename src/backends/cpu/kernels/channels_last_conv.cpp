@@ -50,7 +50,8 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     float* y = context.output(0).mutable_data<float>();
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+        split_.for_each_tile(chunk, [&](const ProductTile& tile) {
+          const auto [group, row, rows, column, columns, depth, partial] = tile;
           const std::int64_t offset = row * split_.groups * outputs_ + first_output(group, column);
           const float* const* left = windows_.at(x + group * inputs_, row, rows, zeros_.data());
           if (reads_ahead_) read_ahead(left, rows);
@@ -67,7 +68,8 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     split.row_chunks = split.panel_chunks = 1;
     const bool reads_ahead = reads_ahead_ && x.period == 0;
     for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
-      split.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
+      split.for_each_tile(chunk, [&](const ProductTile& tile) {
+        const auto [group, row, rows, column, columns, depth, partial] = tile;
         const std::int64_t offset = row * ldc + first_output(group, column);
         const float* const* left = windows_.at({x.data + group * inputs_, x.elements, x.period}, first * width + row, rows, zeros_.data());
         if (reads_ahead) read_ahead(left, rows);

@@ -31,8 +31,10 @@ class QuantisedProduct final : public Kernel {
     padded_ = round_up(segments_.length, kS8Group);
     depth_ = base::checked_multiply(segments_.count, padded_);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = kS8Rows, .tile_columns = kS8Columns};
+    split_.segments = segments_.count;
+    split_.segment_groups = padded_ / kS8Group;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, kS8Columns * depth_,
-                  geometry_.batch * geometry_.inputs() * inputs_);
+                  geometry_.batch * geometry_.inputs() * inputs_, depth_);
     const Tensor& weights = *view.constant(At::weights);
     weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
                                   base::checked_add(panel_bytes(), groups * lanes() * 4), [&](const Tensor& contents, std::byte* to) { pack(contents, to); });
@@ -51,25 +53,7 @@ class QuantisedProduct final : public Kernel {
     if (copies_data()) x = copy(context, x, reinterpret_cast<std::uint8_t*>(context.scratch()));
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        split_.for_each_tile(chunk, [&](std::int64_t group, std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
-          const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
-          IndirectProductS8 product{.rows = rows, .segments = segments_.count, .groups = padded_ / kS8Group, .columns = columns, .ldc = ldc};
-          product.left = windows_.at(x + group * inputs_, row, rows, padding_.data());
-          product.right = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_ + column * depth_;
-          product.start = result_.start() + lane;
-          product.factor = result_.factor() + lane;
-          product.offset = result_.offset() + lane;
-          product.low = result_.low();
-          product.high = result_.high();
-          product.zero = result_.zero();
-          if (output.real != nullptr) product.real = output.real + offset;
-          else product.quantised = output.quantised + offset;
-          if (output.addend != nullptr) product.addend = output.addend + offset;
-          product.sum = result_.sum();
-          multiply_(product);
-          if (activation_.after.function == nullptr) return;
-          for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);
-        });
+        split_.for_each_tile(chunk, [&](const ProductTile& tile) { run_tile(tile, x, output); });
       }
     });
   }
@@ -102,6 +86,33 @@ class QuantisedProduct final : public Kernel {
       }
     });
     return to;
+  }
+
+  void run_tile(const ProductTile& tile, const std::uint8_t* x, const QuantisedOutput& output) const {
+    const auto& [group, row, rows, column, columns, part, partial] = tile;
+    const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
+    IndirectProductS8 product{.rows = rows, .segments = part.segments, .groups = part.groups, .columns = columns, .ldc = ldc};
+    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * kS8Rows;
+    product.skipped = part.group * kS8Group;
+    product.right = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_ + column * depth_;
+    product.panel_groups = depth_ / kS8Group;
+    product.first_group = part.segment * split_.segment_groups + part.group;
+    product.begins = part.begins;
+    product.ends = part.ends;
+    if (auto* sums = split_.partial_sums<std::int32_t>(); sums != nullptr) product.partial = sums + partial;
+    product.start = result_.start() + lane;
+    product.factor = result_.factor() + lane;
+    product.offset = result_.offset() + lane;
+    product.low = result_.low();
+    product.high = result_.high();
+    product.zero = result_.zero();
+    if (output.real != nullptr) product.real = output.real + offset;
+    else product.quantised = output.quantised + offset;
+    if (output.addend != nullptr) product.addend = output.addend + offset;
+    product.sum = result_.sum();
+    multiply_(product);
+    if (activation_.after.function == nullptr || !part.ends) return;
+    for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);
   }
 
   void flip(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {

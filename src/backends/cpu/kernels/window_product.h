@@ -1,5 +1,5 @@
 // What convolutions with the channels last share that are indirect products (indirect_product.h), whatever their elements are: the
-// segments that a window consists of, where they lie, and how the product is split into tiles.
+// segments that a window consists of, and where they lie.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/line_conv.h"
+#include "backends/cpu/product_split.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -25,13 +26,11 @@ inline ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::in
   return geometry;
 }
 
-// Channels from pixel to pixel that data should have where products read it: rows that lie multiples of 4 KB apart share sets of the
-// first-level cache, which does not hold a tile's rows then, so a cache line is left between them. Where data must be copied for that alone, only
+// Channels from pixel to pixel that data should have where products read it (spread_row). Where data must be copied for that alone, only
 // `outputs` enough are worth it.
 inline std::int64_t spread_channels(std::int64_t channels, std::int64_t groups, std::int64_t element_bytes, bool copied_anyway, std::int64_t outputs) {
-  constexpr std::int64_t kCachePeriod = 4096, kCacheLine = 64, kManyOutputs = 256;
-  if (groups != 1 || channels == 0 || channels * element_bytes % kCachePeriod != 0 || (!copied_anyway && outputs < kManyOutputs)) return channels * groups;
-  return channels + kCacheLine / element_bytes;
+  if (groups != 1 || (!copied_anyway && outputs < kManyColumns)) return channels * groups;
+  return spread_row(channels, element_bytes);
 }
 
 // A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
@@ -168,57 +167,6 @@ class WindowPointers {
   WindowSegments segments_;
   std::int64_t channels_, padded_length_;
   bool pointwise_ = false;  // windows are the pixels themselves
-};
-
-// A product of `rows` × `columns` a group, split into chunks for threads, and these into tiles for the inner loop.
-struct ProductSplit {
-  std::int64_t rows = 0, columns = 0, groups = 1;
-  std::int64_t tile_rows = 1, tile_columns = 1;
-
-  // `operations` of the whole, `weight_bytes` of a panel of tile_columns and of a group's panels together, `data_bytes` read by a group.
-  // Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.
-  void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes) {
-    constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
-    constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
-    constexpr double kMostChunks = 64;
-    // Few rows are over before their weights are read.
-    constexpr double kChunkBytes = 128 * 1024;
-    const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
-    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, kMostChunks));
-    const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
-    const bool columns_first = panel_bytes * panels() > data_bytes;
-    if (columns_first) panel_chunks = std::min(panels(), wanted);
-    row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
-    if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
-    block_panels = std::max(kLeastPanels, kBlockBytes / std::max<std::int64_t>(1, panel_bytes));
-    grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
-  }
-
-  std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
-
-  // tile(group, row, rows, column, columns) for each tile of a chunk.
-  template <typename Tile>
-  void for_each_tile(std::int64_t chunk, Tile&& tile) const {
-    const std::int64_t row_chunk = chunk % row_chunks, panel_chunk = chunk / row_chunks % panel_chunks, group = chunk / row_chunks / panel_chunks;
-    const std::int64_t tiles = base::ceil_divide(rows, tile_rows);
-    const std::int64_t row_begin = tiles * row_chunk / row_chunks * tile_rows, row_end = std::min(rows, tiles * (row_chunk + 1) / row_chunks * tile_rows);
-    const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks, panel_end = panels() * (panel_chunk + 1) / panel_chunks;
-    const std::int64_t chunk_tiles = base::ceil_divide(row_end - row_begin, tile_rows);
-    for (std::int64_t panel = panel_begin; panel < panel_end; panel += block_panels) {
-      const std::int64_t first = panel * tile_columns, last = std::min(columns, std::min(panel_end, panel + block_panels) * tile_columns);
-      for (std::int64_t i = 0; i < chunk_tiles; ++i) {
-        // Tiles of about equal height: a last one of few rows would read all weights for little.
-        const std::int64_t row = row_begin + (row_end - row_begin) * i / chunk_tiles, next = row_begin + (row_end - row_begin) * (i + 1) / chunk_tiles;
-        tile(group, row, next - row, first, last - first);
-      }
-    }
-  }
-
-  // Set by choose().
-  std::int64_t row_chunks = 1, panel_chunks = 1, block_panels = 1, grain = 1;
-
- private:
-  std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
 };
 
 }  // namespace tessera::backends::cpu

@@ -1,0 +1,139 @@
+// How products of packed weights are split: into chunks for threads, these into blocks of rows, of columns and, where rows are long, of the
+// depth, and blocks into tiles for the inner loop.
+//
+// Of a deep product, the sums of a block of rows and columns wait in a buffer of the thread while one part of the depth after the other is added, so
+// that the weights of a part stay in the second-level cache and a tile's rows of it in the first (Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). Each sum still runs over the depth in order, in one accumulator: results are the
+// same bits in one part or in several.
+#pragma once
+
+#include <hwy/aligned_allocator.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <new>
+
+#include "base/checked.h"
+
+namespace tessera::backends::cpu {
+
+// Rows that are worth copying for spread_row alone are multiplied with so many columns.
+inline constexpr std::int64_t kManyColumns = 256;
+
+// Elements from row to row that data should have where products read it: rows that lie multiples of 4 KB apart share sets of the
+// first-level cache, which does not hold a tile's rows then, so a cache line is left between them.
+inline std::int64_t spread_row(std::int64_t elements, std::int64_t element_bytes) {
+  constexpr std::int64_t kCachePeriod = 4096, kCacheLine = 64;
+  return elements == 0 || elements * element_bytes % kCachePeriod != 0 ? elements : elements + kCacheLine / element_bytes;
+}
+
+// Groups of neighbours (of four bytes, two bfloat16 numbers) of a row that a tile is computed for.
+struct DepthPart {
+  std::int64_t segment = 0, segments = 0;  // whole ones, or of the only one
+  std::int64_t group = 0, groups = 0;      // these
+  bool begins = true, ends = true;         // whether no part comes before it, behind it
+};
+
+struct ProductTile {
+  std::int64_t group, row, rows, column, columns;
+  DepthPart depth;
+  std::int64_t partial;  // place of its sums between parts of the depth: of the first in the buffer
+};
+
+// A product of `rows` × `columns` a group; of a row, `segments` of `segment_groups` groups each.
+struct ProductSplit {
+  std::int64_t rows = 0, columns = 0, groups = 1;
+  std::int64_t tile_rows = 1, tile_columns = 1;
+  std::int64_t segments = 1, segment_groups = 1;
+
+  // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
+  // of the depth. Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.
+  void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes, std::int64_t row_bytes = 0) {
+    constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
+    constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
+    constexpr std::int64_t kPartBytes = 1024, kLongRow = 2048;  // of a row of data: a tile's stay in the first-level cache
+    constexpr double kMostChunks = 64, kMostDeepChunks = 32;
+    // Few rows are over before their weights are read.
+    constexpr double kChunkBytes = 128 * 1024;
+    const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
+    const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
+    const bool deep = row_bytes > kLongRow && tiles >= kBlockTiles;
+    if (deep) {
+      parts = std::min(base::ceil_divide(row_bytes, kPartBytes), segments > 1 ? segments : segment_groups);
+      block_tiles = kBlockTiles;
+    }
+    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep ? kMostDeepChunks : kMostChunks));
+    const bool columns_first = panel_bytes * panels() > data_bytes;
+    if (columns_first) panel_chunks = std::min(panels(), wanted);
+    row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
+    if (!columns_first) {
+      if (deep) row_chunks = std::clamp<std::int64_t>(tiles / block_tiles, 1, row_chunks);  // whole blocks, if there are columns enough
+      panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
+      row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
+    }
+    block_panels = std::max(kLeastPanels, kBlockBytes / std::max<std::int64_t>(1, panel_bytes / parts));
+    grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
+  }
+
+  std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
+
+  // tile(const ProductTile&) for each tile of a chunk and each part of the depth.
+  template <typename Tile>
+  void for_each_tile(std::int64_t chunk, Tile&& tile) const {
+    const std::int64_t row_chunk = chunk % row_chunks, panel_chunk = chunk / row_chunks % panel_chunks, group = chunk / row_chunks / panel_chunks;
+    const std::int64_t tiles = base::ceil_divide(rows, tile_rows);
+    const std::int64_t row_begin = tiles * row_chunk / row_chunks * tile_rows, row_end = std::min(rows, tiles * (row_chunk + 1) / row_chunks * tile_rows);
+    const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks, panel_end = panels() * (panel_chunk + 1) / panel_chunks;
+    const std::int64_t chunk_tiles = base::ceil_divide(row_end - row_begin, tile_rows);
+    // Blocks of about equal size.
+    const std::int64_t row_blocks = block_tiles == 0 ? 1 : base::ceil_divide(chunk_tiles, block_tiles), panel_blocks = base::ceil_divide(panel_end - panel_begin, block_panels);
+    for (std::int64_t i = 0; i < panel_blocks * row_blocks * parts; ++i) {
+      const std::int64_t part = i % parts, row_block = i / parts % row_blocks, panel_block = i / parts / row_blocks;
+      const std::int64_t first_panel = panel_begin + (panel_end - panel_begin) * panel_block / panel_blocks, panels_end = panel_begin + (panel_end - panel_begin) * (panel_block + 1) / panel_blocks;
+      const std::int64_t first = first_panel * tile_columns, last = std::min(columns, panels_end * tile_columns);
+      const std::int64_t first_tile = chunk_tiles * row_block / row_blocks, tiles_end = chunk_tiles * (row_block + 1) / row_blocks;
+      for (std::int64_t j = first_tile; j < tiles_end; ++j) {
+        // Tiles of about equal height: a last one of few rows would read all weights for little.
+        const std::int64_t row = row_begin + (row_end - row_begin) * j / chunk_tiles, next = row_begin + (row_end - row_begin) * (j + 1) / chunk_tiles;
+        tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part), (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
+      }
+    }
+  }
+
+  // The calling thread's room for the sums of a block between two parts of the depth; null where there is one part.
+  template <typename T>
+  T* partial_sums() const {
+    if (parts == 1) return nullptr;
+    thread_local hwy::AlignedFreeUniquePtr<T[]> sums;
+    thread_local std::int64_t room = 0;
+    const std::int64_t wanted = block_tiles * std::min(block_panels, panels()) * tile_rows * tile_columns;
+    if (wanted > room) {
+      room = 0;
+      sums = hwy::AllocateAligned<T>(static_cast<std::size_t>(wanted));
+      if (sums == nullptr) throw std::bad_alloc();
+      room = wanted;
+    }
+    return sums.get();
+  }
+
+  // Set by choose().
+  std::int64_t row_chunks = 1, panel_chunks = 1, block_panels = 1, grain = 1;
+  std::int64_t parts = 1, block_tiles = 0;  // 0: all
+
+ private:
+  static constexpr std::int64_t kBlockTiles = 32;
+
+  std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
+
+  DepthPart part_of_depth(std::int64_t part) const {
+    DepthPart result{0, segments, 0, segment_groups, part == 0, part + 1 == parts};
+    std::int64_t& first = segments > 1 ? result.segment : result.group;
+    std::int64_t& count = segments > 1 ? result.segments : result.groups;
+    const std::int64_t all = count;
+    first = all * part / parts;
+    count = all * (part + 1) / parts - first;
+    return result;
+  }
+};
+
+}  // namespace tessera::backends::cpu
