@@ -4,10 +4,12 @@
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <new>
 
 #include "backends/cpu/gemm_f32_isa.h"
+#include "backends/cpu/kernels/element_wise_unary.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -16,19 +18,24 @@ namespace {
 using base::ceil_divide;
 using base::round_up;
 
-constexpr std::int64_t kMaxDepth = 512;                   // of one block over k
-// Of a block of B, packed here or beforehand: it may stream from the third-level cache, and saves packing A anew.
+constexpr std::int64_t kMaxDepth = 512;  // of one block over k
+// Of a block of B, packed here or beforehand: each panel is read once a block of A, so it may come from the third-level cache, and saves packing A anew.
 constexpr std::int64_t kBlockFloats = 384 * 1024, kPackedBlockFloats = 1024 * 1024;
-constexpr std::int64_t kMaxPanelFloats = 32 * kMaxDepth;  // of a panel of A or B in any instruction set
+constexpr std::int64_t kLeftBlockFloats = 128 * 1024;  // of A's panels, which stay in the second-level cache while panels of B meet them
+constexpr std::int64_t kMostLeftPanels = 64;           // in it
+constexpr std::int64_t kMaxPanelFloats = 64 * kMaxDepth;  // of a panel of A or B in any instruction set
 // Well above the cost of handing out a tile, which is less than a microsecond: about 10 microseconds of operations, or where few
 // rows leave little to do, of reading a packed right operand.
 constexpr double kTileOperations = 1e6, kTileBytes = 256 * 1024;
 constexpr double kMostTiles = 32;
-constexpr int kThreads[] = {1, 2, 4};
+constexpr std::int64_t kAfterColumns = 128;  // rows of fewer are not worth a call
+constexpr double kLongOperations = 1e9;  // between two tiles a run may be stopped
+// Of a tile: how unevenly cores run.
+constexpr double kUnevenness = 0.1;
 
-// Room for one packed panel of A and one packed block of B. A thread computes one tile at a time.
+// Room for one packed block of A and one of B. A thread computes one tile at a time.
 struct Workspace {
-  hwy::AlignedFreeUniquePtr<float[]> left = hwy::AllocateAligned<float>(kMaxPanelFloats);
+  hwy::AlignedFreeUniquePtr<float[]> left = hwy::AllocateAligned<float>(kLeftBlockFloats + kMaxPanelFloats);
   hwy::AlignedFreeUniquePtr<float[]> right = hwy::AllocateAligned<float>(kBlockFloats + kMaxPanelFloats);
 
   static Workspace& of_this_thread() {
@@ -75,57 +82,68 @@ GemmF32::GemmF32(GemmShape shape, bool left_packed, bool right_packed) : shape_(
   k_block_ = ceil_divide(shape.k, k_blocks);
   const std::int64_t block_floats = right_packed ? kPackedBlockFloats : kBlockFloats;
   block_panels_ = std::max<std::int64_t>(1, block_floats / (isa_->columns * std::max<std::int64_t>(k_block_, 1)));
-  choose_tiles(left_packed, right_packed);
+  for (std::size_t i = 0; i < splits_.size(); ++i) splits_[i] = best_split(kThreads[i], left_packed, right_packed);
 }
 
-// Of all grids whose tiles are worth handing out, the one that takes one, two and four threads the least time. Cycles a unit
+GemmF32::Split GemmF32::split(int threads) const {
+  std::size_t i = 0;
+  while (i + 1 < splits_.size() && kThreads[i] < threads) ++i;
+  return splits_[i];
+}
+
+GemmF32::Split GemmF32::split(const KernelContext& context) const {
+  const ExecutionResources& resources = context.resources();
+  if (resources.pool == nullptr) return split(1);
+  const int cores = resources.pool->cores();
+  return split(resources.max_threads > 0 ? std::min(resources.max_threads, cores) : cores);
+}
+
+// Of all grids whose tiles are worth handing out, the one that takes so many threads the least time. Cycles a unit
 // of k: register tiles computed, elements of A read again by each chunk of columns, elements of B by each chunk of rows; reading costs
 // more where it means packing.
-void GemmF32::choose_tiles(bool left_packed, bool right_packed) {
-  if (shape_.m == 0 || shape_.n == 0) {
-    row_chunks_ = 0;
-    return;
-  }
+GemmF32::Split GemmF32::best_split(int threads, bool left_packed, bool right_packed) const {
+  if (shape_.m == 0 || shape_.n == 0) return {0, 0};
   const auto m = static_cast<double>(shape_.m), n = static_cast<double>(shape_.n);
   const std::int64_t row_panels = row_panels_of(*isa_, shape_.m);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
   const double operations = 2.0 * m * n * static_cast<double>(shape_.k);
   const double right_bytes = right_packed ? 4 * n * static_cast<double>(shape_.k) : 0;
-  const auto wanted = static_cast<std::int64_t>(std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, kMostTiles));
+  const auto most = static_cast<std::int64_t>(std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, kMostTiles));
+  const auto least = std::min(static_cast<std::int64_t>(std::clamp(operations / kLongOperations, 1.0, kMostTiles / 2)), row_panels * column_panels);
   const double tile_cycles = m / static_cast<double>(row_panels) * static_cast<double>(isa_->columns / isa_->lanes);
   const double left_cycles = left_packed ? 0.25 : 1.5, right_cycles = right_packed ? 0.5 : 1.5;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::int64_t columns = 1; columns <= std::min(wanted, column_panels); ++columns) {
-    for (std::int64_t rows = 1; rows <= std::min(wanted / columns, row_panels); ++rows) {
+  Split best;
+  double least_cycles = std::numeric_limits<double>::infinity();
+  for (std::int64_t columns = 1; columns <= std::min(most, column_panels); ++columns) {
+    for (std::int64_t rows = 1; rows <= std::min(most / columns, row_panels); ++rows) {
       const std::int64_t tiles = rows * columns;
+      if (tiles < least && rows < row_panels) continue;
       const double reading = left_cycles * m / static_cast<double>(rows) + right_cycles * n / static_cast<double>(columns);
       const double average = tile_cycles * static_cast<double>(row_panels * column_panels) / static_cast<double>(tiles) + reading;
       const double largest = tile_cycles * static_cast<double>(ceil_divide(row_panels, rows) * ceil_divide(column_panels, columns)) + reading;
-      double cycles = 0;
-      for (const int threads : kThreads) {
-        const double rounds = static_cast<double>(ceil_divide(tiles, threads));
-        cycles += average * rounds + (largest - average) / rounds;  // over many rounds larger and smaller tiles even out
-      }
-      if (cycles >= least) continue;
-      least = cycles;
-      row_chunks_ = rows;
-      column_chunks_ = columns;
+      const auto rounds = static_cast<double>(ceil_divide(tiles, threads));
+      // Over many rounds larger and smaller tiles even out.
+      const double cycles = average * rounds + (largest - average) / rounds + (threads > 1 ? kUnevenness * average : 0);
+      if (cycles >= least_cycles) continue;
+      least_cycles = cycles;
+      best = {rows, columns};
     }
   }
+  return best;
 }
 
-GemmF32::Tile GemmF32::tile_at(std::int64_t index) const {
+GemmF32::Tile GemmF32::tile_at(const Split& split, std::int64_t index) const {
   const std::int64_t row_panels = row_panels_of(*isa_, shape_.m);
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
-  const std::int64_t row = index % row_chunks_, column = index / row_chunks_;
-  return {row_panel_begin(shape_.m, row_panels, row_panels * row / row_chunks_), row_panel_begin(shape_.m, row_panels, row_panels * (row + 1) / row_chunks_),
-          column_panels * column / column_chunks_ * isa_->columns,
-          std::min(shape_.n, column_panels * (column + 1) / column_chunks_ * isa_->columns)};
+  const std::int64_t row = index % split.rows, column = index / split.rows;
+  return {row_panel_begin(shape_.m, row_panels, row_panels * row / split.rows), row_panel_begin(shape_.m, row_panels, row_panels * (row + 1) / split.rows),
+          column_panels * column / split.columns * isa_->columns,
+          std::min(shape_.n, column_panels * (column + 1) / split.columns * isa_->columns)};
 }
 
-void GemmF32::run(std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
+void GemmF32::run(const Split& split, std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
                   const Epilogue& epilogue) const {
-  const Tile whole = tile_at(tile);
+  const Tile whole = tile_at(split, tile);
   Tile block = whole;
   for (std::int64_t column = whole.column_begin; column < whole.column_end; column = block.column_end) {
     block.column_begin = column;
@@ -144,8 +162,8 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
   Workspace& workspace = Workspace::of_this_thread();
   // With a single panel of A nothing is gained by packing B: its rows are read where they lie; but not in a last narrow
   // panel, where vectors would reach beyond them.
-  const bool in_place = !right.packed && right.pack == nullptr && right.column_stride == 1 &&
-                        block.row_end - block.row_begin <= isa_->rows;
+  const bool one_panel = row_panel_end(*isa_, shape_.m, block.row_begin) >= block.row_end;
+  const bool in_place = !right.packed && right.pack == nullptr && right.column_stride == 1 && one_panel;
   const std::int64_t whole_panels = in_place ? columns / isa_->columns * isa_->columns : 0;
   const float* packed_right = workspace.right.get();
   if (right.packed) {
@@ -157,46 +175,58 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
     }
   }
   const bool changes_nothing = epilogue.scale == 1 && epilogue.bias == nullptr && epilogue.addend == nullptr && epilogue.activation == Activation::none;
-  for (std::int64_t row = block.row_begin, row_end = 0; row < block.row_end; row = row_end) {
-    row_end = row_panel_end(*isa_, shape_.m, row);
-    PanelProduct product{.rows = row_end - row, .k = k, .ldc = ldc, .accumulate = k_begin > 0};
-    if (left.packed) {
-      product.left = left.data + k_begin * shape_.m + row * k;
-    } else if (product.rows == 1 && left.column_stride == 1) {
-      product.left = left.data + row * left.row_stride + k_begin;  // as packed
-    } else {
-      product.left = workspace.left.get();
-      isa_->pack(left.data + row * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride,
-                 product.rows, k, workspace.left.get(), product.rows);
+  const auto multiply = [&](PanelProduct& product, std::int64_t row, std::int64_t begin, std::int64_t end) {
+    Epilogue here = epilogue;
+    const std::int64_t column = block.column_begin + begin;
+    if (here.bias != nullptr) here.bias += column;
+    if (here.addend != nullptr) here.addend += row * here.addend_row_stride + column * here.addend_column_stride;
+    product.columns = end - begin;
+    product.c = c + row * ldc + column;
+    product.epilogue = k_begin + k >= shape_.k && !changes_nothing ? &here : nullptr;
+    isa_->multiply(product);
+  };
+  PanelProduct product{.k = k, .right_panel_stride = isa_->columns * k, .ldc = ldc, .accumulate = k_begin > 0};
+  // A block of panels of A at a time. A panel of B meets all of them while it is in a near cache; a single one goes along all of B.
+  const std::int64_t most_panels = std::clamp<std::int64_t>(kLeftBlockFloats / (isa_->rows * std::max<std::int64_t>(k, 1)), 1, kMostLeftPanels);
+  const std::int64_t together = one_panel ? columns : isa_->columns;
+  std::array<std::int64_t, kMostLeftPanels + 1> rows;
+  for (std::int64_t row = block.row_begin, panels = 0; row < block.row_end; row = rows[panels]) {
+    rows[0] = row;
+    for (panels = 0; panels < most_panels && rows[panels] < block.row_end; ++panels) rows[panels + 1] = row_panel_end(*isa_, shape_.m, rows[panels]);
+    const float* packed_left = left.packed ? left.data + k_begin * shape_.m + row * k : workspace.left.get();
+    for (std::int64_t begin = 0, end = 0, complete = 0; begin < columns; begin = end) {
+      const bool read_in_place = begin < whole_panels;
+      end = read_in_place ? whole_panels : std::min(columns, begin + together);
+      product.right = read_in_place ? right.data + k_begin * right.row_stride + block.column_begin : packed_right + begin * k;
+      product.right_panel_stride = read_in_place ? isa_->columns : isa_->columns * k;
+      product.right_row_stride = read_in_place ? right.row_stride : 0;
+      const float *next = product.right + (end - begin) * k, *next_end = next + (std::min(columns, end + isa_->columns) - end) * k;
+      for (std::int64_t panel = 0; panel < panels; ++panel) {
+        const std::int64_t first = rows[panel];
+        product.rows = rows[panel + 1] - first;
+        product.left = packed_left + (first - row) * k;
+        if (!left.packed && product.rows == 1 && left.column_stride == 1) {
+          product.left = left.data + first * left.row_stride + k_begin;  // as packed
+        } else if (!left.packed && begin == 0) {
+          isa_->pack(left.data + first * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride, product.rows, k,
+                     workspace.left.get() + (first - row) * k, product.rows);
+        }
+        product.next = !one_panel && next < next_end ? next : nullptr;
+        next += PanelProduct::kNextFloats * k;
+        multiply(product, first, begin, end);
+      }
+      if (epilogue.after == nullptr || k_begin + k < shape_.k || (end < columns && end - complete < kAfterColumns)) continue;
+      for (std::int64_t i = row; i < rows[panels]; ++i) (*epilogue.after)(c + i * ldc + block.column_begin + complete, end - complete);
+      complete = end;
     }
-    const auto multiply = [&](std::int64_t begin, std::int64_t end) {
-      if (begin >= end) return;
-      Epilogue here = epilogue;
-      const std::int64_t column = block.column_begin + begin;
-      if (here.bias != nullptr) here.bias += column;
-      if (here.addend != nullptr) here.addend += row * here.addend_row_stride + column * here.addend_column_stride;
-      product.columns = end - begin;
-      product.c = c + row * ldc + column;
-      product.epilogue = k_begin + k >= shape_.k && !changes_nothing ? &here : nullptr;
-      isa_->multiply(product);
-    };
-    if (in_place) {
-      product.right = right.data + k_begin * right.row_stride + block.column_begin;
-      product.right_panel_stride = isa_->columns;
-      product.right_row_stride = right.row_stride;
-      multiply(0, whole_panels);
-    }
-    product.right = packed_right + whole_panels * k;
-    product.right_panel_stride = isa_->columns * k;
-    product.right_row_stride = 0;
-    multiply(whole_panels, columns);
   }
 }
 
 void gemm_f32(const KernelContext& context, const GemmF32& gemm, const GemmOperand& left, const GemmOperand& right,
               float* c, std::int64_t ldc, const Epilogue& epilogue) {
-  context.parallel_for(gemm.tiles(), 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t tile = begin; tile < end; ++tile) gemm.run(tile, left, right, c, ldc, epilogue);
+  const GemmF32::Split split = gemm.split(context);
+  context.parallel_for(split.tiles(), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t tile = begin; tile < end; ++tile) gemm.run(split, tile, left, right, c, ldc, epilogue);
   });
 }
 
@@ -255,7 +285,7 @@ std::shared_ptr<const PackedWeights> gemm_f32_packed_right(WeightStore& store, c
                                                            const GemmOperand& strides, std::int64_t k, std::int64_t n,
                                                            std::int64_t count, std::int64_t stride,
                                                            std::string_view layout) {
-  const std::string name = fmt::format("gemm_f32_right_v2:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, k, n);
+  const std::string name = fmt::format("gemm_f32_right_v3:{}:{}:{}x{}x{}", gemm_f32_isa().name, layout, count, k, n);
   const std::int64_t bytes = gemm_f32_right_bytes(k, n);
   return store.find_or_pack(weights, name, base::checked_multiply(bytes, count), [&](const Tensor& contents, std::byte* to) {
     GemmOperand right = strides;

@@ -2,18 +2,22 @@
 // attention.
 //
 // Blocking after Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS 34(3), 2008): a
-// register tile of A's rows by two vectors of B's columns, a panel of A held in the first-level cache, a block of B in
-// the second or the third. Each element of C is summed over k in one fixed order that depends on K alone, so results do not depend
-// on how rows and columns are split into tiles, batches or threads.
+// register tile of A's rows by two or four vectors of B's columns, a panel of B and a block of A held in the first- and
+// second-level caches. Each element of C is summed over k in one fixed order that depends on K alone, so results do not
+// depend on how rows and columns are split into tiles, batches or threads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <string>
 
 #include "backends/backend.h"
 
 namespace tessera::backends::cpu {
+
+struct RowActivation;
 
 enum class Activation : std::uint8_t { none, relu, clip };
 
@@ -29,6 +33,7 @@ struct Epilogue {
   float addend_scale = 1;
   Activation activation = Activation::none;
   float low = 0, high = 0;  // of clip
+  const RowActivation* after = nullptr;  // what else happens to rows of C, when parts of them are complete and still in a cache
 };
 
 struct GemmShape {
@@ -59,25 +64,32 @@ struct GemmOperand {
 
 struct GemmF32Isa;
 
-// A product of one shape, cut into tiles that may run in any order on any threads. Immutable and cheap to make; bound
-// to the instruction set active when it was made, as are packed operands.
+// A product of one shape, cut into tiles that may run in any order on any threads, and for more threads into more of them, though sums are
+// the same. Immutable and cheap to make; bound to the instruction set active when it was made, as are packed operands.
 class GemmF32 {
  public:
   GemmF32(GemmShape shape, bool left_packed, bool right_packed);
 
   const GemmShape& shape() const { return shape_; }
-  std::int64_t tiles() const { return row_chunks_ * column_chunks_; }
+  struct Split {
+    std::int64_t rows = 1, columns = 1;  // chunks of each
+    std::int64_t tiles() const { return rows * columns; }
+  };
+  Split split(int threads) const;
+  Split split(const KernelContext& context) const;  // for the threads of the run
   struct Tile {
     std::int64_t row_begin, row_end, column_begin, column_end;
   };
-  Tile tile_at(std::int64_t index) const;
   // Computes the part of C that belongs to `tile`. C is row-major with leading dimension `ldc` and does not overlap
   // inputs. `packed` of the operands must be as given to the constructor.
-  void run(std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
+  void run(const Split& split, std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
            const Epilogue& epilogue) const;
 
  private:
-  void choose_tiles(bool left_packed, bool right_packed);
+  static constexpr int kThreads[] = {1, 2, 4, 16};
+
+  Split best_split(int threads, bool left_packed, bool right_packed) const;
+  Tile tile_at(const Split& split, std::int64_t index) const;
   // One block of k of a part of a tile whose block of B fits the cache.
   void run_block(const Tile& block, std::int64_t k_begin, const GemmOperand& left, const GemmOperand& right, float* c,
                  std::int64_t ldc, const Epilogue& epilogue) const;
@@ -86,7 +98,7 @@ class GemmF32 {
   const GemmF32Isa* isa_;
   std::int64_t k_block_ = 0;
   std::int64_t block_panels_ = 1;  // panels of B in one cache block
-  std::int64_t row_chunks_ = 1, column_chunks_ = 1;
+  std::array<Split, std::size(kThreads)> splits_;  // for so many threads
 };
 
 // All tiles of one product over the threads of the run.

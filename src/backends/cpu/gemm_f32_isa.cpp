@@ -15,13 +15,14 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// The register tile: accumulators, two vectors of B and a broadcast of A fit 32 registers of AVX-512, 16 of AVX2 and
-// SSE.
+// The register tile: accumulators, vectors of B and a broadcast of A fit 32 registers of AVX-512, 16 of AVX2 and SSE. With
+// AVX-512 loads are scarcer than registers: some processors begin hardly more than one of 512 bits a cycle, to two multiply-adds. Half of the rows times
+// four vectors take 10 loads to 24 multiply-adds, all of them times two take 14.
 #if HWY_TARGET == HWY_SCALAR
 constexpr int kRows = 3, kVectors = 4;
 constexpr const char* kName = "scalar";
 #elif HWY_TARGET == HWY_AVX3
-constexpr int kRows = 12, kVectors = 2;
+constexpr int kRows = 12, kVectors = 4;
 constexpr const char* kName = "avx512";
 #elif HWY_TARGET == HWY_AVX2
 constexpr int kRows = 6, kVectors = 2;
@@ -31,11 +32,13 @@ constexpr int kRows = 6, kVectors = 2;
 constexpr const char* kName = "portable";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
+constexpr int kUnroll = 4;      // steps of k, so that counting takes little of the processor's width
+constexpr int kCacheLine = 16;  // in floats
 
 // What becomes of the sums of a vector of columns, row after row; `whole`: of all of its lanes, otherwise those of `mask`.
 template <bool whole>
-HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std::int64_t stride, std::int64_t rows, float* c, std::int64_t column, bool accumulate,
-                             hn::Mask<D> mask) {
+HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std::int64_t stride, std::int64_t first_row, std::int64_t rows, float* c,
+                             std::int64_t column, bool accumulate, hn::Mask<D> mask) {
   const D d;
   const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
   const bool ends = product.epilogue != nullptr;
@@ -44,7 +47,7 @@ HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std
   const V scale = hn::Set(d, epilogue.scale), bias = epilogue.bias != nullptr ? load(epilogue.bias + column) : hn::Zero(d);
   const V addend_scale = hn::Set(d, epilogue.addend_scale);
   const V low = hn::Set(d, epilogue.activation == Activation::relu ? 0.0f : epilogue.low), high = hn::Set(d, epilogue.high);
-  const float* addend = epilogue.addend == nullptr ? nullptr : epilogue.addend + column * epilogue.addend_column_stride;
+  const float* addend = epilogue.addend == nullptr ? nullptr : epilogue.addend + first_row * epilogue.addend_row_stride + column * epilogue.addend_column_stride;
   for (std::int64_t i = 0; i < rows; ++i, sums += stride, c += ldc) {
     V value = hn::LoadU(d, sums);
     if (accumulate) value = hn::Add(value, load(c));
@@ -66,20 +69,24 @@ HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std
 }
 
 // A tile of sums: bias, scale and activation, then C. Out of line so that the inner loop keeps its registers to itself.
-void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t rows, std::int64_t columns, float* c, std::int64_t first_column,
-                bool accumulate) {
+void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t first_row, std::int64_t rows, std::int64_t columns, float* c,
+                std::int64_t first_column, bool accumulate) {
   const D d;
   std::int64_t j = 0;
-  for (; j + kLanes <= columns; j += kLanes) store_column<true>(product, tile + j, tile_stride, rows, c + j, first_column + j, accumulate, hn::FirstN(d, kLanes));
-  if (j < columns) store_column<false>(product, tile + j, tile_stride, rows, c + j, first_column + j, accumulate, hn::FirstN(d, static_cast<std::size_t>(columns - j)));
+  for (; j + kLanes <= columns; j += kLanes) store_column<true>(product, tile + j, tile_stride, first_row, rows, c + j, first_column + j, accumulate, hn::FirstN(d, kLanes));
+  if (j < columns) store_column<false>(product, tile + j, tile_stride, first_row, rows, c + j, first_column + j, accumulate, hn::FirstN(d, static_cast<std::size_t>(columns - j)));
 }
 
 // Panels that few rows are multiplied with at once: with one, each sum would wait for the one before.
 template <int rows>
-constexpr int kTogether = rows == 1 ? 4 : rows == 2 ? 2 : 1;
+constexpr int kTogether = kVectors == 4 ? (rows == 1 ? 2 : 1) : rows == 1 ? 4 : rows == 2 ? 2 : 1;
+// Rows of a tile of so many vectors: those whose sums fit the registers.
+template <int vectors>
+constexpr int kTileRows = HWY_TARGET == HWY_AVX3 && vectors > 2 ? 6 : kRows;
 
-template <int rows, int vectors, int panels = 1>
-void multiply_tile(const PanelProduct& product, const float* right, std::int64_t right_stride, std::int64_t columns,
+// Some of the panel's rows, from `first_row` on; `parts`: how many tiles have them all.
+template <int rows, int vectors, int panels = 1, int parts = 1>
+void multiply_tile(const PanelProduct& product, std::int64_t first_row, const float* right, std::int64_t right_stride, std::int64_t columns,
                    std::int64_t first_column) {
   const D d;
   constexpr int all = panels * vectors;
@@ -89,7 +96,7 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
 #pragma GCC unroll 8
     for (int j = 0; j < all; ++j) sum[i][j] = hn::Zero(d);
   }
-  float* c = product.c + first_column;
+  float* c = product.c + first_row * product.ldc + first_column;
   if (rows > 2) {  // with fewer, the loop is over before they arrive
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
@@ -97,20 +104,33 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
       __builtin_prefetch(c + i * product.ldc + columns - 1, 1);
     }
   }
-  const float* left = product.left;
-  for (std::int64_t k = product.k; k > 0; --k) {
+  const auto step = [&](const float* a_row, const float* b_row) HWY_ATTR {
     V b[all];
 #pragma GCC unroll 8
-    for (int j = 0; j < all; ++j) b[j] = hn::LoadU(d, right + j / vectors * product.right_panel_stride + j % vectors * kLanes);
+    for (int j = 0; j < all; ++j) b[j] = hn::LoadU(d, b_row + j / vectors * product.right_panel_stride + j % vectors * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const V a = hn::Set(d, left[i]);
+      const V a = hn::Set(d, a_row[i]);
 #pragma GCC unroll 8
       for (int j = 0; j < all; ++j) sum[i][j] = hn::MulAdd(a, b[j], sum[i][j]);
     }
-    left += rows;
-    right += right_stride;
+  };
+  const std::int64_t left_stride = product.rows;
+  const float *left = product.left + first_row, *next = left;
+  constexpr int kNext = kUnroll * PanelProduct::kNextFloats / parts;
+  std::int64_t k = product.k, next_floats = 0;
+  if (product.next != nullptr) {
+    next = product.next + (first_row > 0 ? k * PanelProduct::kNextFloats / parts : 0);
+    next_floats = kNext;
   }
+  for (; k >= kUnroll; k -= kUnroll) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kUnroll; ++s, left += left_stride, right += right_stride) step(left, right);
+#pragma GCC unroll 4
+    for (int s = 0; s < kNext; s += kCacheLine) __builtin_prefetch(next + s, 0, 2);
+    next += next_floats;
+  }
+  for (; k > 0; --k, left += left_stride, right += right_stride) step(left, right);
   const bool whole = columns == all * kLanes, accumulate = product.accumulate;
   if (whole && accumulate) {
     // All loads before any store: where rows lie a multiple of 4 KB apart, a load would wait for the store of the row before.
@@ -120,7 +140,17 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
       for (int j = 0; j < all; ++j) sum[i][j] = hn::Add(sum[i][j], hn::LoadU(d, c + i * product.ldc + j * kLanes));
     }
   }
-  const bool direct = whole && product.epilogue == nullptr;
+  const bool adds_bias = product.epilogue != nullptr && product.epilogue->bias != nullptr && product.epilogue->scale == 1 &&
+                         product.epilogue->addend == nullptr && product.epilogue->activation == Activation::none;
+  if (whole && adds_bias) {
+#pragma GCC unroll 8
+    for (int j = 0; j < all; ++j) {
+      const V bias = hn::LoadU(d, product.epilogue->bias + first_column + j * kLanes);
+#pragma GCC unroll 16
+      for (int i = 0; i < rows; ++i) sum[i][j] = hn::Add(sum[i][j], bias);
+    }
+  }
+  const bool direct = whole && (product.epilogue == nullptr || adds_bias);
   HWY_ALIGN float tile[rows * all * kLanes];
   float* to = direct ? c : tile;
   const std::int64_t stride = direct ? product.ldc : all * kLanes;
@@ -129,7 +159,19 @@ void multiply_tile(const PanelProduct& product, const float* right, std::int64_t
 #pragma GCC unroll 8
     for (int j = 0; j < all; ++j) hn::StoreU(sum[i][j], d, to + i * stride + j * kLanes);
   }
-  if (!direct) store_tile(product, tile, all * kLanes, rows, columns, c, first_column, accumulate && !whole);
+  if (!direct) store_tile(product, tile, all * kLanes, first_row, rows, columns, c, first_column, accumulate && !whole);
+}
+
+// A panel of columns: its tile, or two of half the rows.
+template <int rows, int vectors>
+HWY_INLINE void multiply_panel(const PanelProduct& product, const float* right, std::int64_t columns, std::int64_t column) {
+  const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : vectors * kLanes;
+  if constexpr (rows <= kTileRows<vectors>) {
+    multiply_tile<rows, vectors>(product, 0, right, stride, columns, column);
+  } else {
+    multiply_tile<(rows + 1) / 2, vectors, 1, 2>(product, 0, right, stride, columns, column);
+    multiply_tile<rows / 2, vectors, 1, 2>(product, (rows + 1) / 2, right, stride, columns, column);
+  }
 }
 
 template <int rows>
@@ -140,27 +182,25 @@ void multiply_rows(const PanelProduct& product) {
     constexpr std::int64_t together = kTogether<rows> * kColumns;
     const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : kColumns;
     for (; column + together <= product.columns; column += together, right += kTogether<rows> * product.right_panel_stride) {
-      multiply_tile<rows, kVectors, kTogether<rows>>(product, right, stride, together, column);
+      multiply_tile<rows, kVectors, kTogether<rows>>(product, 0, right, stride, together, column);
     }
   }
   for (; column < product.columns; column += kColumns, right += product.right_panel_stride) {
     const std::int64_t columns = std::min(kColumns, product.columns - column);
-    const std::int64_t vectors = (columns + kLanes - 1) / kLanes;
-    const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : vectors * kLanes;
-    switch (vectors) {
+    switch ((columns + kLanes - 1) / kLanes) {
       case 1:
-        multiply_tile<rows, 1>(product, right, stride, columns, column);
+        multiply_panel<rows, 1>(product, right, columns, column);
         break;
-#if HWY_TARGET == HWY_SCALAR
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX3
       case 2:
-        multiply_tile<rows, 2>(product, right, stride, columns, column);
+        multiply_panel<rows, 2>(product, right, columns, column);
         break;
       case 3:
-        multiply_tile<rows, 3>(product, right, stride, columns, column);
+        multiply_panel<rows, 3>(product, right, columns, column);
         break;
 #endif
       default:
-        multiply_tile<rows, kVectors>(product, right, stride, columns, column);
+        multiply_panel<rows, kVectors>(product, right, columns, column);
         break;
     }
   }
@@ -219,7 +259,6 @@ void pack_rows(const float* from, std::int64_t k_stride, std::int64_t width, std
 std::int64_t pack_transposed(const float* from, std::int64_t width_stride, std::int64_t width, std::int64_t k,
                              float* to, std::int64_t to_stride) {
   if (width < 4) return 0;
-  constexpr std::int64_t kCacheLine = 16;
   const hn::FixedTag<float, 4> d4;
   const std::int64_t whole_k = k / 4 * 4;
   for (std::int64_t first = 0; first < whole_k; first += kCacheLine) {

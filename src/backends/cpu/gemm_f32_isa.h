@@ -18,6 +18,9 @@ struct PanelProduct {
   const float* right = nullptr;
   std::int64_t right_panel_stride = 0;
   std::int64_t right_row_stride = 0;
+  // Not null: this many floats a step of k are fetched from here into the cache, for the products that follow.
+  const float* next = nullptr;
+  static constexpr std::int64_t kNextFloats = 16;
   float* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = false;             // add to what C holds

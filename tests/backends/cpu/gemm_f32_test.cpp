@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kernels/element_wise_unary.h"
 #include "backends/cpu/simd.h"
 #include "support/random_tensor.h"
 #include "support/tolerance.h"
@@ -74,12 +75,14 @@ void check(std::int64_t m, std::int64_t n, std::int64_t k, const Epilogue& epilo
   gemm_f32_pack_right(rights[1], k, n, packed_b.data());
   const Tensor expected = expected_product(a, b, epilogue);
   Tensor first;
+  int threads = 0;
   for (const GemmOperand& left : lefts) {
     for (const GemmOperand& right : rights) {
       Tensor c = Tensor::from<float>({m, n}, std::vector<float>(static_cast<std::size_t>(m * n), NAN));
       const GemmF32 gemm({m, n, k}, left.packed, right.packed);
-      for (std::int64_t tile = gemm.tiles() - 1; tile >= 0; --tile)
-        gemm.run(tile, left, right, c.mutable_data<float>(), n, epilogue);
+      const GemmF32::Split split = gemm.split(++threads % 5);
+      for (std::int64_t tile = split.tiles() - 1; tile >= 0; --tile)
+        gemm.run(split, tile, left, right, c.mutable_data<float>(), n, epilogue);
       if (!first.has_value()) {
         first = c;
         EXPECT_TRUE(close_to(c, expected, Tolerance::epsilons(DType::f32, 4 + 0.4 * static_cast<double>(k))));
@@ -109,6 +112,8 @@ TEST(GemmF32, ManyTiles) {
   check(70, 130, 400);
   check(100, 40, 900);
   check(14, 3600, 300);  // more than a block of packed columns
+  check(300, 70, 600);   // more than a block of packed rows
+  check(800, 20, 5);
 }
 
 TEST(GemmF32, EmptyOperands) {
@@ -141,6 +146,28 @@ TEST(GemmF32, Epilogues) {
   }
 }
 
+TEST(GemmF32, ActivationOfCompleteRows) {
+  for (const base::Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    const RowActivation gelu = row_activation("Gelu", {});
+    ASSERT_NE(gelu.function, nullptr);
+    const std::int64_t m = 40, n = 301, k = 700;
+    const Tensor a = random_tensor(DType::f32, {m, k}, 4), b = random_tensor(DType::f32, {k, n}, 5);
+    const GemmF32 gemm({m, n, k}, false, false);
+    const auto run = [&](int threads, const Epilogue& epilogue) {
+      Tensor c(DType::f32, {m, n});
+      const GemmF32::Split split = gemm.split(threads);
+      for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
+        gemm.run(split, tile, GemmOperand::strided(a.data<float>(), k, 1), GemmOperand::strided(b.data<float>(), n, 1), c.mutable_data<float>(), n, epilogue);
+      }
+      return c;
+    };
+    Tensor expected = run(1, {});
+    gelu(expected.mutable_data<float>(), m * n);
+    for (const int threads : {1, 2, 16}) EXPECT_TRUE(identical(run(threads, {.after = &gelu}), expected)) << threads;
+  }
+}
+
 TEST(GemmF32, NanPassesThroughEpilogues) {
   for (const base::Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
@@ -148,7 +175,7 @@ TEST(GemmF32, NanPassesThroughEpilogues) {
     for (const Activation activation : {Activation::none, Activation::relu, Activation::clip}) {
       float c[2] = {};
       GemmF32({2, 1, 1}, false, false)
-          .run(0, GemmOperand::strided(a, 1, 1), GemmOperand::strided(&one, 1, 1), c, 1,
+          .run({}, 0, GemmOperand::strided(a, 1, 1), GemmOperand::strided(&one, 1, 1), c, 1,
                {.activation = activation, .low = 0, .high = 6});
       EXPECT_TRUE(std::isnan(c[0]));
       EXPECT_EQ(c[1], activation == Activation::clip ? 6 : std::numeric_limits<float>::infinity());

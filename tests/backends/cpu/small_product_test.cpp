@@ -24,8 +24,9 @@ Tensor by_gemm(const SmallProduct& small, const Tensor& a, const Tensor& b) {
   const auto operand = [](const Tensor& x, bool transposed, std::int64_t rows, std::int64_t columns) {
     return transposed ? GemmOperand::strided(x.data<float>(), 1, rows) : GemmOperand::strided(x.data<float>(), columns, 1);
   };
-  for (std::int64_t tile = 0; tile < gemm.tiles(); ++tile) {
-    gemm.run(tile, operand(a, small.transposed_left, small.m, small.k), operand(b, small.transposed_right, small.k, small.n), c.mutable_data<float>(), small.n, {});
+  const GemmF32::Split split = gemm.split(2);
+  for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
+    gemm.run(split, tile, operand(a, small.transposed_left, small.m, small.k), operand(b, small.transposed_right, small.k, small.n), c.mutable_data<float>(), small.n, {});
   }
   return c;
 }

@@ -42,7 +42,8 @@ class Conv final : public Kernel {
     const float* w = weights_ != nullptr ? nullptr : context.input(1).data<float>();
     const float* bias = context.has_input(2) ? context.input(2).data<float>() : nullptr;
     float* y = context.output(0).mutable_data<float>();
-    const std::int64_t tiles = gemm_.tiles();
+    const GemmF32::Split split = gemm_.split(context);
+    const std::int64_t tiles = split.tiles();
     if (tiles == 0) return;
     const double tile_operations =
         2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / static_cast<double>(tiles);
@@ -61,7 +62,7 @@ class Conv final : public Kernel {
           epilogue.addend = bias + group * m;
           epilogue.addend_row_stride = 1;
         }
-        gemm_.run(i % tiles, left, right, y + image * m * n, n, epilogue);
+        gemm_.run(split, i % tiles, left, right, y + image * m * n, n, epilogue);
       }
     });
   }

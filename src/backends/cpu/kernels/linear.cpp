@@ -1,5 +1,5 @@
 // The product with constant weights in float32, with bias, addend and activation; and convolutions that are such products.
-#include <algorithm>
+#include <limits>
 
 #include "backends/cpu/gemm_f32.h"
 #include "backends/cpu/kernels/channels_last.h"
@@ -27,9 +27,11 @@ class Linear final : public Kernel {
 
   void run(KernelContext& context) const override {
     const auto [m, n, k] = gemm_.shape();
-    if (gemm_.tiles() == 0) return;
     float* y = context.output(0).mutable_data<float>();
-    Epilogue epilogue{.activation = Activation::clip, .low = activation_.low, .high = activation_.high};
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const bool clips = activation_.low != -kInfinity || activation_.high != kInfinity;
+    Epilogue epilogue{.activation = clips ? Activation::clip : Activation::none, .low = activation_.low, .high = activation_.high};
+    if (activation_.after.function != nullptr) epilogue.after = &activation_.after;
     if (context.has_input(2)) epilogue.bias = context.input(2).data<float>();
     if (context.has_input(3)) {
       epilogue.addend = context.input(3).data<float>();
@@ -38,14 +40,7 @@ class Linear final : public Kernel {
     }
     const GemmOperand left = GemmOperand::strided(context.input(0).data<float>(), k, 1);
     const GemmOperand right = GemmOperand::prepacked(reinterpret_cast<const float*>(weights_->data.get()));
-    context.parallel_for(gemm_.tiles(), 1, [&, n = n](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        gemm_.run(i, left, right, y, n, epilogue);
-        if (activation_.after.function == nullptr) continue;
-        const GemmF32::Tile tile = gemm_.tile_at(i);
-        for (std::int64_t row = tile.row_begin; row < tile.row_end; ++row) activation_.after(y + row * n + tile.column_begin, tile.column_end - tile.column_begin);
-      }
-    });
+    gemm_f32(context, gemm_, left, right, y, n, epilogue);
   }
 
  private:

@@ -76,7 +76,7 @@ class MatMul final : public Kernel {
     const auto [m, n, k] = geometry_.shape;
     const bool of_itself = view.node().inputs[0] == view.node().inputs[1] && !transposed_left_ && transposed_right_;
     small_ = {m, n, k, transposed_left_, transposed_right_, of_itself};
-    is_small_ = view.constant(1) == nullptr && geometry_.left_offsets.size() > 1 && gemm_.tiles() == 1 && small_product_fits(small_);
+    is_small_ = view.constant(1) == nullptr && geometry_.left_offsets.size() > 1 && gemm_.split(4).tiles() == 1 && small_product_fits(small_);
     if (const Tensor* constant = view.constant(1)) {
       right_ = gemm_f32_packed_right(store, *constant, right(nullptr), k, n, geometry_.right_matrices, k * n, transposed_right_ ? "transposed" : "plain");
     }
@@ -90,7 +90,8 @@ class MatMul final : public Kernel {
     const float* a = left_ != nullptr ? nullptr : context.input(0).data<float>();
     const float* b = right_ != nullptr ? nullptr : context.input(1).data<float>();
     float* c = context.output(0).mutable_data<float>();
-    const std::int64_t tiles = gemm_.tiles();
+    const GemmF32::Split split = gemm_.split(context);
+    const std::int64_t tiles = split.tiles();
     if (tiles == 0) return;
     const std::int64_t packed_floats = gemm_f32_right_bytes(k, n) / 4;
     const auto batches = static_cast<std::int64_t>(geometry_.left_offsets.size());
@@ -109,7 +110,7 @@ class MatMul final : public Kernel {
         const GemmOperand left_operand = left_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(a + geometry_.left_offsets[batch]);
         const GemmOperand right_operand = right_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + right_matrix * packed_floats)
                                                             : right(b + geometry_.right_offsets[batch]);
-        gemm_.run(i % tiles, left_operand, right_operand, c + static_cast<std::int64_t>(batch) * m * n, n, {});
+        gemm_.run(split, i % tiles, left_operand, right_operand, c + static_cast<std::int64_t>(batch) * m * n, n, {});
       }
     });
   }

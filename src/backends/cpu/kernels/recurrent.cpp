@@ -220,7 +220,7 @@ class Recurrent final : public Kernel {
   // [directions, rows, columns] as right operands [columns, rows in chunk order], whole or one a chunk.
   std::shared_ptr<const PackedWeights> pack(WeightStore& store, const Tensor& weights, std::int64_t columns,
                                             std::string_view name, std::int64_t parts) const {
-    const std::string key = fmt::format("{}_v2:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
+    const std::string key = fmt::format("{}_v3:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
     const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
     const std::int64_t bytes = gemm_f32_right_bytes(columns, part_rows);
     return store.find_or_pack(weights, key, checked_multiply(bytes, parts * layer_.directions), [&](const Tensor& contents, std::byte* to) {
@@ -287,8 +287,9 @@ class Recurrent final : public Kernel {
     // The weights push what the gates read out of the caches, from step to step.
     prefetch(row(0).input, rows);
     prefetch(row(0).cell, units);
-    for (std::int64_t tile = 0; tile < gemm.tiles(); ++tile) {
-      gemm.run(tile, GemmOperand::strided(previous, layer_.hidden, 1), right, recurrent, rows, {});
+    const GemmF32::Split split = gemm.split(1);
+    for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
+      gemm.run(split, tile, GemmOperand::strided(previous, layer_.hidden, 1), right, recurrent, rows, {});
     }
     for (std::int64_t b = 0; b < layer_.batch; ++b) {
       if (lstm_)
