@@ -27,6 +27,9 @@ inline std::int64_t spread_row(std::int64_t elements, std::int64_t element_bytes
   return elements == 0 || elements * element_bytes % kCachePeriod != 0 ? elements : elements + kCacheLine / element_bytes;
 }
 
+// From so many bytes on of data and of weights, rows are multiplied part by part. Tests lower it: products of this size take the reference long.
+inline std::int64_t large_operand_bytes = 4 << 20;
+
 // Groups of neighbours (of four bytes, two bfloat16 numbers) of a row that a tile is computed for.
 struct DepthPart {
   std::int64_t segment = 0, segments = 0;  // whole ones, or of the only one
@@ -51,25 +54,28 @@ struct ProductSplit {
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes, std::int64_t row_bytes = 0) {
     constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
     constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
-    constexpr std::int64_t kPartBytes = 1024, kLongRow = 2048;  // of a row of data: a tile's stay in the first-level cache
+    constexpr std::int64_t kPartBytes = 2048;  // of a row of data: a tile's stay in the first-level cache
     constexpr double kMostChunks = 64, kMostDeepChunks = 32;
     // Few rows are over before their weights are read.
     constexpr double kChunkBytes = 128 * 1024;
     const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
-    const bool deep = row_bytes > kLongRow && tiles >= kBlockTiles;
+    // Deep: neither data nor weights stay in a core's cache until they are read again.
+    const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes;
+    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep ? kMostDeepChunks : kMostChunks));
     if (deep) {
+      // Chunks of whole blocks of rows and some panels.
+      constexpr std::int64_t kChunkPanels = 4;
       parts = std::min(base::ceil_divide(row_bytes, kPartBytes), segments > 1 ? segments : segment_groups);
       block_tiles = kBlockTiles;
-    }
-    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep ? kMostDeepChunks : kMostChunks));
-    const bool columns_first = panel_bytes * panels() > data_bytes;
-    if (columns_first) panel_chunks = std::min(panels(), wanted);
-    row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
-    if (!columns_first) {
-      if (deep) row_chunks = std::clamp<std::int64_t>(tiles / block_tiles, 1, row_chunks);  // whole blocks, if there are columns enough
-      panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
+      row_chunks = std::min(tiles / block_tiles, wanted);
+      panel_chunks = std::clamp<std::int64_t>(panels() / kChunkPanels, 1, base::ceil_divide(wanted, row_chunks));
       row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
+    } else {
+      const bool columns_first = panel_bytes * panels() > data_bytes;
+      if (columns_first) panel_chunks = std::min(panels(), wanted);
+      row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
+      if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
     }
     block_panels = std::max(kLeastPanels, kBlockBytes / std::max<std::int64_t>(1, panel_bytes / parts));
     grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));

@@ -1,11 +1,13 @@
 // Layers that round to bfloat16 against the reference, which rounds, widens and computes in float32.
 #include <gtest/gtest.h>
 
+#include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
 #include "ops/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
+#include "support/scoped_value.h"
 #include "support/tolerance.h"
 
 namespace tessera::backends::cpu {
@@ -132,6 +134,7 @@ TEST(CpuBf16Linear, RowsThatWouldShareSetsOfTheCache) {
 }
 
 TEST(CpuBf16Linear, DeepProductsInParts) {
+  const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   check_linear({400, 1101}, 47, {});
   check_linear({800, 1100}, 40, {true, true}, {{"activation", std::string("Gelu")}});
   check_conv({{2, 1300, 15, 14}, {20, 1300, 1, 1}, {{"activation", std::string("Relu")}}, {true, true, true}, true, true});

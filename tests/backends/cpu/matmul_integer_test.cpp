@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
+#include "support/scoped_value.h"
 #include "support/tolerance.h"
 
 namespace tessera::backends::cpu {
@@ -49,6 +51,7 @@ TEST(CpuMatMulInteger, ManyTiles) {
 }
 
 TEST(CpuMatMulInteger, DeepProductsInParts) {
+  const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   check({"MatMulInteger", {bytes(DType::u8, {400, 2101}, 1), bytes(DType::i8, {2101, 47}, 2), bytes(DType::u8, {}, 3)}});
   check({"MatMulInteger", {bytes(DType::u8, {800, 2100}, 1), bytes(DType::i8, {2100, 70}, 2), bytes(DType::u8, {800}, 3), bytes(DType::i8, {70}, 4)}});
 }

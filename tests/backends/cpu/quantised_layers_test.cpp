@@ -5,12 +5,14 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
 #include "ops/channels_last.h"
 #include "ops/quantised_layers.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
+#include "support/scoped_value.h"
 #include "support/tolerance.h"
 
 namespace tessera::backends::cpu {
@@ -196,6 +198,7 @@ TEST(CpuQuantisedLinear, RowsThatWouldShareSetsOfTheCache) {
 }
 
 TEST(CpuQuantisedLinear, DeepProductsInParts) {
+  const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   check_linear({400, 2103}, 47, {});
   check_linear({800, 2100}, 20, {.attributes = {{"activation", std::string("Gelu")}}, .to = To::real});
   check_conv({{1, 230, 20, 20}, {33, 230, 3, 3}, pads(1), To::i8});
