@@ -55,24 +55,29 @@ struct ProductSplit {
     constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
     constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
     constexpr std::int64_t kPartBytes = 2048;  // of a row of data: a tile's stay in the first-level cache
-    constexpr double kMostChunks = 64, kMostDeepChunks = 32;
+    constexpr double kMostChunks = 64, kMostLargeChunks = 32;
     // Few rows are over before their weights are read.
     constexpr double kChunkBytes = 128 * 1024;
     const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
     // Deep: neither data nor weights stay in a core's cache until they are read again.
     const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes;
-    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep ? kMostDeepChunks : kMostChunks));
+    const bool columns_first = panel_bytes * panels() > data_bytes;
+    // Chunks of all rows and few columns would read all data for little.
+    constexpr std::int64_t kManyRowsBytes = 512 * 1024;
+    const bool many_rows = columns_first && tiles >= 2 * kBlockTiles && data_bytes >= kManyRowsBytes;
+    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep || many_rows ? kMostLargeChunks : kMostChunks));
     if (deep) {
-      // Chunks of whole blocks of rows and some panels.
-      constexpr std::int64_t kChunkPanels = 4;
       parts = std::min(base::ceil_divide(row_bytes, kPartBytes), segments > 1 ? segments : segment_groups);
       block_tiles = kBlockTiles;
-      row_chunks = std::min(tiles / block_tiles, wanted);
+    }
+    if (deep || many_rows) {
+      // Chunks of whole blocks of rows and some panels.
+      constexpr std::int64_t kChunkPanels = 4;
+      row_chunks = std::min(tiles / kBlockTiles, wanted);
       panel_chunks = std::clamp<std::int64_t>(panels() / kChunkPanels, 1, base::ceil_divide(wanted, row_chunks));
       row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
     } else {
-      const bool columns_first = panel_bytes * panels() > data_bytes;
       if (columns_first) panel_chunks = std::min(panels(), wanted);
       row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
       if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
