@@ -110,7 +110,11 @@ class Case:
         """Operations a second of multiply-adds alone, at this moment; None for models, and where there is no bench_roof."""
         if not self.model.operations or not self.arguments.roof.exists():
             return None
-        roof = json.loads(run_on(self.cores(threads), [self.arguments.roof, "--compute", "--json"], self.arguments.limit, self.folder))
+        try:
+            roof = json.loads(run_on(self.cores(threads), [self.arguments.roof, "--compute", "--json"], self.arguments.limit, self.folder))
+        except Failure as failure:
+            say(f"no share of the peak: {self.arguments.roof.name}: {failure}")
+            return None
         found = [row["giga_operations_per_second"] for row in roof["compute"] if row["what"] == PEAKS[self.precision] and row["threads"] == threads]
         return max(found, default=0) * 1e9 or None
 
@@ -210,8 +214,7 @@ def measure_cell(case, threads):
                 try:
                     mine = case.measure_tessera(threads)
                     ours.append(mine)
-                    peak = case.measure_peak(threads)
-                    if peak:
+                    if peak := case.measure_peak(threads):
                         shares.append(case.model.operations * case.batch / (mine["median_ms"] * 1e-3) / peak)
                 except Failure as failure:
                     failed = {failure.kind: str(failure)}

@@ -148,6 +148,8 @@ class Device {
   virtual bool computes() const { return true; }
   // Whether arithmetic with f16 and bf16 is best done in those types; else passes do it in f32.
   virtual bool computes_halves() const { return true; }
+  // Whether results of its kernels that would be denormal numbers are zeros (ADR 0012).
+  virtual bool flushes_denormals() const { return false; }
 };
 
 // Groups a table by operator, keeping the order of each group. Used by devices to answer kernels_for.

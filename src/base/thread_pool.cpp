@@ -14,6 +14,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/cpu_info.h"
+#include "base/float_state.h"
 
 namespace tessera::base {
 namespace {
@@ -76,6 +77,7 @@ struct Task {
 
   const std::int64_t count, grain, chunks;
   const RangeFunction body;
+  const std::uint32_t caller_float_state = float_state();  // which helpers take on: a chunk gives the same whoever computes it
   std::atomic<std::int64_t> next{0};
   std::atomic<int> active{0};
   std::atomic<bool> failed{false};
@@ -120,6 +122,7 @@ struct ThreadPool::State {
         invitations.pop_front();
         pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
       }
+      set_float_state(task->caller_float_state);
       task->work();
       release_core();  // before leaving the task: its caller may ask for the core again at once
       task->active.fetch_sub(1, std::memory_order_acq_rel);

@@ -4,8 +4,8 @@
 //   ThreadPool::CoreLease lease(pool);            // blocks, first come first served, until a core is free
 //   pool.parallel_for(rows, grain, max_threads, [&](int64_t begin, int64_t end) { … });
 //
-// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment; chunk boundaries depend
-// only on `count` and `grain`, never on the number of threads, so results do not either.
+// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment, in the floating-point state (rounding, flushing) of the
+// caller; chunk boundaries depend only on `count` and `grain`, never on how many threads come.
 #pragma once
 
 #include <cstdint>

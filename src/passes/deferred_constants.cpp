@@ -12,6 +12,7 @@ namespace tessera::passes {
 namespace {
 
 constexpr std::int64_t kLeastBytes = 16 * 1024;
+constexpr std::int64_t kLeastRatio = 16;  // of the elements to those of an operand that is kept beside them, which nobody counts
 
 // What a deferred tensor is computed from must not be memory that nobody counts.
 bool may_wait(const Tensor& source) { return source.is_deferred() || base::lies_in_file(source.raw()); }
@@ -60,7 +61,7 @@ std::int64_t product_of(const Shape& shape, std::size_t begin) {
 
 // f32 numbers that broadcast to the shape without making it larger; nothing where they differ along more than one axis.
 std::optional<ByAxis> by_axis(const Tensor& numbers, const Shape& shape) {
-  if (numbers.dtype() != DType::f32 || numbers.shape().size() > shape.size()) return std::nullopt;
+  if (numbers.dtype() != DType::f32 || numbers.shape().size() > shape.size() || numbers.elements() > product_of(shape, 0) / kLeastRatio) return std::nullopt;
   const std::span<const float> values = numbers.values<float>();
   ByAxis result{{values.begin(), values.end()}, product_of(shape, 0)};
   const std::size_t missing = shape.size() - numbers.shape().size();
@@ -98,6 +99,7 @@ std::optional<Tensor> dequantised(const ir::Node& node, const Tensor& source, co
   const std::int64_t given = integer("axis", 1), axis = given < 0 ? given + rank : given;
   if ((source.dtype() != DType::i8 && source.dtype() != DType::u8) || scale.dtype() != DType::f32) return std::nullopt;
   if (integer("block_size", 0) != 0 || integer("output_dtype", 0) > static_cast<std::int64_t>(DType::f32)) return std::nullopt;
+  if (scale.elements() > source.elements() / kLeastRatio) return std::nullopt;
   if (scale.elements() != 1 && (scale.rank() != 1 || axis < 0 || axis >= rank || scale.elements() != source.shape()[static_cast<std::size_t>(axis)])) return std::nullopt;
   if (zero != nullptr && (zero->dtype() != source.dtype() || zero->elements() != scale.elements())) return std::nullopt;
   const std::int64_t inner = scale.elements() == 1 ? source.elements() : product_of(source.shape(), static_cast<std::size_t>(axis) + 1);

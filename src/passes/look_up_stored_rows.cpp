@@ -85,7 +85,8 @@ class Mover {
     const Tensor *scale = graph_.constant(widening_.inputs[1]), *zero = has_zero_point() ? graph_.constant(widening_.inputs[2]) : nullptr;
     if (!is_byte || scale == nullptr || !scale->has_data() || scale->dtype() != DType::f32 || integer(widening_, "block_size", 0) != 0 || integer(widening_, "output_dtype", kF32) > kF32) return false;
     if (has_zero_point() && (zero == nullptr || !zero->has_data() || zero->elements() != scale->elements())) return false;
-    return scale->elements() == 1 || (scale->rank() == 1 && scale->elements() == table_.shape()[static_cast<std::size_t>(axis_of_scales())]);
+    const std::int64_t axis = integer(widening_, "axis", 1);
+    return scale->elements() == 1 || (scale->rank() == 1 && axis >= -2 && axis <= 1 && scale->elements() == table_.shape()[static_cast<std::size_t>(axis_of_scales())]);
   }
 
   bool has_zero_point() const { return widening_.inputs.size() > 2 && widening_.inputs[2].valid(); }

@@ -8,6 +8,7 @@
 #include "backends/transient_memory.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/float_state.h"
 #include "runtime/arena_access.h"
 #include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
@@ -54,6 +55,7 @@ class Run {
 
  private:
   void run_steps() {
+    const base::FlushedDenormals flushed(environment_.device->flushes_denormals());
     const ClosedArena closed(plan_, state_.arena.get());
     for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
       try {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/float_state.h"
+
 namespace tessera::test {
 namespace {
 
@@ -26,6 +28,27 @@ std::set<Range> chunks_of(ThreadPool& pool, std::int64_t count, std::int64_t gra
     chunks.emplace(begin, end);
   });
   return chunks;
+}
+
+TEST(ThreadPool, HelpersTakeOnTheCallersFloatingPointState) {
+  ThreadPool pool(4);
+  const std::uint32_t before = base::float_state();
+  for (const bool flushes : {true, false}) {
+    const base::FlushedDenormals scope(flushes);
+    const auto caller = std::this_thread::get_id();
+    const std::uint32_t wanted = base::float_state();
+    ThreadPool::CoreLease lease(pool);
+    std::atomic<int> by_helpers = 0;
+    for (int round = 0; round < 1000 && by_helpers == 0; ++round) {  // helpers may come too late
+      pool.parallel_for(64, 1, 0, [&](std::int64_t, std::int64_t) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+        if (std::this_thread::get_id() != caller) ++by_helpers;
+        EXPECT_EQ(base::float_state(), wanted);
+      });
+    }
+    EXPECT_GT(by_helpers, 0);
+  }
+  EXPECT_EQ(base::float_state(), before);
 }
 
 TEST(ThreadPool, CoversEverythingOnce) {

@@ -128,6 +128,55 @@ TEST_P(WeightsOfBytes, AreWidenedWhileTheyArePacked) {
   EXPECT_LT(distance(result, expected), 1e-6);
 }
 
+// Weights of a convolution, by output channel and by input channel.
+TEST(DeferredWeightsOnce, BytesByAnAxisInTheMiddle) {
+  for (const std::int64_t axis : {0, 1, -3}) {
+    auto graph = std::make_shared<ir::Graph>();
+    ops::GraphBuilder builder(*graph);
+    const std::int64_t count = axis == 0 ? 24 : 40;
+    const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{1, 40, 7, 7}));
+    const ir::ValueId bytes = builder.constant(test::random_tensor(DType::i8, {24, 40, 3, 3}, 1, -128, 127));
+    const ir::ValueId scales = builder.constant(test::random_tensor(DType::f32, {count}, 2, 0.01, 0.02)), zeros = builder.constant(test::random_tensor(DType::i8, {count}, 3, 0, 99));
+    const ir::ValueId factors = builder.constant(test::random_tensor(DType::f32, {40, 1, 1}, 4, 0.5, 1.0));
+    const ir::ValueId weights = builder.add("Mul", {builder.add("DequantizeLinear", {bytes, scales, zeros}, {{"axis", axis}}), factors});
+    const ir::ValueId y = builder.add("Conv", {x, weights});
+    graph->value(y).name = "y";
+    graph->add_output(y);
+    const Model model = from_file(*graph);
+    const Tensor data = test::random_tensor(DType::f32, {1, 40, 7, 7}, 5, -1.0, 1.0);
+    const ProgramEnvironment environment = make_environment(model, {});
+    const std::unique_ptr<Program> program = make_program(model, {}, environment);
+    RunControl control;
+    const Tensor result = program->run({data}, control)[0].tensor();
+    EXPECT_EQ(deferred_constants(program->plan_for({data})->plan->graph), 1) << axis;
+    const Tensor expected = Session(model, {.device = "reference", .without_passes = {"fold_constants"}}).run({{"x", data}}).at("y").tensor();
+    EXPECT_LT(distance(result, expected), 1e-6) << axis;
+  }
+}
+
+// By what makes a constant larger, differs along two axes or is as large itself.
+TEST(DeferredWeightsOnce, SumsOfConstantsOfManyShapes) {
+  for (const Shape& shape : {Shape{3, 64, 96}, Shape{64, 96}, Shape{64 * 96}}) {
+    auto graph = std::make_shared<ir::Graph>();
+    ops::GraphBuilder builder(*graph);
+    const bool is_vector = shape.size() == 1;
+    const Tensor a = test::random_tensor(DType::f32, is_vector ? shape : Shape{64, 96}, 1), b = test::random_tensor(DType::f32, shape, 2);
+    const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{1}));
+    const ir::ValueId y = builder.add("Mul", {builder.add("Add", {builder.constant(a), builder.constant(b)}), x});
+    graph->value(y).name = "y";
+    graph->add_output(y);
+    const Model model = from_file(*graph);
+    const Tensor one = Tensor::from<float>({1}, {1});
+    const ProgramEnvironment environment = make_environment(model, {});
+    const std::unique_ptr<Program> program = make_program(model, {}, environment);
+    RunControl control;
+    const Tensor result = program->run({one}, control)[0].tensor();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(b.elements()); i += 17) {
+      EXPECT_EQ(result.values<float>()[i], a.values<float>()[i % static_cast<std::size_t>(a.elements())] + b.values<float>()[i]) << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, WeightsOfBytes, testing::Values("i8 columns", "u8 rows", "i8 dequantised columns", "u8 dequantised rows"));
 
 TEST(DeferredWeightsOnce, WhatAKernelReadsAsItIsIsCharged) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <utility>
+#include <atomic>
 
 namespace tessera::test {
 
@@ -8,13 +8,13 @@ namespace tessera::test {
 template <typename T>
 class ScopedValue {
  public:
-  ScopedValue(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
+  ScopedValue(std::atomic<T>& variable, T value) : variable_(variable), before_(variable.exchange(value)) {}
   ~ScopedValue() { variable_ = before_; }
   ScopedValue(const ScopedValue&) = delete;
   ScopedValue& operator=(const ScopedValue&) = delete;
 
  private:
-  T& variable_;
+  std::atomic<T>& variable_;
   T before_;
 };
 

@@ -11,6 +11,7 @@ class CpuDevice final : public Device {
   std::string_view name() const override { return "cpu"; }
   std::span<const KernelEntry* const> kernels_for(std::string_view op) const override { return index_.find(op); }
   bool computes_halves() const override { return false; }
+  bool flushes_denormals() const override { return true; }
 
  private:
   KernelIndex index_{cpu::kernel_table(), reference_kernel_table()};

@@ -29,7 +29,8 @@ constexpr std::int64_t kMaxPanelFloats = 64 * kMaxDepth;  // of a panel of A or 
 constexpr double kTileOperations = 1e6, kTileBytes = 256 * 1024;
 constexpr double kMostTiles = 32;
 constexpr std::int64_t kAfterColumns = 128;  // rows of fewer are not worth a call
-constexpr double kLongOperations = 1e9;  // between two tiles a run may be stopped
+// Between two tiles a run may be stopped: of long products there are several of so many operations or bytes of B, and none of more than the last.
+constexpr double kLongOperations = 1e9, kLongBytes = 64e6, kLongestOperations = 2e10;
 // Of a tile: how unevenly cores run.
 constexpr double kUnevenness = 0.1;
 
@@ -108,8 +109,9 @@ GemmF32::Split GemmF32::best_split(int threads, bool left_packed, bool right_pac
   const std::int64_t column_panels = ceil_divide(shape_.n, isa_->columns);
   const double operations = 2.0 * m * n * static_cast<double>(shape_.k);
   const double right_bytes = right_packed ? 4 * n * static_cast<double>(shape_.k) : 0;
-  const auto most = static_cast<std::int64_t>(std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, kMostTiles));
-  const auto least = std::min(static_cast<std::int64_t>(std::clamp(operations / kLongOperations, 1.0, kMostTiles / 2)), row_panels * column_panels);
+  const double stops = std::clamp(operations / kLongestOperations, kMostTiles / 2, 4096.0);
+  const auto most = static_cast<std::int64_t>(std::clamp(std::max(operations / kTileOperations, right_bytes / kTileBytes), 1.0, 2 * stops));
+  const auto least = std::min(static_cast<std::int64_t>(std::clamp(std::max(operations / kLongOperations, right_bytes / kLongBytes), 1.0, stops)), row_panels * column_panels);
   const double tile_cycles = m / static_cast<double>(row_panels) * static_cast<double>(isa_->columns / isa_->lanes);
   const double left_cycles = left_packed ? 0.25 : 1.5, right_cycles = right_packed ? 0.5 : 1.5;
   Split best;
@@ -117,7 +119,7 @@ GemmF32::Split GemmF32::best_split(int threads, bool left_packed, bool right_pac
   for (std::int64_t columns = 1; columns <= std::min(most, column_panels); ++columns) {
     for (std::int64_t rows = 1; rows <= std::min(most / columns, row_panels); ++rows) {
       const std::int64_t tiles = rows * columns;
-      if (tiles < least && rows < row_panels) continue;
+      if (tiles < least) continue;
       const double reading = left_cycles * m / static_cast<double>(rows) + right_cycles * n / static_cast<double>(columns);
       const double average = tile_cycles * static_cast<double>(row_panels * column_panels) / static_cast<double>(tiles) + reading;
       const double largest = tile_cycles * static_cast<double>(ceil_divide(row_panels, rows) * ceil_divide(column_panels, columns)) + reading;
@@ -200,7 +202,9 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
       product.right = read_in_place ? right.data + k_begin * right.row_stride + block.column_begin : packed_right + begin * k;
       product.right_panel_stride = read_in_place ? isa_->columns : isa_->columns * k;
       product.right_row_stride = read_in_place ? right.row_stride : 0;
-      const float *next = product.right + (end - begin) * k, *next_end = next + (std::min(columns, end + isa_->columns) - end) * k;
+      // Of the panel of B behind this one, each panel of A fetches a part.
+      const float* const behind = one_panel || end >= columns ? nullptr : packed_right + end * k;
+      const std::int64_t floats_behind = behind == nullptr ? 0 : (std::min(columns, end + isa_->columns) - end) * k;
       for (std::int64_t panel = 0; panel < panels; ++panel) {
         const std::int64_t first = rows[panel];
         product.rows = rows[panel + 1] - first;
@@ -211,8 +215,8 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
           isa_->pack(left.data + first * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride, product.rows, k,
                      workspace.left.get() + (first - row) * k, product.rows);
         }
-        product.next = !one_panel && next < next_end ? next : nullptr;
-        next += PanelProduct::kNextFloats * k;
+        const std::int64_t fetched = panel * PanelProduct::kNextFloats * k;
+        product.next = fetched < floats_behind ? behind + fetched : nullptr;
         multiply(product, first, begin, end);
       }
       if (epilogue.after == nullptr || k_begin + k < shape_.k || (end < columns && end - complete < kAfterColumns)) continue;

@@ -10,6 +10,7 @@
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <new>
 
@@ -28,7 +29,7 @@ inline std::int64_t spread_row(std::int64_t elements, std::int64_t element_bytes
 }
 
 // From so many bytes on of data and of weights, rows are multiplied part by part. Tests lower it: products of this size take the reference long.
-inline std::int64_t large_operand_bytes = 4 << 20;
+inline std::atomic<std::int64_t> large_operand_bytes = 4 << 20;
 
 // Groups of neighbours (of four bytes, two bfloat16 numbers) of a row that a tile is computed for.
 struct DepthPart {
@@ -50,7 +51,7 @@ struct ProductSplit {
   std::int64_t segments = 1, segment_groups = 1;
 
   // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
-  // of the depth. Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk.
+  // of the depth. Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk. Both are where that is much.
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes, std::int64_t row_bytes = 0) {
     constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
     constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
@@ -61,7 +62,7 @@ struct ProductSplit {
     const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
     // Deep: neither data nor weights stay in a core's cache until they are read again.
-    const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes;
+    const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
     const bool columns_first = panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;

@@ -91,7 +91,7 @@ class MatMul final : public Kernel {
     const float* b = right_ != nullptr ? nullptr : context.input(1).data<float>();
     float* c = context.output(0).mutable_data<float>();
     const GemmF32::Split split = gemm_.split(context);
-    const std::int64_t tiles = split.tiles();
+    const std::int64_t tiles = is_small_ ? 1 : split.tiles();
     if (tiles == 0) return;
     const std::int64_t packed_floats = gemm_f32_right_bytes(k, n) / 4;
     const auto batches = static_cast<std::int64_t>(geometry_.left_offsets.size());
@@ -103,7 +103,7 @@ class MatMul final : public Kernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto batch = static_cast<std::size_t>(i / tiles);
         if (is_small_) {
-          small_product(small_, a + geometry_.left_offsets[batch], b + geometry_.right_offsets[batch], c + i * m * n);
+          small_product(small_, a + geometry_.left_offsets[batch], b + geometry_.right_offsets[batch], c + static_cast<std::int64_t>(batch) * m * n);
           continue;
         }
         const std::int64_t right_matrix = k * n == 0 ? 0 : geometry_.right_offsets[batch] / (k * n);
