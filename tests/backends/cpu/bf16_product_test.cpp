@@ -142,6 +142,15 @@ TEST(CpuBf16Linear, DeepProductsInParts) {
   check_conv({{1, 260, 22, 21}, {34, 130, 3, 3}, {{"group", std::int64_t{2}}}, {true, false}});
 }
 
+// At least 64 tiles of rows and 512 KB of data, fewer than weights. With one instruction set, as they all split products alike.
+TEST(CpuBf16Linear, ManyRowsAndMoreWeightsThanData) {
+  const test::OpCall call{"tessera::Linear", {random_tensor(DType::f32, {770, 345}, 1), random_tensor(DType::f32, {345, 790}, 2), random_tensor(DType::f32, {790}, 3)}, {{"precision", std::string("bf16")}}};
+  EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_bf16_linear");
+  const Tensor one = test::run_op_tensor(call, "cpu", 1);
+  EXPECT_TRUE(test::close_to(one, test::run_op_tensor(call, "reference"), test::Tolerance::epsilons(DType::f32, 8 + 345)));
+  EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", 2), one));
+}
+
 TEST(CpuBf16Linear, TransposedWeightsAndSeveralAxesOfInputs) {
   for (const Stored stored : {Stored{}, Stored{true, true}}) {
     const test::OpCall call{"tessera::Linear", {random_tensor(stored.data ? DType::bf16 : DType::f32, {3, 5, 4, 7}, 1), random_tensor(DType::f32, {37, 140}, 2), random_tensor(DType::f32, {37}, 3)},

@@ -22,12 +22,15 @@ constexpr base::Isa kIsas[] = {base::Isa::scalar, base::Isa::avx2, base::Isa::av
 Tensor expected_product(const Tensor& a, const Tensor& b, const Epilogue& epilogue) {
   const std::int64_t m = a.shape()[0], k = a.shape()[1], n = b.shape()[1];
   Tensor c(DType::f32, {m, n});
+  const float *left = a.data<float>(), *right = b.data<float>();
+  float* to = c.mutable_data<float>();
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0;
       for (std::int64_t l = 0; l < k; ++l)
-        sum += static_cast<double>(a.data<float>()[i * k + l]) * static_cast<double>(b.data<float>()[l * n + j]);
+        sum += static_cast<double>(left[i * k + l]) * static_cast<double>(right[l * n + j]);
       sum *= static_cast<double>(epilogue.scale);
+      if (epilogue.bias != nullptr) sum += static_cast<double>(epilogue.bias[j]);
       if (epilogue.addend != nullptr) {
         sum += static_cast<double>(epilogue.addend_scale *
                                    epilogue.addend[i * epilogue.addend_row_stride + j * epilogue.addend_column_stride]);
@@ -35,7 +38,7 @@ Tensor expected_product(const Tensor& a, const Tensor& b, const Epilogue& epilog
       if (epilogue.activation == Activation::relu) sum = std::max(sum, 0.0);
       if (epilogue.activation == Activation::clip)
         sum = std::clamp(sum, static_cast<double>(epilogue.low), static_cast<double>(epilogue.high));
-      c.mutable_data<float>()[i * n + j] = static_cast<float>(sum);
+      to[i * n + j] = static_cast<float>(sum);
     }
   }
   return c;
@@ -146,13 +149,29 @@ TEST(GemmF32, Epilogues) {
   }
 }
 
+// Whole tiles add a bias alone to their sums, narrow last panels and other epilogues when they store them.
+TEST(GemmF32, BiasOfColumns) {
+  const Tensor bias = random_tensor(DType::f32, {197}, 3), addend = random_tensor(DType::f32, {40}, 6);
+  for (const base::Isa isa : kIsas) {
+    const ScopedIsa scoped(isa);
+    for (const std::int64_t m : {1, 5, 12, 40}) {
+      for (const std::int64_t n : {64, 112, 197}) {
+        for (const std::int64_t k : {20, 700}) check(m, n, k, {.bias = bias.data<float>()});
+      }
+      check(m, 197, 20, {.scale = 0.5f, .bias = bias.data<float>()});
+      check(m, 69, 700, {.bias = bias.data<float>(), .activation = Activation::clip, .low = -4, .high = 6});
+      check(m, 192, 20, {.bias = bias.data<float>(), .addend = addend.data<float>(), .addend_row_stride = 1});
+    }
+  }
+}
+
 TEST(GemmF32, ActivationOfCompleteRows) {
   for (const base::Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
     const RowActivation gelu = row_activation("Gelu", {});
     ASSERT_NE(gelu.function, nullptr);
     const std::int64_t m = 40, n = 301, k = 700;
-    const Tensor a = random_tensor(DType::f32, {m, k}, 4), b = random_tensor(DType::f32, {k, n}, 5);
+    const Tensor a = random_tensor(DType::f32, {m, k}, 4), b = random_tensor(DType::f32, {k, n}, 5), bias = random_tensor(DType::f32, {n}, 6);
     const GemmF32 gemm({m, n, k}, false, false);
     const auto run = [&](int threads, const Epilogue& epilogue) {
       Tensor c(DType::f32, {m, n});
@@ -162,9 +181,14 @@ TEST(GemmF32, ActivationOfCompleteRows) {
       }
       return c;
     };
-    Tensor expected = run(1, {});
-    gelu(expected.mutable_data<float>(), m * n);
-    for (const int threads : {1, 2, 16}) EXPECT_TRUE(identical(run(threads, {.after = &gelu}), expected)) << threads;
+    const Epilogue epilogues[] = {{}, {.bias = bias.data<float>()}, {.bias = bias.data<float>(), .activation = Activation::clip, .low = -4, .high = 6}};
+    for (Epilogue epilogue : epilogues) {
+      Tensor expected = run(1, epilogue);
+      EXPECT_TRUE(close_to(expected, expected_product(a, b, epilogue), Tolerance::epsilons(DType::f32, 4 + 0.4 * static_cast<double>(k))));
+      gelu(expected.mutable_data<float>(), m * n);
+      epilogue.after = &gelu;
+      for (const int threads : {1, 2, 16}) EXPECT_TRUE(identical(run(threads, epilogue), expected)) << threads;
+    }
   }
 }
 
