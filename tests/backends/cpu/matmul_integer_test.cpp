@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
 #include "support/random_tensor.h"
@@ -55,25 +54,6 @@ TEST(CpuMatMulInteger, DeepProductsInParts) {
   const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   check({"MatMulInteger", {bytes(DType::u8, {400, 2101}, 1), bytes(DType::i8, {2101, 47}, 2), bytes(DType::u8, {}, 3)}});
   check({"MatMulInteger", {bytes(DType::u8, {800, 2100}, 1), bytes(DType::i8, {2100, 70}, 2), bytes(DType::u8, {800}, 3), bytes(DType::i8, {70}, 4)}});
-}
-
-TEST(CpuMatMulInteger, TMP) {
-  const test::OpCall call{"MatMulInteger", {bytes(DType::u8, {768, 688}, 1), bytes(DType::i8, {688, 790}, 2), bytes(DType::u8, {}, 3)}};
-  const auto t=std::chrono::steady_clock::now();
-  const auto ms=[&]{return std::chrono::duration<double>(std::chrono::steady_clock::now()-t).count()*1e3;};
-  (void)test::run_op_tensor(call, "reference");
-  printf("ref %g\n", ms());
-  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      const ScopedIsa scoped(isa, isa==base::Isa::avx512);
- (void)test::run_op_tensor(call, "cpu", 1);
-  printf("isa %g\n", ms());}
-  const test::OpCall call2{"tessera::Linear", {test::random_tensor(DType::f32, {768, 344}, 1), test::random_tensor(DType::f32, {344, 790}, 2)}, {{"precision", std::string("bf16")}}};
-  (void)test::run_op_tensor(call2, "reference");
-  printf("ref %g\n", ms());
-  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      const ScopedIsa scoped(isa, isa==base::Isa::avx512);
- (void)test::run_op_tensor(call2, "cpu", 1);
-  printf("isa %g\n", ms());}
 }
 
 // At least 64 tiles of rows and 512 KB of data, fewer than weights. With one instruction set, as they all split products alike.
