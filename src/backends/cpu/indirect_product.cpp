@@ -16,26 +16,19 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// Accumulators, vectors of B and a broadcast of A fit the vector registers. With AVX-512 loads are scarcer than these: half of the rows times
-// four vectors take fewer (gemm_f32_isa.cpp), and the pointers to them fit the other registers.
+// Accumulators, vectors of B for kTogether numbers of a row and a broadcast fit the vector registers. Pointers to twelve rows do not quite fit the
+// others: kTogether halves how often they are fetched.
 #if HWY_TARGET == HWY_SCALAR
-constexpr int kRows = 3, kVectors = 4;
+constexpr int kRows = 3, kVectors = 4, kTogether = 1;
 constexpr const char* kName = "scalar";
 #elif HWY_TARGET == HWY_AVX3
-constexpr int kRows = 12, kVectors = 4;
+constexpr int kRows = 12, kVectors = 2, kTogether = 2;
 constexpr const char* kName = "avx512";
 #else
-constexpr int kRows = 6, kVectors = 2;
+constexpr int kRows = 6, kVectors = 2, kTogether = 1;
 constexpr const char* kName = "avx2";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
-constexpr bool kHalvesRows = HWY_TARGET == HWY_AVX3;
-// Rows of a tile of so many vectors: those whose sums fit the registers.
-template <int vectors>
-constexpr int kTileRows = kHalvesRows && vectors > 2 ? kRows / 2 : kRows;
-// Numbers of a row at a time: pointers to many rows do not quite fit the registers, and are fetched less often so.
-template <int vectors>
-constexpr int kTogether = !kHalvesRows ? (vectors == 1 ? 2 : 1) : vectors == 1 ? 4 : vectors == 2 ? 2 : 1;
 
 // Where the last columns fill no more than half a vector: with 512 bits, of which some processors compute half at a time, half the work.
 #if HWY_TARGET == HWY_AVX3
@@ -46,12 +39,6 @@ constexpr bool kHasHalves = false;
 using DHalf = D;
 #endif
 using VHalf = hn::Vec<DHalf>;
-
-template <class DX, class VX>
-HWY_INLINE VHalf lower_half(DX d, VX x) {
-  if constexpr (kHasHalves) return hn::LowerHalf(d, x);
-  else return x;
-}
 
 // What happens to a vector of sums, of `column` and those behind it.
 template <class DX>
@@ -109,14 +96,10 @@ HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, co
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
     for (int s = 0; s < depth; ++s) {
-      if constexpr (half && vectors == 0) {
-        half_sum[i] = hn::MulAdd(hn::Set(d_half, row[i][k + s]), b_half[s], half_sum[i]);
-        continue;
-      }
       const V a = hn::Set(d, row[i][k + s]);
 #pragma GCC unroll 4
       for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a, b[s][j], sum[i][j]);
-      if constexpr (half) half_sum[i] = hn::MulAdd(lower_half(d_half, a), b_half[s], half_sum[i]);
+      if constexpr (half) half_sum[i] = hn::MulAdd(hn::Set(d_half, row[i][k + s]), b_half[s], half_sum[i]);
     }
   }
 }
@@ -145,7 +128,7 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
     const float* row[rows];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) row[i] = left[i];
-    constexpr int kDepth = kTogether<vectors + (half ? 1 : 0)>;
+    constexpr int kDepth = vectors + (half ? 1 : 0) == 1 ? 2 * kTogether : kTogether;
     std::int64_t k = 0;
     for (; k + kDepth <= product.length; k += kDepth, right += kDepth * kWidth) add_products<rows, vectors, half, kDepth>(row, k, right, sum, half_sum);
     for (; k < product.length; ++k, right += kWidth) add_products<rows, vectors, half, 1>(row, k, right, sum, half_sum);
@@ -164,42 +147,35 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
   }
 }
 
-// A panel of columns: its tile, or two of half the rows.
-template <int rows, int vectors, bool half>
-HWY_INLINE void multiply_panel(const IndirectProduct& product, const float* right, std::int64_t column) {
-  if constexpr (rows <= kTileRows<vectors + (half ? 1 : 0)>) {
-    multiply_tile<rows, vectors, half>(product, right, column);
-  } else {
-    constexpr int first = (rows + 1) / 2;
-    multiply_tile<first, vectors, half>(product, right, column);
-    IndirectProduct rest = product;
-    rest.left += first;
-    rest.c += first * product.ldc;
-    if (rest.addend != nullptr) rest.addend += first * product.ldc;
-    multiply_tile<rows / 2, vectors, half>(rest, right, column);
-  }
-}
-
-// Of a panel with so many whole vectors.
-template <int rows, bool half, int vectors>
-HWY_INLINE void multiply_vectors(const IndirectProduct& product, const float* right, std::int64_t column, std::int64_t whole) {
-  if constexpr (vectors + (half ? 1 : 0) > 0) {
-    if (whole == vectors) return multiply_panel<rows, vectors, half>(product, right, column);
-  }
-  if constexpr (vectors > 0) multiply_vectors<rows, half, vectors - 1>(product, right, column, whole);
-}
-
 template <int rows>
 void multiply_rows(const IndirectProduct& product) {
   const std::int64_t depth = product.segments * product.length;
-  const std::int64_t panel = kHalvesRows && product.panel_columns > 0 ? product.panel_columns : kColumns;
   const float* right = product.right;
-  for (std::int64_t column = 0; column < product.columns; column += panel, right += depth * panel) {
-    const std::int64_t columns = std::min(panel, product.columns - column), last = columns % kLanes;
-    if (kHasHalves && last > 0 && last <= kLanes / 2) {
-      if constexpr (kHasHalves) multiply_vectors<rows, true, kVectors - 1>(product, right, column, columns / kLanes);
-    } else {
-      multiply_vectors<rows, false, kVectors>(product, right, column, (columns + kLanes - 1) / kLanes);
+  for (std::int64_t column = 0; column < product.columns; column += kColumns, right += depth * kColumns) {
+    const std::int64_t columns = std::min(kColumns, product.columns - column), last = columns % kLanes;
+    const bool half = kHasHalves && last > 0 && last <= kLanes / 2;
+    const std::int64_t vectors = half ? columns / kLanes : (columns + kLanes - 1) / kLanes;
+    if constexpr (kHasHalves) {
+      if (half) {
+        vectors == 0 ? multiply_tile<rows, 0, true>(product, right, column) : multiply_tile<rows, 1, true>(product, right, column);
+        continue;
+      }
+    }
+    switch (vectors) {
+      case 1:
+        multiply_tile<rows, 1, false>(product, right, column);
+        break;
+#if HWY_TARGET == HWY_SCALAR
+      case 2:
+        multiply_tile<rows, 2, false>(product, right, column);
+        break;
+      case 3:
+        multiply_tile<rows, 3, false>(product, right, column);
+        break;
+#endif
+      default:
+        multiply_tile<rows, kVectors, false>(product, right, column);
+        break;
     }
   }
 }
@@ -212,13 +188,8 @@ void multiply_any(const IndirectProduct& product) {
 
 }  // namespace
 
-std::int64_t panel_columns(std::int64_t depth) {
-  constexpr std::int64_t kCachedFloats = 128 * 1024;  // well within a second-level cache
-  return kHalvesRows && depth > kCachedFloats / kColumns ? kColumns / 2 : kColumns;
-}
-
 const IndirectProductIsa* indirect_isa() {
-  static constexpr IndirectProductIsa functions{kName, kRows, kColumns, kLanes, multiply_any<kRows>, panel_columns};
+  static constexpr IndirectProductIsa functions{kName, kRows, kColumns, kLanes, multiply_any<kRows>};
   return &functions;
 }
 

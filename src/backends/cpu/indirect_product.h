@@ -17,11 +17,10 @@ struct IndirectProduct {
   std::int64_t rows = 0;                // at most isa.rows
   std::int64_t segments = 0, length = 0;  // of a row of A; length in floats
   const float* const* left = nullptr;   // segment s of row i at left[s * kMostRows + i]
-  // Panels one after the other, each [segments * length][width], where the width is panel_columns, or for the last panel what is
+  // Panels one after the other, each [segments * length][width], where the width is isa.columns, or for the last panel what is
   // left rounded up to whole vectors.
   const float* right = nullptr;
   std::int64_t columns = 0;             // of the panels together
-  std::int64_t panel_columns = 0;       // isa.columns (also: 0), or what isa.panel_columns gives for the depth
   const float* bias = nullptr;          // as many, rounded up to whole vectors
   const float* addend = nullptr;        // D, laid out as C; or null
   float* c = nullptr;
@@ -33,8 +32,6 @@ struct IndirectProductIsa {
   const char* name;
   std::int64_t rows, columns, lanes;
   void (*multiply)(const IndirectProduct&);
-  // Columns of the panels that are best for rows of that depth: wide panels are read again by each half of the rows, from the second-level cache.
-  std::int64_t (*panel_columns)(std::int64_t depth);
 };
 
 // For the instruction set active now.

@@ -29,9 +29,8 @@ class ChannelsLastConv final : public Kernel, public LineConv {
         windows_(geometry_, segments_, inputs_, segments_.length), strides_(strides) {
     const Tensor& weights = *view.constant(1);
     depth_ = base::checked_multiply(segments_.count, segments_.length);
-    panel_ = isa_->panel_columns(depth_);
-    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = panel_};
-    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, panel_ * depth_ * 4,
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = isa_->columns};
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, isa_->columns * depth_ * 4,
                   geometry_.batch * geometry_.inputs() * inputs_ * 4);
     reads_ahead_ = static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(geometry_.channels) * 4 > kCachedBytes;
     zeros_.assign(static_cast<std::size_t>(segments_.length), 0.0f);
@@ -85,10 +84,10 @@ class ChannelsLastConv final : public Kernel, public LineConv {
   // [group][panel][tap][channel][column], columns rounded up to whole vectors.
   void pack(const Tensor& weights, float* to) const {
     const std::int64_t taps = geometry_.taps();
-    std::vector<float> together(static_cast<std::size_t>(taps > 1 ? kPackedTogether * taps * panel_ : 0));
+    std::vector<float> together(static_cast<std::size_t>(taps > 1 ? kPackedTogether * taps * isa_->columns : 0));
     for (std::int64_t g = 0; g < split_.groups; ++g) {
-      for (std::int64_t first = 0; first < outputs_; first += panel_) {
-        const std::int64_t columns = std::min(panel_, outputs_ - first), width = round_up(columns, isa_->lanes);
+      for (std::int64_t first = 0; first < outputs_; first += isa_->columns) {
+        const std::int64_t columns = std::min(isa_->columns, outputs_ - first), width = round_up(columns, isa_->lanes);
         const float* from = weights.data<float>() + (g * outputs_ + first) * strides_.output;
         if (columns < width) std::fill_n(to, width * depth_, 0.0f);
         if (taps == 1) gemm_f32_transpose(from, strides_.output, strides_.channel, columns, inputs_, to, width);
@@ -118,7 +117,7 @@ class ChannelsLastConv final : public Kernel, public LineConv {
   // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
   void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first, std::int64_t columns, const float* z, float* y) const {
     const std::int64_t ldc = split_.groups * outputs_;
-    IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .left = left, .columns = columns, .panel_columns = panel_, .addend = z, .c = y, .ldc = ldc, .low = activation_.low, .high = activation_.high};
+    IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .left = left, .columns = columns, .addend = z, .c = y, .ldc = ldc, .low = activation_.low, .high = activation_.high};
     product.right = reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + first * depth_;
     product.bias = bias_.data() + group * round_up(outputs_, isa_->lanes) + first;
     isa_->multiply(product);
@@ -133,7 +132,7 @@ class ChannelsLastConv final : public Kernel, public LineConv {
   std::int64_t inputs_, outputs_;  // channels of a group
   WindowSegments segments_;
   WindowPointers<float> windows_;
-  std::int64_t depth_ = 0, panel_ = 0;  // of a row; columns of a panel of weights
+  std::int64_t depth_ = 0;
   ProductSplit split_;
   bool reads_ahead_ = false;
   WeightStrides strides_;
@@ -157,7 +156,7 @@ std::unique_ptr<ChannelsLastConv> make_windows_conv(const ops::NodeView& view, W
   const Shape& w = view.input(1).shape;
   const std::int64_t groups = view.integer("group");
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
-  return std::make_unique<ChannelsLastConv>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1}, "channels_last_conv_v2");
+  return std::make_unique<ChannelsLastConv>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1}, "channels_last_conv_v1");
 }
 
 }  // namespace
@@ -177,7 +176,7 @@ KernelPointer make_indirect_linear(const ops::NodeView& view, WeightStore& weigh
   Shape rows = view.output(0).shape;
   rows.back() = inputs;
   return std::make_unique<ChannelsLastConv>(view, weights, rows_geometry(rows), 1, inputs, outputs, transposed ? WeightStrides{inputs, 1, 0} : WeightStrides{1, outputs, 0},
-                                            transposed ? "indirect_linear_v2:transposed" : "indirect_linear_v2:plain");
+                                            transposed ? "indirect_linear_v1:transposed" : "indirect_linear_v1:plain");
 }
 
 std::string reject_channels_last_depthwise(const ops::NodeView& view) {

@@ -38,7 +38,7 @@ class ConvTranspose final : public Kernel {
       for (std::int64_t j = 0; j < columns_; ++j) bias_[static_cast<std::size_t>(j)] = view.constant(2)->data<float>()[j % outputs_];
     }
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_transpose_v3:{}", isa_->name), base::checked_multiply(base::checked_multiply(products_, product_floats()), 4),
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_conv_transpose_v2:{}", isa_->name), base::checked_multiply(base::checked_multiply(products_, product_floats()), 4),
                                   [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<float*>(to)); });
   }
 

@@ -56,7 +56,7 @@ class Winograd final : public Kernel {
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v2:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
                                   [&](const Tensor& contents, std::byte* to) { pack(rounds_ ? rounded(contents) : contents, reinterpret_cast<float*>(to)); });
   }
 
