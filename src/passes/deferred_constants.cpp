@@ -7,6 +7,7 @@
 
 #include "base/file_pages.h"
 #include "base/half.h"
+#include "passes/find.h"
 
 namespace tessera::passes {
 namespace {
@@ -90,15 +91,11 @@ std::optional<Tensor> cast(const ir::Node& node, const Tensor& source) {
 
 // (number - zero point) * scale, where the first two are bytes and their difference is exact.
 std::optional<Tensor> dequantised(const ir::Node& node, const Tensor& source, const Tensor& scale, const Tensor* zero) {
-  const auto integer = [&](const char* name, std::int64_t otherwise) {
-    const auto found = node.attributes.find(name);
-    return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
-  };
   const Conversion convert = conversion_from(source.dtype());
   const auto rank = static_cast<std::int64_t>(source.shape().size());
-  const std::int64_t given = integer("axis", 1), axis = given < 0 ? given + rank : given;
+  const std::int64_t given = integer_of(node, "axis", 1), axis = given < 0 ? given + rank : given;
   if ((source.dtype() != DType::i8 && source.dtype() != DType::u8) || scale.dtype() != DType::f32) return std::nullopt;
-  if (integer("block_size", 0) != 0 || integer("output_dtype", 0) > static_cast<std::int64_t>(DType::f32)) return std::nullopt;
+  if (integer_of(node, "block_size", 0) != 0 || integer_of(node, "output_dtype", 0) > static_cast<std::int64_t>(DType::f32)) return std::nullopt;
   if (scale.elements() > source.elements() / kLeastRatio) return std::nullopt;
   if (scale.elements() != 1 && (scale.rank() != 1 || axis < 0 || axis >= rank || scale.elements() != source.shape()[static_cast<std::size_t>(axis)])) return std::nullopt;
   if (zero != nullptr && (zero->dtype() != source.dtype() || zero->elements() != scale.elements())) return std::nullopt;

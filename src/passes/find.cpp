@@ -16,6 +16,11 @@ const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::stri
   return node.op == op ? &node : nullptr;
 }
 
+std::int64_t integer_of(const ir::Node& node, const std::string& attribute, std::int64_t otherwise) {
+  const auto found = node.attributes.find(attribute);
+  return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
+}
+
 const ir::Dims* dims_of(const ir::Graph& graph, ir::ValueId value) {
   const ir::ValueType& type = graph.value(value).type;
   return type.is_tensor() && type.dims ? &*type.dims : nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace tessera::passes {
 
 // The node of that operator that makes the value, or null.
 const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::string_view op);
+// The attribute, or what it is where the node has none.
+std::int64_t integer_of(const ir::Node& node, const std::string& attribute, std::int64_t otherwise);
 // Null while the rank is unknown.
 const ir::Dims* dims_of(const ir::Graph& graph, ir::ValueId value);
 // The number that a constant of one float32 element holds.

@@ -7,14 +7,10 @@
 #include <vector>
 
 #include "base/file_pages.h"
+#include "passes/find.h"
 
 namespace tessera::passes {
 namespace {
-
-std::int64_t integer(const ir::Node& node, const std::string& name, std::int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
-}
 
 constexpr std::int64_t kLeastDeferred = 16 * 1024;
 
@@ -65,9 +61,9 @@ std::optional<LinearWeights> linear_weights(const ir::Graph& graph, const ir::No
   if (tensor == nullptr || tensor->dtype() != DType::f32 || !tensor->has_data() || tensor->elements() == 0) return std::nullopt;
   const Shape& shape = tensor->shape();
   if (product ? shape.size() != 2 : shape.size() < 3) return std::nullopt;
-  LinearWeights result{tensor, 0, 0, shape[0], shape[1], tensor->elements() / shape[0] / shape[1], product ? 1 : integer(node, "group", 1)};
+  LinearWeights result{tensor, 0, 0, shape[0], shape[1], tensor->elements() / shape[0] / shape[1], product ? 1 : integer_of(node, "group", 1)};
   if (result.groups < 1 || result.rows % result.groups != 0) return std::nullopt;
-  result.rows_are_outputs = product ? integer(node, "transB", 0) != 0 : node.op == "Conv";
+  result.rows_are_outputs = product ? integer_of(node, "transB", 0) != 0 : node.op == "Conv";
   result.inputs = result.rows_are_outputs ? result.columns * result.groups : result.rows;
   result.outputs = result.rows_are_outputs ? result.rows : result.columns * result.groups;
   return result;

@@ -19,11 +19,6 @@ using ir::ValueId;
 
 constexpr auto kF32 = static_cast<std::int64_t>(DType::f32);
 
-std::int64_t integer(const ir::Node& node, const std::string& name, std::int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
-}
-
 class Mover {
  public:
   // Tables that take no more bytes of f32 are rather widened once.
@@ -43,7 +38,7 @@ class Mover {
  private:
   bool move(NodeId id) {
     const ir::Node gather = graph_.node(id);
-    if (integer(gather, "axis", 0) != 0 || !find_table(gather.inputs[0])) return false;
+    if (integer_of(gather, "axis", 0) != 0 || !find_table(gather.inputs[0])) return false;
     indices_ = gather.inputs[1];
     ValueId rows = widened_rows();
     for (; !steps_.empty(); steps_.pop_back()) {
@@ -81,17 +76,17 @@ class Mover {
     const DType type = table_.dtype();
     const bool is_byte = type == DType::i8 || type == DType::u8;
     if (table_.rank() != 2 || static_cast<std::int64_t>(sizeof(float)) * table_.elements() <= small_bytes_ || !table_.has_data()) return false;
-    if (widening_.op == "Cast") return (is_byte || type == DType::f16 || type == DType::bf16) && integer(widening_, "to", 0) == kF32;
+    if (widening_.op == "Cast") return (is_byte || type == DType::f16 || type == DType::bf16) && integer_of(widening_, "to", 0) == kF32;
     const Tensor *scale = graph_.constant(widening_.inputs[1]), *zero = has_zero_point() ? graph_.constant(widening_.inputs[2]) : nullptr;
-    if (!is_byte || scale == nullptr || !scale->has_data() || scale->dtype() != DType::f32 || integer(widening_, "block_size", 0) != 0 || integer(widening_, "output_dtype", kF32) > kF32) return false;
+    if (!is_byte || scale == nullptr || !scale->has_data() || scale->dtype() != DType::f32 || integer_of(widening_, "block_size", 0) != 0 || integer_of(widening_, "output_dtype", kF32) > kF32) return false;
     if (has_zero_point() && (zero == nullptr || !zero->has_data() || zero->elements() != scale->elements())) return false;
-    const std::int64_t axis = integer(widening_, "axis", 1);
+    const std::int64_t axis = integer_of(widening_, "axis", 1);
     return scale->elements() == 1 || (scale->rank() == 1 && axis >= -2 && axis <= 1 && scale->elements() == table_.shape()[static_cast<std::size_t>(axis_of_scales())]);
   }
 
   bool has_zero_point() const { return widening_.inputs.size() > 2 && widening_.inputs[2].valid(); }
   std::int64_t axis_of_scales() const {
-    const std::int64_t axis = integer(widening_, "axis", 1);
+    const std::int64_t axis = integer_of(widening_, "axis", 1);
     return axis == 0 || axis == -2 ? 0 : 1;
   }
 
