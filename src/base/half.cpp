@@ -29,7 +29,9 @@ Format format_of(DType type) {
 
 // f8e8m0 holds a bare power of two, 2^(bits - 127); 0xFF is NaN.
 float scale_to_float(std::uint8_t bits) {
-  return bits == 0xFF ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0f, int{bits} - 127);
+  if (bits == 0xFF) return std::numeric_limits<float>::quiet_NaN();
+  // By bits: arithmetic may flush the smallest, which is denormal.
+  return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<std::uint32_t>(bits) << 23);
 }
 
 std::uint8_t float_to_scale(float value) {
