@@ -3,6 +3,7 @@
 #include "passes/fold_constants.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -69,12 +70,16 @@ bool gives_tensors(const ir::Graph& graph, const ir::Node& node) {
   });
 }
 
-std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::span<const Value> inputs, const PassContext& context, FoldingBudget& left) {
+// Of constants, how many deferred ones each is computed from, one after the other: reading it takes the stack and the memory of all of them.
+using Depths = std::map<std::int32_t, int>;
+constexpr int kMostDeferred = 4;
+
+std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::span<const Value> inputs, const PassContext& context, FoldingBudget& left, bool may_defer) {
   try {
     const FoldingBudget price = price_of(graph, node);
     if (price.bytes > left.bytes || price.operations > left.operations) return {};
     left.operations -= price.operations;
-    std::optional<Tensor> deferred = deferred_result(node, inputs);
+    std::optional<Tensor> deferred = may_defer ? deferred_result(node, inputs) : std::nullopt;
     std::vector<Value> results = deferred ? std::vector<Value>{std::move(*deferred)} : context.evaluate(node, inputs);
     for (const Value& result : results) left.bytes -= result.is_tensor() ? result.tensor().bytes() : 0;
     return results;
@@ -83,18 +88,24 @@ std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::s
   }
 }
 
-void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left) {
+void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left, Depths& depths) {
   const ir::Node& node = graph.node(id);
   const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
   if (!wanted || !ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node)) return;
   const auto inputs = constant_inputs(graph, node);
   if (!inputs) return;
-  const std::vector<Value> results = evaluate(graph, node, *inputs, context, left);
+  int depth = 0;
+  for (const ir::ValueId input : node.inputs) {
+    if (const auto found = depths.find(input.index); found != depths.end()) depth = std::max(depth, found->second);
+  }
+  const std::vector<Value> results = evaluate(graph, node, *inputs, context, left, depth < kMostDeferred);
   const bool all_tensors = std::all_of(results.begin(), results.end(), [](const Value& value) { return !value.has_value() || value.is_tensor(); });
   if (!all_tensors) return;
   const std::vector<ir::ValueId> outputs = node.outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    if (outputs[i].valid() && results[i].has_value()) graph.become_constant(outputs[i], results[i].tensor());
+    if (!outputs[i].valid() || !results[i].has_value()) continue;
+    if (results[i].tensor().is_deferred()) depths[outputs[i].index] = depth + 1;
+    graph.become_constant(outputs[i], results[i].tensor());
   }
 }
 
@@ -144,10 +155,11 @@ ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   FoldingBudget own = folding_budget(graph, context.folding);
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
   const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
+  Depths depths;
   for (ir::NodeId id : graph.order()) {
     ops::infer_node_in_place(graph, id);
     if (transposes_weights(graph, graph.node(id), uses)) continue;
-    if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left);
+    if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left, depths);
   }
   graph.remove_dead_and_compact();
   return graph;

@@ -177,6 +177,22 @@ TEST(DeferredWeightsOnce, SumsOfConstantsOfManyShapes) {
   }
 }
 
+// As a hostile file may have it: reading the last must not take the stack of all.
+TEST(DeferredWeightsOnce, LongChainsOfSums) {
+  constexpr int kSums = 40000;
+  auto graph = std::make_shared<ir::Graph>();
+  ops::GraphBuilder builder(*graph);
+  ir::ValueId weights = builder.constant(Tensor::from<float>({64, 64}, std::vector<float>(64 * 64, 1.0f)));
+  const ir::ValueId one = builder.scalar(1);
+  for (int i = 0; i < kSums; ++i) weights = builder.add("Add", {weights, one});
+  const ir::ValueId y = builder.add("MatMul", {graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{1, 64})), weights});
+  graph->value(y).name = "y";
+  graph->add_output(y);
+  const SessionOptions options{.max_folded_bytes = std::int64_t{4} << 30, .max_folded_operations = 1e12};
+  const Tensor x = Tensor::from<float>({1, 64}, std::vector<float>(64, 1.0f));
+  EXPECT_EQ(Session(from_file(*graph), options).run({{"x", x}}).at("y").tensor().values<float>()[0], 64.0f * (kSums + 1));
+}
+
 INSTANTIATE_TEST_SUITE_P(Forms, WeightsOfBytes, testing::Values("i8 columns", "u8 rows", "i8 dequantised columns", "u8 dequantised rows"));
 
 TEST(DeferredWeightsOnce, WhatAKernelReadsAsItIsIsCharged) {
