@@ -167,6 +167,18 @@ TEST(CpuQuantisedConv, Depthwise) {
   ir::Attributes relu = group(17, pads(1));
   relu.emplace("activation", std::string("Relu"));
   check_conv({{1, 17, 6, 6}, {17, 1, 3, 3}, relu}, kernel);
+  // Three columns wide, side by side or one apart: a column is read once for all windows.
+  for (const std::int64_t stride : {1, 2}) {
+    for (const std::int64_t channels : {7, 64, 130}) {
+      check_conv({{2, channels, 8, 11}, {channels, 1, 3, 3}, group(channels, {{"strides", Integers{stride, stride}}, {"pads", Integers{1, 1, 1, 1}}})}, kernel);
+      check_conv({{1, channels, 6, 12}, {channels, 1, 4, 3}, group(channels, {{"strides", Integers{1, stride}}})}, kernel);
+      check_conv({{1, channels, 2, 1}, {channels, 1, 2, 3}, group(channels, {{"strides", Integers{1, stride}}, {"pads", Integers{0, 4, 1, 5}}})}, kernel);
+    }
+  }
+  ir::Attributes clip = group(70, pads(1));
+  clip.emplace("activation", std::string("Clip"));
+  clip.emplace("activation_params", std::vector<float>{-0.02f, 0.03f});
+  check_conv({{1, 70, 6, 6}, {70, 1, 3, 3}, clip}, kernel);
 }
 
 TEST(CpuQuantisedConv, WindowsOfManyLinesNeedNoWorkingMemoryOfTheirSize) {

@@ -1,8 +1,10 @@
 // Depthwise convolution of unsigned bytes with the channels last.
 #include <fmt/format.h>
+#include <hwy/aligned_allocator.h>
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "backends/cpu/depthwise_s8.h"
 #include "backends/cpu/gemm_f32.h"
@@ -41,9 +43,8 @@ class QuantisedDepthwise final : public Kernel {
     // Blocks of a line that share cache lines belong to one thread.
     if (geometry_.channels % DepthwiseS8::kChannels != 0) grain = round_up(grain, blocks());
     context.parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
-      thread_local std::vector<std::uint8_t> interleaved;
+      std::uint8_t* interleaved = working_memory();
       thread_local std::vector<const std::uint8_t*> lines;
-      interleaved.resize(static_cast<std::size_t>(columns_ * line_groups_ * kBlock));
       lines.resize(static_cast<std::size_t>(line_groups_ * DepthwiseS8::kGroup));
       for (std::int64_t item = begin; item < end; ++item) {
         const std::int64_t block = item % blocks(), row = item / blocks() % rows.output, image = item / blocks() / rows.output, c = block * DepthwiseS8::kChannels;
@@ -53,7 +54,7 @@ class QuantisedDepthwise final : public Kernel {
           if (h >= 0 && h < rows.input) lines[static_cast<std::size_t>(k)] = x + ((image * rows.input + h) * line.input) * geometry_.channels + c;
         }
         DepthwiseS8 product{.channels = std::min(DepthwiseS8::kChannels, geometry_.channels - c), .line_groups = line_groups_, .lines = lines.data(), .pixel_stride = geometry_.channels,
-                            .input = line.input, .pad_begin = line.pad_begin, .columns = columns_, .padding = result_.data_zero(), .interleaved = interleaved.data(),
+                            .input = line.input, .pad_begin = line.pad_begin, .columns = columns_, .padding = result_.data_zero(), .interleaved = interleaved,
                             .outputs = line.output, .kernel = line.kernel, .stride = line.stride, .dilation = line.dilation};
         product.weights = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + block * block_bytes();
         product.start = result_.start() + c;
@@ -74,6 +75,21 @@ class QuantisedDepthwise final : public Kernel {
   std::int64_t block_bytes() const { return geometry_.axes[2].kernel * line_groups_ * kBlock; }
   std::int64_t packed_bytes() const { return base::checked_multiply(blocks(), block_bytes()); }
   std::int64_t lane(std::int64_t channel) const { return round_up(channel + 1, DepthwiseS8::kChannels) - DepthwiseS8::kChannels + isa_->position(channel % DepthwiseS8::kChannels); }
+
+  // The calling thread's, for interleaved lines: whole cache lines, which vectors of malloc's memory would straddle.
+  std::uint8_t* working_memory() const {
+    thread_local hwy::AlignedFreeUniquePtr<std::uint8_t[]> memory;
+    thread_local std::int64_t room = 0;
+    const std::int64_t wanted = columns_ * line_groups_ * kBlock;
+    if (wanted > room) {
+      room = 0;
+      memory = hwy::AllocateAligned<std::uint8_t>(static_cast<std::size_t>(wanted));
+      if (memory == nullptr) throw std::bad_alloc();
+      room = wanted;
+    }
+    return memory.get();
+  }
+
   // Of each channel's weights, behind them.
   const std::int32_t* sums() const { return reinterpret_cast<const std::int32_t*>(weights_->data.get() + packed_bytes()); }
 
