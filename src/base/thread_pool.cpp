@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -58,19 +59,43 @@ std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
   return lock;
 }
 
+// Chunks that one thread begins with. On a cache line of its own: each thread counts in its range.
+struct alignas(64) ChunkRange {
+  std::atomic<std::int64_t> next{0};
+  std::int64_t end = 0;
+};
+
 // One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers inside it.
+//
+// A thread takes the chunks of its own range first, in order, and then what is left of the others': from loop to loop it gets about the same part
+// of the data, which it finds in its core's cache rather than in another's.
 struct Task {
+  static constexpr std::int64_t kMostRanges = 16;
+
   Task(std::int64_t count, std::int64_t grain, RangeFunction body) : count(count), grain(grain), chunks(ceil_divide(count, grain)), body(body) {}
 
-  void work() {
-    while (true) {
-      const std::int64_t chunk = next.fetch_add(1, std::memory_order_relaxed);
-      if (chunk >= chunks) return;
+  void cut(std::int64_t threads) {
+    ranges = std::min(threads, kMostRanges);
+    const auto begin = [&](std::int64_t i) { return chunks / ranges * i + chunks % ranges * i / ranges; };  // chunks * i may overflow
+    for (std::int64_t i = 0; i < ranges; ++i) {
+      range[static_cast<std::size_t>(i)].next.store(begin(i), std::memory_order_relaxed);
+      range[static_cast<std::size_t>(i)].end = begin(i + 1);
+    }
+  }
+
+  // `thread`: 0 is the caller.
+  void work(std::int64_t thread) {
+    for (std::int64_t i = 0; i < ranges; ++i) work_off(range[static_cast<std::size_t>((thread + i) % ranges)]);
+  }
+
+  void work_off(ChunkRange& own) {
+    while (!failed.load(std::memory_order_relaxed)) {
+      const std::int64_t chunk = own.next.fetch_add(1, std::memory_order_relaxed);
+      if (chunk >= own.end) return;
       try {
         body(chunk * grain, chunk * grain + std::min(grain, count - chunk * grain));
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
-        next.store(chunks, std::memory_order_relaxed);
       }
     }
   }
@@ -78,7 +103,8 @@ struct Task {
   const std::int64_t count, grain, chunks;
   const RangeFunction body;
   const std::uint32_t caller_float_state = float_state();  // which helpers take on: a chunk gives the same whoever computes it
-  std::atomic<std::int64_t> next{0};
+  std::int64_t ranges = 0;
+  std::array<ChunkRange, kMostRanges> range;
   std::atomic<int> active{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error;
@@ -105,7 +131,7 @@ struct ThreadPool::State {
     core_freed.notify_all();
   }
 
-  void worker_loop() {
+  void worker_loop(int thread) {
     lease_depth = 1;  // an invitation carries a core
     inside_parallel_for = true;
     while (true) {
@@ -123,7 +149,7 @@ struct ThreadPool::State {
         pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
       }
       set_float_state(task->caller_float_state);
-      task->work();
+      task->work(thread);
       release_core();  // before leaving the task: its caller may ask for the core again at once
       task->active.fetch_sub(1, std::memory_order_acq_rel);
     }
@@ -163,7 +189,7 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>()) {
   state_->free_cores = cores_;
-  for (int i = 0; i + 1 < cores_; ++i) state_->workers.emplace_back([this] { state_->worker_loop(); });
+  for (int i = 0; i + 1 < cores_; ++i) state_->workers.emplace_back([this, i] { state_->worker_loop(i + 1); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -192,8 +218,9 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_th
   const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.chunks)) - 1;
   const bool nested = inside_parallel_for;
   inside_parallel_for = true;
+  task.cut(nested ? 1 : helpers + 1);
   if (helpers > 0 && !nested) state_->invite(task, helpers);
-  task.work();
+  task.work(0);
   if (task.active.load(std::memory_order_acquire) > 0) {
     state_->withdraw(task);
     while (!spin_until([&] { return task.active.load(std::memory_order_acquire) == 0; })) std::this_thread::yield();

@@ -63,6 +63,23 @@ TEST(ThreadPool, CoversEverythingOnce) {
   }
 }
 
+TEST(ThreadPool, ThreadsBeginWithTheSamePartOfEachLoop) {
+  ThreadPool pool(2);
+  ThreadPool::CoreLease lease(pool);
+  const auto caller = std::this_thread::get_id();
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> begun = 0;
+    std::vector<std::thread::id> threads(8);
+    pool.parallel_for(8, 1, 0, [&](std::int64_t chunk, std::int64_t) {
+      threads[static_cast<std::size_t>(chunk)] = std::this_thread::get_id();
+      ++begun;
+      while (begun < 2) std::this_thread::yield();  // the helper is sure to come
+    });
+    EXPECT_EQ(threads[0], caller);
+    EXPECT_NE(threads[4], caller);
+  }
+}
+
 TEST(ThreadPool, ChunksDoNotDependOnThreads) {
   ThreadPool one(1), four(4);
   const std::set<Range> expected{{0, 4}, {4, 8}, {8, 10}};

@@ -82,6 +82,7 @@ struct ProductSplit {
       if (columns_first) panel_chunks = std::min(panels(), wanted);
       row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
       if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
+      rows_first = !columns_first;
     }
     block_panels = std::max(kLeastPanels, kBlockBytes / std::max<std::int64_t>(1, panel_bytes / parts));
     grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
@@ -92,7 +93,8 @@ struct ProductSplit {
   // tile(const ProductTile&) for each tile of a chunk and each part of the depth.
   template <typename Tile>
   void for_each_tile(std::int64_t chunk, Tile&& tile) const {
-    const std::int64_t row_chunk = chunk % row_chunks, panel_chunk = chunk / row_chunks % panel_chunks, group = chunk / row_chunks / panel_chunks;
+    const std::int64_t of_group = chunk % (row_chunks * panel_chunks), group = chunk / (row_chunks * panel_chunks);
+    const std::int64_t row_chunk = rows_first ? of_group / panel_chunks : of_group % row_chunks, panel_chunk = rows_first ? of_group % panel_chunks : of_group / row_chunks;
     const std::int64_t tiles = base::ceil_divide(rows, tile_rows);
     const std::int64_t row_begin = tiles * row_chunk / row_chunks * tile_rows, row_end = std::min(rows, tiles * (row_chunk + 1) / row_chunks * tile_rows);
     const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks, panel_end = panels() * (panel_chunk + 1) / panel_chunks;
@@ -131,6 +133,7 @@ struct ProductSplit {
   // Set by choose().
   std::int64_t row_chunks = 1, panel_chunks = 1, block_panels = 1, grain = 1;
   std::int64_t parts = 1, block_tiles = 0;  // 0: all
+  bool rows_first = false;  // the chunks of some rows follow each other: a thread that takes its share of them in order reads and writes few rows
 
  private:
   static constexpr std::int64_t kBlockTiles = 32;
