@@ -167,7 +167,12 @@ struct S8Product {
     const std::uint8_t* pointers[kS8Rows];
     for (std::int64_t i = 0; i < tile.rows; ++i) pointers[i] = rows + (tile.row + i) * row_stride;
     IndirectProductS8 product{.rows = tile.rows, .segments = 1, .groups = tile.depth.groups, .left = pointers, .skipped = tile.depth.group * kS8Group, .columns = tile.columns};
-    product.right = reinterpret_cast<const std::int8_t*>(packed_right) + tile.column * split.segment_groups * kS8Group;
+    const auto* weights = reinterpret_cast<const std::int8_t*>(packed_right);
+    const std::int64_t column_bytes = split.segment_groups * kS8Group;
+    const WeightRange ahead = split.ahead(tile, column_bytes);
+    product.right = weights + tile.column * column_bytes;
+    product.ahead = weights + ahead.first;
+    product.ahead_bytes = ahead.bytes;
     product.panel_groups = split.segment_groups;
     product.first_group = tile.depth.group;
     product.start = start + tile.column;

@@ -28,6 +28,8 @@ struct IndirectProductS8 {
   const std::int8_t* right = nullptr;             // panels one after the other, each [panel_groups][width][kS8Group]
   std::int64_t panel_groups = 0, first_group = 0;
   std::int64_t columns = 0;                       // of the panels together
+  const std::int8_t* ahead = nullptr;             // weights of products to come, to bring to the second-level cache meanwhile
+  std::int64_t ahead_bytes = 0;
   const std::int32_t* start = nullptr;            // as many, rounded up to kS8Lanes
   std::int32_t* partial = nullptr;                // sums between parts of the depth, [panel][kS8Rows][kS8Columns]; 64-byte aligned
   bool begins = true, ends = true;                // whether this part starts at `start`, and is the last: otherwise `partial` is read, written

@@ -95,7 +95,8 @@ inline void store_packed(const IndirectProductS8& given, const __m512i (&sum)[ro
   }
 }
 
-// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers.
+// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers. What
+// the loop around them costs takes turns of the ports that multiply: it does four at a time.
 template <int rows, int vectors, int depth>
 inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k, const std::int8_t* right, __m512i (&sum)[rows][vectors]) {
   __m512i b[depth][vectors];
@@ -117,8 +118,21 @@ inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k,
   }
 }
 
+// Weights of later products on their way to the second-level cache.
+struct Ahead {
+  const std::int8_t *next, *last;
+
+  inline void fetch() {
+    if (next >= last) return;
+    _mm_prefetch(next, _MM_HINT_T1);
+    _mm_prefetch(next + 64, _MM_HINT_T1);
+    next += 128;
+  }
+};
+
 template <int rows, int vectors>
-void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, std::int64_t column) {
+void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, std::int64_t column, Ahead& weights) {
+  Ahead ahead = weights;
   __m512i sum[rows][vectors];
   std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * kS8Rows;
 #pragma GCC unroll 2
@@ -133,12 +147,22 @@ void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, s
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i] + product.skipped;
     std::int64_t k = 0;
-    for (; k + 1 < product.groups; k += 2, right += 2 * vectors * 64) add_products<rows, vectors, 2>(row, k, right, sum);
+    for (; k + 3 < product.groups; k += 4, right += 4 * vectors * 64) {
+      add_products<rows, vectors, 2>(row, k, right, sum);
+      add_products<rows, vectors, 2>(row, k + 2, right + 2 * vectors * 64, sum);
+      ahead.fetch();
+    }
+    if (k + 1 < product.groups) {
+      add_products<rows, vectors, 2>(row, k, right, sum);
+      k += 2;
+      right += 2 * vectors * 64;
+    }
     if (k < product.groups) {
       add_products<rows, vectors, 1>(row, k, right, sum);
       right += vectors * 64;
     }
   }
+  weights = ahead;
   if (!product.ends) {
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) {
@@ -165,10 +189,11 @@ void multiply_any(const IndirectProductS8& product) {
     return;
   }
   const std::int8_t* right = product.right;
+  Ahead ahead{product.ahead, product.ahead + product.ahead_bytes};
   const std::int64_t skipped = product.first_group * kS8Group;  // of each column of a panel
   for (std::int64_t column = 0; column < product.columns; column += kS8Columns, right += product.panel_groups * kS8Group * kS8Columns) {
-    if (product.columns - column <= kS8Lanes) multiply_tile<rows, 1>(product, right + skipped * kS8Lanes, column);
-    else multiply_tile<rows, 2>(product, right + skipped * kS8Columns, column);
+    if (product.columns - column <= kS8Lanes) multiply_tile<rows, 1>(product, right + skipped * kS8Lanes, column, ahead);
+    else multiply_tile<rows, 2>(product, right + skipped * kS8Columns, column, ahead);
   }
 }
 

@@ -44,6 +44,11 @@ struct ProductTile {
   std::int64_t partial;  // place of its sums between parts of the depth: of the first in the buffer
 };
 
+// Bytes of a group's packed weights.
+struct WeightRange {
+  std::int64_t first = 0, bytes = 0;
+};
+
 // A product of `rows` × `columns` a group; of a row, `segments` of `segment_groups` groups each.
 struct ProductSplit {
   std::int64_t rows = 0, columns = 0, groups = 1;
@@ -112,6 +117,16 @@ struct ProductSplit {
         tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part), (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
       }
     }
+  }
+
+  // What of the weights behind a tile's its inner loop should bring nearer, so that the first tile that meets them need not wait for the third level or
+  // the memory: of as many panels, the share that its rows are of all rows. `column_bytes` of weights a column.
+  WeightRange ahead(const ProductTile& tile, std::int64_t column_bytes) const {
+    constexpr std::int64_t kLeastTiles = 4;  // of fewer the shares are more than inner loops can ask for
+    const std::int64_t next = tile.column + tile.columns;
+    if (parts > 1 || rows < kLeastTiles * tile_rows || next >= columns) return {};
+    const std::int64_t bytes = std::min(tile.columns, columns - next) * column_bytes, begin = bytes * tile.row / rows;
+    return {next * column_bytes + begin, bytes * (tile.row + tile.rows) / rows - begin};
   }
 
   // The calling thread's room for the sums of a block between two parts of the depth; null where there is one part.

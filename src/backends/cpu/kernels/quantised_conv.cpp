@@ -71,15 +71,7 @@ class QuantisedProduct final : public Kernel {
     context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / inputs_), [&](std::int64_t begin, std::int64_t end) {
       const std::uint8_t* from = x + begin * given_inputs_;
       std::uint8_t* pixel = to + begin * geometry_.channels;
-      if (given_inputs_ == 3) {  // pictures
-        for (std::int64_t i = begin; i < end; ++i, from += 3, pixel += 4) {
-          pixel[0] = from[0];
-          pixel[1] = from[1];
-          pixel[2] = from[2];
-          pixel[3] = 0;
-        }
-        return;
-      }
+      if (given_inputs_ == 3) return copy_pictures(from, pixel, end - begin);
       for (std::int64_t i = begin; i < end; ++i, from += given_inputs_, pixel += geometry_.channels) {
         std::copy_n(from, given_inputs_, pixel);
         std::fill_n(pixel + given_inputs_, geometry_.channels - given_inputs_, std::uint8_t{0});
@@ -88,13 +80,27 @@ class QuantisedProduct final : public Kernel {
     return to;
   }
 
+  // Pixels of three bytes to four.
+  static void copy_pictures(const std::uint8_t* from, std::uint8_t* to, std::int64_t count) {
+    for (; count > 1; --count, from += 3, to += 4) {
+      std::memcpy(to, from, 4);  // with a byte of the next pixel
+      to[3] = 0;
+    }
+    std::copy_n(from, 3, to);
+    to[3] = 0;
+  }
+
   void run_tile(const ProductTile& tile, const std::uint8_t* x, const QuantisedOutput& output) const {
     const auto& [group, row, rows, column, columns, part, partial] = tile;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
     IndirectProductS8 product{.rows = rows, .segments = part.segments, .groups = part.groups, .columns = columns, .ldc = ldc};
     product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * kS8Rows;
     product.skipped = part.group * kS8Group;
-    product.right = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_ + column * depth_;
+    const std::int8_t* weights = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_;
+    const WeightRange ahead = split_.ahead(tile, depth_);
+    product.right = weights + column * depth_;
+    product.ahead = weights + ahead.first;
+    product.ahead_bytes = ahead.bytes;
     product.panel_groups = depth_ / kS8Group;
     product.first_group = part.segment * split_.segment_groups + part.group;
     product.begins = part.begins;
