@@ -104,8 +104,8 @@ HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, co
   }
 }
 
-// Whole vectors of columns, and half a one where `half`.
-template <int rows, int vectors, bool half>
+// Whole vectors of columns, and half a one where `half`; `fetches`: product.next is not null.
+template <int rows, int vectors, bool half, bool fetches = false>
 void multiply_tile(const IndirectProduct& product, const float* right, std::int64_t first_column) {
   const D d;
   const DHalf d_half;
@@ -123,6 +123,7 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) half_sum[i] = bias;
   }
+  const float* next = fetches ? product.next + first_column / kColumns * product.segments * product.length * IndirectProduct::kNextFloats : nullptr;
   const float* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += IndirectProduct::kMostRows) {
     const float* row[rows];
@@ -130,7 +131,13 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
     for (int i = 0; i < rows; ++i) row[i] = left[i];
     constexpr int kDepth = vectors + (half ? 1 : 0) == 1 ? 2 * kTogether : kTogether;
     std::int64_t k = 0;
-    for (; k + kDepth <= product.length; k += kDepth, right += kDepth * kWidth) add_products<rows, vectors, half, kDepth>(row, k, right, sum, half_sum);
+    for (; k + kDepth <= product.length; k += kDepth, right += kDepth * kWidth) {
+      add_products<rows, vectors, half, kDepth>(row, k, right, sum, half_sum);
+      if constexpr (fetches) {
+        __builtin_prefetch(next, 0, 2);
+        next += kDepth * IndirectProduct::kNextFloats;
+      }
+    }
     for (; k < product.length; ++k, right += kWidth) add_products<rows, vectors, half, 1>(row, k, right, sum, half_sum);
   }
   const Epilogue<D> epilogue(product, first_column);
@@ -174,7 +181,7 @@ void multiply_rows(const IndirectProduct& product) {
         break;
 #endif
       default:
-        multiply_tile<rows, kVectors, false>(product, right, column);
+        kTogether > 1 && product.next != nullptr ? multiply_tile<rows, kVectors, false, (kTogether > 1)>(product, right, column) : multiply_tile<rows, kVectors, false>(product, right, column);
         break;
     }
   }

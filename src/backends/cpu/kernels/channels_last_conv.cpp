@@ -55,7 +55,7 @@ class ChannelsLastConv final : public Kernel, public LineConv {
           const std::int64_t offset = row * split_.groups * outputs_ + first_output(group, column);
           const float* const* left = windows_.at(x + group * inputs_, row, rows, zeros_.data());
           if (reads_ahead_) read_ahead(left, rows);
-          run_tile(left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset);
+          run_tile(left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset, weights_behind(group, row, column, columns));
         });
       }
     });
@@ -114,11 +114,23 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     }
   }
 
+  const float* packed(std::int64_t group, std::int64_t column) const { return reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + column * depth_; }
+
+  // Where weights are more than data, those behind these columns come next: each tile of rows fetches its part of as many. Null: nothing to fetch.
+  const float* weights_behind(std::int64_t group, std::int64_t row, std::int64_t first, std::int64_t columns) const {
+    constexpr std::int64_t kMostFloats = 96 * 1024;  // of which two are in the second-level cache beside the data
+    if (split_.rows_first || first + columns >= outputs_ || columns * depth_ > kMostFloats) return nullptr;
+    const std::int64_t tile = base::ceil_divide(row * base::ceil_divide(split_.rows, isa_->rows), split_.rows), panels = base::ceil_divide(columns, isa_->columns);
+    const std::int64_t fetched = tile * panels * depth_ * IndirectProduct::kNextFloats;
+    return fetched < columns * depth_ ? packed(group, first + columns) + fetched : nullptr;
+  }
+
   // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
-  void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first, std::int64_t columns, const float* z, float* y) const {
+  void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first, std::int64_t columns, const float* z, float* y, const float* next = nullptr) const {
     const std::int64_t ldc = split_.groups * outputs_;
     IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .left = left, .columns = columns, .addend = z, .c = y, .ldc = ldc, .low = activation_.low, .high = activation_.high};
-    product.right = reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + first * depth_;
+    product.right = packed(group, first);
+    product.next = next;
     product.bias = bias_.data() + group * round_up(outputs_, isa_->lanes) + first;
     isa_->multiply(product);
     if (activation_.after.function == nullptr) return;
