@@ -36,6 +36,15 @@ Broadcast::Broadcast(const Shape& output, std::span<const Shape* const> operands
   for (const Axis& axis : outer_) outer_count_ *= axis.count;
 }
 
+bool Broadcast::lines_repeat() const {
+  if (outer_.size() != 1) return false;
+  for (std::size_t k = 0; k < operands_; ++k) {
+    const std::int64_t stride = outer_.back().strides[k];
+    if (stride != 0 && (line_strides_[k] == 0 || stride != line_count_)) return false;
+  }
+  return true;
+}
+
 void Broadcast::seek(Position& position, std::int64_t outer) const {
   for (std::size_t i = outer_.size(); i-- > 0;) {
     position.index[i] = outer % outer_[i].count;

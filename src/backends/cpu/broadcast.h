@@ -28,6 +28,12 @@ class Broadcast {
   // Elements of a line.
   std::int64_t line_length() const { return line_count_; }
 
+  // Whether lines lie behind one another in each operand that advances along them, or are the same one.
+  bool lines_repeat() const;
+  // Of such: whether they are the same one.
+  bool repeats_line(std::size_t operand) const { return line_strides_[operand] != 0 && outer_.back().strides[operand] == 0; }
+  std::int64_t lines() const { return outer_count_; }
+
   // Calls line(offsets of the operands, offset of the output, count) for pieces that cover the output, in elements, on
   // the threads of the run. `grain`: elements worth a thread.
   template <typename Line>

@@ -40,6 +40,17 @@ TEST(CpuElementWise, EveryStepMatchesTheReference) {
   expect_matches_reference(call_of({x}, {step("Abs", {0, -1}), step("Log", {1, -1})}), Tolerance::epsilons(DType::f32, 16));
 }
 
+// Several at a time: lines behind one another, one line for all of them, and a single element.
+TEST(CpuElementWise, ShortLines) {
+  for (const Shape& shape : {Shape{3, 130}, Shape{29, 100}, Shape{2, 500, 40}, Shape{9, 700}}) {
+    SCOPED_TRACE(to_string(shape));
+    const Tensor x = random_tensor(DType::f32, shape, 1, -3, 3), line = random_tensor(DType::f32, {shape.back()}, 2, -3, 3), one = random_tensor(DType::f32, {}, 3, -3, 3);
+    const Tensor bytes = random_tensor(DType::u8, shape, 4, 0, 255), mask = random_tensor(DType::boolean, {shape.back()}, 5, 0, 1);
+    expect_matches_reference(call_of({line, x, one}, {step("Add", {0, 1}), step("Mul", {3, 2}), step("Max", {4, 0})}));
+    expect_matches_reference(call_of({bytes, mask, line}, {step("DequantizeLinear", {0}, {0.02f, 119}), step("Where", {1, 3, 2}), step("QuantizeU8", {4}, {0.02f, 131})}));
+  }
+}
+
 // Each step with operands that move along lines and that repeat one element, among NaN and infinities.
 TEST(CpuElementWise, ChoicesAndWhatTheyAreMadeOf) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();

@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantisation_rows.h"
 #include "base/assert.h"
+#include "base/checked.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -315,10 +316,12 @@ class ElementWise final : public Kernel {
  public:
   explicit ElementWise(const ops::NodeView& view) : broadcast_(broadcast_of(view)), program_(program_of(view, broadcast_)) {
     for (std::size_t i = 0; i < view.input_count(); ++i) input_bytes_.push_back(bits_of(view.input(i).dtype) / 8);
+    if (broadcast_.lines_repeat()) lines_together_ = std::max<std::int64_t>(1, kBlock / broadcast_.line_length());
     grain_ = std::clamp(kGrainOperations / (program_.operations() + 2 * static_cast<std::int64_t>(view.input_count())), kLeastGrain, kMostGrain);
   }
 
   void run(KernelContext& context) const override {
+    if (lines_together_ > 1) return run_together(context);
     auto* output = static_cast<std::byte*>(context.output(0).mutable_raw());
     const std::int64_t output_bytes = bits_of(context.output(0).dtype()) / 8;
     broadcast_.walk(context, grain_, [&](const auto& from, std::int64_t to, std::int64_t count) {
@@ -329,6 +332,31 @@ class ElementWise final : public Kernel {
   }
 
  private:
+  // Short lines, several at a time: an operand that is the same for all of them is there as often as they are. Each stage starts less often so.
+  void run_together(KernelContext& context) const {
+    auto* output = static_cast<std::byte*>(context.output(0).mutable_raw());
+    const std::int64_t length = broadcast_.line_length(), output_bytes = bits_of(context.output(0).dtype()) / 8;
+    const std::int64_t grain = base::round_up(std::max<std::int64_t>(1, grain_ / length), lines_together_);
+    context.parallel_for(broadcast_.lines(), grain, [&](std::int64_t begin, std::int64_t end) {
+      thread_local std::array<std::vector<std::byte>, Broadcast::kMaxOperands> repeated;
+      std::array<const std::byte*, Broadcast::kMaxOperands> first, inputs;
+      for (std::size_t i = 0; i < input_bytes_.size(); ++i) {
+        first[i] = static_cast<const std::byte*>(context.input(i).raw());
+        if (broadcast_.repeats_line(i)) first[i] = repeat(first[i], length * input_bytes_[i], std::min(lines_together_, end - begin), repeated[i]);
+      }
+      for (std::int64_t line = begin; line < end; line += lines_together_) {
+        for (std::size_t i = 0; i < input_bytes_.size(); ++i) inputs[i] = first[i] + (broadcast_.line_stride(i) == 0 || broadcast_.repeats_line(i) ? 0 : line * length * input_bytes_[i]);
+        program_.run(std::span(inputs).first(input_bytes_.size()), output + line * length * output_bytes, std::min(lines_together_, end - line) * length);
+      }
+    });
+  }
+
+  static const std::byte* repeat(const std::byte* line, std::int64_t bytes, std::int64_t times, std::vector<std::byte>& to) {
+    to.resize(static_cast<std::size_t>(bytes * times));
+    for (std::int64_t i = 0; i < times; ++i) std::memcpy(to.data() + i * bytes, line, static_cast<std::size_t>(bytes));
+    return to.data();
+  }
+
   static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
     std::vector<bool> moves;
     for (std::size_t i = 0; i < view.input_count(); ++i) moves.push_back(broadcast.line_stride(i) != 0);
@@ -341,6 +369,7 @@ class ElementWise final : public Kernel {
   Program program_;
   std::vector<std::int64_t> input_bytes_;
   std::int64_t grain_ = kMostGrain;
+  std::int64_t lines_together_ = 1;
 };
 
 }  // namespace
