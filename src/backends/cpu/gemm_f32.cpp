@@ -202,9 +202,10 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
       product.right = read_in_place ? right.data + k_begin * right.row_stride + block.column_begin : packed_right + begin * k;
       product.right_panel_stride = read_in_place ? isa_->columns : isa_->columns * k;
       product.right_row_stride = read_in_place ? right.row_stride : 0;
-      // Of the panel of B behind this one, each panel of A fetches a part.
+      // Of the panel of B behind this one, each panel of A fetches a part, about the same: what waits for memory keeps others waiting.
       const float* const behind = one_panel || end >= columns ? nullptr : packed_right + end * k;
       const std::int64_t floats_behind = behind == nullptr ? 0 : (std::min(columns, end + isa_->columns) - end) * k;
+      product.next_floats = std::min(PanelProduct::kMostNextFloats, round_up(ceil_divide(floats_behind, panels * std::max<std::int64_t>(k, 1)), 2));
       for (std::int64_t panel = 0; panel < panels; ++panel) {
         const std::int64_t first = rows[panel];
         product.rows = rows[panel + 1] - first;
@@ -215,7 +216,7 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
           isa_->pack(left.data + first * left.row_stride + k_begin * left.column_stride, left.row_stride, left.column_stride, product.rows, k,
                      workspace.left.get() + (first - row) * k, product.rows);
         }
-        const std::int64_t fetched = panel * PanelProduct::kNextFloats * k;
+        const std::int64_t fetched = panel * product.next_floats * k;
         product.next = fetched < floats_behind ? behind + fetched : nullptr;
         multiply(product, first, begin, end);
       }

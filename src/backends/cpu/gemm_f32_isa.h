@@ -18,9 +18,10 @@ struct PanelProduct {
   const float* right = nullptr;
   std::int64_t right_panel_stride = 0;
   std::int64_t right_row_stride = 0;
-  // Not null: this many floats a step of k are fetched from here into the cache, for the products that follow.
+  // Not null: next_floats a step of k are fetched from here into the cache, for the products that follow; no more than kMostNextFloats.
   const float* next = nullptr;
-  static constexpr std::int64_t kNextFloats = 16;
+  std::int64_t next_floats = 0;
+  static constexpr std::int64_t kMostNextFloats = 16;
   float* c = nullptr;
   std::int64_t ldc = 0;
   bool accumulate = false;             // add to what C holds
