@@ -68,7 +68,9 @@ struct ProductSplit {
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
     // Deep: neither data nor weights stay in a core's cache until they are read again.
     const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
-    const bool columns_first = panel_bytes * panels() > data_bytes;
+    // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
+    const bool small_weights = segments > 1 && panel_bytes * panels() <= kBlockBytes && tiles >= 2 * kBlockTiles;
+    const bool columns_first = !small_weights && panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;
     const bool many_rows = columns_first && tiles >= 2 * kBlockTiles && data_bytes >= kManyRowsBytes;

@@ -121,6 +121,8 @@ TEST(CpuQuantisedConv, GroupsAndManyTiles) {
   check_conv({{1, 8, 11, 11}, {18, 4, 5, 3}, {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}}});
   check_conv({{2, 6, 4, 4}, {27, 2, 1, 1}, {{"group", std::int64_t{3}}}, To::i8});
   check_conv({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
+  check_conv({{1, 40, 15, 13}, {70, 40, 3, 3}, pads(1)});
+  check_conv({{1, 132, 9, 26}, {40, 132, 3, 3}, {{"strides", Integers{1, 2}}, {"pads", Integers{1, 1, 1, 1}}}});
 }
 
 TEST(CpuQuantisedConv, ActivationsBoundTheResult) {

@@ -20,13 +20,16 @@ using base::round_up;
 
 constexpr double kChunkOperations = 2e6;
 
+// The inner loop takes four channels at a time: over single taps of few it would be short, and wants a pointer for each.
+constexpr std::int64_t kFewChannels = kS8Group * WindowSegments::kFewChannels;
+
 class QuantisedProduct final : public Kernel {
  public:
   QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
                    WeightStrides strides)
       : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
         geometry_(with_channels(geometry, spread_channels(inputs_, groups, 1, view.input(At::data).dtype == DType::i8 || inputs_ != inputs, outputs))),
-        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
+        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups, kFewChannels), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
         strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8), result_(view, activation_, groups * lanes()) {
     padded_ = round_up(segments_.length, kS8Group);
     depth_ = base::checked_multiply(segments_.count, padded_);

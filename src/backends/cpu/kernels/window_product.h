@@ -38,11 +38,12 @@ struct WindowSegments {
   bool whole_lines = false;
   std::int64_t count = 0, length = 0;  // length in elements
 
-  // `channels`: of a group.
-  WindowSegments(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups) {
-    constexpr std::int64_t kFewChannels = 32;  // the loop over a segment should be long
+  static constexpr std::int64_t kFewChannels = 32;  // the loop over a segment should be long
+
+  // `channels`: of a group. Of `few_channels` or more taps stay single.
+  WindowSegments(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups, std::int64_t few_channels = kFewChannels) {
     const ops::WindowAxis& line = geometry.axes[2];
-    whole_lines = line.kernel > 1 && line.dilation == 1 && groups == 1 && channels < kFewChannels;
+    whole_lines = line.kernel > 1 && line.dilation == 1 && groups == 1 && channels < few_channels;
     count = whole_lines ? geometry.taps() / line.kernel : geometry.taps();
     length = whole_lines ? line.kernel * channels : channels;
   }
@@ -124,6 +125,12 @@ class WindowPointers {
   void point_to_taps(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
     const ops::WindowAxis& line = geometry_.axes[2];
     const std::int64_t stride = line.stride;
+    if (from != nullptr && !copy_all && start >= 0 && start + (count - 1) * stride < line.input) {  // all inside: no division
+      const std::int64_t step = stride * geometry_.channels;
+      const T* pixel = from + start * geometry_.channels;
+      for (std::int64_t i = 0; i < count; ++i, pixel += step) to[i] = pixel;
+      return;
+    }
     // Those inside: [begin, end).
     const std::int64_t begin = from == nullptr ? count : start >= 0 ? 0 : std::min(count, (-start + stride - 1) / stride);
     const std::int64_t end = std::max(begin, start >= line.input ? 0 : std::min(count, (line.input - 1 - start) / stride + 1));
