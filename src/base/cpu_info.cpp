@@ -85,6 +85,7 @@ CpuInfo read_cpu_info() {
 #if defined(__x86_64__)
   info.avx512_vnni = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
   info.avx512_bf16 = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
+  info.avx512_vbmi = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vbmi");
 #endif
   const double quota = cores_by_quota();
   const int affinity = cores_by_affinity();

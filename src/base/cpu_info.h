@@ -13,6 +13,7 @@ struct CpuInfo {
   Isa isa = Isa::scalar;    // the best set usable, after TESSERA_ISA=scalar|avx2|avx512 lowered it
   bool avx512_vnni = false; // only when isa is avx512
   bool avx512_bf16 = false;
+  bool avx512_vbmi = false; // permutations of bytes
   int usable_cores = 1;     // min(affinity mask, cgroup CPU quota rounded up), at least 1
 };
 

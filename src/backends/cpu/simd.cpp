@@ -36,7 +36,7 @@ Isa machine_isa() {
 
 struct Choice {
   std::atomic<Isa> isa{machine_isa()};
-  std::atomic<bool> dot_products{true};
+  std::atomic<bool> extensions{true};
 };
 
 void dispatch_to(Isa isa) {
@@ -61,26 +61,30 @@ Isa active_isa() {
 }
 
 bool active_vnni() {
-  return base::cpu_info().avx512_vnni && choice().dot_products && choice().isa == Isa::avx512;
+  return base::cpu_info().avx512_vnni && choice().extensions && choice().isa == Isa::avx512;
 }
 
 bool active_bf16() {
-  return base::cpu_info().avx512_bf16 && choice().dot_products && choice().isa == Isa::avx512;
+  return base::cpu_info().avx512_bf16 && choice().extensions && choice().isa == Isa::avx512;
+}
+
+bool active_vbmi() {
+  return base::cpu_info().avx512_vbmi && choice().extensions && choice().isa == Isa::avx512;
 }
 
 void initialise_simd() {
   choice();
 }
 
-ScopedIsa::ScopedIsa(Isa isa, bool dot_products) {
+ScopedIsa::ScopedIsa(Isa isa, bool extensions) {
   choice().isa = std::min(isa, machine_isa());
-  choice().dot_products = dot_products;
+  choice().extensions = extensions;
   dispatch_to(choice().isa);
 }
 
 ScopedIsa::~ScopedIsa() {
   choice().isa = machine_isa();
-  choice().dot_products = true;
+  choice().extensions = true;
   dispatch_to(choice().isa);
 }
 

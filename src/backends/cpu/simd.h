@@ -36,6 +36,8 @@ base::Isa active_isa();
 bool active_vnni();
 // Whether dot products of bfloat16 numbers (AVX-512 BF16) may be used.
 bool active_bf16();
+// Whether permutations of bytes (AVX-512 VBMI) may be used.
+bool active_vbmi();
 
 // Makes Highway's run-time dispatch follow active_isa(). Called once before the first kernel runs; thread-safe.
 void initialise_simd();
@@ -43,8 +45,9 @@ void initialise_simd();
 // Tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
 class ScopedIsa {
  public:
-  // Sets above the machine's are lowered to it; see active_isa(). `dot_products` false hides those of bytes and of bfloat16 numbers.
-  explicit ScopedIsa(base::Isa isa, bool dot_products = true);
+  // Sets above the machine's are lowered to it; see active_isa(). `extensions` false hides dot products of bytes and of bfloat16 numbers,
+  // and permutations of bytes.
+  explicit ScopedIsa(base::Isa isa, bool extensions = true);
   ~ScopedIsa();
   ScopedIsa(const ScopedIsa&) = delete;
   ScopedIsa& operator=(const ScopedIsa&) = delete;

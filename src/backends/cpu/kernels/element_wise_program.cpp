@@ -13,6 +13,7 @@
 #include "backends/cpu/kernels/element_wise_unary.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantisation_rows.h"
+#include "backends/cpu/look_up_bytes.h"
 #include "base/assert.h"
 #include "base/checked.h"
 
@@ -143,10 +144,6 @@ Registers place(const Stages& stages) {
   return registers;
 }
 
-void look_up(const std::uint8_t* x, std::uint8_t* y, std::int64_t count, const Table& table) {
-  for (std::int64_t i = 0; i < count; ++i) y[i] = table[x[i]];
-}
-
 class Program {
  public:
   // `moves`: which inputs advance along a line; others repeat one element.
@@ -228,7 +225,7 @@ class Program {
   void run_stage(std::size_t i, const std::array<const std::byte*, kMostValues>& values, std::byte* result, std::int64_t count) const {
     const Stage& stage = stages_.list[i];
     const std::byte* x = values[static_cast<std::size_t>(stage.step.operands[0])];
-    if (stage.table != nullptr) return look_up(reinterpret_cast<const std::uint8_t*>(x), reinterpret_cast<std::uint8_t*>(result), count, *stage.table);
+    if (stage.table != nullptr) return look_up_(reinterpret_cast<const std::uint8_t*>(x), reinterpret_cast<std::uint8_t*>(result), count, stage.table->data());
     const auto [a, b] = stage.step.parameters;
     const auto* reals = reinterpret_cast<const float*>(x);
     auto* y = reinterpret_cast<float*>(result);
@@ -264,6 +261,7 @@ class Program {
   Stages stages_;
   Registers registers_;
   QuantisationRows rows_;
+  LookUpBytes look_up_ = look_up_bytes();
   std::vector<bool> moves_;  // by value
   std::vector<Line> lines_;
 };
