@@ -19,7 +19,7 @@
 #include "tessera/error.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::element_types_test {
 namespace {
 
 using ops::OpDef;
@@ -350,4 +350,4 @@ std::string test_name(const testing::TestParamInfo<const OpDef*>& info) {
 INSTANTIATE_TEST_SUITE_P(Of, ElementTypes, testing::ValuesIn(ops::all_ops().begin(), ops::all_ops().end()), test_name);
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::element_types_test

@@ -6,7 +6,7 @@
 
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::checked_test {
 namespace {
 
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
@@ -29,4 +29,4 @@ TEST(Checked, Rounds) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::checked_test

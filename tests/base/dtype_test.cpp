@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tessera::test {
+namespace tessera::test::dtype_test {
 namespace {
 
 TEST(DType, NamesComeBack) {
@@ -30,4 +30,4 @@ TEST(DType, Widths) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::dtype_test

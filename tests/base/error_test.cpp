@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace tessera::test {
+namespace tessera::test::error_test {
 namespace {
 
 TEST(Error, TellsThePlacesInnermostFirst) {
@@ -34,4 +34,4 @@ TEST(Error, RequireThrowsOnlyWhenNeeded) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::error_test

@@ -12,7 +12,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace tessera::base {
+namespace tessera::base::file_pages_test {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{8} << 20;
@@ -57,4 +57,4 @@ TEST(FilePages, OfOtherMemoryStay) {
 }
 
 }  // namespace
-}  // namespace tessera::base
+}  // namespace tessera::base::file_pages_test

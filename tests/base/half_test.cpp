@@ -6,7 +6,7 @@
 
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::half_test {
 namespace {
 
 using base::float_to_small_float;
@@ -130,4 +130,4 @@ TEST(SmallFloats, RefusesOtherTypes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::half_test

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace tessera::test {
+namespace tessera::test::philox_test {
 namespace {
 
 using Words = std::array<std::uint32_t, 4>;
@@ -50,4 +50,4 @@ TEST(Philox, NumbersStayInRange) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::philox_test

@@ -10,7 +10,7 @@
 
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::tensor_test {
 namespace {
 
 constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
@@ -158,4 +158,4 @@ TEST(Value, MapsFindTheirKeys) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::tensor_test

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace tessera::test {
+namespace tessera::test::text_test {
 namespace {
 
 using base::printable;
@@ -62,4 +62,4 @@ TEST(Text, MessagesAreShortAndPrintableWhateverIsQuoted) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::text_test

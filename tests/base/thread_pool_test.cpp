@@ -13,7 +13,7 @@
 
 #include "base/float_state.h"
 
-namespace tessera::test {
+namespace tessera::test::thread_pool_test {
 namespace {
 
 using base::ThreadPool;
@@ -174,4 +174,4 @@ TEST(ThreadPool, HelpersShareTheWork) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::thread_pool_test

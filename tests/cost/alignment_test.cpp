@@ -5,7 +5,7 @@
 
 #include "cost/evaluation.h"
 
-namespace tessera::test {
+namespace tessera::test::alignment_test {
 namespace {
 
 using cost::Precision;
@@ -109,4 +109,4 @@ TEST(Alignment, OnlyOfMatrixUnits) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::alignment_test

@@ -4,7 +4,7 @@
 
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::convergence_test {
 namespace {
 
 // SSD on 117,266 images: time = time an iteration x iterations to converge.
@@ -55,4 +55,4 @@ TEST(Convergence, FaultsAreNamed) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::convergence_test

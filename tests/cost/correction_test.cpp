@@ -4,7 +4,7 @@
 
 #include "cost/roofline.h"
 
-namespace tessera::test {
+namespace tessera::test::correction_test {
 namespace {
 
 using cost::Correction;
@@ -73,4 +73,4 @@ TEST(Correction, ScalesTheWorkAndNotItsStart) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::correction_test

@@ -7,7 +7,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::profile_test {
 namespace {
 
 using cost::DeviceProfile;
@@ -117,4 +117,4 @@ TEST(Profile, FaultsOfAFileAreNamed) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::profile_test

@@ -6,7 +6,7 @@
 
 #include "ops/builder.h"
 
-namespace tessera::test {
+namespace tessera::test::roofline_test {
 namespace {
 
 using cost::Bound;
@@ -161,4 +161,4 @@ TEST(Roofline, TotalsSayWhatTheTimeGoesTo) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::roofline_test

@@ -10,7 +10,7 @@
 #include "io/image/picture.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::io {
+namespace tessera::io::image_test {
 namespace {
 
 using test::error_of;
@@ -135,4 +135,4 @@ TEST(Image, DamageIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tessera::io
+}  // namespace tessera::io::image_test

@@ -11,7 +11,7 @@
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::io {
+namespace tessera::io::npy_test {
 namespace {
 
 using test::error_of;
@@ -159,4 +159,4 @@ TEST(Npy, AFailedWriteLosesNothing) {
 }
 
 }  // namespace
-}  // namespace tessera::io
+}  // namespace tessera::io::npy_test

@@ -11,7 +11,7 @@
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::io {
+namespace tessera::io::npz_test {
 namespace {
 
 using test::error_of;
@@ -127,4 +127,4 @@ TEST(Npz, DamageNeverPasses) {
 }
 
 }  // namespace
-}  // namespace tessera::io
+}  // namespace tessera::io::npz_test

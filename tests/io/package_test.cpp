@@ -13,7 +13,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::package_test {
 namespace {
 
 // Constants large and small, a variable, a subgraph, an operator of our own.
@@ -197,4 +197,4 @@ TEST_F(HostilePackage, CannotSayThatAnyShapeIsReady) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::package_test

@@ -4,7 +4,7 @@
 
 #include "ir/text.h"
 
-namespace tessera::test {
+namespace tessera::test::equal_test {
 namespace {
 
 const std::string kText =
@@ -64,4 +64,4 @@ TEST(StructurallyEqual, SeesEveryDifference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::equal_test

@@ -6,7 +6,7 @@
 #include "ir/verify.h"
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::graph_test {
 namespace {
 
 using ir::Dims;
@@ -113,4 +113,4 @@ TEST(Graph, CopiesShareConstantsOnly) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::graph_test

@@ -8,7 +8,7 @@
 #include "base/philox.h"
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::text_test {
 namespace {
 
 using ir::Dim;
@@ -231,4 +231,4 @@ TEST(Text, SurvivesMutations) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::text_test

@@ -6,7 +6,7 @@
 
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::type_test {
 namespace {
 
 using ir::Dim;
@@ -61,4 +61,4 @@ TEST(ValueType, Prints) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::type_test

@@ -5,7 +5,7 @@
 #include "ir/text.h"
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::verify_test {
 namespace {
 
 using ir::Dim;
@@ -140,4 +140,4 @@ TEST(MakeNamesUnique, KeepsTheNamesThatPeopleSee) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::verify_test

@@ -4,7 +4,7 @@
 #include "models/models.h"
 #include "tessera/session.h"
 
-namespace tessera {
+namespace tessera::arena_test {
 namespace {
 
 struct Case {
@@ -34,4 +34,4 @@ INSTANTIATE_TEST_SUITE_P(Nets, Arena,
                          [](const auto& info) { return std::string(info.param.net) + "_" + std::to_string(info.index); });
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::arena_test

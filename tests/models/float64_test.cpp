@@ -10,7 +10,7 @@
 #include "runtime/random_inputs.h"
 #include "tessera/session.h"
 
-namespace tessera {
+namespace tessera::float64_test {
 namespace {
 
 Tensor widened(const Tensor& tensor) {
@@ -87,4 +87,4 @@ TEST_P(Float64, ResultsAreWithinATenThousandth) {
 INSTANTIATE_TEST_SUITE_P(Nets, Float64, testing::ValuesIn(nets()), [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::float64_test

@@ -5,7 +5,7 @@
 #include "passes/differentiate.h"
 #include "support/expect_error.h"
 
-namespace tessera::test {
+namespace tessera::test::gradient_test {
 namespace {
 
 std::vector<ir::ValueId> weights_of(const ir::Graph& graph) {
@@ -38,4 +38,4 @@ TEST(Gradients, OfRecurrentNetsAreMissing) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::gradient_test

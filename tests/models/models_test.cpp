@@ -4,7 +4,7 @@
 
 #include "support/expect_error.h"
 
-namespace tessera::models {
+namespace tessera::models::models_test {
 namespace {
 
 // Without weights a net takes next to no memory.
@@ -121,4 +121,4 @@ TEST(Models, RejectsUnknownNetsAndDims) {
 }
 
 }  // namespace
-}  // namespace tessera::models
+}  // namespace tessera::models::models_test

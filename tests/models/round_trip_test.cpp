@@ -6,7 +6,7 @@
 #include "ir/text.h"
 #include "models/models.h"
 
-namespace tessera {
+namespace tessera::round_trip_test {
 namespace {
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
@@ -27,4 +27,4 @@ TEST_P(RoundTrip, TextGivesAnEqualGraph) {
 INSTANTIATE_TEST_SUITE_P(Nets, RoundTrip, testing::Values("lenet5", "ssd", "mobilenet_v3_small"), [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::round_trip_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::activation_test {
 namespace {
 
 // Values from the formulas in ONNX's operator descriptions, computed in double.
@@ -54,4 +54,4 @@ TEST(Shrink, TakesIntegers) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::activation_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::arg_max_test {
 namespace {
 
 const Tensor kX = Tensor::from<float>({2, 3}, {1, 5, 5, 2, 2, 9});
@@ -31,4 +31,4 @@ TEST(ArgMax, InfersAndRefuses) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::arg_max_test

@@ -6,7 +6,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::attention_test {
 namespace {
 
 using ir::Dim;
@@ -133,4 +133,4 @@ TEST(LinearAttention, AccumulatesKeysTimesValues) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::attention_test

@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::cast_test {
 namespace {
 
 Tensor cast_to(const Tensor& x, DType type, ir::Attributes attributes = {}) {
@@ -90,4 +90,4 @@ TEST(Cast, InfersTheType) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::cast_test

@@ -5,7 +5,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::col2im_test {
 namespace {
 
 Tensor list(std::initializer_list<std::int64_t> values) {
@@ -48,4 +48,4 @@ TEST(Col2Im, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::col2im_test

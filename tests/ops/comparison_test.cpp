@@ -6,7 +6,7 @@
 
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::comparison_test {
 namespace {
 
 Tensor bools(std::initializer_list<bool> values) {
@@ -46,4 +46,4 @@ TEST(Comparison, InfersBool) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::comparison_test

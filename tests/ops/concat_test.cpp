@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::concat_test {
 namespace {
 
 const Tensor kA = Tensor::from<std::string>({2, 1}, {"a", "b"});
@@ -53,4 +53,4 @@ TEST(Split, RefusesWrongSizes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::concat_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::control_flow_test {
 namespace {
 
 using ir::Dim;
@@ -112,4 +112,4 @@ TEST(SequenceMap, MapsElementTypes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::control_flow_test

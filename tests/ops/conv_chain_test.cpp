@@ -8,7 +8,7 @@
 #include "support/run_op.h"
 #include "tessera/error.h"
 
-namespace tessera::ops {
+namespace tessera::ops::conv_chain_test {
 namespace {
 
 using test::random_tensor;
@@ -91,4 +91,4 @@ TEST(ConvChain, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace tessera::ops
+}  // namespace tessera::ops::conv_chain_test

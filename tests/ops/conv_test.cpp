@@ -4,7 +4,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::conv_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -158,4 +158,4 @@ TEST(DeformConv, SamplesBetweenPixels) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::conv_test

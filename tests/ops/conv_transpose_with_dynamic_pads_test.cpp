@@ -5,7 +5,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::conv_transpose_with_dynamic_pads_test {
 namespace {
 
 using ir::Dims;
@@ -27,4 +27,4 @@ TEST(ConvTransposeWithDynamicPads, LeavesSpatialSizesOpen) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::conv_transpose_with_dynamic_pads_test

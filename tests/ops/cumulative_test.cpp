@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::cumulative_test {
 namespace {
 
 const Tensor kX = Tensor::from<std::int32_t>({1, 3}, {1, 2, 3});
@@ -30,4 +30,4 @@ TEST(Cumulative, RefusesBadAxes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::cumulative_test

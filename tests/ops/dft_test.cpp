@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::dft_test {
 namespace {
 
 const Tensor kRamp = Tensor::from<float>({1, 4, 1}, {0, 1, 2, 3});
@@ -56,4 +56,4 @@ TEST(Stft, WindowsEveryFrame) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::dft_test

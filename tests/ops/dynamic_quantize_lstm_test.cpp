@@ -6,7 +6,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::dynamic_quantize_lstm_test {
 namespace {
 
 using ir::Attributes;
@@ -72,4 +72,4 @@ TEST(DynamicQuantizeLSTM, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::dynamic_quantize_lstm_test

@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::element_wise_binary_test {
 namespace {
 
 template <typename T>
@@ -106,4 +106,4 @@ TEST(Where, TakesStrings) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::element_wise_binary_test

@@ -7,7 +7,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::ops {
+namespace tessera::ops::element_wise_program_test {
 namespace {
 
 using Steps = std::vector<ElementWiseStep>;
@@ -79,4 +79,4 @@ TEST(ElementWiseProgram, RefusesWhatMakesNoSense) {
 }
 
 }  // namespace
-}  // namespace tessera::ops
+}  // namespace tessera::ops::element_wise_program_test

@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::element_wise_unary_test {
 namespace {
 
 Tensor floats(std::initializer_list<float> values) {
@@ -83,4 +83,4 @@ TEST(ElementWiseUnary, KeepsSymbolsAndRefusesOtherTypes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::element_wise_unary_test

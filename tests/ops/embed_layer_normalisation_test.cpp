@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::embed_layer_normalisation_test {
 namespace {
 
 using ir::Dim;
@@ -96,4 +96,4 @@ TEST(EmbedLayerNormalisation, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::embed_layer_normalisation_test

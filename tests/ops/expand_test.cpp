@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::expand_test {
 namespace {
 
 Tensor list(std::initializer_list<std::int64_t> values) {
@@ -59,4 +59,4 @@ TEST(Tile, RefusesBadRepeats) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::expand_test

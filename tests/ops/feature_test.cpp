@@ -5,7 +5,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::feature_test {
 namespace {
 
 TEST(LabelEncoder, MapsKeysAndFallsBack) {
@@ -50,4 +50,4 @@ TEST(Binarizer, ComparesWithTheThreshold) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::feature_test

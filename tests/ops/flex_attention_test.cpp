@@ -3,7 +3,7 @@
 #include "support/run_op.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::flex_attention_test {
 namespace {
 
 using ir::Dim;
@@ -44,4 +44,4 @@ TEST(FlexAttention, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::flex_attention_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::fused_conv_test {
 namespace {
 
 using ir::Dim;
@@ -37,4 +37,4 @@ TEST(FusedConv, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::fused_conv_test

@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::fused_matmul_test {
 namespace {
 
 using ir::Dim;
@@ -77,4 +77,4 @@ TEST(FusedGemm, RefusesActivationsThatItCannotRead) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::fused_matmul_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::gather_block_quantized_test {
 namespace {
 
 using ir::Attributes;
@@ -77,4 +77,4 @@ TEST(GatherBlockQuantized, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::gather_block_quantized_test

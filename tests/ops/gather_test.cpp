@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::gather_test {
 namespace {
 
 const Tensor kData = Tensor::from<float>({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -58,4 +58,4 @@ TEST(GatherND, RefusesTooLongIndices) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::gather_test

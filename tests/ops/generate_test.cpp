@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::generate_test {
 namespace {
 
 Tensor list(std::initializer_list<std::int64_t> values) {
@@ -72,4 +72,4 @@ TEST(OneHot, OnAndOffValues) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::generate_test

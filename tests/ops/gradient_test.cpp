@@ -9,7 +9,7 @@
 #include "support/gradient_check.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::gradient_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -220,4 +220,4 @@ TEST(Gradient, OfPowersIsFiniteAtZero) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::gradient_test

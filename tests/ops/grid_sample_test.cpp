@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::grid_sample_test {
 namespace {
 
 const Tensor kImage = Tensor::from<float>({1, 1, 2, 2}, {1, 2, 3, 4});
@@ -72,4 +72,4 @@ TEST(AffineGrid, IdentityGivesPixelCentres) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::grid_sample_test

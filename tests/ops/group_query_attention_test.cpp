@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::group_query_attention_test {
 namespace {
 
 using ir::Dim;
@@ -216,4 +216,4 @@ TEST(GroupQueryAttention, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::group_query_attention_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::identity_test {
 namespace {
 
 const Tensor kX = Tensor::from<float>({4}, {1, 2, 3, 4});
@@ -45,4 +45,4 @@ TEST(Dropout, RefusesBadRatios) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::identity_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::image_decoder_test {
 namespace {
 
 Tensor stream(std::string_view text) {
@@ -41,4 +41,4 @@ TEST(ImageDecoder, InfersChannels) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::image_decoder_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::inverse_test {
 namespace {
 
 TEST(Inverse, InvertsEveryMatrix) {
@@ -19,4 +19,4 @@ TEST(Inverse, RefusesMatricesThatAreNotSquare) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::inverse_test

@@ -4,7 +4,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::linear_model_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -97,4 +97,4 @@ TEST(FeatureTransform, RefusesUnknownCategoriesAndWrongCounts) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::linear_model_test

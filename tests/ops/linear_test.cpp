@@ -3,7 +3,7 @@
 #include "support/run_op.h"
 #include "tessera/error.h"
 
-namespace tessera::ops {
+namespace tessera::ops::linear_test {
 namespace {
 
 using ir::ValueType;
@@ -36,4 +36,4 @@ TEST(Linear, WhatDoesNotFitIsRefused) {
 }
 
 }  // namespace
-}  // namespace tessera::ops
+}  // namespace tessera::ops::linear_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::loss_test {
 namespace {
 
 // The examples in ONNX's description of NegativeLogLikelihoodLoss.
@@ -47,4 +47,4 @@ TEST(SoftmaxCrossEntropyLoss, GivesLogProbabilities) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::loss_test

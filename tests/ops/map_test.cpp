@@ -5,7 +5,7 @@
 #include "support/run_op.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::map_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -116,4 +116,4 @@ TEST(Maps, FlowThroughModels) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::map_test

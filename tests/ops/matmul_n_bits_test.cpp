@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::matmul_n_bits_test {
 namespace {
 
 using ir::Attributes;
@@ -102,4 +102,4 @@ TEST(MatMulNBits, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::matmul_n_bits_test

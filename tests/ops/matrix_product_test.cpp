@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::matrix_product_test {
 namespace {
 
 ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
@@ -82,4 +82,4 @@ TEST(Det, OfAPermutationAndABatch) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::matrix_product_test

@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::microsoft_attention_test {
 namespace {
 
 using ir::Dim;
@@ -155,4 +155,4 @@ TEST(QAttention, DequantisesTheProjection) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::microsoft_attention_test

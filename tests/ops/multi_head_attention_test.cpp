@@ -8,7 +8,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::multi_head_attention_test {
 namespace {
 
 using ir::Dim;
@@ -173,4 +173,4 @@ TEST(MultiHeadAttention, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::multi_head_attention_test

@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::normalisation_test {
 namespace {
 
 ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
@@ -125,4 +125,4 @@ TEST(Loss, SoftmaxCrossEntropyIsUniformForEqualScores) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::normalisation_test

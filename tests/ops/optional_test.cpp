@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::optional_test {
 namespace {
 
 const Tensor kA = Tensor::from<float>({2}, {1, 2});
@@ -26,4 +26,4 @@ TEST(Optional, RefusesToGiveWhatIsNotThere) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::optional_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::pad_test {
 namespace {
 
 Tensor list(std::initializer_list<std::int64_t> values) {
@@ -60,4 +60,4 @@ TEST(CenterCropPad, CropsAndPadsAroundTheCentre) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::pad_test

@@ -6,7 +6,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::pooling_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -108,4 +108,4 @@ TEST(Pooling, RefusesWindowsLargerThanTheInput) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::pooling_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::q_linear_test {
 namespace {
 
 using ir::Dim;
@@ -105,4 +105,4 @@ TEST(QLinear, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::q_linear_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::quantised_product_test {
 namespace {
 
 using ir::Dim;
@@ -78,4 +78,4 @@ TEST(MatMulInteger16, SumsIn32Bits) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::quantised_product_test

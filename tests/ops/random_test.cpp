@@ -5,7 +5,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::random_test {
 namespace {
 
 const ir::Attributes kThousand{{"shape", std::vector<std::int64_t>{1000}}, {"seed", 3.0f}};
@@ -48,4 +48,4 @@ TEST(Multinomial, DrawsByLogProbability) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::random_test

@@ -4,7 +4,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::recurrent_test {
 namespace {
 
 // (7 i mod 11 - 5) / 10 for element i.
@@ -131,4 +131,4 @@ TEST(Recurrent, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::recurrent_test

@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::reduction_test {
 namespace {
 
 Tensor axes(std::initializer_list<std::int64_t> values) {
@@ -93,4 +93,4 @@ TEST(Reduction, RefusesBadAxes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::reduction_test

@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::region_test {
 namespace {
 
 const Tensor kMap = Tensor::from<float>({1, 1, 4, 4}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
@@ -59,4 +59,4 @@ TEST(NonMaxSuppression, DropsOverlappingBoxes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::region_test

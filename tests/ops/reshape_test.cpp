@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::reshape_test {
 namespace {
 
 const Tensor kOneToSix = Tensor::from<std::int32_t>({1, 2, 1, 3}, {1, 2, 3, 4, 5, 6});
@@ -58,4 +58,4 @@ TEST(Unsqueeze, RefusesAxesOutsideTheResult) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::reshape_test

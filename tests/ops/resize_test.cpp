@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::resize_test {
 namespace {
 
 Tensor scales(std::initializer_list<float> values) {
@@ -88,4 +88,4 @@ TEST(Resize, RefusesBadRequests) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::resize_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::reverse_sequence_test {
 namespace {
 
 const Tensor kX = Tensor::from<std::string>({3, 2}, {"a", "A", "b", "B", "c", "C"});
@@ -23,4 +23,4 @@ TEST(ReverseSequence, RefusesWrongLengths) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::reverse_sequence_test

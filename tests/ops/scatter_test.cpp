@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::scatter_test {
 namespace {
 
 const Tensor kLine = Tensor::from<float>({1, 5}, {1, 2, 3, 4, 5});
@@ -66,4 +66,4 @@ TEST(TensorScatter, LinearAndCircular) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::scatter_test

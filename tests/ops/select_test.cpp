@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::select_test {
 namespace {
 
 Tensor list(std::initializer_list<std::int64_t> values) {
@@ -74,4 +74,4 @@ TEST(TopK, RefusesMoreThanThereIs) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::select_test

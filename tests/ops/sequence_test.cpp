@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::sequence_test {
 namespace {
 
 const Tensor kA = Tensor::from<float>({2}, {1, 2}), kB = Tensor::from<float>({2}, {3, 4});
@@ -67,4 +67,4 @@ TEST(ConcatFromSequence, AlongAnOldOrANewAxis) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::sequence_test

@@ -2,7 +2,7 @@
 
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::shape_of_test {
 namespace {
 
 const Tensor kInput(DType::u4, {3, 4, 5});
@@ -28,4 +28,4 @@ TEST(Size, CountsElements) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::shape_of_test

@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::skip_normalisation_test {
 namespace {
 
 using ir::Dim;
@@ -66,4 +66,4 @@ TEST(SkipNormalisation, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::skip_normalisation_test

@@ -5,7 +5,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::slice_test {
 namespace {
 
 Tensor list(std::initializer_list<std::int64_t> values) {
@@ -56,4 +56,4 @@ TEST(Slice, RefusesBadRequests) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::slice_test

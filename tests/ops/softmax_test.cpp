@@ -4,7 +4,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::softmax_test {
 namespace {
 
 TEST(Softmax, NormalisesAlongAxis) {
@@ -41,4 +41,4 @@ TEST(Hardmax, MarksTheFirstLargest) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::softmax_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::string_test {
 namespace {
 
 Tensor words(std::initializer_list<std::string> values) {
@@ -46,4 +46,4 @@ TEST(RegexFullMatch, MatchesWholeStrings) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::string_test

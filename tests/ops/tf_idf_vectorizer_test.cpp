@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::tf_idf_vectorizer_test {
 namespace {
 
 // The pool of ONNX's own cases: 2, 3, 5, 4 alone; then the pairs 5 6, 7 8, 6 7.
@@ -43,4 +43,4 @@ TEST(TfIdfVectorizer, RefusesBrokenPools) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::tf_idf_vectorizer_test

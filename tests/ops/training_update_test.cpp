@@ -4,7 +4,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::training_update_test {
 namespace {
 
 Tensor one(float value) {
@@ -59,4 +59,4 @@ TEST(TrainingUpdate, RefusesIncompleteGroups) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::training_update_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::transpose_test {
 namespace {
 
 const Tensor kMatrix = Tensor::from<std::int16_t>({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -65,4 +65,4 @@ TEST(SpaceToDepth, RefusesBadBlocks) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::transpose_test

@@ -7,7 +7,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::tree_ensemble_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -95,4 +95,4 @@ TEST(TreeEnsemble, RefusesBrokenTrees) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::tree_ensemble_test

@@ -3,7 +3,7 @@
 #include "support/expect_error.h"
 #include "support/run_op.h"
 
-namespace tessera::test {
+namespace tessera::test::trilu_test {
 namespace {
 
 const Tensor kX = Tensor::from<std::int32_t>({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -27,4 +27,4 @@ TEST(Trilu, RefusesVectors) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::trilu_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::unfold_tensor_test {
 namespace {
 
 const std::string kOp = "com.microsoft::UnfoldTensor";
@@ -24,4 +24,4 @@ TEST(UnfoldTensor, CountsWholeSlices) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::unfold_tensor_test

@@ -4,7 +4,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::test {
+namespace tessera::test::window_test {
 namespace {
 
 Tensor window(const char* op, std::int64_t size, std::int64_t periodic) {
@@ -37,4 +37,4 @@ TEST(MelWeightMatrix, TrianglesOverTheBins) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::window_test

@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::absorb_padding_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -55,4 +55,4 @@ TEST(AbsorbPadding, NotWhatOthersUseOrWindowsCannotDo) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::absorb_padding_test

@@ -2,7 +2,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::absorb_transposes_test {
 namespace {
 
 using test::expect_left_alone;
@@ -61,4 +61,4 @@ TEST(AbsorbTransposes, ShapesAreToBeKnown) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::absorb_transposes_test

@@ -9,7 +9,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::passes {
+namespace tessera::passes::branches_test {
 namespace {
 
 using test::nodes_of;
@@ -97,4 +97,4 @@ TEST(Branches, FoldOnTheBudgetOfTheWhole) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::branches_test

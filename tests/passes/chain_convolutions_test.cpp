@@ -2,7 +2,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::chain_convolutions_test {
 namespace {
 
 using test::expect_left_alone;
@@ -80,4 +80,4 @@ TEST(ChainConvolutions, OtherLayersStay) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::chain_convolutions_test

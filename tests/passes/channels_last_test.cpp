@@ -9,7 +9,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::passes {
+namespace tessera::passes::channels_last_test {
 namespace {
 
 using test::parsed;
@@ -128,4 +128,4 @@ TEST(ChannelsLast, LeavesWhatTheDeviceHasNoKernelFor) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::channels_last_test

@@ -4,7 +4,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::crop_upsampling_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -108,4 +108,4 @@ TEST(CropUpsampling, ResizeThatStays) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::crop_upsampling_test

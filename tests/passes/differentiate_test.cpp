@@ -8,7 +8,7 @@
 #include "support/random_tensor.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::differentiate_test {
 namespace {
 
 using ir::ValueId;
@@ -153,4 +153,4 @@ TEST(DifferentiateComposites, MultiHeadAttention) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::differentiate_test

@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::drop_expansions_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -35,4 +35,4 @@ TEST(DropExpansions, WhereSomeUsesNeedThem) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::drop_expansions_test

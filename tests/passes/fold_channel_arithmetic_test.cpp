@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fold_channel_arithmetic_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -84,4 +84,4 @@ TEST(FoldChannelArithmetic, LeavesMatricesThatOthersUse) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fold_channel_arithmetic_test

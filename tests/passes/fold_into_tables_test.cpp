@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fold_into_tables_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -34,4 +34,4 @@ TEST(FoldIntoTables, OnlyWhereNothingElseReadsThemAndTheyAreSmall) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fold_into_tables_test

@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fold_shape_arithmetic_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -59,4 +59,4 @@ TEST(FoldShapeArithmetic, LeavesWhatIsNotKnown) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fold_shape_arithmetic_test

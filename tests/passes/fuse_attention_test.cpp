@@ -8,7 +8,7 @@
 #include "runtime/evaluate.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fuse_attention_test {
 namespace {
 
 using test::nodes_of;
@@ -182,4 +182,4 @@ TEST(FuseAttention, ModelsComputeTheSame) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fuse_attention_test

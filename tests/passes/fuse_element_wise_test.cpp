@@ -9,7 +9,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fuse_element_wise_test {
 namespace {
 
 using test::cpu_pass_context;
@@ -180,4 +180,4 @@ TEST(FuseElementWise, KeepsToTheLimitOfSteps) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fuse_element_wise_test

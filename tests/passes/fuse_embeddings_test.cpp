@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fuse_embeddings_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -63,4 +63,4 @@ TEST(FuseEmbeddings, LeavesOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fuse_embeddings_test

@@ -2,7 +2,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fuse_epilogues_test {
 namespace {
 
 using test::expect_left_alone;
@@ -79,4 +79,4 @@ TEST(FuseEpilogues, OtherViewsAndThoseThatAreUsedStay) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fuse_epilogues_test

@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::fuse_skip_normalisation_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -36,4 +36,4 @@ TEST(FuseSkipNormalisation, LeavesOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::fuse_skip_normalisation_test

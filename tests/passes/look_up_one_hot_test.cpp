@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::look_up_one_hot_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -53,4 +53,4 @@ TEST(LookUpOneHot, LeavesOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::look_up_one_hot_test

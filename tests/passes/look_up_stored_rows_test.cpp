@@ -8,7 +8,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::look_up_stored_rows_test {
 namespace {
 
 constexpr int kRows = 512, kColumns = 513;
@@ -74,4 +74,4 @@ TEST(LookUpStoredRows, LeavesOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::look_up_stored_rows_test

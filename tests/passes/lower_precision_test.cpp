@@ -7,7 +7,7 @@
 #include "tessera/error.h"
 #include "tessera/session.h"
 
-namespace tessera::passes {
+namespace tessera::passes::lower_precision_test {
 namespace {
 
 std::string weights(const std::string& name, const Shape& shape) {
@@ -139,4 +139,4 @@ TEST(LowerPrecision, OtherPrecisionsAreRefused) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::lower_precision_test

@@ -8,7 +8,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::passes {
+namespace tessera::passes::lower_quantised_test {
 namespace {
 
 using test::cpu_pass_context;
@@ -130,4 +130,4 @@ TEST(FoldConstants, LeavesWeightsThatIntegerLayersWant) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::lower_quantised_test

@@ -2,7 +2,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::merge_crops_test {
 namespace {
 
 using test::expect_left_alone;
@@ -45,4 +45,4 @@ TEST(MergeCrops, OtherStepsAxesAndShapesStay) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::merge_crops_test

@@ -10,7 +10,7 @@
 #include "passes/pass.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::merge_duplicates_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -100,4 +100,4 @@ TEST(MergeDuplicates, DeferredConstantsOfOneStorageAreNotComputed) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::merge_duplicates_test

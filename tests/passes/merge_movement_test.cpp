@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::merge_movement_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -80,4 +80,4 @@ TEST(MergeMovement, OneRowAndItsDimension) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::merge_movement_test

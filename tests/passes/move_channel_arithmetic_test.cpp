@@ -4,7 +4,7 @@
 #include "passes/pipeline.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::move_channel_arithmetic_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -126,4 +126,4 @@ TEST(MoveChannelArithmetic, LeavesWhatMakesNoFiniteNumbers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::move_channel_arithmetic_test

@@ -8,7 +8,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::passes {
+namespace tessera::passes::move_crops_test {
 namespace {
 
 using test::cpu_pass_context;
@@ -150,4 +150,4 @@ TEST(MoveCrops, AQuarterBehindAStackCostsAQuarterAndTheHalo) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::move_crops_test

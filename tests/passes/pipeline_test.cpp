@@ -10,7 +10,7 @@
 #include "support/expect_error.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::pipeline_test {
 namespace {
 
 PassContext context() {
@@ -209,4 +209,4 @@ TEST(Pipeline, ReportsEveryPass) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::pipeline_test

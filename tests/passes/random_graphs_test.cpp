@@ -19,7 +19,7 @@
 #include "support/random_graph.h"
 #include "support/shrink_graph.h"
 
-namespace tessera::test {
+namespace tessera::test::random_graphs_test {
 namespace {
 
 constexpr int kChunks = 8;
@@ -198,4 +198,4 @@ TEST(Shrink, LeavesTheFaultAlone) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::random_graphs_test

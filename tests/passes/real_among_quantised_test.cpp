@@ -4,7 +4,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::real_among_quantised_test {
 namespace {
 
 TEST(RealAmongQuantised, SaysWhyAnOperatorIsNotLowered) {
@@ -39,4 +39,4 @@ TEST(RealAmongQuantised, HasNothingToSayOfLoweredLayers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::real_among_quantised_test

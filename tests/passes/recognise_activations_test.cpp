@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::recognise_activations_test {
 namespace {
 
 const std::string kStart = "graph { input %x : f32[batch, 3] constant %one = f32[] {1} constant %half = f32[] {0.5} constant %root = f32[] {1.4142135} constant %inverse = f32[] {0.70710677} "
@@ -83,4 +83,4 @@ TEST(RecogniseActivations, LeavesOtherUses) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::recognise_activations_test

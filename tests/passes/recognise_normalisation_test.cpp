@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::recognise_normalisation_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -174,4 +174,4 @@ TEST(RecogniseGroupNormalisation, LeavesOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::recognise_normalisation_test

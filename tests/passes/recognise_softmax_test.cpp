@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::recognise_softmax_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -60,4 +60,4 @@ TEST(RecogniseSoftmax, LeavesOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::recognise_softmax_test

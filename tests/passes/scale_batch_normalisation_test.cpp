@@ -4,7 +4,7 @@
 #include "passes/pipeline.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::scale_batch_normalisation_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -51,4 +51,4 @@ TEST(ScaleBatchNormalisation, StaysBetweenConvolutionsThatHaveTheChannelsLast) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::scale_batch_normalisation_test

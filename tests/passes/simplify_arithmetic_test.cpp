@@ -3,7 +3,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::simplify_arithmetic_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -79,4 +79,4 @@ TEST(SimplifyArithmetic, SumsOfTwoAndOfOne) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::simplify_arithmetic_test

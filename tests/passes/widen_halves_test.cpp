@@ -4,7 +4,7 @@
 #include "passes/pipeline.h"
 #include "support/pass_context.h"
 
-namespace tessera::passes {
+namespace tessera::passes::widen_halves_test {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -58,4 +58,4 @@ TEST(WidenHalves, LetsOtherPassesRecogniseMixedPrecision) {
 }
 
 }  // namespace
-}  // namespace tessera::passes
+}  // namespace tessera::passes::widen_halves_test

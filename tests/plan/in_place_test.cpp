@@ -4,7 +4,7 @@
 #include "support/pass_context.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::in_place_test {
 namespace {
 
 Tensor run_on_cpu(const std::string& text, const Tensor& x) {
@@ -30,4 +30,4 @@ TEST(InPlace, ASumOfAValueWithItself) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::in_place_test

@@ -5,7 +5,7 @@
 #include "base/philox.h"
 #include "tessera/error.h"
 
-namespace tessera::plan {
+namespace tessera::plan::memory_plan_test {
 namespace {
 
 bool overlap_in_time(const BufferRequest& a, const BufferRequest& b) { return a.first <= b.last && b.first <= a.last; }
@@ -54,4 +54,4 @@ TEST(MemoryPlan, RefusesSizesThatOverflow) {
 }
 
 }  // namespace
-}  // namespace tessera::plan
+}  // namespace tessera::plan::memory_plan_test

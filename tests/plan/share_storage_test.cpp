@@ -8,7 +8,7 @@
 #include "support/pass_context.h"
 #include "tessera/session.h"
 
-namespace tessera::plan {
+namespace tessera::plan::share_storage_test {
 namespace {
 
 // None of these layers packs weights.
@@ -130,4 +130,4 @@ TEST(ShareStorage, JoinsThatWouldTakeMoreMemoryAreCopied) {
 }
 
 }  // namespace
-}  // namespace tessera::plan
+}  // namespace tessera::plan::share_storage_test

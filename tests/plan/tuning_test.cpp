@@ -10,7 +10,7 @@
 #include "plan/choose_kernel.h"
 #include "support/pass_context.h"
 
-namespace tessera::plan {
+namespace tessera::plan::tuning_test {
 namespace {
 
 using backends::KernelContext;
@@ -175,4 +175,4 @@ TEST(AcceptingKernels, StandInsOfTheReferenceAreNotAmongThem) {
 }
 
 }  // namespace
-}  // namespace tessera::plan
+}  // namespace tessera::plan::tuning_test

@@ -5,7 +5,7 @@
 #include "report/explain.h"
 #include "report/svg.h"
 
-namespace tessera::test {
+namespace tessera::test::explain_page_test {
 namespace {
 
 using testing::HasSubstr;
@@ -52,4 +52,4 @@ TEST(Svg, ScalesAndTicks) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::explain_page_test

@@ -14,7 +14,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::explain_test {
 namespace {
 
 using cost::AdviceKind;
@@ -232,4 +232,4 @@ TEST(Calibration, NetsAreNoModelsButManySizes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::explain_test

@@ -5,7 +5,7 @@
 #include "cost/profile.h"
 #include "support/pass_context.h"
 
-namespace tessera::report {
+namespace tessera::report::graph_cost_test {
 namespace {
 
 GraphCost cost_of(const std::string& text) { return graph_measure(*cost::find_built_in_profile("l4"), "cpu")(test::parsed(text)); }
@@ -49,4 +49,4 @@ TEST(GraphMeasure, LeavesOutWhatDependsOnData) {
 }
 
 }  // namespace
-}  // namespace tessera::report
+}  // namespace tessera::report::graph_cost_test

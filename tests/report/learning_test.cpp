@@ -11,7 +11,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::learning_test {
 namespace {
 
 // A calibration in a folder of its own: two threads whose kernels were never measured.
@@ -111,4 +111,4 @@ TEST_F(Learning, NothingIsWrittenWhenItCannotLearn) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::learning_test

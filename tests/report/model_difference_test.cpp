@@ -6,7 +6,7 @@
 #include "support/expect_error.h"
 #include "support/pass_context.h"
 
-namespace tessera::report {
+namespace tessera::report::model_difference_test {
 namespace {
 
 using test::parsed;
@@ -102,4 +102,4 @@ TEST(CompareModels, SetsTwoSettingsSideBySide) {
 }
 
 }  // namespace
-}  // namespace tessera::report
+}  // namespace tessera::report::model_difference_test

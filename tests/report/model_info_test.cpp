@@ -4,7 +4,7 @@
 
 #include "support/pass_context.h"
 
-namespace tessera::report {
+namespace tessera::report::model_info_test {
 namespace {
 
 Model model_of(const std::string& text) { return Model(std::make_shared<const ir::Graph>(test::parsed(text))); }
@@ -32,4 +32,4 @@ TEST(ModelInfo, AModelThatNeedsMoreThanOneOfASymbolIsDescribed) {
 }
 
 }  // namespace
-}  // namespace tessera::report
+}  // namespace tessera::report::model_info_test

@@ -9,7 +9,7 @@
 #include "support/error_of.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::value_files_test {
 namespace {
 
 using ir::ValueType;
@@ -152,4 +152,4 @@ TEST(ValuesNpz, FaultsAreErrors) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::value_files_test

@@ -9,7 +9,7 @@
 #include "tessera/error.h"
 #include "tessera/session.h"
 
-namespace tessera {
+namespace tessera::control_flow_test {
 namespace {
 
 using test::close_to;
@@ -130,4 +130,4 @@ TEST(ControlFlow, ScanWalksAnAxisBackwards) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::control_flow_test

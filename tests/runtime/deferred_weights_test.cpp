@@ -11,7 +11,7 @@
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::runtime {
+namespace tessera::runtime::deferred_weights_test {
 namespace {
 
 // As a file has it, in memory that is mapped.
@@ -215,4 +215,4 @@ TEST(DeferredWeightsOnce, WhatAKernelReadsAsItIsIsCharged) {
 INSTANTIATE_TEST_SUITE_P(Kernels, DeferredWeights, testing::Values(SessionOptions{}, SessionOptions{.precision = DType::bf16}, SessionOptions{.without_passes = {"channels_last"}}));
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::runtime::deferred_weights_test

@@ -7,7 +7,7 @@
 #include "ops/builder.h"
 #include "tessera/session.h"
 
-namespace tessera::runtime {
+namespace tessera::runtime::denormal_numbers_test {
 namespace {
 
 // The only output, for inputs "x" (and "y").
@@ -64,4 +64,4 @@ TEST(DenormalNumbers, TheCallersThreadKeepsItsState) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::runtime::denormal_numbers_test

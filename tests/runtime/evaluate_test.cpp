@@ -8,7 +8,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::runtime {
+namespace tessera::runtime::evaluate_test {
 namespace {
 
 ir::Node node(const std::string& op, std::vector<bool> wanted) {
@@ -44,4 +44,4 @@ TEST(Session, RunsNodesWhoseFirstOutputIsNotWanted) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::runtime::evaluate_test

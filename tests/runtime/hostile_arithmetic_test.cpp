@@ -6,7 +6,7 @@
 
 #include "support/hostile_call.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_arithmetic_test {
 namespace {
 
 template <typename T>
@@ -98,4 +98,4 @@ TEST(HostileArithmetic, ProductsOfIntegersWrap) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_arithmetic_test

@@ -5,7 +5,7 @@
 
 #include "support/hostile_call.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_attribute_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -202,4 +202,4 @@ TEST(HostileAttribute, TextsAndGrams) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_attribute_test

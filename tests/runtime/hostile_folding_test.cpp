@@ -6,7 +6,7 @@
 #include "support/guarded.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_folding_test {
 namespace {
 
 Model model_of(const std::string& text) {
@@ -86,4 +86,4 @@ TEST(HostileFolding, BranchesOfBranchesShareTheBudget) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_folding_test

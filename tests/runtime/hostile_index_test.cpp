@@ -5,7 +5,7 @@
 
 #include "support/hostile_call.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_index_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -128,4 +128,4 @@ TEST(HostileIndex, RegionsStayInsideOfTheirPictures) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_index_test

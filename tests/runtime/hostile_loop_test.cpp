@@ -10,7 +10,7 @@
 #include "support/guarded.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_loop_test {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -151,4 +151,4 @@ TEST(HostileLoop, LoopsInLoopsRunInMemoryThatIsBounded) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_loop_test

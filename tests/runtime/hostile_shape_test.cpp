@@ -5,7 +5,7 @@
 
 #include "support/hostile_call.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_shape_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -245,4 +245,4 @@ TEST(HostileShape, SlidingWindows) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_shape_test

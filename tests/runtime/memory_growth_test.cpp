@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 #include "tessera/session.h"
 
-namespace tessera {
+namespace tessera::memory_growth_test {
 namespace {
 
 constexpr std::int64_t kWidth = 64;
@@ -102,4 +102,4 @@ TEST(MemoryGrowth, LoadsAndUnloadsStayFlat) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::memory_growth_test

@@ -16,7 +16,7 @@
 #include "runtime/weight_store.h"
 #include "support/expect_error.h"
 
-namespace tessera::runtime {
+namespace tessera::runtime::memory_test {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -197,4 +197,4 @@ TEST(PackedMemory, PutsBlocksSideBySideAndKeepsThemApart) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::runtime::memory_test

@@ -14,7 +14,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::optimise_test {
 namespace {
 
 Model build(const std::string& name, std::map<std::string, std::int64_t> dims = {}) {
@@ -196,4 +196,4 @@ TEST_F(OptimiseTest, APackageOfLessPrecisionRunsForThoseWhoAskForIt) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::optimise_test

@@ -15,7 +15,7 @@
 #include "support/tolerance.h"
 #include "tessera/error.h"
 
-namespace tessera {
+namespace tessera::session_test {
 namespace {
 
 using test::close_to;
@@ -224,4 +224,4 @@ TEST(Session, RecordsTimings) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::session_test

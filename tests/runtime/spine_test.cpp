@@ -11,7 +11,7 @@
 #include "runtime/gate.h"
 #include "tessera/session.h"
 
-namespace tessera {
+namespace tessera::spine_test {
 namespace {
 
 // One step of gradient descent for y = a·x + b under the mean squared error, written by hand as nodes:
@@ -136,4 +136,4 @@ TEST(Spine, PlansA40GibModelForADeviceThatIsNotHere) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::spine_test

@@ -16,7 +16,7 @@
 #include "tessera/session.h"
 #include "tessera/version.h"
 
-namespace tessera::runtime {
+namespace tessera::runtime::tuning_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -174,4 +174,4 @@ TEST_F(TuningFile, LiesInTheUsersCacheFolder) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::runtime::tuning_test

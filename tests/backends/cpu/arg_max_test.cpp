@@ -5,7 +5,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::arg_max_test {
 namespace {
 
 TEST(CpuArgMax, MatchesReference) {
@@ -42,4 +42,4 @@ TEST(CpuCumulative, CumSumMatchesReference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::arg_max_test

@@ -6,7 +6,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::attention_test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -133,4 +133,4 @@ TEST(CpuAttention, LeavesOtherTypesAndScoresToTheReference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::attention_test

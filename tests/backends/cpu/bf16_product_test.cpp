@@ -10,7 +10,7 @@
 #include "support/scoped_value.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::bf16_product_test {
 namespace {
 
 using test::random_tensor;
@@ -177,4 +177,4 @@ TEST(CpuBf16Linear, RoundsToTheNearestAndKeepsNaNAndInfinity) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::bf16_product_test

@@ -6,7 +6,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::cast_test {
 namespace {
 
 const DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,   DType::i32,
@@ -37,4 +37,4 @@ TEST(CpuCast, MatchesReferenceBetweenAllTypes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::cast_test

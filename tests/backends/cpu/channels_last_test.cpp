@@ -9,7 +9,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::channels_last_test {
 namespace {
 
 using test::random_tensor;
@@ -208,4 +208,4 @@ TEST(CpuChannelsLastPool, EveryWindow) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::channels_last_test

@@ -14,7 +14,7 @@
 #include "support/random_tensor.h"
 #include "support/run_op.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::conv_chain_test {
 namespace {
 
 using ops::ConvStage;
@@ -216,4 +216,4 @@ TEST(CpuConvChain, LeavesToOthersWhatGoesOnAtDifferentStrides) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::conv_chain_test

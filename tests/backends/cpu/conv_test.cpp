@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::conv_test {
 namespace {
 
 using test::random_tensor;
@@ -110,4 +110,4 @@ TEST(CpuConv, EmptyBatch) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::conv_test

@@ -3,7 +3,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::dft_test {
 namespace {
 
 const Tolerance kSums{1e-5, 1e-5};
@@ -33,4 +33,4 @@ TEST(CpuDft, CutsAndPadsToTheLength) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::dft_test

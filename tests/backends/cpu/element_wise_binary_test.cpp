@@ -8,7 +8,7 @@
 #include "support/random_tensor.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::element_wise_binary_test {
 namespace {
 
 struct ShapePair {
@@ -138,4 +138,4 @@ TEST(CpuElementWiseBinary, DivisionByZeroFailsAsInTheReference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::element_wise_binary_test

@@ -10,7 +10,7 @@
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::element_wise_program_test {
 namespace {
 
 using Steps = std::vector<ops::ElementWiseStep>;
@@ -218,4 +218,4 @@ TEST(CpuElementWise, LeavesManyShortLinesToOthers) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::element_wise_program_test

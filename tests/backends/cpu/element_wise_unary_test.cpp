@@ -8,7 +8,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::element_wise_unary_test {
 namespace {
 
 struct UnaryCase {
@@ -147,4 +147,4 @@ TEST(CpuElementWiseUnary, ClipReadsItsBounds) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::element_wise_unary_test

@@ -10,7 +10,7 @@
 #include "support/random_tensor.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::gemm_f32_test {
 namespace {
 
 using test::close_to;
@@ -208,4 +208,4 @@ TEST(GemmF32, NanPassesThroughEpilogues) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::gemm_f32_test

@@ -7,7 +7,7 @@
 #include "support/scoped_value.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::matmul_integer_test {
 namespace {
 
 // Every instruction set and number of threads must equal the reference.
@@ -80,4 +80,4 @@ TEST(CpuQLinearMatMul, ScalesOfTensorAndColumn) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::matmul_integer_test

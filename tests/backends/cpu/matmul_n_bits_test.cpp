@@ -5,7 +5,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::matmul_n_bits_test {
 namespace {
 
 enum class Zeros { none, packed, real };
@@ -64,4 +64,4 @@ TEST(CpuMatMulNBits, LeavesGroupsAndHalvesToTheirParts) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::matmul_n_bits_test

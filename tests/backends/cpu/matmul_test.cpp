@@ -9,7 +9,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::matmul_test {
 namespace {
 
 Tensor random(Shape shape, std::uint64_t seed) {
@@ -157,4 +157,4 @@ TEST(CpuLinear, EveryActivation) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::matmul_test

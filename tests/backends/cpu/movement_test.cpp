@@ -5,7 +5,7 @@
 #include "support/random_tensor.h"
 #include "tessera/error.h"
 
-namespace tessera::test {
+namespace tessera::test::movement_test {
 namespace {
 
 Value integers(std::vector<std::int64_t> values) {
@@ -97,4 +97,4 @@ TEST(CpuMovementErrors, RefusesIndicesOutOfRange) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::movement_test

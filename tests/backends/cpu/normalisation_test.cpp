@@ -3,7 +3,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::normalisation_test {
 namespace {
 
 Tensor f32(const Shape& shape, std::uint64_t seed, double low = -2, double high = 3) {
@@ -37,4 +37,4 @@ TEST(CpuNormalisation, ChannelsMatchReference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::normalisation_test

@@ -7,7 +7,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::pooling_test {
 namespace {
 
 void check(const std::string& op, const Tensor& x, ir::Attributes attributes = {}) {
@@ -69,4 +69,4 @@ TEST(CpuPooling, Global) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::pooling_test

@@ -8,7 +8,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::quantisation_test {
 namespace {
 
 // Halves, saturation, infinities and NaN at scale 0.5.
@@ -68,4 +68,4 @@ TEST(CpuQuantisation, DynamicMatchesReferenceBitByBit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::quantisation_test

@@ -15,7 +15,7 @@
 #include "support/scoped_value.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::quantised_layers_test {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -265,4 +265,4 @@ TEST(CpuMaxPool, WindowsAndPads) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::quantised_layers_test

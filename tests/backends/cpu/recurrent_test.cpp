@@ -6,7 +6,7 @@
 #include "support/run_op.h"
 #include "support/tolerance.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::recurrent_test {
 namespace {
 
 struct Sizes {
@@ -60,4 +60,4 @@ TEST(CpuRecurrent, SeveralChunks) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::recurrent_test

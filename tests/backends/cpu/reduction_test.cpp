@@ -6,7 +6,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::reduction_test {
 namespace {
 
 struct ReductionCase {
@@ -71,4 +71,4 @@ TEST(CpuReduction, LongSumsKeepTheirDigits) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::reduction_test

@@ -3,7 +3,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::resize_test {
 namespace {
 
 struct ResizeCase {
@@ -49,4 +49,4 @@ TEST(CpuResize, MatchesReference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::resize_test

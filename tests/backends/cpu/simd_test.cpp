@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::simd_test {
 namespace {
 
 TEST(Simd, ScopedIsaLowersAndRestores) {
@@ -22,4 +22,4 @@ TEST(Simd, NeverAboveTheMachine) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::simd_test

@@ -4,7 +4,7 @@
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::skip_normalisation_test {
 namespace {
 
 const std::string kLayer = "com.microsoft::SkipLayerNormalization", kSimplified = "com.microsoft::SkipSimplifiedLayerNormalization";
@@ -47,4 +47,4 @@ TEST(CpuEmbedLayerNormalisation, MatchesReference) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::skip_normalisation_test

@@ -12,7 +12,7 @@
 #include "support/tolerance.h"
 #include "tessera/session.h"
 
-namespace tessera::backends::cpu {
+namespace tessera::backends::cpu::small_product_test {
 namespace {
 
 constexpr base::Isa kIsas[] = {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512};
@@ -110,4 +110,4 @@ TEST(SmallProduct, OfOneTensorOrTwo) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu
+}  // namespace tessera::backends::cpu::small_product_test

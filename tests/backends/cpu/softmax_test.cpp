@@ -5,7 +5,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::softmax_test {
 namespace {
 
 TEST(CpuSoftmax, MatchesReferenceAlongEveryAxis) {
@@ -29,4 +29,4 @@ TEST(CpuSoftmax, EdgeValues) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::softmax_test

@@ -4,7 +4,7 @@
 
 #include "io/image/picture.h"
 
-namespace tessera::test {
+namespace tessera::test::bmp_test {
 namespace {
 
 using namespace std::string_literals;
@@ -102,4 +102,4 @@ TEST(Bmp, DamageIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::bmp_test

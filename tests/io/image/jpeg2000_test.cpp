@@ -3,7 +3,7 @@
 
 #include "io/image/picture.h"
 
-namespace tessera::test {
+namespace tessera::test::jpeg2000_test {
 namespace {
 
 using testing::HasSubstr;
@@ -150,4 +150,4 @@ TEST(Jpeg2000, DamageIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::jpeg2000_test

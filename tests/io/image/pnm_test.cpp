@@ -2,7 +2,7 @@
 
 #include "io/image/picture.h"
 
-namespace tessera::test {
+namespace tessera::test::pnm_test {
 namespace {
 
 using namespace std::string_literals;
@@ -48,4 +48,4 @@ TEST(Pnm, DamageIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::pnm_test

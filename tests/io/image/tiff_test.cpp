@@ -7,7 +7,7 @@
 #include "io/image/picture.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::tiff_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(Tiff, DamageIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::tiff_test

@@ -3,7 +3,7 @@
 
 #include "io/image/picture.h"
 
-namespace tessera::test {
+namespace tessera::test::webp_test {
 namespace {
 
 using testing::HasSubstr;
@@ -47,4 +47,4 @@ TEST(WebP, DamageIsHarmless) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::webp_test

@@ -10,7 +10,7 @@
 #include "io/onnx/writer.h"
 #include "support/temporary_folder.h"
 
-namespace tessera::test {
+namespace tessera::test::format_test {
 namespace {
 
 TEST(OnnxFormat, ReadsEveryIrVersion) {
@@ -236,4 +236,4 @@ TEST(OnnxFormat, ReadsExternalDataOfManyGigabytes) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::format_test

@@ -7,7 +7,7 @@
 #include "support/guarded.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_bytes_test {
 namespace {
 
 using tessera_onnx::GraphProto;
@@ -146,4 +146,4 @@ INSTANTIATE_TEST_SUITE_P(Models, HostileBytes,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_bytes_test

@@ -4,7 +4,7 @@
 #include "io/onnx/model_builder.h"
 #include "support/guarded.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_structure_test {
 namespace {
 
 using tessera_onnx::GraphProto;
@@ -274,4 +274,4 @@ TEST(HostileNames, MissingOnesAndDuplicatesAreNamed) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_structure_test

@@ -4,7 +4,7 @@
 #include "io/onnx/model_builder.h"
 #include "support/guarded.h"
 
-namespace tessera::test {
+namespace tessera::test::hostile_tensor_test {
 namespace {
 
 using tessera_onnx::TensorProto;
@@ -163,4 +163,4 @@ TEST(HostileTensor, SparseTensorsShareOneLimit) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::hostile_tensor_test

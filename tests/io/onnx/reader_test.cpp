@@ -4,7 +4,7 @@
 
 #include "io/onnx/model_builder.h"
 
-namespace tessera::test {
+namespace tessera::test::reader_test {
 namespace {
 
 const std::string kOnes("\0\0\x80\x3f\0\0\x80\x3f", 8);  // two float ones
@@ -266,4 +266,4 @@ TEST(OnnxReader, NamesTheFile) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::reader_test

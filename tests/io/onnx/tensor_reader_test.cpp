@@ -13,7 +13,7 @@
 #include "io/onnx/model_builder.h"
 #include "io/onnx/writer.h"
 
-namespace tessera::test {
+namespace tessera::test::tensor_reader_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -211,4 +211,4 @@ TEST(TensorReader, DefersCopiesOfLargeDataThatAreNotAligned) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::tensor_reader_test

@@ -3,7 +3,7 @@
 #include "io/onnx/model_builder.h"
 #include "io/onnx/writer.h"
 
-namespace tessera::test {
+namespace tessera::test::upgrade_microsoft_test {
 namespace {
 
 const io::ReadOptions kAsItIs{.infer = false, .require_supported = false};
@@ -83,4 +83,4 @@ TEST(UpgradeMicrosoft, WritesItsOwnOperatorsBack) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::upgrade_microsoft_test

@@ -2,7 +2,7 @@
 
 #include "io/onnx/model_builder.h"
 
-namespace tessera::test {
+namespace tessera::test::upgrade_microsoft_transformers_test {
 namespace {
 
 const io::ReadOptions kAsItIs{.infer = false, .require_supported = false};
@@ -130,4 +130,4 @@ TEST(UpgradeMicrosoftTransformers, RefusesWhatIsBroken) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::upgrade_microsoft_transformers_test

@@ -5,7 +5,7 @@
 #include "io/onnx/model_builder.h"
 #include "tessera/session.h"
 
-namespace tessera::test {
+namespace tessera::test::upgrade_test {
 namespace {
 
 const io::ReadOptions kAsItIs{.infer = false, .require_supported = false};
@@ -310,4 +310,4 @@ TEST(Upgrade, BatchNormalizationSavesStatistics) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::upgrade_test

@@ -7,7 +7,7 @@
 #include "onnx.pb.h"
 #include "support/error_of.h"
 
-namespace tessera::test {
+namespace tessera::test::value_test {
 namespace {
 
 using ir::ValueType;
@@ -62,4 +62,4 @@ TEST(ValueFiles, RefusesFaultyMaps) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::value_test

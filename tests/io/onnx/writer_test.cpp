@@ -9,7 +9,7 @@
 #include "ir/text.h"
 #include "ops/infer.h"
 
-namespace tessera::test {
+namespace tessera::test::writer_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -238,4 +238,4 @@ TEST(OnnxWriter, SaysWhichFileItCannotWrite) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::writer_test

@@ -12,7 +12,7 @@
 #include "support/temporary_folder.h"
 #include "tessera/tensor.h"
 
-namespace tessera::test {
+namespace tessera::test::container_test {
 namespace {
 
 using io::Container;
@@ -142,4 +142,4 @@ TEST(Container, SaysWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace tessera::test
+}  // namespace tessera::test::container_test
