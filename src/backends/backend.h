@@ -1,6 +1,7 @@
 // The whole contract between a device and the rest: what a device is, what a kernel is, what a kernel is given.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -42,6 +43,11 @@ struct ExecutionResources {
   Tensor copy(const Tensor& tensor) const;
   // Charges the characters of strings, which kernels write after their tensor was charged; other tensors are returned as they are.
   Tensor with_characters(Tensor tensor) const { return allocator != nullptr && tensor.dtype() == DType::string ? allocator->with_characters(std::move(tensor)) : tensor; }
+  // How many threads a parallel loop of the run may take, the calling one included.
+  int threads() const {
+    if (pool == nullptr) return 1;
+    return max_threads > 0 ? std::min(max_threads, pool->cores()) : pool->cores();
+  }
   // Throws Error(cancelled or over_budget) when the run is to end.
   void check_stop() const {
     if (stop != nullptr) stop->check();

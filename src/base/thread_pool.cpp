@@ -70,7 +70,7 @@ struct alignas(64) ChunkRange {
 // A thread takes the chunks of its own range first, in order, and then what is left of the others': from loop to loop it gets about the same part
 // of the data, which it finds in its core's cache rather than in another's.
 struct Task {
-  static constexpr std::int64_t kMostRanges = 16;
+  static constexpr std::int64_t kMostRanges = 16;  // on the caller's stack; more threads share them
 
   Task(std::int64_t count, std::int64_t grain, RangeFunction body) : count(count), grain(grain), chunks(ceil_divide(count, grain)), body(body) {}
 
@@ -85,13 +85,24 @@ struct Task {
 
   // `thread`: 0 is the caller.
   void work(std::int64_t thread) {
-    for (std::int64_t i = 0; i < ranges; ++i) work_off(range[static_cast<std::size_t>((thread + i) % ranges)]);
+    const std::int64_t first = thread == 0 ? 0 : free_range(thread);
+    for (std::int64_t i = 0; i < ranges; ++i) work_off(range[static_cast<std::size_t>((first + i) % ranges)]);
   }
 
-  void work_off(ChunkRange& own) {
+  // Where a helper begins: its own range or, where the pool has more threads than the loop has ranges, the next that nobody has begun with.
+  std::int64_t free_range(std::int64_t thread) {
+    for (std::int64_t i = thread; i < thread + ranges; ++i) {
+      const std::uint32_t bit = 1u << (i % ranges);
+      if ((begun.fetch_or(bit, std::memory_order_relaxed) & bit) == 0) return i % ranges;
+    }
+    return thread % ranges;
+  }
+
+  void work_off(ChunkRange& taken) {
     while (!failed.load(std::memory_order_relaxed)) {
-      const std::int64_t chunk = own.next.fetch_add(1, std::memory_order_relaxed);
-      if (chunk >= own.end) return;
+      if (taken.next.load(std::memory_order_relaxed) >= taken.end) return;  // its cache line is only read: all may have it
+      const std::int64_t chunk = taken.next.fetch_add(1, std::memory_order_relaxed);
+      if (chunk >= taken.end) return;
       try {
         body(chunk * grain, chunk * grain + std::min(grain, count - chunk * grain));
       } catch (...) {
@@ -105,6 +116,7 @@ struct Task {
   const std::uint32_t caller_float_state = float_state();  // which helpers take on: a chunk gives the same whoever computes it
   std::int64_t ranges = 0;
   std::array<ChunkRange, kMostRanges> range;
+  std::atomic<std::uint32_t> begun{1};  // ranges that a thread has begun with, a bit each: the first is the caller's
   std::atomic<int> active{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error;

@@ -142,8 +142,7 @@ std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<S
                                            const backends::ExecutionResources& resources) {
   std::vector<MeasuredKernels> choices(operands.size());
   if (!device.computes()) return choices;
-  const int cores = resources.pool != nullptr ? resources.pool->cores() : 1;
-  const int threads = resources.max_threads > 0 ? std::min(resources.max_threads, cores) : cores;
+  const int threads = resources.threads();
   std::lock_guard lock(mutex_);
   std::vector<std::string> keys(operands.size());
   std::map<std::string, std::size_t, std::less<>> unknown;  // a step that has the key

@@ -52,31 +52,47 @@ TEST(ThreadPool, HelpersTakeOnTheCallersFloatingPointState) {
 }
 
 TEST(ThreadPool, CoversEverythingOnce) {
-  ThreadPool pool(4);
-  for (std::int64_t grain : {1, 3, 64, 1000, 5000}) {
-    std::vector<std::atomic<int>> visits(1000);
-    ThreadPool::CoreLease lease(pool);
-    pool.parallel_for(1000, grain, 0, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
-    });
-    for (const auto& count : visits) ASSERT_EQ(count, 1);
+  for (const int cores : {4, 20}) {
+    ThreadPool pool(cores);
+    for (std::int64_t grain : {1, 3, 64, 1000, 5000}) {
+      std::vector<std::atomic<int>> visits(1000);
+      ThreadPool::CoreLease lease(pool);
+      pool.parallel_for(1000, grain, 0, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+      });
+      for (const auto& count : visits) ASSERT_EQ(count, 1);
+    }
   }
 }
 
-TEST(ThreadPool, ThreadsBeginWithTheSamePartOfEachLoop) {
-  ThreadPool pool(2);
+TEST(ThreadPool, SkipsChunksBehindAnError) {
+  ThreadPool pool(1);
   ThreadPool::CoreLease lease(pool);
-  const auto caller = std::this_thread::get_id();
-  for (int round = 0; round < 20; ++round) {
-    std::atomic<int> begun = 0;
-    std::vector<std::thread::id> threads(8);
-    pool.parallel_for(8, 1, 0, [&](std::int64_t chunk, std::int64_t) {
-      threads[static_cast<std::size_t>(chunk)] = std::this_thread::get_id();
-      ++begun;
-      while (begun < 2) std::this_thread::yield();  // the helper is sure to come
-    });
-    EXPECT_EQ(threads[0], caller);
-    EXPECT_NE(threads[4], caller);
+  int visits = 0;
+  const auto fail = [&](std::int64_t, std::int64_t) {
+    ++visits;
+    throw std::runtime_error("chunk");
+  };
+  EXPECT_THROW(pool.parallel_for(10, 1, 0, fail), std::runtime_error);
+  EXPECT_EQ(visits, 1);
+}
+
+TEST(ThreadPool, ThreadsBeginWithTheSamePartOfEachLoop) {
+  for (const int cores : {2, 4}) {  // of which the loops take two
+    ThreadPool pool(cores);
+    ThreadPool::CoreLease lease(pool);
+    const auto caller = std::this_thread::get_id();
+    for (int round = 0; round < 20; ++round) {
+      std::atomic<int> begun = 0;
+      std::vector<std::thread::id> threads(8);
+      pool.parallel_for(8, 1, 2, [&](std::int64_t chunk, std::int64_t) {
+        threads[static_cast<std::size_t>(chunk)] = std::this_thread::get_id();
+        ++begun;
+        while (begun < 2) std::this_thread::yield();  // the helper is sure to come
+      });
+      EXPECT_EQ(threads[0], caller);
+      EXPECT_NE(threads[4], caller);
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 // Depthwise convolution of bytes along a line: a block of channels of a line of outputs, with exact sums of 32 bits.
 //
-// First the lines under the windows are interleaved, four of them to a group, so that a dot product of four bytes sums over the
-// lines of a window; each output then adds up the columns of its window. Self-contained, as indirect_product_s8.h.
+// The lines under the windows are interleaved, four of them to a group, so that a dot product of four bytes sums over the lines of a
+// window; each output adds up the columns of its window. Where windows are three columns of at most four lines, interleaved columns stay
+// in registers from window to window. Self-contained, as indirect_product_s8.h.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct DepthwiseS8 {
   std::int64_t input = 0, pad_begin = 0;          // pixels of a line; columns before it
   std::int64_t columns = 0;                       // that the windows span, from pad_begin columns before the line on
   std::uint8_t padding = 0;
-  std::uint8_t* interleaved = nullptr;            // [columns][line_groups][kChannels][kGroup]: working memory
+  std::uint8_t* interleaved = nullptr;            // [columns][line_groups][kChannels][kGroup]: working memory, if need be
 
   std::int64_t outputs = 0, kernel = 0, stride = 1, dilation = 1;
   const std::int8_t* weights = nullptr;           // [kernel][line_groups][kChannels][kGroup]

@@ -92,12 +92,7 @@ GemmF32::Split GemmF32::split(int threads) const {
   return splits_[i];
 }
 
-GemmF32::Split GemmF32::split(const KernelContext& context) const {
-  const ExecutionResources& resources = context.resources();
-  if (resources.pool == nullptr) return split(1);
-  const int cores = resources.pool->cores();
-  return split(resources.max_threads > 0 ? std::min(resources.max_threads, cores) : cores);
-}
+GemmF32::Split GemmF32::split(const KernelContext& context) const { return split(context.resources().threads()); }
 
 // Of all grids whose tiles are worth handing out, the one that takes so many threads the least time. Cycles a unit
 // of k: register tiles computed, elements of A read again by each chunk of columns, elements of B by each chunk of rows; reading costs

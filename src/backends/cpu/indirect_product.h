@@ -21,14 +21,14 @@ struct IndirectProduct {
   // left rounded up to whole vectors.
   const float* right = nullptr;
   std::int64_t columns = 0;             // of the panels together
-  // Not null: weights that products to come read. With AVX-512, so many floats of them are fetched into the cache for each step of a panel's depth.
-  const float* next = nullptr;
-  static constexpr std::int64_t kNextFloats = 8;
   const float* bias = nullptr;          // as many, rounded up to whole vectors
   const float* addend = nullptr;        // D, laid out as C; or null
   float* c = nullptr;
   std::int64_t ldc = 0;                 // of C and D
   float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();
+  // Not null: weights that products to come read. With AVX-512, so many floats of them are fetched into the cache for each step of a panel's depth.
+  const float* next = nullptr;
+  static constexpr std::int64_t kNextFloats = 8;
 };
 
 struct IndirectProductIsa {

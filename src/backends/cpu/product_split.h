@@ -54,6 +54,7 @@ struct ProductSplit {
   std::int64_t rows = 0, columns = 0, groups = 1;
   std::int64_t tile_rows = 1, tile_columns = 1;
   std::int64_t segments = 1, segment_groups = 1;
+  bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's segments takes long beside its products
 
   // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
   // of the depth. Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk. Both are where that is much.
@@ -69,7 +70,7 @@ struct ProductSplit {
     // Deep: neither data nor weights stay in a core's cache until they are read again.
     const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
     // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
-    const bool small_weights = segments > 1 && panel_bytes * panels() <= kBlockBytes && tiles >= 2 * kBlockTiles;
+    const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= kBlockBytes && tiles >= 2 * kBlockTiles;
     const bool columns_first = !small_weights && panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;

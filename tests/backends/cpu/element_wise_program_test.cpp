@@ -217,5 +217,14 @@ TEST(CpuElementWise, LeavesManyShortLinesToOthers) {
   EXPECT_EQ(chosen_cpu_kernel(call_of({x, x}, steps)), "cpu_element_wise_f32");
 }
 
+TEST(CpuElementWise, RunsShortLinesThatRepeatTogether) {
+  const Steps steps{step("Neg", {0, -1}), step("Add", {2, 1})};
+  for (const std::int64_t length : {2, 7}) {
+    const test::OpCall call = call_of({random_tensor(DType::f32, {20000, length}, 1), random_tensor(DType::f32, {length}, 2)}, steps);
+    EXPECT_EQ(chosen_cpu_kernel(call), "cpu_element_wise_f32");
+    expect_matches_reference(call);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test::element_wise_program_test

@@ -2,8 +2,11 @@
 // steps may fall to either side.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
@@ -123,6 +126,9 @@ TEST(CpuQuantisedConv, GroupsAndManyTiles) {
   check_conv({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
   check_conv({{1, 40, 15, 13}, {70, 40, 3, 3}, pads(1)});
   check_conv({{1, 132, 9, 26}, {40, 132, 3, 3}, {{"strides", Integers{1, 2}}, {"pads", Integers{1, 1, 1, 1}}}});
+  // Many rows under weights that are more than the data, but stay in the second-level cache: chunks are rows.
+  check_conv({{1, 16, 28, 28}, {96, 16, 3, 3}, pads(1)});
+  check_conv({{1, 130, 28, 28}, {70, 130, 3, 3}, pads(1)});
 }
 
 TEST(CpuQuantisedConv, ActivationsBoundTheResult) {
@@ -218,6 +224,8 @@ TEST(CpuQuantisedLinear, DeepProductsInParts) {
   check_conv({{1, 230, 20, 20}, {33, 230, 3, 3}, pads(1), To::i8});
   check_conv({.x = {1, 230, 20, 20}, .w = {17, 230, 3, 3}, .attributes = pads(1), .addend = true});
   check_conv({{1, 480, 22, 22}, {34, 240, 3, 3}, {{"group", std::int64_t{2}}}});
+  check_conv({{1, 100, 20, 20}, {33, 100, 5, 5}, pads(2)});  // segments are lines
+  check_conv({{1, 124, 1, 420}, {33, 124, 1, 31}, {{"pads", Integers{0, 15, 0, 15}}}});  // and one is all of the depth
 }
 
 TEST(CpuQuantisedLinear, ExtremesStayExact) {
@@ -235,6 +243,28 @@ TEST(CpuQuantisedLinear, ResultsOfNaNScalesAreTheSameForEveryInstructionSet) {
   for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2}) {
     const ScopedIsa scoped(isa);
     EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu"), first));
+  }
+}
+
+// A NaN, infinities and numbers beyond integers among the biases.
+TEST(CpuQuantisedConv, DepthwiseSumsThatAreNoNumbersAreTheSameForEveryInstructionSet) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const std::int64_t channels : {7, 64}) {
+    for (const std::int64_t kernel : {3, 5}) {
+      Tensor bias = test::random_tensor(DType::f32, {channels}, 3, -8, 8);
+      std::ranges::copy(std::array{std::nanf(""), 3e38f, -3e38f, infinity, -infinity}, bias.mutable_data<float>());
+      ir::Attributes attributes = pads(1);
+      attributes.emplace("group", channels);
+      const test::OpCall call{"tessera::QuantisedConv",
+                              {bytes(DType::u8, {1, 9, 9, channels}, 1), bytes(DType::i8, {channels, 1, kernel, kernel}, 2), bias, Tensor::scalar(0.1f), Value(),
+                               Tensor::scalar(1.0f), Tensor::scalar(1.0f), zero_point(DType::u8, 7)},
+                              attributes};
+      const Tensor first = test::run_op_tensor(call, "cpu");
+      for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2}) {
+        const ScopedIsa scoped(isa);
+        expect_same_steps(test::run_op_tensor(call, "cpu"), first);
+      }
+    }
   }
 }
 

@@ -56,7 +56,9 @@ TEST(CpuRecurrent, OddSizesAndDirections) {
 }
 
 TEST(CpuRecurrent, SeveralChunks) {
-  for (const std::string op : {"LSTM", "GRU"}) check(op, {3, 2, 4, 200, "bidirectional"});
+  for (const std::string op : {"LSTM", "GRU"}) {
+    for (const std::string direction : {"forward", "reverse", "bidirectional"}) check(op, {4, 2, 4, 200, direction});
+  }
 }
 
 }  // namespace

@@ -122,7 +122,7 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     if (split_.rows_first || first + columns >= outputs_ || columns * depth_ > kMostFloats) return nullptr;
     const std::int64_t tile = base::ceil_divide(row * base::ceil_divide(split_.rows, isa_->rows), split_.rows), panels = base::ceil_divide(columns, isa_->columns);
     const std::int64_t fetched = tile * panels * depth_ * IndirectProduct::kNextFloats;
-    return fetched < columns * depth_ ? packed(group, first + columns) + fetched : nullptr;
+    return fetched < std::min(columns, outputs_ - first - columns) * depth_ ? packed(group, first + columns) + fetched : nullptr;
   }
 
   // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.

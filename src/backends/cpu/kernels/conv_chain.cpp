@@ -182,8 +182,8 @@ class ConvChain final : public Kernel {
 
   void run(KernelContext& context) const override {
     const Tensor& result = context.output(0);
-    const std::int64_t pictures = result.shape()[0], chunks = chain_.chunks(pictures, threads(context)), lines = chain_.lines();
-    if (pictures % threads(context) != 0 && chain_.repeats_much()) {
+    const std::int64_t pictures = result.shape()[0], chunks = chain_.chunks(pictures, context.resources().threads()), lines = chain_.lines();
+    if (pictures % context.resources().threads() != 0 && chain_.repeats_much()) {
       for (std::int64_t picture = 0; picture < pictures; ++picture) run_stages(context, picture);
       return;
     }
@@ -198,12 +198,6 @@ class ConvChain final : public Kernel {
       convs_.push_back(chain_.stages()[i].depthwise ? make_depthwise_line_conv(views.view(i), weights) : make_line_conv(views.view(i), weights));
       if (i + 1 < views.size()) scratch_lines_ += ring_cache_lines(i), picture_floats_ += picture_floats(i);
     }
-  }
-
-  static std::int64_t threads(const KernelContext& context) {
-    const ExecutionResources& resources = context.resources();
-    if (resources.pool == nullptr) return 1;
-    return resources.max_threads > 0 ? std::min(resources.max_threads, resources.pool->cores()) : resources.pool->cores();
   }
 
   std::int64_t ring_cache_lines(std::size_t stage) const { return base::ceil_divide(chain_.ring_lines(stage) * chain_.stages()[stage].line_floats, CacheLine::kFloats); }
@@ -234,7 +228,7 @@ class ConvChain final : public Kernel {
       results[i] = i + 1 < stages.size() ? PictureLines<float>{room, stages[i].line_floats, 0} : result_of(context, picture);
       room += picture_floats(i);
       const PictureLines<const float> x = lines_of(context, picture, results, stages[i].data), z = lines_of(context, picture, results, stages[i].addend);
-      const std::int64_t pieces = 2 * threads(context);
+      const std::int64_t pieces = 2 * context.resources().threads();
       context.parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
         const std::int64_t first = lines * begin / pieces, last = lines * end / pieces;
         if (first < last) convs_[i]->run_lines(x, z, results[i], first, last);

@@ -27,7 +27,7 @@ constexpr std::size_t kMostRegisters = 8;  // with blocks of floats: 32 KiB
 // Element operations that are worth a thread.
 constexpr std::int64_t kGrainOperations = 1 << 17, kMostGrain = 1 << 15, kLeastGrain = 1 << 11;
 
-// Where many lines are shorter than that, starting each costs more than its elements.
+// Where many lines are shorter than that and cannot be run several at a time, starting each costs more than its elements.
 constexpr std::int64_t kShortLine = 16, kManyElements = 1 << 14;
 
 using Table = std::array<std::uint8_t, 256>;
@@ -375,7 +375,8 @@ class ElementWise final : public Kernel {
 std::string reject_element_wise(const ops::NodeView& view) {
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   if (view.input_count() > Broadcast::kMaxOperands) return "takes up to 8 operands";
-  if (view.output(0).elements() >= kManyElements && broadcast_of(view).line_length() < kShortLine) return "its lines are short";
+  const Broadcast broadcast = broadcast_of(view);
+  if (view.output(0).elements() >= kManyElements && broadcast.line_length() < kShortLine && !broadcast.lines_repeat()) return "its lines are short";
   const Stages stages = stages_of(view);
   if (stages.list.size() > ops::kMostElementWiseSteps) return "takes up to 64 steps";
   for (const Stage& stage : stages.list) {

@@ -20,7 +20,8 @@ using base::round_up;
 
 constexpr double kChunkOperations = 2e6;
 
-// The inner loop takes four channels at a time: over single taps of few it would be short, and wants a pointer for each.
+// Below so many channels a window's taps are joined to lines: the inner loop, which takes four channels at a time, would be short, and each tap
+// wants a pointer a row.
 constexpr std::int64_t kFewChannels = kS8Group * WindowSegments::kFewChannels;
 
 class QuantisedProduct final : public Kernel {
@@ -36,6 +37,7 @@ class QuantisedProduct final : public Kernel {
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = kS8Rows, .tile_columns = kS8Columns};
     split_.segments = segments_.count;
     split_.segment_groups = padded_ / kS8Group;
+    split_.rows_of_small_weights = true;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, kS8Columns * depth_,
                   geometry_.batch * geometry_.inputs() * inputs_, depth_);
     const Tensor& weights = *view.constant(At::weights);

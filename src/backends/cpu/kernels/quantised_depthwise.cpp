@@ -128,7 +128,7 @@ std::string reject_quantised_depthwise(const ops::NodeView& view) {
   const Shape& w = view.input(At::weights).shape;
   if (w[1] != 1 || w[0] != view.integer("group")) return "more than one channel a group";
   if (w.size() > 4) return "three spatial axes";
-  // All columns under a line of windows are in memory at once, with all lines of the window.
+  // All columns under a line of windows may be in memory at once, with all lines of the window.
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   const ops::WindowAxis& line = geometry.axes[2];
   const std::int64_t most_columns = (1 << 17) / (ceil_divide(geometry.axes[1].kernel, DepthwiseS8::kGroup) + 1);

@@ -169,7 +169,7 @@ class Recurrent final : public Kernel {
           for (std::int64_t step = 0; step < layer_.length; ++step) run_chunk(context, y, d, step, 0);
         }
       });
-    } else if (threads_of(context) == 1) {  // more of one direction's weights than of all stays in the cache from step to step
+    } else if (context.resources().threads() == 1) {  // more of one direction's weights than of all stays in the cache from step to step
       for (std::int64_t direction = 0; direction < directions; ++direction) run_steps(context, y, direction, 1);
     } else {
       run_steps(context, y, 0, directions);
@@ -178,18 +178,16 @@ class Recurrent final : public Kernel {
   }
 
  private:
-  static int threads_of(const KernelContext& context) {
-    const ExecutionResources& resources = context.resources();
-    if (resources.pool == nullptr) return 1;
-    return resources.max_threads > 0 ? std::min(resources.max_threads, resources.pool->cores()) : resources.pool->cores();
-  }
-
-  // All steps of `count` directions. Chunks go to and fro: each step begins with the weights that the last one ended with, which a cache holds.
+  // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights that its core ended the last one with.
   void run_steps(const KernelContext& context, float* y, std::int64_t first, std::int64_t count) const {
-    const std::int64_t chunks = layer_.chunks();
+    const std::int64_t chunks = layer_.chunks(), all = count * chunks, shares = std::min<std::int64_t>(context.resources().threads(), all);
     for (std::int64_t step = 0; step < layer_.length; ++step) {
-      context.parallel_for(count * chunks, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) run_chunk(context, y, first + i / chunks, step, step % 2 == 0 ? i % chunks : chunks - 1 - i % chunks);
+      context.parallel_for(all, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t share = ((i + 1) * shares - 1) / all;  // as the pool cuts the loop
+          const std::int64_t chunk = step % 2 == 0 ? i : all * share / shares + all * (share + 1) / shares - 1 - i;
+          run_chunk(context, y, first + chunk / chunks, step, chunk % chunks);
+        }
       });
     }
   }
