@@ -45,11 +45,11 @@ double rounded_to(DType type, double value) {
   }
 }
 
-struct Range {
+struct IntegerRange {
   double low, high;
 };
 
-Range range_of(DType type) {
+IntegerRange range_of(DType type) {
   const int bits = bits_of(type);
   if (is_signed_integer(type)) return {-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
   return {0, std::ldexp(1.0, bits) - 1};
@@ -74,7 +74,7 @@ void quantize_linear(KernelContext& context) {
     if (is_float(type)) {
       result[i] = quotient + zeros[s];
     } else {
-      const Range range = range_of(type);
+      const IntegerRange range = range_of(type);
       result[i] = std::isnan(quotient) ? zeros[s] : std::clamp(std::nearbyint(quotient) + zeros[s], range.low, range.high);
     }
   }
