@@ -16,7 +16,7 @@ if(TESSERA_SANITIZE)
   target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
 if(TESSERA_FUZZ)
-  # Checks that cost a quarter of the build's time, of faults that the address sanitizer sees as well; the sanitizer builds have them all.
+  # Checks that take long to compile, of accesses that the address sanitizer mostly catches as well; the sanitizer builds have them all.
   target_compile_options(tessera_options INTERFACE -fno-sanitize=null,object-size,pointer-overflow,vptr,function)
 endif()
 

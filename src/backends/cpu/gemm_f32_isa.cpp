@@ -118,17 +118,17 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
   const std::int64_t left_stride = product.rows;
   const float *left = product.left + first_row, *next = left;
   constexpr int kNextLines = kUnroll * PanelProduct::kMostNextFloats / parts / kCacheLine;
-  std::int64_t k = product.k, next_floats = 0;
+  std::int64_t k = product.k, turn_floats = 0;
   if (product.next != nullptr) {
     next = product.next + (first_row > 0 ? k * product.next_floats / parts : 0);
-    next_floats = kUnroll * product.next_floats / parts;
+    turn_floats = kUnroll * product.next_floats / parts;
   }
   for (; k >= kUnroll; k -= kUnroll) {
 #pragma GCC unroll 4
     for (int s = 0; s < kUnroll; ++s, left += left_stride, right += right_stride) step(left, right);
 #pragma GCC unroll 4
-    for (int s = 0; s < kNextLines; ++s) __builtin_prefetch(next + s * next_floats / kNextLines, 0, 2);
-    next += next_floats;
+    for (int s = 0; s < kNextLines; ++s) __builtin_prefetch(next + s * turn_floats / kNextLines, 0, 2);
+    next += turn_floats;
   }
   for (; k > 0; --k, left += left_stride, right += right_stride) step(left, right);
   const bool whole = columns == all * kLanes, accumulate = product.accumulate;

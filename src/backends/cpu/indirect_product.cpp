@@ -181,7 +181,8 @@ void multiply_rows(const IndirectProduct& product) {
         break;
 #endif
       default:
-        kTogether > 1 && product.next != nullptr ? multiply_tile<rows, kVectors, false, (kTogether > 1)>(product, right, column) : multiply_tile<rows, kVectors, false>(product, right, column);
+        if (kTogether > 1 && product.next != nullptr) multiply_tile<rows, kVectors, false, (kTogether > 1)>(product, right, column);
+        else multiply_tile<rows, kVectors, false>(product, right, column);
         break;
     }
   }
