@@ -1,9 +1,12 @@
 // The user asked for bfloat16: convolutions and products with constant weights round their data and weights to it (ops/rounded_product.h)
 // and sum in float32. A result that only such layers read, maybe behind a MaxPool or a Concat, is stored rounded: where they multiply it
 // the same numbers in half the memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain only where their data is stored
-// rounded anyway. Everything else stays as it is.
+// rounded anyway. Attention between such layers reads and writes numbers stored so, multiplies them, and rounds the weights that it multiplies values by.
+// What several layers would each round is rounded once. Everything else stays as it is.
 #include <algorithm>
+#include <set>
 
+#include "ops/builder.h"
 #include "passes/linear_form.h"
 #include "passes/find.h"
 #include "passes/pass.h"
@@ -15,6 +18,9 @@ namespace {
 bool is_layer(const ir::Node& node) { return node.op == "tessera::ChannelsLastConv" || node.op == "tessera::Linear"; }
 // Gives numbers of its data as they are, and has kernels for rounded ones.
 bool moves(const ir::Node& node) { return node.op == "tessera::ChannelsLastMaxPool" || node.op == "Concat"; }
+
+// Q, K and V.
+constexpr std::size_t kAttentionOperands = 3;
 
 bool is_rounded(const ir::Node& node) { return is_layer(node) && node.attributes.contains("precision"); }
 
@@ -46,6 +52,9 @@ class Rounder {
       ir::Node layer = as_linear(graph_, graph_.node(id)).value_or(graph_.node(id));
       if (is_layer(layer) && has_wide_groups(graph_, layer)) round(id, std::move(layer));
     }
+    for (const ir::NodeId id : order_) {
+      if (can_attend(graph_.node(id))) attends_.insert(id);
+    }
     std::vector<bool> stored = stored_rounded(true);
     for (const ir::NodeId id : order_) {
       const ir::Node& node = graph_.node(id);
@@ -58,6 +67,8 @@ class Rounder {
       if (is_rounded(node)) node.attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
       graph_.value(node.outputs[0]).type.dtype = DType::bf16;
     }
+    for (std::size_t i = 0; i < uses_.size(); ++i) round_once(ir::ValueId{static_cast<std::int32_t>(i)});
+    graph_.sort_topologically();
     return std::move(graph_);
   }
 
@@ -66,6 +77,35 @@ class Rounder {
     if (graph_.value(layer.inputs[1]).type.dtype != DType::f32) return;
     layer.attributes.insert_or_assign("precision", std::string("bf16"));
     if (context_.keeps_composite(graph_, layer)) graph_.replace_node(id, std::move(layer));
+  }
+
+  // Whether the device has a kernel for this attention when its operands and its result are stored rounded.
+  bool can_attend(const ir::Node& node) {
+    if (node.op != "Attention" || node.inputs.size() < kAttentionOperands || !context_.has_own_kernel) return false;
+    std::vector<ir::ValueId> values(node.inputs.begin(), node.inputs.begin() + kAttentionOperands);
+    values.push_back(node.outputs[0]);
+    const auto stores = [&](DType type) {
+      for (const ir::ValueId value : values) graph_.value(value).type.dtype = type;
+    };
+    if (std::ranges::any_of(values, [&](ir::ValueId value) { return !value.valid() || graph_.value(value).type.dtype != DType::f32; })) return false;
+    stores(DType::bf16);
+    const bool can = context_.has_own_kernel(graph_, node);
+    stores(DType::f32);
+    return can;
+  }
+
+  // A value of float32 that several layers read as data.
+  void round_once(ir::ValueId value) {
+    const ir::ValueType& type = graph_.value(value).type;
+    if (type.dtype != DType::f32 || !type.is_tensor() || !type.shape().has_value() || graph_.constant(value) != nullptr) return;
+    std::vector<ir::NodeId> layers;
+    for (const ir::NodeId user : uses_[index(value)]) {
+      const ir::Node& node = graph_.node(user);
+      if (is_rounded(node) && !is_depthwise(graph_, node) && std::ranges::count(node.inputs, value) == 1 && node.inputs[0] == value) layers.push_back(user);
+    }
+    if (layers.size() < 2) return;
+    const ir::ValueId rounded = ops::GraphBuilder(graph_).cast(value, DType::bf16);
+    for (const ir::NodeId layer : layers) graph_.node(layer).inputs[0] = rounded;
   }
 
   static std::size_t index(ir::ValueId value) { return static_cast<std::size_t>(value.index); }
@@ -77,11 +117,13 @@ class Rounder {
     std::vector<bool> stored(graph_.value_count());
     for (const ir::NodeId id : order_) {
       const ir::Node& node = graph_.node(id);
-      const bool candidate = rounds(node, depthwise) || moves(node);
+      const bool candidate = rounds(node, depthwise) || moves(node) || attends_.contains(id);
       if (candidate && !is_result(graph_, node.outputs[0]) && !uses_[index(node.outputs[0])].empty()) stored[index(node.outputs[0])] = true;
     }
-    const auto takes = [&](const ir::Node& user, ir::ValueId value) {
+    const auto takes = [&](ir::NodeId id, ir::ValueId value) {
+      const ir::Node& user = graph_.node(id);
       if (moves(user)) return static_cast<bool>(stored[index(user.outputs[0])]);
+      if (attends_.contains(id)) return stored[index(user.outputs[0])] && std::find(user.inputs.begin() + kAttentionOperands, user.inputs.end(), value) == user.inputs.end();
       if (!rounds(user, depthwise)) return false;
       const std::size_t addend = user.op == "tessera::ChannelsLastConv" ? 3 : 0;
       for (std::size_t i = 0; i < user.inputs.size(); ++i) {
@@ -96,8 +138,9 @@ class Rounder {
         const ir::ValueId value = node.outputs[0];
         if (!value.valid() || !stored[index(value)]) continue;
         const std::vector<ir::NodeId>& users = uses_[index(value)];
-        const bool read = std::ranges::all_of(users, [&](ir::NodeId user) { return takes(graph_.node(user), value); });
-        const bool made = !moves(node) || std::ranges::all_of(node.inputs, [&](ir::ValueId input) { return stored[index(input)]; });
+        const bool read = std::ranges::all_of(users, [&](ir::NodeId user) { return takes(user, value); });
+        const std::size_t operands = moves(node) ? node.inputs.size() : attends_.contains(id) ? kAttentionOperands : 0;  // that must be stored so too
+        const bool made = std::all_of(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(operands), [&](ir::ValueId input) { return stored[index(input)]; });
         if (read && made) continue;
         stored[index(value)] = false;
         changed = true;
@@ -110,6 +153,7 @@ class Rounder {
   const PassContext& context_;
   std::vector<ir::NodeId> order_;
   std::vector<std::vector<ir::NodeId>> uses_;
+  std::set<ir::NodeId> attends_;
 };
 
 }  // namespace

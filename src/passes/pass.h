@@ -28,6 +28,7 @@ struct FoldingBudget {
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
+  CompositeFilter has_own_kernel = {};  // the same for any node, where another device stands in for what this one has none for; null: it has none
   bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
   // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read again.
   std::int64_t near_cache_bytes = std::int64_t{1} << 19;

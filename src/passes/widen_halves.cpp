@@ -68,9 +68,14 @@ class Widener {
     }
   }
 
+  // Attention with bfloat16, which lower_precision made or would make.
+  bool is_asked_for(const ir::Node& node) const {
+    return context_.precision == DType::bf16 && node.op == "Attention" && context_.has_own_kernel && context_.has_own_kernel(graph_, node);
+  }
+
   bool can_be_wide(const ir::Node& node) const {
     const ops::OpDef& op = ops::op_of(node);
-    if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft)) return false;
+    if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft) || is_asked_for(node)) return false;
     if (std::ranges::any_of(node.attributes, [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); })) return false;
     // Statistics in halves.
     const auto stash = node.attributes.find("stash_type");

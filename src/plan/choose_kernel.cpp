@@ -96,6 +96,10 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
   return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
 }
 
+bool has_own_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
+  return with_view(graph, node, false, [&](const ops::NodeView& view) { return !accepting_kernels(device, view).empty(); });
+}
+
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
   return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr), [&](const ops::NodeView& view) -> const backends::KernelEntry* {
     for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {

@@ -92,6 +92,38 @@ TEST(LowerPrecision, WhatLiesBehindMovementsIsStoredRoundedWhenAllOfItIs) {
   EXPECT_EQ(stored("%3 = Conv (%2, %w) output %3, %2 }"), 0);
 }
 
+std::string attention_net(const std::string& rest) {
+  return "graph { input %x : f32[2, 5, 8]" + weights("w", {8, 8}) + weights("v", {8, 8}) + " %n = Relu (%x) %q = MatMul (%n, %w) %k = MatMul (%n, %v) %u = MatMul (%n, %w) " + rest;
+}
+
+TEST(LowerPrecision, AttentionBetweenLayersTakesAndGivesWhatIsStoredRounded) {
+  const PassContext asked = context(DType::bf16);
+  const auto stored = [&](const std::string& rest) {
+    std::string result;
+    const ir::Graph lowered = lower_precision(test::parsed(attention_net(rest)), asked);
+    for (const ir::NodeId id : lowered.order()) {
+      const ir::Node& node = lowered.node(id);
+      if (node.op == "Attention") result += lowered.value(node.inputs[0]).type.dtype == DType::bf16 && lowered.value(node.outputs[0]).type.dtype == DType::bf16 ? "rounded " : "float ";
+      if (node.op == "Cast") result += "cast ";
+    }
+    return result;
+  };
+  const std::string heads = " {q_num_heads = 2, kv_num_heads = 2} ";
+  // The three layers round their data once.
+  EXPECT_EQ(stored("%a = Attention (%q, %k, %u)" + heads + "%y = MatMul (%a, %w) output %y }"), "cast rounded ");
+  EXPECT_EQ(stored("%a = Attention (%q, %k, %u)" + heads + "%y = Neg (%a) output %y }"), "cast float ");
+  EXPECT_EQ(stored("%m = Neg (%u) %a = Attention (%q, %k, %m)" + heads + "%y = MatMul (%a, %w) output %y }"), "cast float ");
+  EXPECT_EQ(stored("%a = Attention (%q, %k, %u)" + heads + "%y = MatMul (%a, %w) %z = Neg (%q) output %y, %z }"), "cast float ");
+  EXPECT_EQ(stored("%a = Attention (%q, %k, %u) {q_num_heads = 8, kv_num_heads = 8} %y = MatMul (%a, %w) output %y }"), "cast float ");  // heads of odd size
+  const Model model(std::make_shared<const ir::Graph>(test::parsed(attention_net("%a = Attention (%q, %k, %u)" + heads + "%y = MatMul (%a, %w) output %y }"))));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions half;
+  half.precision = DType::bf16;
+  const NamedValues exact = Session(model).run(inputs), got = Session(model, half).run(inputs);
+  EXPECT_FALSE(identical(got.begin()->second.tensor(), exact.begin()->second.tensor()));
+  EXPECT_TRUE(test::close_to(got.begin()->second.tensor(), exact.begin()->second.tensor(), test::Tolerance::epsilons(DType::bf16, 16)));
+}
+
 // One matrix as it is and transposed.
 TEST(LowerPrecision, WeightsThatTwoLayersReadInTwoWays) {
   const Model model(std::make_shared<const ir::Graph>(

@@ -15,6 +15,7 @@ std::span<const KernelEntry> kernel_table() {
       {.op = "ArgMin", .name = "cpu_arg_min", .reject = reject_arg_max, .create = make_arg_max},
       // attention
       {.op = "Attention", .name = "cpu_attention", .reject = reject_attention, .create = make_attention},
+      {.op = "Attention", .name = "cpu_attention_bf16", .reject = reject_bf16_attention, .create = make_bf16_attention},
       // cast
       {.op = "Cast", .name = "cpu_cast", .reject = reject_cast, .create = make_cast},
       {.op = "CastLike", .name = "cpu_cast_like", .reject = reject_cast, .create = make_cast},

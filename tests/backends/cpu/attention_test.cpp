@@ -3,8 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/simd.h"
+#include "base/half.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
+#include "support/scoped_value.h"
 
 namespace tessera::test::attention_test {
 namespace {
@@ -130,6 +133,84 @@ TEST(CpuAttention, LeavesOtherTypesAndScoresToTheReference) {
   EXPECT_EQ(chosen_cpu_kernel(scores), "cpu_attention");
   scores.inputs.emplace_back(Tensor::from<std::int64_t>({3}, {0, 1, 0}));
   EXPECT_EQ(chosen_cpu_kernel(scores), "reference_attention");
+}
+
+// The same with operands and result of bfloat16.
+OpCall rounded(OpCall call) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    Tensor numbers(DType::bf16, call.inputs[i].tensor().shape());
+    const float* from = call.inputs[i].tensor().data<float>();
+    for (std::int64_t j = 0; j < numbers.elements(); ++j) numbers.mutable_data<bf16_t>()[j] = base::to_bf16(from[j]);
+    call.inputs[i] = numbers;
+  }
+  return call;
+}
+
+// The weights of values are rounded.
+void check_bf16(const OpCall& call) {
+  EXPECT_EQ(chosen_cpu_kernel(call), "cpu_attention_bf16");
+  const Tensor expected = run_op_tensor(call, "reference");
+  for (const bool dot_products : {true, false}) {
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const backends::cpu::ScopedIsa scoped(isa, dot_products);
+      const Tensor one = run_op_tensor(call, "cpu", 1);
+      EXPECT_TRUE(close_to(one, expected, {.relative = 0.01, .absolute = 0.01})) << "isa " << static_cast<int>(isa);
+      for (const int threads : {2, 3}) EXPECT_TRUE(identical(run_op_tensor(call, "cpu", threads), one));
+    }
+  }
+}
+
+TEST(CpuBf16Attention, MatchesReference) {
+  const Sizes all[] = {{2, 3, 3, 7, 5, 4, 4}, {1, 2, 1, 40, 70, 16, 33}, {2, 4, 2, 3, 37, 64, 64}, {1, 1, 1, 150, 600, 32, 31}, {1, 6, 2, 5, 1030, 20, 5}, {1, 1, 1, 13, 65, 300, 1}, {1, 2, 2, 6, 9, 500, 512}, {1, 1, 1, 13, 1, 2, 1}};
+  for (const Sizes& sizes : all) {
+    SCOPED_TRACE(sizes.keys);
+    for (const bool packed : {false, true}) {
+      check_bf16(rounded(call(sizes, packed)));
+      check_bf16(rounded(call(sizes, packed, {{"is_causal", std::int64_t{1}}, {"scale", 0.3f}})));
+    }
+  }
+}
+
+TEST(CpuBf16Attention, Masks) {
+  for (const Shape& shape : {Shape{70}, Shape{30, 70}, Shape{2, 1, 1, 70}, Shape{2, 2, 30, 70}, Shape{2, 2, 30, 5}}) {
+    OpCall masked = rounded(call({2, 2, 1, 30, 70, 8, 8}, false, {{"softcap", 1.5f}}));
+    masked.inputs.emplace_back(random(shape, 7));
+    check_bf16(masked);
+    masked.inputs[3] = random_booleans(shape, 8);
+    masked.attributes["is_causal"] = std::int64_t{1};
+    check_bf16(masked);
+  }
+  OpCall valid = rounded(call({2, 2, 1, 30, 70, 8, 8}, true));
+  valid.inputs.resize(7);
+  for (const std::int64_t length : {std::int64_t{0}, std::int64_t{1}, std::int64_t{100}}) {
+    valid.inputs[6] = Tensor::from<std::int64_t>({2}, {33, length});
+    check_bf16(valid);
+  }
+}
+
+TEST(CpuBf16Attention, ValuesThatAreLeftOutDoNoHarm) {
+  OpCall left_out = call({1, 1, 1, 30, 41, 24, 24}, false);
+  Tensor values = left_out.inputs[2].tensor().clone();
+  values.mutable_data<float>()[24 * 7 + 3] = std::numeric_limits<float>::quiet_NaN();
+  values.mutable_data<float>()[24 * 40 + 23] = kInfinity;
+  left_out.inputs[2] = values;
+  Tensor mask(DType::boolean, {30, 41});
+  std::fill_n(mask.mutable_data<bool>(), mask.elements(), true);
+  for (std::int64_t i = 1; i < 30; ++i) mask.mutable_data<bool>()[i * 41 + 7] = mask.mutable_data<bool>()[i * 41 + 40] = false;
+  left_out.inputs.emplace_back(mask);
+  check_bf16(rounded(left_out));
+}
+
+TEST(CpuBf16Attention, LeavesOtherFormsToTheReference) {
+  const auto chosen = [](const Sizes& sizes, std::size_t outputs = 1) {
+    OpCall call = rounded(attention_test::call(sizes, false));
+    call.outputs = outputs;
+    return chosen_cpu_kernel(call);
+  };
+  EXPECT_EQ(chosen({1, 1, 1, 3, 3, 4, 4}), "cpu_attention_bf16");
+  EXPECT_EQ(chosen({1, 1, 1, 3, 3, 5, 4}), "reference_attention");
+  EXPECT_EQ(chosen({1, 1, 1, 2, 3, 4, 4}), "reference_attention");
+  EXPECT_EQ(chosen({1, 1, 1, 3, 3, 4, 4}, 2), "reference_attention");
 }
 
 }  // namespace

@@ -124,10 +124,33 @@ struct SumOfNothing : Sum {
 };
 bool is_finite(const float* x, std::int64_t count) { return reduce(SumOfNothing(), x, count) == 0; }
 
+bool join_pair(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width, std::uint16_t* to) {
+  const hn::RebindToUnsigned<D> d;
+  const hn::Rebind<std::uint16_t, D> d16;
+  const auto exponent = hn::Set(d, 0x7F80u);
+  auto finite = hn::FirstN(d, kLanes);
+  const auto join = [&](auto low, auto high, std::int64_t i) HWY_ATTR {
+    finite = hn::And(finite, hn::And(hn::Ne(hn::And(low, exponent), exponent), hn::Ne(hn::And(high, exponent), exponent)));
+    hn::StoreU(hn::Or(low, hn::ShiftLeft<16>(high)), d, reinterpret_cast<std::uint32_t*>(to) + i);
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto low = hn::PromoteTo(d, hn::LoadU(d16, first + i));
+    join(low, second != nullptr ? hn::PromoteTo(d, hn::LoadU(d16, second + i)) : hn::Zero(d), i);
+  }
+  for (; i < width; i += kLanes) {
+    std::uint16_t rest[2][kLanes] = {};
+    if (i < count) std::copy_n(first + i, count - i, rest[0]);
+    if (i < count && second != nullptr) std::copy_n(second + i, count - i, rest[1]);
+    join(hn::PromoteTo(d, hn::LoadU(d16, rest[0])), hn::PromoteTo(d, hn::LoadU(d16, rest[1])), i);
+  }
+  return hn::AllTrue(d, finite);
+}
+
 }  // namespace
 
 const AttentionRows* rows_of_isa() {
-  static constexpr AttentionRows functions{scores, weigh, add_weighted, scale, is_finite};
+  static constexpr AttentionRows functions{scores, weigh, add_weighted, scale, is_finite, join_pair};
   return &functions;
 }
 

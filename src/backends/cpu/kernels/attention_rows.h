@@ -30,6 +30,8 @@ struct AttentionRows {
   // y = factor · x, and 0 for a factor of 0. May be in place.
   void (*scale)(const float* x, float factor, std::int64_t count, float* y);
   bool (*is_finite)(const float* x, std::int64_t count);
+  // Two rows of bfloat16 number by number as pairs, zeros up to `width` of them; of one row with zeros where `second` is null. Returns whether all are finite.
+  bool (*join_pair)(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width, std::uint16_t* to);
 };
 
 // For the instruction set active now.

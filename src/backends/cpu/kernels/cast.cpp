@@ -5,6 +5,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/indirect_product_bf16.h"
 #include "backends/cpu/kernels/cast.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "base/half.h"
@@ -99,6 +100,10 @@ void line(const void* x_data, void* y_data, std::int64_t count) {
   auto* y = static_cast<To*>(y_data);
   if constexpr (std::is_same_v<From, To>) {
     if (x != y) std::memcpy(y, x, static_cast<std::size_t>(count) * sizeof(To));
+  } else if constexpr (std::is_same_v<To, bf16_t> && std::is_same_v<From, float>) {
+    to_bf16_row(x, reinterpret_cast<std::uint16_t*>(y), count);
+  } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, bf16_t>) {
+    from_bf16_row(reinterpret_cast<const std::uint16_t*>(x), y, count);
   } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::int32_t>) {
     HWY_DYNAMIC_DISPATCH(i32_to_f32)(x, y, count);
   } else if constexpr (std::is_same_v<To, float> && std::is_same_v<From, std::uint8_t>) {

@@ -17,6 +17,8 @@ KernelPointer make_arg_max(const ops::NodeView& view, WeightStore& weights);
 // attention
 std::string reject_attention(const ops::NodeView& view);
 KernelPointer make_attention(const ops::NodeView& view, WeightStore& weights);
+std::string reject_bf16_attention(const ops::NodeView& view);
+KernelPointer make_bf16_attention(const ops::NodeView& view, WeightStore& weights);
 
 // cast
 std::string reject_cast(const ops::NodeView& view);
