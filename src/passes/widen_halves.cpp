@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 22> kMoving{"Identity", "Reshape", "Squee
 constexpr std::array<std::string_view, 18> kJumping{"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Floor", "Ceil", "Round", "Sign", "IsInf", "IsNaN", "Mod", "Hardmax"};
 // Whose shape or integers depend on how halves are rounded within stay as they are.
 constexpr std::array<std::string_view, 3> kLeft{"Range", "OneHot", "QuantizeLinear"};
+constexpr std::array<std::string_view, 3> kLowered{"Attention", "Concat", "tessera::ChannelsLastMaxPool"};
 
 template <std::size_t n>
 bool is_among(std::string_view name, const std::array<std::string_view, n>& list) { return std::ranges::find(list, name) != list.end(); }
@@ -68,9 +69,9 @@ class Widener {
     }
   }
 
-  // Attention with bfloat16, which lower_precision made or would make.
+  // Where lower_precision stores rounded what is no layer of its own: the graph may be what it made before shapes were known.
   bool is_asked_for(const ir::Node& node) const {
-    return context_.precision == DType::bf16 && node.op == "Attention" && context_.has_own_kernel && context_.has_own_kernel(graph_, node);
+    return context_.precision == DType::bf16 && is_among(node.op, kLowered) && context_.has_own_kernel && context_.has_own_kernel(graph_, node);
   }
 
   bool can_be_wide(const ir::Node& node) const {

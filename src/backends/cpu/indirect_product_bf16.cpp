@@ -213,6 +213,12 @@ MultiplyBf16 multiply_bf16() {
 }
 
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count); }
+void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
+#if defined(__x86_64__)
+  if (active_bf16()) return round_to_bf16_row_avx512(x, y, count);
+#endif
+  to_bf16_row(x, y, count);
+}
 void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count); }
 
 }  // namespace tessera::backends::cpu

@@ -117,5 +117,13 @@ void multiply_any(const Product& product) {
 
 void multiply_bf16_avx512(const IndirectProductBf16& product) { multiply_any<Product::kMostRows>(product); }
 
+void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t count) {
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+  if (i == count) return;
+  const auto mask = static_cast<__mmask16>((1 << (count - i)) - 1);
+  _mm256_mask_storeu_epi16(y + i, mask, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + i)));
+}
+
 }  // namespace tessera::backends::cpu
 #endif

@@ -164,6 +164,8 @@ TEST(CpuChannelsLastConv, Depthwise) {
   check({{1, 40, 9, 8}, {40, 1, 3, 3}, grouped(40, kSame), false});
   check({{1, 17, 14, 14}, {17, 1, 5, 5}, grouped(17, {{"pads", Integers{2, 2, 2, 2}}, {"strides", Integers{2, 2}}})});
   check({{1, 16, 14, 15}, {16, 1, 3, 2}, grouped(16, {{"dilations", Integers{2, 3}}, {"pads", Integers{2, 0, 1, 5}}})});
+  check({{1, 24, 9, 27}, {24, 1, 7, 7}, grouped(24, {{"pads", Integers{3, 3, 3, 3}}})});
+  check({{1, 40, 9, 14}, {40, 1, 7, 7}, grouped(40, {{"pads", Integers{3, 1, 3, 0}}, {"strides", Integers{2, 1}}})});
   check({{1, 9, 30}, {9, 1, 7}, grouped(9, {{"pads", Integers{3, 3}}})});
   check({{1, 9, 4, 5, 6}, {9, 1, 3, 3, 3}, grouped(9, {{"pads", Integers{1, 1, 1, 1, 1, 1}}})});
   check({{1, 16, 2, 3}, {16, 1, 7, 9}, grouped(16, {{"pads", Integers{5, 9, 4, 8}}})});

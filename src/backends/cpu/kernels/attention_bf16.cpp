@@ -82,7 +82,7 @@ class Bf16Attention final : public Kernel {
     std::uint16_t* output = call.output + output_rows_.at(task.batch, task.head) + task.begin * output_rows_.stride;
     for (std::int64_t i = 0; i < queries; ++i, sums += value_size, output += output_rows_.stride) {
       if (states[i].largest != -kInfinity) rows_->scale(sums, 1 / states[i].sum, value_size, sums);
-      to_bf16_row(sums, output, value_size);
+      round_to_bf16_row(sums, output, value_size);
     }
   }
 
@@ -127,7 +127,7 @@ class Bf16Attention final : public Kernel {
       }
       std::uint16_t* weights = workspace.weights.data() + j * plan_.block_keys();
       std::fill(row + seen, row + most, 0.0f);
-      to_bf16_row(row, weights, most);
+      round_to_bf16_row(row, weights, most);
       if (most < even) weights[most] = 0;
       left[j] = weights;
     }

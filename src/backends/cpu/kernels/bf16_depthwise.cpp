@@ -62,7 +62,7 @@ class Bf16Depthwise final : public Kernel {
         if (activation_.after.function == nullptr) continue;
         float* line = rounds_last ? floats.data() : reinterpret_cast<float*>(to);
         activation_.after(line, line_numbers);
-        if (rounds_last) to_bf16_row(line, reinterpret_cast<std::uint16_t*>(to), line_numbers);
+        if (rounds_last) round_to_bf16_row(line, reinterpret_cast<std::uint16_t*>(to), line_numbers);
       }
     });
   }
@@ -71,7 +71,7 @@ class Bf16Depthwise final : public Kernel {
   const std::uint16_t* round_data(KernelContext& context) const {
     auto* to = reinterpret_cast<std::uint16_t*>(context.scratch());
     const float* from = context.input(0).data<float>();
-    context.parallel_for(context.input(0).elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { to_bf16_row(from + begin, to + begin, end - begin); });
+    context.parallel_for(context.input(0).elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { round_to_bf16_row(from + begin, to + begin, end - begin); });
     return to;
   }
 

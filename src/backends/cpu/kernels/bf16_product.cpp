@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "backends/cpu/gemm_f32.h"
@@ -67,36 +68,37 @@ class Bf16Product final : public Kernel {
     const Tensor& x = context.input(0);
     if (!spreads()) {
       const float* from = x.data<float>();
-      context.parallel_for(x.elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { to_bf16_row(from + begin, to + begin, end - begin); });
+      context.parallel_for(x.elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { round_to_bf16_row(from + begin, to + begin, end - begin); });
       return to;
     }
     context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 32768 / inputs_), [&](std::int64_t begin, std::int64_t end) {
       // Some pixels at a time: rounding a pixel of few channels by itself would be slow.
       const std::int64_t together = std::max<std::int64_t>(1, kRoundedTogether / given_inputs_);
       thread_local std::vector<std::uint16_t> rounded;
-      rounded.resize(static_cast<std::size_t>(rounded_data_ ? 0 : together * given_inputs_));
+      rounded.resize(static_cast<std::size_t>(rounded_data_ ? 0 : together * given_inputs_ + 1));  // spread() reads one more
       for (std::int64_t i = begin; i < end; i += together) {
         const std::int64_t count = std::min(together, end - i);
-        if (!rounded_data_) to_bf16_row(x.data<float>() + i * given_inputs_, rounded.data(), count * given_inputs_);
-        spread(rounded_data_ ? static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_ : rounded.data(), count, to + i * geometry_.channels);
+        if (!rounded_data_) round_to_bf16_row(x.data<float>() + i * given_inputs_, rounded.data(), count * given_inputs_);
+        if (!rounded_data_) spread(rounded.data(), count, true, to + i * geometry_.channels);
+        else spread(static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_, count, i + count < geometry_.batch * geometry_.inputs(), to + i * geometry_.channels);
       }
     });
     return to;
   }
 
-  // Pixels of given_inputs_ channels with zeros behind them.
-  void spread(const std::uint16_t* from, std::int64_t pixels, std::uint16_t* to) const {
+  // Pixels of given_inputs_ channels with zeros behind them. `more`: a number behind the last one may be read.
+  void spread(const std::uint16_t* from, std::int64_t pixels, bool more, std::uint16_t* to) const {
     const std::int64_t channels = geometry_.channels;
-    if (given_inputs_ == 3 && channels == 4) {  // pictures
-      for (std::int64_t i = 0; i < pixels; ++i, from += 3, to += 4) {
-        to[0] = from[0];
-        to[1] = from[1];
-        to[2] = from[2];
-        to[3] = 0;
+    std::int64_t i = 0;
+    if (given_inputs_ == 3 && channels == 4 && std::endian::native == std::endian::little) {  // pictures: a pixel at once
+      for (; i < pixels - (more ? 0 : 1); ++i, from += 3, to += 4) {
+        std::uint64_t pixel;
+        std::memcpy(&pixel, from, 8);
+        pixel &= 0xFFFFFFFFFFFF;
+        std::memcpy(to, &pixel, 8);
       }
-      return;
     }
-    for (std::int64_t i = 0; i < pixels; ++i, from += given_inputs_, to += channels) {
+    for (; i < pixels; ++i, from += given_inputs_, to += channels) {
       std::copy_n(from, given_inputs_, to);
       std::fill(to + given_inputs_, to + channels, std::uint16_t{0});
     }
@@ -132,9 +134,11 @@ class Bf16Product final : public Kernel {
     }
     multiply_(product);
     if (activation_.after.function == nullptr || !part.ends) return;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      activation_.after(floats + i * ldc, columns);
-      if (rounded_result_) to_bf16_row(floats + i * ldc, rounded + i * ldc, columns);
+    // Whole lines are one.
+    const std::int64_t lines = columns == ldc ? 1 : rows, line = columns == ldc ? rows * columns : columns;
+    for (std::int64_t i = 0; i < lines; ++i) {
+      activation_.after(floats + i * ldc, line);
+      if (rounded_result_) round_to_bf16_row(floats + i * ldc, rounded + i * ldc, line);
     }
   }
 
@@ -153,7 +157,7 @@ class Bf16Product final : public Kernel {
           const std::int64_t count = std::min(kPackedTogether, given_inputs_ - c);
           const float* from = weights.data<float>() + (g * outputs_ + first) * strides_.output + c * strides_.channel;
           gemm_f32_transpose(from, strides_.output, taps == 1 ? strides_.channel : 1, columns, count * taps, turned.data(), columns);
-          to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
+          round_to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
           for (std::int64_t t = 0; t < taps; ++t) {
             const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_ + c;
             for (std::int64_t i = 0; i < count;) i += put_rows(rounded.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns, at + i, panel);

@@ -191,6 +191,7 @@ void window_line(const WindowLine& line) {
     const ops::WindowAxis& axis = line.axis;
     if (axis.dilation == 1 && axis.kernel == 3 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<3, 1> : overlapping_windows<3, 2>;
     if (axis.dilation == 1 && axis.kernel == 5 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<5, 1> : overlapping_windows<5, 2>;
+    if (axis.dilation == 1 && axis.kernel == 7 && axis.stride == 1) run = overlapping_windows<7, 1>;
   }
   for (std::int64_t c = 0; c < line.channels; c += kBlock) run(line, c, std::min(line.channels, c + kBlock));
 }

@@ -250,7 +250,7 @@ class Winograd final : public Kernel {
   static Tensor rounded(const Tensor& weights) {
     Tensor result(DType::f32, weights.shape());
     std::vector<std::uint16_t> numbers(static_cast<std::size_t>(weights.elements()));
-    to_bf16_row(weights.data<float>(), numbers.data(), weights.elements());
+    round_to_bf16_row(weights.data<float>(), numbers.data(), weights.elements());
     from_bf16_row(numbers.data(), result.mutable_data<float>(), weights.elements());
     return result;
   }
@@ -326,7 +326,7 @@ class Winograd final : public Kernel {
     }
     finish(out);
     for (std::int64_t i = 0; i < out.rows; ++i) {
-      if (rounded_result_) to_bf16_row(result.data() + i * count, static_cast<std::uint16_t*>(y) + offset + i * stride, count);
+      if (rounded_result_) round_to_bf16_row(result.data() + i * count, static_cast<std::uint16_t*>(y) + offset + i * stride, count);
       else std::copy_n(result.data() + i * count, count, static_cast<float*>(y) + offset + i * stride);
     }
   }

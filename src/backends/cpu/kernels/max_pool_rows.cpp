@@ -36,6 +36,7 @@ void maximum_row(const std::uint8_t* const* rows, std::int64_t taps, std::uint8_
     auto value = hn::LoadU(d, rows[0] + i);
     for (std::int64_t t = 1; t < taps; ++t) value = hn::Max(value, hn::LoadU(d, rows[t] + i));
     hn::StoreU(value, d, y + i);
+    if (i < count - lanes) i = std::min(i, count - 2 * lanes);  // the last vector may compute some again
   }
   for (; i < count; ++i) {
     y[i] = rows[0][i];
@@ -60,6 +61,7 @@ void maximum_bf16_row(const std::uint16_t* const* rows, std::int64_t taps, std::
       value = hn::IfThenElse(hn::Or(hn::Gt(other, value), hn::IsNaN(other)), other, value);
     }
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(du, value)))), d16, y + i);
+    if (i < count - lanes) i = std::min(i, count - 2 * lanes);  // the last vector may compute some again
   }
 #endif
   for (; i < count; ++i) {
@@ -96,25 +98,25 @@ class MaxPoolOfRows final : public Kernel {
     const auto* x = static_cast<const T*>(context.input(0).raw());
     auto* y = static_cast<T*>(context.output(0).mutable_raw());
     const auto& [depth, lines, line] = geometry_.axes;
-    const std::int64_t outputs = geometry_.batch * geometry_.outputs(), channels = geometry_.channels;
-    context.parallel_for(outputs, std::max<std::int64_t>(1, 65536 / (channels * geometry_.taps() + 1)), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t channels = geometry_.channels, line_numbers = line.output * channels;
+    context.parallel_for(geometry_.batch * depth.output * lines.output, std::max<std::int64_t>(1, 65536 / (line_numbers * geometry_.taps() + 1)), [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<const T*> taps;
-      for (std::int64_t o = begin; o < end; ++o) {
-        const std::int64_t image = o / geometry_.outputs(), at = o % geometry_.outputs();
-        const std::int64_t w0 = at % line.output * line.stride - line.pad_begin, h0 = at / line.output % lines.output * lines.stride - lines.pad_begin,
-                           d0 = at / line.output / lines.output * depth.stride - depth.pad_begin;
-        taps.clear();
-        for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
-          for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
-            for (std::int64_t kw = 0; kw < line.kernel; ++kw) {
-              const std::int64_t d = d0 + kd * depth.dilation, h = h0 + kh * lines.dilation, w = w0 + kw * line.dilation;
-              if (d < 0 || d >= depth.input || h < 0 || h >= lines.input || w < 0 || w >= line.input) continue;
-              taps.push_back(x + (((image * depth.input + d) * lines.input + h) * line.input + w) * channels);
+      for (std::int64_t i = begin; i < end; ++i) {
+        for (std::int64_t o = 0; o < line.output;) {
+          taps.clear();
+          const std::int64_t w0 = o * line.stride - line.pad_begin;
+          for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t) {
+            for (std::int64_t w = w0; w < w0 + line.extent(); w += line.dilation) {
+              if (w >= 0 && w < line.input) taps.push_back(x + offset + w * channels);
             }
-          }
+          });
+          // Windows that lie inside of the line a pixel apart are one row.
+          const std::int64_t inside = line.stride == 1 && w0 >= 0 ? line.input - line.extent() - w0 + 1 : 0, together = std::clamp<std::int64_t>(inside, 1, line.output - o);
+          T* to = y + i * line_numbers + o * channels;
+          if (taps.empty()) std::fill_n(to, channels, least_);
+          else maximum_(taps.data(), static_cast<std::int64_t>(taps.size()), to, together * channels);
+          o += together;
         }
-        if (taps.empty()) std::fill_n(y + o * channels, channels, least_);
-        else maximum_(taps.data(), static_cast<std::int64_t>(taps.size()), y + o * channels, channels);
       }
     });
   }
