@@ -20,7 +20,7 @@ using ir::ValueId;
 bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 // Attributes that say an element type: what is written with them is meant.
-constexpr std::array<std::string_view, 5> kTypeAttributes{"to", "dtype", "output_dtype", "output_datatype", "precision"};
+constexpr std::array<std::string_view, 6> kTypeAttributes{"to", "dtype", "output_dtype", "output_datatype", "precision", "precisions"};
 // What copies elements does it with halves as well, unless they are wide already.
 constexpr std::array<std::string_view, 23> kMoving{"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements",
                                                    "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Where", "ScatterND", "ScatterElements", "ReverseSequence", "Dropout",
