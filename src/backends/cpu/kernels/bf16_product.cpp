@@ -177,9 +177,11 @@ class Bf16Product final : public Kernel, public LineConv {
     }
     multiply_(product);
     if (activation_.after.function == nullptr || !part.ends) return;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      activation_.after(floats + i * ldc, columns);
-      if (rounded_result_) to_bf16_row(floats + i * ldc, rounded + i * ldc, columns);
+    const bool together = columns == ldc;  // rows that lie side by side
+    for (std::int64_t i = 0; i < (together ? 1 : rows); ++i) {
+      const std::int64_t count = together ? rows * ldc : columns;
+      activation_.after(floats + i * ldc, count);
+      if (rounded_result_) to_bf16_row(floats + i * ldc, rounded + i * ldc, count);
     }
   }
 
