@@ -288,6 +288,10 @@ TEST(CpuConvChain, TallPicturesAreSoonPlanned) {
   const std::int64_t x = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 1)), w = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 2));
   chain.stages.push_back({.operands = {x, w, -1, -1}, .pads = {kLines, 0, 0, 0}});
   EXPECT_EQ(test::chosen_cpu_kernel(chain.call()), "cpu_conv_chain");
+  // What lies under such padding is no line of the stage before.
+  chain.stages.insert(chain.stages.begin(), {.operands = {x, w, -1, -1}});
+  chain.stages[1].operands[0] = -2;
+  EXPECT_TRUE(test::accepting_cpu_kernels(chain.call()).empty());
 }
 
 // Two ways from a result, one of which takes two lines for each of the other's: what lies between them grows with the picture.
