@@ -27,7 +27,7 @@ std::vector<OpExample> layer_examples() {
       {"tessera::ConvChain",
        {as(DType::bf16, at({1, 5, 5, 2})), as(DType::f32, filter), as(DType::f32, at({2, 1, 3, 3}))},
        {{"operands", whole_list({0, 1, -1, -1, 3, 2, -1, 3})}, {"windows", whole_list({1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2})}, {"activations", text_list({"Relu", ""})}, {"parameters", real_list({0, 0, 0, 0})},
-        {"precisions", text_list({"bf16", "bf16"})}, {"output_dtypes", whole_list({static_cast<std::int64_t>(DType::bf16), 0})}}},
+        {"precisions", text_list({"bf16", "bf16"})}, {"output_dtypes", whole_list({static_cast<std::int64_t>(DType::bf16), static_cast<std::int64_t>(DType::bf16)})}}},
       {"tessera::ChannelsLastConvTranspose", {at({1, 5, 5, 2}), at({2, 3, 2, 2}), at({3})}, {{"strides", pair}, {"activation", text("Relu")}}},
       {"tessera::Linear", {at({2, 3, 4}), at({4, 2}), at({2}), at({2, 3, 2})}, {{"activation", text("Relu")}}, 1, {}, {"X", "W", "Z"}},
       {"tessera::Linear", {at({2, 3, 4}), at({5, 12}), at({5})}, {{"axis", whole(1)}, {"transB", whole(1)}}, 1, {}, {"X", "W"}},
