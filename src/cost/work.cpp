@@ -44,9 +44,12 @@ bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const
                              [&](const ops::TensorType& input) { return input.shape == output.shape && input.dtype != DType::undefined; });
 }
 
+// Of a chain: all of its stages.
 bool rounds_to_bf16(const ir::Node& node) {
-  const auto rounded = node.attributes.find("precision");
-  return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && std::get<std::string>(rounded->second) == "bf16";
+  const auto rounded = node.attributes.find("precision"), stages = node.attributes.find("precisions");
+  const auto is_bf16 = [](const std::string& precision) { return precision == "bf16"; };
+  if (stages != node.attributes.end() && std::holds_alternative<std::vector<std::string>>(stages->second)) return std::ranges::all_of(std::get<std::vector<std::string>>(stages->second), is_bf16);
+  return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && is_bf16(std::get<std::string>(rounded->second));
 }
 
 // What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where it rounds them to that.

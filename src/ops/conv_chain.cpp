@@ -23,6 +23,9 @@ void check_attributes(const InferContext& context) {
   context.check(operands == ConvStage::kOperands * stages, "{} operands for {} stages, expected {} for each", operands, stages, ConvStage::kOperands);
   context.check(windows == kWindowNumbers * stages, "{} numbers of windows for {} stages, expected {} for each", windows, stages, kWindowNumbers);
   context.check(parameters == 2 * stages, "{} parameters for {} stages, expected two for each", parameters, stages);
+  const auto check_optional = [&](std::string_view name, std::size_t count) { context.check(count == stages, "{} {} for {} stages, expected one for each or none", count, name, stages); };
+  if (context.has_attribute("precisions")) check_optional("precisions", context.texts("precisions").size());
+  if (context.has_attribute("output_dtypes")) check_optional("output_dtypes", context.integers("output_dtypes").size());
 }
 
 void check_operands(const InferContext& context, const std::vector<ConvStage>& stages) {
@@ -45,6 +48,8 @@ ir::Node node_of(const ConvStage& stage) {
   for (const std::int64_t operand : stage.operands) node.inputs.push_back({static_cast<std::int32_t>(operand)});
   const auto list = [](const auto& values) { return std::vector<std::int64_t>(values.begin(), values.end()); };
   node.attributes = {{"strides", list(stage.strides)}, {"pads", list(stage.pads)}, {"dilations", list(stage.dilations)}, {"group", stage.group}};
+  if (!stage.precision.empty()) node.attributes.emplace("precision", stage.precision);
+  if (stage.output_dtype != 0) node.attributes.emplace("output_dtype", stage.output_dtype);
   if (stage.activation.empty()) return node;
   node.attributes.emplace("activation", stage.activation);
   const std::size_t count = activation_parameters(stage.activation).size();
@@ -95,6 +100,8 @@ double operations(const NodeView& view) {
 std::vector<ConvStage> conv_stages(const AttributeReader& reader) {
   const std::vector<std::string>& activations = reader.texts("activations");
   const std::vector<float>& parameters = reader.reals("parameters");
+  const std::vector<std::string>* precisions = reader.has_attribute("precisions") ? &reader.texts("precisions") : nullptr;
+  const std::vector<std::int64_t>* output_dtypes = reader.has_attribute("output_dtypes") ? &reader.integers("output_dtypes") : nullptr;
   auto operand = reader.integers("operands").begin(), number = reader.integers("windows").begin();
   std::vector<ConvStage> stages;
   for (std::size_t i = 0; i < activations.size(); ++i) {
@@ -104,14 +111,16 @@ std::vector<ConvStage> conv_stages(const AttributeReader& reader) {
     for (std::int64_t& each : stage.pads) each = *number++;
     for (std::int64_t& each : stage.dilations) each = *number++;
     stage.group = *number++;
+    if (precisions != nullptr) stage.precision = (*precisions)[i];
+    if (output_dtypes != nullptr) stage.output_dtype = (*output_dtypes)[i];
     stages.push_back(std::move(stage));
   }
   return stages;
 }
 
 ir::Attributes conv_chain_attributes(const std::vector<ConvStage>& stages) {
-  std::vector<std::int64_t> operands, windows;
-  std::vector<std::string> activations;
+  std::vector<std::int64_t> operands, windows, output_dtypes;
+  std::vector<std::string> activations, precisions;
   std::vector<float> parameters;
   for (const ConvStage& stage : stages) {
     operands.insert(operands.end(), stage.operands.begin(), stage.operands.end());
@@ -121,8 +130,14 @@ ir::Attributes conv_chain_attributes(const std::vector<ConvStage>& stages) {
     windows.push_back(stage.group);
     activations.push_back(stage.activation);
     parameters.insert(parameters.end(), stage.parameters.begin(), stage.parameters.end());
+    precisions.push_back(stage.precision);
+    output_dtypes.push_back(stage.output_dtype);
   }
-  return {{"operands", std::move(operands)}, {"windows", std::move(windows)}, {"activations", std::move(activations)}, {"parameters", std::move(parameters)}};
+  ir::Attributes attributes{{"operands", std::move(operands)}, {"windows", std::move(windows)}, {"activations", std::move(activations)}, {"parameters", std::move(parameters)}};
+  if (std::ranges::all_of(stages, [](const ConvStage& stage) { return stage.precision.empty() && stage.output_dtype == 0; })) return attributes;
+  attributes.emplace("precisions", std::move(precisions));
+  attributes.emplace("output_dtypes", std::move(output_dtypes));
+  return attributes;
 }
 
 ConvStage conv_stage_of(const ir::Graph& graph, const ir::Node& node) {
@@ -137,6 +152,8 @@ ConvStage conv_stage_of(const ir::Graph& graph, const ir::Node& node) {
     stage.pads[i + 2] = axes[i].pad_end;
   }
   for (std::size_t i = 0; i < node.inputs.size(); ++i) stage.operands[i] = node.inputs[i].valid() ? static_cast<std::int64_t>(i) : -1;
+  if (reader.has_attribute("precision")) stage.precision = reader.text("precision");
+  if (reader.has_attribute("output_dtype")) stage.output_dtype = reader.integer("output_dtype");
   if (!reader.has_attribute("activation")) return stage;
   stage.activation = reader.text("activation");
   std::ranges::copy(activation_params(reader), stage.parameters.begin());
@@ -155,7 +172,7 @@ ConvStageViews::ConvStageViews(const NodeView& chain) : stages_(conv_stages(chai
     }
     const Shape &x = part.inputs[0].shape, &w = part.inputs[1].shape;
     const std::vector<WindowAxis> axes = convolution_geometry(AttributeReader(part.node, channels_last_conv), channels_first(x), w);
-    part.result = {part.inputs[0].dtype, {x[0], axes[0].output, axes[1].output, w[0]}};
+    part.result = {stage.output_dtype != 0 ? static_cast<DType>(stage.output_dtype) : part.inputs[1].dtype, {x[0], axes[0].output, axes[1].output, w[0]}};
     parts_.push_back(std::move(part));
   }
 }
@@ -165,12 +182,13 @@ NodeView ConvStageViews::view(std::size_t i) const {
   return {part.node, channels_last_conv, part.inputs, std::span(&part.result, 1), part.constants};
 }
 
-// Stages of ops/conv_chain.h, each Y = activation(Conv(X, W, B) + Z), one after the other.
+// Stages of ops/conv_chain.h, each Y = activation(Conv(X, W, B) + Z), one after the other. Without precisions and output_dtypes none rounds.
 const OpDef conv_chain{
     .name = "tessera::ConvChain",
-    .inputs = {{"X", {DType::f32}, "", variadic}},
-    .outputs = {{"Y", {DType::f32}, ""}},
-    .attributes = {{"operands", AttributeKind::integers, std::nullopt, true}, {"windows", AttributeKind::integers, std::nullopt, true}, {"activations", AttributeKind::texts, std::nullopt, true}, {"parameters", AttributeKind::reals, std::nullopt, true}},
+    .inputs = {{"X", {DType::f32, DType::bf16}, "", variadic}},
+    .outputs = {{"Y", {DType::f32, DType::bf16}, ""}},
+    .attributes = {{"operands", AttributeKind::integers, std::nullopt, true}, {"windows", AttributeKind::integers, std::nullopt, true}, {"activations", AttributeKind::texts, std::nullopt, true}, {"parameters", AttributeKind::reals, std::nullopt, true},
+                   {"precisions", AttributeKind::texts}, {"output_dtypes", AttributeKind::integers}},
     .infer = infer,
     .operations = operations,
     .decompose = decompose,

@@ -24,6 +24,8 @@ struct ConvStage {
   std::int64_t group = 1;
   std::string activation;  // of ops/fused_activation.h; "": none
   std::array<float, 2> parameters{};
+  std::string precision;          // "bf16": as ops/rounded_product.h says; "": that of the weights
+  std::int64_t output_dtype = 0;  // the result's type; 0: that of the weights
 };
 
 // What a node holds; only for nodes that passed inference.

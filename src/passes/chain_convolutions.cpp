@@ -53,11 +53,11 @@ class Chainer {
   // A convolution of pictures whose types are concrete.
   bool is_stage(NodeId id) const {
     const ir::Node& node = graph_.node(id);
-    if (node.op != "tessera::ChannelsLastConv" || node.attributes.contains("precision") || !node.outputs[0].valid()) return false;
+    if (node.op != "tessera::ChannelsLastConv" || !node.outputs[0].valid()) return false;
     const auto concrete = [&](ValueId value) {
       if (!value.valid()) return true;
       const ir::ValueType& type = graph_.value(value).type;
-      return type.dtype == DType::f32 && type.is_tensor() && type.shape().has_value();
+      return (type.dtype == DType::f32 || type.dtype == DType::bf16) && type.is_tensor() && type.shape().has_value();
     };
     return std::ranges::all_of(node.inputs, concrete) && concrete(node.outputs[0]) && dims_of(graph_, node.inputs[0])->size() == 4;
   }
@@ -68,6 +68,7 @@ class Chainer {
     const std::int64_t outputs = std::max<std::int64_t>(1, graph_.value(node.inputs[1]).type.shape()->front());
     return 2.0 * static_cast<double>(elements(node.outputs[0])) * static_cast<double>(elements(node.inputs[1]) / outputs);
   }
+  std::int64_t bytes(ValueId value) const { return elements(value) * bits_of(graph_.value(value).type.dtype) / 8; }
   const std::vector<NodeId>& users(NodeId id) const { return uses_[static_cast<std::size_t>(graph_.node(id).outputs[0].index)]; }
 
   // Stages whose results are better kept from memory, as far as their sizes and the work on them tell; the largest first.
@@ -82,17 +83,17 @@ class Chainer {
       };
       if (!users(id).empty() && !is_result(graph_, result) && std::ranges::all_of(users(id), reads) && is_worth_keeping(id)) links.push_back(id);
     }
-    std::ranges::stable_sort(links, std::greater(), [&](NodeId id) { return elements(graph_.node(id).outputs[0]); });
+    std::ranges::stable_sort(links, std::greater(), [&](NodeId id) { return bytes(graph_.node(id).outputs[0]); });
     return links;
   }
 
   bool is_worth_keeping(NodeId id) const {
-    const std::int64_t bytes = 4 * elements(graph_.node(id).outputs[0]);
-    if (bytes <= context_.near_cache_bytes) return false;
+    const std::int64_t size = bytes(graph_.node(id).outputs[0]);
+    if (size <= context_.near_cache_bytes) return false;
     double work = operations(id);
     for (const NodeId user : users(id)) work += operations(user);
-    const double moved = static_cast<double>(bytes) * static_cast<double>(1 + users(id).size());
-    return moved * (bytes > kSharedCacheBytes ? kOperationsPerByteOfMemory : kOperationsPerByte) >= kLeastGain * work;
+    const double moved = static_cast<double>(size) * static_cast<double>(1 + users(id).size());
+    return moved * (size > kSharedCacheBytes ? kOperationsPerByteOfMemory : kOperationsPerByte) >= kLeastGain * work;
   }
 
   // Makes one group of the stage's, which ends with it, and that of all its users.

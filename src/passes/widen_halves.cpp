@@ -20,10 +20,11 @@ using ir::ValueId;
 bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 // Attributes that say an element type: what is written with them is meant.
-constexpr std::array<std::string_view, 5> kTypeAttributes{"to", "dtype", "output_dtype", "output_datatype", "precision"};
+constexpr std::array<std::string_view, 6> kTypeAttributes{"to", "dtype", "output_dtype", "output_datatype", "precision", "precisions"};
 // What copies elements does it with halves as well, unless they are wide already.
-constexpr std::array<std::string_view, 22> kMoving{"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements",
-                                                   "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Where", "ScatterND", "ScatterElements", "ReverseSequence", "Dropout"};
+constexpr std::array<std::string_view, 23> kMoving{"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements",
+                                                   "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Where", "ScatterND", "ScatterElements", "ReverseSequence", "Dropout",
+                                                   "tessera::ChannelsLastMaxPool"};
 
 // What jumps between neighbouring numbers reads them as the model rounds them.
 constexpr std::array<std::string_view, 18> kJumping{"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Floor", "Ceil", "Round", "Sign", "IsInf", "IsNaN", "Mod", "Hardmax"};

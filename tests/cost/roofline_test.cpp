@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ops/builder.h"
+#include "ops/conv_chain.h"
 
 namespace tessera::test::roofline_test {
 namespace {
@@ -125,6 +126,15 @@ TEST(Roofline, IntegerAndRoundedLayersMultiplyInTheirOwnPrecision) {
   EXPECT_EQ(integer.gemm->n, 4096);
   EXPECT_NEAR(integer.bytes(), 512 * 1024 + 1024 * 4096 + 512 * 4096 * 4, 16);
   EXPECT_EQ(work_of_op("tessera::Linear", {{512, 1024}, {1024, 4096}}, {{"precision", std::string("bf16")}}, {}).precision, Precision::bf16);
+  const auto chain = [](std::vector<std::string> precisions) {
+    std::vector<ops::ConvStage> stages{{.operands = {0, 1, -1, -1}}, {.operands = {3, 2, -1, -1}}};
+    for (std::size_t i = 0; i < 2; ++i) stages[i].precision = precisions[i];
+    return work_of_op("tessera::ConvChain", {{1, 8, 8, 4}, {16, 4, 1, 1}, {4, 16, 1, 1}}, ops::conv_chain_attributes(stages), {});
+  };
+  const Work rounded = chain({"bf16", "bf16"});
+  EXPECT_EQ(rounded.precision, Precision::bf16);
+  EXPECT_EQ(rounded.weight_bytes, 2 * 2 * 16 * 4);
+  EXPECT_EQ(chain({"bf16", ""}).precision, Precision::f32);
   const Work transposed = work_of_op("tessera::Linear", {{512, 4, 256}, {4096, 1024}}, {{"axis", std::int64_t{1}}, {"transB", std::int64_t{1}}}, {});
   ASSERT_TRUE(transposed.gemm);
   EXPECT_EQ((std::array{transposed.gemm->m, transposed.gemm->n, transposed.gemm->k}), (std::array<std::int64_t, 3>{512, 4096, 1024}));

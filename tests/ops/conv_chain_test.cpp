@@ -23,6 +23,14 @@ Stages block() {
   return {{.operands = {0, 1, 2, -1}, .activation = "Clip", .parameters = {-0.5f, 0.75f}}, {.operands = {5, 3, -1, -1}, .pads = {1, 1, 1, 1}, .group = 5, .activation = "Relu"}, {.operands = {6, 4, -1, 0}}};
 }
 
+// All of it rounds; what lies between is stored so.
+Stages rounded_block() {
+  Stages stages = block();
+  for (ConvStage& stage : stages) stage.precision = "bf16";
+  stages[0].output_dtype = stages[1].output_dtype = static_cast<std::int64_t>(DType::bf16);
+  return stages;
+}
+
 std::string error_of(const std::vector<Value>& inputs, const ir::Attributes& attributes) {
   try {
     test::run_op({std::string(conv_chain.name), inputs, attributes});
@@ -38,6 +46,38 @@ TEST(ConvChain, ComputesItsStagesOneAfterTheOther) {
   const Tensor filtered = test::run_op_tensor({conv, {wide, kFilter}, {{"group", std::int64_t{5}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}, {"activation", std::string("Relu")}}});
   const Tensor expected = test::run_op_tensor({conv, {filtered, kNarrow, Value(), kData}});
   EXPECT_TRUE(identical(test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(block())}), expected));
+}
+
+TEST(ConvChain, StagesRoundAsTheirConvolutionsDo) {
+  const std::string conv = "tessera::ChannelsLastConv", precision = "bf16";
+  const std::int64_t stored = static_cast<std::int64_t>(DType::bf16);
+  const Tensor wide = test::run_op_tensor({conv, {kData, kWiden, kBias}, {{"precision", precision}, {"output_dtype", stored}, {"activation", std::string("Clip")}, {"activation_params", std::vector<float>{-0.5f, 0.75f}}}});
+  const Tensor filtered = test::run_op_tensor({conv, {wide, kFilter}, {{"precision", precision}, {"output_dtype", stored}, {"group", std::int64_t{5}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}, {"activation", std::string("Relu")}}});
+  const Tensor expected = test::run_op_tensor({conv, {filtered, kNarrow, Value(), kData}, {{"precision", precision}}});
+  EXPECT_EQ(wide.dtype(), DType::bf16);
+  EXPECT_EQ(expected.dtype(), DType::f32);
+  EXPECT_TRUE(identical(test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(rounded_block())}), expected));
+}
+
+TEST(ConvChain, AttributesHoldItsStages) {
+  for (const Stages& stages : {block(), rounded_block()}) {
+    const ir::Attributes attributes = conv_chain_attributes(stages);
+    EXPECT_EQ(attributes.contains("precisions"), !stages[0].precision.empty());  // as files had them before there were any
+    ir::Node node{std::string(conv_chain.name), "", {}, {}, attributes, 0};
+    const Stages held = conv_stages(AttributeReader(node, conv_chain));
+    ASSERT_EQ(held.size(), stages.size());
+    for (std::size_t i = 0; i < stages.size(); ++i) EXPECT_EQ(std::pair(held[i].precision, held[i].output_dtype), std::pair(stages[i].precision, stages[i].output_dtype));
+  }
+}
+
+TEST(ConvChain, ResultHasTheTypeOfItsLastStage) {
+  std::vector<ir::ValueType> types;
+  for (const Value& input : kInputs) types.push_back(ir::ValueType::tensor(DType::f32, ir::to_dims(input.tensor().shape())));
+  types[0].dtype = DType::bf16;
+  Stages stages = rounded_block();
+  EXPECT_EQ(test::infer_op(std::string(conv_chain.name), types, conv_chain_attributes(stages))[0].dtype, DType::f32);
+  stages[2].output_dtype = static_cast<std::int64_t>(DType::bf16);
+  EXPECT_EQ(test::infer_op(std::string(conv_chain.name), types, conv_chain_attributes(stages))[0], types[0]);
 }
 
 TEST(ConvChain, KeepsSymbolicSizes) {
@@ -88,6 +128,26 @@ TEST(ConvChain, RefusesWhatMakesNoSense) {
   ir::Attributes attributes = conv_chain_attributes(block());
   attributes["windows"] = std::vector<std::int64_t>{1};
   EXPECT_EQ(error_of(kInputs, attributes), "1 numbers of windows for 3 stages, expected 9 for each");
+}
+
+TEST(ConvChain, RefusesTypesThatItsConvolutionsRefuse) {
+  ir::Attributes attributes = conv_chain_attributes(rounded_block());
+  attributes["precisions"] = std::vector<std::string>{"bf16"};
+  EXPECT_EQ(error_of(kInputs, attributes), "1 precisions for 3 stages, expected one for each or none");
+  attributes = conv_chain_attributes(rounded_block());
+  attributes["output_dtypes"] = std::vector<std::int64_t>(4);
+  EXPECT_EQ(error_of(kInputs, attributes), "4 output_dtypes for 3 stages, expected one for each or none");
+  Stages stages = rounded_block();
+  stages[1].precision = "f16";
+  EXPECT_EQ(error_of(kInputs, conv_chain_attributes(stages)), "precision is 'f16', expected bf16");
+  stages[1].precision = "";  // but its data is stored rounded
+  EXPECT_EQ(error_of(kInputs, conv_chain_attributes(stages)), "'X' is bf16, 'W' f32");
+  stages = rounded_block();
+  stages[2].output_dtype = static_cast<std::int64_t>(DType::f16);
+  EXPECT_NE(error_of(kInputs, conv_chain_attributes(stages)).find("expected that of bf16"), std::string::npos);
+  std::vector<Value> inputs = kInputs;
+  inputs[0] = random_tensor(DType::bf16, {2, 7, 6, 3}, 1);
+  EXPECT_EQ(error_of(inputs, conv_chain_attributes(block())), "'X' is bf16, 'W' f32");
 }
 
 }  // namespace

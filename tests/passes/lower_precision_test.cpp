@@ -70,6 +70,16 @@ TEST(LowerPrecision, DepthwiseLayersAndAddendsTakeWhatIsStoredRounded) {
   EXPECT_TRUE(test::close_to(got.begin()->second.tensor(), exact.begin()->second.tensor(), test::Tolerance::epsilons(DType::bf16, 16)));
 }
 
+// The passes run again for a plan: what is stored rounded stays so.
+TEST(LowerPrecision, MovementsOfWhatIsStoredRoundedStay) {
+  const ir::Graph net = test::parsed("graph { input %x : f32[2, 8, 6, 6]" + weights("w", {8, 8, 1, 1}) +
+                                     " %1 = Conv (%x, %w) %2 = MaxPool (%1) {kernel_shape = [2, 2], strides = [2, 2]} %3 = Conv (%2, %w) output %3 }");
+  ir::Graph lowered = run_pipeline(net, context(DType::bf16));
+  const std::vector<DType> stored = types(lowered);
+  EXPECT_EQ(std::count(stored.begin(), stored.end(), DType::bf16), 2);
+  EXPECT_EQ(types(run_pipeline(std::move(lowered), context(DType::bf16))), stored);
+}
+
 TEST(LowerPrecision, FullyConnectedLayersRound) {
   const PassContext asked = context(DType::bf16);
   const std::string text = "graph { input %x : f32[batch, 6]" + weights("w", {5, 6}) + weights("b", {5}) + weights("v", {5, 4}) + weights("c", {1, 4}) +

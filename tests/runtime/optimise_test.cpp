@@ -195,5 +195,17 @@ TEST_F(OptimiseTest, APackageOfLessPrecisionRunsForThoseWhoAskForIt) {
   expect_identical(Session(Model::load(package), rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
 }
 
+TEST_F(OptimiseTest, PackagesHoldChainsThatRound) {
+  const Model model = build("mobilenet_v2", {{"batch", 1}});
+  OptimiseOptions rounded;
+  rounded.session.precision = DType::bf16;
+  optimise(model, package, rounded);
+  const Model loaded = Model::load(package);
+  const ir::Graph& graph = loaded.graph();
+  EXPECT_TRUE(std::ranges::any_of(graph.order(), [&](ir::NodeId id) { return graph.node(id).op == "tessera::ConvChain" && graph.node(id).attributes.contains("precisions"); }));
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
+}
+
 }  // namespace
 }  // namespace tessera::test::optimise_test

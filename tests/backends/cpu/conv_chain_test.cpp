@@ -1,5 +1,5 @@
-// Chains of convolutions by bands of lines: the same bits as the convolutions one after the other, for every instruction set and any number
-// of threads, and what the reference gives.
+// Chains of convolutions by bands of lines, in float32, in bfloat16 and in both: the same bits as the convolutions one after the other, for every
+// instruction set and any number of threads, and what the reference gives.
 #include "ops/conv_chain.h"
 
 #include <gtest/gtest.h>
@@ -25,6 +25,7 @@ struct Chain {
   std::vector<Tensor> inputs;
   std::vector<ConvStage> stages;  // operand -2 - i: the result of stage i
   std::vector<Shape> shapes;      // of results
+  std::vector<DType> types;
 
   std::int64_t add(Tensor input) {
     inputs.push_back(std::move(input));
@@ -35,6 +36,8 @@ struct Chain {
     const auto list = [](const auto& values) { return std::vector<std::int64_t>(values.begin(), values.end()); };
     test::OpCall call{"tessera::ChannelsLastConv", {}, {{"strides", list(stage.strides)}, {"pads", list(stage.pads)}, {"dilations", list(stage.dilations)}, {"group", stage.group}}};
     if (!stage.activation.empty()) call.attributes["activation"] = stage.activation;
+    if (!stage.precision.empty()) call.attributes["precision"] = stage.precision;
+    if (stage.output_dtype != 0) call.attributes["output_dtype"] = stage.output_dtype;
     if (stage.activation == "Clip") call.attributes["activation_params"] = std::vector<float>(stage.parameters.begin(), stage.parameters.end());
     for (const std::int64_t operand : stage.operands) {
       if (operand == -1) call.inputs.emplace_back();
@@ -55,7 +58,7 @@ Tensor one_after_the_other(const Chain& chain) {
   std::vector<Tensor> results;
   for (const ConvStage& stage : chain.stages) {
     const test::OpCall call = chain.call_of(stage, results);
-    EXPECT_NE(test::chosen_cpu_kernel(call), "cpu_channels_last_winograd");
+    EXPECT_EQ(test::chosen_cpu_kernel(call).find("winograd"), std::string::npos);
     results.push_back(test::run_op_tensor(call, "cpu", 1));
   }
   return results.back();
@@ -63,36 +66,51 @@ Tensor one_after_the_other(const Chain& chain) {
 
 void check(const Chain& chain) {
   const test::OpCall call = chain.call();
-  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-    const ScopedIsa scoped(isa);
-    ASSERT_EQ(test::chosen_cpu_kernel(call), "cpu_conv_chain");
-    const Tensor expected = one_after_the_other(chain);
-    for (const int threads : {1, 2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads << " threads, isa " << static_cast<int>(isa);
+  const bool rounds = std::ranges::any_of(chain.stages, [](const ConvStage& stage) { return !stage.precision.empty(); });
+  for (const bool dot_products : {true, false}) {
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      if (!dot_products && !rounds) continue;  // float32 has no such instructions
+      const ScopedIsa scoped(isa, dot_products);
+      ASSERT_EQ(test::chosen_cpu_kernel(call), "cpu_conv_chain");
+      const Tensor expected = one_after_the_other(chain);
+      for (const int threads : {1, 2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads << " threads, isa " << static_cast<int>(isa) << ", dot products " << dot_products;
+    }
   }
 }
 
+// Which stages of random chains round; those that do may store their results rounded.
+enum class Rounding : std::uint8_t { none, some, all };
+
 class Maker {
  public:
-  explicit Maker(std::uint32_t seed) : seed_(seed), random_(seed) {}
+  explicit Maker(std::uint32_t seed, Rounding rounding = Rounding::none) : seed_(seed), rounding_(rounding), random_(seed) {}
 
   std::int64_t number(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(random_() % static_cast<std::uint32_t>(high - low + 1)); }
-  Tensor tensor(const Shape& shape, double bound = 1) { return random_tensor(DType::f32, shape, seed_ * 100 + ++made_, -bound, bound); }
+  Tensor tensor(const Shape& shape, double bound = 1, DType type = DType::f32) { return random_tensor(type, shape, seed_ * 100 + ++made_, -bound, bound); }
 
   Chain chain() {
     Chain chain;
     Shape x{number(1, 3), number(1, 30), number(1, 30), number(1, 20)};
-    std::int64_t data = chain.add(tensor(x));
+    DType type = may_be_rounded();
+    std::int64_t data = chain.add(tensor(x, 1, type));
     for (std::int64_t i = 0, count = number(2, 6); i < count; ++i) {
-      add_stage(chain, data, x);
+      add_stage(chain, data, x, type);
       data = -2 - i;
       x = chain.shapes.back();
+      type = chain.types.back();
     }
     return chain;
   }
 
  private:
-  void add_stage(Chain& chain, std::int64_t data, const Shape& x) {
-    const std::int64_t kind = number(0, 3), channels = x[3];
+  DType may_be_rounded() { return rounding_ != Rounding::none && number(0, 2) > 0 ? DType::bf16 : DType::f32; }
+
+  void add_stage(Chain& chain, std::int64_t data, const Shape& x, DType type) {
+    std::int64_t kind = number(0, 3);
+    const std::int64_t channels = x[3];
+    // What is stored rounded only such stages read; depthwise ones no other data.
+    const bool rounds = type == DType::bf16 || rounding_ == Rounding::all || (rounding_ == Rounding::some && number(0, 2) == 0 && kind != 1);
+    if (rounds && type == DType::f32 && kind == 1) kind = 2;
     std::int64_t outputs = number(1, 40);
     ConvStage stage{.operands = {data, -1, -1, -1}};
     std::array<std::int64_t, 2> kernel{1, 1};
@@ -114,7 +132,10 @@ class Maker {
     if (number(0, 2) > 0) stage.operands[2] = chain.add(tensor({outputs}));
     Shape y{x[0], 0, 0, outputs};
     for (std::size_t axis = 0; axis < 2; ++axis) y[axis + 1] = (x[axis + 1] + stage.pads[axis] + stage.pads[axis + 2] - (kernel[axis] - 1) * stage.dilations[axis] - 1) / stage.strides[axis] + 1;
+    if (rounds) stage.precision = "bf16";
     add_addend(chain, stage, y);
+    chain.types.push_back(rounds ? may_be_rounded() : DType::f32);
+    if (chain.types.back() == DType::bf16) stage.output_dtype = static_cast<std::int64_t>(DType::bf16);
     const char* const activations[] = {"", "Relu", "Clip", "Gelu", "HardSwish"};
     stage.activation = activations[number(0, 4)];
     if (stage.activation == "Clip") stage.parameters = {-0.5f, 0.75f};
@@ -130,11 +151,13 @@ class Maker {
       if (chain.stages[i - 1].strides[0] != 1) break;
     }
     const auto found = std::find(first, chain.shapes.end(), y);
-    if (found != chain.shapes.end() && number(0, 3) > 0) stage.operands[3] = -2 - (found - chain.shapes.begin());
-    else if (number(0, 3) == 0) stage.operands[3] = chain.add(tensor(y));
+    const bool takes = found != chain.shapes.end() && (!stage.precision.empty() || chain.types[static_cast<std::size_t>(found - chain.shapes.begin())] == DType::f32);
+    if (takes && number(0, 3) > 0) stage.operands[3] = -2 - (found - chain.shapes.begin());
+    else if (number(0, 3) == 0) stage.operands[3] = chain.add(tensor(y, 1, stage.precision.empty() ? DType::f32 : may_be_rounded()));
   }
 
   std::uint32_t seed_;
+  Rounding rounding_;
   std::mt19937 random_;
   std::uint64_t made_ = 0;
 };
@@ -146,10 +169,24 @@ TEST(CpuConvChain, GivesTheBitsOfTheConvolutionsOneAfterTheOther) {
   }
 }
 
+TEST(CpuConvChain, RoundedStagesGiveTheBitsOfTheConvolutionsOneAfterTheOther) {
+  for (std::uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    check(Maker(seed, seed % 2 == 0 ? Rounding::all : Rounding::some).chain());
+  }
+}
+
+// All stages round, and store their results rounded but for the last.
+Chain rounded(Chain chain) {
+  for (ConvStage& stage : chain.stages) stage.precision = "bf16", stage.output_dtype = static_cast<std::int64_t>(DType::bf16);
+  chain.stages.back().output_dtype = 0;
+  return chain;
+}
+
 // Blocks that widen, look at 3×3 or 5×5 pixels of each channel, narrow again and add their input.
-Chain block(const Shape& x, std::int64_t wide, std::int64_t kernel, std::int64_t stride, int blocks = 1) {
+Chain block(const Shape& x, std::int64_t wide, std::int64_t kernel, std::int64_t stride, int blocks = 1, DType type = DType::f32) {
   Chain chain;
-  std::int64_t data = chain.add(random_tensor(DType::f32, x, 1));
+  std::int64_t data = chain.add(random_tensor(type, x, 1));
   std::uint64_t seed = 2;
   const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, seed++, -0.3, 0.3)); };
   for (int i = 0; i < blocks; ++i) {
@@ -169,9 +206,39 @@ TEST(CpuConvChain, InvertedResidualBlocks) {
   check(block({1, 57, 3, 7}, 33, 5, 1, 3));
 }
 
+TEST(CpuConvChain, RoundedInvertedResidualBlocks) {
+  check(rounded(block({1, 29, 30, 12}, 50, 3, 1)));
+  check(rounded(block({2, 28, 28, 16}, 48, 5, 2, 1, DType::bf16)));
+  check(rounded(block({3, 9, 14, 24}, 72, 3, 1, 2, DType::bf16)));
+  check(rounded(block({1, 57, 3, 7}, 33, 5, 1, 3)));                // odd numbers of channels are copied to whole pairs
+  // Pixels 4 KB apart: they are moved apart where they are copied anyway.
+  check(rounded(block({1, 6, 7, 2048}, 8, 3, 1)));
+  check(rounded(block({1, 6, 7, 2048}, 8, 3, 1, 1, DType::bf16)));
+}
+
+// A picture of three channels by windows that overlap, at different strides and with whole lines outside.
+TEST(CpuConvChain, RoundedStemsOfFloats) {
+  for (const std::int64_t kernel : {1, 2, 3, 7}) {
+    for (const std::int64_t stride : {1, 2, 4}) {
+      if (kernel == 3 && stride == 1) continue;
+      SCOPED_TRACE(kernel * 10 + stride);
+      Chain chain;
+      const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1)); };
+      const std::int64_t x = made({2, 33, 30, 3});
+      chain.stages.push_back({.operands = {x, made({10, 3, kernel, kernel}), made({10}), -1}, .strides = {stride, stride}, .pads = {kernel, kernel / 2, 2 * kernel, kernel}, .activation = "Relu"});
+      chain.stages.push_back({.operands = {-2, made({10, 1, 3, 3}), -1, -1}, .pads = {1, 1, 1, 1}, .group = 10});
+      check(rounded(std::move(chain)));
+    }
+  }
+}
+
 TEST(CpuConvChain, MatchesReference) {
   test::expect_matches_reference(block({2, 15, 16, 12}, 40, 3, 1).call(), test::Tolerance::epsilons(DType::f32, 100));
   test::expect_matches_reference(block({1, 15, 17, 12}, 40, 5, 2).call(), test::Tolerance::epsilons(DType::f32, 100));
+  // Numbers between two of bfloat16 may be rounded the other way where their sums differ in the last digit.
+  const test::Tolerance tolerance = test::Tolerance::epsilons(DType::bf16, 2);
+  test::expect_matches_reference(rounded(block({2, 15, 16, 12}, 40, 3, 1)).call(), tolerance);
+  test::expect_matches_reference(rounded(block({1, 15, 17, 12}, 40, 5, 2, 1, DType::bf16)).call(), tolerance);
 }
 
 TEST(CpuConvChain, WhatIsNoNumberSpreadsAsFarAsWindowsReach) {
@@ -179,9 +246,11 @@ TEST(CpuConvChain, WhatIsNoNumberSpreadsAsFarAsWindowsReach) {
   float* x = chain.inputs[0].mutable_data<float>();
   x[(10 * 8 + 4) * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
   x[(3 * 8 + 1) * 8] = std::numeric_limits<float>::infinity();
-  check(chain);
-  const Tensor y = test::run_op_tensor(chain.call(), "cpu", 2);
-  for (std::int64_t row = 0; row < 21; ++row) EXPECT_EQ(std::isnan(y.data<float>()[(row * 8 + 4) * 8]), row >= 9 && row <= 11) << row;
+  for (const Chain& each : {chain, rounded(chain)}) {
+    check(each);
+    const Tensor y = test::run_op_tensor(each.call(), "cpu", 2);
+    for (std::int64_t row = 0; row < 21; ++row) EXPECT_EQ(std::isnan(y.data<float>()[(row * 8 + 4) * 8]), row >= 9 && row <= 11) << row;
+  }
 }
 
 TEST(CpuConvChain, LeavesToOthersWhatDoesNotFitTheCache) {
@@ -189,6 +258,27 @@ TEST(CpuConvChain, LeavesToOthersWhatDoesNotFitTheCache) {
   EXPECT_FALSE(refused(block({1, 8, 56, 24}, 144, 3, 1)));
   EXPECT_TRUE(refused(block({1, 8, 3000, 24}, 144, 3, 1)));
   EXPECT_TRUE(refused(block({1, 8, 8, 160}, 960, 3, 1)));
+  // In half the bytes.
+  EXPECT_TRUE(refused(block({1, 8, 224, 24}, 192, 3, 1)));
+  EXPECT_FALSE(refused(rounded(block({1, 8, 224, 24}, 192, 3, 1))));
+}
+
+TEST(CpuConvChain, LeavesToOthersWhatTheyDoFaster) {
+  const auto filtered = [](std::int64_t channels) {
+    Chain chain;
+    const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1)); };
+    const std::int64_t x = made({1, 24, 24, channels});
+    chain.stages.push_back({.operands = {x, made({channels, channels, 3, 3}), -1, -1}});
+    chain.stages.push_back({.operands = {-2, made({8, channels, 1, 1}), -1, -1}});
+    return chain;
+  };
+  EXPECT_TRUE(test::accepting_cpu_kernels(filtered(32).call()).empty());
+  EXPECT_TRUE(test::accepting_cpu_kernels(rounded(filtered(32)).call()).empty());
+  check(rounded(filtered(8)));
+  // Depthwise layers round where their data is stored so.
+  Chain chain = rounded(block({1, 12, 12, 8}, 16, 3, 1));
+  chain.stages[0].output_dtype = 0;
+  EXPECT_TRUE(test::accepting_cpu_kernels(chain.call()).empty());
 }
 
 // Nothing between its stages bounds the bands of a single one: trying one for each line of the picture would take months.
@@ -198,6 +288,10 @@ TEST(CpuConvChain, TallPicturesAreSoonPlanned) {
   const std::int64_t x = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 1)), w = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 2));
   chain.stages.push_back({.operands = {x, w, -1, -1}, .pads = {kLines, 0, 0, 0}});
   EXPECT_EQ(test::chosen_cpu_kernel(chain.call()), "cpu_conv_chain");
+  // What lies under such padding is no line of the stage before.
+  chain.stages.insert(chain.stages.begin(), {.operands = {x, w, -1, -1}});
+  chain.stages[1].operands[0] = -2;
+  EXPECT_TRUE(test::accepting_cpu_kernels(chain.call()).empty());
 }
 
 // Two ways from a result, one of which takes two lines for each of the other's: what lies between them grows with the picture.

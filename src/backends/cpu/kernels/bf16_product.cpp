@@ -8,6 +8,7 @@
 #include "backends/cpu/gemm_f32.h"
 #include "backends/cpu/indirect_product_bf16.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/line_conv.h"
 #include "backends/cpu/kernels/window_product.h"
 
 namespace tessera::backends::cpu {
@@ -19,7 +20,7 @@ using Product = IndirectProductBf16;
 constexpr double kChunkOperations = 1.2e6;
 constexpr std::int64_t kRoundedTogether = 2048;  // numbers
 
-class Bf16Product final : public Kernel {
+class Bf16Product final : public Kernel, public LineConv {
  public:
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
       : multiply_(multiply_bf16()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs, outputs))),
@@ -51,9 +52,29 @@ class Bf16Product final : public Kernel {
     void* y = context.output(0).mutable_raw();
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        split_.for_each_tile(chunk, [&](const ProductTile& tile) { run_tile(tile, x, z, y); });
+        split_.for_each_tile(chunk, [&](const ProductTile& tile) {
+          run_tile(tile, windows_.at(x + tile.group * inputs_, tile.row, tile.rows, padding_.data()), z, y);
+        });
       }
     });
+  }
+
+  void run_lines(const ConstByteLines& data, const ConstByteLines& z, const ByteLines& y, std::int64_t first, std::int64_t last) const override {
+    const std::int64_t width = geometry_.axes[2].output;
+    ProductSplit split = split_;
+    split.rows = (last - first) * width;
+    split.row_chunks = split.panel_chunks = split.parts = 1;
+    split.block_tiles = 0;
+    const auto x = copies_data() ? round_lines(data, first, last) : lines_of_type<const std::uint16_t>(data);
+    // Of pixels that were copied the first is that of the first window.
+    const std::int64_t first_row = copies_data() && is_pointwise(geometry_) ? 0 : first * width;
+    const void* addend = z.data == nullptr ? nullptr : z.at(first);
+    void* result = y.at(first);
+    for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
+      split.for_each_tile(chunk, [&](const ProductTile& tile) {
+        run_tile(tile, windows_.at({x.data + tile.group * inputs_, x.elements, x.period}, first_row + tile.row, tile.rows, padding_.data()), addend, result);
+      });
+    }
   }
 
  private:
@@ -72,26 +93,48 @@ class Bf16Product final : public Kernel {
       return to;
     }
     context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 32768 / inputs_), [&](std::int64_t begin, std::int64_t end) {
-      // Some pixels at a time: rounding a pixel of few channels by itself would be slow.
-      const std::int64_t together = std::max<std::int64_t>(1, kRoundedTogether / given_inputs_);
-      thread_local std::vector<std::uint16_t> rounded;
-      rounded.resize(static_cast<std::size_t>(rounded_data_ ? 0 : together * given_inputs_ + 1));  // spread() reads one more
-      for (std::int64_t i = begin; i < end; i += together) {
-        const std::int64_t count = std::min(together, end - i);
-        if (!rounded_data_) round_to_bf16_row(x.data<float>() + i * given_inputs_, rounded.data(), count * given_inputs_);
-        if (!rounded_data_) spread(rounded.data(), count, true, to + i * geometry_.channels);
-        else spread(static_cast<const std::uint16_t*>(x.raw()) + i * given_inputs_, count, i + count < geometry_.batch * geometry_.inputs(), to + i * geometry_.channels);
-      }
+      spread_pixels(static_cast<const std::byte*>(x.raw()) + begin * given_inputs_ * (rounded_data_ ? 2 : 4), end - begin, to + begin * geometry_.channels);
     });
     return to;
   }
 
-  // Pixels of given_inputs_ channels with zeros behind them. `more`: a number behind the last one may be read.
-  void spread(const std::uint16_t* from, std::int64_t pixels, bool more, std::uint16_t* to) const {
+  // Copies of the lines of a picture under the windows of the lines [first, last) of the result, valid until the next call in this thread. They lie as
+  // in a ring, or side by side where windows are the pixels.
+  PictureLines<const std::uint16_t> round_lines(const ConstByteLines& x, std::int64_t first, std::int64_t last) const {
+    const ops::WindowAxis& lines = geometry_.axes[1];
+    const std::int64_t begin = std::max<std::int64_t>(0, first * lines.stride - lines.pad_begin), end = std::min(lines.input, (last - 1) * lines.stride - lines.pad_begin + lines.extent());
+    const std::int64_t width = geometry_.axes[2].input, numbers = width * geometry_.channels, period = std::max<std::int64_t>(1, end - begin);
+    thread_local std::vector<std::uint16_t> copies;
+    copies.resize(static_cast<std::size_t>(period * numbers));
+    const bool side_by_side = is_pointwise(geometry_);
+    for (std::int64_t i = begin; i < end; ++i) {
+      std::uint16_t* to = copies.data() + (side_by_side ? i - begin : i % period) * numbers;
+      if (spreads()) spread_pixels(x.at(i), width, to);
+      else round_to_bf16_row(reinterpret_cast<const float*>(x.at(i)), to, numbers);
+    }
+    return {copies.data(), numbers, side_by_side ? 0 : period};
+  }
+
+  // Pixels of given_inputs_ channels, rounded and with zeros behind them.
+  void spread_pixels(const std::byte* from, std::int64_t pixels, std::uint16_t* to) const {
+    if (rounded_data_) return spread(reinterpret_cast<const std::uint16_t*>(from), pixels, to);
+    // Some at a time: rounding a pixel of few channels by itself would be slow.
+    const std::int64_t together = std::max<std::int64_t>(1, kRoundedTogether / given_inputs_);
+    thread_local std::vector<std::uint16_t> rounded;
+    rounded.resize(static_cast<std::size_t>(together * given_inputs_));
+    for (std::int64_t i = 0; i < pixels; i += together) {
+      const std::int64_t count = std::min(together, pixels - i);
+      round_to_bf16_row(reinterpret_cast<const float*>(from) + i * given_inputs_, rounded.data(), count * given_inputs_);
+      spread(rounded.data(), count, to + i * geometry_.channels);
+    }
+  }
+
+  // Pixels of given_inputs_ channels with zeros behind them.
+  void spread(const std::uint16_t* from, std::int64_t pixels, std::uint16_t* to) const {
     const std::int64_t channels = geometry_.channels;
     std::int64_t i = 0;
-    if (given_inputs_ == 3 && channels == 4 && std::endian::native == std::endian::little) {  // pictures: a pixel at once
-      for (; i < pixels - (more ? 0 : 1); ++i, from += 3, to += 4) {
+    if (given_inputs_ == 3 && channels == 4 && std::endian::native == std::endian::little) {  // pictures: a pixel at once, reading one number more
+      for (; i + 1 < pixels; ++i, from += 3, to += 4) {
         std::uint64_t pixel;
         std::memcpy(&pixel, from, 8);
         pixel &= 0xFFFFFFFFFFFF;
@@ -104,11 +147,12 @@ class Bf16Product final : public Kernel {
     }
   }
 
-  void run_tile(const ProductTile& given, const std::uint16_t* x, const void* z, void* y) const {
+  // `left`: the tile's windows; z (or null) and y begin where the product's first row does.
+  void run_tile(const ProductTile& given, const std::uint16_t* const* left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
     Product product{.rows = rows, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
-    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * Product::kMostRows;
+    product.left = left + part.segment * Product::kMostRows;
     product.skipped = part.group * Product::kGroup;
     product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
     product.panel_groups = depth_ / Product::kGroup;
@@ -134,11 +178,11 @@ class Bf16Product final : public Kernel {
     }
     multiply_(product);
     if (activation_.after.function == nullptr || !part.ends) return;
-    // Whole lines are one.
-    const std::int64_t lines = columns == ldc ? 1 : rows, line = columns == ldc ? rows * columns : columns;
-    for (std::int64_t i = 0; i < lines; ++i) {
-      activation_.after(floats + i * ldc, line);
-      if (rounded_result_) round_to_bf16_row(floats + i * ldc, rounded + i * ldc, line);
+    const bool together = columns == ldc;  // rows that lie side by side
+    for (std::int64_t i = 0; i < (together ? 1 : rows); ++i) {
+      const std::int64_t count = together ? rows * ldc : columns;
+      activation_.after(floats + i * ldc, count);
+      if (rounded_result_) round_to_bf16_row(floats + i * ldc, rounded + i * ldc, count);
     }
   }
 
@@ -218,12 +262,19 @@ std::string reject_bf16_conv(const ops::NodeView& view) {
   return groups > 1 && view.input(1).shape[0] / groups < kFewOutputs ? "few output channels a group" : "";
 }
 
-KernelPointer make_bf16_conv(const ops::NodeView& view, WeightStore& weights) {
+namespace {
+
+std::unique_ptr<Bf16Product> make_windows_product(const ops::NodeView& view, WeightStore& weights) {
   const Shape& w = view.input(1).shape;
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   const std::int64_t groups = view.integer("group");
   return std::make_unique<Bf16Product>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1});
 }
+
+}  // namespace
+
+KernelPointer make_bf16_conv(const ops::NodeView& view, WeightStore& weights) { return make_windows_product(view, weights); }
+std::unique_ptr<LineConv> make_bf16_line_conv(const ops::NodeView& view, WeightStore& weights) { return make_windows_product(view, weights); }
 
 std::string reject_bf16_linear(const ops::NodeView& view) { return reject_bf16_operands(view); }
 

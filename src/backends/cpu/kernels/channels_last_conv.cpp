@@ -61,7 +61,9 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     });
   }
 
-  void run_lines(const PictureLines<const float>& x, const PictureLines<const float>& z, const PictureLines<float>& y, std::int64_t first, std::int64_t last) const override {
+  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first, std::int64_t last) const override {
+    const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
+    const auto y = lines_of_type<float>(result);
     const std::int64_t width = geometry_.axes[2].output, ldc = split_.groups * outputs_;
     ProductSplit split = split_;
     split.rows = (last - first) * width;

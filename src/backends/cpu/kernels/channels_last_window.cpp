@@ -311,7 +311,9 @@ class Depthwise final : public WindowKernel, public LineConv {
     });
   }
 
-  void run_lines(const PictureLines<const float>& x, const PictureLines<const float>& z, const PictureLines<float>& y, std::int64_t first, std::int64_t last) const override {
+  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first, std::int64_t last) const override {
+    const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
+    const auto y = lines_of_type<float>(result);
     WindowLine line = weighted_line();
     for (std::int64_t i = first; i < last; ++i) {
       line.output = y.at(i);

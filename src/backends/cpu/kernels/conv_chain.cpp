@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "backends/cpu/indirect_product.h"
+#include "backends/cpu/indirect_product_bf16.h"
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/line_conv.h"
@@ -22,12 +23,51 @@ constexpr double kMuchRepeated = 0.1;            // of the work, that a chunk re
 constexpr std::int64_t kMostLines = 256;         // of a band: products have full tiles long before
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
+// The kernels of layers that compute single lines, and as which one a stage runs.
+enum class LineKernel : std::uint8_t { depthwise, product, bf16_depthwise, bf16_product };
+
+struct KernelChoice {
+  LineKernel kernel;
+  std::string reason;  // why the stage is not for a chain, or ""
+};
+
+// As the device's table chooses for the layer by itself.
+KernelChoice choose_kernel(const ops::NodeView& view) {
+  constexpr std::string_view kFiltered = "a stage is faster by minimal filtering";
+  if (view.has_attribute("precision")) {
+    if (reject_bf16_winograd(view).empty() && avoid_bf16_winograd(view).empty()) return {LineKernel::bf16_product, std::string(kFiltered)};
+    if (reject_bf16_conv(view).empty()) return {LineKernel::bf16_product, ""};
+    if (std::string reason = reject_bf16_depthwise(view); !reason.empty()) return {LineKernel::bf16_depthwise, std::move(reason)};
+    return {LineKernel::bf16_depthwise, view.input(0).dtype == DType::bf16 ? "" : "the data of a depthwise stage is not stored rounded"};
+  }
+  if (reject_channels_last_depthwise(view).empty()) return {LineKernel::depthwise, ""};
+  if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return {LineKernel::product, std::move(reason)};
+  const bool filtered = reject_channels_last_winograd(view).empty() && avoid_channels_last_winograd(view).empty();
+  return {LineKernel::product, filtered ? std::string(kFiltered) : ""};
+}
+
+std::unique_ptr<LineConv> make_kernel(LineKernel kernel, const ops::NodeView& view, WeightStore& weights) {
+  switch (kernel) {
+    case LineKernel::depthwise: return make_depthwise_line_conv(view, weights);
+    case LineKernel::product: return make_line_conv(view, weights);
+    case LineKernel::bf16_depthwise: return make_bf16_depthwise_line_conv(view, weights);
+    case LineKernel::bf16_product: return make_bf16_line_conv(view, weights);
+  }
+  return nullptr;
+}
+
+// Of a product's tile; 0: the kernel is none.
+std::int64_t tile_rows(LineKernel kernel) {
+  if (kernel == LineKernel::bf16_product) return IndirectProductBf16::kMostRows;
+  return kernel == LineKernel::product ? indirect_product_isa().rows : 0;
+}
+
 struct Stage {
   ops::WindowAxis lines;
   std::int64_t data = -1, addend = -1;  // numbers of values
-  std::int64_t line_floats = 0, width = 0;
+  std::int64_t line_bytes = 0, width = 0;
   double operations = 0;  // of a line
-  bool depthwise = false;
+  LineKernel kernel = LineKernel::product;
 };
 
 // Lines of a stage's result: those that a band computes, and the first that it still reads.
@@ -43,11 +83,11 @@ class Chain {
     for (std::size_t i = 0; i < views.size(); ++i) {
       const ops::NodeView view = views.view(i);
       const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
-      const Shape& y = views.result(i).shape;
-      Stage stage{.lines = geometry.axes[1], .data = views.stage(i).operands[0], .addend = views.stage(i).operands[3], .line_floats = base::checked_multiply(y[2], y[3]), .width = y[2]};
+      const auto& [type, y] = views.result(i);
+      Stage stage{.lines = geometry.axes[1], .data = views.stage(i).operands[0], .addend = views.stage(i).operands[3], .width = y[2], .kernel = choose_kernel(view).kernel};
+      stage.line_bytes = base::checked_multiply(base::checked_multiply(y[2], y[3]), std::int64_t{bits_of(type) / 8});
       stage.operations = view.op().operations(view) / static_cast<double>(std::max<std::int64_t>(1, y[0] * y[1]));
-      stage.depthwise = reject_channels_last_depthwise(view).empty();
-      weight_bytes_ += view.input(1).bytes();
+      weight_bytes_ += view.input(1).bytes() / (stage.kernel == LineKernel::bf16_product ? 2 : 1);  // as they are packed
       stages_.push_back(stage);
     }
     if (keeps_pace()) choose_height();
@@ -142,9 +182,9 @@ class Chain {
     }
     double bytes = static_cast<double>(weight_bytes_), work = 0, tiles = 0;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
-      if (i + 1 < stages_.size()) bytes += static_cast<double>(rings[i] * stages_[i].line_floats) * 4;
-      if (stages_[i].depthwise) continue;
-      const std::int64_t pixels = (ranges[i].end - ranges[i].begin) * stages_[i].width, rows = indirect_product_isa().rows;
+      if (i + 1 < stages_.size()) bytes += static_cast<double>(rings[i] * stages_[i].line_bytes);
+      const std::int64_t pixels = (ranges[i].end - ranges[i].begin) * stages_[i].width, rows = tile_rows(stages_[i].kernel);
+      if (rows == 0) continue;
       const double operations = stages_[i].operations / static_cast<double>(stages_[i].width);
       work += operations * static_cast<double>(pixels);
       tiles += operations * static_cast<double>(base::ceil_divide(pixels, rows) * rows);
@@ -174,11 +214,13 @@ class Chain {
 };
 
 class ConvChain final : public Kernel {
+  static constexpr std::int64_t kCacheLine = sizeof(CacheLine);
+
  public:
   ConvChain(const ops::NodeView& view, WeightStore& weights) : ConvChain(ops::ConvStageViews(view), view, weights) {}
 
   // Of the stages' results of one picture.
-  std::int64_t scratch_bytes() const override { return chain_.repeats_much() ? base::checked_multiply(picture_floats_, std::int64_t{4}) : 0; }
+  std::int64_t scratch_bytes() const override { return chain_.repeats_much() ? picture_bytes_ : 0; }
 
   void run(KernelContext& context) const override {
     const Tensor& result = context.output(0);
@@ -195,39 +237,39 @@ class ConvChain final : public Kernel {
  private:
   ConvChain(const ops::ConvStageViews& views, const ops::NodeView& view, WeightStore& weights) : chain_(views, view.input_count()) {
     for (std::size_t i = 0; i < views.size(); ++i) {
-      convs_.push_back(chain_.stages()[i].depthwise ? make_depthwise_line_conv(views.view(i), weights) : make_line_conv(views.view(i), weights));
-      if (i + 1 < views.size()) scratch_lines_ += ring_cache_lines(i), picture_floats_ += picture_floats(i);
+      convs_.push_back(make_kernel(chain_.stages()[i].kernel, views.view(i), weights));
+      if (i + 1 < views.size()) scratch_lines_ += ring_cache_lines(i), picture_bytes_ += picture_bytes(i);
     }
   }
 
-  std::int64_t ring_cache_lines(std::size_t stage) const { return base::ceil_divide(chain_.ring_lines(stage) * chain_.stages()[stage].line_floats, CacheLine::kFloats); }
+  std::int64_t ring_cache_lines(std::size_t stage) const { return base::ceil_divide(chain_.ring_lines(stage) * chain_.stages()[stage].line_bytes, kCacheLine); }
 
-  std::int64_t picture_floats(std::size_t stage) const { return base::round_up(base::checked_multiply(chain_.stages()[stage].lines.output, chain_.stages()[stage].line_floats), CacheLine::kFloats); }
+  std::int64_t picture_bytes(std::size_t stage) const { return base::round_up(base::checked_multiply(chain_.stages()[stage].lines.output, chain_.stages()[stage].line_bytes), kCacheLine); }
 
   // The lines of a value of the chain.
-  using Results = std::array<PictureLines<float>, ops::kMostConvStages>;
-  PictureLines<const float> lines_of(const KernelContext& context, std::int64_t picture, const Results& results, std::int64_t value) const {
+  using Results = std::array<ByteLines, ops::kMostConvStages>;
+  ConstByteLines lines_of(const KernelContext& context, std::int64_t picture, const Results& results, std::int64_t value) const {
     if (value < 0) return {};
     if (value >= chain_.inputs()) return results[static_cast<std::size_t>(value - chain_.inputs())];
     const Tensor& input = context.input(static_cast<std::size_t>(value));
-    const std::int64_t floats = input.shape()[2] * input.shape()[3];
-    return {input.data<float>() + picture * input.shape()[1] * floats, floats, 0};
+    const std::int64_t bytes = input.shape()[2] * input.shape()[3] * (bits_of(input.dtype()) / 8);
+    return {static_cast<const std::byte*>(input.raw()) + picture * input.shape()[1] * bytes, bytes, 0};
   }
-  PictureLines<float> result_of(KernelContext& context, std::int64_t picture) const {
-    const std::int64_t floats = chain_.stages().back().line_floats;
-    return {context.output(0).mutable_data<float>() + picture * chain_.lines() * floats, floats, 0};
+  ByteLines result_of(KernelContext& context, std::int64_t picture) const {
+    const std::int64_t bytes = chain_.stages().back().line_bytes;
+    return {static_cast<std::byte*>(context.output(0).mutable_raw()) + picture * chain_.lines() * bytes, bytes, 0};
   }
 
   // Each stage of a picture by all threads.
   void run_stages(KernelContext& context, std::int64_t picture) const {
     const std::vector<Stage>& stages = chain_.stages();
     Results results;
-    auto* room = reinterpret_cast<float*>(context.scratch());
+    std::byte* room = context.scratch();
     for (std::size_t i = 0; i < stages.size(); ++i) {
       const std::int64_t lines = stages[i].lines.output;
-      results[i] = i + 1 < stages.size() ? PictureLines<float>{room, stages[i].line_floats, 0} : result_of(context, picture);
-      room += picture_floats(i);
-      const PictureLines<const float> x = lines_of(context, picture, results, stages[i].data), z = lines_of(context, picture, results, stages[i].addend);
+      results[i] = i + 1 < stages.size() ? ByteLines{room, stages[i].line_bytes, 0} : result_of(context, picture);
+      room += picture_bytes(i);
+      const ConstByteLines x = lines_of(context, picture, results, stages[i].data), z = lines_of(context, picture, results, stages[i].addend);
       const std::int64_t pieces = 2 * context.resources().threads();
       context.parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
         const std::int64_t first = lines * begin / pieces, last = lines * end / pieces;
@@ -243,7 +285,7 @@ class ConvChain final : public Kernel {
     Results results;
     CacheLine* ring = scratch.data();
     for (std::size_t i = 0; i + 1 < stages.size(); ++i) {
-      results[i] = {ring->floats, stages[i].line_floats, chain_.ring_lines(i)};
+      results[i] = {reinterpret_cast<std::byte*>(ring), stages[i].line_bytes, chain_.ring_lines(i)};
       ring += ring_cache_lines(i);
     }
     results[stages.size() - 1] = result_of(context, picture);
@@ -256,7 +298,7 @@ class ConvChain final : public Kernel {
   }
 
   // In pieces that lie side by side wherever they are.
-  void run_range(std::size_t i, const Range& range, const PictureLines<const float>& x, const PictureLines<const float>& z, const PictureLines<float>& y) const {
+  void run_range(std::size_t i, const Range& range, const ConstByteLines& x, const ConstByteLines& z, const ByteLines& y) const {
     TESSERA_ASSERT(y.period == 0 || range.end - range.low <= y.period, "a ring holds all lines that are still read");
     for (std::int64_t line = range.begin; line < range.end;) {
       std::int64_t count = std::min(range.end - line, y.together(line));
@@ -269,15 +311,8 @@ class ConvChain final : public Kernel {
 
   Chain chain_;
   std::vector<std::unique_ptr<LineConv>> convs_;
-  std::int64_t scratch_lines_ = 0, picture_floats_ = 0;  // of rings, and of all results of a picture but the last
+  std::int64_t scratch_lines_ = 0, picture_bytes_ = 0;  // of rings, and of all results of a picture but the last
 };
-
-// "" or why the stage is not for a chain.
-std::string reject_stage(const ops::NodeView& view) {
-  if (reject_channels_last_depthwise(view).empty()) return "";
-  if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
-  return reject_channels_last_winograd(view).empty() && avoid_channels_last_winograd(view).empty() ? "a stage is faster by minimal filtering" : "";
-}
 
 }  // namespace
 
@@ -286,7 +321,7 @@ std::string reject_conv_chain(const ops::NodeView& view) {
   if (view.output(0).elements() == 0) return "its result is empty";
   const ops::ConvStageViews stages(view);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    if (std::string reason = reject_stage(stages.view(i)); !reason.empty()) return reason;
+    if (std::string reason = choose_kernel(stages.view(i)).reason; !reason.empty()) return reason;
   }
   return Chain(stages, view.input_count()).fits() ? "" : "a line of each result and the weights are more than stays in a cache, or stages go on at different strides";
 }
