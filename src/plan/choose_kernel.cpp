@@ -57,10 +57,7 @@ std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Devi
 }
 
 bool accepts(const backends::Device& device, const ops::NodeView& view) {
-  const auto entries = device.kernels_for(view.op().name);
-  return std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) {
-    return entry->op == view.op().name && takes(*entry, view);
-  });
+  return std::ranges::any_of(accepting_kernels(device, view), [&](const backends::KernelEntry* entry) { return entry->op == view.op().name; });
 }
 
 namespace {
