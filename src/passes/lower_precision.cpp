@@ -1,11 +1,17 @@
 // The user asked for bfloat16: convolutions and products with constant weights round their data and weights to it (ops/rounded_product.h)
-// and sum in float32. A result that only such layers read, maybe behind a MaxPool or a Concat, is stored rounded: where they multiply it
+// and sum in float32. A result that only such layers read, maybe behind movements, is stored rounded: where they multiply it
 // the same numbers in half the memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain only where their data is stored
-// rounded anyway. Everything else stays as it is.
+// rounded anyway. LSTM and GRU become the same layers of bfloat16: the kernel rounds what it multiplies and what it gives, and keeps sums, gates and
+// the states of a run in float32. Everything else stays as it is.
 #include <algorithm>
+#include <map>
+#include <set>
 
-#include "passes/linear_form.h"
+#include "ops/builder.h"
+#include "passes/bf16_kernel.h"
+#include "passes/deferred_constants.h"
 #include "passes/find.h"
+#include "passes/linear_form.h"
 #include "passes/pass.h"
 #include "tessera/dtype.h"
 
@@ -14,7 +20,13 @@ namespace {
 
 bool is_layer(const ir::Node& node) { return node.op == "tessera::ChannelsLastConv" || node.op == "tessera::Linear"; }
 // Gives numbers of its data as they are, and has kernels for rounded ones.
-bool moves(const ir::Node& node) { return node.op == "tessera::ChannelsLastMaxPool" || node.op == "Concat"; }
+bool moves(const ir::Node& node) {
+  static constexpr std::string_view kMovements[] = {"tessera::ChannelsLastMaxPool", "Concat", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"};
+  return std::ranges::find(kMovements, node.op) != std::end(kMovements);
+}
+
+// Of a movement.
+std::span<const ir::ValueId> data_of(const ir::Node& node) { return std::span(node.inputs).first(node.op == "Concat" ? node.inputs.size() : 1); }
 
 bool is_rounded(const ir::Node& node) { return is_layer(node) && node.attributes.contains("precision"); }
 
@@ -45,6 +57,7 @@ class Rounder {
     for (const ir::NodeId id : order_) {
       ir::Node layer = as_linear(graph_, graph_.node(id)).value_or(graph_.node(id));
       if (is_layer(layer) && has_wide_groups(graph_, layer)) round(id, std::move(layer));
+      else if (is_recurrent(layer) && is_float(layer) && has_bf16_kernel(graph_, layer, context_)) recurrent_.insert(id);
     }
     std::vector<bool> stored = stored_rounded(true);
     for (const ir::NodeId id : order_) {
@@ -54,10 +67,14 @@ class Rounder {
     stored = stored_rounded(false);
     for (const ir::NodeId id : order_) {
       ir::Node& node = graph_.node(id);
-      if (!node.outputs[0].valid() || !stored[index(node.outputs[0])]) continue;
+      if (!result_of(node).valid() || !stored[index(node.outputs[0])]) continue;
       if (is_rounded(node)) node.attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
       graph_.value(node.outputs[0]).type.dtype = DType::bf16;
     }
+    if (recurrent_.empty()) return std::move(graph_);
+    for (const ir::NodeId id : recurrent_) round_recurrent(id);
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
     return std::move(graph_);
   }
 
@@ -68,6 +85,39 @@ class Rounder {
     if (context_.keeps_composite(graph_, layer)) graph_.replace_node(id, std::move(layer));
   }
 
+  bool is_float(const ir::Node& node) const { return !node.inputs.empty() && node.inputs[0].valid() && graph_.value(node.inputs[0]).type.dtype == DType::f32; }
+
+  // A layer of bfloat16 in the place of one of float32, whose results are widened unless they are stored rounded.
+  void round_recurrent(ir::NodeId id) {
+    ir::Node node = graph_.node(id);
+    for (ir::ValueId& input : node.inputs) {
+      if (input.valid()) input = rounded(input);
+    }
+    std::vector<ir::Node> casts;
+    for (ir::ValueId& output : node.outputs) {
+      if (!output.valid() || graph_.value(output).type.dtype == DType::bf16) continue;
+      const ir::ValueId wide = output;
+      output = {};
+      if (uses_[index(wide)].empty() && !is_result(graph_, wide)) continue;
+      ir::ValueType type = graph_.value(wide).type;
+      type.dtype = DType::bf16;
+      output = graph_.add_value(graph_.fresh_name("value"), std::move(type));
+      casts.push_back({"Cast", "", {output}, {wide}, {{"to", static_cast<std::int64_t>(DType::f32)}}, 0});
+    }
+    graph_.replace_node(id, std::move(node));
+    for (ir::Node& cast : casts) graph_.add_node(std::move(cast));
+  }
+
+  // The value in bfloat16: itself, a constant or a Cast.
+  ir::ValueId rounded(ir::ValueId value) {
+    if (graph_.value(value).type.dtype != DType::f32) return value;
+    const auto [known, is_new] = rounded_.try_emplace(value);
+    if (!is_new) return known->second;
+    const Tensor* constant = graph_.constant(value);
+    return known->second = constant != nullptr ? graph_.add_constant(rounded_to_bf16(*constant)) : ops::GraphBuilder(graph_).cast(value, DType::bf16);
+  }
+
+  static ir::ValueId result_of(const ir::Node& node) { return node.outputs.empty() ? ir::ValueId{} : node.outputs[0]; }
   static std::size_t index(ir::ValueId value) { return static_cast<std::size_t>(value.index); }
   bool rounds(const ir::Node& node, bool depthwise) const { return is_rounded(node) || (depthwise && is_layer(node) && is_depthwise(graph_, node)); }
 
@@ -77,10 +127,12 @@ class Rounder {
     std::vector<bool> stored(graph_.value_count());
     for (const ir::NodeId id : order_) {
       const ir::Node& node = graph_.node(id);
-      const bool candidate = rounds(node, depthwise) || moves(node);
-      if (candidate && !is_result(graph_, node.outputs[0]) && !uses_[index(node.outputs[0])].empty()) stored[index(node.outputs[0])] = true;
+      const bool candidate = rounds(node, depthwise) || recurrent_.contains(id) || moves(node);
+      if (candidate && result_of(node).valid() && !is_result(graph_, node.outputs[0]) && !uses_[index(node.outputs[0])].empty()) stored[index(node.outputs[0])] = true;
     }
-    const auto takes = [&](const ir::Node& user, ir::ValueId value) {
+    const auto takes = [&](ir::NodeId user_id, ir::ValueId value) {
+      if (recurrent_.contains(user_id)) return true;
+      const ir::Node& user = graph_.node(user_id);
       if (moves(user)) return static_cast<bool>(stored[index(user.outputs[0])]);
       if (!rounds(user, depthwise)) return false;
       const std::size_t addend = user.op == "tessera::ChannelsLastConv" ? 3 : 0;
@@ -93,11 +145,11 @@ class Rounder {
       changed = false;
       for (const ir::NodeId id : order_) {
         const ir::Node& node = graph_.node(id);
-        const ir::ValueId value = node.outputs[0];
+        const ir::ValueId value = result_of(node);
         if (!value.valid() || !stored[index(value)]) continue;
         const std::vector<ir::NodeId>& users = uses_[index(value)];
-        const bool read = std::ranges::all_of(users, [&](ir::NodeId user) { return takes(graph_.node(user), value); });
-        const bool made = !moves(node) || std::ranges::all_of(node.inputs, [&](ir::ValueId input) { return stored[index(input)]; });
+        const bool read = std::ranges::all_of(users, [&](ir::NodeId user) { return takes(user, value); });
+        const bool made = !moves(node) || std::ranges::all_of(data_of(node), [&](ir::ValueId input) { return stored[index(input)]; });
         if (read && made) continue;
         stored[index(value)] = false;
         changed = true;
@@ -110,6 +162,8 @@ class Rounder {
   const PassContext& context_;
   std::vector<ir::NodeId> order_;
   std::vector<std::vector<ir::NodeId>> uses_;
+  std::set<ir::NodeId> recurrent_;  // layers that become bfloat16
+  std::map<ir::ValueId, ir::ValueId> rounded_;
 };
 
 }  // namespace

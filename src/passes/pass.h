@@ -15,7 +15,7 @@ namespace tessera::passes {
 // passes know no backend. May throw Error.
 using Evaluator = std::function<std::vector<Value>(const ir::Node&, std::span<const Value>)>;
 
-// Whether the device that the graph is for has a kernel of its own for this composite, as far as its types say.
+// Whether the device that the graph is for has a kernel of its own for this node, mostly a composite, as far as its types say.
 using CompositeFilter = std::function<bool(const ir::Graph&, const ir::Node&)>;
 
 // What folding may still do to a graph: make constants of so many bytes, by so much work (operations and elements). What would

@@ -1,5 +1,6 @@
 // Arithmetic with f16 and bf16 becomes arithmetic with f32, where the device has no kernels for halves: operands are cast once, results stay f32 from
 // node to node, and only what leaves as a half is rounded to one. Casts that mixed precision put around a normalisation or a softmax go with it.
+// Where the user asks for bf16, recurrent layers and max pools of bf16 stay that the device has kernels for, as lower_precision makes them.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,6 +8,7 @@
 
 #include "ops/builder.h"
 #include "ops/op_table.h"
+#include "passes/bf16_kernel.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
@@ -68,8 +70,14 @@ class Widener {
     }
   }
 
+  bool stays_rounded(const ir::Node& node) const {
+    if (context_.precision != DType::bf16 || node.inputs.empty() || dtype(node.inputs[0]) != DType::bf16) return false;
+    return (is_recurrent(node) || node.op == "tessera::ChannelsLastMaxPool") && has_bf16_kernel(graph_, node, context_);
+  }
+
   bool can_be_wide(const ir::Node& node) const {
     const ops::OpDef& op = ops::op_of(node);
+    if (stays_rounded(node)) return false;
     if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft)) return false;
     if (std::ranges::any_of(node.attributes, [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); })) return false;
     // Statistics in halves.
