@@ -52,11 +52,12 @@ bool rounds_to_bf16(const ir::Node& node) {
   return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && is_bf16(std::get<std::string>(rounded->second));
 }
 
-// What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where it rounds them to that.
+// What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where they are that, unless a precision is asked for, or where
+// it rounds them to that.
 Precision multiplied_in(const ir::Graph& graph, const ir::Node& node, Precision asked) {
   if (rounds_to_bf16(node)) return Precision::bf16;
   const DType data = node.inputs.empty() || !node.inputs[0].valid() ? DType::undefined : graph.value(node.inputs[0]).type.dtype;
-  if (data == DType::bf16) return Precision::bf16;
+  if (data == DType::bf16 && asked == Precision::f32) return Precision::bf16;
   return data == DType::u8 || data == DType::i8 ? Precision::int8 : asked;
 }
 

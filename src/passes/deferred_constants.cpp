@@ -15,8 +15,10 @@ namespace {
 constexpr std::int64_t kLeastBytes = 16 * 1024;
 constexpr std::int64_t kLeastRatio = 16;  // of the elements to those of an operand that is kept beside them, which nobody counts
 
-// What a deferred tensor is computed from must not be memory that nobody counts.
-bool may_wait(const Tensor& source) { return source.is_deferred() || base::lies_in_file(source.raw()); }
+// Whether it is large, and nothing that it is computed from is memory that nobody counts.
+bool may_wait(const Tensor& source) {
+  return source.elements() * static_cast<std::int64_t>(sizeof(float)) >= kLeastBytes && (source.is_deferred() || base::lies_in_file(source.raw()));
+}
 
 template <typename T>
 void convert(const Tensor& from, float* to) {
@@ -75,10 +77,11 @@ std::optional<ByAxis> by_axis(const Tensor& numbers, const Shape& shape) {
   return result;
 }
 
-Tensor deferred(const Tensor& source, std::function<void(const Tensor& from, float* to)> fill) {
-  return Tensor::deferred(DType::f32, source.shape(), [source, fill = std::move(fill)](void* to) {
+template <typename T = float>
+Tensor deferred(const Tensor& source, std::function<void(const Tensor& from, std::type_identity_t<T>* to)> fill) {
+  return Tensor::deferred(dtype_of<T>, source.shape(), [source, fill = std::move(fill)](void* to) {
     const Tensor from = source.contents();
-    fill(from, static_cast<float*>(to));
+    fill(from, static_cast<T*>(to));
     base::release_file_pages(from.raw(), static_cast<std::size_t>(from.bytes()));
   });
 }
@@ -131,12 +134,21 @@ std::optional<Tensor> deferred_result(const ir::Node& node, std::span<const Valu
   const Tensor &first = inputs[0].tensor(), &second = inputs.size() > 1 ? inputs[1].tensor() : first;
   const bool swapped = commutes && second.elements() > first.elements();
   const Tensor &source = swapped ? second : first, &numbers = swapped ? first : second;
-  if (source.elements() * static_cast<std::int64_t>(sizeof(float)) < kLeastBytes || !may_wait(source)) return std::nullopt;
+  if (!may_wait(source)) return std::nullopt;
   if (op == "Cast") return cast(node, source);
   if (op == "DequantizeLinear") return dequantised(node, source, numbers, inputs.size() > 2 && inputs[2].has_value() ? &inputs[2].tensor() : nullptr);
   if (op == "Add") return with_numbers(source, numbers, std::plus<>());
   if (op == "Sub") return with_numbers(source, numbers, std::minus<>());
   return with_numbers(source, numbers, std::multiplies<>());
+}
+
+Tensor rounded_to_bf16(const Tensor& source) {
+  const auto round = [](const Tensor& from, bf16_t* to) { std::ranges::transform(from.values<float>(), to, [](float number) { return base::to_bf16(number); }); };
+  if (!source.has_data()) return Tensor(DType::bf16, source.shape(), nullptr, nullptr);
+  if (may_wait(source)) return deferred<bf16_t>(source, round);
+  Tensor result(DType::bf16, source.shape());
+  round(source, result.mutable_data<bf16_t>());
+  return result;
 }
 
 }  // namespace tessera::passes

@@ -15,7 +15,7 @@ namespace tessera::passes {
 // passes know no backend. May throw Error.
 using Evaluator = std::function<std::vector<Value>(const ir::Node&, std::span<const Value>)>;
 
-// Whether the device that the graph is for has a kernel of its own for this composite, as far as its types say.
+// Whether the device that the graph is for has a kernel of its own for this node, mostly a composite, as far as its types say.
 using CompositeFilter = std::function<bool(const ir::Graph&, const ir::Node&)>;
 
 // What folding may still do to a graph: make constants of so many bytes, by so much work (operations and elements). What would
@@ -28,7 +28,6 @@ struct FoldingBudget {
 struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
-  CompositeFilter has_own_kernel = {};  // the same for any node, where another device stands in for what this one has none for; null: it has none
   bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
   // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read again.
   std::int64_t near_cache_bytes = std::int64_t{1} << 19;

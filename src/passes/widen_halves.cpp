@@ -1,5 +1,6 @@
 // Arithmetic with f16 and bf16 becomes arithmetic with f32, where the device has no kernels for halves: operands are cast once, results stay f32 from
 // node to node, and only what leaves as a half is rounded to one. Casts that mixed precision put around a normalisation or a softmax go with it.
+// Where the user asks for bf16, recurrent layers and attention of bf16 stay that the device has kernels for, as lower_precision makes them.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -7,6 +8,7 @@
 
 #include "ops/builder.h"
 #include "ops/op_table.h"
+#include "passes/bf16_kernel.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
@@ -30,7 +32,6 @@ constexpr std::array<std::string_view, 23> kMoving{"Identity", "Reshape", "Squee
 constexpr std::array<std::string_view, 18> kJumping{"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Floor", "Ceil", "Round", "Sign", "IsInf", "IsNaN", "Mod", "Hardmax"};
 // Whose shape or integers depend on how halves are rounded within stay as they are.
 constexpr std::array<std::string_view, 3> kLeft{"Range", "OneHot", "QuantizeLinear"};
-constexpr std::array<std::string_view, 3> kLowered{"Attention", "Concat", "tessera::ChannelsLastMaxPool"};
 
 template <std::size_t n>
 bool is_among(std::string_view name, const std::array<std::string_view, n>& list) { return std::ranges::find(list, name) != list.end(); }
@@ -70,14 +71,15 @@ class Widener {
     }
   }
 
-  // Where lower_precision stores rounded what is no layer of its own: the graph may be what it made before shapes were known.
-  bool is_asked_for(const ir::Node& node) const {
-    return context_.precision == DType::bf16 && is_among(node.op, kLowered) && context_.has_own_kernel && context_.has_own_kernel(graph_, node);
+  bool stays_rounded(const ir::Node& node) const {
+    if (context_.precision != DType::bf16 || node.inputs.empty() || dtype(node.inputs[0]) != DType::bf16) return false;
+    return (is_recurrent(node) || is_attention(node)) && has_bf16_kernel(graph_, node, context_);
   }
 
   bool can_be_wide(const ir::Node& node) const {
     const ops::OpDef& op = ops::op_of(node);
-    if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft) || is_asked_for(node)) return false;
+    if (stays_rounded(node)) return false;
+    if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft)) return false;
     if (std::ranges::any_of(node.attributes, [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); })) return false;
     // Statistics in halves.
     const auto stash = node.attributes.find("stash_type");

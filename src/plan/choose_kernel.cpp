@@ -57,10 +57,7 @@ std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Devi
 }
 
 bool accepts(const backends::Device& device, const ops::NodeView& view) {
-  const auto entries = device.kernels_for(view.op().name);
-  return std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) {
-    return entry->op == view.op().name && takes(*entry, view);
-  });
+  return std::ranges::any_of(accepting_kernels(device, view), [&](const backends::KernelEntry* entry) { return entry->op == view.op().name; });
 }
 
 namespace {
@@ -94,10 +91,6 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
   const auto entries = device.kernels_for(node.op);
   const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) { return entry->op == node.op; });
   return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
-}
-
-bool has_own_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
-  return with_view(graph, node, false, [&](const ops::NodeView& view) { return !accepting_kernels(device, view).empty(); });
 }
 
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {

@@ -36,8 +36,6 @@ std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Devi
 bool accepts(const backends::Device& device, const ops::NodeView& view);
 // The same for a node of a graph; while the types of its operands are not concrete, whether there is a kernel for the operator.
 bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node);
-// Whether one of the device's own kernels, none of the reference device's, takes the node; false while the types of its operands are not concrete.
-bool has_own_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node);
 // The kernel that the device would run the node with unless others were measured to be faster; null while the types of its operands are not concrete, and when there is none.
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node);
 

@@ -52,7 +52,6 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
     return evaluate_node(backends::reference_device(), node, inputs, {.allocator = &allocator});
   };
   environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(*device, graph, node); };
-  environment.pass_context.has_own_kernel = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::has_own_kernel(*device, graph, node); };
   environment.account->charge(Purpose::weights, bytes_of_constants(model.graph()));
   for (const ir::Variable& variable : model.graph().variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
   return environment;

@@ -140,6 +140,17 @@ TEST(Roofline, IntegerAndRoundedLayersMultiplyInTheirOwnPrecision) {
   EXPECT_EQ((std::array{transposed.gemm->m, transposed.gemm->n, transposed.gemm->k}), (std::array<std::int64_t, 3>{512, 4096, 1024}));
 }
 
+TEST(Roofline, LayersOfBfloat16MultiplyInIt) {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::bf16, Shape{20, 1, 80}));
+  const auto weights = [&](Shape shape) { return graph.add_constant(Tensor(DType::bf16, std::move(shape), nullptr, nullptr)); };
+  graph.add_output(ops::GraphBuilder(graph).add("LSTM", {x, weights({1, 2048, 80}), weights({1, 2048, 512})}, {{"hidden_size", std::int64_t{512}}}));
+  const Work work = *cost::work_of(graph, graph.order()[0]);
+  EXPECT_EQ(work.precision, Precision::bf16);
+  EXPECT_DOUBLE_EQ(work.weight_bytes, 2 * 2048 * (80 + 512));
+  EXPECT_EQ(cost::work_of(graph, graph.order()[0], {Precision::f16, Precision::f16})->precision, Precision::f16);
+}
+
 TEST(Roofline, ProductsOfConvolutions) {
   const Work conv = work_of_op("Conv", {{2, 3, 224, 224}, {64, 3, 7, 7}},
                                {{"strides", std::vector<std::int64_t>{2, 2}}, {"pads", std::vector<std::int64_t>{3, 3, 3, 3}}});

@@ -1,6 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <map>
+
+#include "models/models.h"
 #include "ops/infer.h"
+#include "passes/pipeline.h"
 #include "runtime/random_inputs.h"
 #include "support/pass_context.h"
 #include "support/tolerance.h"
@@ -41,7 +46,7 @@ TEST(LowerPrecision, LayersRoundAndWhatOnlyTheyReadIsStoredRounded) {
   }
   EXPECT_EQ(rounded, (std::vector<std::string>{"tessera::ChannelsLastConv", "tessera::ChannelsLastConv", "tessera::ChannelsLastConv", "tessera::Linear"}));
   const std::vector<DType> stored = types(lowered);
-  EXPECT_EQ(std::count(stored.begin(), stored.end(), DType::bf16), 2);  // between the convolutions
+  EXPECT_EQ(std::count(stored.begin(), stored.end(), DType::bf16), 4);  // between the convolutions, and before and behind the Transpose to the product
 }
 
 // An inverted residual: what is between its layers is stored rounded, the sum of the two branches too.
@@ -132,6 +137,115 @@ TEST(LowerPrecision, AttentionBetweenLayersTakesAndGivesWhatIsStoredRounded) {
   const NamedValues exact = Session(model).run(inputs), got = Session(model, half).run(inputs);
   EXPECT_FALSE(identical(got.begin()->second.tensor(), exact.begin()->second.tensor()));
   EXPECT_TRUE(test::close_to(got.begin()->second.tensor(), exact.begin()->second.tensor(), test::Tolerance::epsilons(DType::bf16, 16)));
+}
+
+TEST(LowerPrecision, MaxPoolsStayRoundedInPlansThatAreMadeLater) {
+  const PassContext asked = context(DType::bf16);
+  ir::Graph graph = run_pipeline(test::parsed("graph { input %x : f32[batch, 8, 6, 6]" + weights("w", {8, 8, 1, 1}) +
+                                              " %1 = Conv (%x, %w) %2 = MaxPool (%1) {kernel_shape = [2, 2]} %3 = Conv (%2, %w) output %3 }"), asked);
+  const std::vector<std::string> once = test::ops_of(graph);
+  EXPECT_EQ(std::ranges::count(once, "Cast"), 0);
+  graph.value(graph.inputs()[0]).type = ir::ValueType::tensor(DType::f32, Shape{2, 8, 6, 6});
+  ops::infer_graph(graph);
+  EXPECT_EQ(test::ops_of(run_pipeline(std::move(graph), asked)), once);
+}
+
+// Two layers of 6 and 5 units on x[steps, batch, features], with what stands behind them.
+std::string two_layers(const std::string& op, const std::string& options, const std::string& rest, const std::string& batch = "batch") {
+  const std::int64_t gates = op == "LSTM" ? 4 : 3;
+  return "graph { input %x : f32[3, " + batch + ", 4]" + weights("w", {1, gates * 6, 4}) + weights("r", {1, gates * 6, 6}) + weights("b", {1, gates * 12}) + weights("v", {1, gates * 5, 6}) +
+         weights("s", {1, gates * 5, 5}) + weights("m", {5, 7}) + " constant %axis = i64[1] {1} %1 = " + op + " (%x, %w, %r, %b) {hidden_size = 6" + options + "} %2 = Squeeze (%1, %axis) %3, %h" +
+         (op == "LSTM" ? ", %c" : "") + " = " + op + " (%2, %v, %s) {hidden_size = 5" + options + "} %4 = Squeeze (%3, %axis) " + rest + " }";
+}
+
+TEST(LowerPrecision, RecurrentLayersBecomeThoseOfBfloat16) {
+  const PassContext asked = context(DType::bf16);
+  for (const std::string batch : {"batch", "2"}) {
+    const auto lowered = [&](const std::string& op, const std::string& options, const std::string& rest) { return lower_precision(test::parsed(two_layers(op, options, rest, batch)), asked); };
+    const std::vector<std::string> stored{"Cast", "LSTM", "Squeeze", "LSTM", "Squeeze", "tessera::Linear"};
+    const ir::Graph graph = lowered("LSTM", "", "%5 = MatMul (%4, %m) output %5");
+    EXPECT_EQ(test::ops_of(graph), stored);
+    for (const ir::NodeId id : graph.order()) {
+      const ir::Node& node = graph.node(id);
+      if (node.op != "LSTM") continue;
+      for (const ir::ValueId input : node.inputs) EXPECT_EQ(graph.value(input).type.dtype, DType::bf16);
+      EXPECT_EQ(std::ranges::count_if(node.outputs, &ir::ValueId::valid), 1);  // nobody reads the others
+    }
+    // What others read is widened, each result by itself.
+    EXPECT_EQ(test::ops_of(lowered("LSTM", "", "%5 = Neg (%4) output %5, %c")), (std::vector<std::string>{"Cast", "LSTM", "Squeeze", "LSTM", "Cast", "Squeeze", "Neg", "Cast"}));
+    const std::string linear = ", linear_before_reset = 1";
+    EXPECT_EQ(test::ops_of(lowered("GRU", linear, "output %4, %h")), (std::vector<std::string>{"Cast", "GRU", "Squeeze", "GRU", "Cast", "Squeeze", "Cast"}));
+    // Forms that the device has no kernel for stay as they are.
+    const std::vector<std::string> as_it_was{"GRU", "Squeeze", "GRU", "Squeeze"};
+    EXPECT_EQ(test::ops_of(lowered("GRU", "", "output %4")), as_it_was);
+    EXPECT_EQ(test::ops_of(lowered("GRU", linear + ", clip = 2.5", "output %4")), as_it_was);
+  }
+}
+
+TEST(LowerPrecision, RecurrentLayersStayBfloat16InPlansThatAreMadeLater) {
+  const PassContext asked = context(DType::bf16);
+  ir::Graph graph = run_pipeline(test::parsed(two_layers("LSTM", "", "%5 = Neg (%4) output %5")), asked);
+  const std::vector<std::string> once = test::ops_of(graph);
+  std::map<std::string, const void*> constants;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(graph.value_count()); ++i) {
+    if (const Tensor* constant = graph.constant({i}); constant != nullptr) constants.emplace(graph.value({i}).name, constant->storage());
+  }
+  graph.value(graph.inputs()[0]).type = ir::ValueType::tensor(DType::f32, Shape{3, 2, 4});
+  ops::infer_graph(graph);
+  const ir::Graph again = run_pipeline(std::move(graph), asked);
+  EXPECT_EQ(test::ops_of(again), once);
+  // Weights are the same tensors, which are packed once for all plans.
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(again.value_count()); ++i) {
+    const Tensor* constant = again.constant({i});
+    if (constant != nullptr && constant->dtype() == DType::bf16) EXPECT_EQ(constant->storage(), constants.at(again.value({i}).name));
+  }
+}
+
+// Layers that the model itself has in bfloat16 are widened unless that precision is asked for.
+TEST(LowerPrecision, RecurrentLayersOfTheModelsOwn) {
+  const ir::Graph net = test::parsed("graph { input %x : bf16[3, 2, 1] constant %w = bf16[1, 4, 1] {1, -1, 0.5, 2} constant %r = bf16[1, 4, 1] {0.5, 1, 1, -1} %1 = LSTM (%x, %w, %r) {hidden_size = 1} output %1 }");
+  const auto type_of_layer = [&](DType precision) {
+    const ir::Graph widened = widen_halves(net, context(precision));
+    for (const ir::NodeId id : widened.order()) {
+      if (widened.node(id).op == "LSTM") return widened.value(widened.node(id).inputs[0]).type.dtype;
+    }
+    return DType::undefined;
+  };
+  EXPECT_EQ(type_of_layer(DType::f32), DType::f32);
+  EXPECT_EQ(type_of_layer(DType::bf16), DType::bf16);
+}
+
+TEST(LowerPrecision, ResultsOfRecurrentLayers) {
+  for (const std::string& net : {two_layers("LSTM", "", "%5 = MatMul (%4, %m) output %5, %h, %c"), two_layers("GRU", ", linear_before_reset = 1", "output %h"),
+                                 two_layers("LSTM", ", direction = \"reverse\"", "%5 = Neg (%4) output %4, %5, %1")}) {
+    const Model model(std::make_shared<const ir::Graph>(test::parsed(net)));
+    const NamedValues inputs = runtime::random_inputs(model, 1);
+    SessionOptions half;
+    half.precision = DType::bf16;
+    const NamedValues exact = Session(model).run(inputs), got = Session(model, half).run(inputs);
+    for (const auto& [name, value] : exact) {
+      EXPECT_EQ(got.at(name).tensor().dtype(), DType::f32);
+      EXPECT_FALSE(identical(got.at(name).tensor(), value.tensor())) << name;
+      EXPECT_TRUE(test::close_to(got.at(name).tensor(), value.tensor(), test::Tolerance::epsilons(DType::bf16, 8))) << name;
+    }
+  }
+}
+
+// The acoustic model: its distance from float32, in the norm.
+TEST(LowerPrecision, TheWholeOfARecurrentModel) {
+  const Model model(std::make_shared<const ir::Graph>(models::build_model("lstm", {.dims = {{"batch", 2}, {"time", 30}}})));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions half;
+  half.precision = DType::bf16;
+  const Tensor exact = Session(model).run(inputs).begin()->second.tensor(), got = Session(model, half).run(inputs).begin()->second.tensor();
+  double squares = 0, differences = 0;
+  for (std::int64_t i = 0; i < exact.elements(); ++i) {
+    const double want = exact.data<float>()[i], difference = got.data<float>()[i] - want;
+    squares += want * want;
+    differences += difference * difference;
+  }
+  EXPECT_GT(differences, 0);
+  EXPECT_LT(std::sqrt(differences / squares), 2e-2);
 }
 
 // One matrix as it is and transposed.

@@ -162,9 +162,9 @@ TEST(TuningKey, NamesAllThatSpeedDependsOn) {
 TEST(AcceptingKernels, StandInsOfTheReferenceAreNotAmongThem) {
   const ops::OpDef& op = *ops::find_op("Relu");
   const ir::Node node{"Relu", "", {{0}}, {{1}}, {}, 0};
-  const std::vector<ops::TensorType> types{{DType::f32, {4}}};
+  const std::vector<ops::TensorType> types{{DType::f32, {4}}}, halves{{DType::bf16, {4}}};
   const std::vector<const Tensor*> constants{nullptr};
-  const ops::NodeView view(node, op, types, types, constants);
+  const ops::NodeView view(node, op, types, types, constants), of_halves(node, op, halves, halves, constants);
   const auto names = [&](const char* device) {
     std::vector<std::string> found;
     for (const KernelEntry* entry : accepting_kernels(backends::find_device(device), view)) found.emplace_back(entry->name);
@@ -172,6 +172,10 @@ TEST(AcceptingKernels, StandInsOfTheReferenceAreNotAmongThem) {
   };
   EXPECT_THAT(names("cpu"), ElementsAre("cpu_relu"));
   EXPECT_THAT(names("reference"), ElementsAre("reference_relu"));
+  EXPECT_TRUE(accepts(backends::find_device("cpu"), view));
+  EXPECT_FALSE(accepts(backends::find_device("cpu"), of_halves));
+  EXPECT_TRUE(accepts(backends::find_device("reference"), of_halves));
+  EXPECT_FALSE(accepts(backends::find_device("null"), view));
 }
 
 }  // namespace

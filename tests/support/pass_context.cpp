@@ -23,7 +23,6 @@ passes::PassContext cpu_pass_context() {
   passes::PassContext result;
   result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
   result.keeps_composite = [](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(backends::cpu_device(), graph, node); };
-  result.has_own_kernel = [](const ir::Graph& graph, const ir::Node& node) { return plan::has_own_kernel(backends::cpu_device(), graph, node); };
   result.widens_halves = !backends::cpu_device().computes_halves();
   return result;
 }

@@ -14,7 +14,7 @@ inline __m512 widen(__m256i numbers) { return _mm512_castsi512_ps(_mm512_slli_ep
 template <bool whole, int rows, int vectors>
 inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors], std::int64_t first_column, std::int64_t columns) {
   const __m512 low = _mm512_set1_ps(product.low), high = _mm512_set1_ps(product.high);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
     const std::int64_t first = first_column + j * Product::kLanes, left_over = columns - j * Product::kLanes;
     if (left_over <= 0) continue;
@@ -42,14 +42,16 @@ inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors
   }
 }
 
-// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers.
-template <int rows, int vectors, int depth>
-inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k, const std::uint16_t* right, __m512 (&sum)[rows][vectors]) {
+// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers. The vectors lie in
+// `panels` panels, `panel` numbers apart.
+template <int rows, int vectors, int panels, int depth>
+inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k, const std::uint16_t* right, std::int64_t panel, __m512 (&sum)[rows][vectors]) {
+  constexpr int width = vectors / panels;
   __m512bh b[depth][vectors];
 #pragma GCC unroll 2
   for (int s = 0; s < depth; ++s) {
-#pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) b[s][j] = (__m512bh)_mm512_loadu_si512(right + (s * vectors + j) * 32);
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) b[s][j] = (__m512bh)_mm512_loadu_si512(right + j / width * panel + (s * width + j % width) * 32);
   }
 #pragma GCC unroll 12
   for (int i = 0; i < rows; ++i) {
@@ -58,39 +60,43 @@ inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k
       std::int32_t pair;
       __builtin_memcpy(&pair, row[i] + (k + s) * Product::kGroup, 4);
       const auto a = (__m512bh)_mm512_set1_epi32(pair);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_dpbf16_ps(sum[i][j], a, b[s][j]);
     }
   }
 }
 
-template <int rows, int vectors>
+template <int rows, int vectors, int panels>
 void multiply_tile(const Product& product, const std::uint16_t* right, std::int64_t column) {
+  constexpr int width = vectors / panels;
   __m512 sum[rows][vectors];
-  float* partial = product.partial == nullptr ? nullptr : product.partial + column * Product::kMostRows;
-#pragma GCC unroll 2
+  const auto partial = [&](int i, int j) {
+    return product.partial + (column + j / width * Product::kColumns) * Product::kMostRows + i * Product::kColumns + j % width * Product::kLanes;
+  };
+#pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
     const __m512 bias = _mm512_loadu_ps(product.bias + column + j * Product::kLanes);
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : _mm512_load_ps(partial + i * Product::kColumns + j * Product::kLanes);
+    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : _mm512_load_ps(partial(i, j));
   }
+  const std::int64_t panel = product.panel_groups * Product::kGroup * Product::kColumns;
   const std::uint16_t* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += Product::kMostRows) {
     const std::uint16_t* row[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i] + product.skipped;
     std::int64_t k = 0;
-    for (; k + 1 < product.groups; k += 2, right += 2 * vectors * 32) add_products<rows, vectors, 2>(row, k, right, sum);
+    for (; k + 1 < product.groups; k += 2, right += 2 * width * 32) add_products<rows, vectors, panels, 2>(row, k, right, panel, sum);
     if (k < product.groups) {
-      add_products<rows, vectors, 1>(row, k, right, sum);
-      right += vectors * 32;
+      add_products<rows, vectors, panels, 1>(row, k, right, panel, sum);
+      right += width * 32;
     }
   }
   if (!product.ends) {
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 2
-      for (int j = 0; j < vectors; ++j) _mm512_store_ps(partial + i * Product::kColumns + j * Product::kLanes, sum[i][j]);
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) _mm512_store_ps(partial(i, j), sum[i][j]);
     }
     return;
   }
@@ -105,11 +111,19 @@ void multiply_any(const Product& product) {
     if constexpr (rows > 1) multiply_any<rows - 1>(product);
     return;
   }
+  constexpr int kFewRows = 2;
   const std::uint16_t* right = product.right;
   const std::int64_t skipped = product.first_group * Product::kGroup;  // of each column of a panel
-  for (std::int64_t column = 0; column < product.columns; column += Product::kColumns, right += product.panel_groups * Product::kGroup * Product::kColumns) {
-    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1>(product, right + skipped * Product::kLanes, column);
-    else multiply_tile<rows, 2>(product, right + skipped * Product::kColumns, column);
+  const std::int64_t panel = product.panel_groups * Product::kGroup * Product::kColumns;
+  std::int64_t column = 0;
+  if constexpr (rows <= kFewRows) {  // two panels at a time, for enough sums that do not wait for each other
+    for (; product.columns - column > 2 * Product::kColumns - Product::kLanes; column += 2 * Product::kColumns, right += 2 * panel) {
+      multiply_tile<rows, 4, 2>(product, right + skipped * Product::kColumns, column);
+    }
+  }
+  for (; column < product.columns; column += Product::kColumns, right += panel) {
+    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1, 1>(product, right + skipped * Product::kLanes, column);
+    else multiply_tile<rows, 2, 1>(product, right + skipped * Product::kColumns, column);
   }
 }
 

@@ -140,6 +140,8 @@ std::span<const KernelEntry> kernel_table() {
       // recurrent
       {.op = "LSTM", .name = "cpu_lstm_f32", .reject = reject_recurrent, .create = make_recurrent},
       {.op = "GRU", .name = "cpu_gru_f32", .reject = reject_recurrent, .create = make_recurrent},
+      {.op = "LSTM", .name = "cpu_bf16_lstm", .reject = reject_bf16_recurrent, .create = make_bf16_recurrent},
+      {.op = "GRU", .name = "cpu_bf16_gru", .reject = reject_bf16_recurrent, .create = make_bf16_recurrent},
       // concat
       {.op = "Concat", .name = "cpu_concat", .reject = reject_unless_bytes, .function = concat},
       {.op = "Split", .name = "cpu_split", .reject = reject_unless_bytes, .function = split},

@@ -121,6 +121,9 @@ void check_linear(const Shape& x, std::int64_t outputs, Stored stored, ir::Attri
 
 TEST(CpuBf16Linear, RowsAndColumns) {
   check_linear({1, 64}, 10, {});
+  for (const std::int64_t outputs : {48, 49, 64, 96, 113, 160}) {
+    for (const std::int64_t rows : {1, 2, 3}) check_linear({rows, 37}, outputs, {true, rows == 2});
+  }
   check_linear({13, 7}, 35, {false, true});
   check_linear({2, 3, 131}, 65, {true, false});
   check_linear({2, 50, 256}, 96, {true, true}, {{"activation", std::string("Gelu")}});

@@ -158,6 +158,10 @@ void global_max_pool(KernelContext& context);
 // recurrent
 std::string reject_recurrent(const ops::NodeView& view);
 KernelPointer make_recurrent(const ops::NodeView& view, WeightStore& weights);
+std::string reject_bf16_recurrent(const ops::NodeView& view);
+
+// bf16_recurrent
+KernelPointer make_bf16_recurrent(const ops::NodeView& view, WeightStore& weights);
 
 // concat
 void concat(KernelContext& context);
