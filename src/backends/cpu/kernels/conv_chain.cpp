@@ -21,6 +21,7 @@ constexpr std::int64_t kBandBytes = 640 * 1024;  // of rings and weights, in the
 constexpr double kMostRepeated = 0.03;           // of the work, that chunks smaller than threads need may repeat
 constexpr double kMuchRepeated = 0.1;            // of the work, that a chunk repeats: threads rather take the stages one after the other
 constexpr std::int64_t kMostLines = 256;         // of a band: products have full tiles long before
+constexpr double kCopyOperations = 40;           // of a product, in the time of rounding and copying a number
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
 // The kernels of layers that compute single lines, and as which one a stage runs.
@@ -67,6 +68,7 @@ struct Stage {
   std::int64_t data = -1, addend = -1;  // numbers of values
   std::int64_t line_bytes = 0, width = 0;
   double operations = 0;  // of a line
+  double copied = 0;      // operations' worth of copying a line of the data, which each band does with all the lines that it reads
   LineKernel kernel = LineKernel::product;
 };
 
@@ -87,6 +89,7 @@ class Chain {
       Stage stage{.lines = geometry.axes[1], .data = views.stage(i).operands[0], .addend = views.stage(i).operands[3], .width = y[2], .kernel = choose_kernel(view).kernel};
       stage.line_bytes = base::checked_multiply(base::checked_multiply(y[2], y[3]), std::int64_t{bits_of(type) / 8});
       stage.operations = view.op().operations(view) / static_cast<double>(std::max<std::int64_t>(1, y[0] * y[1]));
+      if (stage.kernel == LineKernel::bf16_product && view.input(0).dtype != DType::bf16) stage.copied = kCopyOperations * static_cast<double>(geometry.axes[2].input * geometry.channels);
       weight_bytes_ += view.input(1).bytes() / (stage.kernel == LineKernel::bf16_product ? 2 : 1);  // as they are packed
       stages_.push_back(stage);
     }
@@ -158,7 +161,7 @@ class Chain {
     return true;
   }
 
-  // The smallest bands among those whose products have full tiles.
+  // The smallest bands among those whose products have full tiles and that copy few lines again.
   void choose_height() {
     double best = 0;
     for (std::int64_t height = 1; height <= std::min(lines(), kMostLines); ++height) {
@@ -173,7 +176,7 @@ class Chain {
     if (height_ > 0) count_repeated();
   }
 
-  // Of the work, the share that full tiles are; 0: the rings are too large.
+  // The least work as a share of that of these bands, whose tiles are not full and which copy lines again; 0: the rings are too large.
   double try_height(std::int64_t height, std::array<std::int64_t, ops::kMostConvStages>& rings) const {
     Ranges ranges{};
     for (std::int64_t band = 0; band < 3; ++band) {
@@ -183,8 +186,11 @@ class Chain {
     double bytes = static_cast<double>(weight_bytes_), work = 0, tiles = 0;
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       if (i + 1 < stages_.size()) bytes += static_cast<double>(rings[i] * stages_[i].line_bytes);
-      const std::int64_t pixels = (ranges[i].end - ranges[i].begin) * stages_[i].width, rows = tile_rows(stages_[i].kernel);
+      const std::int64_t count = ranges[i].end - ranges[i].begin, pixels = count * stages_[i].width, rows = tile_rows(stages_[i].kernel);
       if (rows == 0) continue;
+      const ops::WindowAxis& axis = stages_[i].lines;
+      work += stages_[i].copied * static_cast<double>(count * axis.stride);
+      tiles += stages_[i].copied * static_cast<double>((count - 1) * axis.stride + std::max(axis.stride, axis.extent()));
       const double operations = stages_[i].operations / static_cast<double>(stages_[i].width);
       work += operations * static_cast<double>(pixels);
       tiles += operations * static_cast<double>(base::ceil_divide(pixels, rows) * rows);
