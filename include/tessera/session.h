@@ -25,8 +25,9 @@ struct SessionOptions {
   // own), and so many bytes of all, with the constants that were folded for their shapes. The latest plan always stays.
   int max_cached_plans = 16;
   std::int64_t max_plan_bytes = std::int64_t{256} << 20;
-  // What convolutions, products, LSTM and GRU with constant weights of f32 multiply in. bf16: data and weights are rounded to bfloat16, sums stay
-  // f32; about twice as fast on CPUs that have the instructions (AVX-512 BF16), slower on others. Nothing else lowers precision.
+  // What convolutions, products, LSTM and GRU with constant weights of f32 multiply in, and attention between them. bf16: data and weights (of LSTM and GRU
+  // biases and states that come in or go out too; of attention what the values are weighed by) are rounded to bfloat16, sums stay f32; about twice as fast on CPUs
+  // that have the instructions (AVX-512 BF16), slower on others. Nothing else lowers precision.
   DType precision = DType::f32;
   // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this process may use, so that no model
   // brings the machine down.

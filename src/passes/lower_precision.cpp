@@ -61,7 +61,7 @@ class Rounder {
     for (const ir::NodeId id : order_) {
       ir::Node layer = as_linear(graph_, graph_.node(id)).value_or(graph_.node(id));
       if (is_layer(layer) && has_wide_groups(graph_, layer)) round(id, std::move(layer));
-      else if (is_recurrent(layer) && is_float(layer) && has_bf16_kernel(graph_, layer, context_)) recurrent_.insert(id);
+      else if (is_recurrent(layer) && is_float(layer) && !carries_sums(layer) && has_bf16_kernel(graph_, layer, context_)) recurrent_.insert(id);
     }
     for (const ir::NodeId id : order_) {
       if (can_attend(graph_.node(id))) attends_.insert(id);
@@ -105,10 +105,19 @@ class Rounder {
     std::vector<ir::NodeId> layers;
     for (const ir::NodeId user : uses_[index(value)]) {
       const ir::Node& node = graph_.node(user);
+      if (node.op == "Cast" && result_of(node).valid() && graph_.value(node.outputs[0]).type.dtype == DType::bf16) rounded_.try_emplace(value, node.outputs[0]);
       if (is_rounded(node) && !is_depthwise(graph_, node) && std::ranges::count(node.inputs, value) == 1 && node.inputs[0] == value) layers.push_back(user);
     }
     if (layers.size() + rounded_.count(value) < 2) return;
     for (const ir::NodeId layer : layers) graph_.node(layer).inputs[0] = rounded(value);
+  }
+
+  // Whether a state that sums up over the steps of a run comes from outside and goes on to there: the cell of an LSTM, the hidden state of a GRU. Rounded
+  // between runs of few steps it would stand still.
+  bool carries_sums(const ir::Node& node) const {
+    const std::size_t initial = node.op == "LSTM" ? 6 : 5, last = node.op == "LSTM" ? 2 : 1;
+    const auto is_used = [&](ir::ValueId value) { return value.valid() && (!uses_[index(value)].empty() || is_result(graph_, value)); };
+    return node.inputs.size() > initial && node.inputs[initial].valid() && !graph_.is_constant(node.inputs[initial]) && node.outputs.size() > last && is_used(node.outputs[last]);
   }
 
   bool is_float(const ir::Node& node) const { return !node.inputs.empty() && node.inputs[0].valid() && graph_.value(node.inputs[0]).type.dtype == DType::f32; }
@@ -163,7 +172,7 @@ class Rounder {
       if (recurrent_.contains(id)) return true;
       const ir::Node& user = graph_.node(id);
       if (attends_.contains(id) && std::find(user.inputs.begin() + kAttentionOperands, user.inputs.end(), value) != user.inputs.end()) return false;
-      if (passes_on(id)) return static_cast<bool>(stored[index(user.outputs[0])]);
+      if (passes_on(id)) return result_of(user).valid() && stored[index(user.outputs[0])];
       if (!rounds(user, depthwise)) return false;
       const std::size_t addend = user.op == "tessera::ChannelsLastConv" ? 3 : 0;
       for (std::size_t i = 0; i < user.inputs.size(); ++i) {

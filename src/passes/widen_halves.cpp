@@ -72,8 +72,9 @@ class Widener {
   }
 
   bool stays_rounded(const ir::Node& node) const {
-    if (context_.precision != DType::bf16 || node.inputs.empty() || dtype(node.inputs[0]) != DType::bf16) return false;
-    return (is_recurrent(node) || is_attention(node)) && has_bf16_kernel(graph_, node, context_);
+    if (context_.precision != DType::bf16 || (!is_recurrent(node) && !is_attention(node))) return false;
+    const std::span operands = std::span(node.inputs).first(std::min(kAttentionOperands, node.inputs.size()));
+    return std::ranges::all_of(operands, [&](ValueId operand) { return dtype(operand) == DType::bf16; }) && has_bf16_kernel(graph_, node, context_);
   }
 
   bool can_be_wide(const ir::Node& node) const {

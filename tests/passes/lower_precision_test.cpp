@@ -182,6 +182,22 @@ TEST(LowerPrecision, RecurrentLayersBecomeThoseOfBfloat16) {
   }
 }
 
+TEST(LowerPrecision, RecurrentLayersThatCarrySumsFromRunToRunStayAsTheyAre) {
+  const auto lowered = [](const std::string& op, const std::string& states, const std::string& results) {
+    const std::int64_t gates = op == "LSTM" ? 4 : 3;
+    const std::string text = "graph { input %x : f32[1, 2, 4] input %s : f32[1, 2, 6]" + weights("w", {1, gates * 6, 4}) + weights("r", {1, gates * 6, 6}) + " constant %none = f32[1, 2, 6] {" +
+                             "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} %y, %h" + (op == "LSTM" ? ", %c" : "") + " = " + op + " (%x, %w, %r, none, none, " + states + ") {hidden_size = 6" +
+                             (op == "GRU" ? ", linear_before_reset = 1" : "") + "} output " + results + " }";
+    return test::ops_of(lower_precision(test::parsed(text), context(DType::bf16))) != std::vector<std::string>{op};
+  };
+  EXPECT_FALSE(lowered("LSTM", "%s, %s", "%y, %c"));
+  EXPECT_TRUE(lowered("LSTM", "%s, %none", "%y, %c"));
+  EXPECT_TRUE(lowered("LSTM", "%s, %s", "%y, %h"));
+  EXPECT_FALSE(lowered("GRU", "%s", "%y, %h"));
+  EXPECT_TRUE(lowered("GRU", "%none", "%y, %h"));
+  EXPECT_TRUE(lowered("GRU", "%s", "%y"));
+}
+
 TEST(LowerPrecision, RecurrentLayersStayBfloat16InPlansThatAreMadeLater) {
   const PassContext asked = context(DType::bf16);
   ir::Graph graph = run_pipeline(test::parsed(two_layers("LSTM", "", "%5 = Neg (%4) output %5")), asked);

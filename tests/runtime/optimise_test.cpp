@@ -207,5 +207,19 @@ TEST_F(OptimiseTest, PackagesHoldChainsThatRound) {
   expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
 }
 
+TEST_F(OptimiseTest, PackagesHoldLayersOfBfloat16) {
+  for (const auto& [name, op, dims] : {std::tuple("lstm", "LSTM", std::map<std::string, std::int64_t>{{"batch", 1}, {"time", 12}}), std::tuple("bert_mini", "Attention", std::map<std::string, std::int64_t>{{"batch", 1}, {"seq", 16}})}) {
+    const Model model = build(name, dims);
+    OptimiseOptions rounded;
+    rounded.session.precision = DType::bf16;
+    optimise(model, package, rounded);
+    const Model loaded = Model::load(package);
+    const ir::Graph& graph = loaded.graph();
+    EXPECT_TRUE(std::ranges::any_of(graph.order(), [&](ir::NodeId id) { return graph.node(id).op == op && graph.value(graph.node(id).inputs[0]).type.dtype == DType::bf16; })) << name;
+    const NamedValues inputs = runtime::random_inputs(model, 3);
+    expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
+  }
+}
+
 }  // namespace
 }  // namespace tessera::test::optimise_test

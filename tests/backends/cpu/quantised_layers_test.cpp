@@ -292,6 +292,8 @@ TEST(CpuMaxPool, WindowsAndPads) {
   check_pool({2, 70, 9, 8}, {{"kernel_shape", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
   check_pool({1, 3, 20}, {{"kernel_shape", Integers{4}}, {"dilations", Integers{3}}});
   check_pool({2, 24, 7, 11}, {{"kernel_shape", Integers{2, 2}}, {"pads", Integers{0, 1, 1, 0}}});
+  check_pool({1, 16, 1, 8}, {{"kernel_shape", Integers{2, 1}}, {"dilations", Integers{2, 1}}, {"pads", Integers{1, 0, 1, 0}}});  // a line of padding alone
+  check_pool({2, 5, 20000}, {{"kernel_shape", Integers{3}}});
   check_pool({1, 5, 3, 4}, {{"kernel_shape", Integers{3, 6}}, {"pads", Integers{1, 1, 1, 1}}});
   check_pool({1, 33, 4, 5, 6}, {{"kernel_shape", Integers{2, 2, 3}}, {"ceil_mode", std::int64_t{1}}, {"strides", Integers{2, 2, 2}}});
 }

@@ -158,7 +158,7 @@ std::string reject_bf16_attention(const ops::NodeView& view) {
   if (view.has_input(kMask) && view.input(kMask).dtype != DType::f32 && view.input(kMask).dtype != DType::boolean) return "the mask is " + std::string(name_of(view.input(kMask).dtype));
   if (view.has_input(kPastKey)) return "has a past";
   if (view.wants_output(1) || view.wants_output(2) || view.wants_output(3)) return "more than the result is wanted";
-  if (view.output(0).dtype == DType::undefined) return "";
+  if (view.output(0).dtype == DType::undefined) return "nobody wants the result";
   const AttentionPlan plan(view, Product::kMostRows, kBlockNumbers);
   if (plan.sizes().head_size % 2 != 0) return "heads of odd size";
   if (plan.sizes().value_head_size > kMostBlockKeys) return "values of a large size";

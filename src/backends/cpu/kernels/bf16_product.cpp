@@ -19,6 +19,7 @@ using Product = IndirectProductBf16;
 
 constexpr double kChunkOperations = 1.2e6;
 constexpr std::int64_t kRoundedTogether = 2048;  // numbers
+constexpr std::int64_t kCopiedBytes = 256 * 1024;  // of lines that are rounded or spread at a time; a line more or less
 
 class Bf16Product final : public Kernel, public LineConv {
  public:
@@ -60,6 +61,13 @@ class Bf16Product final : public Kernel, public LineConv {
   }
 
   void run_lines(const ConstByteLines& data, const ConstByteLines& z, const ByteLines& y, std::int64_t first, std::int64_t last) const override {
+    if (!copies_data()) return run_some_lines(data, z, y, first, last);
+    const std::int64_t together = std::max<std::int64_t>(1, kCopiedBytes / (geometry_.axes[1].stride * geometry_.axes[2].input * geometry_.channels * 2));
+    for (; first < last; first += together) run_some_lines(data, z, y, first, std::min(last, first + together));
+  }
+
+ private:
+  void run_some_lines(const ConstByteLines& data, const ConstByteLines& z, const ByteLines& y, std::int64_t first, std::int64_t last) const {
     const std::int64_t width = geometry_.axes[2].output;
     ProductSplit split = split_;
     split.rows = (last - first) * width;
@@ -77,7 +85,6 @@ class Bf16Product final : public Kernel, public LineConv {
     }
   }
 
- private:
   std::int64_t lanes() const { return round_up(outputs_, Product::kLanes); }  // of a group
   std::int64_t data_elements() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
   // Whether data must be rounded first, or pixels filled up: to whole pairs, whose added numbers meet weights of zero, or to lie apart.

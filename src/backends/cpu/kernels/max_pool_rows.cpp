@@ -98,25 +98,22 @@ class MaxPoolOfRows final : public Kernel {
     const auto* x = static_cast<const T*>(context.input(0).raw());
     auto* y = static_cast<T*>(context.output(0).mutable_raw());
     const auto& [depth, lines, line] = geometry_.axes;
-    const std::int64_t channels = geometry_.channels, line_numbers = line.output * channels;
-    context.parallel_for(geometry_.batch * depth.output * lines.output, std::max<std::int64_t>(1, 65536 / (line_numbers * geometry_.taps() + 1)), [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t channels = geometry_.channels, outputs = geometry_.batch * geometry_.outputs();
+    context.parallel_for(outputs, std::max<std::int64_t>(1, 65536 / (channels * geometry_.taps() + 1)), [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<const T*> taps;
-      for (std::int64_t i = begin; i < end; ++i) {
-        for (std::int64_t o = 0; o < line.output;) {
-          taps.clear();
-          const std::int64_t w0 = o * line.stride - line.pad_begin;
-          for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t) {
-            for (std::int64_t w = w0; w < w0 + line.extent(); w += line.dilation) {
-              if (w >= 0 && w < line.input) taps.push_back(x + offset + w * channels);
-            }
-          });
-          // Windows that lie inside of the line a pixel apart are one row.
-          const std::int64_t inside = line.stride == 1 && w0 >= 0 ? line.input - line.extent() - w0 + 1 : 0, together = std::clamp<std::int64_t>(inside, 1, line.output - o);
-          T* to = y + i * line_numbers + o * channels;
-          if (taps.empty()) std::fill_n(to, channels, least_);
-          else maximum_(taps.data(), static_cast<std::int64_t>(taps.size()), to, together * channels);
-          o += together;
-        }
+      for (std::int64_t o = begin; o < end;) {
+        const std::int64_t column = o % line.output, w0 = column * line.stride - line.pad_begin;
+        taps.clear();
+        for_each_line_under(geometry_, o / line.output, [&](std::int64_t offset, std::int64_t) {
+          for (std::int64_t w = w0; w < w0 + line.extent(); w += line.dilation) {
+            if (w >= 0 && w < line.input) taps.push_back(x + offset + w * channels);
+          }
+        });
+        // Windows that lie inside of the line a pixel apart are one row.
+        const std::int64_t inside = line.stride == 1 && w0 >= 0 ? line.input - line.extent() - w0 + 1 : 0, together = std::clamp<std::int64_t>(inside, 1, std::min(line.output - column, end - o));
+        if (taps.empty()) std::fill_n(y + o * channels, together * channels, least_);
+        else maximum_(taps.data(), static_cast<std::int64_t>(taps.size()), y + o * channels, together * channels);
+        o += together;
       }
     });
   }
