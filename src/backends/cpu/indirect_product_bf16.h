@@ -39,7 +39,7 @@ MultiplyBf16 multiply_bf16();
 
 // y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
-// The same by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds.
+// The same by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds as it runs. (Packed weights are the same bytes everywhere.)
 void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
 void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t count);
 void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count);

@@ -208,7 +208,7 @@ class Bf16Product final : public Kernel, public LineConv {
           const std::int64_t count = std::min(kPackedTogether, given_inputs_ - c);
           const float* from = weights.data<float>() + (g * outputs_ + first) * strides_.output + c * strides_.channel;
           gemm_f32_transpose(from, strides_.output, taps == 1 ? strides_.channel : 1, columns, count * taps, turned.data(), columns);
-          round_to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
+          to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
           for (std::int64_t t = 0; t < taps; ++t) {
             const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_ + c;
             for (std::int64_t i = 0; i < count;) i += put_rows(rounded.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns, at + i, panel);

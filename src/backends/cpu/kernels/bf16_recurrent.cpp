@@ -41,11 +41,10 @@ class Bf16Products {
     const auto* x = static_cast<const Element*>(context.input(0).raw());
     if (layer_.features == features_) return x;
     auto* to = reinterpret_cast<Element*>(scratch);
-    for (std::int64_t i = 0; i < layer_.steps(); ++i, x += layer_.features, to += features_) {
-      std::copy_n(x, layer_.features, to);
-      to[layer_.features] = 0;
-    }
-    return reinterpret_cast<const Element*>(scratch);
+    context.parallel_for(layer_.steps(), std::max<std::int64_t>(1, 32768 / features_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) *std::copy_n(x + i * layer_.features, layer_.features, to + i * features_) = 0;
+    });
+    return to;
   }
 
   void project(KernelContext& context, const Element* x, std::int64_t direction, const float* bias, float* to) const {

@@ -250,7 +250,7 @@ class Winograd final : public Kernel {
   static Tensor rounded(const Tensor& weights) {
     Tensor result(DType::f32, weights.shape());
     std::vector<std::uint16_t> numbers(static_cast<std::size_t>(weights.elements()));
-    round_to_bf16_row(weights.data<float>(), numbers.data(), weights.elements());
+    to_bf16_row(weights.data<float>(), numbers.data(), weights.elements());
     from_bf16_row(numbers.data(), result.mutable_data<float>(), weights.elements());
     return result;
   }

@@ -27,13 +27,13 @@ constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 // The kernels of layers that compute single lines, and as which one a stage runs.
 enum class LineKernel : std::uint8_t { depthwise, product, bf16_depthwise, bf16_product };
 
-struct KernelChoice {
+struct LineKernelChoice {
   LineKernel kernel;
   std::string reason;  // why the stage is not for a chain, or ""
 };
 
 // As the device's table chooses for the layer by itself.
-KernelChoice choose_kernel(const ops::NodeView& view) {
+LineKernelChoice choose_line_kernel(const ops::NodeView& view) {
   constexpr std::string_view kFiltered = "a stage is faster by minimal filtering";
   if (view.has_attribute("precision")) {
     if (reject_bf16_winograd(view).empty() && avoid_bf16_winograd(view).empty()) return {LineKernel::bf16_product, std::string(kFiltered)};
@@ -86,7 +86,7 @@ class Chain {
       const ops::NodeView view = views.view(i);
       const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
       const auto& [type, y] = views.result(i);
-      Stage stage{.lines = geometry.axes[1], .data = views.stage(i).operands[0], .addend = views.stage(i).operands[3], .width = y[2], .kernel = choose_kernel(view).kernel};
+      Stage stage{.lines = geometry.axes[1], .data = views.stage(i).operands[0], .addend = views.stage(i).operands[3], .width = y[2], .kernel = choose_line_kernel(view).kernel};
       stage.line_bytes = base::checked_multiply(base::checked_multiply(y[2], y[3]), std::int64_t{bits_of(type) / 8});
       stage.operations = view.op().operations(view) / static_cast<double>(std::max<std::int64_t>(1, y[0] * y[1]));
       if (stage.kernel == LineKernel::bf16_product && view.input(0).dtype != DType::bf16) stage.copied = kCopyOperations * static_cast<double>(geometry.axes[2].input * geometry.channels);
@@ -327,7 +327,7 @@ std::string reject_conv_chain(const ops::NodeView& view) {
   if (view.output(0).elements() == 0) return "its result is empty";
   const ops::ConvStageViews stages(view);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    if (std::string reason = choose_kernel(stages.view(i)).reason; !reason.empty()) return reason;
+    if (std::string reason = choose_line_kernel(stages.view(i)).reason; !reason.empty()) return reason;
   }
   return Chain(stages, view.input_count()).fits() ? "" : "a line of each result and the weights are more than stays in a cache, or stages go on at different strides";
 }

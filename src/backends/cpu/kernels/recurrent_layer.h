@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <functional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -168,16 +168,16 @@ class Recurrent final : public Kernel {
       for (Element* each : state.operand) std::fill_n(each, layer_.batch * products_.hidden_stride(), Element{0});
       for (std::int64_t b = 0; b < layer_.batch; ++b) Products::round(state.hidden[0] + b * layer_.hidden, state.operand[0] + b * products_.hidden_stride(), layer_.hidden);
     }
-    std::vector<float> sum(static_cast<std::size_t>(rows), 0.0f);
+    thread_local std::vector<float> biases;  // W's, to which R's are added, and R's
+    biases.assign(static_cast<std::size_t>(2 * rows), 0.0f);
     if (context.has_input(3)) {
-      std::vector<float> bias(static_cast<std::size_t>(2 * rows));
-      Products::widen(operand(context, 3) + direction * 2 * rows, bias.data(), 2 * rows);
+      float *sum = biases.data(), *recurrent = sum + rows;
+      Products::widen(operand(context, 3) + direction * 2 * rows, sum, 2 * rows);
       const std::int64_t both = lstm_ ? rows : 2 * layer_.hidden;
-      const float* recurrent = bias.data() + rows;
-      for (std::int64_t i = 0; i < rows; ++i) sum[static_cast<std::size_t>(i)] = bias[static_cast<std::size_t>(i)] + (i < both ? recurrent[i] : 0.0f);
+      std::transform(sum, sum + both, recurrent, sum, std::plus<>());
       if (!lstm_) std::copy_n(recurrent + both, layer_.hidden, state.hidden_bias);
     }
-    layer_.reorder(sum.data(), 1, state.bias, 1);
+    layer_.reorder(biases.data(), 1, state.bias, 1);
   }
 
   static void prefetch(const float* from, std::int64_t count) {
