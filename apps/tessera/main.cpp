@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
       "  tessera optimize resnet50.onnx -o resnet50.tsr\n\n"
       "Exit codes: 0 success, 1 a check failed, 2 wrong call, 3 invalid model, 4 unsupported, 5 not found,\n"
       "6 input/output error, 7 over budget, 8 cancelled, 9 the run failed. Bugs abort.\n"
-      "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512 (best instruction set to use).");
+      "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512|amx (best instruction set to use).");
   tessera::apps::add_run(app);
   tessera::apps::add_bench(app);
   tessera::apps::add_info(app);

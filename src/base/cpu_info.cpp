@@ -1,7 +1,12 @@
 #include "base/cpu_info.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <cmath>
@@ -26,13 +31,29 @@ Isa detect_isa() {
 #endif
 }
 
-Isa limit_by_environment(Isa detected) {
+std::string_view wanted_isa() {
   const char* wanted = std::getenv("TESSERA_ISA");
-  if (wanted == nullptr) return detected;
-  const std::string_view name = wanted;
+  return wanted == nullptr ? std::string_view() : wanted;
+}
+
+Isa limit_by_environment(Isa detected) {
+  const std::string_view name = wanted_isa();
   if (name == "scalar") return Isa::scalar;
   if (name == "avx2") return std::min(detected, Isa::avx2);
   return detected;
+}
+
+// Whether there are tile registers, and the system saves them: Linux must be asked to, once a process ("Using XSTATE features in user space applications").
+bool may_use_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25, kAll = kBf16 | kTile | kInt8;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAll) != kAll) return false;
+  constexpr long kAskForState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
+  return syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
+#else
+  return false;
+#endif
 }
 
 int cores_by_affinity() {
@@ -86,6 +107,7 @@ CpuInfo read_cpu_info() {
   info.avx512_vnni = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
   info.avx512_bf16 = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
   info.avx512_vbmi = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vbmi");
+  info.amx = info.avx512_vnni && info.avx512_bf16 && wanted_isa() != "avx512" && may_use_amx();
 #endif
   const double quota = cores_by_quota();
   const int affinity = cores_by_affinity();
@@ -114,6 +136,7 @@ std::string isa_name(const CpuInfo& info) {
   std::string name = info.isa == Isa::avx512 ? "avx512" : info.isa == Isa::avx2 ? "avx2" : "scalar";
   if (info.avx512_vnni) name += "+vnni";
   if (info.avx512_bf16) name += "+bf16";
+  if (info.amx) name += "+amx";
   return name;
 }
 

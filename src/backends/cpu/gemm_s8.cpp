@@ -7,6 +7,8 @@
 
 #include "backends/cpu/indirect_product_s8.h"
 #include "backends/cpu/product_split.h"
+#include "backends/cpu/simd.h"
+#include "backends/cpu/tile_product.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -161,12 +163,12 @@ struct S8Product {
   bool plain;
   const float *factors, *offsets;  // of plain products that are quantised
   ProductSplit split;
-  MultiplyS8 multiply = multiply_s8();
+  MultiplierS8 multiplier;
 
   void operator()(const ProductTile& tile) const {
-    const std::uint8_t* pointers[kS8Rows];
+    const std::uint8_t* pointers[kProductRows];
     for (std::int64_t i = 0; i < tile.rows; ++i) pointers[i] = rows + (tile.row + i) * row_stride;
-    IndirectProductS8 product{.rows = tile.rows, .segments = 1, .groups = tile.depth.groups, .left = pointers, .skipped = tile.depth.group * kS8Group, .columns = tile.columns};
+    IndirectProductS8 product{.rows = tile.rows, .tile_rows = multiplier.tile_rows, .segments = 1, .groups = tile.depth.groups, .left = pointers, .skipped = tile.depth.group * kS8Group, .columns = tile.columns};
     const auto* weights = reinterpret_cast<const std::int8_t*>(packed_right);
     const std::int64_t column_bytes = split.segment_groups * kS8Group;
     const WeightRange ahead = split.ahead(tile, column_bytes);
@@ -197,21 +199,21 @@ struct S8Product {
       product.low = static_cast<float>((output.is_signed ? -128 : 0) - output.zero_point);
       product.high = static_cast<float>((output.is_signed ? 127 : 255) - output.zero_point);
     }
-    multiply(product);
+    multiplier.multiply(product);
   }
 
   // Panel by panel: the sums come here first.
   void store_with_zeros(const ProductTile& tile, const IndirectProductS8& all) const {
-    std::int32_t sums[kS8Rows * kS8Columns];
+    std::int32_t sums[kProductRows * kS8Columns];
     for (std::int64_t first = 0; first < tile.columns; first += kS8Columns) {
       IndirectProductS8 product = all;
       product.columns = std::min(kS8Columns, tile.columns - first);
       product.right += first * split.segment_groups * kS8Group;
       product.start += first;
-      if (product.partial != nullptr) product.partial += first * kS8Rows;
+      if (product.partial != nullptr) product.partial += first * multiplier.tile_rows;
       product.sums = sums;
       product.ldc = kS8Columns;
-      multiply(product);
+      multiplier.multiply(product);
       TileStore{output, left, column_sums(packed_right, shape.k, shape.n), zeros, shape.n}(sums, tile.row, tile.rows, tile.column + first, product.columns);
     }
   }
@@ -245,11 +247,13 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
     }
   }
   constexpr double kChunkOperations = 6e6;
-  ProductSplit split{.rows = m, .columns = n, .tile_rows = kS8Rows, .tile_columns = kS8Columns, .segment_groups = padded / kS8Group};
+  const MultiplierS8 multiplier = multiplier_s8(m);
+  ProductSplit split{.rows = m, .columns = n, .tile_rows = multiplier.tile_rows, .tile_columns = kS8Columns, .segment_groups = padded / kS8Group, .tile_registers = multiplier.tiles};
   split.choose(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), kChunkOperations, kS8Columns * padded, m * padded, padded);
   const S8Product product{shape, output, packed_left, copied ? packed_left.copies : static_cast<const std::uint8_t*>(left.data), copied ? PackedLeft::copy_stride(k) : k,
-                          packed_right, zeros.data(), start.data(), plain, factors.data(), offsets.data(), split};
+                          packed_right, zeros.data(), start.data(), plain, factors.data(), offsets.data(), split, multiplier};
   context.parallel_for(split.chunks(), split.grain, [&](std::int64_t begin, std::int64_t end) {
+    const TileScope scope;
     for (std::int64_t chunk = begin; chunk < end; ++chunk) split.for_each_tile(chunk, product);
   });
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/simd.h"
+#include "backends/cpu/tile_product.h"
 #include "base/half.h"
 
 #ifndef TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
@@ -11,7 +12,7 @@
 namespace tessera::backends::cpu {
 
 struct Bf16Functions {
-  MultiplyBf16 multiply;
+  void (*multiply)(const IndirectProductBf16&);
   void (*round)(const float*, std::uint16_t*, std::int64_t);
   void (*widen)(const std::uint16_t*, float*, std::int64_t);
 };
@@ -67,7 +68,7 @@ void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
 
 // Where sums lie between parts of the depth.
 float* partial_sums(const Product& product, std::int64_t row, std::int64_t column) {
-  return product.partial + column / Product::kColumns * Product::kColumns * Product::kMostRows + row * Product::kColumns + column % Product::kColumns;
+  return product.partial + column / Product::kColumns * Product::kColumns * product.tile_rows + row * Product::kColumns + column % Product::kColumns;
 }
 
 // A vector of sums to its place, of which the first `count` lanes are columns.
@@ -114,7 +115,7 @@ struct Rows {
     data = to;
     for (std::int64_t i = 0; i < product.rows; ++i) {
       for (std::int64_t s = 0; s < product.segments; ++s, to += product.groups * Product::kGroup) {
-        widen_row(product.left[s * Product::kMostRows + i] + product.skipped, to, product.groups * Product::kGroup);
+        widen_row(product.left[s * product.tile_rows + i] + product.skipped, to, product.groups * Product::kGroup);
       }
     }
   }
@@ -205,11 +206,13 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(bf16_functions);
 
-MultiplyBf16 multiply_bf16() {
+MultiplierBf16 multiplier_bf16([[maybe_unused]] std::int64_t rows) {
+  if (emulates_tiles()) return {multiply_bf16_emulated, kProductRows, kTileGroups, true};
 #if defined(__x86_64__)
-  if (active_bf16()) return multiply_bf16_avx512;
+  if (active_tiles() && rows >= kFewestTileRows) return {multiply_bf16_amx, kProductRows, kTileGroups, true};
+  if (active_bf16()) return {multiply_bf16_avx512, IndirectProductBf16::kMostRows, 1, false};
 #endif
-  return HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply;
+  return {HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply, IndirectProductBf16::kMostRows, 1, false};
 }
 
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count); }

@@ -1,7 +1,8 @@
 // The indirect product (indirect_product.h) of bfloat16 numbers with sums of float32. Self-contained, as indirect_product_s8.h.
 //
 // Numbers are the upper halves of floats (bits). The order of a sum is that of VDPBF16PS (Intel, "Intrinsics Guide"): of each pair of
-// neighbours the odd one first. That instruction takes denormals as zero, so results differ there between instruction sets.
+// neighbours the odd one first. That instruction takes denormals as zero, so results differ there between instruction sets; so does the order of
+// tile registers (TDPBF16PS), which sum the even and the odd ones of 32 numbers apart.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,22 @@
 namespace tessera::backends::cpu {
 
 struct IndirectProductBf16 {
-  static constexpr std::int64_t kMostRows = 12;
+  static constexpr std::int64_t kMostRows = 12;  // that vectors multiply at a time
   static constexpr std::int64_t kColumns = 32;  // of a panel
   static constexpr std::int64_t kLanes = 16;    // the last panel is a whole number of these wide
   static constexpr std::int64_t kGroup = 2;     // neighbours in a row that are multiplied together
 
-  std::int64_t rows = 0;                      // at most kMostRows
+  std::int64_t rows = 0;                      // at most tile_rows
+  std::int64_t tile_rows = kMostRows;         // of the multiplier
   std::int64_t segments = 0, groups = 0;      // of a row of A; groups of kGroup numbers of a segment
-  const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * kMostRows + i]
+  const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * tile_rows + i]
   std::int64_t skipped = 0;                   // numbers of each segment before them
   // Panels one after the other, each [panel_groups][width][kGroup], of which the groups from first_group on are multiplied: all, or a part of the depth.
   const std::uint16_t* right = nullptr;
   std::int64_t panel_groups = 0, first_group = 0;
   std::int64_t columns = 0;                   // of the panels together
   const float* bias = nullptr;                // as many, rounded up to kLanes
-  float* partial = nullptr;                   // sums between parts of the depth, [panel][kMostRows][kColumns]; 64-byte aligned
+  float* partial = nullptr;                   // sums between parts of the depth, [panel][tile_rows][kColumns]; 64-byte aligned
   bool begins = true, ends = true;            // whether this part starts at the bias, and is the last: otherwise `partial` is read, written
   const void* addend = nullptr;               // or null; [rows][ldc]
   void* c = nullptr;                          // clamp(bias + Σ A·B + addend), [rows][ldc]
@@ -32,10 +34,19 @@ struct IndirectProductBf16 {
   float low = 0, high = 0;
 };
 
-using MultiplyBf16 = void (*)(const IndirectProductBf16&);
 void multiply_bf16_avx512(const IndirectProductBf16& product);
-// For the instruction set active now; by widening to floats where there is none for bfloat16.
-MultiplyBf16 multiply_bf16();
+void multiply_bf16_amx(const IndirectProductBf16& product);
+void multiply_bf16_emulated(const IndirectProductBf16& product);  // what multiply_bf16_amx does, anywhere
+
+// How products are multiplied.
+struct MultiplierBf16 {
+  void (*multiply)(const IndirectProductBf16&);
+  std::int64_t tile_rows;   // at a time, at most
+  std::int64_t depth_step;  // groups that are summed together: parts of the depth begin at multiples of it, so that sums are the same bits
+  bool tiles;               // by tile registers: see TileScope
+};
+// For products of so many rows, with the instruction set active now; by widening to floats where there is none for bfloat16.
+MultiplierBf16 multiplier_bf16(std::int64_t rows);
 
 // y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);

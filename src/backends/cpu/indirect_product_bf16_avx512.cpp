@@ -2,45 +2,12 @@
 #include "backends/cpu/indirect_product_bf16.h"
 
 #if defined(__AVX512BF16__)
-#include <immintrin.h>
+#include "backends/cpu/store_bf16_avx512.h"
 
 namespace tessera::backends::cpu {
 namespace {
 
 using Product = IndirectProductBf16;
-
-inline __m512 widen(__m256i numbers) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(numbers), 16)); }
-
-template <bool whole, int rows, int vectors>
-inline void store_tile(const Product& product, const __m512 (&sum)[rows][vectors], std::int64_t first_column, std::int64_t columns) {
-  const __m512 low = _mm512_set1_ps(product.low), high = _mm512_set1_ps(product.high);
-#pragma GCC unroll 4
-  for (int j = 0; j < vectors; ++j) {
-    const std::int64_t first = first_column + j * Product::kLanes, left_over = columns - j * Product::kLanes;
-    if (left_over <= 0) continue;
-    const auto mask = static_cast<__mmask16>(left_over >= Product::kLanes ? 0xFFFF : (1 << left_over) - 1);
-#pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) {
-      __m512 value = sum[i][j];
-      const std::int64_t at = i * product.ldc + first;
-      if (product.addend != nullptr) {
-        value = _mm512_add_ps(value, product.rounded_addend ? widen(_mm256_maskz_loadu_epi16(mask, static_cast<const std::uint16_t*>(product.addend) + at))
-                                                            : _mm512_maskz_loadu_ps(mask, static_cast<const float*>(product.addend) + at));
-      }
-      value = _mm512_min_ps(high, _mm512_max_ps(low, value));  // of a NaN and a number the second operand, so NaN stays
-      if (product.rounded_c) {
-        std::uint16_t* to = static_cast<std::uint16_t*>(product.c) + at;
-        const auto numbers = (__m256i)_mm512_cvtneps_pbh(value);
-        if constexpr (whole) _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), numbers);
-        else _mm256_mask_storeu_epi16(to, mask, numbers);
-      } else {
-        float* to = static_cast<float*>(product.c) + at;
-        if constexpr (whole) _mm512_storeu_ps(to, value);
-        else _mm512_mask_storeu_ps(to, mask, value);
-      }
-    }
-  }
-}
 
 // sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers. The vectors lie in
 // `panels` panels, `panel` numbers apart.
@@ -71,7 +38,7 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
   constexpr int width = vectors / panels;
   __m512 sum[rows][vectors];
   const auto partial = [&](int i, int j) {
-    return product.partial + (column + j / width * Product::kColumns) * Product::kMostRows + i * Product::kColumns + j % width * Product::kLanes;
+    return product.partial + (column + j / width * Product::kColumns) * product.tile_rows + i * Product::kColumns + j % width * Product::kLanes;
   };
 #pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
@@ -81,7 +48,7 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
   }
   const std::int64_t panel = product.panel_groups * Product::kGroup * Product::kColumns;
   const std::uint16_t* const* left = product.left;
-  for (std::int64_t s = product.segments; s > 0; --s, left += Product::kMostRows) {
+  for (std::int64_t s = product.segments; s > 0; --s, left += product.tile_rows) {
     const std::uint16_t* row[rows];
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i] + product.skipped;
@@ -101,8 +68,8 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
     return;
   }
   const std::int64_t columns = product.columns - column;
-  if (columns >= vectors * Product::kLanes) store_tile<true>(product, sum, column, columns);
-  else store_tile<false>(product, sum, column, columns);
+  if (columns >= vectors * Product::kLanes) store_tile<true>(product, sum, 0, column, columns);
+  else store_tile<false>(product, sum, 0, column, columns);
 }
 
 template <int rows>

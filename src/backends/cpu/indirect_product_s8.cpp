@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu/simd.h"
+#include "backends/cpu/tile_product.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -44,7 +45,7 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
   for (std::int64_t column = 0; column < product.columns; column += kS8Columns) {
     const std::int64_t columns = std::min(kS8Columns, product.columns - column), width = base::round_up(columns, kS8Lanes);
     std::int32_t here[kS8Rows * kS8Columns];
-    std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * kS8Rows;
+    std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * product.tile_rows;
     std::int32_t* sums = product.ends ? here : partial;
     for (std::int64_t i = 0; i < product.rows; ++i) {
       std::int32_t* sum = sums + i * kS8Columns;
@@ -52,7 +53,7 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
       if (start != sum) std::copy_n(start, width, sum);
       const std::int8_t* b = right + product.first_group * width * kS8Group;
       for (std::int64_t s = 0; s < product.segments; ++s) {
-        const std::uint8_t* a = product.left[s * kS8Rows + i] + product.skipped;
+        const std::uint8_t* a = product.left[s * product.tile_rows + i] + product.skipped;
         for (std::int64_t group = 0; group < product.groups; ++group, a += kS8Group) {
           for (std::int64_t j = 0; j < width; ++j, b += kS8Group) {
             sum[j] = static_cast<std::int32_t>(static_cast<Word>(sum[j]) + static_cast<Word>(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]));
@@ -65,12 +66,14 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
   }
 }
 
-MultiplyS8 multiply_s8() {
+MultiplierS8 multiplier_s8([[maybe_unused]] std::int64_t rows) {
+  if (emulates_tiles()) return {multiply_s8_emulated, kProductRows, true};
 #if defined(__x86_64__)
-  if (active_vnni()) return multiply_s8_vnni;
-  if (active_isa() != base::Isa::scalar) return multiply_s8_avx2;
+  if (active_tiles() && rows >= kFewestTileRows) return {multiply_s8_amx, kProductRows, true};
+  if (active_vnni()) return {multiply_s8_vnni, kS8Rows, false};
+  if (active_isa() != base::Isa::scalar) return {multiply_s8_avx2, kS8Rows, false};
 #endif
-  return multiply_s8_scalar;
+  return {multiply_s8_scalar, kS8Rows, false};
 }
 
 }  // namespace tessera::backends::cpu

@@ -7,7 +7,7 @@
 
 namespace tessera::backends::cpu {
 
-inline constexpr std::int64_t kS8Rows = 12;
+inline constexpr std::int64_t kS8Rows = 12;     // that vectors multiply at most at a time
 inline constexpr std::int64_t kS8Columns = 32;  // of a panel
 inline constexpr std::int64_t kS8Lanes = 16;    // the last panel is a whole number of these wide
 inline constexpr std::int64_t kS8Group = 4;     // neighbouring bytes of a row that are multiplied together
@@ -21,9 +21,10 @@ struct S8Sum {
 // Some rows times some panels of columns: sum(i, j) = start[j] + sum over k of a(i, k) b(k, j), modulo 2^32. Maybe for a part of the depth only:
 // the panels hold `panel_groups` groups, of which those from `first_group` on are multiplied.
 struct IndirectProductS8 {
-  std::int64_t rows = 0;                          // at most kS8Rows
+  std::int64_t rows = 0;                          // at most tile_rows
+  std::int64_t tile_rows = kS8Rows;               // of the multiplier
   std::int64_t segments = 0, groups = 0;          // of a row of A; groups of kS8Group bytes of a segment
-  const std::uint8_t* const* left = nullptr;      // segment s of row i at left[s * kS8Rows + i]
+  const std::uint8_t* const* left = nullptr;      // segment s of row i at left[s * tile_rows + i]
   std::int64_t skipped = 0;                       // bytes of each segment before them
   const std::int8_t* right = nullptr;             // panels one after the other, each [panel_groups][width][kS8Group]
   std::int64_t panel_groups = 0, first_group = 0;
@@ -31,7 +32,7 @@ struct IndirectProductS8 {
   const std::int8_t* ahead = nullptr;             // weights of products to come, to bring to the second-level cache meanwhile
   std::int64_t ahead_bytes = 0;
   const std::int32_t* start = nullptr;            // as many, rounded up to kS8Lanes
-  std::int32_t* partial = nullptr;                // sums between parts of the depth, [panel][kS8Rows][kS8Columns]; 64-byte aligned
+  std::int32_t* partial = nullptr;                // sums between parts of the depth, [panel][tile_rows][kS8Columns]; 64-byte aligned
   bool begins = true, ends = true;                // whether this part starts at `start`, and is the last: otherwise `partial` is read, written
 
   // Where the sums go, one of:
@@ -49,12 +50,19 @@ struct IndirectProductS8 {
 void multiply_s8_scalar(const IndirectProductS8& product);
 void multiply_s8_avx2(const IndirectProductS8& product);
 void multiply_s8_vnni(const IndirectProductS8& product);
+void multiply_s8_amx(const IndirectProductS8& product);
+void multiply_s8_emulated(const IndirectProductS8& product);  // what multiply_s8_amx does, anywhere
 
 // Sums of rows × `columns` of one panel, [row][kS8Columns], to where the product wants them.
 void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, std::int64_t first_column, std::int64_t columns);
 
-using MultiplyS8 = void (*)(const IndirectProductS8&);
-// For the instruction set active now.
-MultiplyS8 multiply_s8();
+// How products of bytes are multiplied. Results are the same bits, whatever it is.
+struct MultiplierS8 {
+  void (*multiply)(const IndirectProductS8&);
+  std::int64_t tile_rows;  // at a time, at most
+  bool tiles;              // by tile registers: see TileScope
+};
+// For products of so many rows, with the instruction set active now.
+MultiplierS8 multiplier_s8(std::int64_t rows);
 
 }  // namespace tessera::backends::cpu

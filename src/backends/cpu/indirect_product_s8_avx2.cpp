@@ -20,7 +20,7 @@ void multiply_rows(const IndirectProductS8& product, std::int64_t row, const std
   for (std::int64_t s = 0; s < product.segments; ++s) {
     const std::uint8_t* left[rows];
 #pragma GCC unroll 2
-    for (int i = 0; i < rows; ++i) left[i] = product.left[s * kS8Rows + row + i] + product.skipped;
+    for (int i = 0; i < rows; ++i) left[i] = product.left[s * product.tile_rows + row + i] + product.skipped;
     for (std::int64_t group = 0; group < product.groups; ++group, right += width * kS8Group) {
       __m256i a[rows];
 #pragma GCC unroll 2
@@ -57,7 +57,7 @@ void multiply_s8_avx2(const IndirectProductS8& product) {
   for (std::int64_t column = 0; column < product.columns; column += kS8Columns) {
     const std::int64_t left_over = product.columns - column, columns = left_over < kS8Columns ? left_over : kS8Columns;
     const std::int64_t width = (columns + kS8Lanes - 1) / kS8Lanes * kS8Lanes;
-    std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * kS8Rows;
+    std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * product.tile_rows;
     std::int32_t* sums = product.ends ? here : partial;
     const std::int32_t* start = product.begins ? product.start + column : partial;
     const std::int64_t start_stride = product.begins ? 0 : kS8Columns;

@@ -54,6 +54,8 @@ struct ProductSplit {
   std::int64_t rows = 0, columns = 0, groups = 1;
   std::int64_t tile_rows = 1, tile_columns = 1;
   std::int64_t segments = 1, segment_groups = 1;
+  std::int64_t depth_step = 1;    // groups: parts of the depth begin at multiples of it
+  bool tile_registers = false;    // tiles are tall, and rather whole with a last one of few rows than of about equal height
   bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's segments takes long beside its products
 
   // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
@@ -68,22 +70,24 @@ struct ProductSplit {
     const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
     // Deep: neither data nor weights stay in a core's cache until they are read again.
-    const bool deep = row_bytes > kPartBytes && tiles >= kBlockTiles && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
+    const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
     // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
-    const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= kBlockBytes && tiles >= 2 * kBlockTiles;
+    const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= kBlockBytes && tiles >= 2 * block_of_tiles();
     const bool columns_first = !small_weights && panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;
-    const bool many_rows = columns_first && tiles >= 2 * kBlockTiles && data_bytes >= kManyRowsBytes;
+    const bool many_rows = columns_first && tiles >= 2 * block_of_tiles() && data_bytes >= kManyRowsBytes;
     const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep || many_rows ? kMostLargeChunks : kMostChunks));
     if (deep) {
-      parts = std::min(base::ceil_divide(row_bytes, kPartBytes), segments > 1 ? segments : segment_groups);
-      block_tiles = kBlockTiles;
+      // Sums of several groups at once stay the same where no part cuts through them.
+      const bool cuts = segments > 1 && segment_groups % depth_step != 0;
+      parts = cuts ? 1 : std::min(base::ceil_divide(row_bytes, kPartBytes), segments > 1 ? segments : std::max<std::int64_t>(1, segment_groups / depth_step));
+      block_tiles = block_of_tiles();
     }
     if (deep || many_rows) {
       // Chunks of whole blocks of rows and some panels.
       constexpr std::int64_t kChunkPanels = 4;
-      row_chunks = std::min(tiles / kBlockTiles, wanted);
+      row_chunks = std::min(tiles / block_of_tiles(), wanted);
       panel_chunks = std::clamp<std::int64_t>(panels() / kChunkPanels, 1, base::ceil_divide(wanted, row_chunks));
       row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
     } else {
@@ -115,8 +119,9 @@ struct ProductSplit {
       const std::int64_t first = first_panel * tile_columns, last = std::min(columns, panels_end * tile_columns);
       const std::int64_t first_tile = chunk_tiles * row_block / row_blocks, tiles_end = chunk_tiles * (row_block + 1) / row_blocks;
       for (std::int64_t j = first_tile; j < tiles_end; ++j) {
-        // Tiles of about equal height: a last one of few rows would read all weights for little.
-        const std::int64_t row = row_begin + (row_end - row_begin) * j / chunk_tiles, next = row_begin + (row_end - row_begin) * (j + 1) / chunk_tiles;
+        // A last tile of few rows would read all weights for little.
+        const auto begin_of = [&](std::int64_t i) { return tile_registers ? std::min(row_end, row_begin + i * tile_rows) : row_begin + (row_end - row_begin) * i / chunk_tiles; };
+        const std::int64_t row = begin_of(j), next = begin_of(j + 1);
         tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part), (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
       }
     }
@@ -154,7 +159,7 @@ struct ProductSplit {
   bool rows_first = false;  // the chunks of some rows follow each other: a thread that takes its share of them in order reads and writes few rows
 
  private:
-  static constexpr std::int64_t kBlockTiles = 32;
+  std::int64_t block_of_tiles() const { return tile_registers ? 12 : 32; }
 
   std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
 
@@ -163,8 +168,10 @@ struct ProductSplit {
     std::int64_t& first = segments > 1 ? result.segment : result.group;
     std::int64_t& count = segments > 1 ? result.segments : result.groups;
     const std::int64_t all = count;
-    first = all * part / parts;
-    count = all * (part + 1) / parts - first;
+    const std::int64_t step = segments > 1 ? 1 : depth_step;
+    const auto begin_of = [&](std::int64_t i) { return i == parts ? all : all * i / parts / step * step; };
+    first = begin_of(part);
+    count = begin_of(part + 1) - first;
     return result;
   }
 };

@@ -36,7 +36,7 @@ Isa machine_isa() {
 
 struct Choice {
   std::atomic<Isa> isa{machine_isa()};
-  std::atomic<bool> extensions{true};
+  std::atomic<Extensions> extensions{Extensions::tiles};
 };
 
 void dispatch_to(Isa isa) {
@@ -54,6 +54,10 @@ Choice& choice() {
   return value;
 }
 
+bool extends() {
+  return choice().extensions != Extensions::none && choice().isa == Isa::avx512;
+}
+
 }  // namespace
 
 Isa active_isa() {
@@ -61,22 +65,36 @@ Isa active_isa() {
 }
 
 bool active_vnni() {
-  return base::cpu_info().avx512_vnni && choice().extensions && choice().isa == Isa::avx512;
+  return base::cpu_info().avx512_vnni && extends();
 }
 
 bool active_bf16() {
-  return base::cpu_info().avx512_bf16 && choice().extensions && choice().isa == Isa::avx512;
+  return base::cpu_info().avx512_bf16 && extends();
 }
 
 bool active_vbmi() {
-  return base::cpu_info().avx512_vbmi && choice().extensions && choice().isa == Isa::avx512;
+  return base::cpu_info().avx512_vbmi && extends();
+}
+
+bool active_tiles() {
+  return base::cpu_info().amx && choice().extensions == Extensions::tiles && choice().isa == Isa::avx512;
+}
+
+bool emulates_tiles() {
+  return choice().extensions == Extensions::emulated_tiles;
+}
+
+TileScope::~TileScope() {
+#if defined(__x86_64__)
+  if (base::cpu_info().amx) release_amx();
+#endif
 }
 
 void initialise_simd() {
   choice();
 }
 
-ScopedIsa::ScopedIsa(Isa isa, bool extensions) {
+ScopedIsa::ScopedIsa(Isa isa, Extensions extensions) {
   choice().isa = std::min(isa, machine_isa());
   choice().extensions = extensions;
   dispatch_to(choice().isa);
@@ -84,7 +102,7 @@ ScopedIsa::ScopedIsa(Isa isa, bool extensions) {
 
 ScopedIsa::~ScopedIsa() {
   choice().isa = machine_isa();
-  choice().extensions = true;
+  choice().extensions = Extensions::tiles;
   dispatch_to(choice().isa);
 }
 

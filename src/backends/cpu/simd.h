@@ -26,6 +26,8 @@
 // Results may differ between sets, never between thread counts.
 #pragma once
 
+#include <cstdint>
+
 #include "base/cpu_info.h"
 
 namespace tessera::backends::cpu {
@@ -38,6 +40,27 @@ bool active_vnni();
 bool active_bf16();
 // Whether permutations of bytes (AVX-512 VBMI) may be used.
 bool active_vbmi();
+// Whether tile registers (AMX) may be used, and whether products emulate them.
+bool active_tiles();
+bool emulates_tiles();
+
+// Products of fewer rows go by vectors: a tile would take as long as a whole one.
+inline constexpr std::int64_t kFewestTileRows = 8;
+
+// Tile registers that products used are given back at its end, so that the system need not save them when it interrupts this thread. Around
+// products by tiles, in the thread that multiplies.
+class TileScope {
+ public:
+  TileScope() = default;
+  ~TileScope();
+  TileScope(const TileScope&) = delete;
+  TileScope& operator=(const TileScope&) = delete;
+};
+void release_amx();  // tile_product_amx.cpp
+
+// Beyond a set: dot products of bytes and of bfloat16 numbers and permutations of bytes; tile registers too.
+enum class Extensions { none, vectors, tiles, emulated_tiles };
+inline constexpr Extensions kAllExtensions[] = {Extensions::none, Extensions::vectors, Extensions::tiles, Extensions::emulated_tiles};
 
 // Makes Highway's run-time dispatch follow active_isa(). Called once before the first kernel runs; thread-safe.
 void initialise_simd();
@@ -45,9 +68,8 @@ void initialise_simd();
 // Tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
 class ScopedIsa {
  public:
-  // Sets above the machine's are lowered to it; see active_isa(). `extensions` false hides dot products of bytes and of bfloat16 numbers,
-  // and permutations of bytes.
-  explicit ScopedIsa(base::Isa isa, bool extensions = true);
+  // Sets and extensions above the machine's are lowered to it; see active_isa(). Emulated tile registers are there anywhere.
+  explicit ScopedIsa(base::Isa isa, Extensions extensions = Extensions::tiles);
   ~ScopedIsa();
   ScopedIsa(const ScopedIsa&) = delete;
   ScopedIsa& operator=(const ScopedIsa&) = delete;

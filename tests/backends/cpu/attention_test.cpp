@@ -150,9 +150,9 @@ OpCall rounded(OpCall call) {
 void check_bf16(const OpCall& call) {
   EXPECT_EQ(chosen_cpu_kernel(call), "cpu_attention_bf16");
   const Tensor expected = run_op_tensor(call, "reference");
-  for (const bool dot_products : {true, false}) {
+  for (const backends::cpu::Extensions extensions : backends::cpu::kAllExtensions) {
     for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      const backends::cpu::ScopedIsa scoped(isa, dot_products);
+      const backends::cpu::ScopedIsa scoped(isa, extensions);
       const Tensor one = run_op_tensor(call, "cpu", 1);
       EXPECT_TRUE(close_to(one, expected, {.relative = 0.01, .absolute = 0.004})) << "isa " << static_cast<int>(isa);
       for (const int threads : {2, 3}) EXPECT_TRUE(identical(run_op_tensor(call, "cpu", threads), one));

@@ -67,13 +67,13 @@ Tensor one_after_the_other(const Chain& chain) {
 void check(const Chain& chain) {
   const test::OpCall call = chain.call();
   const bool rounds = std::ranges::any_of(chain.stages, [](const ConvStage& stage) { return !stage.precision.empty(); });
-  for (const bool dot_products : {true, false}) {
+  for (const Extensions extensions : kAllExtensions) {
     for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      if (!dot_products && !rounds) continue;  // float32 has no such instructions
-      const ScopedIsa scoped(isa, dot_products);
+      if (extensions != Extensions::vectors && !rounds) continue;  // float32 has no such instructions
+      const ScopedIsa scoped(isa, extensions);
       ASSERT_EQ(test::chosen_cpu_kernel(call), "cpu_conv_chain");
       const Tensor expected = one_after_the_other(chain);
-      for (const int threads : {1, 2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads << " threads, isa " << static_cast<int>(isa) << ", dot products " << dot_products;
+      for (const int threads : {1, 2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads << " threads, isa " << static_cast<int>(isa) << ", extensions " << static_cast<int>(extensions);
     }
   }
 }
@@ -273,7 +273,14 @@ TEST(CpuConvChain, LeavesToOthersWhatTheyDoFaster) {
     return chain;
   };
   EXPECT_TRUE(test::accepting_cpu_kernels(filtered(32).call()).empty());
-  EXPECT_TRUE(test::accepting_cpu_kernels(rounded(filtered(32)).call()).empty());
+  {
+    const ScopedIsa scoped(base::Isa::avx512, Extensions::vectors);
+    EXPECT_TRUE(test::accepting_cpu_kernels(rounded(filtered(32)).call()).empty());
+  }
+  {
+    const ScopedIsa scoped(base::Isa::avx512, Extensions::emulated_tiles);  // which are faster than filters
+    EXPECT_FALSE(test::accepting_cpu_kernels(rounded(filtered(32)).call()).empty());
+  }
   check(rounded(filtered(8)));
   // Depthwise layers round where their data is stored so.
   Chain chain = rounded(block({1, 12, 12, 8}, 16, 3, 1));

@@ -15,8 +15,8 @@ namespace {
 TEST(CpuLookUpBytes, AnyCountWithAnyInstructions) {
   std::array<std::uint8_t, 256> table;
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 167 + 13);
-  for (const bool byte_permutations : {true, false}) {
-    const ScopedIsa scoped(base::Isa::avx512, byte_permutations);
+  for (const Extensions extensions : {Extensions::none, Extensions::vectors}) {
+    const ScopedIsa scoped(base::Isa::avx512, extensions);
     for (const std::size_t count : {0, 1, 63, 64, 65, 256, 1000}) {
       std::vector<std::uint8_t> x(count), y(count + 1, 7), expected(count + 1, 7);
       std::iota(x.begin(), x.end(), std::uint8_t{0});

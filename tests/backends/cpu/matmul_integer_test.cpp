@@ -13,9 +13,9 @@ namespace {
 // Every instruction set and number of threads must equal the reference.
 void check(const test::OpCall& call) {
   const Tensor expected = test::run_op_tensor(call, "reference");
-  for (const bool vnni : {true, false}) {
+  for (const Extensions extensions : kAllExtensions) {
     for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      const ScopedIsa scoped(isa, vnni);
+      const ScopedIsa scoped(isa, extensions);
       for (const int threads : {1, 2, 3}) {
         EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << "isa " << static_cast<int>(isa);
       }

@@ -44,9 +44,9 @@ void expect_same_steps(const Tensor& actual, const Tensor& expected) {
 void check(const test::OpCall& call, std::string_view kernel) {
   EXPECT_EQ(test::chosen_cpu_kernel(call), kernel);
   const Tensor expected = test::run_op_tensor(call, "reference");
-  for (const bool vnni : {true, false}) {
+  for (const Extensions extensions : kAllExtensions) {
     for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      const ScopedIsa scoped(isa, vnni);
+      const ScopedIsa scoped(isa, extensions);
       const Tensor one = test::run_op_tensor(call, "cpu", 1);
       if (expected.dtype() == DType::f32) EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 256))) << "isa " << static_cast<int>(isa);
       else expect_same_steps(one, expected);

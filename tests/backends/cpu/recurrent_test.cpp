@@ -44,10 +44,10 @@ void check(const std::string& op, const Sizes& s, DType type, test::Tolerance to
   SCOPED_TRACE(op + " " + s.direction + " hidden " + std::to_string(s.hidden) + " batch " + std::to_string(s.batch) + " steps " + std::to_string(s.length));
   const test::OpCall call = call_of(op, s, type);
   const std::vector<Value> expected = test::run_op(call, "reference");
-  for (const bool dot_products : {true, false}) {
-    if (!dot_products && type == DType::f32) continue;  // it has no use for them
+  for (const Extensions extensions : kAllExtensions) {
+    if (extensions != Extensions::vectors && type == DType::f32) continue;  // it has no use for them
     for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
-      const ScopedIsa scoped(isa, dot_products);
+      const ScopedIsa scoped(isa, extensions);
       const std::vector<Value> one = test::run_op(call, "cpu", 1);
       for (std::size_t i = 0; i < one.size(); ++i) {
         EXPECT_TRUE(test::close_to(one[i].tensor(), expected[i].tensor(), tolerance)) << "output " << i << " isa " << static_cast<int>(isa);

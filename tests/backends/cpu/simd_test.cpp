@@ -16,7 +16,7 @@ TEST(Simd, ScopedIsaLowersAndRestores) {
 }
 
 TEST(Simd, NeverAboveTheMachine) {
-  const ScopedIsa best(base::Isa::avx512, false);
+  const ScopedIsa best(base::Isa::avx512, Extensions::none);
   EXPECT_LE(active_isa(), base::cpu_info().isa);
   EXPECT_FALSE(active_vnni());
 }

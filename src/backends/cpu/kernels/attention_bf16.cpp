@@ -7,6 +7,8 @@
 #include "backends/cpu/indirect_product_bf16.h"
 #include "backends/cpu/kernels/attention_plan.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/simd.h"
+#include "backends/cpu/tile_product.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -36,9 +38,9 @@ struct Workspace {
 class Bf16Attention final : public Kernel {
  public:
   explicit Bf16Attention(const ops::NodeView& view)
-      : multiply_(multiply_bf16()),
+      : multiplier_(multiplier_bf16(kProductRows)),
         rows_(&attention_rows()),
-        plan_(view, Product::kMostRows, kBlockNumbers),
+        plan_(view, multiplier_.tile_rows, kBlockNumbers),
         query_rows_(sizes().packed, sizes().query_heads, sizes().query_length, sizes().head_size),
         output_rows_(sizes().packed, sizes().query_heads, sizes().query_length, sizes().value_head_size),
         key_rows_(sizes().packed, sizes().kv_heads, sizes().new_length, sizes().head_size),
@@ -48,6 +50,7 @@ class Bf16Attention final : public Kernel {
     const auto numbers = [&](std::size_t input) { return static_cast<const std::uint16_t*>(context.input(input).raw()); };
     const Call call{.query = numbers(kQuery), .key = numbers(kKey), .value = numbers(kValue), .output = static_cast<std::uint16_t*>(context.output(0).mutable_raw()), .masks = AttentionPlan::masks(context)};
     context.parallel_for(plan_.tasks(), plan_.grain(), [&](std::int64_t begin, std::int64_t end) {
+      const TileScope scope;
       for (std::int64_t task = begin; task < end; ++task) run_task(call, plan_.task(call.masks, task));
     });
   }
@@ -69,15 +72,15 @@ class Bf16Attention final : public Kernel {
   void run_task(const Call& call, const AttentionTask& task) const {
     const std::int64_t queries = task.end - task.begin, value_size = sizes().value_head_size;
     Workspace& workspace = Workspace::of_this_thread();
-    attention_room(workspace.scores, Product::kMostRows * plan_.block_keys());
-    attention_room(workspace.weights, Product::kMostRows * plan_.block_keys());
+    attention_room(workspace.scores, multiplier_.tile_rows * plan_.block_keys());
+    attention_room(workspace.weights, multiplier_.tile_rows * plan_.block_keys());
     SoftmaxState* states = attention_room(workspace.states, plan_.chunk_queries());
     std::fill_n(states, queries, SoftmaxState{-kInfinity, 0});
     float* sums = attention_room(workspace.sums, plan_.chunk_queries() * value_size);
     std::fill_n(sums, queries * value_size, 0.0f);
     for (std::int64_t key = 0; key < task.keys; key += plan_.block_keys()) {
       const Block block = pack(call, task, key, workspace);
-      for (std::int64_t i = task.begin; i < task.end; i += Product::kMostRows) add_panel(call, task, block, i, std::min(Product::kMostRows, task.end - i), workspace);
+      for (std::int64_t i = task.begin; i < task.end; i += multiplier_.tile_rows) add_panel(call, task, block, i, std::min(multiplier_.tile_rows, task.end - i), workspace);
     }
     std::uint16_t* output = call.output + output_rows_.at(task.batch, task.head) + task.begin * output_rows_.stride;
     for (std::int64_t i = 0; i < queries; ++i, sums += value_size, output += output_rows_.stride) {
@@ -110,12 +113,12 @@ class Bf16Attention final : public Kernel {
     const std::int64_t size = sizes().head_size, value_size = sizes().value_head_size;
     const std::int64_t most = std::min(block.count, plan_.visible(task, first + count - 1) - block.begin), even = round_up(most, 2);
     if (most <= 0) return;
-    const std::uint16_t* left[Product::kMostRows];
+    const std::uint16_t* left[kProductRows];
     for (std::int64_t j = 0; j < count; ++j) left[j] = call.query + query_rows_.at(task.batch, task.head) + (first + j) * query_rows_.stride;
     float* scores = workspace.scores.data();
-    Product product{.rows = count, .segments = 1, .groups = size / 2, .left = left, .right = reinterpret_cast<const std::uint16_t*>(workspace.keys.data()), .panel_groups = size / 2,
+    Product product{.rows = count, .tile_rows = multiplier_.tile_rows, .segments = 1, .groups = size / 2, .left = left, .right = reinterpret_cast<const std::uint16_t*>(workspace.keys.data()), .panel_groups = size / 2,
                     .columns = std::min(block.count, round_up(most, Product::kColumns)), .bias = kZeros, .c = scores, .ldc = plan_.block_keys(), .low = -kInfinity, .high = kInfinity};
-    multiply_(product);
+    multiplier_.multiply(product);
     float* sums = workspace.sums.data() + (first - task.begin) * value_size;
     for (std::int64_t j = 0; j < count; ++j) {
       float* row = scores + j * plan_.block_keys();
@@ -139,11 +142,11 @@ class Bf16Attention final : public Kernel {
       }
       return;
     }
-    multiply_({.rows = count, .segments = 1, .groups = even / 2, .left = left, .right = workspace.values.data(), .panel_groups = ceil_divide(block.count, 2), .columns = value_size, .bias = kZeros,
+    multiplier_.multiply({.rows = count, .tile_rows = multiplier_.tile_rows, .segments = 1, .groups = even / 2, .left = left, .right = workspace.values.data(), .panel_groups = ceil_divide(block.count, 2), .columns = value_size, .bias = kZeros,
                .addend = sums, .c = sums, .ldc = value_size, .low = -kInfinity, .high = kInfinity});
   }
 
-  MultiplyBf16 multiply_;
+  MultiplierBf16 multiplier_;
   const AttentionRows* rows_;
   AttentionPlan plan_;
   AttentionHeads query_rows_, output_rows_, key_rows_, value_rows_;

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/line_conv.h"
 #include "backends/cpu/kernels/window_product.h"
+#include "backends/cpu/simd.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -24,11 +25,13 @@ constexpr std::int64_t kCopiedBytes = 256 * 1024;  // of lines that are rounded 
 class Bf16Product final : public Kernel, public LineConv {
  public:
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
-      : multiply_(multiply_bf16()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs, outputs))),
+      : multiplier_(multiplier_bf16(geometry.batch * geometry.outputs())), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs, outputs))),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)),
-        windows_(geometry_, segments_, inputs_, padded_), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
+        windows_(geometry_, segments_, inputs_, padded_, multiplier_.tile_rows), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
     depth_ = base::checked_multiply(segments_.count, padded_);
-    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = Product::kMostRows, .tile_columns = Product::kColumns};
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = multiplier_.tile_rows, .tile_columns = Product::kColumns};
+    split_.depth_step = multiplier_.depth_step;
+    split_.tile_registers = multiplier_.tiles;
     split_.segments = segments_.count;
     split_.segment_groups = padded_ / Product::kGroup;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, Product::kColumns * depth_ * 2,
@@ -52,6 +55,7 @@ class Bf16Product final : public Kernel, public LineConv {
     const void* z = context.has_input(3) ? context.input(3).raw() : nullptr;
     void* y = context.output(0).mutable_raw();
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
+      const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](const ProductTile& tile) {
           run_tile(tile, windows_.at(x + tile.group * inputs_, tile.row, tile.rows, padding_.data()), z, y);
@@ -61,6 +65,7 @@ class Bf16Product final : public Kernel, public LineConv {
   }
 
   void run_lines(const ConstByteLines& data, const ConstByteLines& z, const ByteLines& y, std::int64_t first, std::int64_t last) const override {
+    const TileScope scope;
     if (!copies_data()) return run_some_lines(data, z, y, first, last);
     const std::int64_t together = std::max<std::int64_t>(1, kCopiedBytes / (geometry_.axes[1].stride * geometry_.axes[2].input * geometry_.channels * 2));
     for (; first < last; first += together) run_some_lines(data, z, y, first, std::min(last, first + together));
@@ -158,8 +163,8 @@ class Bf16Product final : public Kernel, public LineConv {
   void run_tile(const ProductTile& given, const std::uint16_t* const* left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
-    Product product{.rows = rows, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
-    product.left = left + part.segment * Product::kMostRows;
+    Product product{.rows = rows, .tile_rows = multiplier_.tile_rows, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
+    product.left = left + part.segment * multiplier_.tile_rows;
     product.skipped = part.group * Product::kGroup;
     product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
     product.panel_groups = depth_ / Product::kGroup;
@@ -183,7 +188,7 @@ class Bf16Product final : public Kernel, public LineConv {
     } else {
       product.c = floats;
     }
-    multiply_(product);
+    multiplier_.multiply(product);
     if (activation_.after.function == nullptr || !part.ends) return;
     const bool together = columns == ldc;  // rows that lie side by side
     for (std::int64_t i = 0; i < (together ? 1 : rows); ++i) {
@@ -234,7 +239,7 @@ class Bf16Product final : public Kernel, public LineConv {
     return 2;
   }
 
-  MultiplyBf16 multiply_;
+  MultiplierBf16 multiplier_;
   std::int64_t given_inputs_, inputs_;  // channels of a group, and as the product reads them
   ChannelsLastGeometry geometry_;
   ActivationPlan activation_;

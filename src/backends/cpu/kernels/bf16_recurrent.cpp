@@ -9,6 +9,8 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/recurrent_layer.h"
 #include "backends/cpu/product_split.h"
+#include "backends/cpu/simd.h"
+#include "backends/cpu/tile_product.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -21,13 +23,16 @@ class Bf16Products {
 
   Bf16Products(const ops::NodeView& view, WeightStore& store, const RecurrentLayer& layer)
       : layer_(layer),
-        multiply_(multiply_bf16()),
+        multiplier_(multiplier_bf16(layer.steps())),
+        recur_(multiplier_bf16(layer.batch)),
         features_(base::round_up(layer.features, Product::kGroup)),
         w_(pack(store, *view.constant(1), layer.features, "bf16_recurrent_w", 1)),
         r_(pack(store, *view.constant(2), layer.hidden, "bf16_recurrent_r", layer.chunks())),
         zeros_(static_cast<std::size_t>(lanes(layer.gates * layer.units)), 0.0f) {
     constexpr double kChunkOperations = 1.2e6;
-    split_ = {.rows = layer.steps(), .columns = layer.rows(), .tile_rows = Product::kMostRows, .tile_columns = Product::kColumns};
+    split_ = {.rows = layer.steps(), .columns = layer.rows(), .tile_rows = multiplier_.tile_rows, .tile_columns = Product::kColumns};
+    split_.depth_step = multiplier_.depth_step;
+    split_.tile_registers = multiplier_.tiles;
     split_.segment_groups = features_ / Product::kGroup;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(split_.columns) * static_cast<double>(features_), kChunkOperations, Product::kColumns * features_ * 2,
                   base::checked_multiply(split_.rows, features_ * 2), features_ * 2);
@@ -50,10 +55,12 @@ class Bf16Products {
   void project(KernelContext& context, const Element* x, std::int64_t direction, const float* bias, float* to) const {
     const auto* w = reinterpret_cast<const Element*>(w_->data.get()) + direction * lanes(layer_.rows()) * features_;
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
+      const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](const ProductTile& tile) {
-          const Element* left[Product::kMostRows];
+          const Element* left[kProductRows];
           Product product = product_of(x + tile.row * features_, features_, tile.rows, left, w + tile.column * features_, tile.columns);
+          product.tile_rows = multiplier_.tile_rows;
           product.groups = tile.depth.groups;
           product.skipped = tile.depth.group * Product::kGroup;
           product.first_group = tile.depth.group;
@@ -63,7 +70,7 @@ class Bf16Products {
           product.bias = bias + tile.column;
           product.c = to + tile.row * layer_.rows() + tile.column;
           product.ldc = layer_.rows();
-          multiply_(product);
+          multiplier_.multiply(product);
         });
       }
     });
@@ -72,13 +79,15 @@ class Bf16Products {
   void recur(std::int64_t direction, std::int64_t chunk, const Element* hidden, float* to) const {
     const std::int64_t depth = hidden_stride(), columns = layer_.gates * layer_.units_of(chunk);
     const auto* r = reinterpret_cast<const Element*>(r_->data.get()) + (direction * layer_.chunks() + chunk) * lanes(layer_.gates * layer_.units) * depth;
-    for (std::int64_t row = 0; row < layer_.batch; row += Product::kMostRows) {
-      const Element* left[Product::kMostRows];
-      Product product = product_of(hidden + row * depth, depth, std::min(Product::kMostRows, layer_.batch - row), left, r, columns);
+    const TileScope scope;
+    for (std::int64_t row = 0; row < layer_.batch; row += recur_.tile_rows) {
+      const Element* left[kProductRows];
+      Product product = product_of(hidden + row * depth, depth, std::min(recur_.tile_rows, layer_.batch - row), left, r, columns);
+      product.tile_rows = recur_.tile_rows;
       product.bias = zeros_.data();
       product.c = to + row * columns;
       product.ldc = columns;
-      multiply_(product);
+      recur_.multiply(product);
     }
   }
 
@@ -122,7 +131,7 @@ class Bf16Products {
   }
 
   RecurrentLayer layer_;
-  MultiplyBf16 multiply_;
+  MultiplierBf16 multiplier_, recur_;  // of all steps, of one
   std::int64_t features_;  // in whole pairs
   std::shared_ptr<const PackedWeights> w_, r_;
   std::vector<float> zeros_;

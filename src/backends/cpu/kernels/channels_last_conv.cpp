@@ -26,7 +26,7 @@ class ChannelsLastConv final : public Kernel, public LineConv {
   ChannelsLastConv(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
                    WeightStrides strides, std::string_view packing)
       : isa_(&indirect_product_isa()), geometry_(geometry), activation_(plan_activation(view)), inputs_(inputs), outputs_(outputs), segments_(geometry_, inputs_, groups),
-        windows_(geometry_, segments_, inputs_, segments_.length), strides_(strides) {
+        windows_(geometry_, segments_, inputs_, segments_.length, IndirectProduct::kMostRows), strides_(strides) {
     const Tensor& weights = *view.constant(1);
     depth_ = base::checked_multiply(segments_.count, segments_.length);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = isa_->columns};

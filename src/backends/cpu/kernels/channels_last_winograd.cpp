@@ -386,9 +386,11 @@ std::string reject_bf16_winograd(const ops::NodeView& view) {
   if (std::string reason = reject_bf16_conv(view); !reason.empty()) return reason;
   return reject_winograd(view);
 }
-// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has instructions for these.
+// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has instructions for these, or at sixteen times with
+// tile registers.
 // Over volumes sums are longer, and transforms the lesser part.
 std::string avoid_bf16_winograd(const ops::NodeView& view) {
+  if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
   return avoid_winograd(view, active_bf16() && channels_last_conv_geometry(view).axes[0].kernel == 1 ? kFewestChannelsOfBf16 : kFewestChannels);
 }
 

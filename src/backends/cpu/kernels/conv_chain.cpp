@@ -3,6 +3,7 @@
 // much of a small picture, threads share one stage after the other instead.
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <numeric>
 
 #include "backends/cpu/indirect_product.h"
@@ -59,7 +60,7 @@ std::unique_ptr<LineConv> make_kernel(LineKernel kernel, const ops::NodeView& vi
 
 // Of a product's tile; 0: the kernel is none.
 std::int64_t tile_rows(LineKernel kernel) {
-  if (kernel == LineKernel::bf16_product) return IndirectProductBf16::kMostRows;
+  if (kernel == LineKernel::bf16_product) return multiplier_bf16(std::numeric_limits<std::int64_t>::max()).tile_rows;
   return kernel == LineKernel::product ? indirect_product_isa().rows : 0;
 }
 

@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantised_result.h"
 #include "backends/cpu/kernels/window_product.h"
+#include "backends/cpu/simd.h"
 #include "ops/quantised_layers.h"
 
 namespace tessera::backends::cpu {
@@ -28,13 +29,14 @@ class QuantisedProduct final : public Kernel {
  public:
   QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
                    WeightStrides strides)
-      : multiply_(multiply_s8()), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
+      : multiplier_(multiplier_s8(geometry.batch * geometry.outputs())), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
         geometry_(with_channels(geometry, spread_channels(inputs_, groups, 1, view.input(At::data).dtype == DType::i8 || inputs_ != inputs, outputs))),
-        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups, kFewChannels), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group)),
+        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups, kFewChannels), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group), multiplier_.tile_rows),
         strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8), result_(view, activation_, groups * lanes()) {
     padded_ = round_up(segments_.length, kS8Group);
     depth_ = base::checked_multiply(segments_.count, padded_);
-    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = kS8Rows, .tile_columns = kS8Columns};
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = multiplier_.tile_rows, .tile_columns = kS8Columns};
+    split_.tile_registers = multiplier_.tiles;
     split_.segments = segments_.count;
     split_.segment_groups = padded_ / kS8Group;
     split_.rows_of_small_weights = true;
@@ -57,6 +59,7 @@ class QuantisedProduct final : public Kernel {
     const QuantisedOutput output(context);
     if (copies_data()) x = copy(context, x, reinterpret_cast<std::uint8_t*>(context.scratch()));
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
+      const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](const ProductTile& tile) { run_tile(tile, x, output); });
       }
@@ -98,8 +101,8 @@ class QuantisedProduct final : public Kernel {
   void run_tile(const ProductTile& tile, const std::uint8_t* x, const QuantisedOutput& output) const {
     const auto& [group, row, rows, column, columns, part, partial] = tile;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
-    IndirectProductS8 product{.rows = rows, .segments = part.segments, .groups = part.groups, .columns = columns, .ldc = ldc};
-    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * kS8Rows;
+    IndirectProductS8 product{.rows = rows, .tile_rows = multiplier_.tile_rows, .segments = part.segments, .groups = part.groups, .columns = columns, .ldc = ldc};
+    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * multiplier_.tile_rows;
     product.skipped = part.group * kS8Group;
     const std::int8_t* weights = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_;
     const WeightRange ahead = split_.ahead(tile, depth_);
@@ -121,7 +124,7 @@ class QuantisedProduct final : public Kernel {
     else product.quantised = output.quantised + offset;
     if (output.addend != nullptr) product.addend = output.addend + offset;
     product.sum = result_.sum();
-    multiply_(product);
+    multiplier_.multiply(product);
     if (activation_.after.function == nullptr || !part.ends) return;
     for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);
   }
@@ -167,7 +170,7 @@ class QuantisedProduct final : public Kernel {
     }
   }
 
-  MultiplyS8 multiply_;
+  MultiplierS8 multiplier_;
   std::int64_t given_inputs_, inputs_;  // channels of a group, and as the product reads them
   ChannelsLastGeometry geometry_;
   ActivationPlan activation_;

@@ -54,14 +54,13 @@ struct WindowSegments {
 template <typename T>
 class WindowPointers {
  public:
-  static constexpr std::int64_t kRows = 12;  // most windows at once, and the distance of their segments in the result
-
-  WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels, std::int64_t padded_length)
-      : geometry_(geometry), segments_(segments), channels_(group_channels), padded_length_(padded_length) {
+  // `rows`: most windows at once, and the distance of their segments in the result.
+  WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels, std::int64_t padded_length, std::int64_t rows)
+      : geometry_(geometry), segments_(segments), channels_(group_channels), padded_length_(padded_length), rows_(rows) {
     pointwise_ = is_pointwise(geometry);
   }
 
-  // Where the windows of `count` outputs from `row` on lie, [segment][kRows]; valid until the next call in this thread. `x` is the
+  // Where the windows of `count` outputs from `row` on lie, [segment][rows]; valid until the next call in this thread. `x` is the
   // first channel of the group; `padding` has padded_length elements.
   const T* const* at(const T* x, std::int64_t row, std::int64_t count, const T* padding) const {
     if (reads_pixels()) return pixels(x + row * geometry_.channels, count);
@@ -79,7 +78,8 @@ class WindowPointers {
   bool reads_pixels() const { return pointwise_ && padded_length_ == segments_.length; }
 
   const T* const* pixels(const T* first, std::int64_t count) const {
-    thread_local std::vector<const T*> pointers(kRows);
+    thread_local std::vector<const T*> pointers;
+    pointers.resize(static_cast<std::size_t>(rows_));
     for (std::int64_t i = 0; i < count; ++i) pointers[static_cast<std::size_t>(i)] = first + i * geometry_.channels;
     return pointers.data();
   }
@@ -90,8 +90,8 @@ class WindowPointers {
     thread_local std::vector<const T*> pointers;
     thread_local std::vector<T> copies;
     const bool copy_all = padded_length_ != segments_.length;
-    pointers.resize(static_cast<std::size_t>(segments_.count * kRows));
-    if (segments_.whole_lines || copy_all) copies.resize(static_cast<std::size_t>(segments_.count * kRows * padded_length_));
+    pointers.resize(static_cast<std::size_t>(segments_.count * rows_));
+    if (segments_.whole_lines || copy_all) copies.resize(static_cast<std::size_t>(segments_.count * rows_ * padded_length_));
     const auto& [depth, lines, line] = geometry_.axes;
     for (std::int64_t done = 0; done < count;) {
       // Outputs of one line at a time: their windows lie in the same lines of the data.
@@ -108,10 +108,10 @@ class WindowPointers {
           const std::int64_t start = column * line.stride - line.pad_begin;
           if (segments_.whole_lines) {
             point_to_lines(from, start, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
-            at += kRows;
+            at += rows_;
             continue;
           }
-          for (std::int64_t kw = 0; kw < line.kernel; ++kw, at += kRows) {
+          for (std::int64_t kw = 0; kw < line.kernel; ++kw, at += rows_) {
             point_to_taps(from, start + kw * line.dilation, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
           }
         }
@@ -172,7 +172,7 @@ class WindowPointers {
 
   ChannelsLastGeometry geometry_;
   WindowSegments segments_;
-  std::int64_t channels_, padded_length_;
+  std::int64_t channels_, padded_length_, rows_;
   bool pointwise_ = false;  // windows are the pixels themselves
 };
 
