@@ -136,6 +136,32 @@ constexpr int kChains = 12;
   for (int i = 0; i < kChains; ++i) sink = _mm512_reduce_add_epi32(sum[i]);
 }
 
+// Tile registers of 16 rows of 64 bytes: four tiles of sums from two and two others.
+void configure_tiles() {
+  struct alignas(64) {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  } shapes;
+  asm volatile("ldtilecfg %0" : : "m"(shapes));
+}
+
+void dot_bf16_tiles(std::int64_t steps) {
+  configure_tiles();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    asm volatile("tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\ttdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+  }
+  asm volatile("tilerelease");
+}
+
+void dot_int8_tiles(std::int64_t steps) {
+  configure_tiles();
+  for (std::int64_t step = 0; step < steps; ++step) {
+    asm volatile("tdpbusd %tmm6, %tmm4, %tmm0\n\ttdpbusd %tmm7, %tmm4, %tmm1\n\ttdpbusd %tmm6, %tmm5, %tmm2\n\ttdpbusd %tmm7, %tmm5, %tmm3");
+  }
+  asm volatile("tilerelease");
+}
+
 // What a product of bytes takes without VNNI: to pairs of 16 bits, to 32 bits, added.
 [[gnu::target("avx2")]] void dot_int8_avx2(std::int64_t steps) {
   static volatile int bits = 0x01020301;
@@ -171,6 +197,11 @@ std::vector<ComputeLoop> compute_loops() {
   if (best == Isa::avx512 && base::cpu_info().avx512_bf16) loops.push_back({"bf16 dot", "AVX512_BF16", best, dot_bf16, 2 * kChains * 32});
   if (best >= Isa::avx2) loops.push_back({"int8 dot", "avx2", best, dot_int8_avx2, 2 * kChains * 32});
   if (active_vnni()) loops.push_back({"int8 dot", "AVX512_VNNI", best, dot_int8_vnni, 2 * kChains * 64});
+  if (active_tiles()) {
+    constexpr double kTileSums = 4 * 16 * 16;
+    loops.push_back({"bf16 dot", "AMX_BF16", best, dot_bf16_tiles, 2 * kTileSums * 32});
+    loops.push_back({"int8 dot", "AMX_INT8", best, dot_int8_tiles, 2 * kTileSums * 64});
+  }
 #endif
   return loops;
 }
