@@ -246,10 +246,10 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
       offsets.assign(static_cast<std::size_t>(lanes), 0.0f);
     }
   }
-  constexpr double kChunkOperations = 6e6;
+  constexpr double kChunkOperations = 6e6, kTileChunkOperations = 2e7;
   const MultiplierS8 multiplier = multiplier_s8(m);
-  ProductSplit split{.rows = m, .columns = n, .tile_rows = multiplier.tile_rows, .tile_columns = kS8Columns, .segment_groups = padded / kS8Group, .tile_registers = multiplier.tiles};
-  split.choose(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), kChunkOperations, kS8Columns * padded, m * padded, padded);
+  ProductSplit split{.rows = m, .columns = n, .tile_rows = multiplier.tile_rows, .tile_columns = kS8Columns, .segment_groups = padded / kS8Group, .depth_step = multiplier.depth_step, .tile_registers = multiplier.tiles};
+  split.choose(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), multiplier.tiles ? kTileChunkOperations : kChunkOperations, kS8Columns * padded, m * padded, padded);
   const S8Product product{shape, output, packed_left, copied ? packed_left.copies : static_cast<const std::uint8_t*>(left.data), copied ? PackedLeft::copy_stride(k) : k,
                           packed_right, zeros.data(), start.data(), plain, factors.data(), offsets.data(), split, multiplier};
   context.parallel_for(split.chunks(), split.grain, [&](std::int64_t begin, std::int64_t end) {

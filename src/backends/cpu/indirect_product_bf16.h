@@ -17,6 +17,9 @@ struct IndirectProductBf16 {
 
   std::int64_t rows = 0;                      // at most tile_rows
   std::int64_t tile_rows = kMostRows;         // of the multiplier
+  // By tile registers: rows of the first of two tiles; and, where segments of A end in a part of a step of 64 bytes, the groups of one. `groups` are then those
+  // of its weights, whole steps: the last step of A begins so much earlier, and meets weights of zero there.
+  std::int64_t half_rows = 16, segment_groups = 0;
   std::int64_t segments = 0, groups = 0;      // of a row of A; groups of kGroup numbers of a segment
   const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * tile_rows + i]
   std::int64_t skipped = 0;                   // numbers of each segment before them

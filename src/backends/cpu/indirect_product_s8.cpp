@@ -67,13 +67,13 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
 }
 
 MultiplierS8 multiplier_s8([[maybe_unused]] std::int64_t rows) {
-  if (emulates_tiles()) return {multiply_s8_emulated, kProductRows, true};
+  if (emulates_tiles()) return {multiply_s8_emulated, kProductRows, kTileGroups, true};
 #if defined(__x86_64__)
-  if (active_tiles() && rows >= kFewestTileRows) return {multiply_s8_amx, kProductRows, true};
-  if (active_vnni()) return {multiply_s8_vnni, kS8Rows, false};
-  if (active_isa() != base::Isa::scalar) return {multiply_s8_avx2, kS8Rows, false};
+  if (active_tiles() && rows >= kFewestTileRows) return {multiply_s8_amx, kProductRows, kTileGroups, true};
+  if (active_vnni()) return {multiply_s8_vnni, kS8Rows, 1, false};
+  if (active_isa() != base::Isa::scalar) return {multiply_s8_avx2, kS8Rows, 1, false};
 #endif
-  return {multiply_s8_scalar, kS8Rows, false};
+  return {multiply_s8_scalar, kS8Rows, 1, false};
 }
 
 }  // namespace tessera::backends::cpu

@@ -23,6 +23,9 @@ struct S8Sum {
 struct IndirectProductS8 {
   std::int64_t rows = 0;                          // at most tile_rows
   std::int64_t tile_rows = kS8Rows;               // of the multiplier
+  // By tile registers: rows of the first of two tiles; and, where segments of A end in a part of a step of 64 bytes, the groups of one. `groups` are then those
+  // of its weights, whole steps: the last step of A begins so much earlier, and meets weights of zero there.
+  std::int64_t half_rows = 16, segment_groups = 0;
   std::int64_t segments = 0, groups = 0;          // of a row of A; groups of kS8Group bytes of a segment
   const std::uint8_t* const* left = nullptr;      // segment s of row i at left[s * tile_rows + i]
   std::int64_t skipped = 0;                       // bytes of each segment before them
@@ -59,8 +62,9 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
 // How products of bytes are multiplied. Results are the same bits, whatever it is.
 struct MultiplierS8 {
   void (*multiply)(const IndirectProductS8&);
-  std::int64_t tile_rows;  // at a time, at most
-  bool tiles;              // by tile registers: see TileScope
+  std::int64_t tile_rows;   // at a time, at most
+  std::int64_t depth_step;  // groups that are summed together
+  bool tiles;               // by tile registers: see TileScope
 };
 // For products of so many rows, with the instruction set active now.
 MultiplierS8 multiplier_s8(std::int64_t rows);

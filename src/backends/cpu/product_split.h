@@ -61,8 +61,9 @@ struct ProductSplit {
   // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
   // of the depth. Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk. Both are where that is much.
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes, std::int64_t row_bytes = 0) {
-    constexpr std::int64_t kBlockBytes = 384 * 1024;  // of weights that stay in the second-level cache
-    constexpr std::int64_t kLeastPanels = 8;  // rows are read again by each block: rather read weights from the third level
+    // Of weights that stay in the second-level cache; where there are tile registers, it has two megabytes, and what comes from behind it is slow beside them.
+    const std::int64_t block_bytes = tile_registers ? 1024 * 1024 : 384 * 1024;
+    const std::int64_t least_panels = tile_registers ? 2 : 8;  // rows are read again by each block: rather read weights from the third level
     constexpr std::int64_t kPartBytes = 2048;  // of a row of data: a tile's stay in the first-level cache
     constexpr double kMostChunks = 64, kMostLargeChunks = 32;
     // Few rows are over before their weights are read.
@@ -72,16 +73,14 @@ struct ProductSplit {
     // Deep: neither data nor weights stay in a core's cache until they are read again.
     const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
     // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
-    const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= kBlockBytes && tiles >= 2 * block_of_tiles();
+    const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= block_bytes && tiles >= 2 * block_of_tiles();
     const bool columns_first = !small_weights && panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;
     const bool many_rows = columns_first && tiles >= 2 * block_of_tiles() && data_bytes >= kManyRowsBytes;
     const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep || many_rows ? kMostLargeChunks : kMostChunks));
     if (deep) {
-      // Sums of several groups at once stay the same where no part cuts through them.
-      const bool cuts = segments > 1 && segment_groups % depth_step != 0;
-      parts = cuts ? 1 : std::min(base::ceil_divide(row_bytes, kPartBytes), segments > 1 ? segments : std::max<std::int64_t>(1, segment_groups / depth_step));
+      parts = most_parts(row_bytes, kPartBytes);
       block_tiles = block_of_tiles();
     }
     if (deep || many_rows) {
@@ -96,7 +95,7 @@ struct ProductSplit {
       if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
       rows_first = !columns_first;
     }
-    block_panels = std::max(kLeastPanels, kBlockBytes / std::max<std::int64_t>(1, panel_bytes / parts));
+    block_panels = std::max(least_panels, block_bytes / std::max<std::int64_t>(1, panel_bytes / parts));
     grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
   }
 
@@ -162,6 +161,12 @@ struct ProductSplit {
   std::int64_t block_of_tiles() const { return tile_registers ? 12 : 32; }
 
   std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
+
+  // Of a row of so many bytes. Sums of several groups at once stay the same where no part cuts through them.
+  std::int64_t most_parts(std::int64_t row_bytes, std::int64_t part_bytes) const {
+    if (segments > 1) return segment_groups % depth_step != 0 ? 1 : std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1, segments);
+    return std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1, std::max<std::int64_t>(1, segment_groups / depth_step));
+  }
 
   DepthPart part_of_depth(std::int64_t part) const {
     DepthPart result{0, segments, 0, segment_groups, part == 0, part + 1 == parts};

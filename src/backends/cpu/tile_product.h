@@ -34,21 +34,24 @@ template <typename Unit, typename Product>
 class TileLeft {
  public:
   std::int64_t runs, steps, tail;  // whole steps of a run; bytes behind them, of the last run
+  std::int64_t last_step;          // where the last step begins at most
   TileRun* run;
   TileRowsAt last[2];  // rows of the bytes behind, filled up with zeros
 
   // `workspace` has room_of(product) bytes.
-  TileLeft(const Product& product, std::uint8_t* workspace) : product_(product), bytes_(product.groups * 4) {
+  TileLeft(const Product& product, std::uint8_t* workspace)
+      : product_(product), bytes_(product.groups * 4), copied_((product.segment_groups == 0 ? product.groups : product.segment_groups) * 4) {
     // Short ends of segments would each take a step: rather lay segments side by side, as their weights are.
     const bool joins = product.segments > 1 && bytes_ % kTileBytes != 0;
     const std::int64_t length = joins ? bytes_ * product.segments : bytes_;
     runs = joins ? 1 : product.segments;
     steps = length / kTileBytes;
     tail = length % kTileBytes;
+    last_step = product.segment_groups == 0 ? length : copied_ - kTileBytes;
     copies_ = workspace;
     stride_ = copy_stride(product);
     run = reinterpret_cast<TileRun*>(workspace + kProductRows * stride_);
-    for (int half = 0; half < 2 && half * kTileRows < product.rows; ++half) {
+    for (int half = 0; half < 2 && half * product.half_rows < product.rows; ++half) {
       if (joins) join(half);
       else find(half);
     }
@@ -63,10 +66,13 @@ class TileLeft {
   const std::uint8_t* row(std::int64_t segment, std::int64_t i) const {
     return reinterpret_cast<const std::uint8_t*>(product_.left[segment * product_.tile_rows + i] + product_.skipped);
   }
-  std::int64_t rows_of(int half) const { return product_.rows - half * kTileRows < kTileRows ? product_.rows - half * kTileRows : kTileRows; }
+  std::int64_t rows_of(int half) const {
+    const std::int64_t left = product_.rows - half * product_.half_rows;
+    return left < product_.half_rows ? left : product_.half_rows;
+  }
 
   void join(int half) {
-    const std::int64_t first = half * kTileRows, end = first + rows_of(half);
+    const std::int64_t first = half * product_.half_rows, end = first + rows_of(half);
     for (std::int64_t i = first; i < end; ++i) {
       std::uint8_t* to = copies_ + i * stride_;
       if (tail > 0) Unit::clear(to + steps * kTileBytes, kTileBytes);
@@ -78,7 +84,7 @@ class TileLeft {
 
   void find(int half) {
     constexpr std::int64_t kCachePeriod = 4096;  // rows so far apart share the sets of the first-level cache
-    const std::int64_t first = half * kTileRows, count = rows_of(half);
+    const std::int64_t first = half * product_.half_rows, count = rows_of(half);
     std::uint8_t* to = copies_ + first * stride_;
     for (std::int64_t s = 0; s < product_.segments; ++s, to += bytes_) {
       const std::uint8_t* begin = row(s, first);
@@ -89,7 +95,7 @@ class TileLeft {
         run[s].at[half] = {begin, distance};
         continue;
       }
-      for (std::int64_t i = 0; i < count; ++i) Unit::copy(row(s, first + i), to + i * stride_, bytes_);
+      for (std::int64_t i = 0; i < count; ++i) Unit::copy(row(s, first + i), to + i * stride_, copied_);
       run[s].at[half] = {to, stride_};
     }
     if (tail == 0) return;  // otherwise there is one segment
@@ -101,7 +107,7 @@ class TileLeft {
   }
 
   const Product& product_;
-  std::int64_t bytes_;  // of a segment
+  std::int64_t bytes_, copied_;  // of a segment: as its weights have them, of data
   std::uint8_t* copies_;
   std::int64_t stride_;
 };
@@ -137,12 +143,16 @@ inline void load_sums(const std::uint8_t* from, std::int64_t stride, std::int64_
 template <typename Unit, typename Kind, int row_tiles, int column_tiles, typename Product>
 inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>& left, const std::uint8_t* right, std::int64_t column, std::uint8_t* sums, std::uint8_t* last_right) {
   constexpr std::int64_t row_bytes = column_tiles * kTileBytes, sums_stride = kPanelColumns * 4;
+  const std::int64_t second_half = product.half_rows * sums_stride;
   std::uint8_t* partial = product.partial == nullptr ? nullptr : reinterpret_cast<std::uint8_t*>(product.partial + column * product.tile_rows);
   // What begins a row of sums is the same for all.
   if (product.begins) load_sums<Unit, row_tiles, column_tiles>(reinterpret_cast<const std::uint8_t*>(Kind::start(product) + column), 0, 0);
-  else load_sums<Unit, row_tiles, column_tiles>(partial, sums_stride, kTileRows * sums_stride);
+  else load_sums<Unit, row_tiles, column_tiles>(partial, sums_stride, second_half);
   for (std::int64_t run = 0; run < left.runs; ++run) {
-    for (std::int64_t step = 0; step < left.steps; ++step, right += kTileGroups * row_bytes) add_tile_step<Unit, Kind, row_tiles, column_tiles>(left.run[run].at, step * kTileBytes, right);
+    for (std::int64_t step = 0; step < left.steps; ++step, right += kTileGroups * row_bytes) {
+      const std::int64_t at = step * kTileBytes;
+      add_tile_step<Unit, Kind, row_tiles, column_tiles>(left.run[run].at, at < left.last_step ? at : left.last_step, right);
+    }
   }
   if (left.tail > 0) {
     // Weights behind these are not zero, nor all of them numbers.
@@ -155,8 +165,8 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
   Unit::template store<0>(to, sums_stride);
   if constexpr (column_tiles > 1) Unit::template store<1>(to + kTileBytes, sums_stride);
   if constexpr (row_tiles > 1) {
-    Unit::template store<2>(to + kTileRows * sums_stride, sums_stride);
-    if constexpr (column_tiles > 1) Unit::template store<3>(to + kTileRows * sums_stride + kTileBytes, sums_stride);
+    Unit::template store<2>(to + second_half, sums_stride);
+    if constexpr (column_tiles > 1) Unit::template store<3>(to + second_half + kTileBytes, sums_stride);
   }
   if (product.ends) Kind::finish(product, sums, column);
 }
@@ -167,11 +177,11 @@ void multiply_by_tiles(const Product& product) {
   constexpr std::int64_t kSumsBytes = kProductRows * kPanelColumns * 4, kLastBytes = kTileGroups * 2 * kTileBytes;
   std::uint8_t* sums = tile_workspace(kSumsBytes + kLastBytes + TileLeft<Unit, Product>::room_of(product));
   std::uint8_t* last_right = sums + kSumsBytes;
-  Unit::configure(product.rows);
+  Unit::configure(product.rows, product.half_rows);
   const TileLeft<Unit, Product> left(product, last_right + kLastBytes);
   const auto* right = reinterpret_cast<const std::uint8_t*>(product.right);
   for (std::int64_t column = 0; column < product.columns; column += kPanelColumns) {
-    const bool wide = product.columns - column > kPanelColumns / 2, tall = product.rows > kTileRows;
+    const bool wide = product.columns - column > kPanelColumns / 2, tall = product.rows > product.half_rows;
     const std::int64_t row_bytes = wide ? 2 * kTileBytes : kTileBytes;
     const std::uint8_t* part = right + product.first_group * row_bytes;
     if (tall && wide) multiply_panel<Unit, Kind, 2, 2>(product, left, part, column, sums, last_right);

@@ -16,13 +16,13 @@ struct alignas(64) TileShapes {
   std::uint8_t rows[16] = {};
 };
 
-thread_local std::int64_t configured_rows = 0;  // of the products that this thread's tiles are for; 0: not in use
+thread_local std::int64_t configured_first = 0, configured_second = 0;  // rows of both tiles of the products that this thread's are for; 0: not in use
 
 struct Tiles {
-  static void configure(std::int64_t rows) {
-    if (rows == configured_rows) return;
+  static void configure(std::int64_t rows, std::int64_t half_rows) {
+    const std::int64_t first = rows < half_rows ? rows : half_rows, second = rows - first;
+    if (first == configured_first && second == configured_second) return;
     TileShapes shapes;
-    const std::int64_t first = rows < kTileRows ? rows : kTileRows, second = rows - first;
     const std::int64_t of_tile[8] = {first, first, second, second, first, second, kTileRows, kTileRows};
     for (int tile = 0; tile < 8; ++tile) {
       if (of_tile[tile] == 0) continue;
@@ -30,7 +30,8 @@ struct Tiles {
       shapes.rows[tile] = static_cast<std::uint8_t>(of_tile[tile]);
     }
     _tile_loadconfig(&shapes);
-    configured_rows = rows;
+    configured_first = first;
+    configured_second = second;
   }
   template <int tile>
   static void load(const std::uint8_t* from, std::int64_t stride) {
@@ -122,9 +123,9 @@ void multiply_bf16_amx(const IndirectProductBf16& product) { multiply_by_tiles<T
 void multiply_s8_amx(const IndirectProductS8& product) { multiply_by_tiles<Tiles, S8Sums>(product); }
 
 void release_amx() {
-  if (configured_rows == 0) return;
+  if (configured_first == 0) return;
   _tile_release();
-  configured_rows = 0;
+  configured_first = configured_second = 0;
 }
 
 }  // namespace tessera::backends::cpu

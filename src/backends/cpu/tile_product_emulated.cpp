@@ -43,8 +43,8 @@ struct Tile {
 thread_local std::array<Tile, 8> tiles;
 
 struct Emulation {
-  static void configure(std::int64_t rows) {
-    const std::int64_t first = std::min(rows, kTileRows), second = rows - first;
+  static void configure(std::int64_t rows, std::int64_t half_rows) {
+    const std::int64_t first = std::min(rows, half_rows), second = rows - first;
     const std::array<std::int64_t, 8> of_tile{first, first, second, second, first, second, kTileRows, kTileRows};
     for (std::size_t tile = 0; tile < tiles.size(); ++tile) tiles[tile].rows = of_tile[tile];
   }

@@ -18,23 +18,26 @@ namespace {
 using base::round_up;
 using Product = IndirectProductBf16;
 
-constexpr double kChunkOperations = 1.2e6;
+constexpr double kChunkOperations = 1.2e6, kTileChunkOperations = 1e7;
 constexpr std::int64_t kRoundedTogether = 2048;  // numbers
 constexpr std::int64_t kCopiedBytes = 256 * 1024;  // of lines that are rounded or spread at a time; a line more or less
 
 class Bf16Product final : public Kernel, public LineConv {
  public:
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
-      : multiplier_(multiplier_bf16(geometry.batch * geometry.outputs())), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs), geometry_(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs, outputs))),
-        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)),
-        windows_(geometry_, segments_, inputs_, padded_, multiplier_.tile_rows), strides_(strides), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
-    depth_ = base::checked_multiply(segments_.count, padded_);
-    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = multiplier_.tile_rows, .tile_columns = Product::kColumns};
-    split_.depth_step = multiplier_.depth_step;
-    split_.tile_registers = multiplier_.tiles;
+      : multiplier_(multiplier_bf16(geometry.batch * geometry.outputs())), tiles_(multiplier_.tiles ? WindowTiles(geometry) : WindowTiles()), given_inputs_(inputs), given_width_(geometry.axes[2].input),
+        inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs),
+        geometry_(tiles_.of_copy(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs || tiles_.pads_lines, outputs)))),
+        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)), segment_(padded_, 2, multiplier_.tiles),
+        tile_rows_(multiplier_.tiles ? 2 * tiles_.half_rows : multiplier_.tile_rows), windows_(geometry_, segments_, inputs_, padded_, tile_rows_), strides_(strides),
+        rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
+    depth_ = base::checked_multiply(segments_.count, segment_.length);
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = tile_rows_, .tile_columns = Product::kColumns};
     split_.segments = segments_.count;
-    split_.segment_groups = padded_ / Product::kGroup;
-    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, Product::kColumns * depth_ * 2,
+    split_.segment_groups = segment_.length / Product::kGroup;
+    split_.depth_step = segment_.overlaps && segments_.count == 1 ? split_.segment_groups : multiplier_.depth_step;
+    split_.tile_registers = multiplier_.tiles;
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), multiplier_.tiles ? kTileChunkOperations : kChunkOperations, Product::kColumns * depth_ * 2,
                   base::checked_multiply(geometry_.batch * geometry_.inputs(), inputs_ * 2), depth_ * 2);
     padding_.assign(static_cast<std::size_t>(padded_), 0);
     bias_.assign(static_cast<std::size_t>(groups * lanes()), 0.0f);
@@ -43,7 +46,7 @@ class Bf16Product final : public Kernel, public LineConv {
       for (std::int64_t g = 0; g < groups; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * lanes());
     }
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_bf16_v2:{}:{}:{}:{}x{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output, inputs, outputs),
+    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_bf16_v2:{}:{}{}:{}:{}x{}", groups, segments_.whole_lines ? "lines" : "taps", segment_.overlaps ? "_by_tiles" : "", strides.output, inputs, outputs),
                                   base::checked_multiply(base::checked_multiply(groups * lanes(), depth_), 2), [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<std::uint16_t*>(to)); });
   }
 
@@ -92,13 +95,20 @@ class Bf16Product final : public Kernel, public LineConv {
 
   std::int64_t lanes() const { return round_up(outputs_, Product::kLanes); }  // of a group
   std::int64_t data_elements() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
-  // Whether data must be rounded first, or pixels filled up: to whole pairs, whose added numbers meet weights of zero, or to lie apart.
-  bool copies_data() const { return !rounded_data_ || spreads(); }
+  // Whether data must be rounded first, or pixels filled up: to whole pairs, whose added numbers meet weights of zero, or to lie apart; or lines.
+  bool copies_data() const { return !rounded_data_ || spreads() || tiles_.pads_lines; }
   bool spreads() const { return geometry_.channels != split_.groups * given_inputs_; }
 
   const std::uint16_t* round_data(KernelContext& context) const {
     auto* to = reinterpret_cast<std::uint16_t*>(context.scratch());
     const Tensor& x = context.input(0);
+    if (tiles_.pads_lines) {
+      const std::int64_t width = geometry_.axes[2].input, line_bytes = given_width_ * split_.groups * given_inputs_ * (rounded_data_ ? 2 : 4);
+      context.parallel_for(geometry_.batch * geometry_.inputs() / width, std::max<std::int64_t>(1, 32768 / (width * geometry_.channels)), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) copy_line(static_cast<const std::byte*>(x.raw()) + i * line_bytes, to + i * width * geometry_.channels);
+      });
+      return to;
+    }
     if (!spreads()) {
       const float* from = x.data<float>();
       context.parallel_for(x.elements(), 1 << 15, [&](std::int64_t begin, std::int64_t end) { round_to_bf16_row(from + begin, to + begin, end - begin); });
@@ -121,10 +131,19 @@ class Bf16Product final : public Kernel, public LineConv {
     const bool side_by_side = is_pointwise(geometry_);
     for (std::int64_t i = begin; i < end; ++i) {
       std::uint16_t* to = copies.data() + (side_by_side ? i - begin : i % period) * numbers;
-      if (spreads()) spread_pixels(x.at(i), width, to);
-      else round_to_bf16_row(reinterpret_cast<const float*>(x.at(i)), to, numbers);
+      copy_line(x.at(i), to);
     }
     return {copies.data(), numbers, side_by_side ? 0 : period};
+  }
+
+  // A line, rounded and filled up.
+  void copy_line(const std::byte* from, std::uint16_t* to) const {
+    const std::int64_t numbers = given_width_ * geometry_.channels;
+    to = std::fill_n(to, tiles_.pads_lines ? tiles_.left * geometry_.channels : 0, std::uint16_t{0});
+    if (spreads()) spread_pixels(from, given_width_, to);
+    else if (rounded_data_) std::memcpy(to, from, static_cast<std::size_t>(numbers) * 2);
+    else round_to_bf16_row(reinterpret_cast<const float*>(from), to, numbers);
+    std::fill_n(to + numbers, tiles_.pads_lines ? tiles_.right * geometry_.channels : 0, std::uint16_t{0});
   }
 
   // Pixels of given_inputs_ channels, rounded and with zeros behind them.
@@ -163,8 +182,8 @@ class Bf16Product final : public Kernel, public LineConv {
   void run_tile(const ProductTile& given, const std::uint16_t* const* left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
-    Product product{.rows = rows, .tile_rows = multiplier_.tile_rows, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
-    product.left = left + part.segment * multiplier_.tile_rows;
+    Product product{.rows = rows, .tile_rows = tile_rows_, .half_rows = tiles_.half_rows, .segment_groups = segment_.overlaps ? padded_ / Product::kGroup : 0, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
+    product.left = left + part.segment * tile_rows_;
     product.skipped = part.group * Product::kGroup;
     product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
     product.panel_groups = depth_ / Product::kGroup;
@@ -215,8 +234,10 @@ class Bf16Product final : public Kernel, public LineConv {
           gemm_f32_transpose(from, strides_.output, taps == 1 ? strides_.channel : 1, columns, count * taps, turned.data(), columns);
           to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
           for (std::int64_t t = 0; t < taps; ++t) {
-            const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_ + c;
-            for (std::int64_t i = 0; i < count;) i += put_rows(rounded.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns, at + i, panel);
+            const std::int64_t at = t % taps_together * inputs_ + c;
+            for (std::int64_t i = 0; i < count;) {
+              i += put_rows(rounded.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns, t / taps_together * segment_.length + segment_.place(at + i, padded_), panel);
+            }
           }
         }
       }
@@ -240,12 +261,15 @@ class Bf16Product final : public Kernel, public LineConv {
   }
 
   MultiplierBf16 multiplier_;
-  std::int64_t given_inputs_, inputs_;  // channels of a group, and as the product reads them
-  ChannelsLastGeometry geometry_;
+  WindowTiles tiles_;
+  std::int64_t given_inputs_, given_width_, inputs_;  // channels of a group, pixels of a line; channels as the product reads them
+  ChannelsLastGeometry geometry_;                     // of data as the product reads it
   ActivationPlan activation_;
   std::int64_t outputs_;  // of a group
   WindowSegments segments_;
   std::int64_t padded_;  // length of a segment in whole pairs
+  SegmentWeights segment_;
+  std::int64_t tile_rows_;
   WindowPointers<std::uint16_t> windows_;
   WeightStrides strides_;
   bool rounded_data_, rounded_addend_, rounded_result_;

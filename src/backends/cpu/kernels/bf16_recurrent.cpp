@@ -29,12 +29,12 @@ class Bf16Products {
         w_(pack(store, *view.constant(1), layer.features, "bf16_recurrent_w", 1)),
         r_(pack(store, *view.constant(2), layer.hidden, "bf16_recurrent_r", layer.chunks())),
         zeros_(static_cast<std::size_t>(lanes(layer.gates * layer.units)), 0.0f) {
-    constexpr double kChunkOperations = 1.2e6;
+    constexpr double kChunkOperations = 1.2e6, kTileChunkOperations = 1e7;
     split_ = {.rows = layer.steps(), .columns = layer.rows(), .tile_rows = multiplier_.tile_rows, .tile_columns = Product::kColumns};
     split_.depth_step = multiplier_.depth_step;
     split_.tile_registers = multiplier_.tiles;
     split_.segment_groups = features_ / Product::kGroup;
-    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(split_.columns) * static_cast<double>(features_), kChunkOperations, Product::kColumns * features_ * 2,
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(split_.columns) * static_cast<double>(features_), multiplier_.tiles ? kTileChunkOperations : kChunkOperations, Product::kColumns * features_ * 2,
                   base::checked_multiply(split_.rows, features_ * 2), features_ * 2);
   }
 

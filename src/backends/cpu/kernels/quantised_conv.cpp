@@ -19,7 +19,7 @@ namespace {
 using At = ops::QuantisedLayerInputs;
 using base::round_up;
 
-constexpr double kChunkOperations = 2e6;
+constexpr double kChunkOperations = 2e6, kTileChunkOperations = 2e7;
 
 // Below so many channels a window's taps are joined to lines: the inner loop, which takes four channels at a time, would be short, and each tap
 // wants a pointer a row.
@@ -36,11 +36,12 @@ class QuantisedProduct final : public Kernel {
     padded_ = round_up(segments_.length, kS8Group);
     depth_ = base::checked_multiply(segments_.count, padded_);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = multiplier_.tile_rows, .tile_columns = kS8Columns};
+    split_.depth_step = multiplier_.depth_step;
     split_.tile_registers = multiplier_.tiles;
     split_.segments = segments_.count;
     split_.segment_groups = padded_ / kS8Group;
     split_.rows_of_small_weights = true;
-    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, kS8Columns * depth_,
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), multiplier_.tiles ? kTileChunkOperations : kChunkOperations, kS8Columns * depth_,
                   geometry_.batch * geometry_.inputs() * inputs_, depth_);
     const Tensor& weights = *view.constant(At::weights);
     weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),

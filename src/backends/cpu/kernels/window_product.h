@@ -8,6 +8,7 @@
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/line_conv.h"
 #include "backends/cpu/product_split.h"
+#include "backends/cpu/tile_product.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -33,6 +34,37 @@ inline std::int64_t spread_channels(std::int64_t channels, std::int64_t groups, 
   return spread_row(channels, element_bytes);
 }
 
+// How tile registers (tile_product.h) should meet windows: rows of A evenly spaced, so that they are read where they lie.
+struct WindowTiles {
+  bool pads_lines = false;                // data is copied with the padding at both ends of each line
+  std::int64_t half_rows = kTileRows;     // of each of two tiles; where the outputs of a line are a multiple, no tile takes from two lines
+  std::int64_t left = 0, right = 0;       // pixels of padding
+
+  WindowTiles() = default;
+  explicit WindowTiles(const ChannelsLastGeometry& geometry) {
+    if (is_pointwise(geometry)) return;
+    const ops::WindowAxis& line = geometry.axes[2];
+    left = line.pad_begin;
+    right = std::max<std::int64_t>(0, (line.output - 1) * line.stride + line.extent() - left - line.input);
+    pads_lines = left > 0 || right > 0;
+    constexpr std::int64_t kFewRows = 5;
+    for (std::int64_t rows = kTileRows; rows >= (line.output <= kTileRows ? kFewRows : kTileRows * 3 / 4); --rows) {
+      if (line.output % rows != 0) continue;
+      half_rows = rows;
+      break;
+    }
+  }
+
+  // The geometry of the copy.
+  ChannelsLastGeometry of_copy(ChannelsLastGeometry geometry) const {
+    if (!pads_lines) return geometry;
+    ops::WindowAxis& line = geometry.axes[2];
+    line.input += left + right;
+    line.pad_begin = line.pad_end = 0;
+    return geometry;
+  }
+};
+
 // A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
 struct WindowSegments {
   bool whole_lines = false;
@@ -47,6 +79,24 @@ struct WindowSegments {
     count = whole_lines ? geometry.taps() / line.kernel : geometry.taps();
     length = whole_lines ? line.kernel * channels : channels;
   }
+};
+
+// Where the weights of a segment's elements lie. By tile registers its last step of 64 bytes begins early enough to end with the segment (tile_product.h): what it
+// reads again meets weights of zero.
+struct SegmentWeights {
+  std::int64_t whole = 0;   // elements before the last step
+  std::int64_t length = 0;  // with the zeros between
+  bool overlaps = false;
+
+  SegmentWeights() = default;
+  SegmentWeights(std::int64_t elements, std::int64_t element_bytes, bool tiles) : whole(elements), length(elements) {
+    const std::int64_t step = kTileBytes / element_bytes;
+    overlaps = tiles && elements > step && elements % step != 0;
+    if (!overlaps) return;
+    whole = elements / step * step;
+    length = whole + step;
+  }
+  std::int64_t place(std::int64_t element, std::int64_t elements) const { return element < whole ? element : length - elements + element; }
 };
 
 // Finds the segments of windows in data [N, spatial..., C]. Those that reach over the edge of a line, and all of them where products
