@@ -9,6 +9,8 @@
 
 namespace tessera::backends::cpu {
 
+struct TileRun;  // tile_product.h
+
 struct IndirectProductBf16 {
   static constexpr std::int64_t kMostRows = 12;  // that vectors multiply at a time
   static constexpr std::int64_t kColumns = 32;  // of a panel
@@ -20,6 +22,7 @@ struct IndirectProductBf16 {
   // By tile registers: rows of the first of two tiles; and, where segments of A end in a part of a step of 64 bytes, the groups of one. `groups` are then those
   // of its weights, whole steps: the last step of A begins so much earlier, and meets weights of zero there.
   std::int64_t half_rows = 16, segment_groups = 0;
+  const TileRun* spaced = nullptr;  // or where the rows of each segment lie evenly, instead of `left`
   std::int64_t segments = 0, groups = 0;      // of a row of A; groups of kGroup numbers of a segment
   const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * tile_rows + i]
   std::int64_t skipped = 0;                   // numbers of each segment before them

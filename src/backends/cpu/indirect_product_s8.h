@@ -7,6 +7,8 @@
 
 namespace tessera::backends::cpu {
 
+struct TileRun;  // tile_product.h
+
 inline constexpr std::int64_t kS8Rows = 12;     // that vectors multiply at most at a time
 inline constexpr std::int64_t kS8Columns = 32;  // of a panel
 inline constexpr std::int64_t kS8Lanes = 16;    // the last panel is a whole number of these wide
@@ -26,6 +28,7 @@ struct IndirectProductS8 {
   // By tile registers: rows of the first of two tiles; and, where segments of A end in a part of a step of 64 bytes, the groups of one. `groups` are then those
   // of its weights, whole steps: the last step of A begins so much earlier, and meets weights of zero there.
   std::int64_t half_rows = 16, segment_groups = 0;
+  const TileRun* spaced = nullptr;  // or where the rows of each segment lie evenly, instead of `left`
   std::int64_t segments = 0, groups = 0;          // of a row of A; groups of kS8Group bytes of a segment
   const std::uint8_t* const* left = nullptr;      // segment s of row i at left[s * tile_rows + i]
   std::int64_t skipped = 0;                       // bytes of each segment before them

@@ -13,21 +13,22 @@ inline constexpr std::int64_t kTileGroups = kTileBytes / 4;  // groups of a row 
 inline constexpr std::int64_t kProductRows = 2 * kTileRows;  // of a product, at most
 inline constexpr std::int64_t kPanelColumns = 32;
 
-// Room of the calling thread, aligned to 64 bytes, valid until its next call. Throws std::bad_alloc.
-std::uint8_t* tile_workspace(std::int64_t bytes);
-
-namespace {
-
-// Where the rows of a tile of A begin, a constant distance apart.
+// Where the rows of a tile of A begin, a constant distance apart; in bytes.
 struct TileRowsAt {
   const std::uint8_t* data;
   std::int64_t stride;
 };
 
-// Steps of 64 bytes along one segment, or along all of them where their copies lie side by side: for the rows of both tiles.
+// The rows of both tiles along one segment, or along all of them where their copies lie side by side.
 struct TileRun {
   TileRowsAt at[2];
 };
+
+// Room of the calling thread, aligned to 64 bytes, valid until its next call. Throws std::bad_alloc.
+std::uint8_t* tile_workspace(std::int64_t bytes);
+
+namespace {
+
 
 // The rows of a product as tiles can be read: in place where rows are evenly spaced, copied otherwise.
 template <typename Unit, typename Product>
@@ -51,6 +52,12 @@ class TileLeft {
     copies_ = workspace;
     stride_ = copy_stride(product);
     run = reinterpret_cast<TileRun*>(workspace + kProductRows * stride_);
+    if (product.spaced != nullptr) {  // where segments are whole steps
+      for (std::int64_t s = 0; s < product.segments; ++s) {
+        for (int half = 0; half < 2; ++half) run[s].at[half] = {product.spaced[s].at[half].data + product.skipped * static_cast<std::int64_t>(sizeof(product.left[0][0])), product.spaced[s].at[half].stride};
+      }
+      return;
+    }
     for (int half = 0; half < 2 && half * product.half_rows < product.rows; ++half) {
       if (joins) join(half);
       else find(half);
@@ -112,20 +119,21 @@ class TileLeft {
   std::int64_t stride_;
 };
 
-// Tiles 0 to 3 are sums: rows of the first tile times both halves of a panel, then of the second; 4 and 5 are of A, 6 and 7 of B.
-template <typename Unit, typename Kind, int row_tiles, int column_tiles>
+// Tiles 0 to 3 are sums: rows of the first tile times both halves of a panel, then of the second; 4 and 5 are of A, 6 and 7 of B. Of a panel of one half, every
+// other step goes to the tiles of sums that are left over (`odd`): what is added to the same ones must wait for the step before.
+template <typename Unit, typename Kind, int row_tiles, int column_tiles, bool odd = false>
 inline void add_tile_step(const TileRowsAt (&left)[2], std::int64_t offset, const std::uint8_t* right) {
   constexpr std::int64_t width = column_tiles * kTileBytes;
   Unit::template load<6>(right, width);
   Unit::template load<4>(left[0].data + offset, left[0].stride);
-  Kind::template add<0, 4, 6>();
+  Kind::template add<odd ? 1 : 0, 4, 6>();
   if constexpr (column_tiles > 1) {
     Unit::template load<7>(right + kTileBytes, width);
     Kind::template add<1, 4, 7>();
   }
   if constexpr (row_tiles > 1) {
     Unit::template load<5>(left[1].data + offset, left[1].stride);
-    Kind::template add<2, 5, 6>();
+    Kind::template add<odd ? 3 : 2, 5, 6>();
     if constexpr (column_tiles > 1) Kind::template add<3, 5, 7>();
   }
 }
@@ -148,10 +156,22 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
   // What begins a row of sums is the same for all.
   if (product.begins) load_sums<Unit, row_tiles, column_tiles>(reinterpret_cast<const std::uint8_t*>(Kind::start(product) + column), 0, 0);
   else load_sums<Unit, row_tiles, column_tiles>(partial, sums_stride, second_half);
+  [[maybe_unused]] bool odd = false;
+  if constexpr (column_tiles == 1) {
+    Unit::template zero<1>();
+    if constexpr (row_tiles > 1) Unit::template zero<3>();
+  }
   for (std::int64_t run = 0; run < left.runs; ++run) {
     for (std::int64_t step = 0; step < left.steps; ++step, right += kTileGroups * row_bytes) {
       const std::int64_t at = step * kTileBytes;
-      add_tile_step<Unit, Kind, row_tiles, column_tiles>(left.run[run].at, at < left.last_step ? at : left.last_step, right);
+      const std::int64_t offset = at < left.last_step ? at : left.last_step;
+      if constexpr (column_tiles == 1) {
+        if (odd) add_tile_step<Unit, Kind, row_tiles, column_tiles, true>(left.run[run].at, offset, right);
+        else add_tile_step<Unit, Kind, row_tiles, column_tiles>(left.run[run].at, offset, right);
+        odd = !odd;
+      } else {
+        add_tile_step<Unit, Kind, row_tiles, column_tiles>(left.run[run].at, offset, right);
+      }
     }
   }
   if (left.tail > 0) {
@@ -163,15 +183,18 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
   }
   std::uint8_t* to = product.ends ? sums : partial;
   Unit::template store<0>(to, sums_stride);
-  if constexpr (column_tiles > 1) Unit::template store<1>(to + kTileBytes, sums_stride);
+  Unit::template store<1>(to + kTileBytes, sums_stride);
   if constexpr (row_tiles > 1) {
     Unit::template store<2>(to + second_half, sums_stride);
-    if constexpr (column_tiles > 1) Unit::template store<3>(to + second_half + kTileBytes, sums_stride);
+    Unit::template store<3>(to + second_half + kTileBytes, sums_stride);
+  }
+  if constexpr (column_tiles == 1) {
+    for (std::int64_t i = 0; i < product.rows; ++i) Kind::add_lanes(to + i * sums_stride, to + i * sums_stride + kTileBytes);
   }
   if (product.ends) Kind::finish(product, sums, column);
 }
 
-// Kind: add<sums, a, b>(), start(product): what sums begin with, finish(product, sums, column): sums [row][kPanelColumns] to their places.
+// Kind: add<sums, a, b>(), add_lanes(to, from): a line of sums to another, start(product): what sums begin with, finish(product, sums, column): sums [row][kPanelColumns] to their places.
 template <typename Unit, typename Kind, typename Product>
 void multiply_by_tiles(const Product& product) {
   constexpr std::int64_t kSumsBytes = kProductRows * kPanelColumns * 4, kLastBytes = kTileGroups * 2 * kTileBytes;

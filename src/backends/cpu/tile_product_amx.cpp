@@ -41,6 +41,10 @@ struct Tiles {
   static void store(std::uint8_t* to, std::int64_t stride) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(tile) : "memory");
   }
+  template <int tile>
+  static void zero() {
+    asm volatile("tilezero %%tmm%c0" : : "i"(tile));
+  }
   // Zeros behind the bytes, up to a multiple of 64.
   static void copy(const std::uint8_t* from, std::uint8_t* to, std::int64_t bytes) {
     std::int64_t i = 0;
@@ -60,6 +64,7 @@ struct Bf16Sums {
   static void add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(a), "i"(b));
   }
+  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { _mm512_store_ps(to, _mm512_add_ps(_mm512_load_ps(to), _mm512_load_ps(from))); }
   static const float* start(const IndirectProductBf16& product) { return product.bias; }
   static void finish(const IndirectProductBf16& product, const std::uint8_t* sums, std::int64_t column) {
     if (product.columns - column > kPanelColumns / 2) finish_vectors<2>(product, sums, column);
@@ -92,6 +97,7 @@ struct S8Sums {
   static void add() {
     asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(a), "i"(b));
   }
+  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { _mm512_store_si512(to, _mm512_add_epi32(_mm512_load_si512(to), _mm512_load_si512(from))); }
   static const std::int32_t* start(const IndirectProductS8& product) { return product.start; }
   static void finish(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t column) {
     if (product.columns - column > kPanelColumns / 2) finish_vectors<2>(product, sums, column);

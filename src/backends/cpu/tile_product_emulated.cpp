@@ -56,12 +56,27 @@ struct Emulation {
   static void store(std::uint8_t* to, std::int64_t stride) {
     for (std::int64_t row = 0; row < tiles[tile].rows; ++row) std::memcpy(to + row * stride, tiles[tile].bytes[static_cast<std::size_t>(row)].data(), kTileBytes);
   }
+  template <int tile>
+  static void zero() {
+    tiles[tile].bytes = {};
+  }
   static void copy(const std::uint8_t* from, std::uint8_t* to, std::int64_t bytes) {
     std::copy_n(from, bytes, to);
     if (bytes % kTileBytes != 0) std::fill_n(to + bytes, kTileBytes - bytes % kTileBytes, std::uint8_t{0});
   }
   static void clear(std::uint8_t* to, std::int64_t bytes) { std::fill_n(to, bytes, std::uint8_t{0}); }
 };
+
+template <typename T>
+void add_to_each(std::uint8_t* to, const std::uint8_t* from) {
+  for (std::int64_t i = 0; i < kTileBytes; i += 4) {
+    T a, b;
+    std::memcpy(&a, to + i, 4);
+    std::memcpy(&b, from + i, 4);
+    a += b;
+    std::memcpy(to + i, &a, 4);
+  }
+}
 
 // TDPBF16PS: the even and the odd numbers of a row apart, from zero on, then both together to the sum.
 struct Bf16Sums {
@@ -80,6 +95,7 @@ struct Bf16Sums {
       }
     }
   }
+  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { add_to_each<float>(to, from); }
   static const float* start(const IndirectProductBf16& product) { return product.bias; }
   static void finish(const IndirectProductBf16& product, const std::uint8_t* sums, std::int64_t column) {
     const std::int64_t columns = std::min(kPanelColumns, product.columns - column);
@@ -110,6 +126,7 @@ struct S8Sums {
       }
     }
   }
+  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { add_to_each<std::uint32_t>(to, from); }
   static const std::int32_t* start(const IndirectProductS8& product) { return product.start; }
   static void finish(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t column) {
     store_s8_sums(product, reinterpret_cast<const std::int32_t*>(sums), column, std::min(kPanelColumns, product.columns - column));

@@ -29,7 +29,8 @@ class Bf16Product final : public Kernel, public LineConv {
         inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs),
         geometry_(tiles_.of_copy(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs || tiles_.pads_lines, outputs)))),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)), segment_(padded_, 2, multiplier_.tiles),
-        tile_rows_(multiplier_.tiles ? 2 * tiles_.half_rows : multiplier_.tile_rows), windows_(geometry_, segments_, inputs_, padded_, tile_rows_), strides_(strides),
+        tile_rows_(multiplier_.tiles ? 2 * tiles_.half_rows : multiplier_.tile_rows),
+        spaced_(multiplier_.tiles && padded_ == segments_.length && segment_.length * 2 % kTileBytes == 0 && tiles_.evenly(geometry_)), windows_(geometry_, segments_, inputs_, padded_, tile_rows_), strides_(strides),
         rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
     depth_ = base::checked_multiply(segments_.count, segment_.length);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = tile_rows_, .tile_columns = Product::kColumns};
@@ -61,7 +62,7 @@ class Bf16Product final : public Kernel, public LineConv {
       const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         split_.for_each_tile(chunk, [&](const ProductTile& tile) {
-          run_tile(tile, windows_.at(x + tile.group * inputs_, tile.row, tile.rows, padding_.data()), z, y);
+          run_tile(tile, rows_at(x + tile.group * inputs_, tile.row, tile.rows), z, y);
         });
       }
     });
@@ -88,7 +89,7 @@ class Bf16Product final : public Kernel, public LineConv {
     void* result = y.at(first);
     for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
       split.for_each_tile(chunk, [&](const ProductTile& tile) {
-        run_tile(tile, windows_.at({x.data + tile.group * inputs_, x.elements, x.period}, first_row + tile.row, tile.rows, padding_.data()), addend, result);
+        run_tile(tile, rows_at(PictureLines<const std::uint16_t>{x.data + tile.group * inputs_, x.elements, x.period}, first_row + tile.row, tile.rows), addend, result);
       });
     }
   }
@@ -178,12 +179,24 @@ class Bf16Product final : public Kernel, public LineConv {
     }
   }
 
-  // `left`: the tile's windows; z (or null) and y begin where the product's first row does.
-  void run_tile(const ProductTile& given, const std::uint16_t* const* left, const void* z, void* y) const {
+  // A tile's rows; one of both.
+  struct Rows {
+    const std::uint16_t* const* left = nullptr;
+    const TileRun* spaced = nullptr;
+  };
+  template <typename Data>
+  Rows rows_at(const Data& x, std::int64_t row, std::int64_t rows) const {
+    if (spaced_) return {.spaced = windows_.spaced_at(x, row, tiles_.half_rows, padding_.data())};
+    return {.left = windows_.at(x, row, rows, padding_.data())};
+  }
+
+  // z (or null) and y begin where the product's first row does.
+  void run_tile(const ProductTile& given, const Rows& left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
     Product product{.rows = rows, .tile_rows = tile_rows_, .half_rows = tiles_.half_rows, .segment_groups = segment_.overlaps ? padded_ / Product::kGroup : 0, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
-    product.left = left + part.segment * tile_rows_;
+    if (spaced_) product.spaced = left.spaced + part.segment;
+    else product.left = left.left + part.segment * tile_rows_;
     product.skipped = part.group * Product::kGroup;
     product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
     product.panel_groups = depth_ / Product::kGroup;
@@ -270,6 +283,7 @@ class Bf16Product final : public Kernel, public LineConv {
   std::int64_t padded_;  // length of a segment in whole pairs
   SegmentWeights segment_;
   std::int64_t tile_rows_;
+  bool spaced_;  // rows of tiles are read where they lie, a constant distance apart
   WindowPointers<std::uint16_t> windows_;
   WeightStrides strides_;
   bool rounded_data_, rounded_addend_, rounded_result_;

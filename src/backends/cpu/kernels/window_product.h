@@ -55,6 +55,9 @@ struct WindowTiles {
     }
   }
 
+  // Whether, in the copy, the rows of a tile are evenly spaced pixels of one line, or of the picture where windows are its pixels.
+  bool evenly(const ChannelsLastGeometry& geometry) const { return is_pointwise(geometry) || geometry.axes[2].output % half_rows == 0; }
+
   // The geometry of the copy.
   ChannelsLastGeometry of_copy(ChannelsLastGeometry geometry) const {
     if (!pads_lines) return geometry;
@@ -124,7 +127,55 @@ class WindowPointers {
     return windows([&](std::int64_t line) { return x.at(line); }, row, count, padding);
   }
 
+  // The same for tile registers where WindowTiles says that rows are evenly spaced; `half_rows` windows a tile. Segments are not copied.
+  const TileRun* spaced_at(const T* x, std::int64_t row, std::int64_t half_rows, const T* padding) const {
+    if (pointwise_) return spaced_pixels(x + row * geometry_.channels, half_rows);
+    const std::int64_t line_elements = geometry_.axes[2].input * geometry_.channels;
+    return spaced_windows([&](std::int64_t line) { return x + line * line_elements; }, row, half_rows, padding);
+  }
+  const TileRun* spaced_at(const PictureLines<const T>& x, std::int64_t row, std::int64_t half_rows, const T* padding) const {
+    const std::int64_t width = geometry_.axes[2].output;
+    if (pointwise_) return spaced_pixels(x.at(row / width) + row % width * geometry_.channels, half_rows);
+    return spaced_windows([&](std::int64_t line) { return x.at(line); }, row, half_rows, padding);
+  }
+
  private:
+  static constexpr std::int64_t kBytes = sizeof(T);
+
+  const TileRun* spaced_pixels(const T* first, std::int64_t half_rows) const {
+    thread_local TileRun run;
+    const auto* data = reinterpret_cast<const std::uint8_t*>(first);
+    const std::int64_t stride = geometry_.channels * kBytes;
+    run = {{{data, stride}, {data + half_rows * stride, stride}}};
+    return &run;
+  }
+
+  template <typename LineAt>
+  const TileRun* spaced_windows(LineAt line_at, std::int64_t row, std::int64_t half_rows, const T* padding) const {
+    thread_local std::vector<TileRun> runs;
+    runs.resize(static_cast<std::size_t>(segments_.count));
+    const auto& [depth, lines, line] = geometry_.axes;
+    const std::int64_t rows = geometry_.batch * geometry_.outputs(), taps = segments_.whole_lines ? 1 : line.kernel, tap_bytes = line.dilation * geometry_.channels * kBytes;
+    for (std::size_t half = 0; half < 2; ++half) {
+      const std::int64_t first = row + static_cast<std::int64_t>(half) * half_rows;
+      if (first >= rows) break;
+      const std::int64_t column = first % line.output, height = first / line.output % lines.output, slice = first / line.output / lines.output % depth.output;
+      const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the picture
+      TileRun* run = runs.data();
+      for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+        const std::int64_t d = slice * depth.stride - depth.pad_begin + kd * depth.dilation;
+        for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
+          const std::int64_t h = height * lines.stride - lines.pad_begin + kh * lines.dilation;
+          const bool inside = d >= 0 && d < depth.input && h >= 0 && h < lines.input;
+          const auto* from = reinterpret_cast<const std::uint8_t*>(inside ? line_at((first_slice + d) * lines.input + h) + column * line.stride * geometry_.channels : padding);
+          const std::int64_t stride = inside ? line.stride * geometry_.channels * kBytes : 0, step = inside ? tap_bytes : 0;
+          for (std::int64_t kw = 0; kw < taps; ++kw, ++run) run->at[half] = {from + kw * step, stride};
+        }
+      }
+    }
+    return runs.data();
+  }
+
   bool reads_pixels() const { return pointwise_ && padded_length_ == segments_.length; }
 
   const T* const* pixels(const T* first, std::int64_t count) const {
