@@ -29,22 +29,24 @@ class QuantisedProduct final : public Kernel {
  public:
   QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
                    WeightStrides strides)
-      : multiplier_(multiplier_s8(geometry.batch * geometry.outputs())), given_inputs_(inputs), inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
-        geometry_(with_channels(geometry, spread_channels(inputs_, groups, 1, view.input(At::data).dtype == DType::i8 || inputs_ != inputs, outputs))),
-        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups, kFewChannels), windows_(geometry_, segments_, inputs_, round_up(segments_.length, kS8Group), multiplier_.tile_rows),
+      : multiplier_(multiplier_s8(geometry.batch * geometry.outputs())), tiles_(multiplier_.tiles ? WindowTiles(geometry) : WindowTiles()), given_inputs_(inputs), given_width_(geometry.axes[2].input),
+        inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
+        geometry_(tiles_.of_copy(with_channels(geometry, spread_channels(inputs_, groups, 1, view.input(At::data).dtype == DType::i8 || inputs_ != inputs || tiles_.pads_lines, outputs)))),
+        activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups, kFewChannels), padded_(round_up(segments_.length, kS8Group)), segment_(padded_, 1, multiplier_.tiles),
+        tile_rows_(multiplier_.tiles ? 2 * tiles_.half_rows : multiplier_.tile_rows),
+        spaced_(multiplier_.tiles && padded_ == segments_.length && segment_.length % kTileBytes == 0 && tiles_.evenly(geometry_)), windows_(geometry_, segments_, inputs_, padded_, tile_rows_),
         strides_(strides), signed_data_(view.input(At::data).dtype == DType::i8), result_(view, activation_, groups * lanes()) {
-    padded_ = round_up(segments_.length, kS8Group);
-    depth_ = base::checked_multiply(segments_.count, padded_);
-    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = multiplier_.tile_rows, .tile_columns = kS8Columns};
-    split_.depth_step = multiplier_.depth_step;
-    split_.tile_registers = multiplier_.tiles;
+    depth_ = base::checked_multiply(segments_.count, segment_.length);
+    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = tile_rows_, .tile_columns = kS8Columns};
     split_.segments = segments_.count;
-    split_.segment_groups = padded_ / kS8Group;
+    split_.segment_groups = segment_.length / kS8Group;
+    split_.depth_step = segment_.overlaps && segments_.count == 1 ? split_.segment_groups : multiplier_.depth_step;
+    split_.tile_registers = multiplier_.tiles;
     split_.rows_of_small_weights = true;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), multiplier_.tiles ? kTileChunkOperations : kChunkOperations, kS8Columns * depth_,
                   geometry_.batch * geometry_.inputs() * inputs_, depth_);
     const Tensor& weights = *view.constant(At::weights);
-    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}:{}", groups, segments_.whole_lines ? "lines" : "taps", strides.output),
+    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}{}:{}", groups, segments_.whole_lines ? "lines" : "taps", segment_.overlaps ? "_by_tiles" : "", strides.output),
                                   base::checked_add(panel_bytes(), groups * lanes() * 4), [&](const Tensor& contents, std::byte* to) { pack(contents, to); });
     for (std::int64_t g = 0; g < split_.groups; ++g) {
       for (std::int64_t j = 0; j < outputs_; ++j) result_.set(view, g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
@@ -69,24 +71,40 @@ class QuantisedProduct final : public Kernel {
 
  private:
   // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own then. The
-  // added bytes meet weights of zero. Signed bytes are copied as unsigned ones, and pixels that should lie apart.
-  bool copies_data() const { return signed_data_ || geometry_.channels != split_.groups * given_inputs_; }
+  // added bytes meet weights of zero. Signed bytes are copied as unsigned ones, pixels that should lie apart, and lines with their padding.
+  bool copies_data() const { return signed_data_ || spreads() || tiles_.pads_lines; }
+  bool spreads() const { return geometry_.channels != split_.groups * given_inputs_; }
   std::int64_t copy_bytes() const { return base::checked_multiply(geometry_.batch * geometry_.inputs(), geometry_.channels); }
   const std::uint8_t* copy(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
-    if (signed_data_) {
-      flip(context, x, to);
+    const std::int64_t pixel_bytes = split_.groups * given_inputs_, width = geometry_.axes[2].input;
+    if (!tiles_.pads_lines) {
+      context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / geometry_.channels), [&](std::int64_t begin, std::int64_t end) {
+        copy_pixels(x + begin * pixel_bytes, to + begin * geometry_.channels, end - begin);
+      });
       return to;
     }
-    context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / inputs_), [&](std::int64_t begin, std::int64_t end) {
-      const std::uint8_t* from = x + begin * given_inputs_;
-      std::uint8_t* pixel = to + begin * geometry_.channels;
-      if (given_inputs_ == 3) return copy_pictures(from, pixel, end - begin);
-      for (std::int64_t i = begin; i < end; ++i, from += given_inputs_, pixel += geometry_.channels) {
-        std::copy_n(from, given_inputs_, pixel);
-        std::fill_n(pixel + given_inputs_, geometry_.channels - given_inputs_, std::uint8_t{0});
+    context.parallel_for(geometry_.batch * geometry_.inputs() / width, std::max<std::int64_t>(1, 65536 / (width * geometry_.channels)), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        std::uint8_t* pixel = std::fill_n(to + i * width * geometry_.channels, tiles_.left * geometry_.channels, static_cast<std::uint8_t>(result_.data_zero()));
+        copy_pixels(x + i * given_width_ * pixel_bytes, pixel, given_width_);
+        std::fill_n(pixel + given_width_ * geometry_.channels, tiles_.right * geometry_.channels, static_cast<std::uint8_t>(result_.data_zero()));
       }
     });
     return to;
+  }
+
+  void copy_pixels(const std::uint8_t* from, std::uint8_t* to, std::int64_t count) const {
+    const std::int64_t given = split_.groups * given_inputs_, channels = geometry_.channels;
+    if (signed_data_) return flip(from, to, count);
+    if (!spreads()) {
+      std::memcpy(to, from, static_cast<std::size_t>(count * channels));
+      return;
+    }
+    if (given == 3 && channels == 4) return copy_pictures(from, to, count);
+    for (std::int64_t i = 0; i < count; ++i, from += given, to += channels) {
+      std::copy_n(from, given, to);
+      std::fill_n(to + given, channels - given, std::uint8_t{0});
+    }
   }
 
   // Pixels of three bytes to four.
@@ -102,8 +120,9 @@ class QuantisedProduct final : public Kernel {
   void run_tile(const ProductTile& tile, const std::uint8_t* x, const QuantisedOutput& output) const {
     const auto& [group, row, rows, column, columns, part, partial] = tile;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column, lane = group * lanes() + column;
-    IndirectProductS8 product{.rows = rows, .tile_rows = multiplier_.tile_rows, .segments = part.segments, .groups = part.groups, .columns = columns, .ldc = ldc};
-    product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * multiplier_.tile_rows;
+    IndirectProductS8 product{.rows = rows, .tile_rows = tile_rows_, .half_rows = tiles_.half_rows, .segment_groups = segment_.overlaps ? padded_ / kS8Group : 0, .segments = part.segments, .groups = part.groups, .columns = columns, .ldc = ldc};
+    if (spaced_) product.spaced = windows_.spaced_at(x + group * inputs_, row, tiles_.half_rows, padding_.data()) + part.segment;
+    else product.left = windows_.at(x + group * inputs_, row, rows, padding_.data()) + part.segment * tile_rows_;
     product.skipped = part.group * kS8Group;
     const std::int8_t* weights = reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * depth_;
     const WeightRange ahead = split_.ahead(tile, depth_);
@@ -130,15 +149,12 @@ class QuantisedProduct final : public Kernel {
     for (std::int64_t i = 0; i < rows; ++i) activation_.after(product.real + i * ldc, columns);
   }
 
-  void flip(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
-    const std::int64_t groups = split_.groups, given = groups * given_inputs_;
-    context.parallel_for(geometry_.batch * geometry_.inputs(), std::max<std::int64_t>(1, 65536 / geometry_.channels), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        std::uint8_t* pixel = to + i * geometry_.channels;
-        std::transform(x + i * given, x + (i + 1) * given, pixel, [](std::uint8_t value) { return static_cast<std::uint8_t>(value ^ 0x80); });
-        std::fill(pixel + given, pixel + geometry_.channels, std::uint8_t{0});
-      }
-    });
+  void flip(const std::uint8_t* from, std::uint8_t* to, std::int64_t count) const {
+    const std::int64_t given = split_.groups * given_inputs_;
+    for (std::int64_t i = 0; i < count; ++i, from += given, to += geometry_.channels) {
+      std::transform(from, from + given, to, [](std::uint8_t value) { return static_cast<std::uint8_t>(value ^ 0x80); });
+      std::fill(to + given, to + geometry_.channels, std::uint8_t{0});
+    }
   }
 
   std::int64_t lanes() const { return round_up(outputs_, kS8Lanes); }  // of a group
@@ -159,11 +175,12 @@ class QuantisedProduct final : public Kernel {
         const std::int8_t* output = from + (g * outputs_ + j) * strides_.output;
         std::int32_t sum = 0;
         for (std::int64_t t = 0; t < geometry_.taps(); ++t) {
-          const std::int64_t at = t / taps_together * padded_ + t % taps_together * inputs_;
+          const std::int64_t segment = t / taps_together * segment_.length, in_segment = t % taps_together * inputs_;
           for (std::int64_t c = 0; c < given_inputs_; ++c) {
             const std::int8_t value = output[c * strides_.channel + t * strides_.tap];
             sum += value;
-            panel[(at + c) / kS8Group * width * kS8Group + (at + c) % kS8Group] = value;
+            const std::int64_t at = segment + segment_.place(in_segment + c, padded_);
+            panel[at / kS8Group * width * kS8Group + at % kS8Group] = value;
           }
         }
         sums[g * lanes() + j] = sum;
@@ -172,15 +189,20 @@ class QuantisedProduct final : public Kernel {
   }
 
   MultiplierS8 multiplier_;
-  std::int64_t given_inputs_, inputs_;  // channels of a group, and as the product reads them
-  ChannelsLastGeometry geometry_;
+  WindowTiles tiles_;
+  std::int64_t given_inputs_, given_width_, inputs_;  // channels of a group, pixels of a line; channels as the product reads them
+  ChannelsLastGeometry geometry_;                     // of data as the product reads it
   ActivationPlan activation_;
   std::int64_t outputs_;  // of a group
   WindowSegments segments_;
+  std::int64_t padded_;  // bytes of a segment in whole groups
+  SegmentWeights segment_;
+  std::int64_t tile_rows_;
+  bool spaced_;  // rows of tiles are read where they lie, a constant distance apart
   WindowPointers<std::uint8_t> windows_;
   WeightStrides strides_;
   bool signed_data_;
-  std::int64_t padded_ = 0, depth_ = 0;  // bytes of a segment in whole groups, of a row
+  std::int64_t depth_ = 0;  // bytes of a row
   ProductSplit split_;
   QuantisedResult result_;
   std::vector<std::uint8_t> padding_;  // a segment of them
