@@ -25,7 +25,7 @@ constexpr std::int64_t kCopiedBytes = 256 * 1024;  // of lines that are rounded 
 class Bf16Product final : public Kernel, public LineConv {
  public:
   Bf16Product(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides)
-      : multiplier_(multiplier_bf16(geometry.batch * geometry.outputs())), tiles_(multiplier_.tiles ? WindowTiles(geometry) : WindowTiles()), given_inputs_(inputs), given_width_(geometry.axes[2].input),
+      : multiplier_(choose_multiplier(geometry, groups, inputs, outputs)), tiles_(multiplier_.tiles ? WindowTiles(geometry) : WindowTiles()), given_inputs_(inputs), given_width_(geometry.axes[2].input),
         inputs_(groups == 1 ? round_up(inputs, Product::kGroup) : inputs),
         geometry_(tiles_.of_copy(with_channels(geometry, spread_channels(inputs_, groups, 2, view.input(0).dtype != DType::bf16 || inputs_ != inputs || tiles_.pads_lines, outputs)))),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups), padded_(round_up(segments_.length, Product::kGroup)), segment_(padded_, 2, multiplier_.tiles),
@@ -92,6 +92,12 @@ class Bf16Product final : public Kernel, public LineConv {
         run_tile(tile, rows_at(PictureLines<const std::uint16_t>{x.data + tile.group * inputs_, x.elements, x.period}, first_row + tile.row, tile.rows), addend, result);
       });
     }
+  }
+
+  static MultiplierBf16 choose_multiplier(const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs) {
+    constexpr std::int64_t kCopiedFor = 16;
+    const bool vectors = gathers_for_little(geometry, groups == 1 ? round_up(inputs, Product::kGroup) : inputs, groups, WindowSegments::kFewChannels, 2, outputs, kCopiedFor);
+    return multiplier_bf16(vectors ? 0 : geometry.batch * geometry.outputs());
   }
 
   std::int64_t lanes() const { return round_up(outputs_, Product::kLanes); }  // of a group

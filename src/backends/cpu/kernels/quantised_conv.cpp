@@ -29,7 +29,7 @@ class QuantisedProduct final : public Kernel {
  public:
   QuantisedProduct(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
                    WeightStrides strides)
-      : multiplier_(multiplier_s8(geometry.batch * geometry.outputs())), tiles_(multiplier_.tiles ? WindowTiles(geometry) : WindowTiles()), given_inputs_(inputs), given_width_(geometry.axes[2].input),
+      : multiplier_(choose_multiplier(geometry, groups, inputs, outputs)), tiles_(multiplier_.tiles ? WindowTiles(geometry) : WindowTiles()), given_inputs_(inputs), given_width_(geometry.axes[2].input),
         inputs_(groups == 1 ? round_up(inputs, kS8Group) : inputs),
         geometry_(tiles_.of_copy(with_channels(geometry, spread_channels(inputs_, groups, 1, view.input(At::data).dtype == DType::i8 || inputs_ != inputs || tiles_.pads_lines, outputs)))),
         activation_(plan_activation(view)), outputs_(outputs), segments_(geometry_, inputs_, groups, kFewChannels), padded_(round_up(segments_.length, kS8Group)), segment_(padded_, 1, multiplier_.tiles),
@@ -155,6 +155,12 @@ class QuantisedProduct final : public Kernel {
       std::transform(from, from + given, to, [](std::uint8_t value) { return static_cast<std::uint8_t>(value ^ 0x80); });
       std::fill(to + given, to + geometry_.channels, std::uint8_t{0});
     }
+  }
+
+  static MultiplierS8 choose_multiplier(const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs) {
+    constexpr std::int64_t kCopiedFor = 100;
+    const bool vectors = gathers_for_little(geometry, groups == 1 ? round_up(inputs, kS8Group) : inputs, groups, kFewChannels, 1, outputs, kCopiedFor);
+    return multiplier_s8(vectors ? 0 : geometry.batch * geometry.outputs());
   }
 
   std::int64_t lanes() const { return round_up(outputs_, kS8Lanes); }  // of a group

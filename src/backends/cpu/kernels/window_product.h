@@ -48,7 +48,7 @@ struct WindowTiles {
     right = std::max<std::int64_t>(0, (line.output - 1) * line.stride + line.extent() - left - line.input);
     pads_lines = left > 0 || right > 0;
     constexpr std::int64_t kFewRows = 5;
-    for (std::int64_t rows = kTileRows; rows >= (line.output <= kTileRows ? kFewRows : kTileRows * 3 / 4); --rows) {
+    for (std::int64_t rows = kTileRows; rows >= (line.output <= kTileRows ? kFewRows : kTileRows / 2); --rows) {
       if (line.output % rows != 0) continue;
       half_rows = rows;
       break;
@@ -83,6 +83,13 @@ struct WindowSegments {
     length = whole_lines ? line.kernel * channels : channels;
   }
 };
+
+// Rows that tile registers would have to gather from pieces shorter than a step, for so few products that vectors have done them by then: `copied_for` elements of
+// a piece, times vectors of outputs, take vectors as long as copying the piece.
+inline bool gathers_for_little(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups, std::int64_t few_channels, std::int64_t element_bytes, std::int64_t outputs, std::int64_t copied_for) {
+  const WindowSegments segments(geometry, channels, groups, few_channels);
+  return segments.count > 1 && segments.length * element_bytes < kTileBytes && segments.length * base::ceil_divide(outputs, kPanelColumns / 2) < copied_for;
+}
 
 // Where the weights of a segment's elements lie. By tile registers its last step of 64 bytes begins early enough to end with the segment (tile_product.h): what it
 // reads again meets weights of zero.
