@@ -8,7 +8,7 @@
 #include "backends/cpu/indirect_product_s8.h"
 #include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
-#include "backends/cpu/tile_product.h"
+#include "backends/cpu/tile_rows.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "backends/cpu/simd.h"
-#include "backends/cpu/tile_product.h"
+#include "backends/cpu/tile_rows.h"
 #include "base/half.h"
 
 #ifndef TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16

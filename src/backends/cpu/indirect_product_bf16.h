@@ -7,9 +7,9 @@
 
 #include <cstdint>
 
-namespace tessera::backends::cpu {
+#include "backends/cpu/tile_rows.h"
 
-struct TileRun;  // tile_product.h
+namespace tessera::backends::cpu {
 
 struct IndirectProductBf16 {
   static constexpr std::int64_t kMostRows = 12;  // that vectors multiply at a time

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu/simd.h"
-#include "backends/cpu/tile_product.h"
+#include "backends/cpu/tile_rows.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-namespace tessera::backends::cpu {
+#include "backends/cpu/tile_rows.h"
 
-struct TileRun;  // tile_product.h
+namespace tessera::backends::cpu {
 
 inline constexpr std::int64_t kS8Rows = 12;     // that vectors multiply at most at a time
 inline constexpr std::int64_t kS8Columns = 32;  // of a panel

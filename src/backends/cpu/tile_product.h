@@ -5,24 +5,9 @@
 
 #include <cstdint>
 
+#include "backends/cpu/tile_rows.h"
+
 namespace tessera::backends::cpu {
-
-inline constexpr std::int64_t kTileRows = 16;
-inline constexpr std::int64_t kTileBytes = 64;               // of a row
-inline constexpr std::int64_t kTileGroups = kTileBytes / 4;  // groups of a row of A, rows of B
-inline constexpr std::int64_t kProductRows = 2 * kTileRows;  // of a product, at most
-inline constexpr std::int64_t kPanelColumns = 32;
-
-// Where the rows of a tile of A begin, a constant distance apart; in bytes.
-struct TileRowsAt {
-  const std::uint8_t* data;
-  std::int64_t stride;
-};
-
-// The rows of both tiles along one segment, or along all of them where their copies lie side by side.
-struct TileRun {
-  TileRowsAt at[2];
-};
 
 // Room of the calling thread, aligned to 64 bytes, valid until its next call. Throws std::bad_alloc.
 std::uint8_t* tile_workspace(std::int64_t bytes);

@@ -67,6 +67,35 @@ TEST(CpuBf16Conv, PointwiseAndWindows) {
   check_conv({{1, 2, 5, 6, 7}, {3, 2, 3, 2, 3}, {{"pads", Integers{1, 0, 2, 0, 1, 1}}}});
 }
 
+// Lines of whole tiles, of tiles of fewer rows, and of neither; segments that end within a step of 64 bytes.
+TEST(CpuBf16Conv, LinesAndSegmentsByTiles) {
+  const ir::Attributes padded{{"pads", Integers{1, 1, 1, 1}}}, strided{{"pads", Integers{1, 2, 1, 0}}, {"strides", Integers{2, 2}}};
+  check_conv({{2, 32, 5, 28}, {33, 32, 3, 3}, {{"pads", Integers{1, 2, 1, 2}}, {"dilations", Integers{1, 2}}}, {true, true}});
+  check_conv({{1, 20, 6, 32}, {16, 20, 5, 3}, strided, {true, true, true}, true, true});
+  check_conv({{2, 48, 7, 27}, {20, 48, 2, 2}, {}, {true, false}});
+  check_conv({{1, 40, 4, 19}, {50, 40, 1, 3}, {{"pads", Integers{0, 1, 0, 1}}}});
+  check_conv({{1, 72, 3, 16}, {64, 72, 1, 1}, {}, {true, true}});
+  check_conv({{2, 16, 3, 4, 9}, {5, 16, 3, 3, 3}, {{"pads", Integers{1, 1, 1, 1, 1, 1}}}, {true, false}});
+  check_conv({{1, 96, 6, 14}, {34, 48, 3, 3}, {{"group", std::int64_t{2}}, {"pads", Integers{1, 1, 1, 1}}, {"strides", Integers{1, 2}}}, {true, true}});
+}
+
+// The machine's tile registers and their emulation do the same sums in the same order. Where there are none, vectors take other orders.
+TEST(CpuBf16Conv, TilesEqualTheirEmulation) {
+  for (const std::int64_t channels : {5, 24, 64, 77}) {
+    const test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, {1, 9, 21, channels}, 1), random_tensor(DType::f32, {45, channels, 3, 3}, 2)},
+                            {{"precision", std::string("bf16")}, {"pads", Integers{1, 1, 1, 1}}}};
+    Tensor emulated, actual;
+    {
+      const ScopedIsa scoped(base::Isa::avx512, Extensions::emulated_tiles);
+      emulated = test::run_op_tensor(call, "cpu", 1);
+    }
+    const ScopedIsa scoped(base::Isa::avx512, Extensions::tiles);
+    actual = test::run_op_tensor(call, "cpu", 1);
+    if (active_tiles()) EXPECT_TRUE(identical(actual, emulated)) << channels;
+    else EXPECT_TRUE(test::close_to(actual, emulated, test::Tolerance::epsilons(DType::f32, 700))) << channels;
+  }
+}
+
 TEST(CpuBf16Conv, StridesDilationsGroupsAndWidePads) {
   check_conv({{1, 3, 20, 41}, {8, 3, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
   check_conv({{1, 8, 11, 11}, {18, 4, 5, 3}, {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}}, {true, true}});

@@ -114,6 +114,18 @@ TEST(CpuQuantisedConv, WindowsOfEveryRank) {
   check_conv({{1, 2, 5, 6, 7}, {3, 2, 3, 2, 3}, {{"pads", Integers{1, 0, 2, 0, 1, 1}}}, To::i8});
 }
 
+// As CpuBf16Conv.LinesAndSegmentsByTiles.
+TEST(CpuQuantisedConv, LinesAndSegmentsByTiles) {
+  check_conv({{2, 64, 5, 28}, {33, 64, 3, 3}, {{"pads", Integers{1, 2, 1, 2}}, {"dilations", Integers{1, 2}}}});
+  check_conv({{1, 40, 6, 32}, {16, 40, 5, 3}, {{"pads", Integers{1, 2, 1, 0}}, {"strides", Integers{2, 2}}}, To::i8});
+  check_conv({.x = {1, 48, 6, 32}, .w = {16, 48, 3, 3}, .attributes = pads(1), .addend = true});
+  check_conv({{2, 80, 7, 27}, {20, 80, 2, 2}, {}, To::real});
+  check_conv({.x = {1, 68, 4, 20}, .w = {50, 68, 1, 3}, .attributes = {{"pads", Integers{0, 1, 0, 1}}}, .data = DType::i8});
+  check_conv({{1, 144, 3, 16}, {64, 144, 1, 1}});
+  check_conv({{2, 32, 3, 4, 9}, {5, 32, 3, 3, 3}, {{"pads", Integers{1, 1, 1, 1, 1, 1}}}});
+  check_conv({{1, 192, 6, 14}, {34, 96, 3, 3}, {{"group", std::int64_t{2}}, {"pads", Integers{1, 1, 1, 1}}, {"strides", Integers{1, 2}}}});
+}
+
 TEST(CpuQuantisedConv, StridesDilationsAndWidePads) {
   check_conv({{1, 3, 15, 41}, {8, 3, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{0, 1, 1, 0}}}});
   check_conv({{1, 5, 20, 41}, {8, 5, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});

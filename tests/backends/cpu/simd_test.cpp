@@ -15,6 +15,22 @@ TEST(Simd, ScopedIsaLowersAndRestores) {
   EXPECT_EQ(active_isa(), before);
 }
 
+TEST(Simd, TileRegistersAreExtensions) {
+  EXPECT_EQ(active_tiles(), base::cpu_info().amx);
+  {
+    const ScopedIsa vectors(base::Isa::avx512, Extensions::vectors);
+    EXPECT_FALSE(active_tiles());
+    EXPECT_FALSE(emulates_tiles());
+    EXPECT_EQ(active_vnni(), base::cpu_info().avx512_vnni);
+  }
+  {
+    const ScopedIsa emulated(base::Isa::scalar, Extensions::emulated_tiles);
+    EXPECT_TRUE(emulates_tiles());
+    EXPECT_FALSE(active_tiles());
+  }
+  EXPECT_FALSE(emulates_tiles());
+}
+
 TEST(Simd, NeverAboveTheMachine) {
   const ScopedIsa best(base::Isa::avx512, Extensions::none);
   EXPECT_LE(active_isa(), base::cpu_info().isa);

@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/attention_plan.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/simd.h"
-#include "backends/cpu/tile_product.h"
+#include "backends/cpu/tile_rows.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {

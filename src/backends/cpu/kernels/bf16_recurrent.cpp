@@ -10,7 +10,7 @@
 #include "backends/cpu/kernels/recurrent_layer.h"
 #include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
-#include "backends/cpu/tile_product.h"
+#include "backends/cpu/tile_rows.h"
 
 namespace tessera::backends::cpu {
 namespace {

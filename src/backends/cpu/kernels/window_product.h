@@ -8,7 +8,7 @@
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/line_conv.h"
 #include "backends/cpu/product_split.h"
-#include "backends/cpu/tile_product.h"
+#include "backends/cpu/tile_rows.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
