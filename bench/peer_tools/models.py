@@ -16,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "peers"))
 import cases  # noqa: E402
 import inputs as make  # noqa: E402
+from saturation import peers_saturate  # noqa: E402
 
 
 class Problem(Exception):
@@ -178,7 +179,7 @@ def deep_bench_models():
 
 
 def quantise(source, target, make_feeds):
-    """Static 8-bit QDQ by onnxruntime.quantization: activations u8, weights i8 by channel, ranges from four seeded random inputs."""
+    """Static 8-bit QDQ by onnxruntime.quantization: activations u8, weights i8 by channel (of 7 bits where peers would saturate), ranges from four seeded random inputs."""
     from onnxruntime import quantization
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -196,5 +197,5 @@ def quantise(source, target, make_feeds):
     prepared = pathlib.Path(target).with_suffix(".prepared.onnx")
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     quantization.quantize_static(str(prepared), str(target), Calibration(), quant_format=quantization.QuantFormat.QDQ, per_channel=True,
-                                 activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8)
+                                 reduce_range=peers_saturate(), activation_type=quantization.QuantType.QUInt8, weight_type=quantization.QuantType.QInt8)
     prepared.unlink()

@@ -8,6 +8,7 @@ import numpy as np
 
 import one_node
 from one_node import Case, Constant
+from saturation import peers_saturate
 
 BYTES = [np.uint8, np.int8]
 STEP = {"steps": 1}
@@ -47,10 +48,16 @@ def zero_point(generator, dtype, *dims):
     return (generator.integers(-20, 21, dims) + (128 if dtype == np.uint8 else 0)).astype(dtype)
 
 
-def quantised(generator, dtype, *dims, single=(), optional=True):
+def byte_weights(generator, dtype, *dims):
+    """Signed ones have the range that onnxruntime multiplies exactly."""
+    values = numbers(generator, dtype, *dims)
+    return values >> 1 if dtype == np.int8 and peers_saturate() else values
+
+
+def quantised(generator, dtype, *dims, single=(), optional=True, draw=numbers):
     """Tensor, scale and zero point; `single`: the shape of the latter two. The zero point is sometimes absent if it may be."""
     zero = None if optional and generator.random() < 0.2 else zero_point(generator, dtype, *single)
-    return [numbers(generator, dtype, *dims), scale(generator, *single), zero]
+    return [draw(generator, dtype, *dims), scale(generator, *single), zero]
 
 
 def broadcastable(generator, dims):
@@ -167,7 +174,7 @@ def q_linear_conv_cases(generator):
         x_type, w_type = pick(generator, [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)])
         x = quantised(generator, x_type, *channels_at(data, last), optional=False)
         per_channel = flag(generator)
-        w = [Constant(numbers(generator, w_type, *weights)), Constant(scale(generator, *([weights[0]] if per_channel else []))),
+        w = [Constant(byte_weights(generator, w_type, *weights)), Constant(scale(generator, *([weights[0]] if per_channel else []))),
              Constant(np.zeros([weights[0]] if per_channel else [], w_type) if w_type == np.int8 else zero_point(generator, w_type))]
         if w_type == np.uint8 and per_channel:
             w[2] = Constant(np.full(weights[0], w[2].value))
@@ -243,7 +250,7 @@ def q_gemm_cases(generator):
         a_type, b_type = operand_types(generator)
         attributes = {"transA": int(flag(generator)), "transB": int(flag(generator))} | ({"alpha": float(generator.uniform(0.5, 2))} if flag(generator) else {})
         a, b = [k, m] if attributes["transA"] else [m, k], [n, k] if attributes["transB"] else [k, n]
-        inputs = quantised(generator, a_type, *a, optional=False) + quantised(generator, b_type, *b, single=pick(generator, [(), (n,)]), optional=False)
+        inputs = quantised(generator, a_type, *a, optional=False) + quantised(generator, b_type, *b, single=pick(generator, [(), (n,)]), optional=False, draw=byte_weights)
         inputs.append(generator.integers(-9999, 9999, pick(generator, [(m, n), (n,), (m, 1), (1,), ()])).astype(np.int32) if flag(generator) else None)
         if flag(generator):
             yield Case("com.microsoft::QGemm", inputs, attributes)
@@ -257,7 +264,7 @@ def matmul_integer_to_float_cases(generator):
         a_type, b_type = operand_types(generator)
         a, batch = pick(generator, [([m, k], []), ([2, 3, m, k], []), ([2, m, k], [2])])
         single = pick(generator, [(), (1,)] + ([(*batch, 1, n)] if batch else [(n,)]))
-        inputs = [numbers(generator, a_type, *a), numbers(generator, b_type, *batch, k, n), scale(generator), scale(generator, *single),
+        inputs = [numbers(generator, a_type, *a), byte_weights(generator, b_type, *batch, k, n), scale(generator), scale(generator, *single),
                   zero_point(generator, a_type) if flag(generator) else None, zero_point(generator, b_type, *single) if flag(generator) else None,
                   floats(generator, n) if flag(generator) else None]
         yield Case("com.microsoft::MatMulIntegerToFloat", inputs)
@@ -269,7 +276,7 @@ def dynamic_quantize_matmul_cases(generator):
         b_type = pick(generator, BYTES)
         a, batch = pick(generator, [([m, k], []), ([2, 3, m, k], []), ([2, m, k], [2])])
         single = pick(generator, [(), (1,)] + ([(*batch, 1, n)] if batch else [(n,)]))
-        inputs = [floats(generator, *a), numbers(generator, b_type, *batch, k, n), scale(generator, *single),
+        inputs = [floats(generator, *a), byte_weights(generator, b_type, *batch, k, n), scale(generator, *single),
                   zero_point(generator, b_type, *single) if flag(generator) else None, floats(generator, n) if flag(generator) else None]
         yield Case("com.microsoft::DynamicQuantizeMatMul", [inputs[0]] + [None if value is None else Constant(value) for value in inputs[1:]])
 
@@ -289,7 +296,7 @@ def dynamic_quantize_lstm_cases(generator):
         rows = [directions, 4 * hidden] if by_row else [directions]
         # onnxruntime wants unsigned weights with one zero point.
         zeros = np.full(rows, zero_point(generator, kind)) if kind == np.uint8 else np.zeros(rows, kind)
-        weights = [numbers(generator, kind, directions, size, 4 * hidden) for size in (features, hidden)]
+        weights = [byte_weights(generator, kind, directions, size, 4 * hidden) for size in (features, hidden)]
         state = [directions, batch, hidden]
         inputs = [floats(generator, length, batch, features), *map(Constant, weights), floats(generator, directions, 8 * hidden) if flag(generator) else None,
                   generator.integers(1, length + 1, batch).astype(np.int32) if lengths else None,

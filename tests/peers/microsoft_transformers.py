@@ -7,6 +7,7 @@ import numpy as np
 
 import one_node
 from one_node import Case, Constant
+from saturation import peers_saturate
 
 F32 = np.float32
 # A row that is masked throughout, as causality may leave it, keeps few digits in float32 with the default of -10000.
@@ -196,7 +197,8 @@ def quantised_attention_cases(generator):
         for signed, a_column, zeros, past, unidirectional in itertools.product([0, 1], [0, 1], [0, 1], [None, 0, 2], [0, 1]):
             dtype = np.int8 if signed else np.uint8
             x = generator.integers(0, 256, (batch, length, hidden)).astype(np.uint8)
-            weights = generator.integers(-128 if signed else 0, 128 if signed else 256, (hidden, columns)).astype(dtype)
+            limit = 64 if peers_saturate() else 128
+            weights = generator.integers(-limit if signed else 0, limit if signed else 256, (hidden, columns)).astype(dtype)
             scale = generator.uniform(0.01, 0.02, columns if a_column else ()).astype(F32)
             zero = generator.integers(-3 if signed else 120, 3 if signed else 130, columns if a_column else ()).astype(dtype)
             state = None if past is None else floats(generator, 2, batch, heads, past, size)

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from onnxruntime import quantization
 
 import one_node
+from saturation import peers_saturate
 
 # At most this part of the range of an output may lie between the programs: both round float32 sums that were made in another order,
 # and a value that falls on the other side of a tie is carried on by the layers after it.
@@ -90,12 +91,12 @@ class Calibration(quantization.CalibrationDataReader):
 
 
 def static(model, dims, folder, **options):
-    quantization.quantize_static(model, folder / "quantised.onnx", Calibration(dims), **options)
+    quantization.quantize_static(model, folder / "quantised.onnx", Calibration(dims), reduce_range=peers_saturate(), **options)
     return onnx.load(folder / "quantised.onnx")
 
 
 def dynamic(model, dims, folder, **options):
-    quantization.quantize_dynamic(model, folder / "quantised.onnx", **options)
+    quantization.quantize_dynamic(model, folder / "quantised.onnx", reduce_range=peers_saturate(), **options)
     return onnx.load(folder / "quantised.onnx")
 
 
