@@ -50,6 +50,7 @@ const DepthwiseS8Isa& depthwise_s8_isa() {
   static constexpr DepthwiseS8Isa kPortable{"portable", run_portable, [](std::int64_t channel) { return channel; }};
 #if defined(__x86_64__)
   if (active_vnni()) return depthwise_s8_vnni();
+  if (active_isa() != base::Isa::scalar) return depthwise_s8_avx2();
 #endif
   return kPortable;
 }

@@ -38,6 +38,7 @@ struct DepthwiseS8Isa {
   std::int64_t (*position)(std::int64_t channel);
 };
 
+const DepthwiseS8Isa& depthwise_s8_avx2();
 const DepthwiseS8Isa& depthwise_s8_vnni();
 // For the instruction set active now.
 const DepthwiseS8Isa& depthwise_s8_isa();

@@ -76,6 +76,11 @@ const Word* column_sums(const std::byte* packed_right, std::int64_t k, std::int6
   return reinterpret_cast<const Word*>(packed_right + right_panel_bytes(k, n));
 }
 
+// Behind the sums.
+const std::int32_t& pairs_fit(const std::byte* packed_right, std::int64_t k, std::int64_t n) {
+  return reinterpret_cast<const std::int32_t&>(column_sums(packed_right, k, n)[round_up(n, kS8Lanes)]);
+}
+
 // One tile of plain sums to the output, the zero points taken out; `zeros` are those of B's columns.
 struct TileStore {
   const S8Output& output;
@@ -119,7 +124,7 @@ struct TileStore {
 }  // namespace
 
 std::int64_t gemm_s8_right_bytes(std::int64_t k, std::int64_t n) {
-  return base::checked_add(right_panel_bytes(k, n), base::checked_multiply(round_up(n, kS8Lanes), 4));
+  return base::checked_add(right_panel_bytes(k, n), base::checked_multiply(round_up(n, kS8Lanes) + 1, 4));
 }
 
 std::int64_t gemm_s8_left_bytes(std::int64_t m, std::int64_t k) {
@@ -144,6 +149,7 @@ void gemm_s8_pack_right(const S8Operand& right, std::int64_t k, std::int64_t n, 
       }
     }
   }
+  sums.push_back(s8_pairs_fit(reinterpret_cast<const std::int8_t*>(to), right_panel_bytes(k, n)));
   std::memcpy(bytes + right_panel_bytes(k, n), sums.data(), sums.size() * sizeof(Word));
 }
 
@@ -175,6 +181,7 @@ struct S8Product {
     product.right = weights + tile.column * column_bytes;
     product.ahead = weights + ahead.first;
     product.ahead_bytes = ahead.bytes;
+    product.pairs_fit = pairs_fit(packed_right, shape.k, shape.n) != 0;
     product.panel_groups = split.segment_groups;
     product.first_group = tile.depth.group;
     product.start = start + tile.column;

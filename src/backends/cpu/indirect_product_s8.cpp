@@ -39,6 +39,16 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
   }
 }
 
+bool s8_pairs_fit(const std::int8_t* weights, std::int64_t count) {
+  constexpr int kMost = 32767 / 255;
+  int largest = 0;
+  for (std::int64_t i = 0; i + 1 < count; i += 2) {
+    const int first = weights[i], second = weights[i + 1];
+    largest = std::max({largest, std::max(first, 0) + std::max(second, 0), std::max(-first, 0) + std::max(-second, 0)});
+  }
+  return largest <= kMost;
+}
+
 void multiply_s8_scalar(const IndirectProductS8& product) {
   using Word = std::uint32_t;  // unsigned, so that arithmetic wraps
   const std::int8_t* right = product.right;

@@ -35,6 +35,7 @@ struct IndirectProductS8 {
   const std::int8_t* right = nullptr;             // panels one after the other, each [panel_groups][width][kS8Group]
   std::int64_t panel_groups = 0, first_group = 0;
   std::int64_t columns = 0;                       // of the panels together
+  bool pairs_fit = false;                         // s8_pairs_fit(right)
   const std::int8_t* ahead = nullptr;             // weights of products to come, to bring to the second-level cache meanwhile
   std::int64_t ahead_bytes = 0;
   const std::int32_t* start = nullptr;            // as many, rounded up to kS8Lanes
@@ -52,6 +53,10 @@ struct IndirectProductS8 {
   const std::uint8_t* addend = nullptr;           // or null: laid out as `quantised`, where the sums go then; maybe the same memory
   S8Sum sum;
 };
+
+// Whether the products of two neighbouring weights with any unsigned bytes sum to 16 bits: so they do where weights were quantised to 7 bits, as is
+// usual for processors without VNNI. Products are exact either way, but faster then on such processors.
+bool s8_pairs_fit(const std::int8_t* weights, std::int64_t count);
 
 void multiply_s8_scalar(const IndirectProductS8& product);
 void multiply_s8_avx2(const IndirectProductS8& product);

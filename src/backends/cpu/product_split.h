@@ -3,8 +3,8 @@
 //
 // Of a deep product, the sums of a block of rows and columns wait in a buffer of the thread while one part of the depth after the other is added, so
 // that the weights of a part stay in the second-level cache and a tile's rows of it in the first (Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). Each sum still runs over the depth in order, in one accumulator: results are the
-// same bits in one part or in several.
+// High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). Each sum still runs over the depth in order: results are the
+// same bits in one part or in several, except where bfloat16 tile registers hold a panel's last 16 columns or fewer, which have two accumulators within a part.
 #pragma once
 
 #include <hwy/aligned_allocator.h>

@@ -2,7 +2,7 @@
 #include "backends/cpu/simd.h"
 #include "backends/cpu/tile_product.h"
 
-#if defined(__AMX_TILE__)
+#if defined(__AMX_TILE__) || defined(__AMXTILE__)  // clang before 16 names it without the underscore
 #include "backends/cpu/store_bf16_avx512.h"
 #include "backends/cpu/store_s8_avx512.h"
 
@@ -29,7 +29,7 @@ struct Tiles {
       shapes.row_bytes[tile] = kTileBytes;
       shapes.rows[tile] = static_cast<std::uint8_t>(of_tile[tile]);
     }
-    _tile_loadconfig(&shapes);
+    asm volatile("ldtilecfg %0" : : "m"(shapes));  // GCC 12's intrinsic names eight of the bytes that are read
     configured_first = first;
     configured_second = second;
   }

@@ -16,9 +16,9 @@ namespace {
 using test::random_tensor;
 using Integers = std::vector<std::int64_t>;
 
-// Which of data, result and addend are stored rounded.
 constexpr double kWinogradAbsolute = 3e-4;  // its transforms lose some digits of small sums
 
+// Which of data, result and addend are stored rounded.
 struct Stored {
   bool data = false, result = false, addend = false;
 };
@@ -103,6 +103,8 @@ TEST(CpuBf16Conv, StridesDilationsGroupsAndWidePads) {
   check_conv({{1, 8, 11, 11}, {18, 4, 5, 3}, {{"group", std::int64_t{2}}, {"auto_pad", std::string("SAME_UPPER")}}, {true, true}});
   check_conv({{2, 9, 4, 4}, {27, 3, 1, 1}, {{"group", std::int64_t{3}}}});
   check_conv({{1, 2, 3, 2}, {3, 2, 7, 9}, {{"pads", Integers{5, 9, 4, 8}}}});
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;  // lines that no memory holds with their padding
+  check_conv({{1, 40, 40, 2}, {3, 40, 7, 9}, {{"pads", Integers{5, kFar, 4, kFar}}, {"strides", Integers{1, kFar / 2}}}});
   check_conv({{1, 96, 20, 20}, {130, 96, 3, 3}, {{"strides", Integers{2, 1}}}});
 }
 
@@ -173,6 +175,7 @@ TEST(CpuBf16Linear, RowsThatWouldShareSetsOfTheCache) {
 TEST(CpuBf16Linear, DeepProductsInParts) {
   const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   check_linear({400, 1101}, 47, {});
+  check_linear({400, 1088}, 47, {true});  // whole steps of tile registers
   check_linear({800, 1100}, 40, {true, true}, {{"activation", std::string("Gelu")}});
   check_conv({{2, 1300, 15, 14}, {20, 1300, 1, 1}, {{"activation", std::string("Relu")}}, {true, true, true}, true, true});
   check_conv({{1, 130, 20, 43}, {33, 130, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}, {"strides", Integers{1, 2}}}});

@@ -130,6 +130,9 @@ TEST(CpuQuantisedConv, StridesDilationsAndWidePads) {
   check_conv({{1, 3, 15, 41}, {8, 3, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{0, 1, 1, 0}}}});
   check_conv({{1, 5, 20, 41}, {8, 5, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
   check_conv({{1, 2, 3, 2}, {3, 2, 7, 9}, {{"pads", Integers{5, 9, 4, 8}}}});
+  constexpr std::int64_t kFar = std::int64_t{1} << 40;  // lines that no memory holds with their padding
+  check_conv({{1, 40, 40, 2}, {3, 40, 7, 9}, {{"pads", Integers{5, kFar, 4, kFar}}, {"strides", Integers{1, kFar / 2}}}});
+  check_conv({{1, 3, 40, 0}, {8, 3, 1, 1}, {{"pads", Integers{0, 2, 0, 2}}}});  // nothing but padding
 }
 
 TEST(CpuQuantisedConv, GroupsAndManyTiles) {
@@ -232,6 +235,7 @@ TEST(CpuQuantisedLinear, RowsThatWouldShareSetsOfTheCache) {
 TEST(CpuQuantisedLinear, DeepProductsInParts) {
   const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   check_linear({400, 2103}, 47, {});
+  check_linear({400, 2112}, 47, {});  // whole steps of tile registers
   check_linear({800, 2100}, 20, {.attributes = {{"activation", std::string("Gelu")}}, .to = To::real});
   check_conv({{1, 230, 20, 20}, {33, 230, 3, 3}, pads(1), To::i8});
   check_conv({.x = {1, 230, 20, 20}, .w = {17, 230, 3, 3}, .attributes = pads(1), .addend = true});

@@ -46,8 +46,8 @@ class QuantisedProduct final : public Kernel {
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), multiplier_.tiles ? kTileChunkOperations : kChunkOperations, kS8Columns * depth_,
                   geometry_.batch * geometry_.inputs() * inputs_, depth_);
     const Tensor& weights = *view.constant(At::weights);
-    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v1:{}:{}{}:{}", groups, segments_.whole_lines ? "lines" : "taps", segment_.overlaps ? "_by_tiles" : "", strides.output),
-                                  base::checked_add(panel_bytes(), groups * lanes() * 4), [&](const Tensor& contents, std::byte* to) { pack(contents, to); });
+    weights_ = store.find_or_pack(weights, fmt::format("indirect_product_s8_v2:{}:{}{}:{}", groups, segments_.whole_lines ? "lines" : "taps", segment_.overlaps ? "_by_tiles" : "", strides.output),
+                                  base::checked_add(panel_bytes(), groups * lanes() * 4 + 4), [&](const Tensor& contents, std::byte* to) { pack(contents, to); });
     for (std::int64_t g = 0; g < split_.groups; ++g) {
       for (std::int64_t j = 0; j < outputs_; ++j) result_.set(view, g * lanes() + j, g * outputs_ + j, sums()[g * lanes() + j]);
     }
@@ -107,7 +107,7 @@ class QuantisedProduct final : public Kernel {
     }
   }
 
-  // Pixels of three bytes to four.
+  // Pixels of three bytes to four; at least one.
   static void copy_pictures(const std::uint8_t* from, std::uint8_t* to, std::int64_t count) {
     for (; count > 1; --count, from += 3, to += 4) {
       std::memcpy(to, from, 4);  // with a byte of the next pixel
@@ -129,6 +129,7 @@ class QuantisedProduct final : public Kernel {
     product.right = weights + column * depth_;
     product.ahead = weights + ahead.first;
     product.ahead_bytes = ahead.bytes;
+    product.pairs_fit = pairs_fit();
     product.panel_groups = depth_ / kS8Group;
     product.first_group = part.segment * split_.segment_groups + part.group;
     product.begins = part.begins;
@@ -167,6 +168,8 @@ class QuantisedProduct final : public Kernel {
   std::int64_t panel_bytes() const { return base::checked_multiply(split_.groups * lanes(), depth_); }
   // Of each column's weights, behind the panels.
   const std::int32_t* sums() const { return reinterpret_cast<const std::int32_t*>(weights_->data.get() + panel_bytes()); }
+  // Behind the sums.
+  bool pairs_fit() const { return sums()[split_.groups * lanes()] != 0; }
 
   // [group][panel][segment][four bytes of it][column][4], segments filled up with zeros.
   void pack(const Tensor& weights, std::byte* to) const {
@@ -192,6 +195,7 @@ class QuantisedProduct final : public Kernel {
         sums[g * lanes() + j] = sum;
       }
     }
+    sums[split_.groups * lanes()] = s8_pairs_fit(reinterpret_cast<const std::int8_t*>(to), panel_bytes());
   }
 
   MultiplierS8 multiplier_;

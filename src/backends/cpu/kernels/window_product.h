@@ -46,7 +46,9 @@ struct WindowTiles {
     const ops::WindowAxis& line = geometry.axes[2];
     left = line.pad_begin;
     right = std::max<std::int64_t>(0, (line.output - 1) * line.stride + line.extent() - left - line.input);
-    pads_lines = left > 0 || right > 0;
+    const bool padded = left > 0 || right > 0;
+    pads_lines = padded && left + right <= kMostPadding * line.input;
+    reaches_over_edges_ = padded && !pads_lines;
     constexpr std::int64_t kFewRows = 5;
     for (std::int64_t rows = kTileRows; rows >= (line.output <= kTileRows ? kFewRows : kTileRows / 2); --rows) {
       if (line.output % rows != 0) continue;
@@ -56,7 +58,7 @@ struct WindowTiles {
   }
 
   // Whether, in the copy, the rows of a tile are evenly spaced pixels of one line, or of the picture where windows are its pixels.
-  bool evenly(const ChannelsLastGeometry& geometry) const { return is_pointwise(geometry) || geometry.axes[2].output % half_rows == 0; }
+  bool evenly(const ChannelsLastGeometry& geometry) const { return is_pointwise(geometry) || (!reaches_over_edges_ && geometry.axes[2].output % half_rows == 0); }
 
   // The geometry of the copy.
   ChannelsLastGeometry of_copy(ChannelsLastGeometry geometry) const {
@@ -66,6 +68,11 @@ struct WindowTiles {
     line.pad_begin = line.pad_end = 0;
     return geometry;
   }
+
+ private:
+  static constexpr std::int64_t kMostPadding = 2;  // times the line; copies of more would cost memory without bound
+
+  bool reaches_over_edges_ = false;
 };
 
 // A window as segments of equal length: its single taps, or where these are short and lie side by side, its lines.
