@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <array>
+
+#include "backends/cpu/indirect_product_s8.h"
 #include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
 #include "support/random_tensor.h"
@@ -44,6 +47,19 @@ TEST(CpuMatMulInteger, ExtremesAndVectors) {
   check({"MatMulInteger", {bytes(DType::u8, {6}, 1), bytes(DType::i8, {6, 3}, 2)}});
   check({"MatMulInteger", {bytes(DType::u8, {2, 6}, 1), bytes(DType::i8, {6}, 2)}});
   check({"MatMulInteger", {bytes(DType::u8, {0, 6}, 1), bytes(DType::i8, {6, 3}, 2)}});
+}
+
+// Neighbouring weights whose products with any bytes sum to 16 bits, just so, and just not.
+TEST(CpuMatMulInteger, NeighboursThatFitInSixteenBits) {
+  const Tensor a = Tensor::from<std::uint8_t>({3, 8}, std::vector<std::uint8_t>(24, 255));
+  for (const auto& [weights, fit] : {std::pair{std::array{64, 64}, true}, {std::array{-64, -64}, true}, {std::array{127, 1}, true}, {std::array{127, -128}, true}, {std::array{65, 64}, false}, {std::array{-1, -128}, false}}) {
+    const std::vector<std::int8_t> neighbours(weights.begin(), weights.end());
+    EXPECT_EQ(s8_pairs_fit(neighbours.data(), 2), fit);
+    std::vector<std::int8_t> b;
+    for (int row = 0; row < 8; ++row) b.insert(b.end(), 33, neighbours[row % 2]);
+    check({"MatMulInteger", {a, Tensor::from<std::int8_t>({8, 33}, b)}});
+  }
+  check({"MatMulInteger", {bytes(DType::u8, {27, 130}, 1), test::random_tensor(DType::i8, {130, 77}, 2, -64, 64), bytes(DType::u8, {}, 3)}});
 }
 
 TEST(CpuMatMulInteger, ManyTiles) {

@@ -64,6 +64,7 @@ struct Case {
   bool bias = true, by_channel = true;
   DType data = DType::u8;
   bool addend = false;
+  double weights = 127;  // none is larger
 };
 
 // Operands behind data and weights: scales that spread results over about the range of a byte.
@@ -92,7 +93,7 @@ void add_sum(test::OpCall& call) {
 
 void check_conv(const Case& c, std::string_view kernel = "cpu_quantised_conv") {
   SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
-  test::OpCall call{"tessera::QuantisedConv", {bytes(c.data, ops::channels_last(c.x), 1), bytes(DType::i8, c.w, 2)}, c.attributes};
+  test::OpCall call{"tessera::QuantisedConv", {bytes(c.data, ops::channels_last(c.x), 1), test::random_tensor(DType::i8, c.w, 2, -c.weights - 1, c.weights)}, c.attributes};
   add_operands(call, c.w[0], static_cast<double>(element_count(c.w)) / static_cast<double>(c.w[0]), c);
   if (c.addend) add_sum(call);
   check(call, kernel);
@@ -133,6 +134,14 @@ TEST(CpuQuantisedConv, StridesDilationsAndWidePads) {
   constexpr std::int64_t kFar = std::int64_t{1} << 40;  // lines that no memory holds with their padding
   check_conv({{1, 40, 40, 2}, {3, 40, 7, 9}, {{"pads", Integers{5, kFar, 4, kFar}}, {"strides", Integers{1, kFar / 2}}}});
   check_conv({{1, 3, 40, 0}, {8, 3, 1, 1}, {{"pads", Integers{0, 2, 0, 2}}}});  // nothing but padding
+}
+
+// They are multiplied otherwise where instructions saturate.
+TEST(CpuQuantisedConv, WeightsOfSevenBits) {
+  check_conv({.x = {2, 36, 7, 7}, .w = {33, 36, 3, 3}, .attributes = pads(1), .weights = 63});
+  check_conv({.x = {1, 64, 13, 5}, .w = {64, 64, 1, 1}, .to = To::real, .weights = 63});
+  check_conv({.x = {1, 41, 30}, .w = {70, 41, 1}, .addend = true, .weights = 63});
+  check_conv({.x = {1, 41, 30}, .w = {41, 41, 1}, .to = To::i8, .weights = 63});
 }
 
 TEST(CpuQuantisedConv, GroupsAndManyTiles) {
