@@ -32,6 +32,8 @@ struct IndirectProductBf16 {
   std::int64_t columns = 0;                   // of the panels together
   const float* bias = nullptr;                // as many, rounded up to kLanes
   float* partial = nullptr;                   // sums between parts of the depth, [panel][tile_rows][kColumns]; 64-byte aligned
+  const std::uint16_t* ahead = nullptr;       // weights that later products meet, of which ahead_bytes are brought nearer
+  std::int64_t ahead_bytes = 0;
   bool begins = true, ends = true;            // whether this part starts at the bias, and is the last: otherwise `partial` is read, written
   const void* addend = nullptr;               // or null; [rows][ldc]
   void* c = nullptr;                          // clamp(bias + Σ A·B + addend), [rows][ldc]

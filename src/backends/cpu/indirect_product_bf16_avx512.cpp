@@ -2,6 +2,8 @@
 #include "backends/cpu/indirect_product_bf16.h"
 
 #if defined(__AVX512BF16__)
+#include <cstddef>
+
 #include "backends/cpu/store_bf16_avx512.h"
 
 namespace tessera::backends::cpu {
@@ -33,8 +35,34 @@ inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k
   }
 }
 
+// Weights of later products on their way to the second-level cache.
+struct Ahead {
+  const std::byte *next, *last;
+
+  inline void fetch() {
+    if (next >= last) return;
+    _mm_prefetch(next, _MM_HINT_T1);
+    next += 64;
+  }
+};
+
+// What a tile's sums are added to and where they go, on the way to the first-level cache while they are computed.
+inline void fetch_rows(const Product& product, int rows, std::int64_t column) {
+  const auto fetch = [&](const void* matrix, bool rounded) {
+    const std::int64_t bytes = rounded ? 2 : 4;
+    const auto* from = static_cast<const std::byte*>(matrix) + column * bytes;
+    for (int i = 0; i < rows; ++i, from += product.ldc * bytes) {
+      _mm_prefetch(from, _MM_HINT_T0);
+      if (!rounded) _mm_prefetch(from + 64, _MM_HINT_T0);
+    }
+  };
+  if (product.addend != nullptr) fetch(product.addend, product.rounded_addend);
+  fetch(product.c, product.rounded_c);
+}
+
 template <int rows, int vectors, int panels>
-void multiply_tile(const Product& product, const std::uint16_t* right, std::int64_t column) {
+void multiply_tile(const Product& product, const std::uint16_t* right, std::int64_t column, Ahead& weights) {
+  Ahead ahead = weights;
   constexpr int width = vectors / panels;
   __m512 sum[rows][vectors];
   const auto partial = [&](int i, int j) {
@@ -46,6 +74,7 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : _mm512_load_ps(partial(i, j));
   }
+  if (product.ends) fetch_rows(product, rows, column);
   const std::int64_t panel = product.panel_groups * Product::kGroup * Product::kColumns;
   const std::uint16_t* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += product.tile_rows) {
@@ -53,12 +82,16 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) row[i] = left[i] + product.skipped;
     std::int64_t k = 0;
-    for (; k + 1 < product.groups; k += 2, right += 2 * width * 32) add_products<rows, vectors, panels, 2>(row, k, right, panel, sum);
+    for (; k + 1 < product.groups; k += 2, right += 2 * width * 32) {
+      add_products<rows, vectors, panels, 2>(row, k, right, panel, sum);
+      ahead.fetch();
+    }
     if (k < product.groups) {
       add_products<rows, vectors, panels, 1>(row, k, right, panel, sum);
       right += width * 32;
     }
   }
+  weights = ahead;
   if (!product.ends) {
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) {
@@ -82,15 +115,17 @@ void multiply_any(const Product& product) {
   const std::uint16_t* right = product.right;
   const std::int64_t skipped = product.first_group * Product::kGroup;  // of each column of a panel
   const std::int64_t panel = product.panel_groups * Product::kGroup * Product::kColumns;
+  const auto* next = reinterpret_cast<const std::byte*>(product.ahead);
+  Ahead ahead{next, next + product.ahead_bytes};
   std::int64_t column = 0;
   if constexpr (rows <= kFewRows) {  // two panels at a time, for enough sums that do not wait for each other
     for (; product.columns - column > 2 * Product::kColumns - Product::kLanes; column += 2 * Product::kColumns, right += 2 * panel) {
-      multiply_tile<rows, 4, 2>(product, right + skipped * Product::kColumns, column);
+      multiply_tile<rows, 4, 2>(product, right + skipped * Product::kColumns, column, ahead);
     }
   }
   for (; column < product.columns; column += Product::kColumns, right += panel) {
-    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1, 1>(product, right + skipped * Product::kLanes, column);
-    else multiply_tile<rows, 2, 1>(product, right + skipped * Product::kColumns, column);
+    if (product.columns - column <= Product::kLanes) multiply_tile<rows, 1, 1>(product, right + skipped * Product::kLanes, column, ahead);
+    else multiply_tile<rows, 2, 1>(product, right + skipped * Product::kColumns, column, ahead);
   }
 }
 

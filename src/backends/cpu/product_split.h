@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <new>
 
@@ -68,7 +69,10 @@ struct ProductSplit {
     constexpr double kMostChunks = 64, kMostLargeChunks = 32;
     // Few rows are over before their weights are read.
     constexpr double kChunkBytes = 128 * 1024;
-    const double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
+    // Of few pieces a number that two or four threads share evenly.
+    constexpr double kShares = 4;
+    double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
+    if (pieces > 1) pieces = std::ceil(pieces / kShares) * kShares;
     const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
     // Deep: neither data nor weights stay in a core's cache until they are read again.
     const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);

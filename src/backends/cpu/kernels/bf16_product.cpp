@@ -18,7 +18,7 @@ namespace {
 using base::round_up;
 using Product = IndirectProductBf16;
 
-constexpr double kChunkOperations = 1.2e6, kTileChunkOperations = 1e7;
+constexpr double kChunkOperations = 4e6, kTileChunkOperations = 1e7;
 constexpr std::int64_t kRoundedTogether = 2048;  // numbers
 constexpr std::int64_t kCopiedBytes = 256 * 1024;  // of lines that are rounded or spread at a time; a line more or less
 
@@ -204,7 +204,11 @@ class Bf16Product final : public Kernel, public LineConv {
     if (spaced_) product.spaced = left.spaced + part.segment;
     else product.left = left.left + part.segment * tile_rows_;
     product.skipped = part.group * Product::kGroup;
-    product.right = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + (group * lanes() + column) * depth_;
+    const auto* weights = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + group * lanes() * depth_;
+    const WeightRange ahead = split_.ahead(given, depth_ * 2);
+    product.right = weights + column * depth_;
+    product.ahead = weights + ahead.first / 2;
+    product.ahead_bytes = ahead.bytes;
     product.panel_groups = depth_ / Product::kGroup;
     product.first_group = part.segment * split_.segment_groups + part.group;
     product.begins = part.begins;

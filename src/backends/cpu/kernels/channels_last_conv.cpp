@@ -17,7 +17,7 @@ namespace {
 
 using base::round_up;
 
-constexpr double kChunkOperations = 8e5;
+constexpr double kChunkOperations = 2e6;
 constexpr double kCachedBytes = 3e6;       // of data that is still in a cache near by when it is read
 
 class ChannelsLastConv final : public Kernel, public LineConv {

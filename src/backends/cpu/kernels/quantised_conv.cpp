@@ -19,7 +19,7 @@ namespace {
 using At = ops::QuantisedLayerInputs;
 using base::round_up;
 
-constexpr double kChunkOperations = 2e6, kTileChunkOperations = 2e7;
+constexpr double kChunkOperations = 8e6, kTileChunkOperations = 2e7;
 
 // Below so many channels a window's taps are joined to lines: the inner loop, which takes four channels at a time, would be short, and each tap
 // wants a pointer a row.
