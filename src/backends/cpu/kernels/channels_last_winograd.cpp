@@ -31,7 +31,8 @@ constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = 
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024;
 constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8;
 constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
-constexpr std::int64_t kFewestTiles = 12;  // with fewer the transformed weights are read for too little
+// With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they are, eight times those of bfloat16.
+constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
 constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
 constexpr std::int64_t kAhead = 2;  // tiles
@@ -362,13 +363,13 @@ std::string reject_winograd(const ops::NodeView& view) {
   return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
 }
 
-std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels) {
+std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels, std::int64_t fewest_tiles) {
   const Shape& w = view.input(1).shape;
   if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   double tiles = static_cast<double>(geometry.batch * geometry.axes[0].output);
   for (const std::size_t i : {1, 2}) tiles *= static_cast<double>(ceil_divide(geometry.axes[i].output, kTile));
-  if (tiles < static_cast<double>(kFewestTiles)) return "few tiles of 4 x 4";
+  if (tiles < static_cast<double>(fewest_tiles)) return "few tiles of 4 x 4";
   // What a tile reaches beyond the result is computed for nothing.
   const double saved = 9.0 * static_cast<double>(geometry.batch * geometry.outputs()) / (static_cast<double>(kParts) * tiles);
   return saved < 2 ? "thin results" : "";
@@ -380,7 +381,7 @@ std::string reject_channels_last_winograd(const ops::NodeView& view) {
   if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
   return reject_winograd(view);
 }
-std::string avoid_channels_last_winograd(const ops::NodeView& view) { return avoid_winograd(view, kFewestChannels); }
+std::string avoid_channels_last_winograd(const ops::NodeView& view) { return avoid_winograd(view, kFewestChannels, kFewestTiles); }
 
 std::string reject_bf16_winograd(const ops::NodeView& view) {
   if (std::string reason = reject_bf16_conv(view); !reason.empty()) return reason;
@@ -391,7 +392,8 @@ std::string reject_bf16_winograd(const ops::NodeView& view) {
 // Over volumes sums are longer, and transforms the lesser part.
 std::string avoid_bf16_winograd(const ops::NodeView& view) {
   if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
-  return avoid_winograd(view, active_bf16() && channels_last_conv_geometry(view).axes[0].kernel == 1 ? kFewestChannelsOfBf16 : kFewestChannels);
+  if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1) return avoid_winograd(view, kFewestChannels, kFewestTiles);
+  return avoid_winograd(view, kFewestChannelsOfBf16, kFewestTilesOfBf16);
 }
 
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights) {
