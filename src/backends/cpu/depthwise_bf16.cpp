@@ -22,8 +22,8 @@ void run_portable(const DepthwiseBf16& line) {
           const std::int64_t pixel = start + k * line.dilation;
           if (pixel < 0 || pixel >= line.input) continue;
           const std::uint16_t* x = line.lines[l] + pixel * line.channels + first;
-          const float* w = line.weights[l] + k * line.padded_channels + first;
-          for (std::int64_t c = 0; c < count; ++c) sums[c] += base::to_float(bf16_t{x[c]}) * w[c];
+          const std::uint16_t* w = line.weights[l] + k * line.padded_channels + first;
+          for (std::int64_t c = 0; c < count; ++c) sums[c] += base::to_float(bf16_t{x[c]}) * base::to_float(bf16_t{w[c]});
         }
       }
       const std::int64_t at = o * line.channels + first;

@@ -1,6 +1,7 @@
 // Depthwise convolution of bfloat16 numbers along a line of outputs, with sums of float32. Self-contained, as indirect_product_s8.h.
 //
-// A sum has the order of the window's lines, and along a line of its taps.
+// A sum has the order of the window's lines, and along a line of its taps; with instructions for bfloat16, of pairs of lines, along them of their taps, and of a
+// pair the lower line first (VDPBF16PS, see indirect_product_bf16.h).
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 namespace tessera::backends::cpu {
 
 struct DepthwiseBf16 {
-  static constexpr std::int64_t kLanes = 16;  // weights and bias are filled up to a whole number of these
+  static constexpr std::int64_t kLanes = 32;  // weights and bias are filled up to a whole number of these
 
   std::int64_t channels = 0, padded_channels = 0;  // also from pixel to pixel, of data and of weights
   std::int64_t line_count = 0;                     // of the window's lines, those inside of the picture
   const std::uint16_t* const* lines = nullptr;     // [line_count]
-  const float* const* weights = nullptr;           // [line_count], each [kernel][padded_channels]: bfloat16 numbers as floats
+  const std::uint16_t* const* weights = nullptr;   // [line_count], each [kernel][padded_channels]
   std::int64_t input = 0, output = 0, kernel = 0, stride = 1, dilation = 1, pad_begin = 0;  // along the line
   const float* bias = nullptr;                     // [padded_channels]
   const void* addend = nullptr;                    // or null; [output][channels]

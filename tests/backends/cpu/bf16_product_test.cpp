@@ -122,11 +122,16 @@ TEST(CpuBf16Conv, RoundedAddends) {
 
 TEST(CpuBf16Conv, WinogradWhereItIsFaster) {
   const ir::Attributes padded{{"pads", Integers{1, 1, 1, 1}}};
-  check_conv({{1, 40, 17, 18}, {50, 40, 3, 3}, padded}, "cpu_bf16_winograd");
-  check_conv({{2, 33, 14, 9}, {64, 33, 3, 3}, padded, {true, true, true}, true, true}, "cpu_bf16_winograd");
-  check_conv({{1, 64, 15, 15}, {32, 64, 3, 3}, {{"pads", Integers{0, 2, 1, 0}}, {"activation", std::string("HardSwish")}}, {false, true}, false, true}, "cpu_bf16_winograd");
+  check_conv({{1, 40, 21, 22}, {50, 40, 3, 3}, padded}, "cpu_bf16_winograd");
+  check_conv({{3, 33, 14, 9}, {64, 33, 3, 3}, padded, {true, true, true}, true, true}, "cpu_bf16_winograd");
+  check_conv({{3, 64, 15, 15}, {32, 64, 3, 3}, {{"pads", Integers{0, 2, 1, 0}}, {"activation", std::string("HardSwish")}}, {false, true}, false, true}, "cpu_bf16_winograd");
   check_conv({{1, 32, 40, 70}, {32, 32, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}, {"activation", std::string("Relu")}}, {true, false, true}, true, true}, "cpu_bf16_winograd");
   check_conv({{2, 36, 5, 9, 8}, {34, 36, 3, 3, 3}, {{"pads", Integers{1, 1, 1, 1, 1, 1}}}, {true, true, true}, true, true}, "cpu_bf16_winograd");
+
+  test::OpCall few_tiles{"tessera::ChannelsLastConv", {random_tensor(DType::bf16, {1, 14, 14, 40}, 1), random_tensor(DType::f32, {50, 40, 3, 3}, 2)}, padded};
+  few_tiles.attributes.emplace("precision", std::string("bf16"));
+  const ScopedIsa scoped(base::Isa::avx512, Extensions::vectors);
+  EXPECT_EQ(test::chosen_cpu_kernel(few_tiles), active_bf16() ? "cpu_bf16_conv" : "cpu_bf16_winograd");
 }
 
 TEST(CpuBf16Depthwise, WindowsStridesAndPads) {
@@ -145,6 +150,10 @@ TEST(CpuBf16Depthwise, WindowsStridesAndPads) {
   check_depthwise({1, 17, 12, 22}, {5, 5}, {{"pads", Integers{2, 2, 2, 2}}, {"strides", Integers{2, 2}}}, {true, true, true}, true, true);
   check_depthwise({1, 18, 9, 9}, {3, 3}, {{"pads", Integers{2, 2, 2, 2}}, {"dilations", Integers{2, 2}}}, {true, true, false}, true, true);
   check_depthwise({1, 70, 7, 10}, {7, 4}, {{"strides", Integers{1, 3}}, {"pads", Integers{3, 9, 3, 9}}}, {false, false});
+  check_depthwise({1, 77, 9, 16}, {3, 3}, padded, {true, true, true}, true, true);
+  check_depthwise({2, 50, 10, 13}, {5, 5}, wide, {true, true});
+  check_depthwise({1, 100, 6, 15}, {5, 5}, {{"pads", Integers{2, 2, 2, 2}}, {"strides", Integers{2, 2}}}, {true, true});
+  check_depthwise({1, 144, 7, 7}, {3, 3}, padded, {true, false});
   check_depthwise({1, 19, 30}, {3}, {{"activation", std::string("HardSwish")}}, {true, true});
   check_depthwise({1, 3, 4, 5, 6}, {2, 3, 3}, {{"activation", std::string("HardSwish")}}, {true, false});
 }

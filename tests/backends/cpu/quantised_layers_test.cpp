@@ -10,6 +10,7 @@
 
 #include "backends/cpu/product_split.h"
 #include "backends/cpu/simd.h"
+#include "base/half.h"
 #include "ops/channels_last.h"
 #include "ops/quantised_layers.h"
 #include "support/against_reference.h"
@@ -321,6 +322,26 @@ TEST(CpuMaxPool, WindowsAndPads) {
   check_pool({2, 5, 20000}, {{"kernel_shape", Integers{3}}});
   check_pool({1, 5, 3, 4}, {{"kernel_shape", Integers{3, 6}}, {"pads", Integers{1, 1, 1, 1}}});
   check_pool({1, 33, 4, 5, 6}, {{"kernel_shape", Integers{2, 2, 3}}, {"ceil_mode", std::int64_t{1}}, {"strides", Integers{2, 2, 2}}});
+  check_pool({1, 40, 5, 1203}, {{"kernel_shape", Integers{3, 4}}, {"strides", Integers{2, 3}}, {"pads", Integers{1, 2, 1, 2}}});  // more than is worked on at a time
+  check_pool({1, 9000, 3, 7}, {{"kernel_shape", Integers{2, 3}}, {"dilations", Integers{1, 2}}});
+  check_pool({1, 20, 11, 13}, {{"kernel_shape", Integers{3, 3}}, {"pads", Integers{1, 1, 1, 1}}});
+}
+
+TEST(CpuMaxPool, InfinitiesAndNaNOfEitherSign) {
+  Tensor x = test::random_tensor(DType::bf16, {1, 6, 9, 37}, 3);
+  auto* numbers = static_cast<std::uint16_t*>(x.mutable_raw());
+  constexpr std::uint16_t kSpecial[] = {0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x8000, 0x0000, 0xFF7F, 0x7F7F};
+  for (std::int64_t i = 0; i < x.elements(); i += 7) numbers[i] = kSpecial[i / 7 % 8];
+  const test::OpCall call{"tessera::ChannelsLastMaxPool", {x}, {{"kernel_shape", Integers{2, 3}}, {"pads", Integers{1, 0, 0, 1}}}};
+  const Tensor expected = test::run_op_tensor(call, "reference");
+  for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+    const ScopedIsa scoped(isa);
+    const Tensor result = test::run_op_tensor(call, "cpu");
+    for (std::int64_t i = 0; i < expected.elements(); ++i) {
+      const float a = base::to_float(expected.data<bf16_t>()[i]), b = base::to_float(result.data<bf16_t>()[i]);
+      ASSERT_TRUE(std::isnan(a) ? std::isnan(b) : a == b) << "set " << static_cast<int>(isa) << " at " << i << ": " << b << ", expected " << a;
+    }
+  }
 }
 
 }  // namespace

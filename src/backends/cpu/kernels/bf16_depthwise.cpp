@@ -25,13 +25,13 @@ class Bf16Depthwise final : public Kernel, public LineConv {
     bias_.assign(static_cast<std::size_t>(padded_), 0.0f);
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
     const Tensor& weights = *view.constant(1);
-    weights_ = store.find_or_pack(weights, "depthwise_bf16_v1", base::checked_multiply(base::checked_multiply(geometry_.taps(), padded_), 4), [&](const Tensor& contents, std::byte* bytes) {
-      auto* to = reinterpret_cast<float*>(bytes);
+    weights_ = store.find_or_pack(weights, "depthwise_bf16_v2", base::checked_multiply(base::checked_multiply(geometry_.taps(), padded_), 2), [&](const Tensor& contents, std::byte* bytes) {
+      auto* to = reinterpret_cast<std::uint16_t*>(bytes);
       const std::int64_t taps = geometry_.taps();
       const float* from = contents.data<float>();
-      std::fill_n(to, taps * padded_, 0.0f);
+      std::fill_n(to, taps * padded_, std::uint16_t{0});
       for (std::int64_t c = 0; c < geometry_.channels; ++c) {
-        for (std::int64_t t = 0; t < taps; ++t) to[t * padded_ + c] = base::to_float(base::to_bf16(from[c * taps + t]));
+        for (std::int64_t t = 0; t < taps; ++t) to[t * padded_ + c] = base::to_bf16(from[c * taps + t]).bits;
       }
     });
     const double operations = 2.0 * static_cast<double>(geometry_.channels) * static_cast<double>(geometry_.taps()) * static_cast<double>(geometry_.axes[2].output);
@@ -73,14 +73,13 @@ class Bf16Depthwise final : public Kernel, public LineConv {
   // The i-th line of outputs to `y`. `line_at` gives the beginning of a line of the data; z: of the addend, or null.
   template <typename LineAt>
   void run_line(LineAt line_at, std::int64_t i, const std::byte* z, std::byte* y) const {
-    thread_local std::vector<const std::uint16_t*> data;
-    thread_local std::vector<const float*> weights;
+    thread_local std::vector<const std::uint16_t*> data, weights;
     thread_local std::vector<float> floats;  // of a line whose activation comes before it is rounded
     data.clear();
     weights.clear();
     for_each_line_number_under(geometry_, i, [&](std::int64_t line, std::int64_t tap) {
       data.push_back(line_at(line));
-      weights.push_back(reinterpret_cast<const float*>(weights_->data.get()) + tap * padded_);
+      weights.push_back(reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + tap * padded_);
     });
     const bool rounds_last = rounded_result_ && activation_.after.function != nullptr;
     if (rounds_last) floats.resize(static_cast<std::size_t>(line_numbers()));
