@@ -10,6 +10,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 using Product = IndirectProductBf16;
+constexpr std::int64_t kDeepGroups = 64;  // of products of fewer, what follows a tile begins before it ends
 
 // sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers. The vectors lie in
 // `panels` panels, `panel` numbers apart.
@@ -74,7 +75,7 @@ void multiply_tile(const Product& product, const std::uint16_t* right, std::int6
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : _mm512_load_ps(partial(i, j));
   }
-  if (product.ends) fetch_rows(product, rows, column);
+  if (product.ends && product.segments * product.groups >= kDeepGroups) fetch_rows(product, rows, column);
   const std::int64_t panel = product.panel_groups * Product::kGroup * Product::kColumns;
   const std::uint16_t* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += product.tile_rows) {
