@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <span>
 #include <vector>
 
 #include "backends/backend.h"
+#include "base/checked.h"
 
 namespace tessera::backends::cpu {
 
@@ -38,6 +40,11 @@ class Broadcast {
   // the threads of the run. `grain`: elements worth a thread.
   template <typename Line>
   void walk(const KernelContext& context, std::int64_t grain, const Line& line) const;
+
+  // Where lines repeat and are short, `together` of them at a time: an operand that is the same for all is there as often as they are. Calls
+  // line(pointers to the operands, offset of the output, count). `operands` and their `element_bytes` are as many as the constructor was given.
+  template <typename Line>
+  void walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together, std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes, const Line& line) const;
 
  private:
   using Strides = std::array<std::int64_t, kMaxOperands>;
@@ -103,6 +110,27 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
       piece = 0;
       ++outer;
       advance(position);
+    }
+  });
+}
+
+template <typename Line>
+void Broadcast::walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together, std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes, const Line& line) const {
+  const std::int64_t chunk = base::round_up(std::max<std::int64_t>(1, grain / line_count_), together);
+  context.parallel_for(outer_count_, chunk, [&](std::int64_t begin, std::int64_t end) {
+    thread_local std::array<std::vector<std::byte>, kMaxOperands> repeated;
+    std::array<const std::byte*, kMaxOperands> first, inputs;
+    for (std::size_t k = 0; k < operands_; ++k) {
+      first[k] = operands[k];
+      if (!repeats_line(k)) continue;
+      const std::int64_t bytes = line_count_ * element_bytes[k], times = std::min(together, end - begin);
+      repeated[k].resize(static_cast<std::size_t>(bytes * times));
+      for (std::int64_t i = 0; i < times; ++i) std::memcpy(repeated[k].data() + i * bytes, operands[k], static_cast<std::size_t>(bytes));
+      first[k] = repeated[k].data();
+    }
+    for (std::int64_t i = begin; i < end; i += together) {
+      for (std::size_t k = 0; k < operands_; ++k) inputs[k] = first[k] + (line_strides_[k] == 0 || repeats_line(k) ? 0 : i * line_count_ * element_bytes[k]);
+      line(inputs, i * line_count_, std::min(together, end - i) * line_count_);
     }
   });
 }

@@ -67,6 +67,11 @@ inline void store(const Line& line, const Sums& sums, std::int64_t at, __mmask32
   }
   first = clamp(line, first);
   second = clamp(line, second);
+  if (!whole && mask == 0xFFFF) {  // half of them
+    if (line.rounded_result) _mm256_storeu_si256(reinterpret_cast<__m256i*>(static_cast<std::uint16_t*>(line.result) + at), (__m256i)_mm512_cvtneps_pbh(first));
+    else _mm512_storeu_ps(static_cast<float*>(line.result) + at, first);
+    return;
+  }
   if (line.rounded_result) {
     auto* to = static_cast<std::uint16_t*>(line.result) + at;
     const auto numbers = (__m512i)_mm512_cvtne2ps_pbh(second, first);
@@ -75,8 +80,8 @@ inline void store(const Line& line, const Sums& sums, std::int64_t at, __mmask32
     return;
   }
   float* to = static_cast<float*>(line.result) + at;
-  _mm512_mask_storeu_ps(to, low, first);
-  _mm512_mask_storeu_ps(to + 16, high, second);
+  if constexpr (whole) _mm512_storeu_ps(to, first), _mm512_storeu_ps(to + 16, second);
+  else _mm512_mask_storeu_ps(to, low, first), _mm512_mask_storeu_ps(to + 16, high, second);
 }
 
 // Neighbouring outputs, without dilation: each number is read once for all the windows that it lies in. `inside`: all windows are inside of the line.

@@ -207,12 +207,12 @@ namespace tessera::backends::cpu {
 HWY_EXPORT(bf16_functions);
 
 MultiplierBf16 multiplier_bf16([[maybe_unused]] std::int64_t rows) {
-  if (emulates_tiles()) return {multiply_bf16_emulated, kProductRows, kTileGroups, true};
+  if (emulates_tiles()) return {multiply_bf16_emulated, kProductRows, kTileGroups, true, false};
 #if defined(__x86_64__)
-  if (active_tiles() && rows >= kFewestTileRows) return {multiply_bf16_amx, kProductRows, kTileGroups, true};
-  if (active_bf16()) return {multiply_bf16_avx512, IndirectProductBf16::kMostRows, 1, false};
+  if (active_tiles() && rows >= kFewestTileRows) return {multiply_bf16_amx, kProductRows, kTileGroups, true, true};
+  if (active_bf16()) return {multiply_bf16_avx512, IndirectProductBf16::kMostRows, 1, false, true};
 #endif
-  return {HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply, IndirectProductBf16::kMostRows, 1, false};
+  return {HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply, IndirectProductBf16::kMostRows, 1, false, false};
 }
 
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count); }
@@ -221,6 +221,15 @@ void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
   if (active_bf16()) return round_to_bf16_row_avx512(x, y, count);
 #endif
   to_bf16_row(x, y, count);
+}
+bool round_pictures([[maybe_unused]] const float* x, [[maybe_unused]] std::uint16_t* y, [[maybe_unused]] std::int64_t pixels) {
+#if defined(__x86_64__)
+  if (active_bf16()) {
+    round_pictures_avx512(x, y, pixels);
+    return true;
+  }
+#endif
+  return false;
 }
 void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count); }
 

@@ -40,6 +40,7 @@ struct IndirectProductBf16 {
   bool rounded_addend = false, rounded_c = false;  // bfloat16 instead of floats
   std::int64_t ldc = 0;
   float low = 0, high = 0;
+  bool hard_swish = false;                    // instead of bounds, where the multiplier has it: x clamp(x / 6 + 1 / 2, 0, 1)
 };
 
 void multiply_bf16_avx512(const IndirectProductBf16& product);
@@ -52,6 +53,7 @@ struct MultiplierBf16 {
   std::int64_t tile_rows;   // at a time, at most
   std::int64_t depth_step;  // groups that are summed together: parts of the depth begin at multiples of it, so that sums are the same bits
   bool tiles;               // by tile registers: see TileScope
+  bool has_hard_swish;
 };
 // For products of so many rows, with the instruction set active now; by widening to floats where there is none for bfloat16.
 MultiplierBf16 multiplier_bf16(std::int64_t rows);
@@ -61,6 +63,9 @@ void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
 // The same by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds as it runs. (Packed weights are the same bytes everywhere.)
 void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
 void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t count);
+// Pixels of three numbers to such of four, the last zero, rounded so at once; false, and nothing is done, where there is no such instruction.
+bool round_pictures(const float* x, std::uint16_t* y, std::int64_t pixels);
+void round_pictures_avx512(const float* x, std::uint16_t* y, std::int64_t pixels);
 void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count);
 
 }  // namespace tessera::backends::cpu

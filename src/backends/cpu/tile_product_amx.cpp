@@ -86,9 +86,7 @@ struct Bf16Sums {
 #pragma GCC unroll 2
       for (int j = 0; j < vectors; ++j) sum[i][j] = _mm512_load_ps(sums + ((row + i) * kPanelColumns + j * 16) * 4);
     }
-    const std::int64_t columns = product.columns - column;
-    if (columns >= vectors * IndirectProductBf16::kLanes) store_tile<true>(product, sum, row, column, columns);
-    else store_tile<false>(product, sum, row, column, columns);
+    store_tile(product, sum, row, column, product.columns - column);
   }
 };
 

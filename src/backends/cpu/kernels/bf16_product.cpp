@@ -32,6 +32,8 @@ class Bf16Product final : public Kernel, public LineConv {
         tile_rows_(multiplier_.tiles ? 2 * tiles_.half_rows : multiplier_.tile_rows),
         spaced_(multiplier_.tiles && padded_ == segments_.length && segment_.length * 2 % kTileBytes == 0 && tiles_.evenly(geometry_)), windows_(geometry_, segments_, inputs_, padded_, tile_rows_), strides_(strides),
         rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16), rounded_result_(view.output(0).dtype == DType::bf16) {
+    hard_swish_ = multiplier_.has_hard_swish && view.has_attribute("activation") && view.text("activation") == "HardSwish";
+    if (hard_swish_) activation_.after = {};
     depth_ = base::checked_multiply(segments_.count, segment_.length);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = tile_rows_, .tile_columns = Product::kColumns};
     split_.segments = segments_.count;
@@ -156,6 +158,7 @@ class Bf16Product final : public Kernel, public LineConv {
   // Pixels of given_inputs_ channels, rounded and with zeros behind them.
   void spread_pixels(const std::byte* from, std::int64_t pixels, std::uint16_t* to) const {
     if (rounded_data_) return spread(reinterpret_cast<const std::uint16_t*>(from), pixels, to);
+    if (given_inputs_ == 3 && geometry_.channels == 4 && round_pictures(reinterpret_cast<const float*>(from), to, pixels)) return;
     // Some at a time: rounding a pixel of few channels by itself would be slow.
     const std::int64_t together = std::max<std::int64_t>(1, kRoundedTogether / given_inputs_);
     thread_local std::vector<std::uint16_t> rounded;
@@ -200,7 +203,7 @@ class Bf16Product final : public Kernel, public LineConv {
   void run_tile(const ProductTile& given, const Rows& left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = split_.groups * outputs_, offset = row * ldc + group * outputs_ + column;
-    Product product{.rows = rows, .tile_rows = tile_rows_, .half_rows = tiles_.half_rows, .segment_groups = segment_.overlaps ? padded_ / Product::kGroup : 0, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high};
+    Product product{.rows = rows, .tile_rows = tile_rows_, .half_rows = tiles_.half_rows, .segment_groups = segment_.overlaps ? padded_ / Product::kGroup : 0, .segments = part.segments, .groups = part.groups, .columns = columns, .low = activation_.low, .high = activation_.high, .hard_swish = hard_swish_};
     if (spaced_) product.spaced = left.spaced + part.segment;
     else product.left = left.left + part.segment * tile_rows_;
     product.skipped = part.group * Product::kGroup;
@@ -288,6 +291,7 @@ class Bf16Product final : public Kernel, public LineConv {
   std::int64_t given_inputs_, given_width_, inputs_;  // channels of a group, pixels of a line; channels as the product reads them
   ChannelsLastGeometry geometry_;                     // of data as the product reads it
   ActivationPlan activation_;
+  bool hard_swish_ = false;  // in registers, instead
   std::int64_t outputs_;  // of a group
   WindowSegments segments_;
   std::int64_t padded_;  // length of a segment in whole pairs

@@ -143,6 +143,7 @@ HWY_EXPORT(where_line_u32);
 
 // Elements a chunk.
 constexpr std::int64_t kGrain = 32768, kSlowGrain = 2048;
+constexpr std::int64_t kShortLine = 1024;  // elements: what a call costs would show
 
 // One operation on integers or doubles; integers wrap.
 template <Arithmetic kind, typename T>
@@ -344,12 +345,19 @@ BinaryKernel::BinaryKernel(const ops::NodeView& view, LineChooser choose)
     : broadcast_(view.output(0).shape, {&view.input(0).shape, &view.input(1).shape}),
       line_(choose(view, broadcast_.line_stride(0) != 0, broadcast_.line_stride(1) != 0)),
       input_bytes_(bits_of(view.input(0).dtype) / 8),
-      output_bytes_(bits_of(view.output(0).dtype) / 8) {}
+      output_bytes_(bits_of(view.output(0).dtype) / 8) {
+  if (broadcast_.lines_repeat() && broadcast_.line_length() < kShortLine) lines_together_ = kShortLine / broadcast_.line_length();
+}
 
 void BinaryKernel::run(KernelContext& context) const {
   const auto* x = static_cast<const std::byte*>(context.input(0).raw());
   const auto* y = static_cast<const std::byte*>(context.input(1).raw());
   auto* z = static_cast<std::byte*>(context.output(0).mutable_raw());
+  if (lines_together_ > 1) {
+    return broadcast_.walk_together(context, kGrain, lines_together_, std::array{x, y}, std::array{input_bytes_, input_bytes_}, [&](const auto& operands, std::int64_t to, std::int64_t count) {
+      line_(operands[0], operands[1], z + to * output_bytes_, count);
+    });
+  }
   broadcast_.walk(context, kGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
     line_(x + from[0] * input_bytes_, y + from[1] * input_bytes_, z + to * output_bytes_, count);
   });

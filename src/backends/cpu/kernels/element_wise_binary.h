@@ -29,6 +29,7 @@ class BinaryKernel final : public Kernel {
   Broadcast broadcast_;
   BinaryLine line_;
   std::int64_t input_bytes_, output_bytes_;
+  std::int64_t lines_together_ = 1;  // where they are short and one operand's is the same for all
 };
 
 }  // namespace tessera::backends::cpu

@@ -330,29 +330,14 @@ class ElementWise final : public Kernel {
   }
 
  private:
-  // Short lines, several at a time: an operand that is the same for all of them is there as often as they are. Each stage starts less often so.
   void run_together(KernelContext& context) const {
     auto* output = static_cast<std::byte*>(context.output(0).mutable_raw());
-    const std::int64_t length = broadcast_.line_length(), output_bytes = bits_of(context.output(0).dtype()) / 8;
-    const std::int64_t grain = base::round_up(std::max<std::int64_t>(1, grain_ / length), lines_together_);
-    context.parallel_for(broadcast_.lines(), grain, [&](std::int64_t begin, std::int64_t end) {
-      thread_local std::array<std::vector<std::byte>, Broadcast::kMaxOperands> repeated;
-      std::array<const std::byte*, Broadcast::kMaxOperands> first, inputs;
-      for (std::size_t i = 0; i < input_bytes_.size(); ++i) {
-        first[i] = static_cast<const std::byte*>(context.input(i).raw());
-        if (broadcast_.repeats_line(i)) first[i] = repeat(first[i], length * input_bytes_[i], std::min(lines_together_, end - begin), repeated[i]);
-      }
-      for (std::int64_t line = begin; line < end; line += lines_together_) {
-        for (std::size_t i = 0; i < input_bytes_.size(); ++i) inputs[i] = first[i] + (broadcast_.line_stride(i) == 0 || broadcast_.repeats_line(i) ? 0 : line * length * input_bytes_[i]);
-        program_.run(std::span(inputs).first(input_bytes_.size()), output + line * length * output_bytes, std::min(lines_together_, end - line) * length);
-      }
+    const std::int64_t output_bytes = bits_of(context.output(0).dtype()) / 8;
+    std::array<const std::byte*, Broadcast::kMaxOperands> operands;
+    for (std::size_t i = 0; i < input_bytes_.size(); ++i) operands[i] = static_cast<const std::byte*>(context.input(i).raw());
+    broadcast_.walk_together(context, grain_, lines_together_, operands, input_bytes_, [&](const auto& inputs, std::int64_t to, std::int64_t count) {
+      program_.run(std::span(inputs).first(input_bytes_.size()), output + to * output_bytes, count);
     });
-  }
-
-  static const std::byte* repeat(const std::byte* line, std::int64_t bytes, std::int64_t times, std::vector<std::byte>& to) {
-    to.resize(static_cast<std::size_t>(bytes * times));
-    for (std::int64_t i = 0; i < times; ++i) std::memcpy(to.data() + i * bytes, line, static_cast<std::size_t>(bytes));
-    return to.data();
   }
 
   static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
