@@ -256,6 +256,7 @@ HWY_INLINE hn::Vec512<float> erf(D d, hn::Vec512<float> x) {
   const V shifted = hn::Add(bounded, shift), t = hn::Sub(bounded, hn::Sub(shifted, shift));
   const auto coefficient = [&](int i) HWY_ATTR { return V{_mm512_permutexvar_ps(_mm512_castps_si512(shifted.raw), hn::Load(d, kErfPieces[i]).raw)}; };
   V q = coefficient(6);
+#pragma GCC unroll 8
   for (int i = 5; i > 0; --i) q = hn::MulAdd(q, t, coefficient(i));
   return hn::CopySign(at_most(d, hn::MulAdd(magnitude, coefficient(0), hn::Mul(magnitude, q)), 1.0f), x);
 }
