@@ -29,7 +29,7 @@ constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = 
 // Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level cache and weights
 // are read for enough tiles, otherwise by all threads together.
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024;
-constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8;
+constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8, kOwnWeightBytes = 8 << 20;
 constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
 // With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they are, eight times those of bfloat16.
 constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
@@ -61,18 +61,20 @@ class Winograd final : public Kernel {
                                   [&](const Tensor& contents, std::byte* to) { pack(rounds_ ? rounded(contents) : contents, reinterpret_cast<float*>(to)); });
   }
 
-  std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts * 4, before_stride_ + after_stride_); }
+  std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts, cut_.floats_a_part() * 4); }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
     const void* x = context.input(0).raw();
     const void* z = context.has_input(3) ? context.input(3).raw() : nullptr;
     void* y = context.output(0).mutable_raw();
-    if (own_blocks_) return run_own_blocks(context, x, z, y);
+    if (own_blocks_) return run_own_blocks(context, cut_, x, z, y);
+    const std::int64_t threads = context.resources().threads();
+    if (threads > 1 && gives_each_a_block(threads)) return run_own_blocks(context, cut_for(threads), x, z, y);
     auto* before = reinterpret_cast<float*>(context.scratch());
-    float* after = before + kParts * before_stride_;
-    for (std::int64_t i = 0; i < blocks(); ++i) {
-      const Block block = block_at(i);
+    float* after = before + kParts * cut_.before_stride;
+    for (std::int64_t i = 0; i < blocks(cut_); ++i) {
+      const Block block = block_at(cut_, i);
       context.parallel_for(block.tiles * block.slices, 4, [&](std::int64_t begin, std::int64_t end) {
         read_patches(block, begin, end, x, before);
       });
@@ -87,8 +89,17 @@ class Winograd final : public Kernel {
   }
 
  private:
+  // How the tiles are cut into blocks.
+  struct Cut {
+    std::int64_t tiles = 1, slices = 1;                    // of a block; slices of results
+    std::int64_t before_stride = 0, after_stride = 0;      // from a part of its transforms to the next one
+
+    std::int64_t floats_a_part() const { return base::checked_add(before_stride, after_stride); }
+  };
+
   // Tiles, numbered through images, rows and columns, of a run of slices of results; and the slices of input under these.
   struct Block {
+    std::int64_t before_stride, after_stride;
     std::int64_t first, tiles;
     std::int64_t result_slice, result_slices;
     std::int64_t slice, slices;
@@ -99,33 +110,52 @@ class Winograd final : public Kernel {
 
   std::int64_t slices_under(std::int64_t result_slices) const { return (result_slices - 1) * geometry_.axes[0].stride + geometry_.axes[0].extent(); }
 
+  // Floats of the transforms of a tile over so many slices of results.
+  std::int64_t tile_floats(std::int64_t slices) const { return base::checked_multiply(kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_); }
+
   void choose_block() {
     const std::int64_t depth = geometry_.axes[0].output;
-    const auto tile_floats = [&](std::int64_t slices) { return base::checked_multiply(kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_); };
     const auto choose = [&](std::int64_t floats) {
-      block_slices_ = ceil_divide(depth, ceil_divide(depth, kMostSlices));
-      while (block_slices_ > 1 && tile_floats(block_slices_) > floats) block_slices_ = ceil_divide(block_slices_, 2);
-      block_tiles_ = floats / tile_floats(block_slices_);
+      cut_.slices = ceil_divide(depth, ceil_divide(depth, kMostSlices));
+      while (cut_.slices > 1 && tile_floats(cut_.slices) > floats) cut_.slices = ceil_divide(cut_.slices, 2);
+      cut_.tiles = floats / tile_floats(cut_.slices);
     };
     choose(kOwnFloats);
-    const std::int64_t rows = block_tiles_ * block_slices_;
+    const std::int64_t rows = cut_.tiles * cut_.slices;
     own_blocks_ = rows >= kFewestOwnTiles && tiles() * depth / rows >= kFewestOwnBlocks;
     if (!own_blocks_) choose(kBlockFloats);
     // Whole groups of the product's rows.
-    if (block_slices_ == 1) block_tiles_ = block_tiles_ / isa_->rows * isa_->rows;
-    block_tiles_ = std::max(block_tiles_, ceil_divide(isa_->rows, block_slices_));
-    block_tiles_ = ceil_divide(tiles(), ceil_divide(tiles(), block_tiles_));
-    before_stride_ = part_stride(block_tiles_ * before_slices(slices_under(block_slices_)) * inputs_);
-    after_stride_ = part_stride(block_tiles_ * block_slices_ * outputs_);
+    if (cut_.slices == 1) cut_.tiles = cut_.tiles / isa_->rows * isa_->rows;
+    cut_.tiles = std::max(cut_.tiles, ceil_divide(isa_->rows, cut_.slices));
+    even_out(cut_);
   }
 
-  std::int64_t blocks() const { return ceil_divide(tiles(), block_tiles_) * ceil_divide(geometry_.axes[0].output, block_slices_); }
-  Block block_at(std::int64_t i) const {
+  // Blocks of about equal size, no larger, and where the parts of one lie.
+  void even_out(Cut& cut) const {
+    cut.tiles = ceil_divide(tiles(), ceil_divide(tiles(), cut.tiles));
+    cut.before_stride = part_stride(cut.tiles * before_slices(slices_under(cut.slices)) * inputs_);
+    cut.after_stride = part_stride(cut.tiles * cut.slices * outputs_);
+  }
+
+  // Whether each of so many threads should rather take blocks of its own than have a share in all of them, whose transforms go from core to core then: where
+  // there are tiles enough, and weights that each thread reads whole stay in its third-level cache.
+  bool gives_each_a_block(std::int64_t threads) const { return geometry_.axes[0].output == 1 && tiles() >= threads * isa_->rows && part_floats() * kParts * 4 <= kOwnWeightBytes; }
+
+  Cut cut_for(std::int64_t threads) const {
+    Cut cut = cut_;
+    const std::int64_t rounds = ceil_divide(ceil_divide(tiles(), threads), std::max<std::int64_t>(1, kBlockFloats / tile_floats(1)));
+    cut.tiles = ceil_divide(tiles(), threads * rounds);
+    even_out(cut);
+    return cut;
+  }
+
+  std::int64_t blocks(const Cut& cut) const { return ceil_divide(tiles(), cut.tiles) * ceil_divide(geometry_.axes[0].output, cut.slices); }
+  Block block_at(const Cut& cut, std::int64_t i) const {
     const auto& depth = geometry_.axes[0];
-    const std::int64_t across = ceil_divide(tiles(), block_tiles_);
-    Block block{.first = i % across * block_tiles_, .result_slice = i / across * block_slices_};
-    block.tiles = std::min(block_tiles_, tiles() - block.first);
-    block.result_slices = std::min(block_slices_, depth.output - block.result_slice);
+    const std::int64_t across = ceil_divide(tiles(), cut.tiles);
+    Block block{.before_stride = cut.before_stride, .after_stride = cut.after_stride, .first = i % across * cut.tiles, .result_slice = i / across * cut.slices};
+    block.tiles = std::min(cut.tiles, tiles() - block.first);
+    block.result_slices = std::min(cut.slices, depth.output - block.result_slice);
     block.slice = block.result_slice * depth.stride - depth.pad_begin;
     block.slices = slices_under(block.result_slices);
     block.tile_slices = before_slices(block.slices);
@@ -137,13 +167,13 @@ class Winograd final : public Kernel {
   static std::int64_t part_stride(std::int64_t floats) { return (ceil_divide(floats, kLineFloats) | 1) * kLineFloats; }
   std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
 
-  void run_own_blocks(KernelContext& context, const void* x, const void* z, void* y) const {
-    context.parallel_for(blocks(), 1, [&](std::int64_t begin, std::int64_t end) {
+  void run_own_blocks(KernelContext& context, const Cut& cut, const void* x, const void* z, void* y) const {
+    context.parallel_for(blocks(cut), 1, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<CacheLine> transforms;  // vectors should not lie across two lines
-      transforms.resize(static_cast<std::size_t>(kParts * (before_stride_ + after_stride_) / kLineFloats));
-      float *before = transforms.data()->floats, *after = before + kParts * before_stride_;
+      transforms.resize(static_cast<std::size_t>(kParts * cut.floats_a_part() / kLineFloats));
+      float *before = transforms.data()->floats, *after = before + kParts * cut.before_stride;
       for (std::int64_t i = begin; i < end; ++i) {
-        const Block block = block_at(i);
+        const Block block = block_at(cut, i);
         read_patches(block, 0, block.tiles * block.slices, x, before);
         for (std::int64_t part = 0; part < kParts; ++part) multiply(block, part, before, after);
         write_tiles(block, 0, block.rows(), after, z, y);
@@ -229,12 +259,12 @@ class Winograd final : public Kernel {
     const std::int64_t slice = block.slice + under;
     float* parts = before + (tile * block.tile_slices + position(block, under)) * inputs_;
     if (slice < 0 || slice >= depth.input) {
-      for (std::int64_t part = 0; part < kParts; ++part) std::fill_n(parts + part * before_stride_, inputs_, 0.0f);
+      for (std::int64_t part = 0; part < kParts; ++part) std::fill_n(parts + part * block.before_stride, inputs_, 0.0f);
       return;
     }
     const auto [image, row, column] = place(block.first + tile);
     const std::int64_t first = (image * depth.input + slice) * lines.input * line.input * inputs_;
-    WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = before_stride_};
+    WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = block.before_stride};
     if (reads_ahead_) {
       const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
       const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1), top = ahead.row - lines.pad_begin;
@@ -261,7 +291,7 @@ class Winograd final : public Kernel {
     IndirectProduct product{.segments = 1, .length = terms_, .left = rows, .columns = outputs_, .bias = zeros_.data(), .ldc = outputs_};
     product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * part_floats();
     const std::int64_t count = block.rows(), pieces = ceil_divide(count, isa_->rows), tile_floats = block.tile_slices * inputs_;
-    const float *tile = before + part * before_stride_, *row = tile;
+    const float *tile = before + part * block.before_stride, *row = tile;
     std::int64_t slice = 0;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const std::int64_t begin = count * piece / pieces, end = count * (piece + 1) / pieces;
@@ -275,7 +305,7 @@ class Winograd final : public Kernel {
         }
       }
       product.rows = end - begin;
-      product.c = after + part * after_stride_ + begin * outputs_;
+      product.c = after + part * block.after_stride + begin * outputs_;
       isa_->multiply(product);
     }
   }
@@ -288,7 +318,7 @@ class Winograd final : public Kernel {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(block.first + tile);
     const std::int64_t offset = (((image * depth.output + block.result_slice + slice) * lines.output + row) * line.output + column) * outputs_, stride = line.output * outputs_;
-    WinogradTile out{.parts = after + (tile * block.result_slices + slice) * outputs_, .stride = after_stride_, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
+    WinogradTile out{.parts = after + (tile * block.result_slices + slice) * outputs_, .stride = block.after_stride, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
     out.rows = std::min(kTile, lines.output - row);
     out.columns = std::min(kTile, line.output - column);
     if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
@@ -339,8 +369,7 @@ class Winograd final : public Kernel {
   bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
   std::int64_t inputs_, outputs_, terms_;                         // terms_: of a sum between the transforms, taps of the first axis times inputs
   std::int64_t tile_rows_, tile_columns_;
-  std::int64_t block_tiles_ = 1, block_slices_ = 1;               // at a time; slices of results
-  std::int64_t before_stride_ = 0, after_stride_ = 0;             // from a part to the next one
+  Cut cut_;
   bool reads_ahead_ = false;
   bool own_blocks_ = false;                                       // of every thread
   std::vector<float> bias_, zeros_;
