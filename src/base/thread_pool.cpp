@@ -59,6 +59,16 @@ std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
   return lock;
 }
 
+// A grain no larger that gives a number of chunks, where they are few, that two or four threads share evenly: of three, one thread would get two, and data that the
+// other one has in its cache. Multiples of small powers of two stay such, so that vectors are whole.
+std::int64_t even_grain(std::int64_t count, std::int64_t grain) {
+  constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
+  const std::int64_t chunks = ceil_divide(count, grain);
+  if (chunks <= 2 || chunks >= kFewChunks) return grain;
+  const std::int64_t unit = std::min(grain & -grain, kMostUnit);
+  return round_up(ceil_divide(count, round_up(chunks, kShares)), unit);
+}
+
 // Chunks that one thread begins with. On a cache line of its own: each thread counts in its range.
 struct alignas(64) ChunkRange {
   std::atomic<std::int64_t> next{0};
@@ -225,7 +235,7 @@ ThreadPool& ThreadPool::process() {
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body) {
   if (count <= 0) return;
-  Task task(count, std::max<std::int64_t>(grain, 1), body);
+  Task task(count, even_grain(count, std::max<std::int64_t>(grain, 1)), body);
   const int limit = max_threads > 0 ? std::min(max_threads, cores_) : cores_;
   const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.chunks)) - 1;
   const bool nested = inside_parallel_for;

@@ -38,7 +38,7 @@ class ThreadPool {
 
   int cores() const { return cores_; }
 
-  // Splits [0, count) into chunks of `grain` (the last may be shorter) and runs them on up to max_threads threads (0: all).
+  // Splits [0, count) into chunks of `grain` or, where they are few, of less and about equal size, and runs them on up to max_threads threads (0: all).
   // Returns when every chunk has run. The first exception thrown by a chunk is rethrown here, the rest of the chunks are
   // skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
   void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);

@@ -104,6 +104,14 @@ TEST(ThreadPool, ChunksDoNotDependOnThreads) {
   EXPECT_EQ(chunks_of(four, 10, 4, 2), expected);
 }
 
+TEST(ThreadPool, FewChunksAreEvenedOut) {
+  ThreadPool pool(4);
+  EXPECT_EQ(chunks_of(pool, 99, 35, 0), (std::set<Range>{{0, 25}, {25, 50}, {50, 75}, {75, 99}}));
+  EXPECT_EQ(chunks_of(pool, 300, 128, 0), (std::set<Range>{{0, 128}, {128, 256}, {256, 300}}));  // whole units of 64
+  EXPECT_EQ(chunks_of(pool, 99, 60, 0), (std::set<Range>{{0, 60}, {60, 99}}));
+  EXPECT_EQ(chunks_of(pool, 1000, 10, 0).size(), 100u);
+}
+
 TEST(ThreadPool, TakesOddCounts) {
   constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
   ThreadPool pool(2);

@@ -78,7 +78,11 @@ struct ProductSplit {
     const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
     // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
     const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= block_bytes && tiles >= 2 * block_of_tiles();
-    const bool columns_first = !small_weights && panel_bytes * panels() > data_bytes;
+    // Rows of a layer stay with the thread that computed them in the layer before, where there are enough for all threads and weights stay in the second-level
+    // cache of each: cores may be far from each other.
+    constexpr std::int64_t kManyTiles = 16;
+    const bool keeps_rows = !tile_registers && tiles >= kManyTiles && panel_bytes * panels() <= block_bytes;
+    const bool columns_first = !small_weights && !keeps_rows && panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;
     const bool many_rows = columns_first && tiles >= 2 * block_of_tiles() && data_bytes >= kManyRowsBytes;

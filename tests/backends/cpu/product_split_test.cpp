@@ -71,9 +71,21 @@ TEST(ProductSplit, RowsDoNotGoBackWhereTheyAreSplitFirst) {
   }
 }
 
-TEST(ProductSplit, RowsAreSplitUnderWeightsThatStayInTheCacheIfAsked) {
-  EXPECT_FALSE(chosen(785, 900, 8, 1).rows_first);
+// Rows stay with their threads where there are many tiles of them and weights stay in the second-level cache.
+TEST(ProductSplit, RowsAreSplitUnderWeightsThatStayInTheCache) {
+  EXPECT_TRUE(chosen(785, 900, 8, 1).rows_first);
   EXPECT_TRUE(chosen(785, 900, 8, 1, true).rows_first);
+  EXPECT_FALSE(chosen(100, 900, 8, 1).rows_first);
+  EXPECT_FALSE(chosen(785, 900, 300, 1).rows_first);
+}
+
+// Two or four threads share the chunks of small products evenly.
+TEST(ProductSplit, FewChunksAreSharesOfFour) {
+  for (const std::int64_t rows : {200, 300, 500, 700}) {
+    const ProductSplit split = chosen(rows, 32, 40, 1);
+    ASSERT_GT(split.chunks(), 1);
+    EXPECT_EQ(split.chunks() % 4, 0) << rows << " rows, " << split.chunks() << " chunks";
+  }
 }
 
 // The shares of a block's tiles are all of the weights behind it.

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/kernels/kernels.h"
 #include "backends/cpu/kernels/quantisation_rows.h"
+#include "base/checked.h"
 #include "base/error.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -262,8 +263,8 @@ class DynamicQuantiseKernel final : public Kernel {
     constexpr std::int64_t kParts = 32;
     std::array<Extremes, kParts> parts;
     const std::int64_t part = std::max(2 * kGrain, (count + kParts - 1) / kParts);
-    context.parallel_for(count, part, [&](std::int64_t begin, std::int64_t end) {
-      parts[static_cast<std::size_t>(begin / part)] = functions_.extremes(x + begin, end - begin);
+    context.parallel_for(base::ceil_divide(count, part), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) parts[static_cast<std::size_t>(i)] = functions_.extremes(x + i * part, std::min(part, count - i * part));
     });
     Extremes all;
     for (const Extremes& one : parts) all = {std::min(all.low, one.low), std::max(all.high, one.high)};
