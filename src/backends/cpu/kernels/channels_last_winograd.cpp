@@ -143,7 +143,7 @@ class Winograd final : public Kernel {
 
   Cut cut_for(std::int64_t threads) const {
     Cut cut = cut_;
-    const std::int64_t rounds = ceil_divide(ceil_divide(tiles(), threads), std::max<std::int64_t>(1, kBlockFloats / tile_floats(1)));
+    const std::int64_t rounds = ceil_divide(ceil_divide(tiles(), threads), std::max(isa_->rows, kBlockFloats / tile_floats(1)));
     cut.tiles = ceil_divide(tiles(), threads * rounds);
     even_out(cut);
     return cut;
