@@ -28,7 +28,7 @@ constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = 
 
 // Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level cache and weights
 // are read for enough tiles, otherwise by all threads together.
-constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024;
+constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024, kMostBlockFloats = 3072 * 1024;
 constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8, kOwnWeightBytes = 8 << 20;
 constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
 // With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they are, eight times those of bfloat16.
@@ -123,7 +123,8 @@ class Winograd final : public Kernel {
     choose(kOwnFloats);
     const std::int64_t rows = cut_.tiles * cut_.slices;
     own_blocks_ = rows >= kFewestOwnTiles && tiles() * depth / rows >= kFewestOwnBlocks;
-    if (!own_blocks_) choose(kBlockFloats);
+    // All weights are read for each block: of many, blocks are larger than a core's cache.
+    if (!own_blocks_) choose(std::clamp(part_floats() * kParts, kBlockFloats, kMostBlockFloats));
     // Whole groups of the product's rows.
     if (cut_.slices == 1) cut_.tiles = cut_.tiles / isa_->rows * isa_->rows;
     cut_.tiles = std::max(cut_.tiles, ceil_divide(isa_->rows, cut_.slices));
