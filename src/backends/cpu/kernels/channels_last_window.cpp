@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "backends/cpu/gemm_f32.h"
 #include "backends/cpu/kernels/channels_last.h"
@@ -28,7 +30,8 @@ struct WindowLine {
   float* output = nullptr;
   float low = 0, high = 0;
 };
-using WindowFunction = void (*)(const WindowLine&);
+// The channels [begin, end) of a line.
+using WindowFunction = void (*)(const WindowLine&, std::int64_t begin, std::int64_t end);
 
 }  // namespace tessera::backends::cpu
 #endif
@@ -48,7 +51,6 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kOutputs = 6;  // at a time: each weight is loaded once for them
-constexpr std::int64_t kBlock = 4 * kLanes;  // channels that are read side by side: one vector of each pixel would be read slowly
 
 // Of a weighted sum: the addend, the bounds and where it belongs.
 template <bool whole>
@@ -185,7 +187,7 @@ void overlapping_windows(const WindowLine& line, std::int64_t begin, std::int64_
 }
 
 template <WindowSum kind>
-void window_line(const WindowLine& line) {
+void window_line(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   auto run = any_windows<kind>;
   if constexpr (kind == WindowSum::weighted) {
     const ops::WindowAxis& axis = line.axis;
@@ -193,7 +195,7 @@ void window_line(const WindowLine& line) {
     if (axis.dilation == 1 && axis.kernel == 5 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<5, 1> : overlapping_windows<5, 2>;
     if (axis.dilation == 1 && axis.kernel == 7 && axis.stride == 1) run = overlapping_windows<7, 1>;
   }
-  for (std::int64_t c = 0; c < line.channels; c += kBlock) run(line, c, std::min(line.channels, c + kBlock));
+  run(line, begin, end);
 }
 
 }  // namespace
@@ -208,6 +210,8 @@ WindowFunction window_function(WindowSum kind) {
 }
 
 std::int64_t padded_channels(std::int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
+// Channels that are read side by side: one vector of each pixel would be read slowly.
+std::int64_t block_channels() { return 4 * kLanes; }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -218,13 +222,14 @@ namespace {
 
 HWY_EXPORT(window_function);
 HWY_EXPORT(padded_channels);
+HWY_EXPORT(block_channels);
 
-constexpr double kChunkOperations = 2e5;
+constexpr double kChunkOperations = 1e6;
 
 // What depthwise convolution and pooling have in common.
 class WindowKernel : public Kernel {
  public:
-  WindowKernel(const ChannelsLastGeometry& geometry, WindowSum kind) : geometry_(geometry), function_(HWY_DYNAMIC_DISPATCH(window_function)(kind)) {
+  WindowKernel(const ChannelsLastGeometry& geometry, WindowSum kind) : geometry_(geometry), function_(HWY_DYNAMIC_DISPATCH(window_function)(kind)), block_channels_(HWY_DYNAMIC_DISPATCH(block_channels)()) {
     const double operations = 2.0 * static_cast<double>(geometry.channels) * static_cast<double>(geometry.taps()) * static_cast<double>(geometry.axes[2].output);
     grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
   }
@@ -239,32 +244,67 @@ class WindowKernel : public Kernel {
     float* y = context.output(0).mutable_data<float>();
     const auto& [depth, lines, axis] = geometry_.axes;
     context.parallel_for(geometry_.batch * depth.output * lines.output, grain_, [&](std::int64_t begin, std::int64_t end) {
-      WindowLine line = common;
+      Group group(common);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output;
-        line.inputs.clear();
-        line.weights.clear();
+        WindowLine& line = group.add();
         for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t tap) {
           line.inputs.push_back(x + offset);
           line.weights.push_back(weights == nullptr ? nullptr : weights + tap * common.padded_channels);
         });
         line.output = y + i * axis.output * geometry_.channels;
         prepare(line, i, plane, row);
-        function_(line);
-        finish(line);
+        if (group.is_full() || i + 1 == end) run_group(group, finish);
       }
     });
   }
 
-  // The line i of results of one picture from the lines of its data.
-  void run_line(WindowLine& line, const PictureLines<const float>& x, const float* weights, std::int64_t i) const {
-    line.inputs.clear();
-    line.weights.clear();
+  // Lines that are computed together, a block of channels of each after the other: what they share of the data stays in the first-level cache.
+  class Group {
+   public:
+    explicit Group(const WindowLine& common) : common_(common), lines_(storage()) {}
+
+    WindowLine& add() {
+      WindowLine& line = lines_[count_++];
+      std::vector<const float*> inputs = std::move(line.inputs), weights = std::move(line.weights);  // to use their memory again
+      inputs.clear();
+      weights.clear();
+      line = common_;
+      line.inputs = std::move(inputs);
+      line.weights = std::move(weights);
+      return line;
+    }
+    bool is_full() const { return count_ == (common_.bias == nullptr ? 1 : kLines); }  // pools have a line's divisors at a time
+    std::span<WindowLine> lines() const { return std::span(lines_).first(count_); }
+    void clear() { count_ = 0; }
+
+   private:
+    static constexpr std::size_t kLines = 16;
+    static std::array<WindowLine, kLines>& storage() {
+      thread_local std::array<WindowLine, kLines> lines;
+      return lines;
+    }
+
+    const WindowLine& common_;
+    std::array<WindowLine, kLines>& lines_;
+    std::size_t count_ = 0;
+  };
+
+  template <typename Finish>
+  void run_group(Group& group, Finish finish) const {
+    for (std::int64_t c = 0; c < geometry_.channels; c += block_channels_) {
+      for (const WindowLine& line : group.lines()) function_(line, c, std::min(geometry_.channels, c + block_channels_));
+    }
+    for (const WindowLine& line : group.lines()) finish(line);
+    group.clear();
+  }
+
+  // The lines of data under the line i of results of one picture.
+  void place_line(WindowLine& line, const PictureLines<const float>& x, const float* weights, std::int64_t i) const {
     for_each_line_number_under(geometry_, i, [&](std::int64_t from, std::int64_t tap) {
       line.inputs.push_back(x.at(from));
       line.weights.push_back(weights + tap * line.padded_channels);
     });
-    function_(line);
   }
 
   WindowLine common_line() const {
@@ -279,7 +319,7 @@ class WindowKernel : public Kernel {
 
  private:
   WindowFunction function_;
-  std::int64_t grain_;
+  std::int64_t block_channels_, grain_;
 };
 
 class Depthwise final : public WindowKernel, public LineConv {
@@ -306,24 +346,28 @@ class Depthwise final : public WindowKernel, public LineConv {
     const WindowLine common = weighted_line();
     const std::int64_t line_floats = common.axis.output * common.channels;
     const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) { line.addend = z == nullptr ? nullptr : z + i * line_floats; };
-    for_each_line(context, common, packed_weights(), prepare, [&](const WindowLine& line) {
-      if (activation_.after.function != nullptr) activation_.after(line.output, line_floats);
-    });
+    for_each_line(context, common, packed_weights(), prepare, [this](const WindowLine& line) { activate(line); });
   }
 
   void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first, std::int64_t last) const override {
     const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
     const auto y = lines_of_type<float>(result);
-    WindowLine line = weighted_line();
+    const WindowLine common = weighted_line();
+    Group group(common);
     for (std::int64_t i = first; i < last; ++i) {
+      WindowLine& line = group.add();
       line.output = y.at(i);
       line.addend = z.data == nullptr ? nullptr : z.at(i);
-      run_line(line, x, packed_weights(), i);
-      if (activation_.after.function != nullptr) activation_.after(line.output, line.axis.output * line.channels);
+      place_line(line, x, packed_weights(), i);
+      if (group.is_full() || i + 1 == last) run_group(group, [this](const WindowLine& done) { activate(done); });
     }
   }
 
  private:
+  void activate(const WindowLine& line) const {
+    if (activation_.after.function != nullptr) activation_.after(line.output, line.axis.output * line.channels);
+  }
+
   WindowLine weighted_line() const {
     WindowLine line = common_line();
     line.bias = bias_.data();
