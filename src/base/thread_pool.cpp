@@ -59,15 +59,26 @@ std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
   return lock;
 }
 
-// A grain no larger that gives a number of chunks, where they are few, that two or four threads share evenly: of three, one thread would get two, and data that the
-// other one has in its cache. Multiples of small powers of two stay such, so that vectors are whole.
-std::int64_t even_grain(std::int64_t count, std::int64_t grain) {
-  constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
-  const std::int64_t chunks = ceil_divide(count, grain);
-  if (chunks <= 2 || chunks >= kFewChunks) return grain;
-  const std::int64_t unit = std::min(grain & -grain, kMostUnit);
-  return round_up(ceil_divide(count, round_up(chunks, kShares)), unit);
-}
+// How [0, count) is cut into chunks: of `grain`, or where these are few, into a number of chunks of about equal size, and no larger, that two or four threads share
+// evenly: of three, one thread would get two, and data that the other one has in its cache. What `grain` has of small powers of two, chunks have too, so that
+// vectors are whole.
+struct Cut {
+  Cut(std::int64_t count, std::int64_t grain) : count(count), grain(grain), chunks(ceil_divide(count, grain)) {
+    constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
+    if (chunks <= 2 || chunks >= kFewChunks) return;
+    unit = std::min(grain & -grain, kMostUnit);
+    units = ceil_divide(count, unit);
+    chunks = std::min(units, round_up(chunks, kShares));
+  }
+
+  std::int64_t begin(std::int64_t chunk) const {
+    if (unit == 0) return chunk == chunks ? count : chunk * grain;
+    return std::min(count, (units / chunks * chunk + units % chunks * chunk / chunks) * unit);
+  }
+
+  const std::int64_t count, grain;
+  std::int64_t chunks, unit = 0, units = 0;  // unit: 0 where chunks are of `grain`
+};
 
 // Chunks that one thread begins with. On a cache line of its own: each thread counts in its range.
 struct alignas(64) ChunkRange {
@@ -82,11 +93,11 @@ struct alignas(64) ChunkRange {
 struct Task {
   static constexpr std::int64_t kMostRanges = 16;  // on the caller's stack; more threads share them
 
-  Task(std::int64_t count, std::int64_t grain, RangeFunction body) : count(count), grain(grain), chunks(ceil_divide(count, grain)), body(body) {}
+  Task(std::int64_t count, std::int64_t grain, RangeFunction body) : pieces(count, grain), body(body) {}
 
   void cut(std::int64_t threads) {
     ranges = std::min(threads, kMostRanges);
-    const auto begin = [&](std::int64_t i) { return chunks / ranges * i + chunks % ranges * i / ranges; };  // chunks * i may overflow
+    const auto begin = [&](std::int64_t i) { return pieces.chunks / ranges * i + pieces.chunks % ranges * i / ranges; };  // chunks * i may overflow
     for (std::int64_t i = 0; i < ranges; ++i) {
       range[static_cast<std::size_t>(i)].next.store(begin(i), std::memory_order_relaxed);
       range[static_cast<std::size_t>(i)].end = begin(i + 1);
@@ -114,14 +125,14 @@ struct Task {
       const std::int64_t chunk = taken.next.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= taken.end) return;
       try {
-        body(chunk * grain, chunk * grain + std::min(grain, count - chunk * grain));
+        body(pieces.begin(chunk), pieces.begin(chunk + 1));
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
       }
     }
   }
 
-  const std::int64_t count, grain, chunks;
+  const Cut pieces;
   const RangeFunction body;
   const std::uint32_t caller_float_state = float_state();  // which helpers take on: a chunk gives the same whoever computes it
   std::int64_t ranges = 0;
@@ -235,9 +246,9 @@ ThreadPool& ThreadPool::process() {
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body) {
   if (count <= 0) return;
-  Task task(count, even_grain(count, std::max<std::int64_t>(grain, 1)), body);
+  Task task(count, std::max<std::int64_t>(grain, 1), body);
   const int limit = max_threads > 0 ? std::min(max_threads, cores_) : cores_;
-  const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.chunks)) - 1;
+  const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.pieces.chunks)) - 1;
   const bool nested = inside_parallel_for;
   inside_parallel_for = true;
   task.cut(nested ? 1 : helpers + 1);

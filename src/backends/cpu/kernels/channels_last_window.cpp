@@ -224,7 +224,7 @@ HWY_EXPORT(window_function);
 HWY_EXPORT(padded_channels);
 HWY_EXPORT(block_channels);
 
-constexpr double kChunkOperations = 1e6;
+constexpr double kChunkOperations = 5e5;
 
 // What depthwise convolution and pooling have in common.
 class WindowKernel : public Kernel {
