@@ -47,9 +47,10 @@ void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::R
     resources_->pool->parallel_for(count, grain, resources_->max_threads, chunk);
     return;
   }
-  // Same chunk boundaries as with threads, so that results are the same bit for bit.
-  if (grain < 1) grain = 1;
-  for (std::int64_t begin = 0; begin < count; begin += std::min(grain, count - begin)) chunk(begin, begin + std::min(grain, count - begin));
+  if (count <= 0) return;
+  // The same chunks as with threads, so that results are the same bit for bit.
+  const base::Chunks chunks(count, grain);
+  for (std::int64_t i = 0; i < chunks.size(); ++i) chunk(chunks.begin(i), chunks.begin(i + 1));
 }
 
 KernelIndex::KernelIndex(std::span<const KernelEntry> table) { add(table); }

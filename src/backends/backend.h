@@ -79,7 +79,7 @@ class KernelContext : public ops::AttributeReader {
   void set_output(std::size_t i, Value value) { outputs_[i] = std::move(value); }
   const ir::ValueType& output_type(std::size_t i) const { return output_types_[i]; }
 
-  // Splits [0, count) into chunks of `grain` over the threads of this run (see ThreadPool::parallel_for). Between chunks
+  // Splits [0, count) into chunks of about `grain` (see base::Chunks) over the threads of this run. Between chunks
   // the run may be stopped, as by check_stop.
   void parallel_for(std::int64_t count, std::int64_t grain, base::RangeFunction body) const;
   // Throws Error(cancelled or over_budget) when the run is to end. To be called in loops that may take long and are no

@@ -59,27 +59,6 @@ std::unique_lock<std::mutex> lock_briefly(std::mutex& mutex) {
   return lock;
 }
 
-// How [0, count) is cut into chunks: of `grain`, or where these are few, into a number of chunks of about equal size, and no larger, that two or four threads share
-// evenly: of three, one thread would get two, and data that the other one has in its cache. What `grain` has of small powers of two, chunks have too, so that
-// vectors are whole.
-struct Cut {
-  Cut(std::int64_t count, std::int64_t grain) : count(count), grain(grain), chunks(ceil_divide(count, grain)) {
-    constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
-    if (chunks <= 2 || chunks >= kFewChunks) return;
-    unit = std::min(grain & -grain, kMostUnit);
-    units = ceil_divide(count, unit);
-    chunks = std::min(units, round_up(chunks, kShares));
-  }
-
-  std::int64_t begin(std::int64_t chunk) const {
-    if (unit == 0) return chunk == chunks ? count : chunk * grain;
-    return std::min(count, (units / chunks * chunk + units % chunks * chunk / chunks) * unit);
-  }
-
-  const std::int64_t count, grain;
-  std::int64_t chunks, unit = 0, units = 0;  // unit: 0 where chunks are of `grain`
-};
-
 // Chunks that one thread begins with. On a cache line of its own: each thread counts in its range.
 struct alignas(64) ChunkRange {
   std::atomic<std::int64_t> next{0};
@@ -97,7 +76,7 @@ struct Task {
 
   void cut(std::int64_t threads) {
     ranges = std::min(threads, kMostRanges);
-    const auto begin = [&](std::int64_t i) { return pieces.chunks / ranges * i + pieces.chunks % ranges * i / ranges; };  // chunks * i may overflow
+    const auto begin = [&](std::int64_t i) { return pieces.size() / ranges * i + pieces.size() % ranges * i / ranges; };  // chunks * i may overflow
     for (std::int64_t i = 0; i < ranges; ++i) {
       range[static_cast<std::size_t>(i)].next.store(begin(i), std::memory_order_relaxed);
       range[static_cast<std::size_t>(i)].end = begin(i + 1);
@@ -132,7 +111,7 @@ struct Task {
     }
   }
 
-  const Cut pieces;
+  const Chunks pieces;
   const RangeFunction body;
   const std::uint32_t caller_float_state = float_state();  // which helpers take on: a chunk gives the same whoever computes it
   std::int64_t ranges = 0;
@@ -220,6 +199,19 @@ struct ThreadPool::State {
   }
 };
 
+Chunks::Chunks(std::int64_t count, std::int64_t grain) : count_(count), grain_(std::max<std::int64_t>(grain, 1)), size_(ceil_divide(count, grain_)) {
+  constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
+  if (size_ <= 2 || size_ >= kFewChunks) return;
+  unit_ = std::min(grain_ & -grain_, kMostUnit);
+  units_ = ceil_divide(count, unit_);
+  size_ = std::min(units_, round_up(size_, kShares));
+}
+
+std::int64_t Chunks::begin(std::int64_t chunk) const {
+  if (unit_ == 0) return chunk == size_ ? count_ : chunk * grain_;
+  return std::min(count_, (units_ / size_ * chunk + units_ % size_ * chunk / size_) * unit_);
+}
+
 ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>()) {
   state_->free_cores = cores_;
   for (int i = 0; i + 1 < cores_; ++i) state_->workers.emplace_back([this, i] { state_->worker_loop(i + 1); });
@@ -246,9 +238,9 @@ ThreadPool& ThreadPool::process() {
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body) {
   if (count <= 0) return;
-  Task task(count, std::max<std::int64_t>(grain, 1), body);
+  Task task(count, grain, body);
   const int limit = max_threads > 0 ? std::min(max_threads, cores_) : cores_;
-  const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.pieces.chunks)) - 1;
+  const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.pieces.size())) - 1;
   const bool nested = inside_parallel_for;
   inside_parallel_for = true;
   task.cut(nested ? 1 : helpers + 1);

@@ -26,6 +26,20 @@ class RangeFunction {
   void (*call_)(const void*, std::int64_t, std::int64_t);
 };
 
+// How [0, count) is cut into chunks, on however many threads: of `grain`, or where these are few, into a number of chunks of about equal size, and no larger, that
+// two or four threads share evenly: of three, one thread would get two, and data that the other one has in its cache. What `grain` has of small powers of two,
+// chunks have too, so that vectors are whole.
+class Chunks {
+ public:
+  Chunks(std::int64_t count, std::int64_t grain);  // a positive count
+  std::int64_t size() const { return size_; }
+  std::int64_t begin(std::int64_t chunk) const;  // of `size()`: the count
+
+ private:
+  std::int64_t count_, grain_, size_;
+  std::int64_t unit_ = 0, units_ = 0;  // of chunks of about equal size
+};
+
 class ThreadPool {
  public:
   explicit ThreadPool(int cores);
@@ -38,7 +52,7 @@ class ThreadPool {
 
   int cores() const { return cores_; }
 
-  // Splits [0, count) into chunks of `grain` or, where they are few, of less and about equal size, and runs them on up to max_threads threads (0: all).
+  // Splits [0, count) into chunks (see Chunks) and runs them on up to max_threads threads (0: all).
   // Returns when every chunk has run. The first exception thrown by a chunk is rethrown here, the rest of the chunks are
   // skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
   void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);
