@@ -4,6 +4,7 @@
 
 #include "tessera/device.h"
 #include "tessera/error.h"
+#include "tessera/log.h"
 #include "tessera/version.h"
 #include "verbs.h"
 
@@ -24,14 +25,23 @@ int report(const tessera::Error& error, bool verbose) {
   return tessera::exit_code(error.kind());
 }
 
+// Warnings go to stderr, where they mix with no result; with -v their details too. `verbose` must live as long as the process.
+void print_warnings(const bool& verbose) {
+  tessera::set_log_handler([&verbose](tessera::LogLevel level, std::string_view message) {
+    if (level == tessera::LogLevel::warning) fmt::print(stderr, "tessera: warning: {}\n", message);
+    else if (verbose) fmt::print(stderr, "tessera: {}\n", message);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app{"Tessera runs neural networks to the limit of the hardware."};
   app.name("tessera");
   app.set_version_flag("--version", version_text, "Print the version, the processor's features and the devices");
-  bool verbose = false;
-  app.add_flag("-v,--verbose", verbose, "On an error, print every place it passed through");
+  static bool verbose = false;
+  print_warnings(verbose);
+  app.add_flag("-v,--verbose", verbose, "On an error, print every place it passed through; print the details of warnings");
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
