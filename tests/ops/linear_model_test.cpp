@@ -33,7 +33,15 @@ TEST(LinearClassifier, OneScoreTellsTwoClassesApart) {
   const ir::Attributes attributes{{"coefficients", Reals{1, 0}}, {"classlabels_strings", Texts{"no", "yes"}}};
   const std::vector<Value> y = run_op({"ai.onnx.ml::LinearClassifier", {kRows}, attributes, 2});
   EXPECT_TRUE(close_to(y[0].tensor(), Tensor::from<std::string>({2}, {"yes", "no"})));
-  EXPECT_TRUE(close_to(y[1].tensor(), Tensor::from<float>({2, 2}, {-1, 1, 3, -3})));
+  EXPECT_TRUE(close_to(y[1].tensor(), Tensor::from<float>({2, 2}, {0, 1, 4, -3})));
+}
+
+TEST(LinearClassifier, ScoresThatAreEqualInFloat32TieAndTheFirstClassWins) {
+  // In double the second score is larger by 2^-30, which float32 does not hold beside 1.
+  const ir::Attributes attributes{{"coefficients", Reals{1, 0, 1, 0x1p-30f}}, {"classlabels_ints", Integers{3, 7}}};
+  const Tensor row = Tensor::from<float>({1, 2}, {1, 1});
+  const std::vector<Value> y = run_op({"ai.onnx.ml::LinearClassifier", {row}, attributes, 2});
+  EXPECT_TRUE(close_to(y[0].tensor(), Tensor::from<std::int64_t>({1}, {3})));
 }
 
 TEST(SvmRegressor, SumsKernels) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "backends/reference/numeric.h"
 #include "support/run_op.h"
@@ -55,6 +56,48 @@ TEST(TreeEnsembleClassifier, OneVotedClassOfTwoIsTheSecond) {
   const std::vector<Value> y = run_op({"ai.onnx.ml::TreeEnsembleClassifier", {kRows}, attributes, 2});
   EXPECT_TRUE(close_to(y[0].tensor(), Tensor::from<std::int64_t>({3}, {3, 7, 7})));
   EXPECT_TRUE(close_to(y[1].tensor(), Tensor::from<float>({3, 2}, {0.75f, 0.25f, 0.25f, 0.75f, 0.25f, 0.75f})));
+}
+
+// Ten trees of one leaf; those that vote give class 0, which stands for the second of two, 0.1f.
+ir::Attributes ten_leaves(std::size_t voters) {
+  Integers trees(10);
+  std::iota(trees.begin(), trees.end(), 0);
+  const Integers zeros(10, 0);
+  const Reals zero_reals(10, 0.0f);
+  Reals weights(10, 0.0f);
+  std::fill_n(weights.begin(), voters, 0.1f);
+  return {{"nodes_treeids", trees},        {"nodes_nodeids", zeros},     {"nodes_featureids", zeros},
+          {"nodes_values", zero_reals},    {"nodes_truenodeids", zeros}, {"nodes_falsenodeids", zeros},
+          {"nodes_modes", Texts(10, "LEAF")}, {"class_treeids", trees},  {"class_nodeids", zeros},
+          {"class_ids", zeros},            {"class_weights", weights},   {"classlabels_int64s", Integers{0, 1}}};
+}
+
+TEST(TreeEnsembleClassifier, SumsInThePrecisionOfItsInput) {
+  const auto label = [](std::size_t voters, const Tensor& row) {
+    const std::vector<Value> y = run_op({"ai.onnx.ml::TreeEnsembleClassifier", {row}, ten_leaves(voters), 2});
+    return y[0].tensor().values<std::int64_t>()[0];
+  };
+  const Tensor single = Tensor::from<float>({1, 1}, {0}), wide = Tensor::from<double>({1, 1}, {0});
+  // Five times 0.1f is exactly 0.5 in float32, which is no majority, and 0.5000000074… in double, which is one.
+  EXPECT_EQ(label(5, single), 0);
+  EXPECT_EQ(label(5, wide), 1);
+  EXPECT_EQ(label(6, single), 1);
+}
+
+TEST(TreeEnsembleClassifier, SoftmaxLeavesThePairOfOneScoreAsItIs) {
+  ir::Attributes attributes = stump("class", {0, 0}, {0.25f, 0.75f});
+  attributes["classlabels_int64s"] = Integers{3, 7};
+  attributes["post_transform"] = std::string("SOFTMAX");
+  const std::vector<Value> y = run_op({"ai.onnx.ml::TreeEnsembleClassifier", {kRows}, attributes, 2});
+  EXPECT_TRUE(close_to(y[1].tensor(), Tensor::from<float>({3, 2}, {0.75f, 0.25f, 0.25f, 0.75f, 0.25f, 0.75f})));
+}
+
+TEST(TreeEnsembleClassifier, AClassWithABaseValueTakesPartWithoutAVote) {
+  ir::Attributes attributes = stump("class", {0, 1}, {1, 1});
+  attributes["classlabels_int64s"] = Integers{3, 7, 9};
+  attributes["base_values"] = Reals{0, 0, 5};
+  const std::vector<Value> y = run_op({"ai.onnx.ml::TreeEnsembleClassifier", {kRows}, attributes, 2});
+  EXPECT_TRUE(close_to(y[0].tensor(), Tensor::from<std::int64_t>({3}, {9, 9, 9})));
 }
 
 std::string error_of(const ir::Attributes& attributes) {

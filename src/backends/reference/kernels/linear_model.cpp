@@ -147,6 +147,17 @@ std::vector<double> probabilities_of(std::size_t classes, const std::vector<doub
   return couple_pairs(classes, r);
 }
 
+// What a classifier of two classes returns for the one score that it computes. The specification leaves it open; as in
+// onnxruntime, the first class gets the rest of 1, and softmax leaves the pair as it is.
+std::vector<double> scores_of_pair(double score, ops::PostTransform transform) {
+  if (transform == ops::PostTransform::logistic) {
+    std::vector<double> scores{-score, score};
+    transform_scores(scores, transform);
+    return scores;
+  }
+  return {1 - score, score};
+}
+
 }  // namespace
 
 void linear_regressor(KernelContext& context) {
@@ -170,9 +181,15 @@ void linear_classifier(KernelContext& context) {
   std::vector<double> z;
   for_each_row(context, [&](std::size_t row, Row x) {
     std::vector<double> scores = linear_scores(x, coefficients, intercepts, coefficients.size() / x.size());
-    if (scores.size() == 1) scores = {-scores[0], scores[0]};
-    set_label(context, row, best_of(scores));
-    transform_scores(scores, transform);
+    // Classes tie where their float32 scores, which is what the operator returns, are equal.
+    for (double& score : scores) score = static_cast<float>(score);
+    if (scores.size() == 1) {
+      set_label(context, row, scores[0] > 0 ? 1 : 0);
+      scores = scores_of_pair(scores[0], transform);
+    } else {
+      set_label(context, row, best_of(scores));
+      transform_scores(scores, transform);
+    }
     z.insert(z.end(), scores.begin(), scores.end());
   });
   if (context.wants_output(1)) write(z, context.output(1));
@@ -217,10 +234,14 @@ void svm_classifier(KernelContext& context) {
       const PairDecisions pairs = decide_pairs(plan, per_class, coefficients, rho, kernel_values(plan, x, vectors));
       scores = plan.probabilities ? probabilities_of(classes, pairs.scores, a, b) : pairs.scores;
       winner = best_of(pairs.votes);
-      if (scores.size() == 1) scores = {-scores[0], scores[0]};
     }
     set_label(context, row, winner);
-    transform_scores(scores, transform);
+    if (scores.size() > 1)
+      transform_scores(scores, transform);
+    else if (transform == ops::PostTransform::none)
+      scores = {-scores[0], scores[0]};
+    else
+      scores = scores_of_pair(scores[0], transform);
     z.insert(z.end(), scores.begin(), scores.end());
   });
   if (context.wants_output(1)) write(z, context.output(1));

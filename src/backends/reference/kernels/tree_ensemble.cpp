@@ -1,5 +1,7 @@
 #include "ops/tree_ensemble.h"
 
+#include <algorithm>
+
 #include "backends/backend.h"
 #include "backends/reference/numeric.h"
 #include "backends/reference/scores.h"
@@ -33,12 +35,20 @@ bool is_true(const Forest& forest, const Forest::Node& node, double x) {
   return std::find(first, last, x) != last;
 }
 
+// Scores are summed tree by tree in the precision of the input: double for f64, else float32, as onnxruntime does on one
+// thread. Ties depend on it: five weights of 0.1f are exactly 0.5 in float32, and more than 0.5 in double. A float32 sum
+// or quotient computed in double and then rounded is the float32 one (53 bits are more than twice 24 and 2).
+struct Precision {
+  bool single = true;
+  double operator()(double value) const { return single ? static_cast<double>(static_cast<float>(value)) : value; }
+};
+
 struct Scores {
   std::vector<double> values;
   std::vector<bool> voted;  // whether any leaf spoke about the target
 };
 
-Scores score(const Forest& forest, const double* row) {
+Scores score(const Forest& forest, const double* row, Precision rounded) {
   const auto targets = static_cast<std::size_t>(forest.targets);
   Scores scores{std::vector<double>(targets, 0.0), std::vector<bool>(targets, false)};
   for (std::int64_t at : forest.roots) {
@@ -50,7 +60,7 @@ Scores score(const Forest& forest, const double* row) {
     for (std::size_t i = leaf.first_vote; i < leaf.last_vote; ++i) {
       const auto target = static_cast<std::size_t>(forest.votes[i].target);
       double& value = scores.values[target];
-      const double weight = forest.votes[i].weight;
+      const double weight = rounded(forest.votes[i].weight);
       const bool first = !scores.voted[target];
       scores.voted[target] = true;
       if (forest.aggregation == ops::Aggregation::minimum)
@@ -58,11 +68,11 @@ Scores score(const Forest& forest, const double* row) {
       else if (forest.aggregation == ops::Aggregation::maximum)
         value = first ? weight : std::max(value, weight);
       else
-        value += weight;
+        value = rounded(value + weight);
     }
   }
   if (forest.aggregation == ops::Aggregation::average) {
-    for (double& value : scores.values) value /= static_cast<double>(forest.roots.size());
+    for (double& value : scores.values) value = rounded(value / static_cast<double>(forest.roots.size()));
   }
   return scores;
 }
@@ -81,7 +91,9 @@ class TreeEnsembleKernel final : public Kernel {
   }
 
   void run(KernelContext& context) const override {
-    const std::vector<double> x = read<double>(context.input(0));
+    const Precision rounded{context.input(0).dtype() != DType::f64};
+    std::vector<double> x = read<double>(context.input(0));
+    std::ranges::transform(x, x.begin(), rounded);  // integers are compared as float32
     const Shape& shape = context.input(0).shape();
     const std::int64_t columns = shape.back(), rows = shape.size() == 2 ? shape[0] : 1;
     const bool classifier = context.op().name == ops::tree_ensemble_classifier.name;
@@ -89,11 +101,11 @@ class TreeEnsembleKernel final : public Kernel {
     std::vector<std::size_t> classes;
     for (std::int64_t row = 0; row < rows; ++row) {
       context.check_stop();
-      Scores scores = score(forest_, x.data() + row * columns);
+      Scores scores = score(forest_, x.data() + row * columns, rounded);
       if (classifier)
-        classes.push_back(classify(scores));
+        classes.push_back(classify(scores, rounded));
       else
-        finish(scores);
+        finish(scores, rounded);
       y.insert(y.end(), scores.values.begin(), scores.values.end());
     }
     if (!classifier) return write(y, context.output(0));
@@ -102,39 +114,48 @@ class TreeEnsembleKernel final : public Kernel {
   }
 
  private:
-  void finish(Scores& scores) const {
-    add_base(scores);
+  void finish(Scores& scores, Precision rounded) const {
+    add_base(scores, rounded);
     transform_scores(scores.values, forest_.post_transform);
   }
 
-  // The winning class; `scores` become what the operator returns. Where the leaves know only one class of two, a
-  // threshold decides: 0.5 for weights that look like probabilities, else 0. Class 0 alone stands for the score of
-  // class 1, and gets the rest (of 1 for untransformed probabilities, of 0 otherwise) itself.
-  std::size_t classify(Scores& scores) const {
-    add_base(scores);
-    const double threshold = all_positive_ ? 0.5 : 0;
+  // The winning class, of equal ones the first; `scores` become what the operator returns. Where the leaves know only one
+  // class of two, a threshold decides: 0.5 for weights that look like probabilities, else 0.
+  std::size_t classify(Scores& scores, Precision rounded) const {
+    add_base(scores, rounded);
+    if (only_class_ >= 0) return classify_by_threshold(scores, rounded);
+    // Classes that no leaf spoke about stand back, unless there are no others.
     std::size_t winner = 0;
-    if (only_class_ < 0) {
-      // Classes that no leaf spoke about stand back, unless there are no others.
-      for (std::size_t i = 1; i < scores.values.size(); ++i) {
-        const bool better = scores.voted[i] == scores.voted[winner] ? scores.values[i] > scores.values[winner]
-                                                                    : static_cast<bool>(scores.voted[i]);
-        if (better) winner = i;
-      }
-    } else {
-      const double score = scores.values[static_cast<std::size_t>(only_class_)];
-      winner = score > threshold ? 1 : 0;
-      const bool plain =
-          forest_.post_transform == ops::PostTransform::none || forest_.post_transform == ops::PostTransform::probit;
-      if (only_class_ == 0) scores.values = {plain && all_positive_ ? 1 - score : -score, score};
+    for (std::size_t i = 1; i < scores.values.size(); ++i) {
+      const bool better = scores.voted[i] == scores.voted[winner] ? scores.values[i] > scores.values[winner]
+                                                                  : static_cast<bool>(scores.voted[i]);
+      if (better) winner = i;
     }
     transform_scores(scores.values, forest_.post_transform);
     return winner;
   }
 
-  void add_base(Scores& scores) const {
+  // Class 0 alone stands for the score of class 1, and gets the rest (of 1 for probabilities, of 0 otherwise) itself. The
+  // specification leaves the transform of such a pair open; as in onnxruntime, softmax leaves it as it is.
+  std::size_t classify_by_threshold(Scores& scores, Precision rounded) const {
+    using ops::PostTransform;
+    const PostTransform transform = forest_.post_transform;
+    const double score = scores.values[static_cast<std::size_t>(only_class_)];
+    const std::size_t winner = score > (all_positive_ ? 0.5 : 0) ? 1 : 0;
+    if (only_class_ == 0) {
+      const bool of_one = all_positive_ && transform != PostTransform::logistic;
+      scores.values = {of_one ? rounded(1 - score) : -score, score};
+      if (transform == PostTransform::softmax || transform == PostTransform::softmax_zero) return winner;
+    }
+    transform_scores(scores.values, transform);
+    return winner;
+  }
+
+  // A class with a base value takes part even where no leaf spoke about it.
+  void add_base(Scores& scores, Precision rounded) const {
     for (std::size_t i = 0; i < forest_.base_values.size() && i < scores.values.size(); ++i) {
-      scores.values[i] += forest_.base_values[i];
+      scores.values[i] = rounded(scores.values[i] + rounded(forest_.base_values[i]));
+      scores.voted[i] = true;
     }
   }
 
