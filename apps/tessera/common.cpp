@@ -46,7 +46,7 @@ void add_model_options(CLI::App& verb, ModelOptions& options) {
 void add_run_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")->capture_default_str();
   verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb.add_option("--precision", options.precision, "What layers with weights of f32 multiply in: f32, or bf16 (rounded, sums in f32)")->capture_default_str()->check(CLI::IsMember({"f32", "bf16"}));
+  verb.add_option("--precision", options.precision, "What layers with weights of f32 multiply in: f32, or bf16 (rounded, sums in f32). Without it: what a .tsr was made with, f32 for .onnx")->check(CLI::IsMember({"f32", "bf16"}));
   verb.add_option("--memory-limit", options.memory_limit_mib, "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 30));
@@ -83,7 +83,7 @@ SessionOptions session_options(const ModelOptions& options) {
   SessionOptions session;
   session.device = options.device;
   session.threads = options.threads;
-  session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
+  if (!options.precision.empty()) session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   session.memory_limit_bytes = options.memory_limit_mib << 20;
   session.without_passes = options.without;
   session.tune = options.tune;

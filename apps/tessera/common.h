@@ -16,7 +16,7 @@ struct ModelOptions {
   std::vector<std::string> dims;  // NAME=N
   std::string device = "cpu";
   int threads = 0;
-  std::string precision = "f32";
+  std::string precision;  // "": as the file says, f32 for .onnx
   std::int64_t memory_limit_mib = 0;
   double time_limit_s = 0;
   std::uint64_t seed = 1;

@@ -14,7 +14,7 @@ namespace {
 
 // What is set for one of the two.
 struct SideOptions {
-  std::string device = "cpu", precision = "f32";
+  std::string device = "cpu", precision;
   std::vector<std::string> without;
 };
 
@@ -70,7 +70,7 @@ void run(const Options& options) {
 
 void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, const std::string& title) {
   verb.add_option("--device-" + letter, side.device, "Where " + title + " runs: cpu or reference")->capture_default_str()->check(CLI::IsMember({"cpu", "reference"}));
-  verb.add_option("--precision-" + letter, side.precision, "What " + title + " multiplies in: f32 or bf16")->capture_default_str()->check(CLI::IsMember({"f32", "bf16"}));
+  verb.add_option("--precision-" + letter, side.precision, "What " + title + " multiplies in: f32 or bf16; without it what a .tsr was made with, f32 for .onnx")->check(CLI::IsMember({"f32", "bf16"}));
   verb.add_option("--without-" + letter, side.without, "A graph pass that " + title + " does without, or all of them: all; may be repeated");
 }
 

@@ -39,6 +39,7 @@ void run(const Options& options) {
     how.timings = &timings;
   }
   const NamedValues outputs = session.run(inputs, how);
+  if (!options.json && session.precision() != DType::f32) fmt::print("precision {}\n", name_of(session.precision()));
   nlohmann::json list = nlohmann::json::array();
   for (const ValueDescription& output : model.outputs()) {
     const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
@@ -46,7 +47,7 @@ void run(const Options& options) {
     if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
     else fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
   }
-  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"outputs", list}}, 2));
+  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"precision", name_of(session.precision())}, {"outputs", list}}, 2));
   if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
   if (!options.profile.empty()) write_text(options.profile, report::trace_json(timings, std::filesystem::path(options.model.model).filename()));
 }

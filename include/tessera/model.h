@@ -25,6 +25,18 @@ struct ValueDescription {
   std::vector<std::string> dim_names;   // symbolic name or ""
 };
 
+// What a file says about itself. None of it changes what the model computes. A package (.tsr) has that of the model that it was made from. Texts are as in the
+// file: any bytes, not checked to be UTF-8.
+struct ModelMetadata {
+  std::string producer_name, producer_version;    // of the program that wrote the model: "pytorch", "2.6.0"
+  std::string domain;                             // of the organisation: "org.example"
+  std::string doc_string, graph_name;
+  std::int64_t model_version = 0;                 // of the model, as its makers count
+  std::int64_t ir_version = 0;                    // of the ONNX format; 0 for a model that was built in memory
+  std::map<std::string, std::int64_t> opsets;     // operator set versions by domain; "ai.onnx" is the default domain
+  std::map<std::string, std::string> properties;  // the file's own (metadata_props): of an OCR model the characters that it reads, say
+};
+
 // What a file may ask for while it is read: a few bytes of it can mean much memory and work. Beyond a limit loading throws
 // Error(over_budget). Weights count for the session that runs the model (SessionOptions::memory_limit_bytes).
 struct ModelLimits {
@@ -51,6 +63,8 @@ class Model {
 
   const std::vector<ValueDescription>& inputs() const { return inputs_; }
   const std::vector<ValueDescription>& outputs() const { return outputs_; }
+  // `optimise` and save() keep it, but for the operator set versions, which are those that the written .onnx needs.
+  const ModelMetadata& metadata() const { return metadata_; }
   const ir::Graph& graph() const { return *graph_; }
   // Of a model from a .tsr file; null for others.
   const io::PackageOrigin* package() const { return package_.get(); }
@@ -59,6 +73,7 @@ class Model {
   std::shared_ptr<const ir::Graph> graph_;
   std::shared_ptr<const io::PackageOrigin> package_;
   std::vector<ValueDescription> inputs_, outputs_;
+  ModelMetadata metadata_;
 };
 
 }  // namespace tessera

@@ -27,8 +27,9 @@ struct SessionOptions {
   std::int64_t max_plan_bytes = std::int64_t{256} << 20;
   // What convolutions, products, LSTM and GRU with constant weights of f32 multiply in, and attention between them. bf16: data and weights (of LSTM and GRU
   // biases and states that come in or go out too; of attention what the values are weighed by) are rounded to bfloat16, sums stay f32; about twice as fast on CPUs
-  // that have the instructions (AVX-512 BF16), slower on others. Nothing else lowers precision.
-  DType precision = DType::f32;
+  // that have the instructions (AVX-512 BF16), slower on others. Nothing else lowers precision. undefined: what a package was made with, f32 for other models;
+  // a package that was made with bf16 runs in nothing else.
+  DType precision = DType::undefined;
   // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this process may use, so that no model
   // brings the machine down.
   std::int64_t memory_limit_bytes = 0;
@@ -105,6 +106,9 @@ class Session {
   // State that persists between runs (a copy). Throw invalid_argument for unknown names and wrong types.
   Tensor variable(std::string_view name);
   void set_variable(std::string_view name, const Tensor& value);
+
+  // What layers multiply in, see SessionOptions::precision: f32 or bf16.
+  DType precision() const;
 
   MemoryUse memory() const;
   // Memory between runs (arenas, room for results) is shared by all sessions of the process, limited by what was lately in use at

@@ -14,7 +14,7 @@
 namespace tessera::io {
 namespace {
 
-enum SectionKind : std::uint32_t { kInfo = 1, kGraph = 2, kPackings = 3, kConstants = 4, kPacked = 5 };
+enum SectionKind : std::uint32_t { kInfo = 1, kGraph = 2, kPackings = 3, kConstants = 4, kPacked = 5, kMetadata = 6 };
 
 // Smaller constants stay in the graph's own section.
 constexpr std::int64_t kLeastOutside = 1024;
@@ -39,6 +39,16 @@ std::vector<std::byte> write_info(const PackageInfo& info) {
   out.u32(info.ready ? 1 : 0);
   write_texts(out, info.passes);
   write_texts(out, info.without);
+  return out.take();
+}
+
+std::vector<std::byte> write_metadata(const std::map<std::string, std::string>& metadata) {
+  ByteWriter out;
+  out.u32(static_cast<std::uint32_t>(metadata.size()));
+  for (const auto& [key, text] : metadata) {
+    out.text(key);
+    out.text(text);
+  }
   return out.take();
 }
 
@@ -117,6 +127,22 @@ PackageInfo read_info(std::span<const std::byte> bytes) {
   return info;
 }
 
+std::map<std::string, std::string> read_metadata(std::span<const std::byte> bytes, const ModelLimits& limits) {
+  constexpr std::int64_t kBytesOfAnEntry = 128;  // in memory, besides its characters
+  ByteReader in(bytes);
+  const std::uint32_t entries = in.count(8);
+  const std::int64_t needed = static_cast<std::int64_t>(bytes.size()) + kBytesOfAnEntry * entries;
+  require(needed <= limits.max_parsed_bytes, ErrorKind::over_budget, "the metadata of {} entries takes {} bytes of memory, at most {} are allowed", entries, needed,
+          limits.max_parsed_bytes);
+  std::map<std::string, std::string> metadata;
+  for (std::uint32_t left = entries; left > 0; --left) {
+    std::string key = in.text();
+    require(metadata.emplace(key, in.text()).second, ErrorKind::invalid_model, "the metadata has two entries '{}'", shown(key));
+  }
+  require(in.done(), ErrorKind::invalid_model, "the metadata goes on behind its end");
+  return metadata;
+}
+
 // The part [offset, offset + bytes) of a section.
 std::span<const std::byte> part_of(std::span<const std::byte> section, std::uint64_t offset, std::uint64_t bytes, std::string_view name) {
   require(offset <= section.size() && bytes <= section.size() - offset, ErrorKind::invalid_model, "packing '{}' has {} bytes from byte {} on of a section of {}", shown(name), bytes,
@@ -137,12 +163,14 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
     SectionContent constants("constants", kConstants), packed("packed", kPacked);
     GraphWriter writer(constants, packings);
     WrittenPackage written;
-    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info), packings_bytes = write_packings(packings, writer, packed, written);
+    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info), packings_bytes = write_packings(packings, writer, packed, written),
+                                 metadata_bytes = write_metadata(graph.metadata);
     std::vector<SectionContent> sections;
     const auto add = [&sections](std::string name, SectionKind kind, const std::vector<std::byte>& bytes) { sections.emplace_back(std::move(name), kind).append(bytes); };
     add("info", kInfo, info_bytes);
     add("graph", kGraph, graph_bytes);
     add("packings", kPackings, packings_bytes);
+    add("metadata", kMetadata, metadata_bytes);
     sections.push_back(std::move(constants));
     sections.push_back(std::move(packed));
     written.file_bytes = write_container(path, sections);
@@ -174,18 +202,25 @@ std::span<const std::byte> StoredPackings::find(const void* weights, std::string
   return found != packings_.end() ? found->second : std::span<const std::byte>();
 }
 
+StoredGraph stored_graph(const Container& container) {
+  const std::span<const std::byte> graph = section_bytes(container, kGraph, "the graph");
+  return {graph, section_bytes(container, kConstants, "constants")};
+}
+
 Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits) {
   const Container container(bytes, owner);
   for (const Section& section : container.sections()) {
     if (section.kind != kConstants && section.kind != kPacked) container.verify(section);
   }
-  const auto constants = section_bytes(container, kConstants, "constants");
+  const auto [graph, constants] = stored_graph(container);
   Package package;
   package.origin.info = read_info(section_bytes(container, kInfo, "information"));
   package.origin.packings =
       std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants, section_bytes(container, kPacked, "packed weights"), owner);
   package.origin.sections = container.sections();
-  package.graph = read_package_graph(section_bytes(container, kGraph, "the graph"), constants, std::move(owner), {.limits = limits});
+  package.graph = read_package_graph(graph, constants, std::move(owner), {.limits = limits});
+  // Packages of before have no such section: there the metadata are what the graph's own form could hold.
+  if (const Section* metadata = container.find(kMetadata)) package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);
   for (const ir::ValueId id : package.graph.inputs()) {
     const ir::ValueInfo& input = package.graph.value(id);
     require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model, "the package is said to be ready, but input '{}' is {}", shown(input.name),

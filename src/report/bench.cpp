@@ -46,12 +46,12 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   result.load_ms = load_ms;
   const int cores = base::ThreadPool::process().cores();
   result.threads = options.session.threads > 0 ? std::min(options.session.threads, cores) : cores;
-  result.precision = name_of(options.session.precision);
   for (const auto& [name, value] : inputs) {
     result.shapes[name] = value.is_tensor() ? std::string(name_of(value.tensor().dtype())) + to_string(value.tensor().shape()) : "not a tensor";
   }
   const Clock::time_point start = Clock::now();
   Session session(model, options.session);
+  result.precision = name_of(session.precision());
   session.run(inputs, options.run);
   result.first_ms = ms_since(start);
   for (int i = 0; i < options.warmup; ++i) session.run(inputs, options.run);

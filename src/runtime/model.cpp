@@ -1,5 +1,7 @@
 #include "tessera/model.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/reader.h"
@@ -23,11 +25,30 @@ ValueDescription describe(const ir::ValueInfo& info) {
   return description;
 }
 
+// What the readers have put into the graph's metadata, see io/onnx/reader.h.
+ModelMetadata metadata_of(const ir::Graph& graph) {
+  constexpr std::string_view kOpset = "opset:", kProperty = "property:";
+  ModelMetadata metadata;
+  metadata.graph_name = graph.name;
+  for (const auto& [key, text] : graph.metadata) {
+    if (key == "producer_name") metadata.producer_name = text;
+    else if (key == "producer_version") metadata.producer_version = text;
+    else if (key == "domain") metadata.domain = text;
+    else if (key == "doc_string") metadata.doc_string = text;
+    else if (key == "model_version") metadata.model_version = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key == "ir_version") metadata.ir_version = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key.starts_with(kOpset)) metadata.opsets[key.substr(kOpset.size())] = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key.starts_with(kProperty)) metadata.properties[key.substr(kProperty.size())] = text;
+  }
+  return metadata;
+}
+
 }  // namespace
 
 Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package) : graph_(std::move(graph)), package_(std::move(package)) {
   for (ir::ValueId id : graph_->inputs()) inputs_.push_back(describe(graph_->value(id)));
   for (ir::ValueId id : graph_->outputs()) outputs_.push_back(describe(graph_->value(id)));
+  metadata_ = metadata_of(*graph_);
 }
 
 Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {

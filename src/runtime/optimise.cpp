@@ -28,6 +28,7 @@ bool is_own(const ir::Node& node) { return node.op.starts_with(kOwnDomain); }
 class Optimiser {
  public:
   Optimiser(const Model& model, const OptimiseOptions& options) : model_(model), options_(options.session), graph_(model.graph()) {
+    options_.precision = precision_for(model, options_);
     report_.nodes_before = static_cast<std::int64_t>(graph_.node_count());
     measure_ = options.measure;
     if (measure_) report_.cost_before = measure_(graph_);

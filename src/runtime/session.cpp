@@ -130,6 +130,8 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
 Tensor Session::variable(std::string_view name) { return state_->program->variable(name); }
 void Session::set_variable(std::string_view name, const Tensor& value) { state_->program->set_variable(name, value.clone()); }
 
+DType Session::precision() const { return state_->environment.pass_context.precision; }
+
 MemoryUse Session::memory() const {
   const MemoryAccount& account = *state_->environment.account;
   return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables), account.used(Purpose::plans),

@@ -180,6 +180,19 @@ class CommandLine(unittest.TestCase):
             results.append((self.folder / "out.json").read_text())
         self.assertEqual(results[0], results[1])
 
+    def test_packages_run_in_the_precision_they_were_made_with(self):
+        package = self.folder / "rounded.tsr"
+        self.assertEqual(run("optimize", self.model, "-o", package, "--precision", "bf16", "--dim", "batch=1").returncode, 0)
+        for verb in (["run"], ["bench", "--runs", "1"], ["info", "--plan"]):
+            done = run(*verb, package)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("precision bf16", done.stdout)
+        self.assertEqual(json.loads(run("run", package, "--json").stdout)["precision"], "bf16")
+        self.assertEqual(json.loads(run("bench", package, "--runs", "1", "--json").stdout)["precision"], "bf16")
+        self.assertEqual(run("diff", package, self.model, "--precision-b", "bf16", "--dim", "batch=1", "--outputs-only").returncode, 0)
+        self.fails(2, "the package was made with precision bf16 and cannot run in f32: make another from its .onnx with `tessera optimize MODEL.onnx -o OUT.tsr "
+                   "--precision f32`", "run", package, "--precision", "f32")
+
     def test_packages_are_checked(self):
         package = self.folder / "checked.tsr"
         self.assertEqual(run("optimize", self.model, "-o", package, "--dim", "batch=1").returncode, 0)

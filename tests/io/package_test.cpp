@@ -188,6 +188,31 @@ TEST_F(HostilePackage, IsRefusedForDataOutsideOfIt) {
   expect_error_containing(ErrorKind::invalid_model, "external data 'outside.onnx.data' in a package, whose data all lie in itself", [&] { read(); });
 }
 
+std::vector<std::byte> entries(std::uint32_t count, const std::vector<std::string>& texts) {
+  io::ByteWriter out;
+  out.u32(count);
+  for (const std::string& text : texts) out.text(text);
+  return out.take();
+}
+
+TEST_F(HostilePackage, IsRefusedForMetadataThatMakeNoSense) {
+  write({{6, entries(1, {"key", "text"})}});
+  EXPECT_EQ(read().graph.metadata, (std::map<std::string, std::string>{{"key", "text"}}));
+  write({}, 6);  // as packages had it before there was such a section
+  EXPECT_EQ(read().graph.metadata.at("property:owner"), "someone");
+  write({{6, entries(2, {"key", "text", "key", "other"})}});
+  refuses("the metadata has two entries 'key'");
+  write({{6, entries(1, {"key", "text", "more"})}});
+  refuses("the metadata goes on behind its end");
+  write({{6, entries(4, {"key", "text"})}});
+  refuses("a list of 4 entries does not fit in the 15 bytes that are left");
+  write({{6, entries(1, {"key", std::string(100'000, 'x')})}});
+  const auto file = io::MappedFile::map(io::InputFile::open(path));
+  expect_error(ErrorKind::over_budget, "the metadata of 1 entries takes 100143 bytes of memory, at most 100000 are allowed", [&] {
+    io::read_package(file->bytes(), file, {.max_parsed_bytes = 100'000});
+  });
+}
+
 TEST_F(HostilePackage, CannotSayThatAnyShapeIsReady) {
   graph.value(graph.inputs()[0]).type = ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("n"), ir::Dim(3)});
   write({{1, texts_info(true)}});

@@ -180,7 +180,7 @@ TEST_F(OptimiseTest, CostsAreAskedForPassByPass) {
   EXPECT_EQ(asked, static_cast<int>(report.passes.size()) + 4);  // at the start and the end, and before each of two rounds
 }
 
-TEST_F(OptimiseTest, APackageOfLessPrecisionRunsForThoseWhoAskForIt) {
+TEST_F(OptimiseTest, APackageRunsInThePrecisionThatItWasMadeWith) {
   const Model model = with_all_dims(build("lenet5"), 2);
   OptimiseOptions rounded;
   rounded.session.precision = DType::bf16;
@@ -188,10 +188,17 @@ TEST_F(OptimiseTest, APackageOfLessPrecisionRunsForThoseWhoAskForIt) {
   const Model loaded = Model::load(package);
   const NamedValues inputs = runtime::random_inputs(model, 3);
   expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
-  expect_error_containing(ErrorKind::invalid_argument, "made with precision bf16", [&] { Session session(loaded); });
+  Session session(loaded);
+  EXPECT_EQ(session.precision(), DType::bf16);
+  expect_identical(session.run(inputs), Session(model, rounded.session).run(inputs));
+  SessionOptions whole;
+  whole.precision = DType::f32;
+  expect_error_containing(ErrorKind::invalid_argument, "the package was made with precision bf16 and cannot run in f32: make another from its .onnx with `tessera optimize MODEL.onnx -o OUT.tsr --precision f32`", [&] { Session other(loaded, whole); });
+  expect_error_containing(ErrorKind::invalid_argument, "ONNX has no form", [&] { optimise(loaded, onnx); });
   expect_error_containing(ErrorKind::invalid_argument, "ONNX has no form", [&] { optimise(model, onnx, rounded); });
   // The other way round nothing is hidden: the passes run again.
   optimise(model, package);
+  EXPECT_EQ(Session(Model::load(package)).precision(), DType::f32);
   expect_identical(Session(Model::load(package), rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
 }
 

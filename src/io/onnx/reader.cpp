@@ -1,40 +1,16 @@
 #include "io/onnx/reader.h"
 
-#include <google/protobuf/io/coded_stream.h>
-
 #include "base/error.h"
 #include "io/onnx/importer.h"
-#include "io/onnx/message_memory.h"
-#include "io/onnx/wire.h"
+#include "io/onnx/parsed_model.h"
 #include "ops/infer.h"
 
 namespace tessera::io {
 namespace {
 
-// A subgraph is three messages deeper than its graph: node, attribute, graph. The rest is for types and tensors.
-int message_depth(const ModelLimits& limits) {
-  // Whoever walks subgraphs calls himself once a level: more is for no stack.
-  require(limits.max_nesting >= 0 && limits.max_nesting <= 64, ErrorKind::invalid_argument,
-          "max_nesting is {}, expected 0 to 64", limits.max_nesting);
-  return static_cast<int>(3 * limits.max_nesting + 40);
-}
-
-tessera_onnx::ModelProto parse_model(const std::string& structure, const ModelLimits& limits) {
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(structure.data()),
-                                                static_cast<int>(structure.size()));
-  stream.SetRecursionLimit(message_depth(limits));
-  tessera_onnx::ModelProto model;
-  require(model.MergeFromCodedStream(&stream) && stream.ConsumedEntireMessage(), ErrorKind::invalid_model,
-          "not an ONNX model, corrupt, or with subgraphs nested deeper than {}", limits.max_nesting);
-  return model;
-}
-
 ir::Graph read_graph(std::span<const std::byte> bytes, const ReadOptions& options, TensorReader& tensors) {
-  require(!bytes.empty(), ErrorKind::invalid_model, "the file is empty");
-  check_parsed_size(bytes, MessageKind::model, options.limits.max_parsed_bytes, message_depth(options.limits));
-  const SplitModel split = split_model(bytes);
-  const tessera_onnx::ModelProto model = parse_model(split.structure, options.limits);
-  Importer importer(model, split.raw_data, tensors, options);
+  const ParsedModel parsed = parse_model(bytes, options.limits);
+  Importer importer(parsed.model, parsed.raw_data, tensors, options);
   ir::Graph graph = importer.run();
   if (options.infer && !importer.found_unsupported_operators()) ops::infer_graph(graph);
   return graph;

@@ -1,0 +1,73 @@
+// What a model file holds, as it is written there: functions are not inlined, operators keep the version, the attributes and the order that they have in the file,
+// and nothing is inferred. For people who look into a file; what runs comes from reader.h. Files are as hostile here as there, and the same limits apply.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/type.h"
+#include "tessera/model.h"
+
+namespace tessera::io {
+
+struct OutlineGraph;
+using OutlineGraphPointer = std::shared_ptr<const OutlineGraph>;
+
+// In a function: the value is the attribute of that name of the node that calls it.
+struct OutlineReference {
+  std::string attribute;
+};
+
+struct OutlineAttribute {
+  std::string name;
+  // Nothing (monostate): of a kind that Tessera does not read.
+  std::variant<std::monostate, std::int64_t, float, std::string, Tensor, ir::ValueType, std::vector<std::int64_t>, std::vector<float>, std::vector<std::string>,
+               std::vector<Tensor>, std::vector<OutlineGraphPointer>, OutlineReference>
+      value;
+};
+
+struct OutlineNode {
+  std::string op;      // "Conv", "com.microsoft::FusedConv"
+  std::string name;    // may be empty, and need not be unique
+  std::string doc_string;
+  std::vector<std::string> inputs, outputs;  // "" where there is none
+  std::vector<OutlineAttribute> attributes;
+};
+
+struct OutlineValue {
+  std::string name;
+  ir::ValueType type;  // as declared
+};
+
+struct OutlineWeight {
+  std::string name;
+  Tensor tensor;  // sparse ones are dense here
+};
+
+struct OutlineGraph {
+  std::string name, doc_string;
+  std::vector<OutlineValue> inputs, outputs, values;  // `values`: those between, as far as the file declares them
+  std::vector<OutlineWeight> weights;                 // initializers
+  std::vector<OutlineNode> nodes;
+};
+
+struct OutlineFunction {
+  std::string name;  // "domain::Name"
+  std::vector<std::string> inputs, outputs, attributes;
+  OutlineGraph body;
+};
+
+struct Outline {
+  OutlineGraph graph;
+  std::vector<OutlineFunction> functions;
+};
+
+// Of an .onnx file, or of the graph in a package. Weights view the mapped file where they can. Throws Error as reader.h and package.h say.
+Outline read_outline(const std::filesystem::path& path, const ModelLimits& limits = {});
+
+}  // namespace tessera::io
