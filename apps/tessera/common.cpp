@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "io/file.h"
-#include "io/npy.h"
 #include "ir/graph.h"
 #include "report/value_files.h"
 #include "runtime/random_inputs.h"
@@ -22,10 +21,15 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-NamedValues read_values(const std::string& file, const Model& model) {
-  constexpr std::int64_t max_json_bytes = std::int64_t{1} << 30;
+report::TypesByName input_types(const Model& model) {
   report::TypesByName types;
   for (ir::ValueId id : model.graph().inputs()) types.emplace(model.graph().value(id).name, model.graph().value(id).type);
+  return types;
+}
+
+NamedValues read_values(const std::string& file, const Model& model) {
+  constexpr std::int64_t max_json_bytes = std::int64_t{1} << 30;
+  const report::TypesByName types = input_types(model);
   if (!file.ends_with(".json")) return report::read_values_npz(file, types);
   const std::vector<std::byte> bytes = io::read_file(file, max_json_bytes);
   try {
@@ -104,7 +108,7 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
   if (!file.empty()) inputs = read_values(file, model);
   for (const std::string& entry : named_files) {
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE.npy");
-    inputs[name] = io::read_npy(file);
+    inputs[name] = report::read_tensor_npy(file, name, input_types(model));
   }
   return inputs;
 }

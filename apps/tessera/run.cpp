@@ -66,6 +66,7 @@ void add_run(CLI::App& app) {
   add_run_options(*verb, options->model);
   verb->footer(
       "Without inputs, seeded random ones are made up: floats in [0, 1), integers 0 or 1.\n"
+      "Arrays of bfloat16, 8-bit floats and int4 are those of the Python package ml_dtypes; outputs are written as such.\n"
       "In an .npz file a map NAME is NAME/keys and NAME/values, a sequence of maps with equal keys likewise with one row of values a\n"
       "map, any other sequence NAME/0, NAME/1 ... In JSON a tensor is nested lists, a sequence a list, a map an object, nothing null.\n\n"
       "Examples:\n"

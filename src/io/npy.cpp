@@ -6,9 +6,9 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "base/half.h"
 #include "io/file.h"
 #include "io/npy_header.h"
+#include "io/npy_raw.h"
 #include "io/npy_strings.h"
 
 namespace tessera::io {
@@ -75,34 +75,8 @@ std::string header_text(std::string_view descr, const Shape& shape) {
   return result + text;
 }
 
-// Types that the format lacks, widened without loss.
-Tensor widened(const Tensor& tensor) {
-  const DType type = tensor.dtype();
-  const int bits = bits_of(type);
-  const bool integer = is_integer(type);
-  if (type == DType::bf16) {
-    Tensor result(DType::f32, tensor.shape());
-    std::ranges::transform(tensor.values<bf16_t>(), result.mutable_data<float>(),
-                           [](bf16_t value) { return base::to_float(value); });
-    return result;
-  }
-  if (bits > 8 || (bits == 8 && !is_float(type)) || bits == 0) return tensor;
-  Tensor result(!integer ? DType::f32 : is_signed_integer(type) ? DType::i8 : DType::u8, tensor.shape());
-  const auto* packed = static_cast<const std::uint8_t*>(tensor.raw());
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-    const std::uint8_t element = static_cast<std::uint8_t>(packed[i * bits / 8] >> (i * bits % 8) & ((1 << bits) - 1));
-    if (!integer) {
-      result.mutable_data<float>()[i] = base::small_float_to_float(type, element);
-    } else {
-      const bool negative = is_signed_integer(type) && (element >> (bits - 1)) != 0;
-      static_cast<std::uint8_t*>(result.mutable_raw())[i] =
-          static_cast<std::uint8_t>(negative ? element - (1 << bits) : element);
-    }
-  }
-  return result;
-}
-
 std::string descr_of(DType type) {
+  if (is_raw_type(type)) return type == DType::bf16 ? "<V2" : "<V1";
   const int bytes = bits_of(type) / 8;
   const char kind = type == DType::boolean    ? 'b'
                     : is_complex(type)        ? 'c'
@@ -114,7 +88,7 @@ std::string descr_of(DType type) {
 
 }  // namespace
 
-Tensor read_npy_stream(const Reader& read, std::int64_t total_bytes) {
+Tensor read_npy_stream(const Reader& read, std::int64_t total_bytes, DType raw) {
   std::uint8_t start[12] = {};
   const auto read_start = [&](std::size_t at, std::size_t count) {
     read(std::as_writable_bytes(std::span(start + at, count)));
@@ -151,7 +125,12 @@ Tensor read_npy_stream(const Reader& read, std::int64_t total_bytes) {
   // A string takes room in memory even where it has a byte in the file.
   require(header.dtype != DType::string || elements <= kMostStrings, ErrorKind::over_budget,
           ".npy array of {} strings; at most {} are read", elements, kMostStrings);
+  const bool raw_bytes = header.kind == 'V' && header.item_bytes == 1;
+  require(!raw_bytes || (is_raw_type(raw) && bits_of(raw) <= 8), ErrorKind::unsupported,
+          "the .npy array holds raw bytes ('V1'), which stand for an 8-bit float or a smaller type of ml_dtypes, {}",
+          raw == DType::undefined ? "and nothing says which" : fmt::format("but {} is expected", name_of(raw)));
   Tensor data = read_data(read, header, data_bytes);
+  if (raw_bytes) return from_raw_bytes(data, raw);
   if (header.dtype == DType::boolean) {
     auto* bytes = static_cast<std::uint8_t*>(data.mutable_raw());
     std::transform(bytes, bytes + elements, bytes, [](std::uint8_t value) { return value != 0 ? 1 : 0; });
@@ -162,20 +141,20 @@ Tensor read_npy_stream(const Reader& read, std::int64_t total_bytes) {
   return strings_from_npy(bytes, header.shape, item, header.kind == 'U' ? 4 : 1);
 }
 
-Tensor read_npy_bytes(std::span<const std::byte> bytes) {
+Tensor read_npy_bytes(std::span<const std::byte> bytes, DType raw) {
   std::size_t at = 0;
   return read_npy_stream(
       [&](std::span<std::byte> to) {
         if (!to.empty()) std::memcpy(to.data(), bytes.data() + at, to.size());
         at += to.size();
       },
-      static_cast<std::int64_t>(bytes.size()));
+      static_cast<std::int64_t>(bytes.size()), raw);
 }
 
-Tensor read_npy(const std::filesystem::path& path) {
+Tensor read_npy(const std::filesystem::path& path, DType raw) {
   InputFile file = InputFile::open(path);
   try {
-    return read_npy_stream([&](std::span<std::byte> to) { file.read(to); }, file.bytes());
+    return read_npy_stream([&](std::span<std::byte> to) { file.read(to); }, file.bytes(), raw);
   } catch (Error& error) {
     error.add_context(fmt::format("file {}", path.string()));
     throw;
@@ -185,9 +164,7 @@ Tensor read_npy(const std::filesystem::path& path) {
 NpyImage npy_image(const Tensor& tensor) {
   require(tensor.has_value(), ErrorKind::invalid_argument, "no tensor to write as .npy");
   if (tensor.dtype() != DType::string) {
-    Tensor data = widened(tensor);
-    std::string header = header_text(descr_of(data.dtype()), tensor.shape());
-    return {std::move(header), std::move(data)};
+    return {header_text(descr_of(tensor.dtype()), tensor.shape()), to_raw_bytes(tensor)};
   }
   Tensor data = to_code_points(tensor);
   std::string header = header_text(fmt::format("<U{}", data.shape().back()), tensor.shape());

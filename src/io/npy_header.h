@@ -10,8 +10,8 @@
 namespace tessera::io {
 
 struct NpyHeader {
-  DType dtype = DType::undefined;  // string for 'U' and 'S'
-  char kind = 0;                   // numpy's kind: one of "biufcUS"
+  DType dtype = DType::undefined;  // string for 'U' and 'S'; of raw bytes ('V') bf16 for two, u8 for one
+  char kind = 0;                   // numpy's kind: one of "biufcUSV"
   std::int64_t item_bytes = 0;     // bytes of one element in the file
   bool big_endian = false;
   bool fortran_order = false;

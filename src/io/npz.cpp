@@ -109,7 +109,7 @@ std::vector<EntryInfo> look_at_all(zip_t* archive, std::int64_t file_bytes, cons
   return entries;
 }
 
-Tensor read_entry(zip_t* archive, std::int64_t index, const EntryInfo& info) {
+Tensor read_entry(zip_t* archive, std::int64_t index, const EntryInfo& info, DType raw) {
   Entry file(zip_fopen_index(archive, static_cast<zip_uint64_t>(index), 0), &zip_fclose);
   require(file != nullptr, ErrorKind::invalid_argument, "{}", zip_strerror(archive));
   const auto read = [&](std::span<std::byte> to) {
@@ -120,7 +120,7 @@ Tensor read_entry(zip_t* archive, std::int64_t index, const EntryInfo& info) {
       to = to.subspan(static_cast<std::size_t>(got));
     }
   };
-  Tensor tensor = read_npy_stream(read, info.bytes);
+  Tensor tensor = read_npy_stream(read, info.bytes, raw);
   // Reading to the end is what makes libzip compare the checksum.
   std::byte beyond{};
   const zip_int64_t rest = zip_fread(file.get(), &beyond, 1);
@@ -129,14 +129,16 @@ Tensor read_entry(zip_t* archive, std::int64_t index, const EntryInfo& info) {
   return tensor;
 }
 
-std::map<std::string, Tensor> read_all(zip_t* archive, std::int64_t file_bytes, const NpzLimits& limits) {
+std::map<std::string, Tensor> read_all(zip_t* archive, std::int64_t file_bytes, const NpzLimits& limits,
+                                       const RawTypes& raw_type) {
   const std::vector<EntryInfo> entries = look_at_all(archive, file_bytes, limits);
   std::map<std::string, Tensor> arrays;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     require(!arrays.contains(entries[i].name), ErrorKind::invalid_argument, "two entries are named '{}'",
             entries[i].file_name);
     try {
-      arrays.emplace(entries[i].name, read_entry(archive, static_cast<std::int64_t>(i), entries[i]));
+      const DType raw = raw_type ? raw_type(entries[i].name) : DType::undefined;
+      arrays.emplace(entries[i].name, read_entry(archive, static_cast<std::int64_t>(i), entries[i], raw));
     } catch (Error& error) {
       error.add_context(fmt::format("entry {}", base::shown(entries[i].file_name)));
       throw;
@@ -165,20 +167,22 @@ void add_entry(zip_t* archive, const std::string& name, const NpyImage& image) {
 
 }  // namespace
 
-std::map<std::string, Tensor> read_npz(const std::filesystem::path& path, const NpzLimits& limits) {
+std::map<std::string, Tensor> read_npz(const std::filesystem::path& path, const NpzLimits& limits,
+                                       const RawTypes& raw_type) {
   InputFile file = InputFile::open(path);
   try {
     const std::int64_t file_bytes = file.bytes();
     const Archive archive = open_for_reading(file);
-    return read_all(archive.get(), file_bytes, limits);
+    return read_all(archive.get(), file_bytes, limits, raw_type);
   } catch (Error& error) {
     error.add_context(fmt::format("file {}", path.string()));
     throw;
   }
 }
 
-std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, const NpzLimits& limits) {
-  return read_all(open_for_reading(bytes).get(), static_cast<std::int64_t>(bytes.size()), limits);
+std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, const NpzLimits& limits,
+                                             const RawTypes& raw_type) {
+  return read_all(open_for_reading(bytes).get(), static_cast<std::int64_t>(bytes.size()), limits, raw_type);
 }
 
 void write_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& arrays) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -25,9 +26,14 @@ struct NpzLimits {
 // Arrays by name (entry name without ".npy"). Limits are checked before anything is unpacked, and an entry must hold
 // exactly what its array's header says and match its checksum. Throws Error: not_found, io, invalid_argument for a file
 // that is no such archive, over_budget; the message names the entry.
-std::map<std::string, Tensor> read_npz(const std::filesystem::path& path, const NpzLimits& limits = {});
+//
+// `raw_type` says for an array's name what raw bytes in it stand for, if it is not empty; see read_npy.
+using RawTypes = std::function<DType(const std::string& name)>;
+std::map<std::string, Tensor> read_npz(const std::filesystem::path& path, const NpzLimits& limits = {},
+                                       const RawTypes& raw_type = {});
 // The same from memory.
-std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, const NpzLimits& limits = {});
+std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, const NpzLimits& limits = {},
+                                             const RawTypes& raw_type = {});
 
 // Writes the arrays uncompressed, with a fixed time stamp, so that equal arrays make equal files. Replaces the file
 // completely or leaves it as it was. Throws Error(io), and invalid_argument for an empty name.

@@ -24,6 +24,10 @@ void write_values_npz(const std::filesystem::path& path, const NamedValues& valu
 // Throws Error(invalid_argument) when a part is missing or does not fit, and as io::read_npz does.
 NamedValues read_values_npz(const std::filesystem::path& path, const TypesByName& types);
 
+// An .npy file as the value `name`, whose type may stand in `types`. Types that NumPy lacks (bfloat16 …) are read, here and
+// in archives, as ml_dtypes writes them; other arrays for them are refused with how to save them. Throws as io::read_npy.
+Tensor read_tensor_npy(const std::filesystem::path& path, const std::string& name, const TypesByName& types);
+
 // A JSON object with one member a value. A tensor is nested lists of numbers, booleans or strings (rank 0: a bare one); a
 // sequence is a list; a map is an object (integer keys become text); an absent value is null. NaN and infinities, which JSON
 // lacks, are the strings "NaN", "Infinity" and "-Infinity". Throws Error(unsupported) for complex tensors and for strings that

@@ -2,6 +2,8 @@
 
 #include "backends/reference/movement.h"
 #include "base/error.h"
+#include "io/npy.h"
+#include "io/npy_raw.h"
 #include "io/npz.h"
 #include "report/value_files.h"
 
@@ -65,6 +67,27 @@ Tensor slice(const Tensor& tensor, std::int64_t i) {
   Tensor result(tensor.dtype(), Shape(tensor.shape().begin() + 1, tensor.shape().end()));
   backends::reference::copy_run(tensor, i * result.elements(), result, 0, result.elements());
   return result;
+}
+
+// The element type that an array of this name has by the declared types: of the value, or of the sequence or map that it is a
+// part of; undefined if unknown.
+DType declared_type(std::string_view array, const TypesByName& types) {
+  for (std::size_t end = array.size(); end != std::string_view::npos && end > 0; end = array.rfind('/', end - 1)) {
+    const auto found = types.find(array.substr(0, end));
+    if (found == types.end()) continue;
+    const ir::ValueType* type = &found->second;
+    while (!type->is_tensor() && type->element != nullptr) type = type->element.get();
+    return type->is_tensor() ? type->dtype : DType::undefined;
+  }
+  return DType::undefined;
+}
+
+void check_raw_type(const std::string& name, DType found, DType declared) {
+  if (!io::is_raw_type(declared) || found == declared || found == DType::string) return;
+  fail(ErrorKind::invalid_argument,
+       "'{}' has element type {}, expected {}, which NumPy lacks; save it as a type of the Python package ml_dtypes: "
+       "{}.astype(ml_dtypes.{})",
+       name, name_of(found), name_of(declared), name, io::ml_dtypes_name(declared));
 }
 
 // Takes the arrays of values that are not plain tensors.
@@ -134,13 +157,23 @@ void write_values_npz(const std::filesystem::path& path, const NamedValues& valu
 }
 
 NamedValues read_values_npz(const std::filesystem::path& path, const TypesByName& types) {
-  Collector collector(io::read_npz(path));
+  const auto raw_type = [&](const std::string& name) { return declared_type(name, types); };
+  Arrays arrays = io::read_npz(path, {}, raw_type);
+  for (const auto& [name, tensor] : arrays) check_raw_type(name, tensor.dtype(), declared_type(name, types));
+  Collector collector(std::move(arrays));
   NamedValues values;
   for (const auto& [name, type] : types) {
     if (!type.is_tensor() && collector.has_parts(name)) values[name] = collector.collect(name, type);
   }
   for (auto& [name, tensor] : std::move(collector).rest()) values[name] = std::move(tensor);
   return values;
+}
+
+Tensor read_tensor_npy(const std::filesystem::path& path, const std::string& name, const TypesByName& types) {
+  const DType declared = declared_type(name, types);
+  Tensor tensor = io::read_npy(path, declared);
+  check_raw_type(name, tensor.dtype(), declared);
+  return tensor;
 }
 
 }  // namespace tessera::report

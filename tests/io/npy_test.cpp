@@ -94,13 +94,44 @@ TEST(Npy, OrderOfBytesAndElements) {
   for (char version : {2, 3}) EXPECT_EQ(read(npy(dictionary("|i1", "(1,)"), "A", version)).data<std::int8_t>()[0], 'A');
 }
 
-TEST(Npy, WidensWhatTheFormatLacks) {
-  EXPECT_TRUE(identical(npy_image(Tensor::from<bf16_t>({2}, {bf16_t{0x3F80}, bf16_t{0xC000}})).data,
-                        Tensor::from<float>({2}, {1, -2})));
+TEST(Npy, WritesTypesThatNumpyLacksAsMlDtypesDoes) {
+  const test::TemporaryFolder folder;
+  for (DType type : {DType::bf16, DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz, DType::f8e8m0,
+                     DType::f4e2m1, DType::i4, DType::u4, DType::i2, DType::u2}) {
+    for (const Shape& shape : {Shape{}, Shape{5}, Shape{2, 3, 3}, Shape{3, 0}}) {
+      Tensor tensor(type, shape);
+      auto* bytes = static_cast<std::uint8_t*>(tensor.mutable_raw());
+      for (std::int64_t i = 0; i < tensor.bytes(); ++i) bytes[i] = static_cast<std::uint8_t>(37 * i + 0xD9);
+      // Bits behind the last element are zeros.
+      const std::int64_t used = tensor.elements() * bits_of(type) % 8;
+      if (used != 0) bytes[tensor.bytes() - 1] &= static_cast<std::uint8_t>((1 << used) - 1);
+      write_npy(folder / "a.npy", tensor);
+      EXPECT_TRUE(identical(read_npy(folder / "a.npy", type), tensor)) << name_of(type) << " " << to_string(shape);
+    }
+  }
+  EXPECT_THAT(npy_image(Tensor(DType::bf16, {2})).header, HasSubstr("'<V2'"));
+  EXPECT_THAT(npy_image(Tensor(DType::f8e5m2, {2})).header, HasSubstr("'<V1'"));
+  // Elements of 4 bits take a byte each.
   Tensor nibbles(DType::i4, {3});
   static_cast<std::uint8_t*>(nibbles.mutable_raw())[0] = 0xF7;
   static_cast<std::uint8_t*>(nibbles.mutable_raw())[1] = 0x08;
-  EXPECT_TRUE(identical(npy_image(nibbles).data, Tensor::from<std::int8_t>({3}, {7, -1, -8})));
+  EXPECT_TRUE(identical(npy_image(nibbles).data, Tensor::from<std::uint8_t>({3}, {0x07, 0x0F, 0x08})));
+}
+
+TEST(Npy, ReadsTypesOfMlDtypes) {
+  EXPECT_TRUE(identical(read(npy(dictionary("<V2", "(2,)"), std::string("\x80\x3F\0\xC0", 4))),
+                        Tensor::from<bf16_t>({2}, {bf16_t{0x3F80}, bf16_t{0xC000}})));
+  // So NumPy itself writes what it has read without ml_dtypes.
+  EXPECT_EQ(read(npy(dictionary("|V2", "(1,)"), "ab")).dtype(), DType::bf16);
+  EXPECT_EQ(read(npy(dictionary("<f1", "(1,)"), "a")).dtype(), DType::f8e5m2);
+  const auto read_raw = [](const std::string& data, DType type) {
+    return error_of([&] { read_npy_bytes(bytes_of(npy(dictionary("<V1", "(1,)"), data)), type); });
+  };
+  EXPECT_THAT(read_raw("1", DType::undefined), HasSubstr("and nothing says which"));
+  EXPECT_THAT(read_raw("1", DType::f32), HasSubstr("but f32 is expected"));
+  EXPECT_TRUE(identical(npy_image(read_npy_bytes(bytes_of(npy(dictionary("<V1", "(2,)"), "\xFF\x0E")), DType::i4)).data,
+                        Tensor::from<std::uint8_t>({2}, {0x0F, 0x0E})));
+  EXPECT_THAT(read_raw("\x71", DType::i4), HasSubstr("raw byte 0x71 at element 0 is no value of i4"));
 }
 
 TEST(Npy, RefusesLiesAndWhatItCannotKnow) {
@@ -115,7 +146,7 @@ TEST(Npy, RefusesLiesAndWhatItCannotKnow) {
   EXPECT_THAT(read_error(npy(dictionary("<f4", "(99999999999999999999,)"), "")), HasSubstr("not a 64-bit integer"));
   EXPECT_THAT(read_error(npy(dictionary("<U0", "(1099511627776,)"), "")), HasSubstr("elements of zero bytes"));
   EXPECT_THAT(read_error(npy(dictionary("|O", "(1,)"), "12345678")), HasSubstr("object arrays are refused"));
-  EXPECT_THAT(read_error(npy(dictionary("<V2", "(1,)"), "12")), HasSubstr("save it as float32"));
+  EXPECT_THAT(read_error(npy(dictionary("<V3", "(1,)"), "123")), HasSubstr("have one or two bytes"));
   EXPECT_THAT(read_error(npy(dictionary("<f16", "(1,)"), "")), HasSubstr("'<f16' is not supported"));
   EXPECT_THAT(read_error(npy(dictionary("|f4", "(1,)"), "1234")), HasSubstr("no byte order"));
   EXPECT_THAT(read_error(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}", "1234")),
