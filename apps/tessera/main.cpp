@@ -4,6 +4,7 @@
 
 #include "tessera/device.h"
 #include "tessera/error.h"
+#include "tessera/images.h"
 #include "tessera/log.h"
 #include "tessera/version.h"
 #include "verbs.h"
@@ -41,6 +42,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", version_text, "Print the version, the processor's features and the devices");
   static bool verbose = false;
   print_warnings(verbose);
+  tessera::register_image_codecs();
   app.add_flag("-v,--verbose", verbose, "On an error, print every place it passed through; print the details of warnings");
   app.require_subcommand(1);
   app.fallthrough();

@@ -7,6 +7,7 @@
 
 #include "protobuf_mutator.h"
 #include "target.h"
+#include "tessera/images.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
 
@@ -57,6 +58,7 @@ const ProtobufMutator& mutator() {
 using namespace tessera::fuzz;
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  tessera::register_image_codecs();
   constexpr std::string_view flag = "--target=";
   for (int i = 1; i < *argc; ++i) {
     const std::string_view argument = (*argv)[i];

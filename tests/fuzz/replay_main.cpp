@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "target.h"
+#include "tessera/images.h"
 
 namespace {
 
@@ -24,6 +25,7 @@ bool replay(const tessera::fuzz::Target& target, const char* path) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tessera::register_image_codecs();
   const tessera::fuzz::Target* target = argc > 2 ? tessera::fuzz::find_target(argv[1]) : nullptr;
   if (target == nullptr) {
     std::fprintf(stderr, "usage: fuzz_replay TARGET FILE…\n");

@@ -2,6 +2,7 @@
 
 #include "support/expect_error.h"
 #include "support/run_op.h"
+#include "tessera/images.h"
 
 namespace tessera::test::image_decoder_test {
 namespace {
@@ -30,6 +31,18 @@ TEST(ImageDecoder, WhatCannotBeDecodedIsEmpty) {
 
 TEST(ImageDecoder, TooLargeIsAnError) {
   expect_error(ErrorKind::over_budget, "picture of 100000 x 100000 pixels, more than the limit of 67108864 pixels", [] { decode("P6 100000 100000 255\n", "RGB"); });
+}
+
+TEST(ImageDecoder, WithoutCodecsSaysHowToGetThem) {
+  set_image_decoder(nullptr);
+  expect_error(ErrorKind::unsupported,
+               "pictures need image codecs, which this program has not registered: link tessera::images and call "
+               "tessera::register_image_codecs(), or tessera_register_image_codecs() from C",
+               [] { decode(kPicture, "RGB"); });
+  set_image_decoder([](std::span<const std::byte>, const ImageOptions& options) { return Tensor(DType::u8, {5, 4, options.channels}); });
+  EXPECT_EQ(decode("any format of the application's", "Grayscale").shape(), (Shape{5, 4, 1}));
+  register_image_codecs();
+  EXPECT_EQ(decode(kPicture, "RGB").shape(), (Shape{1, 2, 3}));
 }
 
 TEST(ImageDecoder, InfersChannels) {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "io/image.h"
+#include "tessera/images.h"
 
 namespace tessera::io {
 
@@ -16,6 +16,9 @@ using Bytes = std::span<const std::byte>;
 
 // Throws unless both are positive and the picture is within the limit.
 void check_pixels(std::int64_t width, std::int64_t height, const ImageOptions& options);
+
+// A picture in any of the formats; see tessera::ImageDecoder.
+Tensor decode_image(Bytes bytes, const ImageOptions& options);
 
 Tensor read_bmp(Bytes bytes, const ImageOptions& options);
 Tensor read_jpeg(Bytes bytes, const ImageOptions& options);

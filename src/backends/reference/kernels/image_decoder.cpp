@@ -9,9 +9,10 @@ namespace tessera::backends::reference {
 namespace {
 
 Tensor decode(const Tensor& stream, int channels) {
+  const ImageDecoder decoder = io::image_decoder();  // A program without decoders is told so, whatever the bytes are.
   const std::span<const std::byte> bytes(static_cast<const std::byte*>(stream.raw()), static_cast<std::size_t>(stream.bytes()));
   try {
-    return io::read_image_bytes(bytes, {.channels = channels});
+    return decoder(bytes, {.channels = channels});
   } catch (const Error& error) {
     // ONNX: "If it can't decode for any reason … it will return an empty matrix."
     if (error.kind() != ErrorKind::invalid_argument && error.kind() != ErrorKind::unsupported) throw;
