@@ -1,6 +1,9 @@
 // tessera calibrate: measures this CPU for `tessera explain`.
 #include <fmt/format.h>
 
+#include <filesystem>
+
+#include "base/error.h"
 #include "base/units.h"
 #include "common.h"
 #include "report/calibration.h"
@@ -19,9 +22,19 @@ void print_roof(const char* title, const cost::Rates& rates, const std::vector<c
   fmt::print("{:>10.1f}\n", bandwidth * 1e-9);
 }
 
-void run(const Options& options) {
-  const cost::DeviceProfile profile = report::calibrate_cpu(show_progress);
+// Where the profile goes, checked before it is measured. Of the user's cache the folder is made, of a path that was asked for it is not.
+std::filesystem::path output_path(const Options& options) {
   const std::filesystem::path path = options.output.empty() ? report::calibration_path() : std::filesystem::path(options.output);
+  std::error_code error;
+  if (options.output.empty()) std::filesystem::create_directories(path.parent_path(), error);
+  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
+  check_outputs({path.string()});
+  return path;
+}
+
+void run(const Options& options) {
+  const std::filesystem::path path = output_path(options);
+  const cost::DeviceProfile profile = report::calibrate_cpu(show_progress);
   report::save_calibration(profile, path);
   fmt::print("{}\n\n{:<12}{:>30}{:>{}}\n{:<12}{:>10}{:>10}{:>10}", profile.title, "", "Gop/s", "GB/s", 10 * (profile.caches.size() + 1), "",
              "f32", "bf16", "int8");

@@ -4,10 +4,11 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
+#include <set>
 
 #include "base/error.h"
 #include "io/file.h"
+#include "io/output_file.h"
 #include "ir/graph.h"
 #include "report/value_files.h"
 #include "runtime/random_inputs.h"
@@ -119,17 +120,18 @@ void show_progress(std::string_view what, double done) {
   if (terminal && done >= 1) fmt::print(stderr, "\r{:<66}\r", "");
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  const std::string temporary = path + ".tmp";
-  std::ofstream file(temporary, std::ios::binary);
-  file << text;
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path, error);
-  if (!file || error) {
-    std::remove(temporary.c_str());
-    fail(ErrorKind::io, "cannot write '{}'", path);
+void check_outputs(std::initializer_list<std::string> paths) {
+  std::set<std::filesystem::path> seen;
+  for (const std::string& path : paths) {
+    if (path.empty() || path == "-") continue;
+    io::check_output(path);
+    require(seen.insert(std::filesystem::weakly_canonical(path)).second, ErrorKind::invalid_argument, "two different things would be written to '{}'", path);
   }
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  if (path == "-") fmt::print("{}", text);
+  else io::write_text(path, text);
 }
 
 }  // namespace tessera::apps

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <vector>
@@ -38,7 +39,10 @@ RunOptions run_options(const ModelOptions& options);
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
 // On a terminal a line that is written over until all (1) is done; elsewhere nothing.
 void show_progress(std::string_view what, double done);
-// Through a temporary name, then renamed. Throws Error(io).
+// For the begin of a verb: throws Error(io) when one of the files that it will write cannot be written, and Error(invalid_argument) when
+// two are the same. Empty paths are options that were not given.
+void check_outputs(std::initializer_list<std::string> paths);
+// A whole file or, for the path "-", standard output. Throws Error(io).
 void write_text(const std::string& path, const std::string& text);
 
 }  // namespace tessera::apps

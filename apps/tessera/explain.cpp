@@ -54,6 +54,7 @@ report::ExplainOptions explain_options(const Options& options) {
 }
 
 void run(const Options& options) {
+  check_outputs({options.html});
   const report::ExplainOptions how = explain_options(options);
   const Model model = load_model(options.model);
   const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);

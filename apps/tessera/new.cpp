@@ -16,11 +16,12 @@ struct Options {
 };
 
 void run(const Options& options) {
+  const std::string path = options.output.empty() ? options.name + ".onnx" : options.output;
+  if (!options.output.empty()) check_outputs({path});  // by its default name it is checked after the net's
   models::ModelOptions model_options;
   model_options.dims = parse_dims(options.dims);
   model_options.seed = options.seed;
   const Model model(std::make_shared<const ir::Graph>(models::build_model(options.name, model_options)));
-  const std::string path = options.output.empty() ? options.name + ".onnx" : options.output;
   model.save(path);
   fmt::print("wrote {}\n", path);
 }

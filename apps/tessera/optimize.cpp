@@ -31,6 +31,7 @@ std::vector<report::OutputDifference> verify(const Options& options, const Model
 }
 
 void run(const Options& options) {
+  check_outputs({options.output, options.page});
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;

@@ -24,11 +24,25 @@ struct Options {
 };
 
 void write_outputs(const NamedValues& outputs, const std::string& path) {
-  if (path.ends_with(".json")) write_text(path, report::write_values_json(outputs));
+  if (path == "-" || path.ends_with(".json")) write_text(path, report::write_values_json(outputs));
   else report::write_values_npz(path, outputs);
 }
 
+void print_outputs(const Options& options, const Model& model, const NamedValues& outputs, DType precision) {
+  if (!options.json && options.outputs != "-" && precision != DType::f32) fmt::print("precision {}\n", name_of(precision));
+  nlohmann::json list = nlohmann::json::array();
+  for (const ValueDescription& output : model.outputs()) {
+    const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
+    require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument, "--outputs: device '{}' computes nothing that could be written", options.model.device);
+    if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
+    else if (options.outputs != "-") fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
+  }
+  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"precision", name_of(precision)}, {"outputs", list}}, 2));
+}
+
 void run(const Options& options) {
+  require(!options.json || options.outputs != "-", ErrorKind::invalid_argument, "--json and --outputs - would both write to standard output");
+  check_outputs({options.outputs, options.profile});
   const Model model = load_model(options.model);
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   Session session(model, session_options(options.model));
@@ -39,15 +53,7 @@ void run(const Options& options) {
     how.timings = &timings;
   }
   const NamedValues outputs = session.run(inputs, how);
-  if (!options.json && session.precision() != DType::f32) fmt::print("precision {}\n", name_of(session.precision()));
-  nlohmann::json list = nlohmann::json::array();
-  for (const ValueDescription& output : model.outputs()) {
-    const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
-    require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument, "--outputs: device '{}' computes nothing that could be written", options.model.device);
-    if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
-    else fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
-  }
-  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"precision", name_of(session.precision())}, {"outputs", list}}, 2));
+  print_outputs(options, model, outputs, session.precision());
   if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
   if (!options.profile.empty()) write_text(options.profile, report::trace_json(timings, std::filesystem::path(options.model.model).filename()));
 }
@@ -60,7 +66,7 @@ void add_run(CLI::App& app) {
   add_model_options(*verb, options->model);
   verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
   verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
-  verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz or .json file");
+  verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz or .json file, or as JSON to standard output: -");
   verb->add_option("--profile", options->profile, "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
   verb->add_flag("--json", options->json, "Print the summary as JSON");
   add_run_options(*verb, options->model);

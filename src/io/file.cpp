@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -123,54 +122,6 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::int64_t
   std::vector<std::byte> bytes(static_cast<std::size_t>(file.bytes()));
   file.read(bytes);
   return bytes;
-}
-
-ReplacedFile::ReplacedFile(const std::filesystem::path& target) : target_(target) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(target, error);
-  if (std::filesystem::exists(status)) {
-    require(std::filesystem::is_regular_file(status), ErrorKind::invalid_argument,
-            "cannot write '{}': it is not a regular file", target.string());
-    target_ = std::filesystem::canonical(target, error);
-    require(!error, ErrorKind::io, "cannot write '{}': {}", target.string(), error.message());
-  }
-  static std::atomic<std::uint64_t> count{0};
-  temporary_ = target_;
-  temporary_ += fmt::format(".{}.{}.tmp", getpid(), count++);
-  descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  require(descriptor_ >= 0, ErrorKind::io, "cannot write '{}': {}", target.string(), reason());
-}
-
-ReplacedFile::~ReplacedFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
-}
-
-void ReplacedFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    require(written >= 0, ErrorKind::io, "cannot write '{}': {}", target_.string(), reason());
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
-void ReplacedFile::commit() {
-  const int descriptor = std::exchange(descriptor_, -1);
-  require(close(descriptor) == 0, ErrorKind::io, "cannot write '{}': {}", target_.string(), reason());
-  std::error_code error;
-  std::filesystem::rename(temporary_, target_, error);
-  require(!error, ErrorKind::io, "cannot write '{}': {}", target_.string(), error.message());
-  temporary_.clear();
-}
-
-void replace_text(const std::filesystem::path& path, std::string_view text) {
-  std::error_code error;
-  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
-  require(!error, ErrorKind::io, "cannot make the folder '{}': {}", path.parent_path().string(), error.message());
-  ReplacedFile file(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 std::optional<std::filesystem::path> cache_folder() {

@@ -1,4 +1,4 @@
-// Whole-file reading with a limit, and writing that either replaces a file completely or leaves it as it was.
+// Reading of whole files, with a limit. Writing is in io/output_file.h.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,31 +50,5 @@ std::vector<std::byte> read_file(const std::filesystem::path& path, std::int64_t
 
 // The user's cache folder of Tessera, which may not exist yet: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera. Nothing when neither variable is set.
 std::optional<std::filesystem::path> cache_folder();
-
-// A new file under a temporary name beside `target`. commit() renames it over the target (a symbolic link is followed);
-// without it the destructor removes it, so that a failed write loses nothing.
-class ReplacedFile {
- public:
-  // Throws Error: invalid_argument when the target exists and is not a regular file, io when the folder is not
-  // writable.
-  explicit ReplacedFile(const std::filesystem::path& target);
-  ~ReplacedFile();
-  ReplacedFile(const ReplacedFile&) = delete;
-  ReplacedFile& operator=(const ReplacedFile&) = delete;
-
-  const std::filesystem::path& temporary() const { return temporary_; }
-  // Appends bytes; throws Error(io).
-  void write(std::span<const std::byte> bytes);
-  // Flushes, closes and renames; throws Error(io).
-  void commit();
-
- private:
-  std::filesystem::path target_;
-  std::filesystem::path temporary_;
-  int descriptor_ = -1;
-};
-
-// Writes a whole file by a ReplacedFile, in a folder that is made if need be. Throws Error as that does.
-void replace_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace tessera::io

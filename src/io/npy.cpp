@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "io/file.h"
+#include "io/output_file.h"
 #include "io/npy_header.h"
 #include "io/npy_raw.h"
 #include "io/npy_strings.h"
@@ -173,7 +174,7 @@ NpyImage npy_image(const Tensor& tensor) {
 
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const NpyImage image = npy_image(tensor);
-  ReplacedFile file(path);
+  OutputFile file(path);
   file.write(std::as_bytes(std::span(image.header)));
   file.write(image.bytes());
   file.commit();

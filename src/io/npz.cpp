@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/npy.h"
+#include "io/output_file.h"
+#include "io/zip_output.h"
 
 namespace tessera::io {
 namespace {
@@ -33,12 +35,6 @@ Archive open_for_reading(InputFile& file) {
   Archive archive = checked(opened, code);
   file.release();
   return archive;
-}
-
-Archive open_for_writing(const std::filesystem::path& path) {
-  int code = 0;
-  zip_t* opened = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
-  return checked(opened, code);
 }
 
 Archive open_for_reading(std::span<const std::byte> bytes) {
@@ -186,7 +182,7 @@ std::map<std::string, Tensor> read_npz_bytes(std::span<const std::byte> bytes, c
 }
 
 void write_npz(const std::filesystem::path& path, const std::map<std::string, Tensor>& arrays) {
-  ReplacedFile file(path);
+  OutputFile file(path);
   if (arrays.empty()) {
     // libzip removes an archive without entries; a bare end record (APPNOTE.TXT 4.3.16) is what numpy writes.
     constexpr char end_record[22] = {'P', 'K', 5, 6};
@@ -195,14 +191,14 @@ void write_npz(const std::filesystem::path& path, const std::map<std::string, Te
   }
   std::vector<NpyImage> images;
   images.reserve(arrays.size());
-  Archive archive = open_for_writing(file.temporary());
+  ZipOutput output(file);
+  Archive archive(output.open(), &zip_discard);
   for (const auto& [name, tensor] : arrays) {
     require(!name.empty(), ErrorKind::invalid_argument, "an array without a name cannot stand in an .npz archive");
     images.push_back(npy_image(tensor));
     add_entry(archive.get(), name, images.back());
   }
-  require(zip_close(archive.get()) == 0, ErrorKind::io, "cannot write '{}': {}", path.string(),
-          zip_strerror(archive.get()));
+  if (zip_close(archive.get()) != 0) output.fail(archive.get());
   archive.release();
   file.commit();
 }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "cost/roofline.h"
 #include "io/file.h"
+#include "io/output_file.h"
 #include "report/calibration_nets.h"
 #include "report/step_times.h"
 #include "runtime/random_inputs.h"

@@ -7,6 +7,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "io/file.h"
+#include "io/output_file.h"
 #include "tessera/version.h"
 
 namespace tessera::runtime {

@@ -219,7 +219,7 @@ class CommandLine(unittest.TestCase):
         self.assertRegex(done.stdout, r"(?m)^all passes +\d+ ")
         self.assertIn("lenet5 is predicted to take", done.stdout)
         self.fails(2, "there is no pass 'fly'", "optimize", self.model, "-o", out, "--without", "fly")
-        self.fails(6, "cannot create", "optimize", self.model, "-o", self.folder / "no" / "out.onnx")
+        self.fails(6, "no' does not exist", "optimize", self.model, "-o", self.folder / "no" / "out.onnx")
         self.assertEqual(run("optimize", self.model).returncode, 2)
 
     def test_diff_says_where_models_part(self):

@@ -10,7 +10,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "io/file.h"
+#include "io/output_file.h"
 #include "io/package/byte_stream.h"
 
 namespace tessera::io {
@@ -169,7 +169,7 @@ std::int64_t write_container(const std::filesystem::path& path, const std::vecto
     end = offset + content.bytes();
   }
   const std::vector<std::byte> entries = table.take();
-  ReplacedFile file(path);
+  OutputFile file(path);
   std::uint64_t written = 0;
   const auto write = [&](std::span<const std::byte> bytes) {
     file.write(bytes);
