@@ -60,6 +60,7 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
   verb.add_option("--without", options.without, "A graph pass to leave out (fuse_attention); may be repeated");
   verb.add_flag("--tune", options.tune, "Time the kernels that can do a step and take the fastest; what was timed before is found in the user's cache folder");
+  verb.add_option("--tuning-file", options.tuning_file, "Where --tune keeps what it timed, instead of the user's cache folder; made if absent");
 }
 
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims) {
@@ -91,7 +92,9 @@ SessionOptions session_options(const ModelOptions& options) {
   if (!options.precision.empty()) session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   session.memory_limit_bytes = options.memory_limit_mib << 20;
   session.without_passes = options.without;
+  require(options.tune || options.tuning_file.empty(), ErrorKind::invalid_argument, "--tuning-file is for --tune, which is not given");
   session.tune = options.tune;
+  session.tuning_file = options.tuning_file;
   if (options.tune) session.tuning_progress = [](std::string_view op, double done) { show_progress(fmt::format("timing kernels of {}", op), done); };
   return session;
 }

@@ -23,10 +23,11 @@ struct ModelOptions {
   std::uint64_t seed = 1;
   std::vector<std::string> without;  // names of passes
   bool tune = false;
+  std::string tuning_file;
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
-void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without --tune
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without --tune --tuning-file
 
 // "NAME=N" each; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);

@@ -6,6 +6,7 @@
 
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "io/file.h"
 #include "io/output_file.h"
 #include "tessera/version.h"
@@ -67,17 +68,39 @@ void save_tuning(const plan::TuningTable& table, const std::filesystem::path& pa
 }
 
 StoredTuner::StoredTuner(std::filesystem::path path, plan::TuningProgress progress)
-    : path_(path.empty() ? tuning_path() : std::move(path)), saved_(load_tuning(path_)), tuner_(saved_, std::move(progress)) {
-  // Where nothing can be written, say so before measuring.
-  std::error_code unknown;
-  if (!std::filesystem::exists(path_, unknown)) save_tuning(saved_, path_);
+    : asked_for_(!path.empty()), path_(std::move(path)), saved_(load()), tuner_(saved_, std::move(progress)) {}
+
+plan::TuningTable StoredTuner::load() {
+  try {
+    if (!asked_for_) path_ = tuning_path();
+    plan::TuningTable table = load_tuning(path_);
+    // Where nothing can be written, say so before measuring.
+    std::error_code unknown;
+    if (!std::filesystem::exists(path_, unknown)) save_tuning(table, path_);
+    return table;
+  } catch (const Error& error) {
+    if (asked_for_) throw;
+    do_without_file(error);
+    return {};
+  }
+}
+
+void StoredTuner::do_without_file(const Error& error) {
+  kept_ = false;
+  warn("the measured choices of kernels hold for this session and are not kept: {}", error.message());
 }
 
 void StoredTuner::save() {
   std::lock_guard lock(mutex_);
+  if (!kept_) return;
   plan::TuningTable now = tuner_.table();
   if (now == saved_) return;
-  save_tuning(now, path_);
+  try {
+    save_tuning(now, path_);
+  } catch (const Error& error) {
+    if (asked_for_) throw;
+    do_without_file(error);
+  }
   saved_ = std::move(now);
 }
 

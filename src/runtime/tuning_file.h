@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "plan/tuning.h"
+#include "tessera/error.h"
 
 namespace tessera::runtime {
 
@@ -20,14 +21,20 @@ void save_tuning(const plan::TuningTable& table, const std::filesystem::path& pa
 // A tuner that knows what the file knows.
 class StoredTuner {
  public:
-  // `path`: empty for tuning_path(). Throws as load_tuning does.
+  // `path`: empty for tuning_path(); where that file cannot be used (no folder, not writable, damaged), a warning says why, and
+  // nothing is kept. A file that was asked for must be usable: throws as load_tuning and save_tuning do.
   StoredTuner(std::filesystem::path path, plan::TuningProgress progress);
 
   plan::Tuner& tuner() { return tuner_; }
-  // Writes what was measured since the last call, if anything was. Thread-safe. Throws as save_tuning does.
+  // Writes what was measured since the last call, if anything was. Thread-safe. Throws as save_tuning does for a file that was asked for.
   void save();
 
  private:
+  plan::TuningTable load();
+  void do_without_file(const Error& error);
+
+  bool asked_for_;
+  bool kept_ = true;
   std::filesystem::path path_;
   plan::TuningTable saved_;
   plan::Tuner tuner_;

@@ -121,7 +121,18 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(tune().stdout.split("  min")[0], first.stdout.split("  min")[0])
         self.assertEqual(file.stat().st_mtime_ns, written)
         file.write_text("{")
-        self.assertIn("is no table of measured kernels", tune().stderr)
+        damaged = tune()
+        self.assertEqual(damaged.returncode, 0, damaged.stderr)
+        self.assertIn("is no table of measured kernels", damaged.stderr)
+        self.assertEqual(len(damaged.stderr.splitlines()), 1, damaged.stderr)
+
+    def test_tuned_choices_are_kept_where_asked(self):
+        file = self.folder / "deeper" / "tuned.json"
+        self.assertEqual(run("run", self.model, "--tune", "--tuning-file", file).returncode, 0)
+        self.assertTrue(json.loads(file.read_text())["choices"])
+        file.write_text("{")
+        self.fails(2, "is no table of measured kernels", "run", self.model, "--tune", "--tuning-file", file)
+        self.fails(2, "--tuning-file is for --tune", "run", self.model, "--tuning-file", file)
 
     def test_bench_has_the_promised_keys(self):
         figures = json.loads(run("bench", self.model, "--runs", "3", "--json").stdout)
