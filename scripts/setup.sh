@@ -12,7 +12,7 @@ packages=(
   libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libre2-dev
   libpng-dev libturbojpeg0-dev libtiff-dev libwebp-dev libopenjp2-7-dev libzip-dev libxxhash-dev
   libgtest-dev libgmock-dev
-  fonts-dejavu-core
+  fonts-dejavu-core python3-pip
 )
 with_tests=false
 for argument in "$@"; do
