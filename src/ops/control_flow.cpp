@@ -118,8 +118,9 @@ void infer_loop(InferContext& context) {
     context.check(context.has_input(i), "the initial value of loop-carried value {} is missing", i - 2);
     carried.push_back(context.input(i));
   }
-  const std::vector<ir::ValueType> before{ir::ValueType::tensor(DType::i64, ir::Dims{}),
-                                          ir::ValueType::tensor(DType::boolean, ir::Dims{})};
+  const ir::Graph& body = context.graph("body");
+  const std::vector<ir::ValueType> before{ir::ValueType::tensor(DType::i64, loop_scalar_dims(body, 0)),
+                                          ir::ValueType::tensor(DType::boolean, loop_scalar_dims(body, 1))};
   const std::vector<ir::ValueType> results = join_iterations(context, before, carried, {}, 1);
   std::vector<ir::ValueType> outputs;
   for (std::size_t i = 0; i < carried.size(); ++i) {
@@ -199,6 +200,12 @@ AttributeSpec body(std::string_view name) {
 }
 
 }  // namespace
+
+ir::Dims loop_scalar_dims(const ir::Graph& body, std::size_t input) {
+  if (input >= body.inputs().size()) return {};
+  const ir::ValueType& type = body.value(body.inputs()[input]).type;
+  return type.dims && type.dims->size() == 1 ? ir::Dims{1} : ir::Dims{};
+}
 
 ScanPlan read_scan(const AttributeReader& reader, std::size_t input_count) {
   ScanPlan plan;

@@ -62,8 +62,18 @@ void check_types(const ir::Graph& graph, const ir::Node& node, const OpDef& op) 
   }
 }
 
-// Merges what the file declares with what inference found.
+bool says_nothing(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined; }
+
+// An optional may be declared as what it holds, and the other way round.
+bool of_one_kind(const ir::ValueType& a, const ir::ValueType& b) {
+  using Kind = ir::ValueType::Kind;
+  return a.kind == b.kind || a.kind == Kind::optional || b.kind == Kind::optional;
+}
+
+// Merges what is known of a value with what inference found.
 ir::ValueType refine(const ir::ValueType& declared, const ir::ValueType& found) {
+  require(says_nothing(declared) || says_nothing(found) || of_one_kind(declared, found), ErrorKind::invalid_model,
+          "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
   if (!declared.is_tensor() || !found.is_tensor() || found.dtype == DType::undefined) return found.is_tensor() && found.dtype == DType::undefined ? declared : found;
   if (declared.dtype == DType::undefined) return found;
   require(declared.dtype == found.dtype, ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
@@ -148,13 +158,23 @@ LoopInferenceScope::~LoopInferenceScope() {
 
 bool LoopInferenceScope::exhausted() const { return *loop_inferences_left <= 0; }
 
+namespace {
+
+// The type of a subgraph's input, given its own and that of what flows in, whose shape counts.
+ir::ValueType passed(const ir::ValueType& own, const ir::ValueType& given) {
+  if (!own.is_tensor() || !given.is_tensor() || own.dtype == DType::undefined) return refine(own, given);
+  return refine(ir::ValueType::tensor(own.dtype), given);
+}
+
+}  // namespace
+
 std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs) {
   if (loop_inferences_left) *loop_inferences_left -= static_cast<std::int64_t>(subgraph.node_count()) + 1;
   ir::Graph copy = subgraph;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     ir::ValueInfo& info = copy.value(copy.inputs()[i]);
     if (inputs[i].is_tensor() && inputs[i].dtype == DType::undefined) continue;
-    info.type = refine(info.type, inputs[i]);
+    info.type = passed(info.type, inputs[i]);
   }
   infer_graph(copy);
   std::vector<ir::ValueType> types;

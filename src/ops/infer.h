@@ -19,8 +19,8 @@ void infer_node_in_place(ir::Graph& graph, ir::NodeId node);
 // contradict what inference finds (Error(invalid_model)).
 void infer_graph(ir::Graph& graph);
 
-// Types of the outputs of a closed subgraph, given those of all its inputs. An input's declared type is refined by the
-// given one. Nothing is modified.
+// Types of the outputs of a closed subgraph, given those of all its inputs. The shapes given count, whatever the subgraph
+// declares; another kind or element type than it declares is Error(invalid_model). Nothing is modified.
 std::vector<ir::ValueType> infer_subgraph(const ir::Graph& subgraph, std::span<const ir::ValueType> inputs);
 
 // Bounds the inference of loops in loops. A loop infers its body again until its carried types stay as they are, so loops in

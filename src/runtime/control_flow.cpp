@@ -6,6 +6,7 @@
 #include "backends/reference/movement.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/control_flow.h"
 
 namespace tessera::runtime {
 namespace {
@@ -114,11 +115,9 @@ bool read_condition(const Value& value) {
   return *tensor.data<bool>();
 }
 
-// A scalar under the rank that the body declares for it: some exporters declare [1].
+// A scalar under the rank that the body declares for it.
 Value scalar_for(const Program& body, std::size_t input, Tensor scalar) {
-  const ir::ValueType& type = body.graph().value(body.graph().inputs()[input]).type;
-  if (type.dims && type.dims->size() == 1) return scalar.reshaped({1});
-  return scalar;
+  return ops::loop_scalar_dims(body.graph(), input).empty() ? scalar : scalar.reshaped({1});
 }
 
 const ir::ValueType& output_type(const Program& body, std::size_t i) { return body.graph().value(body.graph().outputs()[i]).type; }

@@ -196,7 +196,7 @@ class Run {
     check_outputs(step);
   }
 
-  // What later kernels were made for must be what is there: a model can declare shapes that are not true.
+  // What later kernels were made for must be what is there: a package can hold shapes that are not true.
   void check_outputs(const Step& step) {
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const ir::ValueType& type = step.output_types[static_cast<std::size_t>(k)];

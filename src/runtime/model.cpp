@@ -43,6 +43,20 @@ ModelMetadata metadata_of(const ir::Graph& graph) {
   return metadata;
 }
 
+// Names that the file gives to dimensions of which nothing is known. They are for people to read: nothing follows from them,
+// since they may be false.
+void add_names(ValueDescription& description, const std::vector<std::string>& names) {
+  if (description.dims.size() != names.size()) return;
+  ir::ValueType type = ir::ValueType::tensor(description.dtype, ir::Dims(names.size()));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::string& name = description.dim_names[i];
+    if (description.dims[i] < 0 && name.empty()) name = names[i];
+    if (description.dims[i] >= 0) (*type.dims)[i] = description.dims[i];
+    else if (!name.empty()) (*type.dims)[i] = ir::Dim::symbol(name);
+  }
+  if (description.rank_known) description.type = ir::to_string(type);
+}
+
 }  // namespace
 
 Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package) : graph_(std::move(graph)), package_(std::move(package)) {
@@ -54,7 +68,15 @@ Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::P
 Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {
   try {
     const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
-    if (!io::is_container(file->bytes())) return Model(std::make_shared<const ir::Graph>(io::read_model_bytes(file->bytes(), {.limits = limits}, file, path.parent_path())));
+    if (!io::is_container(file->bytes())) {
+      std::vector<ir::ValueType> declared;
+      Model model(std::make_shared<const ir::Graph>(io::read_model_bytes(
+          file->bytes(), {.limits = limits, .declared_outputs = &declared}, file, path.parent_path())));
+      for (std::size_t i = 0; i < declared.size(); ++i) {
+        add_names(model.outputs_[i], describe({"", declared[i]}).dim_names);
+      }
+      return model;
+    }
     io::Package package = io::read_package(file->bytes(), file, limits);
     return Model(std::make_shared<const ir::Graph>(std::move(package.graph)), std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
   } catch (Error& error) {
@@ -86,7 +108,15 @@ Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
     require(used.contains(name), ErrorKind::invalid_argument, "no input has a dimension '{}'; symbolic dimensions are {}", name, names.empty() ? "none" : names);
   }
   ops::infer_graph(*graph);
-  return Model(std::move(graph), package_);
+  Model model(std::move(graph), package_);
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    std::vector<std::string> names = outputs_[i].dim_names;
+    for (std::string& name : names) {
+      if (dims.contains(name)) name.clear();
+    }
+    add_names(model.outputs_[i], names);
+  }
+  return model;
 }
 
 }  // namespace tessera

@@ -168,7 +168,8 @@ Importer::Captures Importer::find_captures(const std::vector<ResolvedAttribute>&
   return captures;
 }
 
-ir::Attribute Importer::to_attribute(const AttributeProto& proto, const Scope& scope, const Captures& captures) {
+ir::Attribute Importer::to_attribute(const AttributeProto& proto, const Scope& scope, const Captures& captures,
+                                     const std::vector<ir::ValueType>& flowing) {
   switch (attribute_type(proto)) {
     case kFloat:
       return proto.f();
@@ -179,7 +180,7 @@ ir::Attribute Importer::to_attribute(const AttributeProto& proto, const Scope& s
     case kTensor:
       return tensors_.read(proto.t());
     case kGraph:
-      return subgraph(proto.g(), scope, captures);
+      return subgraph(proto.g(), scope, captures, flowing);
     case kFloats:
       return std::vector<float>(proto.floats().begin(), proto.floats().end());
     case kInts:
@@ -244,6 +245,47 @@ void drop_unused_captures(ir::Node& node) {
 
 }  // namespace
 
+namespace {
+
+// The value of integer attribute `name`, or 0.
+std::int64_t integer_of(const std::vector<Importer::ResolvedAttribute>& attributes, std::string_view name) {
+  for (const Importer::ResolvedAttribute& attribute : attributes) {
+    if (attribute.name == name && attribute_type(*attribute.value) == kInt) return attribute.value->i();
+  }
+  return 0;
+}
+
+// The type of a slice along `axes` axes; which axes does not matter, since only the rank is of use.
+ir::ValueType slice_of(ir::ValueType type, std::size_t axes) {
+  if (!type.is_tensor() || !type.dims) return type;
+  if (type.dims->size() < axes) return ir::ValueType::tensor(type.dtype);
+  type.dims->assign(type.dims->size() - axes, ir::Dim());
+  return type;
+}
+
+// Types of what the formal inputs of the node's body get at first, with the ranks alone that hold for every iteration. The
+// file may leave them open, or declare false shapes.
+std::vector<ir::ValueType> flowing_into_body(const ir::Graph& graph, const ir::Node& node,
+                                             const std::vector<Importer::ResolvedAttribute>& attributes,
+                                             std::int64_t version) {
+  const bool is_scan = node.op == "Scan";
+  const std::size_t skipped = node.op == "Loop" ? 2 : is_scan && version < 9 ? 1 : 0;  // trip count, condition; lengths
+  const std::size_t batch_axes = is_scan && version < 9 ? 1 : 0;
+  if ((node.op != "Loop" && !is_scan && node.op != "SequenceMap") || node.formal_inputs() < skipped) return {};
+  const std::size_t count = node.formal_inputs() - skipped;
+  const auto scanned = static_cast<std::size_t>(std::max<std::int64_t>(integer_of(attributes, "num_scan_inputs"), 0));
+  std::vector<ir::ValueType> flowing(node.op == "Loop" ? 2 : 0);
+  for (std::size_t i = 0; i < count; ++i) {
+    const ir::ValueId input = node.inputs[skipped + i];
+    ir::ValueType type = input.valid() ? graph.value(input).type : ir::ValueType{};
+    if (node.op == "SequenceMap" && type.kind == ir::ValueType::Kind::sequence) type = ir::ValueType(*type.element);
+    flowing.push_back(slice_of(std::move(type), batch_axes + (is_scan && i + scanned >= count ? 1 : 0)));
+  }
+  return flowing;
+}
+
+}  // namespace
+
 void Importer::add_operator(const NodeProto& proto, const std::string& domain, Scope& scope) {
   ir::Node node;
   node.op = domain.empty() ? proto.op_type() : domain + "::" + proto.op_type();
@@ -261,11 +303,12 @@ void Importer::add_operator(const NodeProto& proto, const std::string& domain, S
       imported != scope.opsets->end() ? imported->second : std::max<std::int64_t>(newest_version(domain), 1);
   const std::string what =
       fmt::format("operator {} of '{}' version {}", shown(proto.op_type()), opset_name(domain), version);
+  const std::vector<ir::ValueType> flowing = flowing_into_body(scope.graph->graph, node, attributes, version);
   const bool known = ops::find_op(node.op) != nullptr || is_rewritten(node.op);
   try {
     for (const ResolvedAttribute& attribute : attributes) {
       try {
-        node.attributes.emplace(attribute.name, to_attribute(*attribute.value, scope, captures));
+        node.attributes.emplace(attribute.name, to_attribute(*attribute.value, scope, captures, flowing));
       } catch (Error& error) {
         if (!known && error.kind() == ErrorKind::unsupported) continue;  // the operator itself is listed
         error.add_context("attribute '" + shown(attribute.name) + "'");

@@ -40,6 +40,8 @@ ir::ValueType tensor_type(const TensorType& proto) {
   return type;
 }
 
+bool says_nothing(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined; }
+
 }  // namespace
 
 void UnsupportedList::add(const std::string& what, const std::string& node) {
@@ -257,10 +259,53 @@ void Importer::restore_variables(Scope& scope) {
   }
 }
 
-ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& outer, const Captures& captures) {
+namespace {
+
+// What is sure of a value in a subgraph, whatever shapes flow in: its kind and element type.
+ir::ValueType without_shape(const ir::ValueType& type) {
+  if (type.is_tensor()) return ir::ValueType::tensor(type.dtype);
+  ir::ValueType result = type;
+  if (type.element) result.element = std::make_shared<const ir::ValueType>(without_shape(*type.element));
+  return result;
+}
+
+// Shapes in a subgraph follow from what flows in each time it is used; those it was read with were for its old operators.
+// An input that `flowing` lists without a type keeps its own: that is how a loop's body says what scalars it takes.
+void forget_shapes(ir::Graph& graph, const std::vector<ir::ValueType>& flowing) {
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    ir::ValueInfo& value = graph.value(ir::ValueId{static_cast<std::int32_t>(i)});
+    if (value.origin == ir::Origin::node) value.type = without_shape(value.type);
+  }
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    ir::ValueType& type = graph.value(graph.inputs()[i]).type;
+    if (i >= flowing.size() || !says_nothing(flowing[i])) type = without_shape(type);
+  }
+}
+
+}  // namespace
+
+// The inputs of a subgraph have the types of what flows in where the file leaves them open, and its ranks in any case.
+void Importer::let_flow_in(const std::vector<ir::ValueType>& flowing, OpenGraph& graph) {
+  const std::vector<ir::ValueId>& inputs = graph.graph.inputs();
+  for (std::size_t i = 0; i < std::min(inputs.size(), flowing.size()); ++i) {
+    ir::ValueInfo& info = graph.graph.value(inputs[i]);
+    const ir::ValueType& given = flowing[i];
+    if (says_nothing(given)) continue;
+    if (says_nothing(info.type)) {
+      info.type = given;
+    } else if (noted_shapes() != nullptr && info.type.is_tensor() && given.is_tensor() && given.dims) {
+      if (info.type.dims && info.type.dims->size() != given.dims->size())
+        false_shapes_.add(info.name, info.type, ir::ValueType::tensor(info.type.dtype, *given.dims));
+      info.type.dims = given.dims;
+    }
+  }
+}
+
+ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& outer, const Captures& captures,
+                                       const std::vector<ir::ValueType>& flowing) {
   require(outer.depth < options_.limits.max_nesting, ErrorKind::over_budget, "subgraphs are nested deeper than {}",
           options_.limits.max_nesting);
-  OpenGraph graph;
+  OpenGraph graph(noted_shapes());
   graph.graph.name = proto.name();
   Scope scope;
   scope.graph = &graph;
@@ -271,6 +316,7 @@ ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& out
   define_names(proto, graph);
   declare_types(proto, graph);
   add_inputs(proto, scope, true);
+  let_flow_in(flowing, graph);
   const Names& wanted = free_names(proto);
   const std::unordered_set<std::string> uses(wanted.begin(), wanted.end());
   for (std::size_t i = 0; i < captures.names.size(); ++i) {
@@ -290,6 +336,7 @@ ir::SubgraphPointer Importer::subgraph(const GraphProto& proto, const Scope& out
   add_initializers(proto, scope, true);
   add_nodes(proto.node(), scope);
   add_outputs(proto, scope);
+  if (noted_shapes() != nullptr) forget_shapes(graph.graph, flowing);
   return std::make_shared<const ir::Graph>(std::move(graph.graph));
 }
 
@@ -311,7 +358,7 @@ ir::Graph Importer::run() {
   for (const auto& property : model_.metadata_props()) {
     if (property.key().starts_with(kVariable)) variables_[property.key().substr(kVariable.size())] = property.value();
   }
-  OpenGraph graph;
+  OpenGraph graph(noted_shapes());
   graph.graph.name = model_.graph().name();
   Scope scope;
   scope.graph = &graph;
@@ -328,6 +375,7 @@ ir::Graph Importer::run() {
   }
   unsupported_.raise();
   add_outputs(model_.graph(), scope);
+  for (const ir::ValueId output : graph.graph.outputs()) declared_outputs_.push_back(graph.declared(output));
   restore_variables(scope);
   read_metadata(graph.graph);
   return std::move(graph.graph);

@@ -34,6 +34,11 @@ ir::ValueType to_value_type(const tessera_onnx::TypeProto& proto);
 class Importer {
  public:
   using RawData = std::vector<std::optional<std::span<const std::byte>>>;
+  // An attribute of a node with references to a function's attributes resolved.
+  struct ResolvedAttribute {
+    std::string name;
+    const tessera_onnx::AttributeProto* value;
+  };
 
   // `raw_data`: of the graph's initializers, as split_model cut them out. All must outlive the importer.
   Importer(const tessera_onnx::ModelProto& model, const RawData& raw_data, TensorReader& tensors,
@@ -42,6 +47,8 @@ class Importer {
   // See read_model; without the final inference. Throws the list of everything unsupported.
   ir::Graph run();
   bool found_unsupported_operators() const { return !operators_.empty(); }
+  const FalseShapes& false_shapes() const { return false_shapes_; }
+  const std::vector<ir::ValueType>& declared_outputs() const { return declared_outputs_; }
 
  private:
   using Names = std::vector<std::string>;
@@ -66,11 +73,6 @@ class Importer {
     std::vector<ir::ValueId> ids;  // in the enclosing graph
     Names constants, absent;       // passed into the subgraphs that use them, not captured
   };
-  // An attribute of a node with references to a function's attributes resolved.
-  struct ResolvedAttribute {
-    std::string name;
-    const tessera_onnx::AttributeProto* value;
-  };
 
   // importer.cpp: the model and its graphs
   Opsets read_opsets(const google::protobuf::RepeatedPtrField<tessera_onnx::OperatorSetIdProto>& imports) const;
@@ -82,7 +84,11 @@ class Importer {
   void add_initializers(const tessera_onnx::GraphProto& proto, Scope& scope, bool is_subgraph);
   void add_outputs(const tessera_onnx::GraphProto& proto, Scope& scope);
   void restore_variables(Scope& scope);
-  ir::SubgraphPointer subgraph(const tessera_onnx::GraphProto& proto, const Scope& outer, const Captures& captures);
+  // `flowing`: types of what its first formal inputs get at first, as far as they are known.
+  ir::SubgraphPointer subgraph(const tessera_onnx::GraphProto& proto, const Scope& outer, const Captures& captures,
+                               const std::vector<ir::ValueType>& flowing);
+  void let_flow_in(const std::vector<ir::ValueType>& flowing, OpenGraph& graph);
+  FalseShapes* noted_shapes() { return options_.declared_shapes_are_true ? nullptr : &false_shapes_; }
 
   // import_order.cpp: which names a graph takes from around it, and an order in which every name is known before its
   // use
@@ -100,7 +106,8 @@ class Importer {
                            const Scope& caller);
   std::vector<ResolvedAttribute> resolve_attributes(const tessera_onnx::NodeProto& proto, const Scope& scope) const;
   Captures find_captures(const std::vector<ResolvedAttribute>& attributes, const Scope& scope);
-  ir::Attribute to_attribute(const tessera_onnx::AttributeProto& proto, const Scope& scope, const Captures& captures);
+  ir::Attribute to_attribute(const tessera_onnx::AttributeProto& proto, const Scope& scope, const Captures& captures,
+                             const std::vector<ir::ValueType>& flowing);
   ir::ValueId resolve(const Scope& scope, const std::string& name) const;
   std::string final_name(Scope& scope, const std::string& name) const;
   ir::ValueId define(Scope& scope, const std::string& name) const;
@@ -119,6 +126,8 @@ class Importer {
   std::map<std::string, std::string> variables_;  // name of the initializer -> name of the variable
   UnsupportedList unsupported_;                   // features
   UnsupportedList operators_;
+  FalseShapes false_shapes_;
+  std::vector<ir::ValueType> declared_outputs_;
   std::int64_t inlined_nodes_ = 0, inlined_bytes_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "io/onnx/open_graph.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
@@ -7,14 +9,22 @@
 namespace tessera::io {
 namespace {
 
-// The type to go on with, given what the file declares and what inference found. A contradiction at an output of the
-// graph is kept for the final inference to report; elsewhere declarations are mere hints and inference wins.
+bool says_nothing(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined; }
+
+// Whether no size of the value agrees with both. A number where a free dimension is computed holds for one size at best.
+bool contradict(const ir::ValueType& declared, const ir::ValueType& found) {
+  if (!declared.is_tensor() || !found.is_tensor() || !declared.dims || !found.dims) return false;
+  if (declared.dims->size() != found.dims->size()) return true;
+  return !std::equal(declared.dims->begin(), declared.dims->end(), found.dims->begin(),
+                     [](const ir::Dim& wanted, const ir::Dim& dim) {
+                       return dim.may_equal(wanted) && !(dim.is_symbol() && wanted.is_known());
+                     });
+}
+
+// The type to go on with in a package. A contradiction at an output of the graph is kept for the final inference to report.
 ir::ValueType merge(const ir::ValueType& declared, const ir::ValueType& found, bool is_output) {
-  if (found.is_tensor() && found.dtype == DType::undefined) return declared;
-  if (declared.is_tensor() && declared.dtype == DType::undefined) return found;
   const ir::ValueType& preferred = is_output ? declared : found;
-  if (declared.kind != found.kind || !found.is_tensor()) return preferred;
-  if (declared.dtype != found.dtype) return preferred;
+  if (declared.kind != found.kind || !found.is_tensor() || declared.dtype != found.dtype) return preferred;
   if (!declared.dims || !found.dims) return found.dims ? found : declared;
   if (declared.dims->size() != found.dims->size()) return preferred;
   ir::ValueType result = found;
@@ -32,6 +42,20 @@ ir::ValueType merge(const ir::ValueType& declared, const ir::ValueType& found, b
 
 }  // namespace
 
+void FalseShapes::add(const std::string& value, const ir::ValueType& declared, const ir::ValueType& found) {
+  constexpr std::size_t kKept = 100;
+  if (++count_ > kKept) return;
+  kept_.push_back(fmt::format("value '{}' is declared as {}, but {} is computed",
+                              base::shown(value), base::shown(ir::to_string(declared)),
+                              base::shown(ir::to_string(found))));
+}
+
+std::vector<std::string> FalseShapes::sentences() const {
+  std::vector<std::string> sentences = kept_;
+  if (count_ > kept_.size()) sentences.push_back(fmt::format("and {} more", count_ - kept_.size()));
+  return sentences;
+}
+
 std::string OpenGraph::unique_name(const std::string& wanted) {
   if (reserve(wanted)) return wanted;
   for (;;) {
@@ -45,11 +69,45 @@ void OpenGraph::declare(const std::string& name, ir::ValueType type, bool is_out
 }
 
 ir::ValueId OpenGraph::add_value(const std::string& name) {
+  const ir::ValueId id = graph.add_value(name);
   const auto found = declared_.find(name);
-  if (found == declared_.end()) return graph.add_value(name);
-  const ir::ValueId id = graph.add_value(name, found->second.type);
-  if (found->second.is_output) outputs_.insert(id.index);
+  if (found == declared_.end()) return id;
+  declared_of_.emplace(id.index, &found->second);
+  graph.value(id).type = found->second.type;  // until its producer is known
   return id;
+}
+
+ir::ValueType OpenGraph::declared(ir::ValueId value) const {
+  const auto found = declared_of_.find(value.index);
+  if (found == declared_of_.end() || contradict(found->second->type, graph.value(value).type)) return {};
+  return found->second->type;
+}
+
+std::optional<std::int64_t> OpenGraph::rank(ir::ValueId value) const {
+  const ir::ValueType* type = &graph.value(value).type;
+  const auto declared = declared_of_.find(value.index);
+  if (type->is_tensor() && !type->dims && declared != declared_of_.end()) type = &declared->second->type;
+  if (!type->is_tensor() || !type->dims) return std::nullopt;
+  return static_cast<std::int64_t>(type->dims->size());
+}
+
+void OpenGraph::settle(ir::ValueId value, const ir::ValueType& found) {
+  ir::ValueType& type = graph.value(value).type;
+  const auto entry = declared_of_.find(value.index);
+  if (says_nothing(found)) return;
+  if (entry == declared_of_.end() || says_nothing(entry->second->type)) {
+    type = found;
+    return;
+  }
+  const auto& [declared, is_output] = *entry->second;
+  if (false_shapes_ == nullptr) {
+    type = merge(declared, found, is_output);
+    return;
+  }
+  // An output of another element type or kind is for the final inference to report.
+  if (is_output && (declared.kind != found.kind || declared.dtype != found.dtype)) return;
+  if (contradict(declared, found)) false_shapes_->add(graph.value(value).name, declared, found);
+  type = found;
 }
 
 ir::ValueId OpenGraph::add_constant(Tensor tensor, const std::string& hint) {
@@ -67,9 +125,7 @@ void OpenGraph::add_node(ir::Node node) {
     return;
   }
   for (std::size_t i = 0; i < added.outputs.size(); ++i) {
-    const ir::ValueId output = added.outputs[i];
-    if (output.valid())
-      graph.value(output).type = merge(graph.value(output).type, types[i], outputs_.contains(output.index));
+    if (added.outputs[i].valid()) settle(added.outputs[i], types[i]);
   }
 }
 

@@ -1,7 +1,11 @@
 // A graph while it is being imported: names stay unique, and every node's output types are inferred as it is added, so
 // that the rewriting of old operator versions can look at ranks and element types.
+//
+// Shapes that the file declares for computed values are hearsay: exporters write false ones. They become no part of the
+// graph; where one contradicts what is computed, that is noted (FalseShapes).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -11,8 +15,26 @@
 
 namespace tessera::io {
 
+// Values that a model declares with another shape than they have, a sentence each. A hostile model may have any number of
+// them: a few are kept, the others counted.
+class FalseShapes {
+ public:
+  void add(const std::string& value, const ir::ValueType& declared, const ir::ValueType& found);
+  std::size_t count() const { return count_; }
+  // One sentence a value; at the end how many more there were.
+  std::vector<std::string> sentences() const;
+
+ private:
+  std::vector<std::string> kept_;
+  std::size_t count_ = 0;
+};
+
 class OpenGraph {
  public:
+  // `noted` receives the false shapes and outlives this. Null: what is declared is as sure as what is inferred, and a
+  // contradiction is left to the inference of the whole graph to refuse. That is for packages, whose graphs we wrote.
+  explicit OpenGraph(FalseShapes* noted = nullptr) : false_shapes_(noted) {}
+
   ir::Graph graph;
 
   // Takes the name; false when it was taken before.
@@ -20,8 +42,13 @@ class OpenGraph {
   // `wanted`, or `wanted_N` when that is taken; takes it.
   std::string unique_name(const std::string& wanted);
 
-  // Declared type of a value that a node will produce: what the file says, refined and checked by inference.
+  // Declared type of a value that a node will produce. Its kind and element type are checked against what inference
+  // finds if it is an output, and taken where inference finds none.
   void declare(const std::string& name, ir::ValueType type, bool is_output);
+  // What was declared of the value, if that may be true; else a type that says nothing.
+  ir::ValueType declared(ir::ValueId value) const;
+  // The rank of a value, as inferred or, failing that, as declared.
+  std::optional<std::int64_t> rank(ir::ValueId value) const;
 
   // A value to be produced by a node; its name must have been reserved by the caller.
   ir::ValueId add_value(const std::string& name);
@@ -39,9 +66,12 @@ class OpenGraph {
     ir::ValueType type;
     bool is_output;
   };
+  void settle(ir::ValueId value, const ir::ValueType& found);
+
+  FalseShapes* false_shapes_;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, Declared> declared_;
-  std::unordered_set<std::int32_t> outputs_;
+  std::unordered_map<std::int32_t, const Declared*> declared_of_;  // by value
   std::int64_t next_suffix_ = 1;
 };
 

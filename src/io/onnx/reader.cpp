@@ -1,6 +1,7 @@
 #include "io/onnx/reader.h"
 
 #include "base/error.h"
+#include "base/log.h"
 #include "io/onnx/importer.h"
 #include "io/onnx/parsed_model.h"
 #include "ops/infer.h"
@@ -8,10 +9,21 @@
 namespace tessera::io {
 namespace {
 
+// One warning a model; which values, in detail.
+void report(const FalseShapes& shapes) {
+  if (shapes.count() == 0) return;
+  const std::vector<std::string> sentences = shapes.sentences();
+  const std::string others = shapes.count() > 1 ? fmt::format("; so are shapes of {} others", shapes.count() - 1) : "";
+  warn("a shape that the model declares is false and ignored: {}{}", sentences[0], others);
+  for (const std::string& sentence : sentences) inform("{}", sentence);
+}
+
 ir::Graph read_graph(std::span<const std::byte> bytes, const ReadOptions& options, TensorReader& tensors) {
   const ParsedModel parsed = parse_model(bytes, options.limits);
   Importer importer(parsed.model, parsed.raw_data, tensors, options);
   ir::Graph graph = importer.run();
+  report(importer.false_shapes());
+  if (options.declared_outputs != nullptr) *options.declared_outputs = importer.declared_outputs();
   if (options.infer && !importer.found_unsupported_operators()) ops::infer_graph(graph);
   return graph;
 }
@@ -28,7 +40,9 @@ ir::Graph read_package_graph(std::span<const std::byte> bytes, std::span<const s
                              std::shared_ptr<const void> owner, const ReadOptions& options) {
   TensorReader tensors(std::nullopt, std::move(owner), options.limits.max_dense_bytes);
   tensors.read_external_from(constants);
-  return read_graph(bytes, options, tensors);
+  ReadOptions ours = options;
+  ours.declared_shapes_are_true = true;
+  return read_graph(bytes, ours, tensors);
 }
 
 ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options) {

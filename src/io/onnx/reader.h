@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "ir/graph.h"
 #include "tessera/model.h"
@@ -24,6 +25,10 @@ struct ReadOptions {
   bool require_supported =
       true;  // false: operators that Tessera lacks stay in the graph; implies no inference if there are any
   ModelLimits limits = {};
+  bool declared_shapes_are_true = false;  // true: the writer was Tessera; what inference contradicts is an error
+  // Receives what the file declares of each output of the graph, in order: names of dimensions for people to read. An entry
+  // says nothing where the declaration is missing or false.
+  std::vector<ir::ValueType>* declared_outputs = nullptr;
 };
 
 // The canonical graph: operators in their newest form, functions inlined, Constant nodes as constants, initializers as

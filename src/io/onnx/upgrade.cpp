@@ -121,9 +121,7 @@ std::int64_t newest_version(std::string_view domain) {
 }
 
 std::optional<std::int64_t> Upgrade::rank(std::size_t i) const {
-  const ir::ValueType& input = type(i);
-  if (!input.is_tensor() || !input.dims) return std::nullopt;
-  return static_cast<std::int64_t>(input.dims->size());
+  return graph_.rank(node.inputs[i]);
 }
 
 std::int64_t Upgrade::known_rank(std::size_t i) const {

@@ -195,9 +195,16 @@ TEST(OnnxReader, RefusesBrokenGraphs) {
 
   ModelBuilder declared;
   declared.node("Relu", {"x"}, {"y"});
-  declare(*declared.graph().mutable_output(0), "y", DType::f32, {3});
+  declare(*declared.graph().mutable_output(0), "y", DType::i64, {2});
   EXPECT_EQ(declared.error(),
-            "invalid model: declared as f32[3], but computes f32[2] (in value 'y', in node 'the_Relu' (Relu))");
+            "invalid model: declared as i64[2], but computes f32[2] (in value 'y', in node 'the_Relu' (Relu))");
+
+  ModelBuilder kind;
+  kind.node("Relu", {"x"}, {"y"});
+  auto& type = *kind.graph().mutable_output(0)->mutable_type();
+  type.mutable_sequence_type()->mutable_elem_type()->mutable_tensor_type()->set_elem_type(1);
+  EXPECT_EQ(kind.error(),
+            "invalid model: declared as seq(f32[*]), but computes f32[2] (in value 'y', in node 'the_Relu' (Relu))");
 }
 
 TEST(OnnxReader, RefusesDeepSubgraphs) {
