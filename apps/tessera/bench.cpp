@@ -49,8 +49,7 @@ void add_bench(CLI::App& app) {
   verb->add_option("--runs", options->bench.runs, "Timed runs, at least")->capture_default_str()->check(CLI::Range(1, 1000000));
   verb->add_option("--seconds", options->bench.seconds, "Go on with timed runs until so many seconds have passed")->capture_default_str()->check(CLI::Range(0.0, 1e6));
   verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
-  verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
+  add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   verb->add_flag("--json", options->json, "Print the figures as JSON");
   add_run_options(*verb, options->model);
   verb->footer(

@@ -2,14 +2,19 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "io/file.h"
 #include "io/output_file.h"
 #include "ir/graph.h"
+#include "report/picture_input.h"
 #include "report/value_files.h"
 #include "runtime/random_inputs.h"
 
@@ -41,7 +46,29 @@ NamedValues read_values(const std::string& file, const Model& model) {
   }
 }
 
+bool is_npy(const std::string& file) {
+  if (file.ends_with(".npy")) return true;
+  io::InputFile opened = io::InputFile::open(file);
+  std::array<std::byte, 6> begin{};
+  return opened.bytes() >= static_cast<std::int64_t>(begin.size()) && (opened.read(begin), std::memcmp(begin.data(), "\x93NUMPY", begin.size()) == 0);
+}
+
+Tensor read_picture(const std::string& name, const std::string& file, const Model& model, const ModelOptions& options) {
+  const auto input = std::ranges::find(model.inputs(), name, &ValueDescription::name);
+  require(input != model.inputs().end(), ErrorKind::invalid_argument, "the model has no input '{}' that '{}' could be for", name, file);
+  report::PictureInput picture = report::read_picture_input(file, *input, report::parse_picture_scale(options.normalise));
+  fmt::print(stderr, "input '{}': {} of {} (--normalise)\n", base::printable(base::shown(name)), base::printable(file), picture.description);
+  return std::move(picture.tensor);
+}
+
 }  // namespace
+
+void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs, ModelOptions& options) {
+  verb.add_option("--inputs", inputs, "An .npz file with one array an input, by name; or a .json file");
+  verb.add_option("--input", named_inputs, "One input, as NAME=FILE.npy, or NAME=PICTURE: .png, .jpg and others, resized and laid out as the input declares; may be repeated");
+  verb.add_option("--normalise", options.normalise, "Range of pictures: none (0 to 255), 0-1, -1-1 or imagenet (less mean, divided by deviation); without it 0-1 for floats, none for integers")
+      ->check(CLI::IsMember({"none", "0-1", "-1-1", "imagenet"}));
+}
 
 void add_model_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file")->required();
@@ -111,8 +138,8 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);
   for (const std::string& entry : named_files) {
-    const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE.npy");
-    inputs[name] = report::read_tensor_npy(file, name, input_types(model));
+    const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE");
+    inputs[name] = is_npy(file) ? report::read_tensor_npy(file, name, input_types(model)) : read_picture(name, file, model, options);
   }
   return inputs;
 }

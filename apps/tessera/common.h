@@ -24,10 +24,13 @@ struct ModelOptions {
   std::vector<std::string> without;  // names of passes
   bool tune = false;
   std::string tuning_file;
+  std::string normalise;  // of pictures, see report/picture_input.h
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
 void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without --tune --tuning-file
+
+void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs, ModelOptions& options);  // --inputs --input --normalise
 
 // "NAME=N" each; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
@@ -35,7 +38,7 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
 Model load_model(const ModelOptions& options);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
-// Inputs from an .npz or .json file and NAME=FILE.npy entries; what the model has and nobody gave is made up from the seed, if nothing at
+// Inputs from an .npz or .json file and NAME=FILE entries, of which a line on standard error says what was made of a picture; what the model has and nobody gave is made up from the seed, if nothing at
 // all is given.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
 // On a terminal a line that is written over until all (1) is done; elsewhere nothing.

@@ -1,4 +1,4 @@
-// tessera diff: where two models, or one under two settings, part.
+// tessera diff: where two models, or one under two settings, differ.
 #include <fmt/format.h>
 
 #include <set>
@@ -25,6 +25,7 @@ struct Options {
   SideOptions a, b;
   report::Closeness closeness;
   std::int64_t most_mib = 256;
+  std::string sort;
   bool outputs_only = false, json = false, all = false;
 };
 
@@ -60,10 +61,17 @@ std::pair<Model, Model> load_models(const Options& options) {
   return models;
 }
 
+report::DifferenceOrder order_of(const Options& options, const report::ModelDifference& difference) {
+  using enum report::DifferenceOrder;
+  if (options.sort.empty()) return difference.quantised && !options.json ? snr : computed;
+  return options.sort == "snr" ? snr : options.sort == "cosine" ? cosine : options.sort == "largest" ? largest : computed;
+}
+
 void run(const Options& options) {
   const auto [a, b] = load_models(options);
   report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b), run_options(options.model), options.closeness, options.outputs_only, options.most_mib << 20};
-  const report::ModelDifference difference = report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
+  report::ModelDifference difference = report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
+  report::sort_values(difference, order_of(options, difference));
   fmt::print("{}", options.json ? report::model_difference_json(difference) + "\n" : report::model_difference_text(difference, options.all ? 0 : 10));
   if (!difference.same()) throw CLI::RuntimeError(1);
 }
@@ -78,32 +86,36 @@ void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, cons
 
 void add_diff(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("diff", "Say where two models, or one under two settings, part");
+  CLI::App* verb = app.add_subcommand("diff", "Say where two models, or one under two settings, differ, and how much");
   verb->add_option("A", options->model.model, "A model: an .onnx or .tsr file")->required();
   verb->add_option("B", options->other, "Another model; without it, A again, under the settings of B");
   verb->add_option("--dim", options->model.dims, "Fix a symbolic dimension of the inputs, as NAME=N; may be repeated");
-  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
-  verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
+  add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   add_side(*verb, options->a, "a", "A");
   add_side(*verb, options->b, "b", "B");
   verb->add_option("--rtol", options->closeness.relative, "Elements may be this far apart, in parts of the largest in A's value")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_option("--atol", options->closeness.absolute, "... and this far besides")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_flag("--outputs-only", options->outputs_only, "Compare the outputs alone, as they come when passes may fuse everything");
   verb->add_option("--chunk", options->most_mib, "Most MiB of values that one run hands out; more values take more runs")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  verb->add_option("--sort", options->sort, "What to list first: order (as A computes), or the worst by snr, cosine or largest; without it snr where one model is quantised, else order")
+      ->check(CLI::IsMember({"order", "snr", "cosine", "largest"}));
   verb->add_flag("--all", options->all, "List all values that differ, not only the first ten");
   verb->add_flag("--json", options->json, "Print all comparisons as JSON");
   verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
   verb->footer(
-      "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every value that has the same\n"
-      "name in both, in the order in which A computes them. A value that is handed out is not fused away: what passes make of the nodes around\n"
+      "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every value that means the same\n"
+      "in both: by name, without the suffixes of quantisers, and rounded values with what the other model has not rounded. For each there are the\n"
+      "signal-to-noise ratio in decibel (A is the signal), the cosine of the angle between both, the largest difference, that in parts of the\n"
+      "largest magnitude in A, and how many elements differ by more than --rtol and --atol allow. A value that is handed out is not fused away: what passes make of the nodes around\n"
       "it differs from what runs without diff, so a fault of a fusion may show in the outputs alone. --outputs-only leaves the second part out.\n"
       "Values that a model does not name as the other does, such as those that 'tessera optimize' has fused, are counted and not compared.\n"
       "The exit code is 0 when they are the same, 1 when they differ.\n\nExamples:\n"
       "  tessera diff model.onnx optimised.onnx --dim batch=1\n"
       "  tessera diff model.onnx --device-a reference --without-a all\n"
       "  tessera diff model.onnx --without-b fuse_attention --outputs-only\n"
-      "  tessera diff model.onnx --precision-b bf16 --rtol 0.02 --inputs in.npz --json");
+      "  tessera diff model.onnx --precision-b bf16 --rtol 0.02 --inputs in.npz --json\n"
+      "  tessera diff float.onnx int8.onnx --inputs in.npz");
   verb->callback([options] { run(*options); });
 }
 

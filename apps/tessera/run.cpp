@@ -20,6 +20,7 @@ struct Options {
   ModelOptions model;
   std::string inputs, outputs, profile;
   std::vector<std::string> named_inputs;
+  int top = 0;
   bool json = false;
 };
 
@@ -34,8 +35,14 @@ void print_outputs(const Options& options, const Model& model, const NamedValues
   for (const ValueDescription& output : model.outputs()) {
     const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
     require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument, "--outputs: device '{}' computes nothing that could be written", options.model.device);
-    if (options.json) list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
-    else if (options.outputs != "-") fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
+    const std::vector<report::RankedElement> top = report::largest_elements(outputs.find(output.name)->second, options.top);
+    if (options.json) {
+      list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
+      for (const report::RankedElement& each : top) list.back()["top"].push_back({{"index", each.index}, {"value", each.value}});
+    } else if (options.outputs != "-") {
+      fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
+      for (const report::RankedElement& each : top) fmt::print("  {:>8}  {:.6g}\n", each.index, each.value);
+    }
   }
   if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"precision", name_of(precision)}, {"outputs", list}}, 2));
 }
@@ -64,10 +71,10 @@ void add_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("run", "Run a model once and print or save its outputs");
   add_model_options(*verb, options->model);
-  verb->add_option("--inputs", options->inputs, "An .npz file with one array an input, by name; or a .json file");
-  verb->add_option("--input", options->named_inputs, "One input, as NAME=FILE.npy; may be repeated");
+  add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz or .json file, or as JSON to standard output: -");
   verb->add_option("--profile", options->profile, "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
+  verb->add_option("--top", options->top, "Print the indices and values of so many largest elements of each output: of a classifier the classes")->check(CLI::Range(0, 1000));
   verb->add_flag("--json", options->json, "Print the summary as JSON");
   add_run_options(*verb, options->model);
   verb->footer(
@@ -78,6 +85,7 @@ void add_run(CLI::App& app) {
       "Examples:\n"
       "  tessera run model.onnx\n"
       "  tessera run model.onnx --inputs in.npz --outputs out.npz\n"
+      "  tessera run model.onnx --input image=cat.png --normalise imagenet --top 5\n"
       "  tessera run model.onnx --input image=cat.npy --dim batch=1 --profile trace.json");
   verb->callback([options] { run(*options); });
 }

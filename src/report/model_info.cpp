@@ -10,6 +10,7 @@
 #include "ir/graph.h"
 #include "passes/pipeline.h"
 #include "report/json_text.h"
+#include "report/model_outline.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::report {
@@ -100,7 +101,13 @@ ModelInfo describe_model(const Model& model) {
   return info;
 }
 
-std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name) {
+nlohmann::json metadata_json(const ModelMetadata& metadata) {
+  return {{"producer_name", metadata.producer_name}, {"producer_version", metadata.producer_version}, {"domain", metadata.domain}, {"model_version", metadata.model_version},
+          {"doc_string", metadata.doc_string}, {"graph_name", metadata.graph_name}, {"ir_version", metadata.ir_version}, {"opsets", metadata.opsets},
+          {"properties", metadata.properties}};
+}
+
+std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name, const ModelOutline* outline) {
   nlohmann::json json{{"model", name},
                       {"inputs", values_json(model.inputs())},
                       {"outputs", values_json(model.outputs())},
@@ -113,6 +120,8 @@ std::string model_info_json(const Model& model, const ModelInfo& info, const std
                       {"operations", info.operations},
                       {"bytes", info.bytes}};
   if (!info.why_no_work.empty()) json["why_no_work"] = info.why_no_work;
+  json["metadata"] = metadata_json(model.metadata());
+  if (outline != nullptr) json["graph"] = outline_json(*outline);
   if (model.package() != nullptr) json["package"] = package_json(*model.package());
   return json_text(json, 2);
 }

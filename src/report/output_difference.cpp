@@ -42,11 +42,21 @@ class Comparison {
     measure(a);
     compare(a, b);
     result_.relative = result_.largest > 0 && scale_ > 0 ? result_.largest / scale_ : result_.largest;
+    if (result_.mismatch.empty() && finite_) set_ratios();
     return result_;
   }
 
  private:
   static bool is_numeric(const Tensor& tensor) { return tensor.dtype() != DType::string && !is_complex(tensor.dtype()); }
+
+  void set_ratios() {
+    result_.has_ratios = true;
+    const double norms = std::sqrt(squares_a_) * std::sqrt(squares_b_);
+    if (norms > 0) result_.cosine = std::clamp(products_ / norms, -1.0, 1.0);
+    else result_.cosine = squares_a_ == squares_b_ ? 1 : 0;  // of two zero vectors: they are the same
+    if (noise_ == 0) result_.snr_db = kInfinity;
+    else result_.snr_db = squares_a_ > 0 ? 10 * std::log10(squares_a_ / noise_) : -kInfinity;
+  }
 
   // The largest |a|.
   void measure(const Value& a) {
@@ -87,6 +97,13 @@ class Comparison {
       const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
       const double difference = same ? 0 : std::abs(x[i] - y[i]), apart = std::isnan(difference) ? kInfinity : difference;
       result_.largest = std::max(result_.largest, apart);
+      if (std::isfinite(x[i]) && std::isfinite(y[i])) {
+        finite_ = true;
+        squares_a_ += x[i] * x[i];
+        squares_b_ += y[i] * y[i];
+        products_ += x[i] * y[i];
+        noise_ += (x[i] - y[i]) * (x[i] - y[i]);
+      }
       if (apart <= most) continue;
       result_.close = false;
       if (result_.different_elements++ > 0) continue;
@@ -99,6 +116,8 @@ class Comparison {
   const Closeness& closeness_;
   OutputDifference result_;
   double scale_ = 0;
+  bool finite_ = false;
+  double squares_a_ = 0, squares_b_ = 0, products_ = 0, noise_ = 0;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tessera/tensor.h"
 
@@ -20,6 +21,13 @@ struct ValueSummary {
 };
 
 ValueSummary summarise(const Value& value);
+// The largest elements of a tensor of numbers, the largest first, equal ones in their order: at most `most`, NaN never. Indices are flat.
+struct RankedElement {
+  std::int64_t index = 0;
+  double value = 0;
+};
+std::vector<RankedElement> largest_elements(const Value& value, int most);
+
 std::string summary_text(const ValueSummary& summary);
 std::string summary_json(const std::string& name, const ValueSummary& summary);
 

@@ -13,6 +13,7 @@ import tempfile
 import time
 import unittest
 import zipfile
+import zlib
 
 TESSERA = ""
 
@@ -25,6 +26,13 @@ def npy(shape, values, descr="<f4", code="f"):
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
     header += b" " * (-(len(header) + 11) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}{code}", *values)
+
+
+def png(rows):
+    """Of rows of grey levels."""
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))) + chunk(b"IEND", b"")
 
 
 class CommandLine(unittest.TestCase):
@@ -158,6 +166,45 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(info["parameters"], 61706)
         self.assertIn("passed over", run("info", self.model, "--plan").stdout)
 
+    def test_info_shows_the_graph(self):
+        info = json.loads(run("info", self.model, "--json").stdout)
+        self.assertEqual(info["graph"]["nodes"][0]["op"], "Conv")
+        self.assertEqual(info["graph"]["nodes"][0]["attributes"]["kernel_shape"], [5, 5])
+        self.assertEqual(sum(1 for weight in info["graph"]["weights"] if weight["statistics"]["std"] > 0), 10)
+        self.assertEqual(info["metadata"]["producer_name"], "tessera")
+        name = info["graph"]["nodes"][0]["name"]
+        text = run("info", self.model, "--nodes", "--weights").stdout
+        self.assertRegex(text, r"(?m)^opsets +ai.onnx \d+; IR version \d+$")
+        self.assertIn(f"   #1 Conv  '{name}'\n", text)
+        self.assertRegex(text, r"(?m)^f32\[6, 1, 5, 5\] +600 B ")
+        node = run("info", self.model, "--node", name)
+        self.assertIn("  input      input: f32[batch, 1, 28, 28]  from input\n", node.stdout)
+        self.assertNotIn("operators", node.stdout)
+        self.assertEqual(json.loads(run("info", self.model, "--node", "#1", "--json").stdout)["nodes"][0]["name"], name)
+        self.fails(5, f"no node has the name or an output '{name}x'; the nearest: '{name}'", "info", self.model, "--node", name + "x")
+        package = self.folder / "shown.tsr"
+        self.assertEqual(run("optimize", self.model, "-o", package).returncode, 0)
+        self.assertIn("tessera::", run("info", package, "--nodes").stdout)
+
+    def test_pictures_are_inputs(self):
+        picture = self.folder / "digit.png"
+        picture.write_bytes(png([[0, 50, 100, 150]] * 2))
+        done = run("run", self.model, "--input", f"input={picture}", "--json", "--top", "3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr, f"input 'input': {picture} of 4 x 2, resized to 28 x 28, grey as f32[1, 1, 28, 28], values 0 to 1 (--normalise)\n")
+        output = json.loads(done.stdout)["outputs"][0]
+        self.assertEqual([each["index"] for each in output["top"]][0], output["argmax"])
+        self.assertEqual(len(output["top"]), 3)
+        same = self.folder / "same.npy"
+        row = [max(0.0, min(3.0, (x + 0.5) / 7 - 0.5)) * 50 / 255 for x in range(28)]
+        same.write_bytes(npy([1, 1, 28, 28], row * 28))
+        expected = json.loads(run("run", self.model, "--input", f"input={same}", "--json").stdout)["outputs"][0]
+        self.assertAlmostEqual(output["max"], expected["max"], places=5)
+        self.assertNotEqual(json.loads(run("run", self.model, "--input", f"input={picture}", "--json", "--normalise", "none").stdout)["outputs"][0]["max"], output["max"])
+        self.fails(2, "the model has no input 'image' that", "run", self.model, "--input", f"image={picture}")
+        picture.write_bytes(b"no picture")
+        self.fails(4, "none of the picture formats that are read", "run", self.model, "--input", f"input={picture}")
+
     def test_packages_run_like_their_models(self):
         package = self.folder / "lenet5.tsr"
         done = run("optimize", self.model, "-o", package, "--verify", "--json")
@@ -253,7 +300,7 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(len(first["first"]["index"]), 4)
         done = run("diff", self.model, "--precision-b", "bf16", "--rtol", "1e-6", "--outputs-only")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stdout, r"1 of 1 outputs differ:\n  'output', made by .*\nthe first value that differs: 'output', made by node '.*' \(Gemm\)")
+        self.assertRegex(done.stdout, r"1 of 1 outputs differ:\n  SNR, dB .*\n.* 'output' \(Gemm\)\nthe first value that differs: 'output', made by node '.*' \(Gemm\)")
         self.assertEqual(run("diff", self.model, "--precision-b", "bf16", "--rtol", "0.1").returncode, 0)
         self.fails(2, "no input of either model has a dimension 'depth'", "diff", self.model, "--dim", "depth=1")
         self.fails(2, "there is no pass 'fly'", "diff", self.model, "--without-b", "fly")
