@@ -50,23 +50,32 @@ bool is_npy(const std::string& file) {
   if (file.ends_with(".npy")) return true;
   io::InputFile opened = io::InputFile::open(file);
   std::array<std::byte, 6> begin{};
-  return opened.bytes() >= static_cast<std::int64_t>(begin.size()) && (opened.read(begin), std::memcmp(begin.data(), "\x93NUMPY", begin.size()) == 0);
+  return opened.bytes() >= static_cast<std::int64_t>(begin.size()) &&
+         (opened.read(begin), std::memcmp(begin.data(), "\x93NUMPY", begin.size()) == 0);
 }
 
 Tensor read_picture(const std::string& name, const std::string& file, const Model& model, const ModelOptions& options) {
   const auto input = std::ranges::find(model.inputs(), name, &ValueDescription::name);
-  require(input != model.inputs().end(), ErrorKind::invalid_argument, "the model has no input '{}' that '{}' could be for", name, file);
-  report::PictureInput picture = report::read_picture_input(file, *input, report::parse_picture_scale(options.normalise));
-  fmt::print(stderr, "input '{}': {} of {} (--normalise)\n", base::printable(base::shown(name)), base::printable(file), picture.description);
+  require(input != model.inputs().end(), ErrorKind::invalid_argument,
+          "the model has no input '{}' that '{}' could be for", name, file);
+  report::PictureInput picture =
+      report::read_picture_input(file, *input, report::parse_picture_scale(options.normalise));
+  fmt::print(stderr, "input '{}': {} of {} (--normalise)\n", base::printable(base::shown(name)), base::printable(file),
+             picture.description);
   return std::move(picture.tensor);
 }
 
 }  // namespace
 
-void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs, ModelOptions& options) {
+void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs,
+                       ModelOptions& options) {
   verb.add_option("--inputs", inputs, "An .npz file with one array an input, by name; or a .json file");
-  verb.add_option("--input", named_inputs, "One input, as NAME=FILE.npy, or NAME=PICTURE: .png, .jpg and others, resized and laid out as the input declares; may be repeated");
-  verb.add_option("--normalise", options.normalise, "Range of pictures: none (0 to 255), 0-1, -1-1 or imagenet (less mean, divided by deviation); without it 0-1 for floats, none for integers")
+  verb.add_option("--input", named_inputs,
+                  "One input, as NAME=FILE.npy, or NAME=PICTURE: .png, .jpg and others, resized and laid out as the "
+                  "input declares; may be repeated");
+  verb.add_option("--normalise", options.normalise,
+                  "Range of pictures: none (0 to 255), 0-1, -1-1 or imagenet (less mean, divided by deviation); "
+                  "without it 0-1 for floats, none for integers")
       ->check(CLI::IsMember({"none", "0-1", "-1-1", "imagenet"}));
 }
 
@@ -78,7 +87,10 @@ void add_model_options(CLI::App& verb, ModelOptions& options) {
 void add_run_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")->capture_default_str();
   verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb.add_option("--precision", options.precision, "What layers with weights of f32 multiply in: f32, or bf16 (rounded, sums in f32). Without it: what a .tsr was made with, f32 for .onnx")->check(CLI::IsMember({"f32", "bf16"}));
+  verb.add_option("--precision", options.precision,
+                  "What layers with weights of f32 multiply in: f32, or bf16 (rounded, sums in f32). Without it: what "
+                  "a .tsr was made with, f32 for .onnx")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   verb.add_option("--memory-limit", options.memory_limit_mib, "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 30));
@@ -139,7 +151,8 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
   if (!file.empty()) inputs = read_values(file, model);
   for (const std::string& entry : named_files) {
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE");
-    inputs[name] = is_npy(file) ? report::read_tensor_npy(file, name, input_types(model)) : read_picture(name, file, model, options);
+    inputs[name] = is_npy(file) ? report::read_tensor_npy(file, name, input_types(model))
+                                : read_picture(name, file, model, options);
   }
   return inputs;
 }

@@ -64,13 +64,17 @@ std::pair<Model, Model> load_models(const Options& options) {
 report::DifferenceOrder order_of(const Options& options, const report::ModelDifference& difference) {
   using enum report::DifferenceOrder;
   if (options.sort.empty()) return difference.quantised && !options.json ? snr : computed;
-  return options.sort == "snr" ? snr : options.sort == "cosine" ? cosine : options.sort == "largest" ? largest : computed;
+  return options.sort == "snr"       ? snr
+         : options.sort == "cosine"  ? cosine
+         : options.sort == "largest" ? largest
+                                     : computed;
 }
 
 void run(const Options& options) {
   const auto [a, b] = load_models(options);
   report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b), run_options(options.model), options.closeness, options.outputs_only, options.most_mib << 20};
-  report::ModelDifference difference = report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
+  report::ModelDifference difference =
+      report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
   report::sort_values(difference, order_of(options, difference));
   fmt::print("{}", options.json ? report::model_difference_json(difference) + "\n" : report::model_difference_text(difference, options.all ? 0 : 10));
   if (!difference.same()) throw CLI::RuntimeError(1);
@@ -78,7 +82,9 @@ void run(const Options& options) {
 
 void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, const std::string& title) {
   verb.add_option("--device-" + letter, side.device, "Where " + title + " runs: cpu or reference")->capture_default_str()->check(CLI::IsMember({"cpu", "reference"}));
-  verb.add_option("--precision-" + letter, side.precision, "What " + title + " multiplies in: f32 or bf16; without it what a .tsr was made with, f32 for .onnx")->check(CLI::IsMember({"f32", "bf16"}));
+  verb.add_option("--precision-" + letter, side.precision,
+                  "What " + title + " multiplies in: f32 or bf16; without it what a .tsr was made with, f32 for .onnx")
+      ->check(CLI::IsMember({"f32", "bf16"}));
   verb.add_option("--without-" + letter, side.without, "A graph pass that " + title + " does without, or all of them: all; may be repeated");
 }
 
@@ -97,19 +103,27 @@ void add_diff(CLI::App& app) {
   verb->add_option("--atol", options->closeness.absolute, "... and this far besides")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_flag("--outputs-only", options->outputs_only, "Compare the outputs alone, as they come when passes may fuse everything");
   verb->add_option("--chunk", options->most_mib, "Most MiB of values that one run hands out; more values take more runs")->capture_default_str()->check(CLI::Range(1, 1 << 20));
-  verb->add_option("--sort", options->sort, "What to list first: order (as A computes), or the worst by snr, cosine or largest; without it snr where one model is quantised, else order")
+  verb->add_option("--sort", options->sort,
+                   "What to list first: order (as A computes), or the worst by snr, cosine or largest; without it snr "
+                   "where one model is quantised, else order")
       ->check(CLI::IsMember({"order", "snr", "cosine", "largest"}));
   verb->add_flag("--all", options->all, "List all values that differ, not only the first ten");
   verb->add_flag("--json", options->json, "Print all comparisons as JSON");
   verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
   verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
   verb->footer(
-      "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every value that means the same\n"
-      "in both: by name, without the suffixes of quantisers, and rounded values with what the other model has not rounded. For each there are the\n"
-      "signal-to-noise ratio in decibel (A is the signal), the cosine of the angle between both, the largest difference, that in parts of the\n"
-      "largest magnitude in A, and how many elements differ by more than --rtol and --atol allow. A value that is handed out is not fused away: what passes make of the nodes around\n"
-      "it differs from what runs without diff, so a fault of a fusion may show in the outputs alone. --outputs-only leaves the second part out.\n"
-      "Values that a model does not name as the other does, such as those that 'tessera optimize' has fused, are counted and not compared.\n"
+      "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every "
+      "value that means the same\n"
+      "in both: by name, without the suffixes of quantisers, and rounded values with what the other model has not "
+      "rounded. For each there are the\n"
+      "signal-to-noise ratio in decibel (A is the signal), the cosine of the angle between both, the largest "
+      "difference, that in parts of the\n"
+      "largest magnitude in A, and how many elements differ by more than --rtol and --atol allow. A value that is "
+      "handed out is not fused away: what passes make of the nodes around\n"
+      "it differs from what runs without diff, so a fault of a fusion may show in the outputs alone. --outputs-only "
+      "leaves the second part out.\n"
+      "Values that a model does not name as the other does, such as those that 'tessera optimize' has fused, are "
+      "counted and not compared.\n"
       "The exit code is 0 when they are the same, 1 when they differ.\n\nExamples:\n"
       "  tessera diff model.onnx optimised.onnx --dim batch=1\n"
       "  tessera diff model.onnx --device-a reference --without-a all\n"

@@ -43,7 +43,8 @@ void print_property(const std::string& key, const std::string& text, bool whole)
     std::string line = base::shortened(text, whole ? text.size() : 60);
     std::ranges::replace(line, '\n', ' ');
     const auto lines = std::ranges::count(text, '\n') + 1;
-    fmt::print("{:<10} {} = {}{}\n", "property", printed(key), base::printable(line), lines > 1 ? fmt::format("  ({} lines; --metadata prints them)", lines) : "");
+    fmt::print("{:<10} {} = {}{}\n", "property", printed(key), base::printable(line),
+               lines > 1 ? fmt::format("  ({} lines; --metadata prints them)", lines) : "");
     return;
   }
   fmt::print("{:<10} {} =\n", "property", printed(key));
@@ -56,12 +57,15 @@ void print_property(const std::string& key, const std::string& text, bool whole)
 
 void print_metadata(const ModelMetadata& metadata, bool whole) {
   print_field("graph", metadata.graph_name);
-  print_field("producer", fmt::format("{}{}{}", metadata.producer_name, metadata.producer_version.empty() ? "" : " ", metadata.producer_version));
+  print_field("producer", fmt::format("{}{}{}", metadata.producer_name, metadata.producer_version.empty() ? "" : " ",
+                                      metadata.producer_version));
   print_field("domain", metadata.domain);
   if (metadata.model_version != 0) print_field("version", std::to_string(metadata.model_version));
   std::vector<std::string> opsets;
-  for (const auto& [domain, version] : metadata.opsets) opsets.push_back(fmt::format("{} {}", printed(domain), version));
-  if (metadata.ir_version != 0) print_field("opsets", fmt::format("{}; IR version {}", fmt::join(opsets, ", "), metadata.ir_version));
+  for (const auto& [domain, version] : metadata.opsets)
+    opsets.push_back(fmt::format("{} {}", printed(domain), version));
+  if (metadata.ir_version != 0)
+    print_field("opsets", fmt::format("{}; IR version {}", fmt::join(opsets, ", "), metadata.ir_version));
   if (!metadata.doc_string.empty()) print_property("doc_string", metadata.doc_string, whole);
   for (const auto& [key, text] : metadata.properties) print_property(key, text, whole);
 }
@@ -91,18 +95,24 @@ void print_package(const io::PackageOrigin& package) {
   if (!info.without.empty()) fmt::print("{:<10} {}\n", "without", base::printable(base::shortened(fmt::format("{}", fmt::join(info.without, ", ")), kMostListBytes)));
 }
 
-report::ModelOutline outline_of(const Options& options, const Model& model) { return {io::read_outline(options.model.model), model.graph()}; }
+report::ModelOutline outline_of(const Options& options, const Model& model) {
+  return {io::read_outline(options.model.model), model.graph()};
+}
 
 void print_node(const Options& options, const Model& model) {
   const report::ModelOutline outline = outline_of(options, model);
-  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"nodes", report::node_json(outline, options.node)}}, 2));
+  if (options.json)
+    fmt::print("{}\n", report::json_text(
+                           {{"model", options.model.model}, {"nodes", report::node_json(outline, options.node)}}, 2));
   else fmt::print("{}", report::node_text(outline, options.node));
 }
 
 void print_lists(const Options& options, const Model& model) {
   if (!options.nodes && !options.weights) return;
   const report::ModelOutline outline = outline_of(options, model);
-  if (options.nodes) fmt::print("\nnodes, as the file has them (Tessera runs operators in their newest forms)\n{}", report::nodes_text(outline));
+  if (options.nodes)
+    fmt::print("\nnodes, as the file has them (Tessera runs operators in their newest forms)\n{}",
+               report::nodes_text(outline));
   if (options.weights) fmt::print("\nweights\n{}", report::weights_text(outline));
 }
 
@@ -122,7 +132,8 @@ void run(const Options& options) {
   Session session(model, session_options(options.model));
   const std::string plan = session.describe_plan(read_inputs(model, "", {}, options.model), true);
   if (options.json) fmt::print(stderr, "{}", plan);
-  else fmt::print("\nplan for device {} in {}:\n{}", options.model.device, name_of(session.precision()), plan);
+  else
+    fmt::print("\nplan for device {} in {}:\n{}", options.model.device, name_of(session.precision()), plan);
 }
 
 }  // namespace
@@ -131,14 +142,23 @@ void add_info(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("info", "Describe a model: signature, operators, size, work, plan; of a .tsr file also its sections, after checking all checksums");
   add_model_options(*verb, options->model);
-  verb->add_flag("--nodes", options->nodes, "List all nodes as the file has them: attributes, inputs and outputs with shapes, subgraphs");
-  verb->add_option("--node", options->node, "Show this node in full, with where inputs come from and outputs go to: its name, one of its outputs, or #NUMBER");
-  verb->add_flag("--weights", options->weights, "List all weights: type, shape, bytes and the statistics of their elements");
-  verb->add_flag("--metadata", options->metadata, "Print the model's description and its properties whole, not only the beginning of each");
-  verb->add_flag("--json", options->json, "Print everything as JSON: nodes, weights and metadata too (with --plan, the plan goes to standard error)");
+  verb->add_flag("--nodes", options->nodes,
+                 "List all nodes as the file has them: attributes, inputs and outputs with shapes, subgraphs");
+  verb->add_option("--node", options->node,
+                   "Show this node in full, with where inputs come from and outputs go to: its name, one of its "
+                   "outputs, or #NUMBER");
+  verb->add_flag("--weights", options->weights,
+                 "List all weights: type, shape, bytes and the statistics of their elements");
+  verb->add_flag("--metadata", options->metadata,
+                 "Print the model's description and its properties whole, not only the beginning of each");
+  verb->add_flag(
+      "--json", options->json,
+      "Print everything as JSON: nodes, weights and metadata too (with --plan, the plan goes to standard error)");
   verb->add_flag("--plan", options->plan, "Print each step with its kernel, why others were passed over, and the memory plan");
   add_run_options(*verb, options->model);
-  verb->footer("Examples:\n  tessera info model.onnx\n  tessera info model.onnx --nodes --weights\n  tessera info model.onnx --node conv1\n  tessera info model.onnx --plan --dim batch=4");
+  verb->footer(
+      "Examples:\n  tessera info model.onnx\n  tessera info model.onnx --nodes --weights\n  tessera info model.onnx "
+      "--node conv1\n  tessera info model.onnx --plan --dim batch=4");
   verb->callback([options] { run(*options); });
 }
 

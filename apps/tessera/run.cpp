@@ -35,10 +35,12 @@ void print_outputs(const Options& options, const Model& model, const NamedValues
   for (const ValueDescription& output : model.outputs()) {
     const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
     require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument, "--outputs: device '{}' computes nothing that could be written", options.model.device);
-    const std::vector<report::RankedElement> top = report::largest_elements(outputs.find(output.name)->second, options.top);
+    const std::vector<report::RankedElement> top =
+        report::largest_elements(outputs.find(output.name)->second, options.top);
     if (options.json) {
       list.push_back(nlohmann::json::parse(report::summary_json(output.name, summary)));
-      for (const report::RankedElement& each : top) list.back()["top"].push_back({{"index", each.index}, {"value", each.value}});
+      for (const report::RankedElement& each : top)
+        list.back()["top"].push_back({{"index", each.index}, {"value", each.value}});
     } else if (options.outputs != "-") {
       fmt::print("{}: {}\n", base::printable(base::shown(output.name)), report::summary_text(summary));
       for (const report::RankedElement& each : top) fmt::print("  {:>8}  {:.6g}\n", each.index, each.value);
@@ -74,7 +76,10 @@ void add_run(CLI::App& app) {
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz or .json file, or as JSON to standard output: -");
   verb->add_option("--profile", options->profile, "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
-  verb->add_option("--top", options->top, "Print the indices and values of so many largest elements of each output: of a classifier the classes")->check(CLI::Range(0, 1000));
+  verb->add_option(
+          "--top", options->top,
+          "Print the indices and values of so many largest elements of each output: of a classifier the classes")
+      ->check(CLI::Range(0, 1000));
   verb->add_flag("--json", options->json, "Print the summary as JSON");
   add_run_options(*verb, options->model);
   verb->footer(

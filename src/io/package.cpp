@@ -132,12 +132,14 @@ std::map<std::string, std::string> read_metadata(std::span<const std::byte> byte
   ByteReader in(bytes);
   const std::uint32_t entries = in.count(8);
   const std::int64_t needed = static_cast<std::int64_t>(bytes.size()) + kBytesOfAnEntry * entries;
-  require(needed <= limits.max_parsed_bytes, ErrorKind::over_budget, "the metadata of {} entries takes {} bytes of memory, at most {} are allowed", entries, needed,
+  require(needed <= limits.max_parsed_bytes, ErrorKind::over_budget,
+          "the metadata of {} entries takes {} bytes of memory, at most {} are allowed", entries, needed,
           limits.max_parsed_bytes);
   std::map<std::string, std::string> metadata;
   for (std::uint32_t left = entries; left > 0; --left) {
     std::string key = in.text();
-    require(metadata.emplace(key, in.text()).second, ErrorKind::invalid_model, "the metadata has two entries '{}'", shown(key));
+    require(metadata.emplace(key, in.text()).second, ErrorKind::invalid_model, "the metadata has two entries '{}'",
+            shown(key));
   }
   require(in.done(), ErrorKind::invalid_model, "the metadata goes on behind its end");
   return metadata;
@@ -163,7 +165,8 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
     SectionContent constants("constants", kConstants), packed("packed", kPacked);
     GraphWriter writer(constants, packings);
     WrittenPackage written;
-    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info), packings_bytes = write_packings(packings, writer, packed, written),
+    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info),
+                                 packings_bytes = write_packings(packings, writer, packed, written),
                                  metadata_bytes = write_metadata(graph.metadata);
     std::vector<SectionContent> sections;
     const auto add = [&sections](std::string name, SectionKind kind, const std::vector<std::byte>& bytes) { sections.emplace_back(std::move(name), kind).append(bytes); };
@@ -220,7 +223,8 @@ Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const voi
   package.origin.sections = container.sections();
   package.graph = read_package_graph(graph, constants, std::move(owner), {.limits = limits});
   // Packages of before have no such section: there the metadata are what the graph's own form could hold.
-  if (const Section* metadata = container.find(kMetadata)) package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);
+  if (const Section* metadata = container.find(kMetadata))
+    package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);
   for (const ir::ValueId id : package.graph.inputs()) {
     const ir::ValueInfo& input = package.graph.value(id);
     require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model, "the package is said to be ready, but input '{}' is {}", shown(input.name),

@@ -80,8 +80,8 @@ struct Package {
 // Constants and packings view `bytes`, which `owner` keeps alive and which start at a multiple of 64.
 Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits = {});
 
-// The graph of a package as read_package_graph takes it, an ONNX model whose large constants lie outside of it; views of the container's bytes. Throws
-// Error(invalid_model) when the container has no such sections.
+// The graph of a package as read_package_graph takes it, an ONNX model whose large constants lie outside of it; views
+// of the container's bytes. Throws Error(invalid_model) when the container has no such sections.
 struct StoredGraph {
   std::span<const std::byte> graph, constants;
 };

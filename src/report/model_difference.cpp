@@ -180,7 +180,8 @@ class Comparer {
       found_b.insert(pair.b.name);
       if (outputs_.contains(pair.a.name)) continue;
       constexpr std::int64_t kReal = 4;  // bytes for each of an integer
-      const std::int64_t more = std::max(sizes_a.at(pair.a.name) * (pair.a.dequantised ? kReal : 1), sizes_b.at(pair.b.name) * (pair.b.dequantised ? kReal : 1));
+      const std::int64_t more = std::max(sizes_a.at(pair.a.name) * (pair.a.dequantised ? kReal : 1),
+                                         sizes_b.at(pair.b.name) * (pair.b.dequantised ? kReal : 1));
       if (groups.empty() || bytes + more > options_.most_bytes) {
         groups.emplace_back();
         bytes = 0;
@@ -215,34 +216,46 @@ std::string described(const ValueComparison& each) { return each.op.empty() ? "n
 // Columns of a line: figures, then what is left for the value and its operator.
 constexpr std::size_t kNameBytes = 44, kOperatorBytes = 16;
 
-std::string ratio(bool known, double value, int digits) { return known ? fmt::format("{:.{}f}", value, digits) : "-"; }
+std::string ratio(bool known, double value, int digits) {
+  return known ? fmt::format("{:.{}f}", value, digits) : "-";
+}
 
-std::string table_head() { return fmt::format("  {:>7} {:>9} {:>10} {:>9} {:>8}  value\n", "SNR, dB", "cosine", "largest", "relative", "differ"); }
+std::string table_head() {
+  return fmt::format("  {:>7} {:>9} {:>10} {:>9} {:>8}  value\n", "SNR, dB", "cosine", "largest", "relative", "differ");
+}
 
 // How many of the elements differ, so that 100% and 0% mean all and none.
 std::string share(const OutputDifference& difference) {
   if (difference.elements == 0) return "-";
-  const double percent = 100.0 * static_cast<double>(difference.different_elements) / static_cast<double>(difference.elements);
+  const double percent =
+      100.0 * static_cast<double>(difference.different_elements) / static_cast<double>(difference.elements);
   if (difference.different_elements > 0 && percent < 0.1) return "<0.1%";
-  return difference.different_elements < difference.elements && percent > 99.9 ? ">99.9%" : fmt::format("{:.3g}%", percent);
+  return difference.different_elements < difference.elements && percent > 99.9 ? ">99.9%"
+                                                                               : fmt::format("{:.3g}%", percent);
 }
 
 std::string line(const ValueComparison& each) {
   const OutputDifference& difference = each.difference;
-  const auto cut = [](const std::string& text, std::size_t bytes) { return base::printable(base::shortened(text, bytes)); };
-  std::string what = fmt::format("'{}'{}\n", cut(difference.name, kNameBytes), each.op.empty() ? "" : fmt::format(" ({})", cut(each.op, kOperatorBytes)));
+  const auto cut = [](const std::string& text, std::size_t bytes) {
+    return base::printable(base::shortened(text, bytes));
+  };
+  std::string what = fmt::format("'{}'{}\n", cut(difference.name, kNameBytes),
+                                 each.op.empty() ? "" : fmt::format(" ({})", cut(each.op, kOperatorBytes)));
   // Names that a quantiser made of the other need no words.
-  if (!each.name_b.empty() && !each.name_b.starts_with(difference.name) && !difference.name.starts_with(each.name_b)) what += fmt::format("{:>50}in B '{}'\n", "", cut(each.name_b, kNameBytes));
+  if (!each.name_b.empty() && !each.name_b.starts_with(difference.name) && !difference.name.starts_with(each.name_b))
+    what += fmt::format("{:>50}in B '{}'\n", "", cut(each.name_b, kNameBytes));
   if (!difference.mismatch.empty()) return fmt::format("  {:<47}  {}", cut(difference.mismatch, 47), what);
-  return fmt::format("  {:>7} {:>9} {:>10.4g} {:>9.3g} {:>8}  {}", ratio(difference.has_ratios, difference.snr_db, 1), ratio(difference.has_ratios, difference.cosine, 6), difference.largest,
-                     difference.relative, share(difference), what);
+  return fmt::format("  {:>7} {:>9} {:>10.4g} {:>9.3g} {:>8}  {}", ratio(difference.has_ratios, difference.snr_db, 1),
+                     ratio(difference.has_ratios, difference.cosine, 6), difference.largest, difference.relative,
+                     share(difference), what);
 }
 
 // Of the first value that differs: one of its elements.
 std::string first_element(const OutputDifference& difference) {
   if (!difference.mismatch.empty()) return fmt::format("  it is {}\n", difference.mismatch);
   if (difference.different_elements == 0) return "";
-  return fmt::format("  {} of its {} elements differ, the first at {}: {:.9g} in A, {:.9g} in B\n", difference.different_elements, difference.elements, place(difference), difference.first_a,
+  return fmt::format("  {} of its {} elements differ, the first at {}: {:.9g} in A, {:.9g} in B\n",
+                     difference.different_elements, difference.elements, place(difference), difference.first_a,
                      difference.first_b);
 }
 
@@ -252,8 +265,17 @@ nlohmann::json to_json(const std::vector<ValueComparison>& list) {
   nlohmann::json result = nlohmann::json::array();
   for (const ValueComparison& each : list) {
     const OutputDifference& difference = each.difference;
-    nlohmann::json entry{{"name", difference.name}, {"name_b", each.name_b}, {"op", each.op}, {"node", each.node}, {"same", difference.close}, {"identical", difference.identical}, {"mismatch", difference.mismatch},
-                         {"largest", number(difference.largest)}, {"relative", number(difference.relative)}, {"elements", difference.elements}, {"different_elements", difference.different_elements}};
+    nlohmann::json entry{{"name", difference.name},
+                         {"name_b", each.name_b},
+                         {"op", each.op},
+                         {"node", each.node},
+                         {"same", difference.close},
+                         {"identical", difference.identical},
+                         {"mismatch", difference.mismatch},
+                         {"largest", number(difference.largest)},
+                         {"relative", number(difference.relative)},
+                         {"elements", difference.elements},
+                         {"different_elements", difference.different_elements}};
     entry["cosine"] = difference.has_ratios ? number(difference.cosine) : nlohmann::json();
     entry["snr_db"] = difference.has_ratios ? number(difference.snr_db) : nlohmann::json();
     if (difference.different_elements > 0) entry["first"] = {{"index", difference.first}, {"a", number(difference.first_a)}, {"b", number(difference.first_b)}};
@@ -285,10 +307,12 @@ void sort_values(ModelDifference& difference, DifferenceOrder order) {
     if (order == DifferenceOrder::computed) return static_cast<double>(each.position);
     if (!figures.mismatch.empty()) return -std::numeric_limits<double>::infinity();
     if (order == DifferenceOrder::largest) return -figures.largest;
-    if (!figures.has_ratios) return figures.close ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+    if (!figures.has_ratios)
+      return figures.close ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
     return order == DifferenceOrder::snr ? figures.snr_db : figures.cosine;
   };
-  for (std::vector<ValueComparison>* list : {&difference.outputs, &difference.values}) std::ranges::stable_sort(*list, {}, key);
+  for (std::vector<ValueComparison>* list : {&difference.outputs, &difference.values})
+    std::ranges::stable_sort(*list, {}, key);
 }
 
 std::string headline(const ModelDifference& difference) {
@@ -314,15 +338,24 @@ std::string model_difference_text(const ModelDifference& difference, std::size_t
   };
   list("outputs", difference.outputs);
   list("values between", difference.values);
-  if (difference.only_in_a + difference.only_in_b > 0) text += fmt::format("not compared, because the other model has no such value: {} values of A, {} of B\n", difference.only_in_a, difference.only_in_b);
+  if (difference.only_in_a + difference.only_in_b > 0)
+    text += fmt::format("not compared, because the other model has no such value: {} values of A, {} of B\n",
+                        difference.only_in_a, difference.only_in_b);
   text += headline(difference) + "\n";
   return difference.same() ? text : text + first_element(difference.first()->difference);
 }
 
 std::string model_difference_json(const ModelDifference& difference) {
   const ValueComparison* first = difference.first();
-  return json_text({{"same", difference.same()}, {"first", first == nullptr ? nlohmann::json() : nlohmann::json(first->difference.name)}, {"outputs", to_json(difference.outputs)}, {"values", to_json(difference.values)},
-                    {"only_in_a", difference.only_in_a}, {"only_in_b", difference.only_in_b}, {"quantised", difference.quantised}, {"runs", difference.runs}}, 2);
+  return json_text({{"same", difference.same()},
+                    {"first", first == nullptr ? nlohmann::json() : nlohmann::json(first->difference.name)},
+                    {"outputs", to_json(difference.outputs)},
+                    {"values", to_json(difference.values)},
+                    {"only_in_a", difference.only_in_a},
+                    {"only_in_b", difference.only_in_b},
+                    {"quantised", difference.quantised},
+                    {"runs", difference.runs}},
+                   2);
 }
 
 }  // namespace tessera::report

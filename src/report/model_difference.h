@@ -1,4 +1,5 @@
-// Where two models, or one model under two settings, differ: run side by side on the same inputs and compared value by value.
+// Where two models, or one model under two settings, differ: run side by side on the same inputs and compared value by
+// value.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ struct ValueComparison {
 
 struct ModelDifference {
   std::vector<ValueComparison> outputs;  // of runs in which nothing else is handed out
-  // Values of both that mean the same (see value_pairs.h) and are no outputs, in the order in which A computes them. Handing a value out keeps passes from
-  // fusing the node that makes it.
+  // Values of both that mean the same (see value_pairs.h) and are no outputs, in the order in which A computes them.
+  // Handing a value out keeps passes from fusing the node that makes it.
   std::vector<ValueComparison> values;
   std::int64_t only_in_a = 0, only_in_b = 0;  // values of nodes without a counterpart
   std::int64_t runs = 0;                      // of each model

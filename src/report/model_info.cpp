@@ -102,12 +102,19 @@ ModelInfo describe_model(const Model& model) {
 }
 
 nlohmann::json metadata_json(const ModelMetadata& metadata) {
-  return {{"producer_name", metadata.producer_name}, {"producer_version", metadata.producer_version}, {"domain", metadata.domain}, {"model_version", metadata.model_version},
-          {"doc_string", metadata.doc_string}, {"graph_name", metadata.graph_name}, {"ir_version", metadata.ir_version}, {"opsets", metadata.opsets},
+  return {{"producer_name", metadata.producer_name},
+          {"producer_version", metadata.producer_version},
+          {"domain", metadata.domain},
+          {"model_version", metadata.model_version},
+          {"doc_string", metadata.doc_string},
+          {"graph_name", metadata.graph_name},
+          {"ir_version", metadata.ir_version},
+          {"opsets", metadata.opsets},
           {"properties", metadata.properties}};
 }
 
-std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name, const ModelOutline* outline) {
+std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name,
+                            const ModelOutline* outline) {
   nlohmann::json json{{"model", name},
                       {"inputs", values_json(model.inputs())},
                       {"outputs", values_json(model.outputs())},

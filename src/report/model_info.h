@@ -27,9 +27,11 @@ struct ModelInfo {
 // Shapes come from the model's input types; fix symbolic dimensions with Model::with_dims first for figures of a real batch.
 ModelInfo describe_model(const Model& model);
 
-// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes", "operations", "bytes"}, "why_no_work" where it is known, "package" for a .tsr file; "metadata"; with an outline "graph" as
-// outline_json has it
-std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name, const ModelOutline* outline = nullptr);
+// {"model", "inputs", "outputs", "symbols", "ignored", "operators", "nodes", "parameters", "constant_bytes",
+// "operations", "bytes"}, "why_no_work" where it is known, "package" for a .tsr file; "metadata"; with an outline
+// "graph" as outline_json has it
+std::string model_info_json(const Model& model, const ModelInfo& info, const std::string& name,
+                            const ModelOutline* outline = nullptr);
 nlohmann::json metadata_json(const ModelMetadata& metadata);
 
 }  // namespace tessera::report

@@ -50,12 +50,17 @@ std::vector<std::string> nearest(const std::string& wanted, const std::set<std::
       ranked.emplace_back(0, name);
       continue;
     }
-    const std::size_t distance = edit_distance(low, candidate);
+    std::size_t distance = edit_distance(low, candidate);
+    // Or the end of a name with a path before it.
+    if (candidate.size() > low.size())
+      distance =
+          std::min(distance, 1 + edit_distance(low, std::string_view(candidate).substr(candidate.size() - low.size())));
     if (distance <= std::max<std::size_t>(2, low.size() / 3)) ranked.emplace_back(distance, name);
   }
   std::ranges::sort(ranked);
   std::vector<std::string> result;
-  for (std::size_t i = 0; i < std::min(kMostSuggestions, ranked.size()); ++i) result.push_back(fmt::format("'{}'", base::shown(ranked[i].second)));
+  for (std::size_t i = 0; i < std::min(kMostSuggestions, ranked.size()); ++i)
+    result.push_back(fmt::format("'{}'", base::shown(ranked[i].second)));
   return result;
 }
 
@@ -89,7 +94,8 @@ const OutlineScope* definer(const OutlineScope& scope, const std::string& name) 
 ModelOutline::ModelOutline(io::Outline outline, const ir::Graph& typed) : outline_(std::move(outline)) {
   add_scope(outline_.graph, &typed, nullptr, "");
   for (const io::OutlineFunction& function : outline_.functions) {
-    std::string title = fmt::format("function {}({}) -> ({})", function.name, fmt::join(function.inputs, ", "), fmt::join(function.outputs, ", "));
+    std::string title = fmt::format("function {}({}) -> ({})", function.name, fmt::join(function.inputs, ", "),
+                                    fmt::join(function.outputs, ", "));
     OutlineScope& scope = add_scope(function.body, nullptr, nullptr, std::move(title));
     scope.inputs.insert(function.inputs.begin(), function.inputs.end());
     scope.outputs.insert(function.outputs.begin(), function.outputs.end());
@@ -97,7 +103,8 @@ ModelOutline::ModelOutline(io::Outline outline, const ir::Graph& typed) : outlin
   add_uses();
 }
 
-OutlineScope& ModelOutline::add_scope(const io::OutlineGraph& graph, const ir::Graph* typed, OutlineScope* outer, std::string title) {
+OutlineScope& ModelOutline::add_scope(const io::OutlineGraph& graph, const ir::Graph* typed, OutlineScope* outer,
+                                      std::string title) {
   OutlineScope& scope = scopes_.emplace_back();
   scope.graph = &graph;
   scope.outer = outer;
@@ -110,7 +117,8 @@ OutlineScope& ModelOutline::add_scope(const io::OutlineGraph& graph, const ir::G
   for (const io::OutlineValue& output : graph.outputs) scope.outputs.insert(output.name);
   for (std::size_t i = 0; typed != nullptr && i < typed->value_count(); ++i) {
     const ir::ValueInfo& value = typed->value(ir::ValueId{static_cast<std::int32_t>(i)});
-    if (!value.type.is_tensor() || value.type.dtype != DType::undefined) scope.types.insert_or_assign(value.name, value.type);
+    if (!value.type.is_tensor() || value.type.dtype != DType::undefined)
+      scope.types.insert_or_assign(value.name, value.type);
   }
   for (const io::OutlineWeight& weight : graph.weights) {
     scope.constants.insert_or_assign(weight.name, weight.tensor);
@@ -141,10 +149,12 @@ void ModelOutline::add_node(OutlineScope& scope, const io::OutlineNode& node, co
     const ir::Graph* typed = nullptr;
     if (twin != nullptr && graphs->size() == 1) {
       const auto found = twin->attributes.find(attribute.name);
-      const auto* subgraph = found != twin->attributes.end() ? std::get_if<ir::SubgraphPointer>(&found->second) : nullptr;
+      const auto* subgraph =
+          found != twin->attributes.end() ? std::get_if<ir::SubgraphPointer>(&found->second) : nullptr;
       if (subgraph != nullptr) typed = subgraph->get();
     }
-    for (const io::OutlineGraphPointer& graph : *graphs) add_scope(*graph, typed, &scope, fmt::format("{} of {}", attribute.name, label(entry)));
+    for (const io::OutlineGraphPointer& graph : *graphs)
+      add_scope(*graph, typed, &scope, fmt::format("{} of {}", attribute.name, label(entry)));
   }
 }
 
@@ -181,7 +191,8 @@ const Tensor* ModelOutline::constant(const OutlineScope& scope, const std::strin
 
 std::string ModelOutline::label(std::size_t entry) const {
   const io::OutlineNode& node = *entries_[entry].node;
-  return node.name.empty() ? fmt::format("#{} {}", entry + 1, base::shown(node.op)) : fmt::format("#{} {} '{}'", entry + 1, base::shown(node.op), base::shown(node.name));
+  return node.name.empty() ? fmt::format("#{} {}", entry + 1, base::shown(node.op))
+                           : fmt::format("#{} {} '{}'", entry + 1, base::shown(node.op), base::shown(node.name));
 }
 
 std::string ModelOutline::origin(const OutlineScope& scope, const std::string& name) const {
@@ -209,7 +220,8 @@ std::vector<std::size_t> ModelOutline::find(const std::string& name) const {
   if (name.starts_with('#')) std::from_chars(name.data() + 1, name.data() + name.size(), number);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const io::OutlineNode& node = *entries_[i].node;
-    const bool same = !name.empty() && (node.name == name || std::ranges::find(node.outputs, name) != node.outputs.end());
+    const bool same =
+        !name.empty() && (node.name == name || std::ranges::find(node.outputs, name) != node.outputs.end());
     if (same || i + 1 == number) found.push_back(i);
   }
   if (!found.empty()) return found;

@@ -12,11 +12,14 @@ namespace {
 // Constants beyond that are summarised.
 constexpr std::int64_t kMostElements = 1024;
 
-nlohmann::json finite_number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(fmt::format("{}", value)); }
+nlohmann::json finite_number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(fmt::format("{}", value));
+}
 
 nlohmann::json statistics_json(const TensorStatistics& statistics) {
   if (!statistics.known) return nullptr;
-  return {{"min", statistics.minimum}, {"max", statistics.maximum}, {"mean", statistics.mean}, {"std", statistics.deviation}, {"zeros", statistics.zeros}, {"not_finite", statistics.not_finite}};
+  return {{"min", statistics.minimum},   {"max", statistics.maximum}, {"mean", statistics.mean},
+          {"std", statistics.deviation}, {"zeros", statistics.zeros}, {"not_finite", statistics.not_finite}};
 }
 
 // Elements in the order of memory, as numbers or texts; integers stay whole.
@@ -30,8 +33,10 @@ nlohmann::json elements_json(const Tensor& tensor) {
     for (const std::uint64_t value : tensor.values<std::uint64_t>()) values.push_back(value);
   } else {
     for (const double value : backends::reference::read<double>(tensor)) {
-      if (is_float(tensor.dtype())) values.push_back(finite_number(value));
-      else values.push_back(static_cast<std::int64_t>(value));
+      if (is_float(tensor.dtype()))
+        values.push_back(finite_number(value));
+      else
+        values.push_back(static_cast<std::int64_t>(value));
     }
   }
   return values;
@@ -39,12 +44,16 @@ nlohmann::json elements_json(const Tensor& tensor) {
 
 nlohmann::json tensor_json(const Tensor& tensor) {
   nlohmann::json json{{"type", name_of(tensor.dtype())}, {"shape", tensor.shape()}, {"bytes", tensor.bytes()}};
-  if (tensor.elements() <= kMostElements && tensor.has_data() && !is_complex(tensor.dtype())) json["values"] = elements_json(tensor);
+  if (tensor.elements() <= kMostElements && tensor.has_data() && !is_complex(tensor.dtype()))
+    json["values"] = elements_json(tensor);
   json["statistics"] = statistics_json(statistics_of(tensor));
   return json;
 }
 
-nlohmann::json open_type_json(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined ? nlohmann::json(nullptr) : nlohmann::json(ir::to_string(type)); }
+nlohmann::json open_type_json(const ir::ValueType& type) {
+  return type.is_tensor() && type.dtype == DType::undefined ? nlohmann::json(nullptr)
+                                                            : nlohmann::json(ir::to_string(type));
+}
 
 class OutlineJson {
  public:
@@ -57,7 +66,8 @@ class OutlineJson {
     if (!graph.doc_string.empty()) json["doc_string"] = graph.doc_string;
     for (const auto& [key, list] : {std::pair("inputs", &graph.inputs), std::pair("outputs", &graph.outputs)}) {
       json[key] = nlohmann::json::array();
-      for (const io::OutlineValue& value : *list) json[key].push_back({{"name", value.name}, {"declared", open_type_json(value.type)}});
+      for (const io::OutlineValue& value : *list)
+        json[key].push_back({{"name", value.name}, {"declared", open_type_json(value.type)}});
     }
     for (const io::OutlineNode& each : graph.nodes) json["nodes"].push_back(node(numbers_.at(&each), false));
     for (const io::OutlineWeight& weight : graph.weights) {
@@ -71,10 +81,15 @@ class OutlineJson {
   // `linked`: with where inputs come from and who reads outputs.
   nlohmann::json node(std::size_t number, bool linked) const {
     const auto& [node, scope] = model_.entries()[number];
-    nlohmann::json json{{"number", number + 1}, {"op", node->op}, {"name", node->name}, {"inputs", nlohmann::json::array()}, {"outputs", nlohmann::json::array()}};
+    nlohmann::json json{{"number", number + 1},
+                        {"op", node->op},
+                        {"name", node->name},
+                        {"inputs", nlohmann::json::array()},
+                        {"outputs", nlohmann::json::array()}};
     if (!node->doc_string.empty()) json["doc_string"] = node->doc_string;
     json["attributes"] = nlohmann::json::object();
-    for (const io::OutlineAttribute& attribute : node->attributes) json["attributes"][attribute.name] = std::visit(*this, attribute.value);
+    for (const io::OutlineAttribute& attribute : node->attributes)
+      json["attributes"][attribute.name] = std::visit(*this, attribute.value);
     for (const std::string& input : node->inputs) {
       nlohmann::json entry = value(*scope, input);
       const Tensor* constant = input.empty() ? nullptr : model_.constant(*scope, input);
@@ -95,7 +110,9 @@ class OutlineJson {
   nlohmann::json operator()(float value) const { return finite_number(value); }
   nlohmann::json operator()(const Tensor& tensor) const { return tensor_json(tensor); }
   nlohmann::json operator()(const ir::ValueType& type) const { return {{"type", open_type_json(type)}}; }
-  nlohmann::json operator()(const io::OutlineReference& reference) const { return {{"reference", reference.attribute}}; }
+  nlohmann::json operator()(const io::OutlineReference& reference) const {
+    return {{"reference", reference.attribute}};
+  }
   nlohmann::json operator()(const std::vector<float>& values) const { return list(values); }
   nlohmann::json operator()(const std::vector<Tensor>& tensors) const { return list(tensors); }
   nlohmann::json operator()(const std::vector<io::OutlineGraphPointer>& graphs) const {
@@ -118,7 +135,8 @@ class OutlineJson {
   }
 
   nlohmann::json value(const OutlineScope& scope, const std::string& name) const {
-    return {{"name", name}, {"type", name.empty() ? nlohmann::json(nullptr) : open_type_json(model_.type_of(scope, name))}};
+    return {{"name", name},
+            {"type", name.empty() ? nlohmann::json(nullptr) : open_type_json(model_.type_of(scope, name))}};
   }
 
   const ModelOutline& model_;

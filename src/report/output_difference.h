@@ -21,8 +21,9 @@ struct OutputDifference {
   std::string mismatch;        // of kind, element type or shape, in words; the numbers mean nothing then
   double largest = 0;          // of |a - b|; infinite where one has NaN or an infinity and the other another value, and for unequal texts
   double relative = 0;         // that, in parts of the largest |a| of the output
-  // Of the elements that are finite in both, with A as the signal and B - A as the noise: the cosine of the angle between them, and the ratio of signal to
-  // noise in decibel, infinite where there is no noise. has_ratios: there are such elements, and no mismatch.
+  // Of the elements that are finite in both, with A as the signal and B - A as the noise: the cosine of the angle
+  // between them, and the ratio of signal to noise in decibel, infinite where there is no noise. has_ratios: there are
+  // such elements, and no mismatch.
   bool has_ratios = false;
   double cosine = 1, snr_db = 0;
   // Of a tensor of numbers:

@@ -80,13 +80,18 @@ ValueSummary summarise(const Value& value) {
 
 std::vector<RankedElement> largest_elements(const Value& value, int most) {
   std::vector<RankedElement> ranked;
-  if (most <= 0 || !value.is_tensor() || !value.tensor().has_data() || value.tensor().dtype() == DType::string || is_complex(value.tensor().dtype())) return ranked;
+  if (most <= 0 || !value.is_tensor() || !value.tensor().has_data() || value.tensor().dtype() == DType::string ||
+      is_complex(value.tensor().dtype()))
+    return ranked;
   const std::vector<double> values = backends::reference::read<double>(value.tensor());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isnan(values[i])) ranked.push_back({static_cast<std::int64_t>(i), values[i]});
   }
-  const auto end = ranked.begin() + std::min(static_cast<std::ptrdiff_t>(most), static_cast<std::ptrdiff_t>(ranked.size()));
-  std::partial_sort(ranked.begin(), end, ranked.end(), [](const RankedElement& a, const RankedElement& b) { return a.value != b.value ? a.value > b.value : a.index < b.index; });
+  const auto end =
+      ranked.begin() + std::min(static_cast<std::ptrdiff_t>(most), static_cast<std::ptrdiff_t>(ranked.size()));
+  std::partial_sort(ranked.begin(), end, ranked.end(), [](const RankedElement& a, const RankedElement& b) {
+    return a.value != b.value ? a.value > b.value : a.index < b.index;
+  });
   ranked.erase(end, ranked.end());
   return ranked;
 }

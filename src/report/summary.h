@@ -21,7 +21,8 @@ struct ValueSummary {
 };
 
 ValueSummary summarise(const Value& value);
-// The largest elements of a tensor of numbers, the largest first, equal ones in their order: at most `most`, NaN never. Indices are flat.
+// The largest elements of a tensor of numbers, the largest first, equal ones in their order: at most `most`, NaN never.
+// Indices are flat.
 struct RankedElement {
   std::int64_t index = 0;
   double value = 0;

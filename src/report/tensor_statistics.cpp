@@ -57,8 +57,10 @@ TensorStatistics statistics_of(const Tensor& tensor) {
   Sums sums;
   for (std::int64_t done = 0; done < contents.elements(); done += kBlockElements) {
     const Shape shape{std::min(kBlockElements, contents.elements() - done)};
-    std::byte* begin = static_cast<std::byte*>(const_cast<void*>(contents.raw())) + done * bits_of(contents.dtype()) / 8;
-    for (const double value : backends::reference::read<double>(Tensor(contents.dtype(), shape, begin, nullptr))) sums.add(value);
+    std::byte* begin =
+        static_cast<std::byte*>(const_cast<void*>(contents.raw())) + done * bits_of(contents.dtype()) / 8;
+    for (const double value : backends::reference::read<double>(Tensor(contents.dtype(), shape, begin, nullptr)))
+      sums.add(value);
   }
   return sums.result();
 }

@@ -10,10 +10,13 @@ namespace tessera::report {
 namespace {
 
 // What quantisers append to the name of a value, those of rounded real numbers first.
-constexpr std::array<std::string_view, 9> kSuffixes = {"_DequantizeLinear_Output", "_DequantizeLinear", "_dequantized", "_dequantize", "_QuantizeLinear_Output", "_quantized",
-                                                       "_QuantizeLinear", "_quantize", "_QuantizeLinear_Input"};
-constexpr std::array<std::string_view, 14> kActivations = {"Relu",      "Clip",     "LeakyRelu", "PRelu", "Elu",         "Selu", "Sigmoid",
-                                                           "HardSwish", "HardSigmoid", "Tanh",   "Gelu",  "Mish",        "Celu", "ThresholdedRelu"};
+constexpr std::array<std::string_view, 9> kSuffixes = {
+    "_DequantizeLinear_Output", "_DequantizeLinear", "_dequantized",    "_dequantize",
+    "_QuantizeLinear_Output",   "_quantized",        "_QuantizeLinear", "_quantize",
+    "_QuantizeLinear_Input"};
+constexpr std::array<std::string_view, 14> kActivations = {"Relu", "Clip",    "LeakyRelu", "PRelu",          "Elu",
+                                                           "Selu", "Sigmoid", "HardSwish", "HardSigmoid",    "Tanh",
+                                                           "Gelu", "Mish",    "Celu",      "ThresholdedRelu"};
 
 // Operators whose result is quantised, with the input that is its scale; the zero point follows.
 struct QuantisingOperator {
@@ -34,11 +37,14 @@ constexpr std::array<QuantisingOperator, 14> kQuantising = {{{"QuantizeLinear", 
                                                              {"com.microsoft::QLinearSoftmax", 3},
                                                              {"com.microsoft::QLinearAveragePool", 3},
                                                              {"com.microsoft::QLinearGlobalAveragePool", 3}}};
-constexpr std::array<std::string_view, 9> kMoving = {"MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Slice", "Expand"};
+constexpr std::array<std::string_view, 9> kMoving = {"MaxPool",   "Reshape",  "Flatten", "Transpose", "Squeeze",
+                                                     "Unsqueeze", "Identity", "Slice",   "Expand"};
 // Moving operators between a value and what made it; more is no model that somebody reads.
 constexpr int kMostMoves = 64;
 
-bool is_activation(const ir::Node& node) { return std::ranges::find(kActivations, node.op) != kActivations.end(); }
+bool is_activation(const ir::Node& node) {
+  return std::ranges::find(kActivations, node.op) != kActivations.end();
+}
 
 // A model's values by name, with who makes and who reads them.
 class Values {
@@ -57,7 +63,9 @@ class Values {
     return found != values_.end() ? std::optional(found->second) : std::nullopt;
   }
   const std::string& name(ir::ValueId id) const { return graph_.value(id).name; }
-  const ir::Node* maker(ir::ValueId id) const { return graph_.value(id).producer.valid() ? &graph_.node(graph_.value(id).producer) : nullptr; }
+  const ir::Node* maker(ir::ValueId id) const {
+    return graph_.value(id).producer.valid() ? &graph_.node(graph_.value(id).producer) : nullptr;
+  }
 
   bool is_quantised(ir::ValueId id) const { return quantisation_of(graph_, id).has_value(); }
   // What the readers of a value get of it: its rounded form where all of them read that.
@@ -80,7 +88,8 @@ class Values {
     const ir::Node* node = maker(id);
     if (node == nullptr) return false;
     const auto found = node->attributes.find("activation");
-    const std::string* activation = found != node->attributes.end() ? std::get_if<std::string>(&found->second) : nullptr;
+    const std::string* activation =
+        found != node->attributes.end() ? std::get_if<std::string>(&found->second) : nullptr;
     return activation != nullptr && !activation->empty() && *activation != "none";
   }
   PairedValue paired(ir::ValueId id) const { return {name(id), is_quantised(id)}; }
@@ -89,7 +98,9 @@ class Values {
   // The output of the first reader, if all readers are that operator.
   ir::ValueId sole_output(ir::ValueId id, std::string_view op) const {
     const auto& readers = uses_[static_cast<std::size_t>(id.index)];
-    const bool all = !readers.empty() && std::ranges::all_of(readers, [&](ir::NodeId reader) { return graph_.node(reader).op == op && graph_.node(reader).inputs[0] == id; });
+    const bool all = !readers.empty() && std::ranges::all_of(readers, [&](ir::NodeId reader) {
+      return graph_.node(reader).op == op && graph_.node(reader).inputs[0] == id;
+    });
     return all ? graph_.node(readers[0]).outputs[0] : ir::ValueId{};
   }
 
@@ -128,13 +139,15 @@ class Pairing {
   void pair(ir::ValueId a) {
     const auto found = counterpart(a_.name(a), b_);
     if (!found) return pair_after_activation(a);
-    // The name stands before the activation here, and after it there; the pair is made where the activation's result is.
+    // The name stands before the activation here, and after it there; the pair is made where the activation's result
+    // is.
     if (is_before_fused(a_, a, b_, *found)) return;
     if (is_before_fused(b_, *found, a_, a)) return add(a, b_.activated(*found));
     add(a, *found);
   }
 
-  // Of the result of an activation without a counterpart: what the other model calls by the name before the activation, if it has the activation inside.
+  // Of the result of an activation without a counterpart: what the other model calls by the name before the activation,
+  // if it has the activation inside.
   void pair_after_activation(ir::ValueId a) {
     const ir::Node* node = a_.maker(a);
     if (node == nullptr || !is_activation(*node) || node->inputs.empty() || a_.activated(node->inputs[0]) != a) return;
@@ -151,11 +164,14 @@ class Pairing {
   }
 
   void add(ir::ValueId a, ir::ValueId b) {
-    const bool a_rounds = a_.rounded(a) != a || is_dequantised(a_, a) || a_.is_quantised(a), b_rounds = b_.rounded(b) != b || is_dequantised(b_, b) || b_.is_quantised(b);
+    const bool a_rounds = a_.rounded(a) != a || is_dequantised(a_, a) || a_.is_quantised(a),
+               b_rounds = b_.rounded(b) != b || is_dequantised(b_, b) || b_.is_quantised(b);
     if (a_rounds != b_rounds) {
       result_.quantised = true;
-      if (a_rounds) a = a_.rounded(a);
-      else b = b_.rounded(b);
+      if (a_rounds)
+        a = a_.rounded(a);
+      else
+        b = b_.rounded(b);
     } else if (a_.name(a) != b_.name(b) && a_.is_quantised(a) != b_.is_quantised(b)) {
       a = a_.rounded(a);
       b = b_.rounded(b);
@@ -182,7 +198,8 @@ std::optional<Quantisation> quantisation_of(const ir::Graph& graph, ir::ValueId 
   for (int moves = 0; moves <= kMostMoves; ++moves) {
     if (!graph.value(value).producer.valid()) return std::nullopt;
     const ir::Node& node = graph.node(graph.value(value).producer);
-    if (std::ranges::find(kMoving, node.op) != kMoving.end() && !node.inputs.empty() && node.inputs[0].valid() && value == node.outputs[0]) {
+    if (std::ranges::find(kMoving, node.op) != kMoving.end() && !node.inputs.empty() && node.inputs[0].valid() &&
+        value == node.outputs[0]) {
       value = node.inputs[0];
       continue;
     }
@@ -191,7 +208,8 @@ std::optional<Quantisation> quantisation_of(const ir::Graph& graph, ir::ValueId 
     Quantisation quantisation{node.inputs[known->scale], {}, {}};
     if (node.formal_inputs() > known->scale + 1) quantisation.zero = node.inputs[known->scale + 1];
     for (const char* name : {"axis", "block_size"}) {
-      if (const auto found = node.attributes.find(name); node.op == "QuantizeLinear" && found != node.attributes.end()) quantisation.attributes.emplace(*found);
+      if (const auto found = node.attributes.find(name); node.op == "QuantizeLinear" && found != node.attributes.end())
+        quantisation.attributes.emplace(*found);
     }
     // Where elements move, a scale for each channel moves too.
     const std::optional<Shape> scales = graph.value(quantisation.scale).type.shape();
@@ -201,6 +219,8 @@ std::optional<Quantisation> quantisation_of(const ir::Graph& graph, ir::ValueId 
   return std::nullopt;
 }
 
-ValuePairs pair_values(const ir::Graph& a, const ir::Graph& b) { return Pairing(a, b).run(); }
+ValuePairs pair_values(const ir::Graph& a, const ir::Graph& b) {
+  return Pairing(a, b).run();
+}
 
 }  // namespace tessera::report

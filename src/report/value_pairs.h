@@ -17,10 +17,11 @@ struct PairedValue {
 
 // What integers of a quantised model stand for: (value - zero) * scale.
 struct Quantisation {
-  ir::ValueId scale, zero;  // zero: invalid where it is 0
+  ir::ValueId scale, zero;    // zero: invalid where it is 0
   ir::Attributes attributes;  // "axis", "block_size" of DequantizeLinear
 };
-// Of a tensor of integers that a quantising operator makes, maybe before operators that only move elements; nothing for other values.
+// Of a tensor of integers that a quantising operator makes, maybe before operators that only move elements; nothing for
+// other values.
 std::optional<Quantisation> quantisation_of(const ir::Graph& graph, ir::ValueId value);
 
 struct ValuePair {
@@ -33,9 +34,11 @@ struct ValuePairs {
 };
 
 // Values of the same name, and beyond that:
-// - Where one model rounds a value (QuantizeLinear, DequantizeLinear) and the other does not, the rounded value is compared: it is what the next layer reads.
+// - Where one model rounds a value (QuantizeLinear, DequantizeLinear) and the other does not, the rounded value is
+// compared: it is what the next layer reads.
 // - Suffixes of quantisers are left out of names: conv1_DequantizeLinear_Output and conv1_quantized are conv1.
-// - Where one model has an activation behind a value and the other has made it part of the node before (fused, or done by the bounds of rounding), the value after
+// - Where one model has an activation behind a value and the other has made it part of the node before (fused, or done
+// by the bounds of rounding), the value after
 //   the activation is compared with what the other model calls by the name before it.
 ValuePairs pair_values(const ir::Graph& a, const ir::Graph& b);
 

@@ -22,13 +22,16 @@ std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudge
 
 DType precision_for(const Model& model, const SessionOptions& options) {
   const std::string made_with = model.package() != nullptr ? model.package()->info.precision : "f32";
-  require(made_with == "f32" || made_with == "bf16", ErrorKind::unsupported, "the package was made with precision {}, expected f32 or bf16", base::shown(made_with));
+  require(made_with == "f32" || made_with == "bf16", ErrorKind::unsupported,
+          "the package was made with precision {}, expected f32 or bf16", base::shown(made_with));
   const DType recorded = made_with == "bf16" ? DType::bf16 : DType::f32;
   if (options.precision == DType::undefined) return recorded;
-  require(options.precision == DType::f32 || options.precision == DType::bf16, ErrorKind::invalid_argument, "precision is {}, expected f32 or bf16", name_of(options.precision));
+  require(options.precision == DType::f32 || options.precision == DType::bf16, ErrorKind::invalid_argument,
+          "precision is {}, expected f32 or bf16", name_of(options.precision));
   require(recorded == DType::f32 || options.precision == recorded, ErrorKind::invalid_argument,
-          "the package was made with precision {} and cannot run in {}: make another from its .onnx with `tessera optimize MODEL.onnx -o OUT.tsr --precision {}`", made_with,
-          name_of(options.precision), name_of(options.precision));
+          "the package was made with precision {} and cannot run in {}: make another from its .onnx with `tessera "
+          "optimize MODEL.onnx -o OUT.tsr --precision {}`",
+          made_with, name_of(options.precision), name_of(options.precision));
   return options.precision;
 }
 
@@ -51,7 +54,8 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
     environment.pipeline.without.insert(environment.pipeline.without.end(), left_out.begin(), left_out.end());
   }
   const DType precision = precision_for(model, options);
-  require(precision == DType::f32 || !environment.device->kernels_for("tessera::Linear").empty(), ErrorKind::invalid_argument, "device '{}' computes in the model's own types: precision {} is not for it",
+  require(precision == DType::f32 || !environment.device->kernels_for("tessera::Linear").empty(),
+          ErrorKind::invalid_argument, "device '{}' computes in the model's own types: precision {} is not for it",
           options.device, name_of(precision));
   environment.pass_context.widens_halves = !environment.device->computes_halves();
   environment.pass_context.precision = precision;
@@ -69,7 +73,8 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
 bool is_optimised_for(const Model& model, const SessionOptions& options) {
   if (model.package() == nullptr || !options.without_passes.empty()) return false;
   const io::PackageInfo& info = model.package()->info;
-  return info.device == options.device && info.instruction_set == base::isa_name(base::cpu_info()) && info.precision == name_of(precision_for(model, options));
+  return info.device == options.device && info.instruction_set == base::isa_name(base::cpu_info()) &&
+         info.precision == name_of(precision_for(model, options));
 }
 
 std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options, const ProgramEnvironment& environment) {

@@ -5,8 +5,9 @@
 
 namespace tessera::runtime {
 
-// What layers multiply in: what the options say, or else what the package was made with, or f32. Throws Error: invalid_argument (another precision than that
-// of a package of less than f32, or one that there is no option for), unsupported (a package of an unknown precision).
+// What layers multiply in: what the options say, or else what the package was made with, or f32. Throws Error:
+// invalid_argument (another precision than that of a package of less than f32, or one that there is no option for),
+// unsupported (a package of an unknown precision).
 DType precision_for(const Model& model, const SessionOptions& options);
 
 // Charges the model's constants and variables. Throws Error: invalid_argument (unknown device), over_budget.

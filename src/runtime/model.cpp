@@ -35,10 +35,14 @@ ModelMetadata metadata_of(const ir::Graph& graph) {
     else if (key == "producer_version") metadata.producer_version = text;
     else if (key == "domain") metadata.domain = text;
     else if (key == "doc_string") metadata.doc_string = text;
-    else if (key == "model_version") metadata.model_version = std::strtoll(text.c_str(), nullptr, 10);
-    else if (key == "ir_version") metadata.ir_version = std::strtoll(text.c_str(), nullptr, 10);
-    else if (key.starts_with(kOpset)) metadata.opsets[key.substr(kOpset.size())] = std::strtoll(text.c_str(), nullptr, 10);
-    else if (key.starts_with(kProperty)) metadata.properties[key.substr(kProperty.size())] = text;
+    else if (key == "model_version")
+      metadata.model_version = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key == "ir_version")
+      metadata.ir_version = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key.starts_with(kOpset))
+      metadata.opsets[key.substr(kOpset.size())] = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key.starts_with(kProperty))
+      metadata.properties[key.substr(kProperty.size())] = text;
   }
   return metadata;
 }

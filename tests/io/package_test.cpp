@@ -208,9 +208,9 @@ TEST_F(HostilePackage, IsRefusedForMetadataThatMakeNoSense) {
   refuses("a list of 4 entries does not fit in the 15 bytes that are left");
   write({{6, entries(1, {"key", std::string(100'000, 'x')})}});
   const auto file = io::MappedFile::map(io::InputFile::open(path));
-  expect_error(ErrorKind::over_budget, "the metadata of 1 entries takes 100143 bytes of memory, at most 100000 are allowed", [&] {
-    io::read_package(file->bytes(), file, {.max_parsed_bytes = 100'000});
-  });
+  expect_error(ErrorKind::over_budget,
+               "the metadata of 1 entries takes 100143 bytes of memory, at most 100000 are allowed",
+               [&] { io::read_package(file->bytes(), file, {.max_parsed_bytes = 100'000}); });
 }
 
 TEST_F(HostilePackage, CannotSayThatAnyShapeIsReady) {

@@ -52,10 +52,13 @@ TEST(CompareModels, NamesTheFirstNodeThatParts) {
   EXPECT_EQ(first.difference.relative, 0.5);
   EXPECT_EQ(headline(difference), "the first value that differs: 'scaled', made by node 'scale' (Mul)");
   const std::string text = model_difference_text(difference, 1);
-  EXPECT_THAT(text, HasSubstr("1 of 1 outputs differ:\n  SNR, dB    cosine    largest  relative   differ  value\n      7.4  0.998279          4     0.444    33.3%  'y' (Relu)\n"));
+  EXPECT_THAT(text, HasSubstr("1 of 1 outputs differ:\n  SNR, dB    cosine    largest  relative   differ  value\n      "
+                              "7.4  0.998279          4     0.444    33.3%  'y' (Relu)\n"));
   EXPECT_THAT(text, HasSubstr("2 of 2 values between differ:\n"));
   EXPECT_THAT(text, HasSubstr("'scaled' (Mul)\n"));
-  EXPECT_THAT(text, HasSubstr("made by node 'scale' (Mul)\n  2 of its 6 elements differ, the first at [1, 1]: 4 in A, 6 in B\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("made by node 'scale' (Mul)\n  2 of its 6 elements differ, the first at [1, 1]: 4 in A, 6 in B\n"));
   EXPECT_THAT(text, HasSubstr("… 1 more (--all lists them)\n"));
 }
 
@@ -96,27 +99,33 @@ TEST(CompareModels, TakesInputsAndOutputsOfOtherNamesByPosition) {
   test::expect_error(ErrorKind::invalid_argument, "A has 1 outputs and B has 2, and not all of A's names are among B's", [&] { compare_models(chain("2"), two, kInputs, {}); });
 }
 
-// A: x, convolution-like product, activation, another product. B: the same with rounded values between, as quantisers write it.
+// A: x, convolution-like product, activation, another product. B: the same with rounded values between, as quantisers
+// write it.
 const char* const kReal =
-    "graph { input %x : f32[2, 3] constant %f = f32[] {-2} constant %g = f32[] {3} %p = Mul \"first\" (%x, %f) %r = Relu \"act\" (%p) %y = Mul \"second\" (%r, %g) output %y }";
+    "graph { input %x : f32[2, 3] constant %f = f32[] {-2} constant %g = f32[] {3} %p = Mul \"first\" (%x, %f) %r = "
+    "Relu \"act\" (%p) %y = Mul \"second\" (%r, %g) output %y }";
 
 TEST(CompareModels, TellsHowMuchIsLost) {
-  const ModelDifference difference = compare_models(chain("2"), chain("3"), {{"x", Tensor::from<float>({2, 3}, {0, 0, 0, 0, 0, 1})}}, {});
+  const ModelDifference difference =
+      compare_models(chain("2"), chain("3"), {{"x", Tensor::from<float>({2, 3}, {0, 0, 0, 0, 0, 1})}}, {});
   const OutputDifference& scaled = difference.values[0].difference;  // 2 and 3 in one element
   EXPECT_TRUE(scaled.has_ratios);
   EXPECT_NEAR(scaled.snr_db, 10 * std::log10(4.0), 1e-9);
   EXPECT_EQ(scaled.cosine, 1);
   const OutputDifference& moved = difference.values[1].difference;  // (1, 1, 1, 1, 1, 3) and (1, 1, 1, 1, 1, 4)
   EXPECT_NEAR(moved.cosine, 17 / std::sqrt(14.0 * 21.0), 1e-9);
-  const OutputDifference same = output_differences({{"z", Tensor::from<float>({2}, {0, 0})}}, {{"z", Tensor::from<float>({2}, {0, 0})}})[0];
+  const OutputDifference same =
+      output_differences({{"z", Tensor::from<float>({2}, {0, 0})}}, {{"z", Tensor::from<float>({2}, {0, 0})}})[0];
   EXPECT_EQ(same.cosine, 1);
   EXPECT_EQ(same.snr_db, std::numeric_limits<double>::infinity());
 }
 
 TEST(CompareModels, ComparesRoundedValuesWithThoseTheyCameFrom) {
-  // As a quantiser does that lets the bounds of rounding do what Relu did: `r` is what the product computes, below 0 too.
+  // As a quantiser does that lets the bounds of rounding do what Relu did: `r` is what the product computes, below 0
+  // too.
   const Model other = model(
-      "graph { input %x : f32[2, 3] constant %f = f32[] {-2} constant %g = f32[] {3} constant %s = f32[] {0.5} constant %z = u8[] {0} %r = Mul (%x, %f)"
+      "graph { input %x : f32[2, 3] constant %f = f32[] {-2} constant %g = f32[] {3} constant %s = f32[] {0.5} "
+      "constant %z = u8[] {0} %r = Mul (%x, %f)"
       " %q = QuantizeLinear (%r, %s, %z) %d = DequantizeLinear (%q, %s, %z) %y = Mul (%d, %g) output %y }");
   const NamedValues inputs{{"x", Tensor::from<float>({2, 3}, {-1, 1, 2, -2, 0, 3})}};
   const ModelDifference difference = compare_models(model(kReal), other, inputs, {});
@@ -128,8 +137,10 @@ TEST(CompareModels, ComparesRoundedValuesWithThoseTheyCameFrom) {
 
 TEST(CompareModels, LooksPastTheSuffixesOfQuantisers) {
   const Model integers = model(
-      "graph { input %x : f32[2, 3] constant %f = f32[] {-2} constant %g = f32[] {3} constant %s = f32[] {0.5} constant %z = u8[] {0} %pp = Mul (%x, %f)"
-      " %r_quantized = QuantizeLinear (%pp, %s, %z) %flat = Identity (%r_quantized) %d = DequantizeLinear (%flat, %s, %z) %y = Mul (%d, %g) output %y }");
+      "graph { input %x : f32[2, 3] constant %f = f32[] {-2} constant %g = f32[] {3} constant %s = f32[] {0.5} "
+      "constant %z = u8[] {0} %pp = Mul (%x, %f)"
+      " %r_quantized = QuantizeLinear (%pp, %s, %z) %flat = Identity (%r_quantized) %d = DequantizeLinear (%flat, %s, "
+      "%z) %y = Mul (%d, %g) output %y }");
   const NamedValues inputs{{"x", Tensor::from<float>({2, 3}, {-1, 1, 2, -2, 0, 3})}};
   const ModelDifference difference = compare_models(model(kReal), integers, inputs, {});
   EXPECT_TRUE(difference.same()) << model_difference_text(difference, 0);
@@ -141,12 +152,17 @@ TEST(CompareModels, LooksPastTheSuffixesOfQuantisers) {
 }
 
 TEST(CompareModels, FollowsIntegersThroughWhatMovesThem) {
-  const Model real = model("graph { input %x : f32[1, 2, 2, 2] %p = GlobalAveragePool (%x) %f = Flatten (%p) {axis = 1} %y = Neg (%f) output %y }");
+  const Model real = model(
+      "graph { input %x : f32[1, 2, 2, 2] %p = GlobalAveragePool (%x) %f = Flatten (%p) {axis = 1} %y = Neg (%f) "
+      "output %y }");
   const Model integers = model(
-      "graph { input %x : f32[1, 2, 2, 2] constant %s = f32[] {0.5} constant %z = u8[] {0} %q = QuantizeLinear (%x, %s, %z)"
-      " %p_quantized = com.microsoft::QLinearGlobalAveragePool (%q, %s, %z, %s, %z) %f_quantized = Flatten (%p_quantized) {axis = 1}"
+      "graph { input %x : f32[1, 2, 2, 2] constant %s = f32[] {0.5} constant %z = u8[] {0} %q = QuantizeLinear (%x, "
+      "%s, %z)"
+      " %p_quantized = com.microsoft::QLinearGlobalAveragePool (%q, %s, %z, %s, %z) %f_quantized = Flatten "
+      "(%p_quantized) {axis = 1}"
       " %d = DequantizeLinear (%f_quantized, %s, %z) %y = Neg (%d) output %y }");
-  const ModelDifference difference = compare_models(real, integers, {{"x", Tensor::from<float>({1, 2, 2, 2}, {1, 2, 2, 1, 4, 4, 6, 6})}}, {});
+  const ModelDifference difference =
+      compare_models(real, integers, {{"x", Tensor::from<float>({1, 2, 2, 2}, {1, 2, 2, 1, 4, 4, 6, 6})}}, {});
   EXPECT_TRUE(difference.same()) << model_difference_text(difference, 0);
   EXPECT_EQ(names(difference.values), (std::vector<std::string>{"p", "f"}));
 }
@@ -154,7 +170,8 @@ TEST(CompareModels, FollowsIntegersThroughWhatMovesThem) {
 TEST(CompareModels, ComparesWhatIsFusedWithTheValueBehindTheActivation) {
   const std::string begin = "graph { input %x : f32[1, 1, 4] constant %w = f32[1, 1, 1] {-2} constant %g = f32[] {3} ";
   const Model plain = model(begin + "%c = Conv \"conv\" (%x, %w) %r = Relu \"act\" (%c) %y = Mul (%r, %g) output %y }");
-  const Model fused = model(begin + "%c = com.microsoft::FusedConv (%x, %w) {activation = \"Relu\"} %y = Mul (%c, %g) output %y }");
+  const Model fused =
+      model(begin + "%c = com.microsoft::FusedConv (%x, %w) {activation = \"Relu\"} %y = Mul (%c, %g) output %y }");
   const NamedValues inputs{{"x", Tensor::from<float>({1, 1, 4}, {-1, 1, 2, -2})}};
   const ModelDifference difference = compare_models(plain, fused, inputs, {});
   EXPECT_TRUE(difference.same()) << model_difference_text(difference, 0);

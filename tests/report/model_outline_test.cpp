@@ -21,7 +21,8 @@ using testing::HasSubstr;
 constexpr const char* kModel =
     "graph \"net\" { input %x : f32[n, 3] input %c : bool[] constant %w = f32[3, 2] {1, 2, 3, 4, 0, 0}"
     " %h = MatMul \"product\" (%x, %w) %y = LeakyRelu \"act\" (%h) {alpha = 0.5}"
-    " %o = If \"choice\" (%c) captures (%y) {else_branch = graph \"no\" { input %t : f32[n, 2] %r = Neg \"minus\" (%t) output %r },"
+    " %o = If \"choice\" (%c) captures (%y) {else_branch = graph \"no\" { input %t : f32[n, 2] %r = Neg \"minus\" (%t) "
+    "output %r },"
     " then_branch = graph \"yes\" { input %t : f32[n, 2] %r = Exp \"power\" (%t) output %r }} output %o }";
 
 class ModelOutlineTest : public testing::Test {
@@ -36,10 +37,13 @@ class ModelOutlineTest : public testing::Test {
 
 TEST_F(ModelOutlineTest, ListsNodesWithWhatTheyReadAndGive) {
   const std::string text = nodes_text(outline());
-  EXPECT_THAT(text, HasSubstr("   #1 MatMul  'product'\n        in   x: f32[n, 3], w: f32[3, 2] = [1, 2, 3, 4, 0, 0]\n        out  h: f32[n, 2]\n"));
+  EXPECT_THAT(text, HasSubstr("   #1 MatMul  'product'\n        in   x: f32[n, 3], w: f32[3, 2] = [1, 2, 3, 4, 0, 0]\n "
+                              "       out  h: f32[n, 2]\n"));
   EXPECT_THAT(text, HasSubstr("   #2 LeakyRelu  'act'\n        alpha=0.5\n        in   h: f32[n, 2]\n"));
   EXPECT_THAT(text, HasSubstr("else_branch=graph 'no' of 1 nodes"));
-  EXPECT_THAT(text, HasSubstr("  else_branch of #3 If 'choice': graph 'no'\n     #4 Neg  'minus'\n          in   y: f32[n, 2]\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("  else_branch of #3 If 'choice': graph 'no'\n     #4 Neg  'minus'\n          in   y: f32[n, 2]\n"));
 }
 
 TEST_F(ModelOutlineTest, LongListsBreakIntoLines) {
@@ -48,10 +52,12 @@ TEST_F(ModelOutlineTest, LongListsBreakIntoLines) {
     inputs += fmt::format(" input %a_rather_long_name_{} : f32[10, 20]", i);
     names += fmt::format("{}%a_rather_long_name_{}", i > 0 ? ", " : "", i);
   }
-  io::write_model(test::parsed("graph {" + inputs + " %y = Concat \"all\" (" + names + ") {axis = 0} output %y }"), folder / "model.onnx");
+  io::write_model(test::parsed("graph {" + inputs + " %y = Concat \"all\" (" + names + ") {axis = 0} output %y }"),
+                  folder / "model.onnx");
   const std::string text = nodes_text(outline());
   EXPECT_THAT(text, HasSubstr("a_rather_long_name_29: f32[10, 20]\n"));
-  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) EXPECT_LE(text.find('\n', begin) - begin, 120u);
+  for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1)
+    EXPECT_LE(text.find('\n', begin) - begin, 120u);
 }
 
 TEST_F(ModelOutlineTest, ShowsANodeInFull) {
@@ -73,15 +79,25 @@ TEST_F(ModelOutlineTest, ShowsANodeInFull) {
 
 TEST_F(ModelOutlineTest, NamesWhatComesNearest) {
   const ModelOutline model = outline();
-  test::expect_error(ErrorKind::not_found, "no node has the name or an output 'prodct'; the nearest: 'product'", [&] { node_text(model, "prodct"); });
-  test::expect_error(ErrorKind::not_found, "no node has the name or an output 'PROD'; the nearest: 'product'", [&] { node_text(model, "PROD"); });
-  test::expect_error(ErrorKind::not_found, "no node has the name or an output 'something else'; --nodes lists them all", [&] { node_text(model, "something else"); });
+  test::expect_error(ErrorKind::not_found, "no node has the name or an output 'prodct'; the nearest: 'product'",
+                     [&] { node_text(model, "prodct"); });
+  test::expect_error(ErrorKind::not_found, "no node has the name or an output 'PROD'; the nearest: 'product'",
+                     [&] { node_text(model, "PROD"); });
+  test::expect_error(ErrorKind::not_found, "no node has the name or an output 'something else'; --nodes lists them all",
+                     [&] { node_text(model, "something else"); });
+  ir::Graph graph = test::parsed("graph { input %x : f32[1] %y = Relu \"/model/layer.7/Relu\" (%x) output %y }");
+  io::write_model(graph, folder / "model.onnx");
+  test::expect_error(ErrorKind::not_found,
+                     "no node has the name or an output 'layer.8/Relu'; the nearest: '/model/layer.7/Relu'",
+                     [&] { node_text(outline(), "layer.8/Relu"); });
   test::expect_error_containing(ErrorKind::not_found, "'#6'", [&] { node_text(model, "#6"); });
   EXPECT_THROW(node_text(model, std::string(10'000'000, 'x')), Error);  // not compared letter by letter
 }
 
 TEST_F(ModelOutlineTest, WeightsComeWithStatistics) {
-  EXPECT_THAT(weights_text(outline()), HasSubstr("f32[3, 2]                          24 B          0          4      1.667      1.491  33.3%  w\n"));
+  EXPECT_THAT(
+      weights_text(outline()),
+      HasSubstr("f32[3, 2]                          24 B          0          4      1.667      1.491  33.3%  w\n"));
   const float infinity = std::numeric_limits<float>::infinity();
   const TensorStatistics some = statistics_of(Tensor::from<float>({4}, {infinity, -1, 3, std::nanf("")}));
   EXPECT_EQ(some.not_finite, 2);
@@ -121,12 +137,14 @@ TEST_F(ModelOutlineTest, LargeConstantsAreSummarised) {
   ir::Graph graph = test::parsed("graph { input %x : f32[2000] output %x }");
   Tensor large(DType::f32, {2000});
   std::fill_n(large.mutable_data<float>(), 2000, 1.5f);
-  const ir::ValueId constant = graph.add_constant(large, "large"), sum = graph.add_value("sum", ir::ValueType::tensor(DType::f32, Shape{2000}));
+  const ir::ValueId constant = graph.add_constant(large, "large"),
+                    sum = graph.add_value("sum", ir::ValueType::tensor(DType::f32, Shape{2000}));
   graph.add_node({"Add", "add", {graph.inputs()[0], constant}, {sum}, {}, 0});
   graph.set_outputs({sum});
   io::write_model(graph, folder / "model.onnx");
   const ModelOutline model = outline();
-  EXPECT_THAT(node_text(model, "add"), HasSubstr("large: f32[2000] constant\n             min 1.5, max 1.5, mean 1.5, std 0, 0.0% zeros\n"));
+  EXPECT_THAT(node_text(model, "add"),
+              HasSubstr("large: f32[2000] constant\n             min 1.5, max 1.5, mean 1.5, std 0, 0.0% zeros\n"));
   EXPECT_FALSE(outline_json(model)["weights"][0].contains("values"));
   EXPECT_EQ(outline_json(model)["weights"][0]["statistics"]["mean"], 1.5);
 }

@@ -38,7 +38,8 @@ void expect_description(const ModelMetadata& metadata) {
   EXPECT_EQ(metadata.doc_string, "Reads two letters.");
   EXPECT_EQ(metadata.graph_name, "reader");
   EXPECT_EQ(metadata.model_version, 7);
-  EXPECT_EQ(metadata.properties, (std::map<std::string, std::string>{{"character", "a\nb"}, {"producer_name", "a property may have any name"}}));
+  EXPECT_EQ(metadata.properties, (std::map<std::string, std::string>{
+                                     {"character", "a\nb"}, {"producer_name", "a property may have any name"}}));
 }
 
 TEST(ModelMetadata, IsWhatTheFileSays) {
@@ -70,7 +71,8 @@ TEST(ModelMetadata, StaysInWrittenModels) {
 }
 
 TEST(ModelMetadata, IsEmptyOfAModelBuiltInMemory) {
-  const ModelMetadata metadata = Model(std::make_shared<const ir::Graph>(ir::parse("graph { input %x : f32[1] output %x }"))).metadata();
+  const ModelMetadata metadata =
+      Model(std::make_shared<const ir::Graph>(ir::parse("graph { input %x : f32[1] output %x }"))).metadata();
   EXPECT_EQ(metadata.ir_version, 0);
   EXPECT_TRUE(metadata.opsets.empty());
   EXPECT_TRUE(metadata.properties.empty());

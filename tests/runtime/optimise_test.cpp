@@ -193,7 +193,10 @@ TEST_F(OptimiseTest, APackageRunsInThePrecisionThatItWasMadeWith) {
   expect_identical(session.run(inputs), Session(model, rounded.session).run(inputs));
   SessionOptions whole;
   whole.precision = DType::f32;
-  expect_error_containing(ErrorKind::invalid_argument, "the package was made with precision bf16 and cannot run in f32: make another from its .onnx with `tessera optimize MODEL.onnx -o OUT.tsr --precision f32`", [&] { Session other(loaded, whole); });
+  expect_error_containing(ErrorKind::invalid_argument,
+                          "the package was made with precision bf16 and cannot run in f32: make another from its .onnx "
+                          "with `tessera optimize MODEL.onnx -o OUT.tsr --precision f32`",
+                          [&] { Session other(loaded, whole); });
   expect_error_containing(ErrorKind::invalid_argument, "ONNX has no form", [&] { optimise(loaded, onnx); });
   expect_error_containing(ErrorKind::invalid_argument, "ONNX has no form", [&] { optimise(model, onnx, rounded); });
   // The other way round nothing is hidden: the passes run again.

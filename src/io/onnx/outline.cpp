@@ -15,7 +15,9 @@ using tessera_onnx::ValueInfoProto;
 
 using Texts = google::protobuf::RepeatedPtrField<std::string>;
 
-std::vector<std::string> to_texts(const Texts& texts) { return {texts.begin(), texts.end()}; }
+std::vector<std::string> to_texts(const Texts& texts) {
+  return {texts.begin(), texts.end()};
+}
 
 // Types that Tessera does not have are left open.
 ir::ValueType declared_type(const tessera_onnx::TypeProto& proto) {
@@ -56,21 +58,35 @@ class OutlineReader {
   OutlineValue to_value(const ValueInfoProto& proto) { return {proto.name(), declared_type(proto.type())}; }
 
   OutlineGraph to_graph(const GraphProto& proto, const Importer::RawData* raw_data) {
-    OutlineGraph graph{.name = proto.name(), .doc_string = proto.doc_string(), .inputs = {}, .outputs = {}, .values = {}, .weights = {}, .nodes = {}};
+    OutlineGraph graph{.name = proto.name(),
+                       .doc_string = proto.doc_string(),
+                       .inputs = {},
+                       .outputs = {},
+                       .values = {},
+                       .weights = {},
+                       .nodes = {}};
     for (const ValueInfoProto& value : proto.input()) graph.inputs.push_back(to_value(value));
     for (const ValueInfoProto& value : proto.output()) graph.outputs.push_back(to_value(value));
     for (const ValueInfoProto& value : proto.value_info()) graph.values.push_back(to_value(value));
     for (int i = 0; i < proto.initializer_size(); ++i) {
       const auto& weight = proto.initializer(i);
-      graph.weights.push_back({weight.name(), raw_data != nullptr ? tensors_.read(weight, (*raw_data)[static_cast<std::size_t>(i)]) : tensors_.read(weight)});
+      graph.weights.push_back({weight.name(), raw_data != nullptr
+                                                  ? tensors_.read(weight, (*raw_data)[static_cast<std::size_t>(i)])
+                                                  : tensors_.read(weight)});
     }
-    for (const auto& weight : proto.sparse_initializer()) graph.weights.push_back({weight.values().name(), tensors_.read_sparse(weight)});
+    for (const auto& weight : proto.sparse_initializer())
+      graph.weights.push_back({weight.values().name(), tensors_.read_sparse(weight)});
     for (const NodeProto& node : proto.node()) graph.nodes.push_back(to_node(node));
     return graph;
   }
 
   OutlineNode to_node(const NodeProto& proto) {
-    OutlineNode node{operator_name(proto.domain(), proto.op_type()), proto.name(), proto.doc_string(), to_texts(proto.input()), to_texts(proto.output()), {}};
+    OutlineNode node{operator_name(proto.domain(), proto.op_type()),
+                     proto.name(),
+                     proto.doc_string(),
+                     to_texts(proto.input()),
+                     to_texts(proto.output()),
+                     {}};
     for (const AttributeProto& attribute : proto.attribute()) node.attributes.push_back(to_attribute(attribute));
     return node;
   }
@@ -82,14 +98,30 @@ class OutlineReader {
       return attribute;
     }
     switch (attribute_type(proto)) {  // the numbers of AttributeProto.type, see onnx.proto
-      case 1: attribute.value = proto.f(); break;
-      case 2: attribute.value = proto.i(); break;
-      case 3: attribute.value = proto.s(); break;
-      case 4: attribute.value = tensors_.read(proto.t()); break;
-      case 5: attribute.value = std::vector{std::make_shared<const OutlineGraph>(to_graph(proto.g(), nullptr))}; break;
-      case 6: attribute.value = std::vector<float>(proto.floats().begin(), proto.floats().end()); break;
-      case 7: attribute.value = std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end()); break;
-      case 8: attribute.value = to_texts(proto.strings()); break;
+      case 1:
+        attribute.value = proto.f();
+        break;
+      case 2:
+        attribute.value = proto.i();
+        break;
+      case 3:
+        attribute.value = proto.s();
+        break;
+      case 4:
+        attribute.value = tensors_.read(proto.t());
+        break;
+      case 5:
+        attribute.value = std::vector{std::make_shared<const OutlineGraph>(to_graph(proto.g(), nullptr))};
+        break;
+      case 6:
+        attribute.value = std::vector<float>(proto.floats().begin(), proto.floats().end());
+        break;
+      case 7:
+        attribute.value = std::vector<std::int64_t>(proto.ints().begin(), proto.ints().end());
+        break;
+      case 8:
+        attribute.value = to_texts(proto.strings());
+        break;
       case 9: {
         std::vector<Tensor> tensors;
         for (const auto& tensor : proto.tensors()) tensors.push_back(tensors_.read(tensor));
@@ -98,13 +130,19 @@ class OutlineReader {
       }
       case 10: {
         std::vector<OutlineGraphPointer> graphs;
-        for (const GraphProto& graph : proto.graphs()) graphs.push_back(std::make_shared<const OutlineGraph>(to_graph(graph, nullptr)));
+        for (const GraphProto& graph : proto.graphs())
+          graphs.push_back(std::make_shared<const OutlineGraph>(to_graph(graph, nullptr)));
         attribute.value = std::move(graphs);
         break;
       }
-      case 11: attribute.value = tensors_.read_sparse(proto.sparse_tensor()); break;
-      case 13: attribute.value = declared_type(proto.tp()); break;
-      default: break;
+      case 11:
+        attribute.value = tensors_.read_sparse(proto.sparse_tensor());
+        break;
+      case 13:
+        attribute.value = declared_type(proto.tp());
+        break;
+      default:
+        break;
     }
     return attribute;
   }
@@ -126,8 +164,8 @@ Outline read_outline(const std::filesystem::path& path, const ModelLimits& limit
       tensors.read_external_from(stored.constants);
     }
     const ParsedModel parsed = parse_model(bytes, limits);
-    require(parsed.raw_data.size() == static_cast<std::size_t>(parsed.model.graph().initializer_size()), ErrorKind::invalid_model,
-            "not an ONNX model: the graph's initializers cannot be told apart");
+    require(parsed.raw_data.size() == static_cast<std::size_t>(parsed.model.graph().initializer_size()),
+            ErrorKind::invalid_model, "not an ONNX model: the graph's initializers cannot be told apart");
     return OutlineReader(tensors).run(parsed);
   } catch (Error& error) {
     error.add_context("file " + path.string());

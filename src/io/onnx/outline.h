@@ -1,5 +1,6 @@
-// What a model file holds, as it is written there: functions are not inlined, operators keep the version, the attributes and the order that they have in the file,
-// and nothing is inferred. For people who look into a file; what runs comes from reader.h. Files are as hostile here as there, and the same limits apply.
+// What a model file holds, as it is written there: functions are not inlined, operators keep the version, the
+// attributes and the order that they have in the file, and nothing is inferred. For people who look into a file; what
+// runs comes from reader.h. Files are as hostile here as there, and the same limits apply.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +27,15 @@ struct OutlineReference {
 struct OutlineAttribute {
   std::string name;
   // Nothing (monostate): of a kind that Tessera does not read.
-  std::variant<std::monostate, std::int64_t, float, std::string, Tensor, ir::ValueType, std::vector<std::int64_t>, std::vector<float>, std::vector<std::string>,
-               std::vector<Tensor>, std::vector<OutlineGraphPointer>, OutlineReference>
+  std::variant<std::monostate, std::int64_t, float, std::string, Tensor, ir::ValueType, std::vector<std::int64_t>,
+               std::vector<float>, std::vector<std::string>, std::vector<Tensor>, std::vector<OutlineGraphPointer>,
+               OutlineReference>
       value;
 };
 
 struct OutlineNode {
-  std::string op;      // "Conv", "com.microsoft::FusedConv"
-  std::string name;    // may be empty, and need not be unique
+  std::string op;    // "Conv", "com.microsoft::FusedConv"
+  std::string name;  // may be empty, and need not be unique
   std::string doc_string;
   std::vector<std::string> inputs, outputs;  // "" where there is none
   std::vector<OutlineAttribute> attributes;
@@ -67,7 +69,8 @@ struct Outline {
   std::vector<OutlineFunction> functions;
 };
 
-// Of an .onnx file, or of the graph in a package. Weights view the mapped file where they can. Throws Error as reader.h and package.h say.
+// Of an .onnx file, or of the graph in a package. Weights view the mapped file where they can. Throws Error as reader.h
+// and package.h say.
 Outline read_outline(const std::filesystem::path& path, const ModelLimits& limits = {});
 
 }  // namespace tessera::io

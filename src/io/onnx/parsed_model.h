@@ -16,8 +16,8 @@ struct ParsedModel {
   std::vector<std::optional<std::span<const std::byte>>> raw_data;
 };
 
-// Throws Error: invalid_model (empty, truncated, corrupt, or nested deeper than the limits allow), over_budget (more memory than they allow),
-// invalid_argument (limits that make no sense).
+// Throws Error: invalid_model (empty, truncated, corrupt, or nested deeper than the limits allow), over_budget (more
+// memory than they allow), invalid_argument (limits that make no sense).
 ParsedModel parse_model(std::span<const std::byte> bytes, const ModelLimits& limits);
 
 }  // namespace tessera::io

@@ -88,7 +88,9 @@ TEST_F(OutlineTest, FunctionsAndSubgraphsStayWhatTheyAre) {
 }
 
 TEST_F(OutlineTest, ReadsTheGraphOfAPackage) {
-  ir::Graph graph = ir::parse("graph \"tiny\" { input %x : f32[2, 1000] constant %small = f32[] {3} %y = Mul \"scale\" (%x, %small) : f32[2, 1000] output %y }");
+  ir::Graph graph = ir::parse(
+      "graph \"tiny\" { input %x : f32[2, 1000] constant %small = f32[] {3} %y = Mul \"scale\" (%x, %small) : f32[2, "
+      "1000] output %y }");
   Tensor large(DType::f32, {1000});
   std::fill_n(large.mutable_data<float>(), 1000, 2.0f);
   const ir::ValueId weights = graph.add_constant(large, "large"), sum = graph.add_value("sum");
@@ -105,7 +107,8 @@ TEST_F(OutlineTest, ReadsTheGraphOfAPackage) {
 TEST_F(OutlineTest, RefusesWhatTheReaderRefuses) {
   ModelBuilder model;
   for (int i = 0; i < 100; ++i) model.node("Relu", {"x"}, {"y" + std::to_string(i)});
-  expect_error_containing(ErrorKind::over_budget, "which is the limit", [&] { outline_of(model, {.max_parsed_bytes = 1000}); });
+  expect_error_containing(ErrorKind::over_budget, "which is the limit",
+                          [&] { outline_of(model, {.max_parsed_bytes = 1000}); });
   std::ofstream(path, std::ios::binary) << "this is no model\n";
   expect_error_containing(ErrorKind::invalid_model, "file " + path.string(), [&] { io::read_outline(path); });
   expect_error_containing(ErrorKind::not_found, "missing.onnx", [&] { io::read_outline(folder / "missing.onnx"); });
