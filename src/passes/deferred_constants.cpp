@@ -142,6 +142,43 @@ std::optional<Tensor> deferred_result(const ir::Node& node, std::span<const Valu
   return with_numbers(source, numbers, std::multiplies<>());
 }
 
+Tensor box_of_taps(const Tensor& weights, std::span<const std::int64_t> first, std::span<const std::int64_t> kernel) {
+  Shape shape = weights.shape();
+  std::ranges::copy(kernel, shape.begin() + 2);
+  // Byte offsets of the box's taps among those of a window.
+  const std::int64_t element_bytes = weights.bytes() / std::max<std::int64_t>(1, weights.elements());
+  std::vector<std::int64_t> offsets{0};
+  for (std::size_t axis = 0; axis < first.size(); ++axis) {
+    std::vector<std::int64_t> next;
+    for (const std::int64_t offset : offsets) {
+      for (std::int64_t tap = first[axis]; tap < first[axis] + kernel[axis]; ++tap)
+        next.push_back(offset * weights.shape()[axis + 2] + tap);
+    }
+    offsets = std::move(next);
+  }
+  const std::int64_t windows = weights.shape()[0] * weights.shape()[1],
+                     window_bytes = product_of(weights.shape(), 2) * element_bytes;
+  const auto copy = [offsets, windows, window_bytes, element_bytes](const Tensor& from, void* to) {
+    const auto* window = static_cast<const std::byte*>(from.raw());
+    auto* target = static_cast<std::byte*>(to);
+    for (std::int64_t i = 0; i < windows; ++i, window += window_bytes) {
+      for (const std::int64_t offset : offsets)
+        target = std::copy_n(window + offset * element_bytes, element_bytes, target);
+    }
+  };
+  if (may_wait(weights)) {
+    return Tensor::deferred(weights.dtype(), shape, [weights, copy](void* to) {
+      const Tensor from = weights.contents();
+      copy(from, to);
+      base::release_file_pages(from.raw(), static_cast<std::size_t>(from.bytes()));
+    });
+  }
+  Tensor result(weights.dtype(), shape);
+  const Tensor from = weights.contents();
+  copy(from, result.mutable_raw());
+  return result;
+}
+
 Tensor rounded_to_bf16(const Tensor& source) {
   const auto round = [](const Tensor& from, bf16_t* to) { std::ranges::transform(from.values<float>(), to, [](float number) { return base::to_bf16(number); }); };
   if (!source.has_data()) return Tensor(DType::bf16, source.shape(), nullptr, nullptr);

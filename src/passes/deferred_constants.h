@@ -12,6 +12,9 @@ namespace tessera::passes {
 // numbers of which there is one in all or one for each index of an axis. Nothing for other nodes, small results, and what lies in no file and is not deferred.
 std::optional<Tensor> deferred_result(const ir::Node& node, std::span<const Value> inputs);
 
+// Of weights [outputs, inputs, kernel…], those of the taps in a box: `kernel` taps of each axis from `first` on.
+Tensor box_of_taps(const Tensor& weights, std::span<const std::int64_t> first, std::span<const std::int64_t> kernel);
+
 // An f32 constant rounded to bfloat16.
 Tensor rounded_to_bf16(const Tensor& source);
 

@@ -33,6 +33,7 @@ constexpr Pass kPasses[] = {
     {"recognise_normalisation", "LayerNormalization, RMSNormalization and InstanceNormalization that are spelt out become one operator", recognise_normalisation},
     {"recognise_group_normalisation", "a normalisation between reshapes with a scale and a shift a channel becomes GroupNormalization", recognise_group_normalisation},
     {"absorb_padding", "Pad goes into the convolution or pooling behind it", absorb_padding},
+    {"drop_padding_taps", "taps of convolutions that read nothing but padding leave the window", drop_padding_taps},
     {"move_channel_arithmetic", "normalisation, sums and products a channel at a time go into the convolution or product behind them", move_channel_arithmetic},
     {"move_crops", "where only part of a result is used, only that part, and what it needs, is computed", move_crops},
     {"lower_quantised", "layers between DequantizeLinear and QuantizeLinear compute with the integers", lower_quantised, true},

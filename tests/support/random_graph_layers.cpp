@@ -80,6 +80,10 @@ Window window(GraphMaker& g, Id x, bool dilates) {
     const std::int64_t most = result.kernel[i] - 1;
     pads[i] = plain ? most / 2 : g.number(0, most);
     pads[spatial + i] = plain ? most / 2 : g.chance(0.5) ? pads[i] : g.number(0, most);
+    // The outer taps of some windows lie outside of the map.
+    if (dilations[i] == 2 && result.kernel[i] == 3 && pads[i] > 0) {
+      dilations[i] = pads[i] = pads[spatial + i] = g.size(x, static_cast<std::int64_t>(i) + 2);
+    }
   }
   result.attributes = {{"kernel_shape", result.kernel}, {"strides", strides}, {"pads", pads}};
   if (dilates) result.attributes["dilations"] = dilations;
