@@ -126,6 +126,11 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
   const float* next = fetches ? product.next + first_column / kColumns * product.segments * product.length * IndirectProduct::kNextFloats : nullptr;
   const float* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += IndirectProduct::kMostRows) {
+    if (*left == nullptr) {
+      right += product.length * kWidth;
+      if constexpr (fetches) next += product.length * IndirectProduct::kNextFloats;
+      continue;
+    }
     const float* row[rows];
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) row[i] = left[i];

@@ -16,7 +16,9 @@ struct IndirectProduct {
 
   std::int64_t rows = 0;                // at most isa.rows
   std::int64_t segments = 0, length = 0;  // of a row of A; length in floats
-  const float* const* left = nullptr;   // segment s of row i at left[s * kMostRows + i]
+  // Segment s of row i at left[s * kMostRows + i]; null for row 0 where the segment is zero in all rows, which is
+  // skipped then.
+  const float* const* left = nullptr;
   // Panels one after the other, each [segments * length][width], where the width is isa.columns, or for the last panel what is
   // left rounded up to whole vectors.
   const float* right = nullptr;

@@ -57,6 +57,9 @@ struct ProductSplit {
   std::int64_t segments = 1, segment_groups = 1;
   std::int64_t depth_step = 1;    // groups: parts of the depth begin at multiples of it
   bool tile_registers = false;    // tiles are tall, and rather whole with a last one of few rows than of about equal height
+  // Where outputs lie in lines of `line_rows` and tiles should not cross from one to the next: into how many tiles each
+  // line is cut; 0: tiles cross.
+  std::int64_t line_rows = 0, line_tiles = 0;
   bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's segments takes long beside its products
 
   // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
@@ -73,7 +76,7 @@ struct ProductSplit {
     constexpr double kShares = 4;
     double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
     if (pieces > 1) pieces = std::ceil(pieces / kShares) * kShares;
-    const std::int64_t tiles = std::max<std::int64_t>(1, base::ceil_divide(rows, tile_rows));
+    const std::int64_t tiles = std::max<std::int64_t>(1, tile_count());
     // Deep: neither data nor weights stay in a core's cache until they are read again.
     const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
     // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
@@ -114,10 +117,12 @@ struct ProductSplit {
   void for_each_tile(std::int64_t chunk, Tile&& tile) const {
     const std::int64_t of_group = chunk % (row_chunks * panel_chunks), group = chunk / (row_chunks * panel_chunks);
     const std::int64_t row_chunk = rows_first ? of_group / panel_chunks : of_group % row_chunks, panel_chunk = rows_first ? of_group % panel_chunks : of_group / row_chunks;
-    const std::int64_t tiles = base::ceil_divide(rows, tile_rows);
-    const std::int64_t row_begin = tiles * row_chunk / row_chunks * tile_rows, row_end = std::min(rows, tiles * (row_chunk + 1) / row_chunks * tile_rows);
+    const std::int64_t tiles = tile_count(), first_of_chunk = tiles * row_chunk / row_chunks,
+                       end_of_chunk = tiles * (row_chunk + 1) / row_chunks;
+    const std::int64_t row_begin = first_row(first_of_chunk), row_end = first_row(end_of_chunk);
     const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks, panel_end = panels() * (panel_chunk + 1) / panel_chunks;
-    const std::int64_t chunk_tiles = base::ceil_divide(row_end - row_begin, tile_rows);
+    const std::int64_t chunk_tiles =
+        line_tiles > 0 ? end_of_chunk - first_of_chunk : base::ceil_divide(row_end - row_begin, tile_rows);
     // Blocks of about equal size.
     const std::int64_t row_blocks = block_tiles == 0 ? 1 : base::ceil_divide(chunk_tiles, block_tiles), panel_blocks = base::ceil_divide(panel_end - panel_begin, block_panels);
     for (std::int64_t i = 0; i < panel_blocks * row_blocks * parts; ++i) {
@@ -127,7 +132,11 @@ struct ProductSplit {
       const std::int64_t first_tile = chunk_tiles * row_block / row_blocks, tiles_end = chunk_tiles * (row_block + 1) / row_blocks;
       for (std::int64_t j = first_tile; j < tiles_end; ++j) {
         // A last tile of few rows would read all weights for little.
-        const auto begin_of = [&](std::int64_t i) { return tile_registers ? std::min(row_end, row_begin + i * tile_rows) : row_begin + (row_end - row_begin) * i / chunk_tiles; };
+        const auto begin_of = [&](std::int64_t i) {
+          return line_tiles > 0   ? first_row(first_of_chunk + i)
+                 : tile_registers ? std::min(row_end, row_begin + i * tile_rows)
+                                  : row_begin + (row_end - row_begin) * i / chunk_tiles;
+        };
         const std::int64_t row = begin_of(j), next = begin_of(j + 1);
         tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part), (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
       }
@@ -167,6 +176,15 @@ struct ProductSplit {
 
  private:
   std::int64_t block_of_tiles() const { return tile_registers ? 12 : 32; }
+
+  std::int64_t tile_count() const {
+    return line_tiles > 0 ? rows / line_rows * line_tiles : base::ceil_divide(rows, tile_rows);
+  }
+  // Of a tile where chunks may begin; all rows for the one behind the last.
+  std::int64_t first_row(std::int64_t tile) const {
+    if (line_tiles == 0) return std::min(rows, tile * tile_rows);
+    return tile / line_tiles * line_rows + line_rows * (tile % line_tiles) / line_tiles;
+  }
 
   std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
 

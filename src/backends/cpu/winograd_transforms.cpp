@@ -72,10 +72,10 @@ HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
   HWY_ALIGN float half[kParts * kLanes];
   for (std::int64_t j = 0; j < kPatch; ++j) {
     V x[kPatch], y[kPatch];
-    const std::int64_t column = patch.left + j;
+    const std::int64_t column = patch.left + j * patch.column_step;
 #pragma GCC unroll 6
     for (std::int64_t i = 0; i < kPatch; ++i) {
-      const std::int64_t row = patch.top + i;
+      const std::int64_t row = patch.top + i * patch.row_step;
       if (!inside && (row < 0 || row >= patch.rows || column < 0 || column >= patch.columns)) {
         x[i] = hn::Zero(d);
         continue;
@@ -102,7 +102,8 @@ HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
 
 template <WinogradInput kind>
 void transform_patch(const WinogradPatch& patch) {
-  const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + kPatch <= patch.rows && patch.left + kPatch <= patch.columns;
+  const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + (kPatch - 1) * patch.row_step < patch.rows &&
+                      patch.left + (kPatch - 1) * patch.column_step < patch.columns;
   std::int64_t c = 0;
   for (; c + kLanes <= patch.channels; c += kLanes) inside ? transform_input<kind, true, true>(patch, c) : transform_input<kind, false, true>(patch, c);
   if (c < patch.channels) transform_input<kind, false, false>(patch, c);
@@ -140,7 +141,7 @@ HWY_INLINE void transform_output(const WinogradTile& tile, std::int64_t c) {
 #pragma GCC unroll 4
     for (std::int64_t j = 0; j < kTile; ++j) {
       if (j >= tile.columns) break;
-      const std::int64_t offset = i * tile.row_stride + j * tile.channels + c;
+      const std::int64_t offset = i * tile.row_stride + j * tile.column_stride + c;
       V value = hn::Add(y[j], bias);
       if (tile.addend != nullptr) value = hn::Add(value, load(tile.addend + offset));
       value = hn::IfThenElse(hn::Lt(value, low), low, value);

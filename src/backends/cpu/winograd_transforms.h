@@ -19,6 +19,8 @@ struct WinogradPatch {
   WinogradInput kind = WinogradInput::f32;
   const void* input = nullptr;  // of the slice
   std::int64_t top = 0, left = 0, rows = 0, columns = 0, channels = 0;
+  std::int64_t row_step = 1,
+               column_step = 1;  // from a row or column of the patch to the next one, in those of the slice
   float* parts = nullptr;        // part p of channel c at parts[p * stride + c]
   std::int64_t stride = 0;
 };
@@ -28,7 +30,8 @@ struct WinogradTile {
   const float* bias = nullptr;    // rounded up to whole vectors
   const float* addend = nullptr;  // as the output; or null
   float* output = nullptr;        // the tile's first element
-  std::int64_t rows = 0, columns = 0, row_stride = 0;  // of the tile within the image
+  std::int64_t rows = 0, columns = 0;              // of the tile that lie within the image
+  std::int64_t row_stride = 0, column_stride = 0;  // from one to the next, in floats
   float low = 0, high = 0;
 };
 // The windows between some neighbouring outputs and one input.

@@ -72,7 +72,7 @@ TEST(CpuBf16Conv, PointwiseAndWindows) {
 // Lines of whole tiles, of tiles of fewer rows, and of neither; segments that end within a step of 64 bytes.
 TEST(CpuBf16Conv, LinesAndSegmentsByTiles) {
   const ir::Attributes padded{{"pads", Integers{1, 1, 1, 1}}}, strided{{"pads", Integers{1, 2, 1, 0}}, {"strides", Integers{2, 2}}};
-  check_conv({{2, 32, 5, 28}, {33, 32, 3, 3}, {{"pads", Integers{1, 2, 1, 2}}, {"dilations", Integers{1, 2}}}, {true, true}});
+  check_conv({{2, 32, 5, 28}, {33, 32, 2, 3}, {{"pads", Integers{1, 2, 0, 2}}, {"dilations", Integers{1, 2}}}, {true, true}});
   check_conv({{1, 20, 6, 32}, {16, 20, 5, 3}, strided, {true, true, true}, true, true});
   check_conv({{2, 48, 7, 27}, {20, 48, 2, 2}, {}, {true, false}});
   check_conv({{1, 40, 4, 19}, {50, 40, 1, 3}, {{"pads", Integers{0, 1, 0, 1}}}});
@@ -127,6 +127,10 @@ TEST(CpuBf16Conv, WinogradWhereItIsFaster) {
   check_conv({{3, 64, 15, 15}, {32, 64, 3, 3}, {{"pads", Integers{0, 2, 1, 0}}, {"activation", std::string("HardSwish")}}, {false, true}, false, true}, "cpu_bf16_winograd");
   check_conv({{1, 32, 40, 70}, {32, 32, 3, 3}, {{"pads", Integers{1, 1, 1, 1}}, {"activation", std::string("Relu")}}, {true, false, true}, true, true}, "cpu_bf16_winograd");
   check_conv({{2, 36, 5, 9, 8}, {34, 36, 3, 3, 3}, {{"pads", Integers{1, 1, 1, 1, 1, 1}}}, {true, true, true}, true, true}, "cpu_bf16_winograd");
+  const ir::Attributes dilated{
+      {"pads", Integers{2, 3, 2, 1}}, {"dilations", Integers{2, 3}}, {"activation", std::string("HardSwish")}};
+  check_conv({{1, 40, 25, 34}, {33, 40, 3, 3}, dilated, {true, true, true}, true, true}, "cpu_bf16_winograd");
+  check_conv({{2, 33, 25, 34}, {48, 33, 3, 3}, dilated, {false, false, true}, true, true}, "cpu_bf16_winograd");
 
   test::OpCall few_tiles{"tessera::ChannelsLastConv", {random_tensor(DType::bf16, {1, 14, 14, 40}, 1), random_tensor(DType::f32, {50, 40, 3, 3}, 2)}, padded};
   few_tiles.attributes.emplace("precision", std::string("bf16"));

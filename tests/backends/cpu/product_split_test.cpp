@@ -49,6 +49,27 @@ TEST(ProductSplit, CoversEachElementOnce) {
   }
 }
 
+TEST(ProductSplit, TilesThatDoNotCrossLines) {
+  for (const std::int64_t columns : {33, 1000}) {
+    for (const std::int64_t line_tiles : {2, 3}) {
+      ProductSplit split{.rows = 20 * 19,
+                         .columns = columns,
+                         .tile_rows = 12,
+                         .tile_columns = 32,
+                         .line_rows = 19,
+                         .line_tiles = line_tiles};
+      split.choose(1e8, 1e6, 32 * 400, 380 * 400);
+      EXPECT_GT(split.chunks(), 1);
+      split.segments = 1;
+      expect_each_element_once(split);
+      for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
+        split.for_each_tile(
+            chunk, [&](const ProductTile& tile) { EXPECT_EQ(tile.row / 19, (tile.row + tile.rows - 1) / 19); });
+      }
+    }
+  }
+}
+
 TEST(ProductSplit, CoversDeepProductsInParts) {
   const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
   const ProductSplit split = chosen(500, 200, 400, 1);

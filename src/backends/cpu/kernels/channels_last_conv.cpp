@@ -23,13 +23,22 @@ constexpr double kCachedBytes = 3e6;       // of data that is still in a cache n
 class ChannelsLastConv final : public Kernel, public LineConv {
  public:
   // `inputs` and `outputs`: of a group. `packing` names the layout that `strides` lead to.
-  ChannelsLastConv(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry, std::int64_t groups, std::int64_t inputs, std::int64_t outputs,
-                   WeightStrides strides, std::string_view packing)
-      : isa_(&indirect_product_isa()), geometry_(geometry), activation_(plan_activation(view)), inputs_(inputs), outputs_(outputs), segments_(geometry_, inputs_, groups),
-        windows_(geometry_, segments_, inputs_, segments_.length, IndirectProduct::kMostRows), strides_(strides) {
+  ChannelsLastConv(const ops::NodeView& view, WeightStore& store, const ChannelsLastGeometry& geometry,
+                   std::int64_t groups, std::int64_t inputs, std::int64_t outputs, WeightStrides strides,
+                   std::string_view packing)
+      : isa_(&indirect_product_isa()),
+        geometry_(geometry),
+        activation_(plan_activation(view)),
+        inputs_(inputs),
+        outputs_(outputs),
+        segments_(geometry_, inputs_, groups),
+        windows_(geometry_, segments_, inputs_, segments_.length, IndirectProduct::kMostRows, true),
+        strides_(strides) {
     const Tensor& weights = *view.constant(1);
     depth_ = base::checked_multiply(segments_.count, segments_.length);
     split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = isa_->columns};
+    if (!segments_.whole_lines) split_.line_tiles = tiles_of_line(geometry_.axes[2], isa_->rows);
+    split_.line_rows = geometry_.axes[2].output;
     split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, isa_->columns * depth_ * 4,
                   geometry_.batch * geometry_.inputs() * inputs_ * 4);
     reads_ahead_ = static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(geometry_.channels) * 4 > kCachedBytes;
@@ -111,7 +120,9 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     const ops::WindowAxis& line = geometry_.axes[2];
     const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel, floats = count * line.stride * geometry_.channels;
     for (std::int64_t s = taps - 1; s < segments_.count; s += taps) {
-      const float* from = left[s * IndirectProduct::kMostRows + count - 1] + (segments_.whole_lines ? segments_.length : geometry_.channels);
+      const float* last = left[s * IndirectProduct::kMostRows + count - 1];
+      if (last == nullptr) continue;
+      const float* from = last + (segments_.whole_lines ? segments_.length : geometry_.channels);
       for (std::int64_t i = 0; i < floats; i += CacheLine::kFloats) __builtin_prefetch(from + i, 0, 2);
     }
   }

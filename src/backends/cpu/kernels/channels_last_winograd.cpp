@@ -1,10 +1,14 @@
-// Convolution of stride 1 over two axes of 3 × 3 in float32 with the channels last, by Winograd's minimal filtering (winograd_transforms.h): a quarter
-// of the multiplications. A third axis before them may have any window: its taps are summed like channels, between the transforms, so that a slice
-// of input is transformed once for all slices of the result that it is read for.
+// Convolution of stride 1 over two axes of 3 × 3 in float32 with the channels last, by Winograd's minimal filtering
+// (winograd_transforms.h): a quarter of the multiplications. A third axis before them may have any window: its taps are
+// summed like channels, between the transforms, so that a slice of input is transformed once for all slices of the
+// result that it is read for.
 //
-// A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and inputs × outputs].
+// Dilated windows of 3 × 3 are undilated ones over every d-th row and column of the input: each tile takes such rows
+// and columns of one of the d × d phases, of the input and of the result.
+//
+// A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and
+// inputs × outputs].
 #include <fmt/format.h>
-
 #include <hwy/base.h>
 
 #include <algorithm>
@@ -14,6 +18,7 @@
 #include "backends/cpu/indirect_product_bf16.h"
 #include "backends/cpu/kernels/channels_last.h"
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/kernels/window_product.h"
 #include "backends/cpu/simd.h"
 #include "backends/cpu/winograd_transforms.h"
 #include "base/checked.h"
@@ -34,6 +39,9 @@ constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of 
 // With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they are, eight times those of bfloat16.
 constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
+// How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of each
+// tile one by one, and tiles that do not cross lines are smaller.
+constexpr double kLeastSaved = 2, kLeastSavedDilated = 1.6;
 constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
 constexpr std::int64_t kAhead = 2;  // tiles
 constexpr std::int64_t kLineFloats = CacheLine::kFloats;
@@ -49,11 +57,15 @@ class Winograd final : public Kernel {
     inputs_ = weights.shape()[1];
     outputs_ = weights.shape()[0];
     terms_ = base::checked_multiply(geometry_.axes[0].kernel, inputs_);
-    tile_rows_ = ceil_divide(geometry_.axes[1].output, kTile);
-    tile_columns_ = ceil_divide(geometry_.axes[2].output, kTile);
+    row_starts_ = tile_starts(geometry_.axes[1]);
+    column_starts_ = tile_starts(geometry_.axes[2]);
+    tile_rows_ = static_cast<std::int64_t>(row_starts_.size());
+    tile_columns_ = static_cast<std::int64_t>(column_starts_.size());
     if (geometry_.axes[0].kernel == 1) geometry_.axes[0].dilation = 1;
     choose_block();
-    reads_ahead_ = !rounded_data_ && !rounded_result_ && static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(inputs_) * 4 > kCachedBytes;
+    reads_ahead_ =
+        !is_dilated() && !rounded_data_ && !rounded_result_ &&
+        static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(inputs_) * 4 > kCachedBytes;
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
@@ -206,8 +218,19 @@ class Winograd final : public Kernel {
     std::int64_t image, row, column;  // of the tile's first output
   };
   Place place(std::int64_t tile) const {
-    return {tile / tile_columns_ / tile_rows_, tile / tile_columns_ % tile_rows_ * kTile, tile % tile_columns_ * kTile};
+    return {tile / tile_columns_ / tile_rows_, row_starts_[static_cast<std::size_t>(tile / tile_columns_ % tile_rows_)],
+            column_starts_[static_cast<std::size_t>(tile % tile_columns_)]};
   }
+
+  // The first outputs of the tiles along an axis, phase by phase.
+  static std::vector<std::int64_t> tile_starts(const ops::WindowAxis& axis) {
+    std::vector<std::int64_t> starts;
+    for (std::int64_t phase = 0; phase < std::min(axis.dilation, axis.output); ++phase) {
+      for (std::int64_t start = phase; start < axis.output; start += kTile * axis.dilation) starts.push_back(start);
+    }
+    return starts;
+  }
+  bool is_dilated() const { return geometry_.axes[1].dilation > 1 || geometry_.axes[2].dilation > 1; }
 
   // Asks for the pixels of a tile that is soon read, or written: kTile of each row of a slice, whose rows have `columns` pixels. Not a function of its
   // own, which would compute nothing.
@@ -266,6 +289,8 @@ class Winograd final : public Kernel {
     const auto [image, row, column] = place(block.first + tile);
     const std::int64_t first = (image * depth.input + slice) * lines.input * line.input * inputs_;
     WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = block.before_stride};
+    patch.row_step = lines.dilation;
+    patch.column_step = line.dilation;
     if (reads_ahead_) {
       const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
       const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1), top = ahead.row - lines.pad_begin;
@@ -318,10 +343,15 @@ class Winograd final : public Kernel {
   void write_tile(const Block& block, std::int64_t slice, std::int64_t tile, const float* after, const void* z, void* y) const {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(block.first + tile);
-    const std::int64_t offset = (((image * depth.output + block.result_slice + slice) * lines.output + row) * line.output + column) * outputs_, stride = line.output * outputs_;
+    const std::int64_t offset =
+                           (((image * depth.output + block.result_slice + slice) * lines.output + row) * line.output +
+                            column) *
+                           outputs_,
+                       stride = lines.dilation * line.output * outputs_;
     WinogradTile out{.parts = after + (tile * block.result_slices + slice) * outputs_, .stride = block.after_stride, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
-    out.rows = std::min(kTile, lines.output - row);
-    out.columns = std::min(kTile, line.output - column);
+    out.rows = std::min(kTile, ceil_divide(lines.output - row, lines.dilation));
+    out.columns = std::min(kTile, ceil_divide(line.output - column, line.dilation));
+    out.column_stride = line.dilation * outputs_;
     if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
     if (reads_ahead_) {
       const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
@@ -338,29 +368,51 @@ class Winograd final : public Kernel {
   void finish(const WinogradTile& out) const {
     functions_->transform_output(out);
     if (activation_.after.function == nullptr) return;
-    for (std::int64_t i = 0; i < out.rows; ++i) activation_.after(out.output + i * out.row_stride, out.columns * outputs_);
+    for (std::int64_t i = 0; i < out.rows; ++i) {
+      float* row = out.output + i * out.row_stride;
+      if (out.column_stride == outputs_)
+        activation_.after(row, out.columns * outputs_);
+      else
+        for (std::int64_t j = 0; j < out.columns; ++j) activation_.after(row + j * out.column_stride, outputs_);
+    }
   }
 
   // The tile, and what is added to it, in floats of its own first.
   void write_rounded(WinogradTile out, std::int64_t offset, std::int64_t stride, const void* z, void* y) const {
     thread_local std::vector<float> result, addend;
-    const std::int64_t count = out.columns * outputs_;
+    const std::int64_t count = out.columns * outputs_, column_stride = out.column_stride;
     result.resize(static_cast<std::size_t>(out.rows * count));
     out.output = result.data();
     out.row_stride = count;
+    out.column_stride = outputs_;
+    // (place in the floats, place in the result, how many) of each run of neighbours.
+    const auto for_each_run = [&](auto run) {
+      const bool side_by_side = column_stride == outputs_;
+      for (std::int64_t i = 0; i < out.rows; ++i) {
+        if (side_by_side)
+          run(i * count, offset + i * stride, count);
+        else
+          for (std::int64_t j = 0; j < out.columns; ++j)
+            run(i * count + j * outputs_, offset + i * stride + j * column_stride, outputs_);
+      }
+    };
     if (z != nullptr) {
       addend.resize(result.size());
       out.addend = addend.data();
-      for (std::int64_t i = 0; i < out.rows; ++i) {
-        if (rounded_addend_) from_bf16_row(static_cast<const std::uint16_t*>(z) + offset + i * stride, addend.data() + i * count, count);
-        else std::copy_n(static_cast<const float*>(z) + offset + i * stride, count, addend.data() + i * count);
-      }
+      for_each_run([&](std::int64_t here, std::int64_t there, std::int64_t length) {
+        if (rounded_addend_)
+          from_bf16_row(static_cast<const std::uint16_t*>(z) + there, addend.data() + here, length);
+        else
+          std::copy_n(static_cast<const float*>(z) + there, length, addend.data() + here);
+      });
     }
     finish(out);
-    for (std::int64_t i = 0; i < out.rows; ++i) {
-      if (rounded_result_) round_to_bf16_row(result.data() + i * count, static_cast<std::uint16_t*>(y) + offset + i * stride, count);
-      else std::copy_n(result.data() + i * count, count, static_cast<float*>(y) + offset + i * stride);
-    }
+    for_each_run([&](std::int64_t here, std::int64_t there, std::int64_t length) {
+      if (rounded_result_)
+        round_to_bf16_row(result.data() + here, static_cast<std::uint16_t*>(y) + there, length);
+      else
+        std::copy_n(result.data() + here, length, static_cast<float*>(y) + there);
+    });
   }
 
   const IndirectProductIsa* isa_;
@@ -370,6 +422,7 @@ class Winograd final : public Kernel {
   bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
   std::int64_t inputs_, outputs_, terms_;                         // terms_: of a sum between the transforms, taps of the first axis times inputs
   std::int64_t tile_rows_, tile_columns_;
+  std::vector<std::int64_t> row_starts_, column_starts_;
   Cut cut_;
   bool reads_ahead_ = false;
   bool own_blocks_ = false;                                       // of every thread
@@ -386,23 +439,39 @@ std::string reject_winograd(const ops::NodeView& view) {
   if (w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1) return "no window of 3 x 3 at the end";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   for (const std::size_t i : {1, 2}) {
-    if (geometry.axes[i].stride != 1 || geometry.axes[i].dilation != 1) return "strides or dilations";
+    if (geometry.axes[i].stride != 1) return "strides";
   }
   const ops::WindowAxis& depth = geometry.axes[0];
   if (depth.kernel > 1 && depth.dilation > depth.input) return "taps too far apart";
   return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
 }
 
-std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels, std::int64_t fewest_tiles) {
+// Of all phases.
+std::int64_t tiles_along(const ops::WindowAxis& axis) {
+  const std::int64_t phases = std::min(axis.dilation, axis.output), longer = axis.output % axis.dilation;
+  if (phases < axis.dilation) return phases;
+  return longer * ceil_divide(axis.output / axis.dilation + 1, kTile) +
+         (axis.dilation - longer) * ceil_divide(axis.output / axis.dilation, kTile);
+}
+
+std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels, std::int64_t fewest_tiles,
+                           double least_saved_dilated = kLeastSavedDilated) {
   const Shape& w = view.input(1).shape;
   if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   double tiles = static_cast<double>(geometry.batch * geometry.axes[0].output);
-  for (const std::size_t i : {1, 2}) tiles *= static_cast<double>(ceil_divide(geometry.axes[i].output, kTile));
+  double direct = 9.0 * static_cast<double>(geometry.batch * geometry.outputs());  // multiplications a pair of channels
+  for (const std::size_t i : {1, 2}) {
+    const ops::WindowAxis& axis = geometry.axes[i];
+    tiles *= static_cast<double>(tiles_along(axis));
+    // What lies in the padding of dilated windows is skipped for the most part.
+    if (axis.dilation > 1) direct *= share_inside(axis);
+  }
   if (tiles < static_cast<double>(fewest_tiles)) return "few tiles of 4 x 4";
   // What a tile reaches beyond the result is computed for nothing.
-  const double saved = 9.0 * static_cast<double>(geometry.batch * geometry.outputs()) / (static_cast<double>(kParts) * tiles);
-  return saved < 2 ? "thin results" : "";
+  const double saved = direct / (static_cast<double>(kParts) * tiles);
+  const bool dilated = geometry.axes[1].dilation > 1 || geometry.axes[2].dilation > 1;
+  return saved < (dilated ? least_saved_dilated : kLeastSaved) ? "thin results" : "";
 }
 
 }  // namespace
@@ -423,7 +492,7 @@ std::string reject_bf16_winograd(const ops::NodeView& view) {
 std::string avoid_bf16_winograd(const ops::NodeView& view) {
   if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
   if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1) return avoid_winograd(view, kFewestChannels, kFewestTiles);
-  return avoid_winograd(view, kFewestChannelsOfBf16, kFewestTilesOfBf16);
+  return avoid_winograd(view, kFewestChannelsOfBf16, kFewestTilesOfBf16, kLeastSaved);
 }
 
 KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights) {

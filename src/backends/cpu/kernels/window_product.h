@@ -116,14 +116,61 @@ struct SegmentWeights {
   std::int64_t place(std::int64_t element, std::int64_t elements) const { return element < whole ? element : length - elements + element; }
 };
 
+// Whether a tap reads the input for some output of [begin, end) of the axis.
+inline bool reads_input(const ops::WindowAxis& axis, std::int64_t tap, std::int64_t begin, std::int64_t end) {
+  const std::int64_t start = tap * axis.dilation - axis.pad_begin;
+  const std::int64_t first = std::max(begin, start >= 0 ? 0 : base::ceil_divide(-start, axis.stride));
+  return first < end && start + first * axis.stride < axis.input;
+}
+
+// The share of the taps of an axis, over all of its outputs, that read the input.
+inline double share_inside(const ops::WindowAxis& axis) {
+  std::int64_t inside = 0;
+  for (std::int64_t o = 0; o < axis.output; ++o) inside += axis.taps_within(o, 0, axis.input);
+  return static_cast<double>(inside) / static_cast<double>(std::max<std::int64_t>(1, axis.output * axis.kernel));
+}
+
+// Into how many tiles a line of outputs should be cut so that most taps of the windows in a tile lie in the padding
+// together, which costs nothing then (WindowPointers, skips_padding); 0 where tiles that cross from line to line take
+// as long.
+inline std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile_rows) {
+  constexpr std::int64_t kFewestRows = 4;    // fewer take as long
+  constexpr double kTile = 1, kGain = 0.95;  // a tile takes as long as so many rows more; less work than this share
+  if (line.kernel == 1 || (line.pad_begin == 0 && line.pad_end == 0)) return 0;
+  double least = kGain * static_cast<double>(line.output * line.kernel) * (1 + kTile / static_cast<double>(tile_rows));
+  std::int64_t best = 0;
+  const std::int64_t fewest = base::ceil_divide(line.output, tile_rows),
+                     most = std::max(fewest, line.output / kFewestRows);
+  for (std::int64_t tiles = fewest; tiles <= std::min(most, 2 * fewest + 1); ++tiles) {
+    double work = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const std::int64_t begin = line.output * i / tiles, end = line.output * (i + 1) / tiles;
+      std::int64_t taps = 0;
+      for (std::int64_t k = 0; k < line.kernel; ++k) taps += reads_input(line, k, begin, end) ? 1 : 0;
+      work += static_cast<double>(taps) * (static_cast<double>(std::max(kFewestRows, end - begin)) + kTile);
+    }
+    if (work >= least) continue;
+    least = work;
+    best = tiles;
+  }
+  return best;
+}
+
 // Finds the segments of windows in data [N, spatial..., C]. Those that reach over the edge of a line, and all of them where products
 // read more elements than a segment has, are copied with `padding` around.
 template <typename T>
 class WindowPointers {
  public:
-  // `rows`: most windows at once, and the distance of their segments in the result.
-  WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels, std::int64_t padded_length, std::int64_t rows)
-      : geometry_(geometry), segments_(segments), channels_(group_channels), padded_length_(padded_length), rows_(rows) {
+  // `rows`: most windows at once, and the distance of their segments in the result. `skips_padding`: of a segment that
+  // is padding for all windows of a call the first pointer is null.
+  WindowPointers(const ChannelsLastGeometry& geometry, const WindowSegments& segments, std::int64_t group_channels,
+                 std::int64_t padded_length, std::int64_t rows, bool skips_padding = false)
+      : geometry_(geometry),
+        segments_(segments),
+        channels_(group_channels),
+        padded_length_(padded_length),
+        rows_(rows),
+        skips_padding_(skips_padding) {
     pointwise_ = is_pointwise(geometry);
   }
 
@@ -233,6 +280,12 @@ class WindowPointers {
       }
       done += together;
     }
+    if (skips_padding_) {
+      for (const T** segment = pointers.data(); segment != pointers.data() + segments_.count * rows_;
+           segment += rows_) {
+        if (std::all_of(segment, segment + count, [&](const T* each) { return each == padding; })) *segment = nullptr;
+      }
+    }
     return pointers.data();
   }
 
@@ -288,6 +341,7 @@ class WindowPointers {
   ChannelsLastGeometry geometry_;
   WindowSegments segments_;
   std::int64_t channels_, padded_length_, rows_;
+  bool skips_padding_;
   bool pointwise_ = false;  // windows are the pixels themselves
 };
 
