@@ -55,16 +55,14 @@ void run(const Options& options) {
   const Model model = load_model(options.model);
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   Session session(model, session_options(options.model));
-  RunOptions how = run_options(options.model);
-  std::vector<StepTiming> timings;
-  if (!options.profile.empty()) {
-    session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
-    how.timings = &timings;
-  }
-  const NamedValues outputs = session.run(inputs, how);
+  const RunOptions how = run_options(options.model);
+  report::RunTrace trace;
+  const bool traced = !options.profile.empty();
+  if (traced) session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
+  const NamedValues outputs = traced ? report::traced_run(session, inputs, how, trace) : session.run(inputs, how);
   print_outputs(options, model, outputs, session.precision());
   if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
-  if (!options.profile.empty()) write_text(options.profile, report::trace_json(timings, std::filesystem::path(options.model.model).filename()));
+  if (traced) write_text(options.profile, report::trace_json(trace, std::filesystem::path(options.model.model).filename()));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "base/checked.h"
 #include "base/cpu_info.h"
 #include "base/float_state.h"
+#include "base/thread_spans.h"
 
 namespace tessera::base {
 namespace {
@@ -85,8 +86,24 @@ struct Task {
 
   // `thread`: 0 is the caller.
   void work(std::int64_t thread) {
+    if (spans != nullptr) return work_and_record(static_cast<int>(thread));
+    work_off_all(thread);
+  }
+
+  void work_and_record(int thread) {
+    const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); };
+    ThreadSpan span{.thread = thread, .start_ns = now()};
+    span.chunks = work_off_all(thread);
+    span.end_ns = now();
+    if (span.chunks > 0) spans->add(span);
+  }
+
+  // Returns how many chunks this thread ran.
+  std::int64_t work_off_all(std::int64_t thread) {
     const std::int64_t first = thread == 0 ? 0 : free_range(thread);
-    for (std::int64_t i = 0; i < ranges; ++i) work_off(range[static_cast<std::size_t>((first + i) % ranges)]);
+    std::int64_t ran = 0;
+    for (std::int64_t i = 0; i < ranges; ++i) ran += work_off(range[static_cast<std::size_t>((first + i) % ranges)]);
+    return ran;
   }
 
   // Where a helper begins: its own range or, where the pool has more threads than the loop has ranges, the next that nobody has begun with.
@@ -98,17 +115,21 @@ struct Task {
     return thread % ranges;
   }
 
-  void work_off(ChunkRange& taken) {
+  std::int64_t work_off(ChunkRange& taken) {
+    std::int64_t ran = 0;
     while (!failed.load(std::memory_order_relaxed)) {
-      if (taken.next.load(std::memory_order_relaxed) >= taken.end) return;  // its cache line is only read: all may have it
+      if (taken.next.load(std::memory_order_relaxed) >= taken.end)
+        return ran;  // its cache line is only read: all may have it
       const std::int64_t chunk = taken.next.fetch_add(1, std::memory_order_relaxed);
-      if (chunk >= taken.end) return;
+      if (chunk >= taken.end) return ran;
+      ++ran;
       try {
         body(pieces.begin(chunk), pieces.begin(chunk + 1));
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
       }
     }
+    return ran;
   }
 
   const Chunks pieces;
@@ -120,6 +141,7 @@ struct Task {
   std::atomic<int> active{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error;
+  ThreadSpans* spans = nullptr;  // where the threads write when they worked; null: nowhere
 };
 
 }  // namespace
@@ -244,6 +266,7 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_th
   const bool nested = inside_parallel_for;
   inside_parallel_for = true;
   task.cut(nested ? 1 : helpers + 1);
+  if (!nested) task.spans = recorded_loops();
   if (helpers > 0 && !nested) state_->invite(task, helpers);
   task.work(0);
   if (task.active.load(std::memory_order_acquire) > 0) {

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/error.h"
+#include "base/thread_spans.h"
 #include "runtime/environment.h"
 #include "runtime/evaluate.h"
 
@@ -121,6 +122,7 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
   control.timings = options.timings;
   control.lease = &lease;
   control.start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
   std::vector<Value> outputs = state_->program->run(ordered, control);
   NamedValues named;
   for (std::size_t i = 0; i < outputs.size(); ++i) named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/float_state.h"
+#include "base/thread_spans.h"
 
 namespace tessera::test::thread_pool_test {
 namespace {
@@ -49,6 +50,37 @@ TEST(ThreadPool, HelpersTakeOnTheCallersFloatingPointState) {
     EXPECT_GT(by_helpers, 0);
   }
   EXPECT_EQ(base::float_state(), before);
+}
+
+TEST(ThreadPool, LoopsAreRecordedWhileSomeoneAsks) {
+  ThreadPool pool(4);
+  base::ThreadSpans spans(pool.cores());
+  const auto loop = [&] {
+    ThreadPool::CoreLease lease(pool);
+    std::atomic<int> chunks = 0;
+    pool.parallel_for(64, 1, 0, [&](std::int64_t, std::int64_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      ++chunks;
+    });
+    return chunks.load();
+  };
+  loop();
+  EXPECT_TRUE(spans.all().empty());
+  const base::RecordedLoops recorded(spans);
+  EXPECT_EQ(base::recorded_loops(), &spans);
+  const int chunks = loop();
+  std::int64_t sum = 0;
+  std::set<int> threads;
+  for (const base::ThreadSpan& span : spans.all()) {
+    sum += span.chunks;
+    EXPECT_GE(span.end_ns - span.start_ns, span.chunks * 100'000);
+    EXPECT_TRUE(threads.insert(span.thread).second);
+  }
+  EXPECT_EQ(sum, chunks);
+  EXPECT_TRUE(threads.contains(0));
+  // What another thread computes meanwhile is no part of it.
+  std::thread(loop).join();
+  EXPECT_EQ(spans.all().size(), threads.size());
 }
 
 TEST(ThreadPool, CoversEverythingOnce) {
