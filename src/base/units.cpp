@@ -26,6 +26,8 @@ std::string format_bytes(std::int64_t bytes) {
 
 std::string format_count(double count) { return scale(count, 1000, std::array{"", " k", " M", " G", " T", " P"}, 1); }
 
-std::string format_duration_ns(std::int64_t ns) { return scale(static_cast<double>(ns), 1000, std::array{" ns", " us", " ms", " s"}, 2); }
+std::string format_duration_ns(std::int64_t ns) {
+  return scale(static_cast<double>(ns), 1000, std::array{" ns", " µs", " ms", " s"}, 2);
+}
 
 }  // namespace tessera::base

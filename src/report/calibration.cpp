@@ -179,7 +179,7 @@ CpuProfile load_cpu_profile() {
     level.bytes_per_second *= cores;
     if (level.name != "L3") level.bytes *= cores;
   }
-  rough.profile.title = machine_title() + " (not measured)";
+  rough.profile.title = machine_title() + " (not calibrated)";
   return rough;
 }
 

@@ -6,9 +6,10 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
-#include "base/units.h"
 #include "io/package.h"
 #include "ir/graph.h"
+#include "report/explain_words.h"
+#include "report/operator_totals.h"
 #include "report/step_times.h"
 #include "report/training_step.h"
 #include "runtime/random_inputs.h"
@@ -157,7 +158,8 @@ class Explainer {
       return OptimiserReport::Side{static_cast<std::int64_t>(planned.plan->graph.node_count()), evaluation.total.operations,
                                    evaluation.total.bytes, evaluation.total.seconds};
     };
-    OptimiserReport report{side(plain, before), side(own, optimised)};
+    OptimiserReport report{side(plain, before), side(own, optimised), {}};
+    report.passes = pass_effects(model_, own.place.session(options_.session), *own.plan);
     report.before.nodes = static_cast<std::int64_t>(model_.graph().node_count());
     return report;
   }
@@ -215,14 +217,23 @@ Explanation explain(const Model& model, const std::string& name, const ExplainOp
 
 std::string headline(const Explanation& explanation) {
   const cost::Evaluation& now = explanation.devices[0].evaluation;
-  const std::string what = fmt::format("{}{} takes {} a {} on {} in {}", explanation.model,
-                                       explanation.batch > 1 ? fmt::format(" at batch {}", explanation.batch) : "",
-                                       base::format_duration_ns(static_cast<std::int64_t>(now.total.seconds * 1e9)),
-                                       explanation.training ? "training step" : "run", now.device.title, cost::name_of(now.precision));
-  if (now.total.bound == cost::Bound::none) return what + ": there is nothing to do";
-  const std::string why = now.total.bound == cost::Bound::overhead ? "goes to starting operators, not to memory or arithmetic"
-                                                                   : fmt::format("is bound by {}", cost::name_of(now.total.bound));
-  return fmt::format("{}: {:.0f}% of it {}", what, now.total.bound_share * 100, why);
+  const bool measured = is_measured(explanation);
+  const double seconds = measured ? explanation.measured->total_seconds : now.total.seconds;
+  std::string what =
+      fmt::format("{}{} {} {} a {} on {} in {}", explanation.model,
+                  explanation.batch > 1 ? fmt::format(" at batch {}", explanation.batch) : "",
+                  measured ? "takes" : "is predicted to take", time_text(seconds),
+                  explanation.training ? "training step" : "run", now.device.title, cost::name_of(now.precision));
+  if (measured) {
+    what += fmt::format(", measured with {} thread{} (predicted: {})", explanation.measured->threads,
+                        explanation.measured->threads == 1 ? "" : "s", time_text(now.total.seconds));
+  }
+  const BoundShare most = largest_bound(explanation);
+  if (most.bound == cost::Bound::none) return what + ": there is nothing to do";
+  const std::string why = most.bound == cost::Bound::overhead
+                              ? "goes to starting operators, not to memory or arithmetic"
+                              : fmt::format("is bound by {}", cost::name_of(most.bound));
+  return fmt::format("{}: {:.0f}% of it {}", what, most.share * 100, why);
 }
 
 std::string gain_text(const cost::Advice& advice) {

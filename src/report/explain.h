@@ -9,6 +9,7 @@
 #include "cost/convergence.h"
 #include "cost/evaluation.h"
 #include "report/memory_timeline.h"
+#include "report/pass_effects.h"
 #include "tessera/session.h"
 
 namespace tessera::report {
@@ -40,6 +41,7 @@ struct OptimiserReport {
     double operations = 0, bytes = 0, seconds = 0;
   };
   Side before, after;
+  std::vector<PassEffect> passes;  // that changed the model
 };
 
 struct MeasuredReport {
@@ -68,7 +70,7 @@ struct Explanation {
 // for without a CPU among the devices.
 Explanation explain(const Model& model, const std::string& name, const ExplainOptions& options);
 
-// One sentence: what takes the time.
+// One sentence: how long a run takes, as measured where it was measured, and what bounds most of that.
 std::string headline(const Explanation& explanation);
 // The (at most) three things to do: advice with a gain, largest first, one of a kind; about the machine only where there is too little
 // about the model.

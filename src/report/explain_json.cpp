@@ -114,6 +114,8 @@ std::string explanation_json(const Explanation& explanation) {
               {"optimiser", {{"before", side_json(explanation.optimiser.before)}, {"after", side_json(explanation.optimiser.after)}}}};
   if (const std::optional<MeasuredReport>& measured = explanation.measured) {
     result["measured"] = {{"device", explanation.devices[measured->device].evaluation.device.name},
+                          {"threads", measured->threads},
+                          {"threads", measured->threads},
                           {"seconds", measured->seconds},
                           {"total_seconds", measured->total_seconds},
                           {"median_error", measured->median_error},

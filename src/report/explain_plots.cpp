@@ -8,8 +8,10 @@
 #include <numeric>
 
 #include "base/units.h"
-#include "report/svg.h"
 #include "report/explain_words.h"
+#include "report/label_placement.h"
+#include "report/operator_totals.h"
+#include "report/svg.h"
 
 namespace tessera::report {
 namespace {
@@ -28,10 +30,11 @@ constexpr std::string_view kReadout =
     "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow keys.</p></div>\n";
 constexpr Frame kWide{900, 460, 64, 16, 14, 46, "wide", 9}, kNarrow{380, 400, 50, 16, 14, 44, "narrow", 4};
 
-// "100 G", "0.1".
+// "100 G", "1000", "0.1".
 std::string tick_text(double value) {
   constexpr std::string_view units[] = {"", " k", " M", " G", " T", " P"};
   std::size_t unit = 0;
+  if (value < 1e4) return fmt::format("{:g}", value);
   for (; value >= 1e3 && unit + 1 < std::size(units); ++unit) value /= 1e3;
   return fmt::format("{:g}{}", value, units[unit]);
 }
@@ -63,18 +66,19 @@ std::vector<Roof> roofs(const Explanation& explanation) {
   std::vector<Roof> list;
   const cost::Evaluation& first = explanation.devices[0].evaluation;
   const DeviceProfile& device = first.device;
-  const auto rate = [](double value) { return base::format_count(value); };
   const double peak =
       first.layers.empty() || device.supports(first.precision) ? device.peak(first.precision, true) : device.vector_rates.f32;
-  list.push_back({device.bandwidth, peak, fmt::format("memory {}B/s", rate(device.bandwidth)),
-                  fmt::format("{} {}op/s", cost::name_of(first.precision), rate(peak)), "roof"});
+  list.push_back({device.bandwidth, peak, "memory " + count_text(device.bandwidth, "B/s"),
+                  fmt::format("{} {}", cost::name_of(first.precision), rate_text(peak, first.precision)), "roof"});
   for (const cost::Cache& cache : device.caches) {
     if (cache.bytes_per_second > 0)
-      list.push_back({cache.bytes_per_second, peak, fmt::format("{} {}B/s", cache.name, rate(cache.bytes_per_second)), "", "cacheroof"});
+      list.push_back({cache.bytes_per_second, peak, cache.name + " " + count_text(cache.bytes_per_second, "B/s"), "",
+                      "cacheroof"});
   }
   const double vector_peak = device.peak(first.precision, false);
   if (vector_peak > 0 && vector_peak < peak)
-    list.push_back({device.bandwidth, vector_peak, "", fmt::format("vector units {}op/s", rate(vector_peak)), "cacheroof"});
+    list.push_back(
+        {device.bandwidth, vector_peak, "", "vector units " + rate_text(vector_peak, first.precision), "cacheroof"});
   for (std::size_t i = 1; i < explanation.devices.size(); ++i) {
     const cost::Evaluation& other = explanation.devices[i].evaluation;
     const double other_peak =
@@ -98,61 +102,104 @@ void draw_roof(Drawing& drawing, const Roof& roof, const Scale& x, const Scale& 
   if (ridge < x.high()) drawing.line(x(ridge), y(roof.peak), x(x.high()), y(roof.peak), roof.css_class);
 }
 
-// Names come after the marks, so that none hides them; a narrow plot has room for those of the first device's memory and peak.
-void name_roof(Drawing& drawing, const Roof& roof, const Scale& x, const Scale& y, bool wide) {
-  if (!wide && roof.css_class != "roof") return;
+// Where the name of a slope may stand: along it, above or below.
+std::vector<LabelPosition> slope_positions(const Roof& roof, const Scale& x, const Scale& y) {
   const auto [start, ridge] = corners(roof, x, y);
-  if (start < ridge && !roof.slope_name.empty()) {
-    const double x1 = x(start), y1 = y(start * roof.bandwidth), x2 = x(ridge), y2 = y(ridge * roof.bandwidth);
-    drawing.text(x1 + (x2 - x1) * 0.3, y1 + (y2 - y1) * 0.3 - 5, roof.slope_name, "roofname", "middle",
-                 std::atan2(y2 - y1, x2 - x1) * 180 / std::numbers::pi);
+  std::vector<LabelPosition> list;
+  if (start >= ridge) return list;
+  const double x1 = x(start), y1 = y(start * roof.bandwidth), x2 = x(ridge), y2 = y(ridge * roof.bandwidth);
+  const double turn = std::atan2(y2 - y1, x2 - x1);
+  for (const double above : {5.0, -15.0}) {
+    for (const double at : {0.3, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8}) {
+      list.push_back({x1 + (x2 - x1) * at + above * std::sin(turn), y1 + (y2 - y1) * at - above * std::cos(turn),
+                      "middle", turn * 180 / std::numbers::pi});
+    }
   }
-  if (ridge < x.high() && !roof.flat_name.empty()) {
-    drawing.text(x(x.high()) - 4, y(roof.peak) - 5, roof.flat_name, roof.css_class == "otherroof" ? "othername" : "roofname", "end");
+  return list;
+}
+
+// Where the name of a flat roof may stand: above or below it, at the right or further to the left.
+std::vector<LabelPosition> flat_positions(const Roof& roof, const Scale& x, const Scale& y) {
+  std::vector<LabelPosition> list;
+  const double right = x(x.high()) - 4, left = x(corners(roof, x, y).ridge), at = y(roof.peak);
+  for (double end = right; end > left; end -= 30) {
+    list.push_back({end, at - 5, "end"});
+    list.push_back({end, at + 14, "end"});
+  }
+  return list;
+}
+
+// Names come after the marks, so that none hides them; a narrow plot has room for those of the first device's memory
+// and peak. A name for which no place is free is left out: the table of devices has all figures.
+void name_roofs(Drawing& drawing, const std::vector<Roof>& lines, const Scale& x, const Scale& y, bool wide,
+                LabelPlacement placement) {
+  const auto write = [&](const std::string& name, const std::vector<LabelPosition>& positions, std::string_view css) {
+    if (name.empty()) return;
+    const LabelPosition* at = placement.place(name, positions);
+    if (at != nullptr) drawing.text(at->x, at->y, name, css, at->anchor, at->degrees);
+  };
+  for (const Roof& roof : lines) {
+    if (!wide && roof.css_class != "roof") continue;
+    const std::string_view css = roof.css_class == "otherroof" ? "othername" : "roofname";
+    write(roof.flat_name, flat_positions(roof, x, y), css);
+    write(roof.slope_name, slope_positions(roof, x, y), css);
   }
 }
 
-double shown_seconds(const Explanation& explanation, std::size_t layer) {
-  const bool measured = explanation.measured && explanation.measured->device == 0;
-  return measured ? explanation.measured->seconds[layer] : explanation.devices[0].evaluation.layers[layer].estimate.seconds;
+// The layers that have a place in the plot, the slowest first: they come first to the arrow keys and lie below the
+// small ones.
+std::vector<std::size_t> plotted_layers(const Explanation& explanation) {
+  std::vector<std::size_t> order = slowest_first(explanation);
+  std::erase_if(order, [&](std::size_t i) {
+    const cost::Estimate& estimate = explanation.devices[0].evaluation.layers[i].estimate;
+    return estimate.operations <= 0 || estimate.intensity <= 0 || seconds_of(explanation, i) <= 0;
+  });
+  return order;
+}
+
+std::string mark_outline(Bound bound, double x, double y, double radius) {
+  if (bound == Bound::memory) return circle_path(x, y, radius);
+  return bound == Bound::arithmetic ? square_path(x, y, radius) : diamond_path(x, y, radius);
 }
 
 std::string roofline_plot(const Explanation& explanation, const Frame& frame) {
   const std::vector<Layer>& layers = explanation.devices[0].evaluation.layers;
   const std::vector<Roof> lines = roofs(explanation);
-  // The slowest first: they come first to the arrow keys, and lie below the small ones.
-  std::vector<std::size_t> order;
+  const std::vector<std::size_t> order = plotted_layers(explanation);
   double low_x = 0.1, high_x = 1000, low_y = lines[0].peak, high_y = 0, longest = 0;
-  for (const Roof& roof : lines) high_y = std::max(high_y, roof.peak), high_x = std::max(high_x, 4 * roof.peak / roof.bandwidth);
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+  for (const Roof& roof : lines)
+    high_y = std::max(high_y, roof.peak), high_x = std::max(high_x, 4 * roof.peak / roof.bandwidth);
+  for (const std::size_t i : order) {
     const cost::Estimate& estimate = layers[i].estimate;
-    const double seconds = shown_seconds(explanation, i);
-    if (estimate.operations <= 0 || estimate.intensity <= 0 || seconds <= 0) continue;
-    order.push_back(i);
+    const double seconds = seconds_of(explanation, i);
     low_x = std::min(low_x, estimate.intensity), high_x = std::max(high_x, estimate.intensity * 1.5);
     low_y = std::min(low_y, estimate.operations / seconds), high_y = std::max(high_y, estimate.operations / seconds);
     longest = std::max(longest, seconds);
   }
-  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return shown_seconds(explanation, i); });
   // Tiny operators must not squeeze the rest.
   low_y = std::max(low_y / 2, high_y * 1e-6);
-  const Scale x(std::max(low_x, 0.01), high_x, frame.left, frame.width - frame.right, true),
-      y(low_y, high_y * 2.5, frame.height - frame.bottom, frame.top, true);
-  Drawing drawing(frame.width, frame.height, frame.css_class, "Roofline: operations per second over operations per byte, a mark a layer");
-  axes(drawing, frame, x, y, "operations per byte", "operations per second");
+  const double right = frame.width - frame.right, bottom = frame.height - frame.bottom;
+  const Scale x(std::max(low_x, 0.01), high_x, frame.left, right, true),
+      y(low_y, high_y * 2.5, bottom, frame.top, true);
+  const std::string unit(operation_unit(explanation.devices[0].evaluation.precision));
+  Drawing drawing(frame.width, frame.height, frame.css_class,
+                  "Roofline: operations per second over operations per byte, one mark for each layer");
+  axes(drawing, frame, x, y, unit + " per byte", unit + "/s");
   for (const Roof& roof : lines) draw_roof(drawing, roof, x, y);
+  LabelPlacement placement({frame.left, frame.top - 8, right, bottom});
+  placement.reserve({frame.left, frame.top, frame.left + 60, frame.top + 14});  // the name of the axis
   const double largest_radius = frame.width > 600 ? 17 : 12;
   for (const std::size_t i : order) {
     const cost::Estimate& estimate = layers[i].estimate;
-    const double seconds = shown_seconds(explanation, i), radius = std::max(3.0, largest_radius * std::sqrt(seconds / longest));
-    const double px = x(std::max(estimate.intensity, x.low())),
-                 py = std::min(y(std::max(estimate.operations / seconds, low_y)), frame.height - frame.bottom - 3);
-    const std::string shape = estimate.bound == Bound::memory       ? circle_path(px, py, radius)
-                              : estimate.bound == Bound::arithmetic ? square_path(px, py, radius)
-                                                                    : diamond_path(px, py, radius);
-    drawing.mark(shape, fmt::format("dot {}", cost::name_of(estimate.bound)), layer_label(explanation, 0, i));
+    const double seconds = seconds_of(explanation, i);
+    const double radius = std::max(3.0, largest_radius * std::sqrt(seconds / longest));
+    const double px = x(std::max(estimate.intensity, x.low()));
+    const double py = std::min(y(std::max(estimate.operations / seconds, low_y)), bottom - 3);
+    placement.avoid({px - radius, py - radius, px + radius, py + radius});
+    drawing.mark(mark_outline(estimate.bound, px, py, radius), fmt::format("dot {}", cost::name_of(estimate.bound)),
+                 layer_label(explanation, 0, i));
   }
-  for (const Roof& roof : lines) name_roof(drawing, roof, x, y, frame.css_class == "wide");
+  name_roofs(drawing, lines, x, y, frame.css_class == "wide", std::move(placement));
   return drawing.finish();
 }
 
@@ -187,14 +234,17 @@ std::string memory_plot(const Explanation& explanation, const Frame& frame) {
 std::string layer_label(const Explanation& explanation, std::size_t device, std::size_t index) {
   const Layer& layer = explanation.devices[device].evaluation.layers[index];
   const cost::Estimate& estimate = layer.estimate;
-  std::string text = fmt::format("{} ({}): {} predicted", cost::layer_name(layer.work), layer.work.op, time_text(estimate.seconds));
+  std::string text = fmt::format("{} ({}): ", cost::layer_name(layer.work), layer.work.op);
   double seconds = estimate.seconds;
   if (explanation.measured && explanation.measured->device == device) {
     seconds = explanation.measured->seconds[index];
-    text += fmt::format(", {} measured ({:.0f}% of the roof)", time_text(seconds), seconds > 0 ? estimate.roof_seconds / seconds * 100 : 0);
+    const double of_roof = seconds > 0 ? estimate.roof_seconds / seconds : 0;
+    text += fmt::format("{} measured ({} of the roof), ", time_text(seconds), percent(of_roof));
   }
-  text += fmt::format(", bound by {}; {:.2f} operations per byte, {}op/s", cost::name_of(estimate.bound), estimate.intensity,
-                      base::format_count(seconds > 0 ? estimate.operations / seconds : 0));
+  const cost::Precision precision = layer.work.precision;
+  text += fmt::format("{} predicted, bound by {}; {:.2f} {} per byte, {}", time_text(estimate.seconds),
+                      cost::name_of(estimate.bound), estimate.intensity, operation_unit(precision),
+                      rate_text(seconds > 0 ? estimate.operations / seconds : 0, precision));
   if (layer.alignment.applies)
     text += fmt::format("; {}, {:.0f}% of the matrix units used", layer.alignment.aligned ? "aligned" : "misaligned",
                         layer.alignment.utilisation() * 100);

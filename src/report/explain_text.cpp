@@ -25,9 +25,10 @@ std::string name_text(const Layer& layer, std::size_t width) {
 std::string device_text(const Explanation& explanation) {
   const cost::DeviceProfile& device = explanation.devices[0].evaluation.device;
   const cost::Precision precision = explanation.devices[0].evaluation.precision;
-  std::string text = fmt::format("device    {}: {}op/s in {}, {}B/s", device.title, base::format_count(device.peak(precision, true)),
-                                 cost::name_of(precision), base::format_count(device.bandwidth));
-  text += fmt::format(", {:.1f} operations a byte at the ridge\n", device.peak(precision, true) / device.bandwidth);
+  std::string text =
+      fmt::format("device    {}: {} in {}, {}", device.title, rate_text(device.peak(precision, true), precision),
+                  cost::name_of(precision), count_text(device.bandwidth, "B/s"));
+  text += fmt::format(", {:.1f} operations per byte at the ridge\n", device.peak(precision, true) / device.bandwidth);
   if (device.kind == cost::DeviceKind::cpu && !explanation.cpu_measured)
     text += "          These figures of the CPU are rough: run `tessera calibrate` once to measure it.\n";
   return text;
@@ -59,30 +60,36 @@ std::string layer_table(const Explanation& explanation, std::size_t index, bool 
   std::vector<std::size_t> order(now.layers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::erase_if(order, [&](std::size_t i) { return now.layers[i].estimate.bound == Bound::none; });
-  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return now.layers[i].estimate.seconds; });
+  const auto seconds_of_layer = [&](std::size_t i) {
+    return is_measured ? explanation.measured->seconds[i] : now.layers[i].estimate.seconds;
+  };
+  const double total = is_measured ? explanation.measured->total_seconds : now.total.seconds;
+  std::ranges::stable_sort(order, std::greater<>(), seconds_of_layer);
   constexpr std::size_t most = 15;
   const std::size_t shown = all ? order.size() : std::min(most, order.size());
-  std::string text = fmt::format("{:>10} {:>5} {:<10} {:>9} {:>9}", "predicted", "share", "bound by", "ops/byte", "op/s");
-  if (is_measured) text += fmt::format(" {:>10} {:>6}", "measured", "roof");
+  std::string text = fmt::format("{:>10} {:>5} {:<10} {:>9} {:>13}", is_measured ? "measured" : "predicted", "share",
+                                 "bound by", "ops/byte", "rate");
+  if (is_measured) text += fmt::format(" {:>10} {:>6}", "predicted", "roof");
   if (matrix) text += fmt::format(" {:<15}", "matrix units");
   text += fmt::format("  {:<28} {}\n", "operator", "layer");
   for (std::size_t k = 0; k < shown; ++k) {
     const Layer& layer = now.layers[order[k]];
-    const double measured = is_measured ? explanation.measured->seconds[order[k]] : 0,
-                 seconds = is_measured ? measured : layer.estimate.seconds;
-    text += fmt::format("{:>10} {:>4.1f}% {:<10} {:>9.2f} {:>9}", time_text(layer.estimate.seconds),
-                        layer.estimate.seconds / now.total.seconds * 100, cost::name_of(layer.estimate.bound), layer.estimate.intensity,
-                        base::format_count(seconds > 0 ? layer.estimate.operations / seconds : 0));
+    const cost::Estimate& estimate = layer.estimate;
+    const double seconds = seconds_of_layer(order[k]);
+    text += fmt::format("{:>10} {:>4.1f}% {:<10} {:>9.2f} {:>13}", time_text(seconds), seconds / total * 100,
+                        cost::name_of(estimate.bound), estimate.intensity,
+                        rate_text(seconds > 0 ? estimate.operations / seconds : 0, layer.work.precision));
     if (is_measured)
-      text += fmt::format(" {:>10} {:>5.0f}%", time_text(measured), measured > 0 ? layer.estimate.roof_seconds / measured * 100 : 0);
+      text += fmt::format(" {:>10} {:>5.0f}%", time_text(estimate.seconds),
+                          seconds > 0 ? estimate.roof_seconds / seconds * 100 : 0);
     if (matrix) text += fmt::format(" {:<15}", alignment_text(layer.alignment));
     text += fmt::format("  {:<28} {}\n", base::printable(base::shortened(layer.work.op, 28)), name_text(layer, 48));
   }
   if (shown < order.size()) {
     double rest = 0;
-    for (std::size_t k = shown; k < order.size(); ++k) rest += now.layers[order[k]].estimate.seconds;
-    text += fmt::format("{:>10} {:>4.1f}% in {} more operators (--all lists them)\n", time_text(rest), rest / now.total.seconds * 100,
-                        order.size() - shown);
+    for (std::size_t k = shown; k < order.size(); ++k) rest += seconds_of_layer(order[k]);
+    text += fmt::format("{:>10} {:>4.1f}% in {} more operators (--all lists them)\n", time_text(rest),
+                        rest / total * 100, order.size() - shown);
   }
   return text;
 }
@@ -112,7 +119,8 @@ std::string comparison_text(const Explanation& explanation) {
 }
 
 std::string batch_choice_text(const cost::BatchChoice& choice) {
-  std::string text = fmt::format("{:>8} {:>8} {:>12} {:>14} {:>12}\n", "batch", "epochs", "iterations", "an iteration", "training");
+  std::string text =
+      fmt::format("{:>8} {:>8} {:>12} {:>14} {:>12}\n", "batch", "epochs", "iterations", "per iteration", "training");
   for (std::size_t i = 0; i < choice.rows.size(); ++i) {
     const cost::BatchChoice::Row& row = choice.rows[i];
     text += fmt::format("{:>8} {:>8.1f} {:>12.0f} {:>14} {:>10.2f} h{}\n", row.batch, row.epochs, row.iterations,

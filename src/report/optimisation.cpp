@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #include "base/text.h"
 #include "report/explain_words.h"
 #include "report/html.h"
+#include "report/html_table.h"
 #include "report/json_text.h"
+#include "report/pass_effects.h"
 #include "report/svg.h"
 
 namespace tessera::report {
@@ -65,15 +68,57 @@ std::string with_arrows(std::string text) {
   return html_text(text);
 }
 
+HtmlCell pair_cell(const std::string& change, double before, double after) {
+  return {with_arrows(change), before > 0 ? after / before : std::numeric_limits<double>::quiet_NaN()};
+}
+
+std::vector<HtmlCell> pass_row(HtmlCell name, std::int64_t nodes_before, std::int64_t nodes_after,
+                               const GraphCost& before, const GraphCost& after, std::string_view summary) {
+  return {std::move(name),
+          pair_cell(nodes_text(nodes_before, nodes_after), static_cast<double>(nodes_before),
+                    static_cast<double>(nodes_after)),
+          pair_cell(operations_change(before, after), before.operations, after.operations),
+          pair_cell(bytes_change(before, after), before.bytes, after.bytes),
+          pair_cell(time_change(before, after), before.seconds, after.seconds),
+          pair_cell(before.seconds == after.seconds ? "" : change_text(before.seconds, after.seconds), before.seconds,
+                    after.seconds),
+          text_cell(summary)};
+}
+
 std::string passes_section(const OptimiseReport& report) {
-  std::vector<std::vector<std::string>> rows{{"Pass", "Nodes", "Operations", "Read and written", "Predicted time", "Change"}};
-  const auto row = [&](std::string_view name, std::int64_t nodes_before, std::int64_t nodes_after, const GraphCost& before, const GraphCost& after) {
-    rows.push_back({html_text(name), with_arrows(nodes_text(nodes_before, nodes_after)), with_arrows(operations_change(before, after)), with_arrows(bytes_change(before, after)), with_arrows(time_change(before, after)),
-                    before.seconds == after.seconds ? "" : change_text(before.seconds, after.seconds)});
+  HtmlTable table{"Pass by pass", {{"Pass", ColumnKind::name}}, {}};
+  for (const char* title : {"Nodes", "Operations", "Bytes read and written", "Predicted time", "Change"})
+    table.columns.push_back({title, ColumnKind::number});
+  table.columns.push_back({"What it does", ColumnKind::sentence});
+  for (const PassChange* change : changes(report)) {
+    table.rows.push_back(pass_row(name_cell(change->pass), change->nodes_before, change->nodes_after,
+                                  change->cost_before, change->cost_after, pass_summary(change->pass)));
+  }
+  table.total = pass_row(text_cell("all passes"), report.nodes_before, report.nodes_after, report.cost_before,
+                         report.cost_after, "");
+  return html_section(
+      "Pass by pass",
+      "In the order in which they ran; those that changed nothing are left out. A model whose shapes "
+      "are all known goes through all passes twice. Columns are sorted by the ratio of after to before.",
+      html_table(table), true);
+}
+
+std::string change_facts(const OptimiseReport& report) {
+  const GraphCost &before = report.cost_before, &after = report.cost_after;
+  const auto remark = [](double from, double to, const std::string& text) {
+    const std::string change = change_text(from, to);
+    return change.empty() || change == "same" ? std::string("as before") : fmt::format("{} before ({})", text, change);
   };
-  for (const PassChange* change : changes(report)) row(change->pass, change->nodes_before, change->nodes_after, change->cost_before, change->cost_after);
-  row("all passes", report.nodes_before, report.nodes_after, report.cost_before, report.cost_after);
-  return html_section("Pass by pass", "In the order in which they ran; those that changed nothing are left out. A model whose shapes are all known goes through all passes twice.", html_table(rows, {1, 2, 3, 4, 5}));
+  const auto nodes_before = static_cast<double>(report.nodes_before),
+             nodes_after = static_cast<double>(report.nodes_after);
+  return html_facts(
+      {{"Predicted time", time_text(after.seconds), remark(before.seconds, after.seconds, time_text(before.seconds))},
+       {"Nodes", std::to_string(report.nodes_after),
+        remark(nodes_before, nodes_after, std::to_string(report.nodes_before))},
+       {"Arithmetic", operations_text(after.operations),
+        remark(before.operations, after.operations, operations_text(before.operations))},
+       {"Read and written", bytes_text(after.bytes), remark(before.bytes, after.bytes, bytes_text(before.bytes))},
+       {"File written", base::format_bytes(report.file_bytes), ""}});
 }
 
 std::string times_section(const OptimiseReport& report) {
@@ -141,16 +186,16 @@ std::string optimisation_json(const Optimisation& optimisation) {
 
 std::string optimisation_html(const Optimisation& optimisation) {
   const OptimiseReport& report = optimisation.report;
-  const GraphCost &before = report.cost_before, &after = report.cost_after;
-  std::string body = "<h1>" + html_text(headline(optimisation)) + ".</h1>\n<p class=\"soft\">";
-  body += with_arrows(fmt::format("Predicted for {}. {}; {}; {}.", optimisation.device, "Nodes: " + nodes_text(report.nodes_before, report.nodes_after), "operations: " + operations_change(before, after),
-                                "read and written: " + bytes_change(before, after)));
-  body += "</p>\n" + times_section(report) + passes_section(report);
-  body += list_section("Not lowered to integers", "These operators read quantised data and compute with real numbers, as the model says.", report.not_lowered);
+  std::string body = "<h1>" + html_text(headline(optimisation)) + ".</h1>\n";
+  body += change_facts(report) + "<p class=\"soft\">" + html_text("Predicted for " + optimisation.device) + ".</p>\n";
+  body += times_section(report) + passes_section(report);
+  body += list_section("Not lowered to integers",
+                       "These operators read quantised data and compute in float32, as the model says.",
+                       report.not_lowered);
   std::vector<std::string> checks;
   for (const OutputDifference& each : optimisation.differences) checks.push_back(difference_text(each));
   body += list_section("Outputs of both on the same inputs", "The model as it was and as it was written.", checks);
-  body += list_section("Also to be known", "About these figures and the file.", remarks(optimisation));
+  body += list_section("Also worth knowing", "About these figures and the file.", remarks(optimisation));
   return html_page("What the optimiser did to " + std::filesystem::path(optimisation.model).stem().string(), body);
 }
 

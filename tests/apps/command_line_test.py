@@ -65,7 +65,7 @@ class CommandLine(unittest.TestCase):
     def test_explain_says_what_bounds_a_model(self):
         done = run("explain", self.model, "--device", "t4", "--device", "a100-40-sxm", "--precision", "f16", "--all")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^lenet5 takes .* on NVIDIA T4 in f16: \d+% of it ")
+        self.assertRegex(done.stdout, r"^lenet5 is predicted to take .* on NVIDIA T4 in f16: \d+% of it ")
         self.assertIn("NVIDIA A100 SXM4 40 GB", done.stdout)
         page = json.loads(run("explain", self.model, "--device", "t4", "--training", "--json").stdout)
         self.assertTrue(page["training"])

@@ -15,7 +15,8 @@ import browser
 TESSERA = CHROMIUM = ""
 
 PROBE = """
-  const rows = [...document.querySelectorAll("tbody tr")].map(row => [...row.cells].map(cell => cell.textContent));
+  const cells = row => [...row.cells].map(cell => cell.textContent);
+  const rows = [...document.querySelectorAll("tbody tr, tfoot tr")].map(cells);
   const bars = [...document.querySelectorAll(".bar")].map(bar => bar.getBoundingClientRect().width);
   return { headline: document.querySelector("h1").textContent, rows, bars, overflow: document.documentElement.scrollWidth - innerWidth,
     ground: getComputedStyle(document.body).backgroundColor };"""
@@ -40,6 +41,9 @@ class Page(unittest.TestCase):
         self.assertIn("fold_channel_arithmetic", [each["pass"] for each in changed])
         self.assertEqual([row[0] for row in found["rows"]], [each["pass"] for each in changed] + ["all passes"])
         self.assertEqual(found["rows"][-1][1], f"{self.figures['nodes_before']} → {self.figures['nodes_after']}")
+        for row in found["rows"][:-1]:
+            self.assertGreater(len(row[-1].split()), 5, f"no sentence on {row[0]}")
+            self.assertNotIn(row[5], ("-0%", "+0%"))
         self.assertIn("resnet18 is predicted to take", found["headline"])
         self.assertIn("instead of", found["headline"])
         # As in the file, and after each pass that changes the time.
@@ -56,6 +60,11 @@ class Page(unittest.TestCase):
         found = browser.probe(CHROMIUM, self.folder, self.page, PROBE, 390, "--blink-settings=preferredColorScheme=0")
         self.check_page(found)
         self.assertEqual(found["ground"], "rgb(20, 23, 26)")
+
+    def test_fits_screens(self):
+        for width in (360, 768, 1280, 1920):
+            with self.subTest(width=width):
+                browser.check_layout(self, CHROMIUM, self.folder, self.page, width)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "models/models.h"
 #include "report/explain.h"
+#include "report/explain_words.h"
+#include "report/html_table.h"
+#include "report/label_placement.h"
+#include "report/operator_totals.h"
 #include "report/svg.h"
 
 namespace tessera::test::explain_page_test {
@@ -35,6 +41,100 @@ TEST(ExplainPage, HasAMarkALayerAndNeedsNoNetwork) {
   EXPECT_THAT(page, HasSubstr("The three things to do"));
   EXPECT_THAT(page, HasSubstr("NVIDIA L4"));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
+}
+
+// An explanation of a small net whose layers were "measured" to take one to n milliseconds.
+report::Explanation measured_explanation() {
+  report::ExplainOptions options;
+  options.devices.push_back(*cost::find_built_in_profile("l4"));
+  const Model model(std::make_shared<const ir::Graph>(
+      models::build_model("lenet5", {.dims = {{"batch", 1}}, .fill_weights = false})));
+  report::Explanation explanation = report::explain(model, "lenet5", options);
+  report::MeasuredReport measured;
+  measured.threads = 2;
+  for (const cost::Layer& layer : explanation.devices[0].evaluation.layers) {
+    measured.seconds.push_back(1e-3 * static_cast<double>(measured.seconds.size() + 1));
+    if (layer.estimate.bound != cost::Bound::none) measured.total_seconds += measured.seconds.back();
+  }
+  explanation.measured = measured;
+  return explanation;
+}
+
+TEST(ExplainPage, StatesWhatWasMeasuredFirst) {
+  const report::Explanation explanation = measured_explanation();
+  const std::string measured = report::time_text(explanation.measured->total_seconds);
+  const std::string predicted = report::time_text(explanation.devices[0].evaluation.total.seconds);
+  EXPECT_THAT(report::headline(explanation), HasSubstr("lenet5 takes " + measured + " a run on "));
+  EXPECT_THAT(report::headline(explanation), HasSubstr("measured with 2 threads (predicted: " + predicted + ")"));
+  const std::string text = report::explanation_text(explanation, false);
+  EXPECT_LT(text.find("  measured share"), text.find(" predicted   roof"));
+  const std::string page = report::explanation_html(explanation);
+  EXPECT_LT(page.find("<dt>Measured</dt>"), page.find("<dt>Predicted</dt>"));
+  // The slowest layer as measured comes first, whatever was predicted.
+  const std::vector<std::size_t> order = report::slowest_first(explanation);
+  EXPECT_TRUE(std::ranges::is_sorted(order, std::greater<>()));
+}
+
+TEST(ExplainPage, TotalsByTypeAddUp) {
+  const report::Explanation explanation = measured_explanation();
+  const std::vector<report::OperatorTotal> totals = report::operator_totals(explanation);
+  double measured = 0, operations = 0;
+  for (const report::OperatorTotal& total : totals) measured += total.measured_seconds, operations += total.operations;
+  EXPECT_NEAR(measured, explanation.measured->total_seconds, 1e-9);
+  EXPECT_NEAR(operations, explanation.devices[0].evaluation.total.operations, 1);
+  EXPECT_TRUE(std::ranges::is_sorted(totals, std::greater<>(), &report::OperatorTotal::measured_seconds));
+  const auto conv = std::ranges::find(totals, "Conv", &report::OperatorTotal::op);
+  ASSERT_NE(conv, totals.end());
+  EXPECT_EQ(conv->count, 2);
+}
+
+TEST(ExplainPage, SaysWhatThePassesThatChangedItDo) {
+  const report::Explanation explanation = measured_explanation();
+  ASSERT_FALSE(explanation.optimiser.passes.empty());
+  for (const report::PassEffect& pass : explanation.optimiser.passes) EXPECT_GT(pass.summary.size(), 20u) << pass.name;
+}
+
+TEST(ExplainWords, ChangesAndUnits) {
+  EXPECT_EQ(report::change_text(100, 88), "-12%");
+  EXPECT_EQ(report::change_text(1000, 997), "-0.3%");
+  EXPECT_EQ(report::change_text(1000, 1000.2), "same");
+  EXPECT_EQ(report::change_text(0, 5), "");
+  EXPECT_EQ(report::percent(0.0001), "<0.1%");
+  EXPECT_EQ(report::time_text(12.3e-6), "12.30 µs");
+  EXPECT_EQ(report::operations_text(8.2e9), "8.2 GFLOP");
+  EXPECT_EQ(report::rate_text(950), "950 FLOP/s");
+  EXPECT_EQ(report::rate_text(2e12, cost::Precision::int8), "2.0 TOP/s");
+}
+
+TEST(HtmlTable, EscapesNamesAndCarriesNumbers) {
+  report::HtmlTable table{"<label>", {{"<Layer>", report::ColumnKind::name}, {"Time", report::ColumnKind::number}}, {}};
+  table.rows.push_back({report::name_cell("<script>"), report::number_cell("1.5 ms", 1.5e-3)});
+  table.rows.push_back({report::name_cell(std::string(200, 'a') + "\"end"), {}});
+  table.shown = 1;
+  const std::string html = report::html_table(table);
+  EXPECT_THAT(html, Not(HasSubstr("<script>")));
+  EXPECT_THAT(html, HasSubstr("&lt;script&gt;"));
+  EXPECT_THAT(html, HasSubstr("aria-label=\"&lt;label&gt;\""));
+  EXPECT_THAT(html, HasSubstr("&lt;Layer&gt;"));
+  EXPECT_THAT(html, HasSubstr("data-value=\"0.0015\">1.5 ms</td>"));
+  EXPECT_THAT(html, HasSubstr("title=\"" + std::string(200, 'a') + "&quot;end\""));
+  EXPECT_THAT(html, HasSubstr("class=\"more\""));
+  table.shown = 2;
+  EXPECT_THAT(report::html_table(table), Not(HasSubstr("class=\"more\"")));
+}
+
+TEST(LabelPlacement, LabelsNeitherCoverEachOtherNorLeaveTheFrame) {
+  report::LabelPlacement placement({0, 0, 200, 100});
+  const std::vector<report::LabelPosition> positions{{100, 50, "end"}, {100, 20, "end"}};
+  EXPECT_EQ(placement.place("first", positions), &positions[0]);
+  EXPECT_EQ(placement.place("second", positions), &positions[1]);
+  EXPECT_EQ(placement.place("third", positions), nullptr);
+  EXPECT_EQ(placement.place("a label that is wider than the whole frame", {{0, 90, "start"}}), nullptr);
+  // What is to be avoided is covered only where nothing else is left.
+  placement.avoid({0, 80, 50, 100});
+  const std::vector<report::LabelPosition> others{{0, 95, "start"}, {120, 95, "start"}};
+  EXPECT_EQ(placement.place("fourth", others), &others[1]);
+  EXPECT_EQ(placement.place("fifth", others), &others[0]);
 }
 
 TEST(Svg, TextIsEscaped) {

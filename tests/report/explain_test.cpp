@@ -89,7 +89,7 @@ TEST(Explain, ATrainingStepTrains) {
 
 TEST(Explain, HeadlineAndAdviceOfASmallNetOnALargeDevice) {
   const Explanation explanation = report::explain(net("resnet18", {{"batch", 1}}), "resnet18", on({"h200", "l4"}));
-  EXPECT_THAT(report::headline(explanation), HasSubstr("resnet18 takes "));
+  EXPECT_THAT(report::headline(explanation), HasSubstr("resnet18 is predicted to take "));
   EXPECT_THAT(report::headline(explanation), HasSubstr("goes to starting operators, not to memory or arithmetic"));
   EXPECT_THAT(find_advice(explanation, AdviceKind::upgrade)->text, HasSubstr("A bigger device gains nothing"));
   const cost::Advice* batch = find_advice(explanation, AdviceKind::batch);

@@ -20,7 +20,7 @@ class Learning : public testing::Test {
   Learning() {
     setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
     cost::DeviceProfile profile = report::load_cpu_profile().profile;
-    profile.title.resize(profile.title.find(" (not measured)"));
+    profile.title.resize(profile.title.find(" (not calibrated)"));
     profile.multiprocessors = 2;
     profile.overhead_seconds = 0;  // no step is over before it has begun
     profile.one_thread = cost::DeviceProfile::OneThread{profile.vector_rates, profile.bandwidth, profile.caches, {}};
