@@ -8,7 +8,9 @@
 
 #include "io/package.h"
 #include "ir/graph.h"
+#include "ir/text.h"
 #include "models/models.h"
+#include "ops/infer.h"
 #include "runtime/random_inputs.h"
 #include "runtime/weight_store.h"
 #include "support/expect_error.h"
@@ -74,6 +76,27 @@ TEST_F(OptimiseTest, PackagesTakeAnyShapeThatTheModelTakes) {
     const NamedValues inputs = runtime::random_inputs(model.with_dims({{"batch", batch}}), 5);
     expect_identical(run(model, inputs), session.run(inputs));
     expect_identical(run(model, inputs), run(loaded.with_dims({{"batch", batch}}), inputs));
+  }
+}
+
+// While a map's size is not known, packings are made for one of a pixel, of which windows would only meet the centre.
+TEST_F(OptimiseTest, WindowsKeepTheirTapsWhileSizesAreOpen) {
+  std::string numbers = "1";
+  for (int i = 1; i < 16 * 16 * 9; ++i) numbers += ", " + std::to_string(i % 7 - 3);
+  const std::string text = "graph { input %x : f32[1, 16, height, width] constant %w = f32[16, 16, 3, 3] {" + numbers +
+                           "} %y = Conv (%x, %w) {pads = [1, 1, 1, 1]} output %y }";
+  ir::Graph graph = ir::parse(text);
+  ops::infer_graph(graph);
+  const Model model(std::make_shared<const ir::Graph>(std::move(graph)));
+  const OptimiseReport report = optimise(model, package);
+  EXPECT_EQ(report.packings, 1);
+  EXPECT_EQ(report.packed_bytes, 16 * 16 * 9 * 4);
+  const Model loaded = Model::load(package);
+  EXPECT_TRUE(loaded.package()->info.without.empty());
+  for (const std::int64_t size : {1, 5}) {
+    const Model fixed = model.with_dims({{"height", size}, {"width", size}});
+    const NamedValues inputs = runtime::random_inputs(fixed, 3);
+    expect_identical(run(loaded, inputs), run(model, inputs));
   }
 }
 
