@@ -19,12 +19,13 @@ using namespace tessera;
 
 struct Layer {
   const char* name;
-  std::int64_t channels, size, outputs, kernel, stride, group;
+  std::int64_t channels, size, outputs, kernel, stride, group, dilation = 1;
 };
 
 void measure(const Layer& layer, int threads) {
-  const auto [name, channels, size, outputs, kernel, stride, group] = layer;
-  const std::int64_t pad = kernel / 2, out = (size + 2 * pad - kernel) / stride + 1;
+  const auto [name, channels, size, outputs, kernel, stride, group, dilation] = layer;
+  const std::int64_t pad = kernel / 2 * dilation, extent = (kernel - 1) * dilation + 1;
+  const std::int64_t out = (size + 2 * pad - extent) / stride + 1;
   const Tensor x = test::random_tensor(DType::f32, {1, channels, size, size}, 1);
   const Tensor w = test::random_tensor(DType::f32, {outputs, channels / group, kernel, kernel}, 2);
   const Tensor b = test::random_tensor(DType::f32, {outputs}, 3);
@@ -34,6 +35,7 @@ void measure(const Layer& layer, int threads) {
                 {{3}},
                 {{"group", group},
                  {"strides", std::vector<std::int64_t>{stride, stride}},
+                 {"dilations", std::vector<std::int64_t>{dilation, dilation}},
                  {"pads", std::vector<std::int64_t>(4, pad)}},
                 0};
   const std::vector<ops::TensorType> inputs{{DType::f32, x.shape()}, {DType::f32, w.shape()}, {DType::f32, b.shape()}};
@@ -73,7 +75,9 @@ int main(int count, char** arguments) {
       {"mobilenet 1x1 320-1280@7", 320, 7, 1280, 1, 1, 1}, {"depthwise 3x3 96@112", 96, 112, 96, 3, 1, 96},
       {"depthwise 3x3/2 96@112", 96, 112, 96, 3, 2, 96},   {"depthwise 3x3 144@56", 144, 56, 144, 3, 1, 144},
       {"depthwise 3x3 384@14", 384, 14, 384, 3, 1, 384},   {"depthwise 3x3 960@7", 960, 7, 960, 3, 1, 960},
-      {"depthwise 5x5 120@28", 120, 28, 120, 5, 1, 120},   {"grouped 3x3 128@56 g32", 128, 56, 128, 3, 1, 32}};
+      {"depthwise 5x5 120@28", 120, 28, 120, 5, 1, 120},   {"grouped 3x3 128@56 g32", 128, 56, 128, 3, 1, 32},
+      {"dilated 3x3 256@20 d2", 256, 20, 256, 3, 1, 1, 2}, {"dilated 3x3 256@20 d12", 256, 20, 256, 3, 1, 1, 12},
+      {"dilated 3x3 256@64 d6", 256, 64, 256, 3, 1, 1, 6}};
   for (const Layer& layer : layers) {
     if (std::string_view(layer.name).find(only) != std::string_view::npos) measure(layer, threads);
   }
