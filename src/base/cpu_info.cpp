@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/environment.h"
+
 namespace tessera::base {
 namespace {
 
@@ -31,13 +33,8 @@ Isa detect_isa() {
 #endif
 }
 
-std::string_view wanted_isa() {
-  const char* wanted = std::getenv("TESSERA_ISA");
-  return wanted == nullptr ? std::string_view() : wanted;
-}
-
 Isa limit_by_environment(Isa detected) {
-  const std::string_view name = wanted_isa();
+  const std::string_view name = isa_by_environment();
   if (name == "scalar") return Isa::scalar;
   if (name == "avx2") return std::min(detected, Isa::avx2);
   return detected;
@@ -107,7 +104,7 @@ CpuInfo read_cpu_info() {
   info.avx512_vnni = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
   info.avx512_bf16 = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
   info.avx512_vbmi = info.isa == Isa::avx512 && __builtin_cpu_supports("avx512vbmi");
-  info.amx = info.avx512_vnni && info.avx512_bf16 && wanted_isa() != "avx512" && may_use_amx();
+  info.amx = info.avx512_vnni && info.avx512_bf16 && isa_by_environment() != "avx512" && may_use_amx();
 #endif
   const double quota = cores_by_quota();
   const int affinity = cores_by_affinity();

@@ -18,7 +18,7 @@ struct CpuInfo {
   int usable_cores = 1;     // min(affinity mask, cgroup CPU quota rounded up), at least 1
 };
 
-// Read once, at the first call. Thread-safe.
+// Read once, at the first call. Thread-safe. Throws Error(invalid_argument) when TESSERA_ISA is none of these sets.
 const CpuInfo& cpu_info();
 
 // Physical memory, or the tightest cgroup limit that this process is in if that is less.

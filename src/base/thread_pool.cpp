@@ -5,18 +5,21 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/cpu_info.h"
+#include "base/environment.h"
 #include "base/float_state.h"
+#include "base/log.h"
 #include "base/thread_spans.h"
+#include "base/worker_thread.h"
 
 namespace tessera::base {
 namespace {
@@ -155,7 +158,7 @@ struct ThreadPool::State {
   std::deque<Task*> invitations;               // one entry a helper that is asked for; each holds a core already
   std::atomic<int> pending{0};                 // == invitations.size(), readable without the mutex
   bool stopping = false;
-  std::vector<std::thread> workers;
+  std::vector<pthread_t> workers;
 
   void release_core() {
     {
@@ -221,6 +224,17 @@ struct ThreadPool::State {
   }
 };
 
+namespace {
+
+void warn_of_missing_threads(int threads, int wanted, const char* why) noexcept {
+  try {
+    warn("computing with {} of {} threads, because the system gives no more: {}", threads, wanted, std::string_view(why));
+  } catch (const std::exception&) {  // no memory for the words: the pool must still be made
+  }
+}
+
+}  // namespace
+
 Chunks::Chunks(std::int64_t count, std::int64_t grain) : count_(count), grain_(std::max<std::int64_t>(grain, 1)), size_(ceil_divide(count, grain_)) {
   constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
   if (size_ <= 2 || size_ >= kFewChunks) return;
@@ -235,8 +249,20 @@ std::int64_t Chunks::begin(std::int64_t chunk) const {
 }
 
 ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>()) {
+  std::vector<pthread_t>& workers = state_->workers;
+  workers.reserve(static_cast<std::size_t>(cores_ - 1));
+  State* const state = state_.get();
+  try {
+    while (static_cast<int>(workers.size()) + 1 < cores_) {
+      const int number = static_cast<int>(workers.size()) + 1;
+      workers.push_back(start_worker_thread([state, number] { state->worker_loop(number); }));
+    }
+  } catch (const std::exception& error) {  // of threads, or of memory for their stacks
+    const int wanted = std::exchange(cores_, static_cast<int>(workers.size()) + 1);
+    warn_of_missing_threads(cores_, wanted, error.what());
+  }
+  // Nothing is invited before the constructor returns, so no worker has looked at this yet.
   state_->free_cores = cores_;
-  for (int i = 0; i + 1 < cores_; ++i) state_->workers.emplace_back([this, i] { state_->worker_loop(i + 1); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -245,14 +271,13 @@ ThreadPool::~ThreadPool() {
     state_->stopping = true;
   }
   state_->work_arrived.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
+  for (const pthread_t worker : state_->workers) pthread_join(worker, nullptr);
 }
 
 ThreadPool& ThreadPool::process() {
   // Never destroyed: threads may still be inside it while static objects die.
   static ThreadPool* pool = [] {
-    const char* wanted = std::getenv("TESSERA_NUM_THREADS");
-    const int threads = wanted != nullptr ? std::atoi(wanted) : 0;
+    const int threads = threads_by_environment();
     return new ThreadPool(threads > 0 ? threads : cpu_info().usable_cores);
   }();
   return *pool;

@@ -42,12 +42,14 @@ class Chunks {
 
 class ThreadPool {
  public:
+  // Where the system gives fewer threads than `cores`, so many are the pool's, and a warning says so.
   explicit ThreadPool(int cores);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Sized by cpu_info().usable_cores, or TESSERA_NUM_THREADS; made at the first call and never destroyed.
+  // Sized by cpu_info().usable_cores, or TESSERA_NUM_THREADS; made at the first call and never destroyed. Throws Error(invalid_argument)
+  // when the variable is no number of threads.
   static ThreadPool& process();
 
   int cores() const { return cores_; }

@@ -2,10 +2,10 @@
 
 #include <malloc.h>
 #include <pthread.h>
-#include <signal.h>
 
-#include <thread>
+#include <exception>
 
+#include "base/worker_thread.h"
 #include "runtime/memory.h"
 
 namespace tessera::runtime {
@@ -18,14 +18,12 @@ IdleTrimmer& IdleTrimmer::process() {
 void IdleTrimmer::wake() {
   if (awake_.load(std::memory_order_relaxed) || awake_.exchange(true, std::memory_order_relaxed)) return;
   std::lock_guard lock(mutex_);
-  if (!started_) {
-    // Signals are for the threads of the program.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread([this] { work(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  try {
+    if (!started_) pthread_detach(base::start_worker_thread([this] { work(); }));
     started_ = true;
+  } catch (const std::exception&) {
+    // Without a thread idle memory waits to be used again; the next idle block tries anew. Who gives a block back may be a destructor.
+    awake_.store(false, std::memory_order_relaxed);
   }
   changed_.notify_all();
 }

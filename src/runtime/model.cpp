@@ -1,8 +1,10 @@
 #include "tessera/model.h"
 
 #include <cstdlib>
+#include <new>
 
 #include "base/error.h"
+#include "base/no_memory.h"
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/reader.h"
 #include "io/onnx/writer.h"
@@ -86,6 +88,8 @@ Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) 
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;
+  } catch (const std::bad_alloc&) {
+    base::fail_for_memory();
   }
 }
 

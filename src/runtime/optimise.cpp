@@ -1,12 +1,15 @@
 #include "tessera/optimise.h"
 
 #include <algorithm>
+#include <new>
 #include <set>
 
 #include "base/cpu_info.h"
 #include "base/error.h"
+#include "base/no_memory.h"
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/writer.h"
+#include "io/output_file.h"
 #include "io/package.h"
 #include "passes/branches.h"
 #include "passes/real_among_quantised.h"
@@ -158,9 +161,12 @@ class Optimiser {
 
 }  // namespace
 
-OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) {
+OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) try {
+  io::check_output(path);  // before the work
   Optimiser optimiser(model, options);
   return path.extension() == ".onnx" ? optimiser.write_onnx(path) : optimiser.write_package(path);
+} catch (const std::bad_alloc&) {
+  base::fail_for_memory();
 }
 
 void verify_package(const std::filesystem::path& path) { io::verify_package(path); }

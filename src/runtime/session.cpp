@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "base/error.h"
+#include "base/no_memory.h"
 #include "base/thread_spans.h"
 #include "runtime/environment.h"
 #include "runtime/evaluate.h"
@@ -99,18 +101,20 @@ struct Session::State {
   }
 };
 
-Session::Session(const Model& model, const SessionOptions& options) : state_(std::make_unique<State>(options)) {
+Session::Session(const Model& model, const SessionOptions& options) try : state_(std::make_unique<State>(options)) {
   State& state = *state_;
   state.graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
   state.environment = make_environment(model, options);
   state.program = make_program(model, options, state.environment);
+} catch (const std::bad_alloc&) {
+  base::fail_for_memory();
 }
 
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
+NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) try {
   const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr, std::chrono::nanoseconds(options.time_limit_ns));
   const std::vector<Value> ordered = state_->ordered(inputs);
   base::ThreadPool& pool = base::ThreadPool::process();
@@ -127,6 +131,8 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
   NamedValues named;
   for (std::size_t i = 0; i < outputs.size(); ++i) named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
   return named;
+} catch (const std::bad_alloc&) {
+  base::fail_for_memory();
 }
 
 Tensor Session::variable(std::string_view name) { return state_->program->variable(name); }
