@@ -6,7 +6,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "common.h"
+#include "option_values.h"
 #include "report/bench.h"
+#include "signals.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -24,7 +26,8 @@ void print(const report::BenchResult& result) {
   for (const auto& [name, shape] : result.shapes) fmt::print("input   {} {}\n", base::printable(base::shown(name)), shape);
   fmt::print("threads {}, precision {}\n", result.threads, result.precision);
   fmt::print("load    {:.2f} ms, then {:.2f} ms to the first answer\n", result.load_ms, result.first_ms);
-  fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs)\n", result.median_ms, result.min_ms, result.p90_ms, result.p99_ms, result.runs);
+  fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs{})\n", result.median_ms, result.min_ms, result.p90_ms, result.p99_ms, result.runs,
+             result.interrupted ? ", interrupted" : "");
   fmt::print("memory  peak {}, arena {}, weights {}\n", base::format_bytes(result.peak_rss_bytes), base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));
 }
 
@@ -34,6 +37,8 @@ void run(Options& options) {
   const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   options.bench.session = session_options(options.model);
   options.bench.run = run_options(options.model);
+  const GracefulStop stop;  // what was measured by then is worth printing
+  options.bench.run.cancellation = &stop.cancellation();
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   const report::BenchResult result = report::bench_model(model, load_ms, inputs, options.bench);
   if (options.json) fmt::print("{}\n", report::bench_json(options.model.model, result));
@@ -46,9 +51,9 @@ void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("bench", "Measure load time, run time and memory of a model");
   add_model_options(*verb, options->model);
-  verb->add_option("--runs", options->bench.runs, "Timed runs, at least")->capture_default_str()->check(CLI::Range(1, 1000000));
-  verb->add_option("--seconds", options->bench.seconds, "Go on with timed runs until so many seconds have passed")->capture_default_str()->check(CLI::Range(0.0, 1e6));
-  verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb->add_option("--runs", options->bench.runs, "Timed runs, at least")->capture_default_str()->check(whole_number(1, 1000000));
+  verb->add_option("--seconds", options->bench.seconds, "Go on with timed runs until so many seconds have passed")->capture_default_str()->check(number(0, 1e6));
+  verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(whole_number(0, 1000000));
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   verb->add_flag("--json", options->json, "Print the figures as JSON");
   add_run_options(*verb, options->model);

@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/environment.h"
 #include "common.h"
 #include "conformance/conformance.h"
+#include "option_values.h"
 #include "report/json_text.h"
+#include "signals.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
 
@@ -40,20 +43,25 @@ void count(const CaseResult& result, bool json, Tally& tally) {
 }
 
 void run(const Options& options) {
+  const GracefulStop stop;  // between two cases
   Tally tally;
   for (const std::string& path : options.paths) {
+    if (stop.requested()) break;
     if (std::filesystem::is_regular_file(path) && is_package(path)) {
       verify_package(path);
       ++tally.passed;
       if (!options.json) fmt::print("{}: all checksums agree\n", path);
       continue;
     }
-    for (const std::filesystem::path& test : conformance::find_cases(path)) count(conformance::run_case(test, options.check), options.json, tally);
+    for (const std::filesystem::path& test : conformance::find_cases(path)) {
+      if (stop.requested()) break;
+      count(conformance::run_case(test, options.check), options.json, tally);
+    }
   }
   if (options.json) {
-    fmt::print("{}\n", report::json_text({{"passed", tally.passed}, {"failed", tally.failed}, {"unsupported", tally.unsupported}, {"random_values", tally.random}, {"failures", tally.failures}, {"refusals", tally.refusals}}, 2));
+    fmt::print("{}\n", report::json_text({{"passed", tally.passed}, {"failed", tally.failed}, {"unsupported", tally.unsupported}, {"random_values", tally.random}, {"interrupted", stop.requested()}, {"failures", tally.failures}, {"refusals", tally.refusals}}, 2));
   } else {
-    fmt::print("{} passed, {} failed, {} unsupported\n", tally.passed, tally.failed, tally.unsupported);
+    fmt::print("{} passed, {} failed, {} unsupported{}\n", tally.passed, tally.failed, tally.unsupported, stop.requested() ? ", then interrupted" : "");
     if (tally.random > 0) fmt::print("{} of those passed draw random numbers, which ONNX does not fix: element types and shapes agree\n", tally.random);
   }
   if (tally.failed > 0) throw CLI::RuntimeError(1);
@@ -66,7 +74,7 @@ void add_check(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("check", "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs; or check the checksums of .tsr files");
   verb->add_option("PATH", options->paths, "Case folders, or folders that hold them at any depth, or .tsr files")->required();
   verb->add_option("--device", options->check.device, "Where to run")->capture_default_str();
-  verb->add_option("--threads", options->check.threads, "Most threads to use; 0: all")->capture_default_str();
+  verb->add_option("--threads", options->check.threads, "Most threads to use; 0: all")->capture_default_str()->check(whole_number(0, base::kMostThreads));
   verb->add_flag("--round-trip", options->check.round_trip, "Write each model and read it back before running it");
   verb->add_flag("--json", options->json, "Print passed, failed, unsupported, failures and refusals as JSON");
   verb->footer(

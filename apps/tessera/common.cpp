@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <set>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "io/file.h"
 #include "io/output_file.h"
 #include "ir/graph.h"
+#include "option_values.h"
+#include "passes/pipeline.h"
 #include "report/picture_input.h"
 #include "report/value_files.h"
 #include "runtime/random_inputs.h"
@@ -25,6 +30,25 @@ std::pair<std::string, std::string> split_assignment(const std::string& text, co
   const std::size_t equals = text.find('=');
   require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), ErrorKind::invalid_argument, "{} expects {}, got '{}'", option, form, text);
   return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// The parts of A=1,B=2. A comma inside a name, which no "=" follows before the next comma, separates nothing.
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  std::string part;
+  for (const std::string& piece : CLI::detail::split(text, ',')) {
+    part += (part.empty() ? "" : ",") + piece;
+    if (piece.find('=') == std::string::npos) continue;
+    parts.push_back(std::exchange(part, ""));
+  }
+  if (!part.empty() || parts.empty()) parts.push_back(part);
+  return parts;
+}
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const passes::Pass& pass : passes::all_passes()) names.emplace_back(pass.name);
+  return names;
 }
 
 report::TypesByName input_types(const Model& model) {
@@ -81,40 +105,37 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
 
 void add_model_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file")->required();
-  verb.add_option("--dim", options.dims, "Fix a symbolic dimension of the inputs, as NAME=N; may be repeated");
+  verb.add_option("--dim", options.dims, "Fix symbolic dimensions of the inputs, as NAME=N or NAME=N,NAME=N; may be repeated");
 }
 
 void add_run_options(CLI::App& verb, ModelOptions& options) {
-  verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")->capture_default_str();
-  verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
+  suggest(verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")->capture_default_str(), {"cpu", "reference", "null"});
+  verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(whole_number(0, base::kMostThreads));
   verb.add_option("--precision", options.precision,
                   "What layers with weights of f32 multiply in: f32, or bf16 (rounded, sums in f32). Without it: what "
                   "a .tsr was made with, f32 for .onnx")
       ->check(CLI::IsMember({"f32", "bf16"}));
   verb.add_option("--memory-limit", options.memory_limit_mib, "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
       ->capture_default_str()
-      ->check(CLI::Range(0, 1 << 30));
-  verb.add_option("--time-limit", options.time_limit_s, "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")->capture_default_str()->transform(CLI::AsNumberWithUnit(
-      std::map<std::string, double>{{"s", 1.0}, {"ms", 1e-3}, {"m", 60.0}, {"h", 3600.0}}, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME"))->check(CLI::Range(0.0, 1e9));
-  verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
-  verb.add_option("--without", options.without, "A graph pass to leave out (fuse_attention); may be repeated");
+      ->check(whole_number(0, 1 << 30));
+  verb.add_option("--time-limit", options.time_limit_s, "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")->capture_default_str()->transform(duration());
+  verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str()->check(whole_number(0, kMostSeed));
+  suggest(verb.add_option("--without", options.without, "Graph passes to leave out (fuse_attention,channels_last); may be repeated")->delimiter(','), pass_names());
   verb.add_flag("--tune", options.tune, "Time the kernels that can do a step and take the fastest; what was timed before is found in the user's cache folder");
   verb.add_option("--tuning-file", options.tuning_file, "Where --tune keeps what it timed, instead of the user's cache folder; made if absent");
 }
 
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims) {
   std::map<std::string, std::int64_t> parsed;
-  for (const std::string& dim : dims) {
-    const auto [name, number] = split_assignment(dim, "--dim", "NAME=N");
-    std::size_t used = 0;
-    std::int64_t value = -1;
-    try {
-      value = std::stoll(number, &used);
-    } catch (const std::exception&) {
-      used = 0;
+  for (const std::string& given : dims) {
+    for (const std::string& dim : split_list(given)) {
+      const auto [name, number] = split_assignment(dim, "--dim", "NAME=N");
+      std::int64_t value = -1;
+      const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), value);
+      require(code == std::errc() && end == number.data() + number.size() && value >= 0, ErrorKind::invalid_argument, "--dim expects NAME=N with a whole number N from 0 to {}, got '{}'",
+              std::numeric_limits<std::int64_t>::max(), dim);
+      parsed[name] = value;
     }
-    require(used == number.size() && value >= 0, ErrorKind::invalid_argument, "--dim expects NAME=N with a whole number N, got '{}'", dim);
-    parsed[name] = value;
   }
   return parsed;
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,10 +12,12 @@
 
 namespace tessera::apps {
 
+inline constexpr std::uint64_t kMostSeed = std::numeric_limits<std::uint64_t>::max();
+
 // The options that say which model is run how.
 struct ModelOptions {
   std::string model;
-  std::vector<std::string> dims;  // NAME=N
+  std::vector<std::string> dims;  // NAME=N, or several with commas between
   std::string device = "cpu";
   int threads = 0;
   std::string precision;  // "": as the file says, f32 for .onnx
@@ -32,7 +35,7 @@ void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --thre
 
 void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs, ModelOptions& options);  // --inputs --input --normalise
 
-// "NAME=N" each; throws Error(invalid_argument).
+// "NAME=N" each, or several with commas between; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
 // The model with its dimensions fixed as asked.
 Model load_model(const ModelOptions& options);

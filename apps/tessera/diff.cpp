@@ -3,8 +3,10 @@
 
 #include <set>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "common.h"
+#include "option_values.h"
 #include "passes/pipeline.h"
 #include "report/model_difference.h"
 #include "verbs.h"
@@ -85,7 +87,7 @@ void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, cons
   verb.add_option("--precision-" + letter, side.precision,
                   "What " + title + " multiplies in: f32 or bf16; without it what a .tsr was made with, f32 for .onnx")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  verb.add_option("--without-" + letter, side.without, "A graph pass that " + title + " does without, or all of them: all; may be repeated");
+  verb.add_option("--without-" + letter, side.without, "A graph pass that " + title + " does without, or all of them: all; may be repeated")->delimiter(',');
 }
 
 }  // namespace
@@ -99,18 +101,18 @@ void add_diff(CLI::App& app) {
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   add_side(*verb, options->a, "a", "A");
   add_side(*verb, options->b, "b", "B");
-  verb->add_option("--rtol", options->closeness.relative, "Elements may be this far apart, in parts of the largest in A's value")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb->add_option("--atol", options->closeness.absolute, "... and this far besides")->capture_default_str()->check(CLI::NonNegativeNumber);
+  verb->add_option("--rtol", options->closeness.relative, "Elements may be this far apart, in parts of the largest in A's value")->capture_default_str()->check(number(0, 1e300));
+  verb->add_option("--atol", options->closeness.absolute, "... and this far besides")->capture_default_str()->check(number(0, 1e300));
   verb->add_flag("--outputs-only", options->outputs_only, "Compare the outputs alone, as they come when passes may fuse everything");
-  verb->add_option("--chunk", options->most_mib, "Most MiB of values that one run hands out; more values take more runs")->capture_default_str()->check(CLI::Range(1, 1 << 20));
+  verb->add_option("--chunk", options->most_mib, "Most MiB of values that one run hands out; more values take more runs")->capture_default_str()->check(whole_number(1, 1 << 20));
   verb->add_option("--sort", options->sort,
                    "What to list first: order (as A computes), or the worst by snr, cosine or largest; without it snr "
                    "where one model is quantised, else order")
       ->check(CLI::IsMember({"order", "snr", "cosine", "largest"}));
   verb->add_flag("--all", options->all, "List all values that differ, not only the first ten");
   verb->add_flag("--json", options->json, "Print all comparisons as JSON");
-  verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(CLI::NonNegativeNumber);
-  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")->capture_default_str();
+  verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(whole_number(0, base::kMostThreads));
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")->capture_default_str()->check(whole_number(0, kMostSeed));
   verb->footer(
       "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every "
       "value that means the same\n"

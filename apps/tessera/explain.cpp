@@ -5,10 +5,12 @@
 
 #include <filesystem>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "common.h"
 #include "cost/profile.h"
 #include "io/file.h"
+#include "option_values.h"
 #include "report/calibration.h"
 #include "report/learning.h"
 #include "verbs.h"
@@ -85,11 +87,11 @@ void add_explain(CLI::App& app) {
   verb->add_option("--html", options->html, "Write a page with plots to this file");
   verb->add_option("--convergence", options->convergence,
                    "Epochs by batch, to choose the batch for training: a file or text such as 2048:65,3072:75-80");
-  verb->add_option("--samples", options->samples, "Examples an epoch, for --convergence")->check(CLI::PositiveNumber);
+  verb->add_option("--samples", options->samples, "Examples an epoch, for --convergence")->check(number(1, 1e18));
   verb->add_option("--threads", options->model.threads, "Threads of the CPU to use; 0: all cores this process may use")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure")->capture_default_str();
+      ->check(whole_number(0, base::kMostThreads));
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure")->capture_default_str()->check(whole_number(0, kMostSeed));
   std::string names;
   for (const cost::DeviceProfile& profile : cost::built_in_profiles()) {
     if (profile.kind == cost::DeviceKind::gpu) names += fmt::format("  {:<14} {}\n", profile.name, profile.title);

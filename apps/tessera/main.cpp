@@ -1,12 +1,20 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
+#include <new>
+#include <sstream>
+#include <system_error>
 
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/images.h"
 #include "tessera/log.h"
 #include "tessera/version.h"
+#include "base/environment.h"
+#include "parse_errors.h"
+#include "signals.h"
+#include "streams.h"
 #include "verbs.h"
 
 namespace {
@@ -19,7 +27,7 @@ std::string version_text() {
 
 // One clear line; with -v the whole chain of places it passed through.
 int report(const tessera::Error& error, bool verbose) {
-  fmt::print(stderr, "tessera: {}: {}\n", tessera::to_string(error.kind()), verbose ? error.message() : error.what());
+  tessera::apps::print_error(fmt::format("{}: {}", tessera::to_string(error.kind()), verbose ? error.message() : error.what()));
   if (verbose) {
     for (const std::string& place : error.context()) fmt::print(stderr, "  in {}\n", place);
   }
@@ -29,14 +37,79 @@ int report(const tessera::Error& error, bool verbose) {
 // Warnings go to stderr, where they mix with no result; with -v their details too. `verbose` must live as long as the process.
 void print_warnings(const bool& verbose) {
   tessera::set_log_handler([&verbose](tessera::LogLevel level, std::string_view message) {
-    if (level == tessera::LogLevel::warning) fmt::print(stderr, "tessera: warning: {}\n", message);
+    if (level == tessera::LogLevel::warning) tessera::apps::print_warning(message);
     else if (verbose) fmt::print(stderr, "tessera: {}\n", message);
   });
+}
+
+void add_verbs(CLI::App& app) {
+  tessera::apps::add_run(app);
+  tessera::apps::add_bench(app);
+  tessera::apps::add_info(app);
+  tessera::apps::add_check(app);
+  tessera::apps::add_new(app);
+  tessera::apps::add_optimize(app);
+  tessera::apps::add_calibrate(app);
+  tessera::apps::add_explain(app);
+  tessera::apps::add_diff(app);
+  tessera::apps::add_completion(app);
+  tessera::apps::add_manual(app);
+}
+
+// Does what the command line says. Returns the exit code; what a verb throws for the user to read passes through.
+int run(CLI::App& app, int argc, char** argv) {
+  tessera::apps::check_verb(app, argc, argv);
+  const bool asks_for_help = std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; });
+  if (!asks_for_help) {
+    // Nonsense in the environment is an error of every verb, whether it gets to the variable or not.
+    tessera::base::threads_by_environment();
+    tessera::base::isa_by_environment();
+  }
+  try {
+    app.parse(argc, argv);
+    return 0;
+  } catch (const CLI::RuntimeError& exit) {
+    return exit.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // help and version
+      std::ostringstream text;
+      app.exit(error, text, text);
+      fmt::print("{}", text.str());
+      return 0;
+    }
+    tessera::apps::print_error(tessera::apps::describe(app, error));
+    return tessera::exit_code(tessera::ErrorKind::invalid_argument);
+  }
+}
+
+// Runs it, and what it printed must arrive. Says what went wrong.
+int run_and_report(CLI::App& app, int argc, char** argv, const bool& verbose) {
+  try {
+    try {
+      const int code = run(app, argc, argv);
+      tessera::apps::finish_output();
+      return code;
+    } catch (const std::system_error& error) {
+      tessera::apps::check_output_error(error);
+      throw;
+    }
+  } catch (const tessera::Error& error) {
+    if (error.kind() != tessera::ErrorKind::cancelled || tessera::apps::received_signal() == 0) return report(error, verbose);
+    return tessera::exit_code(error.kind());
+  } catch (const std::bad_alloc&) {
+    tessera::apps::print_error("over budget: the system has no more memory");
+    return tessera::exit_code(tessera::ErrorKind::over_budget);
+  } catch (const std::exception& error) {
+    tessera::apps::print_error(fmt::format("internal error (a bug in Tessera, please report it): {}", error.what()));
+    return 70;
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  tessera::apps::guard_standard_streams();
+  tessera::apps::handle_signals();
   CLI::App app{"Tessera runs neural networks to the limit of the hardware."};
   app.name("tessera");
   app.set_version_flag("--version", version_text, "Print the version, the processor's features and the devices");
@@ -54,31 +127,12 @@ int main(int argc, char** argv) {
       "  tessera info resnet50.onnx --plan\n"
       "  tessera optimize resnet50.onnx -o resnet50.tsr\n\n"
       "Exit codes: 0 success, 1 a check failed, 2 wrong call, 3 invalid model, 4 unsupported, 5 not found,\n"
-      "6 input/output error, 7 over budget, 8 cancelled, 9 the run failed. Bugs abort.\n"
-      "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512|amx (best instruction set to use).");
-  tessera::apps::add_run(app);
-  tessera::apps::add_bench(app);
-  tessera::apps::add_info(app);
-  tessera::apps::add_check(app);
-  tessera::apps::add_new(app);
-  tessera::apps::add_optimize(app);
-  tessera::apps::add_calibrate(app);
-  tessera::apps::add_explain(app);
-  tessera::apps::add_diff(app);
-  try {
-    app.parse(argc, argv);
-    return 0;
-  } catch (const CLI::RuntimeError& exit) {
-    return exit.get_exit_code();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const tessera::Error& error) {
-    return report(error, verbose);
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "tessera: over budget: the system has no more memory\n");
-    return tessera::exit_code(tessera::ErrorKind::over_budget);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "tessera: internal error (a bug in Tessera, please report it): {}\n", error.what());
-    return 70;
-  }
+      "6 input/output error, 7 over budget, 8 cancelled, 9 the run failed, 130 or 143 interrupted. Bugs abort.\n"
+      "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512|amx (best instruction set to use), NO_COLOR.\n"
+      "There is no configuration file: a shell alias keeps options.");
+  add_verbs(app);
+  const int code = run_and_report(app, argc, argv, verbose);
+  // What a verb showed of its work before it was interrupted is shown; the exit code still says that it was.
+  const int signal = tessera::apps::received_signal();
+  return signal != 0 ? 128 + signal : code;
 }

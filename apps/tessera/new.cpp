@@ -4,6 +4,7 @@
 #include "base/units.h"
 #include "common.h"
 #include "models/models.h"
+#include "option_values.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -31,10 +32,12 @@ void run(const Options& options) {
 void add_new(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("new", "Write a well-known net with seeded random weights as .onnx");
-  verb->add_option("NAME", options->name, "Which net; see the list below")->required();
+  std::vector<std::string> names;
+  for (const models::ModelEntry& entry : models::all_models()) names.emplace_back(entry.name);
+  suggest(verb->add_option("NAME", options->name, "Which net; see the list below")->required(), names);
   verb->add_option("-o,--output", options->output, "Where to write; NAME.onnx in this folder if not given");
-  verb->add_option("--dim", options->dims, "Fix a dimension, as NAME=N; may be repeated");
-  verb->add_option("--seed", options->seed, "Seed of the weights")->capture_default_str();
+  verb->add_option("--dim", options->dims, "Fix dimensions, as NAME=N or NAME=N,NAME=N; may be repeated");
+  verb->add_option("--seed", options->seed, "Seed of the weights")->capture_default_str()->check(whole_number(0, kMostSeed));
   std::string footer = "Nets:\n";
   for (const models::ModelEntry& entry : models::all_models()) footer += fmt::format("  {:<20} {}; dims: {}\n", entry.name, entry.summary, entry.dims);
   verb->footer(footer + "\nExample:\n  tessera new resnet50 -o resnet50.onnx --dim batch=1 --seed 1");

@@ -50,7 +50,7 @@ void add_optimize(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("optimize", "Write a model as it is after all passes: a .tsr package for this machine, or .onnx for any program");
   add_model_options(*verb, options->model);
   verb->add_option("-o,--output", options->output, "Where to write: OUT.onnx, or OUT.tsr, which loads without work")->required();
-  CLI::Option* only = verb->add_option("--only", options->only, "Run this pass and no others; may be repeated");
+  CLI::Option* only = verb->add_option("--only", options->only, "Run these passes and no others; may be repeated")->delimiter(',');
   verb->add_flag("--verify", options->verify, "Run both models on random inputs and print the largest difference");
   verb->add_option("--report", options->page, "Write a page that says what the passes did and what that bought to this .html file");
   verb->add_flag("--json", options->json, "Print the report as JSON");

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "common.h"
+#include "option_values.h"
 #include "report/json_text.h"
 #include "report/summary.h"
 #include "report/trace.h"
@@ -77,7 +78,7 @@ void add_run(CLI::App& app) {
   verb->add_option(
           "--top", options->top,
           "Print the indices and values of so many largest elements of each output: of a classifier the classes")
-      ->check(CLI::Range(0, 1000));
+      ->check(whole_number(0, 1000));
   verb->add_flag("--json", options->json, "Print the summary as JSON");
   add_run_options(*verb, options->model);
   verb->footer(

@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "report/json_text.h"
+#include "tessera/error.h"
 
 namespace tessera::report {
 namespace {
@@ -39,6 +40,23 @@ std::int64_t peak_rss_bytes() {
   return usage.ru_maxrss * 1024;
 }
 
+// Milliseconds of each run. `interrupted`: whether it was cancelled after the first.
+std::vector<double> timed_runs(Session& session, const NamedValues& inputs, const BenchOptions& options, bool& interrupted) {
+  std::vector<double> times;
+  const Clock::time_point timed = Clock::now();
+  try {
+    do {
+      const Clock::time_point begin = Clock::now();
+      session.run(inputs, options.run);
+      times.push_back(ms_since(begin));
+    } while (static_cast<int>(times.size()) < options.runs || ms_since(timed) < options.seconds * 1e3);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::cancelled || times.empty()) throw;
+    interrupted = true;
+  }
+  return times;
+}
+
 }  // namespace
 
 BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options) {
@@ -55,13 +73,7 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   session.run(inputs, options.run);
   result.first_ms = ms_since(start);
   for (int i = 0; i < options.warmup; ++i) session.run(inputs, options.run);
-  std::vector<double> times;
-  const Clock::time_point timed = Clock::now();
-  do {
-    const Clock::time_point begin = Clock::now();
-    session.run(inputs, options.run);
-    times.push_back(ms_since(begin));
-  } while (static_cast<int>(times.size()) < options.runs || ms_since(timed) < options.seconds * 1e3);
+  std::vector<double> times = timed_runs(session, inputs, options, result.interrupted);
   result.runs = static_cast<int>(times.size());
   std::sort(times.begin(), times.end());
   result.median_ms = median(times);
@@ -86,6 +98,7 @@ std::string bench_json(const std::string& model, const BenchResult& result) {
                     {"p90_ms", result.p90_ms},
                     {"p99_ms", result.p99_ms},
                     {"runs", result.runs},
+                    {"interrupted", result.interrupted},
                     {"peak_rss_bytes", result.peak_rss_bytes},
                     {"arena_bytes", result.arena_bytes},
                     {"weights_bytes", result.weights_bytes}},

@@ -20,15 +20,17 @@ struct BenchOptions {
 struct BenchResult {
   double load_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
   int runs = 0;
+  bool interrupted = false;  // options.run.cancellation came before all runs were timed
   int threads = 0;
   std::string precision;  // what layers of floats multiplied in
   std::int64_t peak_rss_bytes = 0, arena_bytes = 0, weights_bytes = 0;
   std::map<std::string, std::string> shapes;  // input name → type and shape as run
 };
 
+// Cancelled when at least one run is timed, it ends with those. Throws as Session does, Error(cancelled) included.
 BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options);
 
-// {"model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "runs",
+// {"model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "runs", "interrupted",
 //  "peak_rss_bytes", "arena_bytes", "weights_bytes"}
 std::string bench_json(const std::string& model, const BenchResult& result);
 

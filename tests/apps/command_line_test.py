@@ -144,7 +144,7 @@ class CommandLine(unittest.TestCase):
 
     def test_bench_has_the_promised_keys(self):
         figures = json.loads(run("bench", self.model, "--runs", "3", "--json").stdout)
-        self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs peak_rss_bytes arena_bytes weights_bytes".split()))
+        self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs interrupted peak_rss_bytes arena_bytes weights_bytes".split()))
         self.assertEqual(figures["runs"], 3)
         self.assertLessEqual(figures["min_ms"], figures["median_ms"])
 

@@ -1,0 +1,36 @@
+#include "cli_description.h"
+
+#include "option_values.h"
+
+namespace tessera::apps {
+namespace {
+
+OptionDescription describe_option(const CLI::Option& option) {
+  OptionDescription described{{}, option.get_description(), {}, option.get_default_str(), suggested_values(option), option.get_positional()};
+  for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
+  if (option.get_positional()) described.names = {option.get_name(true)};
+  // A flag expects nothing. Of "INT:0..1024" the first word is the kind of value.
+  if (option.get_items_expected_max() > 0) {
+    const std::string type = option.get_type_name();
+    described.type = type.substr(0, type.find_first_of(": "));
+    if (described.type.empty()) described.type = "VALUE";
+  }
+  return described;
+}
+
+VerbDescription describe_verb(const CLI::App& app, const std::string& name) {
+  VerbDescription verb{name, app.get_description(), app.get_footer(), {}};
+  for (const CLI::Option* option : app.get_options()) verb.options.push_back(describe_option(*option));
+  return verb;
+}
+
+}  // namespace
+
+std::vector<VerbDescription> describe_command_line(const CLI::App& app) {
+  std::vector<VerbDescription> verbs{describe_verb(app, "")};
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(describe_verb(*verb, verb->get_name()));
+  return verbs;
+}
+
+}  // namespace tessera::apps

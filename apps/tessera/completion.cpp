@@ -1,0 +1,166 @@
+// tessera completion: scripts by which shells complete command lines.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "cli_description.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+using Verbs = std::vector<VerbDescription>;
+
+// Everything that a script takes as it is.
+std::string shell_quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char character : text) out += character == '\'' ? std::string("'\\''") : std::string(1, character);
+  return out + "'";
+}
+
+// A sentence without what shells take for their own in descriptions.
+std::string plain(std::string_view text) {
+  std::string plain(text.substr(0, text.find('\n')));
+  std::erase_if(plain, [](char character) { return std::string_view("'[]\\:`$\"").find(character) != std::string_view::npos; });
+  return plain;
+}
+
+std::vector<std::string> names_of(const VerbDescription& verb, bool with_values) {
+  std::vector<std::string> names;
+  for (const OptionDescription& option : verb.options) {
+    if (!option.positional && (!with_values || option.takes_value())) names.insert(names.end(), option.names.begin(), option.names.end());
+  }
+  return names;
+}
+
+std::vector<std::string> verb_names(const Verbs& verbs) {
+  std::vector<std::string> names;
+  for (const VerbDescription& verb : verbs) {
+    if (!verb.name.empty()) names.push_back(verb.name);
+  }
+  return names;
+}
+
+// Values of options by "verb:option", of positional arguments by "verb:". What is not listed is completed by file names.
+std::string bash_script(const Verbs& verbs) {
+  std::string options, takers, values;
+  for (const VerbDescription& verb : verbs) {
+    options += fmt::format("    {}) options={} ;;\n", shell_quoted(verb.name), shell_quoted(fmt::format("{}", fmt::join(names_of(verb, false), " "))));
+    takers += fmt::format("    {}) takers={} ;;\n", shell_quoted(verb.name), shell_quoted(fmt::format("{}", fmt::join(names_of(verb, true), " "))));
+    for (const OptionDescription& option : verb.options) {
+      if (option.values.empty()) continue;
+      std::vector<std::string> cases;
+      if (option.positional) cases.push_back(shell_quoted(verb.name + ":"));
+      else for (const std::string& name : option.names) cases.push_back(shell_quoted(verb.name + ":" + name));
+      values += fmt::format("    {}) values={} ;;\n", fmt::join(cases, "|"), shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
+    }
+  }
+  return fmt::format(R"(# bash completion for tessera, made by 'tessera completion bash'
+_tessera() {{
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" verb='' options takers values='' i
+  for ((i = 1; i < COMP_CWORD; ++i)); do
+    [[ "${{COMP_WORDS[i]}}" != -* ]] && verb="${{COMP_WORDS[i]}}" && break
+  done
+  COMPREPLY=()
+  case "$verb" in
+{0}    *) options='' ;;
+  esac
+  case "$verb" in
+{1}    *) takers='' ;;
+  esac
+  local place="$verb:"
+  [[ " $takers " == *" $previous "* && "$previous" == -* ]] && place="$verb:$previous"
+  if [[ "$current" == -* && "$place" == "$verb:" ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$current"))
+    return
+  fi
+  [[ -z "$verb" ]] && values={3}
+  case "$place" in
+{2}  esac
+  [[ -n "$values" ]] && COMPREPLY=($(compgen -W "$values" -- "$current"))
+}}
+complete -o default -F _tessera tessera
+)",
+                     options, takers, values, shell_quoted(fmt::format("{}", fmt::join(verb_names(verbs), " "))));
+}
+
+// One specification of _arguments an option: (names)name[text]:message:action.
+std::string zsh_option(const OptionDescription& option) {
+  const std::string action = option.values.empty() ? "_files" : fmt::format("({})", fmt::join(option.values, " "));
+  if (option.positional) return "      " + shell_quoted(fmt::format("*:{}:{}", option.names.front(), action)) + " \\\n";
+  std::string lines;
+  for (const std::string& name : option.names) {
+    const std::string value = option.takes_value() ? fmt::format(":{}:{}", option.type, action) : "";
+    lines += "      " + shell_quoted(fmt::format("*{}[{}]{}", name, plain(option.text), value)) + " \\\n";
+  }
+  return lines;
+}
+
+std::string zsh_script(const Verbs& verbs) {
+  std::string names, cases;
+  for (const VerbDescription& verb : verbs) {
+    if (verb.name.empty()) continue;
+    names += "    " + shell_quoted(verb.name + ":" + plain(verb.text)) + "\n";
+    cases += fmt::format("    {})\n      _arguments \\\n", verb.name);
+    bool placed = false;  // _arguments takes one rule for all that is no option
+    for (const OptionDescription& option : verb.options) {
+      if (!option.positional || !std::exchange(placed, true)) cases += zsh_option(option);
+    }
+    cases += "      ;;\n";
+  }
+  return fmt::format(R"(#compdef tessera
+# zsh completion for tessera, made by 'tessera completion zsh'
+_tessera() {{
+  local -a verbs=(
+{})
+  if (( CURRENT == 2 )); then
+    _describe 'verb' verbs
+    return
+  fi
+  shift words
+  (( CURRENT-- ))
+  case "$words[1]" in
+{}  esac
+}}
+if [ "$funcstack[1]" = "_tessera" ]; then _tessera "$@"; else compdef _tessera tessera; fi
+)",
+                     names, cases);
+}
+
+std::string fish_script(const Verbs& verbs) {
+  std::string script = "# fish completion for tessera, made by 'tessera completion fish'\n";
+  for (const VerbDescription& verb : verbs) {
+    if (!verb.name.empty()) script += fmt::format("complete -c tessera -n __fish_use_subcommand -f -a {} -d {}\n", verb.name, shell_quoted(plain(verb.text)));
+    const std::string where = verb.name.empty() ? "__fish_use_subcommand" : shell_quoted("__fish_seen_subcommand_from " + verb.name);
+    for (const OptionDescription& option : verb.options) {
+      std::string line = "complete -c tessera -n " + where;
+      for (const std::string& name : option.names) {
+        if (!option.positional) line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
+      }
+      if (option.takes_value() && !option.positional) line += " -r";
+      if (!option.values.empty()) line += fmt::format(" -f -a {}", shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
+      else if (option.positional) continue;  // file names, as anywhere
+      script += line + " -d " + shell_quoted(plain(option.text)) + "\n";
+    }
+  }
+  return script;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app) {
+  auto shell = std::make_shared<std::string>();
+  CLI::App* verb = app.add_subcommand("completion", "Print a script by which a shell completes verbs, options and their values");
+  verb->add_option("SHELL", *shell, "Which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  verb->footer(
+      "An installed Tessera brings the scripts along where shells look for them.\n\nExamples:\n"
+      "  source <(tessera completion bash)\n"
+      "  tessera completion fish > ~/.config/fish/completions/tessera.fish");
+  verb->callback([shell, &app] {
+    const Verbs verbs = describe_command_line(app);
+    fmt::print("{}", *shell == "bash" ? bash_script(verbs) : *shell == "zsh" ? zsh_script(verbs) : fish_script(verbs));
+  });
+}
+
+}  // namespace tessera::apps

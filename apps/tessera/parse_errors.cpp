@@ -1,0 +1,97 @@
+#include "parse_errors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera::apps {
+namespace {
+
+// Insertions, deletions, replacements and swaps of neighbours that make one word of the other (optimal string alignment distance).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> least(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        least[i][j] = i + j;
+        continue;
+      }
+      least[i][j] = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, least[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
+    }
+  }
+  return least[a.size()][b.size()];
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  return names;
+}
+
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string did_you_mean(std::string_view near) { return near.empty() ? std::string() : fmt::format("; did you mean '{}'?", near); }
+
+std::string describe_extra(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> left = app.remaining(true), verbs = app.get_subcommands().empty() ? std::vector<std::string>() : std::vector<std::string>{app.get_subcommands().front()->get_name()};
+  if (left.empty() || verbs.empty()) return error.what();
+  const CLI::App& verb = *app.get_subcommands().front();
+  if (!left.front().starts_with("-")) return fmt::format("'{}' has no place for '{}'; see 'tessera {} --help'", verbs.front(), left.front(), verbs.front());
+  std::vector<std::string> options = options_of(verb);
+  const std::vector<std::string> common = options_of(app);
+  options.insert(options.end(), common.begin(), common.end());
+  const std::string name = left.front().substr(0, left.front().find('='));
+  const std::string near = did_you_mean(nearest(name, options));
+  return fmt::format("'{}' has no option '{}'{}", verbs.front(), name, near.empty() ? fmt::format("; see 'tessera {} --help'", verbs.front()) : near);
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string_view best;
+  std::size_t least = std::max<std::size_t>(word.size() / 3, 1) + 1;
+  for (const std::string& candidate : candidates) {
+    // Who breaks a word off means the whole.
+    const std::size_t steps = word.size() >= 3 && candidate.starts_with(word) ? 1 : distance(word.substr(0, 100), candidate);
+    if (steps < least) {
+      least = steps;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+void check_verb(const CLI::App& app, int argc, const char* const* argv) {
+  const std::vector<std::string> verbs = verbs_of(app);
+  // Options before the verb are flags: none takes a value.
+  const auto* const end = argv + argc;
+  const auto* const word = std::find_if(argv + std::min(argc, 1), end, [](const char* text) { return *text != '-'; });
+  const bool asks = std::any_of(argv + std::min(argc, 1), word, [](std::string_view text) { return text == "--help" || text == "-h" || text == "--version"; });
+  if (asks) return;
+  require(word != end, ErrorKind::invalid_argument, "no verb given; verbs: {}", fmt::format("{}", fmt::join(verbs, ", ")));
+  if (std::ranges::find(verbs, std::string_view(*word)) != verbs.end()) return;
+  const std::string near = did_you_mean(nearest(*word, verbs));
+  fail(ErrorKind::invalid_argument, "unknown verb '{}'{}", std::string_view(*word), near.empty() ? fmt::format("; verbs: {}", fmt::join(verbs, ", ")) : near);
+}
+
+std::string describe(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) return describe_extra(app, error);
+  std::string text = error.what();
+  if (const std::size_t at = text.find(": expects "); at != std::string::npos) text.erase(at, 1);
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) && !app.get_subcommands().empty()) {
+    text += fmt::format("; see 'tessera {} --help'", app.get_subcommands().front()->get_name());
+  }
+  return text;
+}
+
+}  // namespace tessera::apps
