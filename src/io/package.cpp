@@ -60,7 +60,8 @@ class GraphWriter {
   }
 
   std::vector<std::byte> write(const ir::Graph& graph) {
-    return serialise(Exporter(graph, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
+    const FileForm form = newest_form(graph);
+    return serialise(Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
   }
 
   // Where the data of a tensor lie in the section; null when they do not.

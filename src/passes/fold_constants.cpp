@@ -151,6 +151,16 @@ bool transposes_weights(const ir::Graph& graph, const ir::Node& node, const std:
   });
 }
 
+// A node that makes large weights wider than the file stores them.
+bool widens_weights(const ir::Graph& graph, const ir::Node& node) {
+  constexpr std::int64_t kLargeBytes = std::int64_t{4} << 10;
+  if (node.op != "DequantizeLinear" && node.op != "Cast") return false;
+  const Tensor* stored = graph.constant(node.inputs[0]);
+  const ir::ValueId output = node.outputs[0];
+  if (stored == nullptr || !output.valid() || !graph.value(output).type.is_tensor()) return false;
+  return stored->bytes() >= kLargeBytes && bits_of(graph.value(output).type.dtype) > bits_of(stored->dtype());
+}
+
 ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   FoldingBudget own = folding_budget(graph, context.folding);
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
@@ -159,6 +169,7 @@ ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   for (ir::NodeId id : graph.order()) {
     ops::infer_node_in_place(graph, id);
     if (transposes_weights(graph, graph.node(id), uses)) continue;
+    if (context.keeps_narrow_weights && widens_weights(graph, graph.node(id))) continue;
     if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left, depths);
   }
   graph.remove_dead_and_compact();

@@ -31,6 +31,8 @@ struct PassContext {
   bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
   // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read again.
   std::int64_t near_cache_bytes = std::int64_t{1} << 19;
+  // The graph is for a file: large weights stay in the element type in which they are stored, and are widened in the run.
+  bool keeps_narrow_weights = false;
   DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
   FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.

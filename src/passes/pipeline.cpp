@@ -175,6 +175,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {
     const bool left_out = std::ranges::find(options.without, pass.name) != options.without.end();
+    if (options.progress && !left_out) options.progress(pass.name, static_cast<double>(&pass - kPasses) / static_cast<double>(std::size(kPasses)));
     if (!left_out) graph = pass.run(std::move(graph), context);
     // Gradients, which are computed first, name tensors that nothing else may need.
     if (&pass == kPasses) graph.remove_dead_and_compact();
@@ -185,8 +186,10 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
     if (recorder) recorder->add(pass.name, graph);
   }
   if (!options.branches) return graph;
+  PipelineOptions inner = options;
+  inner.progress = {};
   // On the budget of the whole: many branches may not fold more than one graph.
-  return rewrite_branches(std::move(graph), [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, options); });
+  return rewrite_branches(std::move(graph), [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, inner); });
 }
 
 }  // namespace tessera::passes

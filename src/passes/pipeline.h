@@ -13,6 +13,8 @@ namespace tessera::passes {
 struct PipelineOptions {
   std::vector<std::string> without;  // names of passes to skip
   GraphMeasure measure = {};         // for reports; null: they say no costs
+  // Called before each pass with its name and the part of the passes that is done (0 to 1). Null: nobody is told.
+  std::function<void(std::string_view pass, double done)> progress = {};
   bool branches = false;             // those of If too, at any depth; a session does them when it takes them
 };
 

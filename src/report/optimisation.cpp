@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -44,7 +45,26 @@ std::string difference_text(const OutputDifference& each) {
   const std::string name = base::printable(base::shown(each.name));
   if (each.identical) return fmt::format("verified {}: identical", name);
   if (!each.mismatch.empty()) return fmt::format("DIFFERS  {}: {}", name, each.mismatch);
-  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value", each.close ? "verified" : "DIFFERS ", name, each.largest, each.relative);
+  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value; signal-to-noise {:.1f} dB, cosine {:.7f}", each.close ? "verified" : "DIFFERS ", name,
+                     each.largest, each.relative, each.signal_to_noise_db, each.cosine);
+}
+
+// "ONNX opset 11", and what made it another one than the model's.
+std::string opset_text(const OptimiseReport& report) {
+  if (report.opset == 0) return "";
+  if (report.opset_before == 0 || report.opset == report.opset_before) return fmt::format("ONNX opset {}", report.opset);
+  if (report.opset_raised_by.empty()) return fmt::format("ONNX opset {} instead of {}", report.opset, report.opset_before);
+  return fmt::format("ONNX opset raised from {} to {}: {} {} it", report.opset_before, report.opset, fmt::join(report.opset_raised_by, ", "), report.opset_raised_by.size() == 1 ? "needs" : "need");
+}
+
+// Nothing unless the file is clearly larger than what it was made of.
+std::string growth_text(const Optimisation& optimisation) {
+  const std::int64_t before = optimisation.model_bytes, after = optimisation.report.file_bytes;
+  constexpr double kMuch = 1.2;
+  constexpr std::int64_t kLeast = std::int64_t{64} << 10;
+  if (before == 0 || after < before + kLeast || static_cast<double>(after) < kMuch * static_cast<double>(before)) return "";
+  const std::string why = optimisation.report.packings > 0 ? ", because weights that kernels have packed are stored beside the original ones" : "";
+  return fmt::format("the file is {:.1f} times as large as the model ({} instead of {}){}", static_cast<double>(after) / static_cast<double>(before), base::format_bytes(after), base::format_bytes(before), why);
 }
 
 // What is to be known besides the table.
@@ -56,6 +76,8 @@ std::vector<std::string> remarks(const Optimisation& optimisation) {
   }
   if (!optimisation.measured) list.push_back("the figures of this CPU are rough ones: 'tessera calibrate' measures it");
   if (!report.why_not_packed.empty()) list.push_back("no weights are packed ahead, because no plan could be made with symbolic dimensions of 1 (fix them with --dim): " + report.why_not_packed);
+  if (const std::string text = opset_text(report); report.opset != report.opset_before && report.opset_before != 0) list.push_back(text);
+  if (const std::string text = growth_text(optimisation); !text.empty()) list.push_back(text);
   if (!report.own_operators.empty()) list.push_back(fmt::format("other programs do not know {}", fmt::join(report.own_operators, ", ")));
   return list;
 }
@@ -161,8 +183,10 @@ std::string optimisation_text(const Optimisation& optimisation) {
   for (const std::string& each : report.not_lowered) text += "not lowered to integers: " + base::printable(each) + "\n";
   text += fmt::format("wrote {} ({}", optimisation.output, base::format_bytes(report.file_bytes));
   if (report.packings > 0) text += fmt::format(", {} packed weights with {}", report.packings, base::format_bytes(report.packed_bytes));
+  else if (report.opset > 0) text += fmt::format(", ONNX opset {}", report.opset);
   text += ")\n";
   for (const std::string& each : remarks(optimisation)) text += each + "\n";
+  if (!optimisation.verified_against.empty()) text += "verified against " + optimisation.verified_against + ":\n";
   for (const OutputDifference& each : optimisation.differences) text += difference_text(each) + "\n";
   return text;
 }
@@ -174,13 +198,18 @@ std::string optimisation_json(const Optimisation& optimisation) {
     passes.push_back({{"pass", change.pass}, {"changed", change.changed}, {"nodes_before", change.nodes_before}, {"nodes_after", change.nodes_after}, {"before", cost_json(change.cost_before)}, {"after", cost_json(change.cost_after)}});
   }
   for (const OutputDifference& each : optimisation.differences) {
-    outputs.push_back({{"name", each.name}, {"identical", each.identical}, {"mismatch", each.mismatch}, {"largest", each.largest}, {"relative", each.relative}});
+    outputs.push_back({{"name", each.name}, {"identical", each.identical}, {"mismatch", each.mismatch}, {"largest", each.largest}, {"relative", each.relative},
+                       {"signal_to_noise_db", std::isfinite(each.signal_to_noise_db) ? json(each.signal_to_noise_db) : json()}, {"cosine", each.cosine}});
   }
   json result{{"model", optimisation.model}, {"output", optimisation.output}, {"device", optimisation.device}, {"device_measured", optimisation.measured},
               {"nodes_before", report.nodes_before}, {"nodes_after", report.nodes_after}, {"before", cost_json(report.cost_before)}, {"after", cost_json(report.cost_after)}, {"passes", passes},
               {"not_lowered", report.not_lowered}, {"packings", report.packings}, {"packed_bytes", report.packed_bytes}, {"file_bytes", report.file_bytes}, {"why_not_packed", report.why_not_packed},
               {"own_operators", report.own_operators}};
-  if (optimisation.verified) result["verified"] = outputs;
+  if (report.opset > 0) result["opset"] = {{"before", report.opset_before}, {"after", report.opset}, {"raised_by", report.opset_raised_by}};
+  if (!optimisation.verified_against.empty()) {
+    result["verified"] = outputs;
+    result["verified_against"] = optimisation.verified_against;
+  }
   return json_text(result, 2);
 }
 
@@ -194,7 +223,8 @@ std::string optimisation_html(const Optimisation& optimisation) {
                        report.not_lowered);
   std::vector<std::string> checks;
   for (const OutputDifference& each : optimisation.differences) checks.push_back(difference_text(each));
-  body += list_section("Outputs of both on the same inputs", "The model as it was and as it was written.", checks);
+  body += list_section("Outputs of both on the same inputs",
+                       "The written file, read back, and " + optimisation.verified_against + ".", checks);
   body += list_section("Also worth knowing", "About these figures and the file.", remarks(optimisation));
   return html_page("What the optimiser did to " + std::filesystem::path(optimisation.model).stem().string(), body);
 }

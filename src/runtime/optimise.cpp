@@ -7,6 +7,7 @@
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/no_memory.h"
+#include "io/onnx/file_form.h"
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/writer.h"
 #include "io/output_file.h"
@@ -34,11 +35,15 @@ class Optimiser {
     options_.precision = precision_for(model, options_);
     report_.nodes_before = static_cast<std::int64_t>(graph_.node_count());
     measure_ = options.measure;
+    opset_ = options.opset;
+    progress_ = options.progress;
     if (measure_) report_.cost_before = measure_(graph_);
     leave_out_all_but(options.only_passes);
   }
 
   OptimiseReport write_onnx(const std::filesystem::path& path) {
+    if (opset_) io::check_opset(*opset_);
+    report_.opset_before = io::own_version(graph_, "");
     for (const passes::Pass& pass : passes::all_passes()) {
       if (pass.device_form) options_.without_passes.emplace_back(pass.name);
     }
@@ -46,26 +51,34 @@ class Optimiser {
     environment_ = make_environment(model_, options_);
     // Other programs have kernels for ONNX's composites; ours they do not know.
     environment_.pass_context.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return !is_own(node); };
+    // Weights that the file keeps in 8 or 16 bits would take two to four times their size in the new one.
+    environment_.pass_context.keeps_narrow_weights = true;
     run_passes();
     graph_ = decomposed(std::move(graph_));
     std::set<std::string> own;
     add_own_operators(graph_, own);
     report_.own_operators.assign(own.begin(), own.end());
     const bool large = bytes_of_constants(graph_, nullptr, true) > kMostBytesInside;
-    io::write_model(graph_, path, {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt});
-    return finish(static_cast<std::int64_t>(std::filesystem::file_size(path)));
+    say("writing the file", 0.9);
+    const io::WrittenModel written = io::write_model(graph_, path, {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt, .opset = opset_});
+    report_.opset = written.opset;
+    report_.opset_raised_by = written.raised_by;
+    return finish(written.bytes);
   }
 
   OptimiseReport write_package(const std::filesystem::path& path) {
+    require(!opset_, ErrorKind::invalid_argument, "an operator set version can be chosen for .onnx files only, not for '{}'", path.string());
     environment_ = make_environment(model_, options_);
     const bool ready = has_concrete_inputs();
     run_passes();
     report_.not_lowered = passes::real_among_quantised(graph_);
+    say("packing weights", 0.5);
     Program program(graph_, environment_, ready);
     const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);
     std::vector<io::Packing> packings;
     const std::vector<SharedWeightStore::Held> held = environment_.weights->packings();
     for (const SharedWeightStore::Held& each : held) packings.push_back({each.weights, each.name, {each.packed->data.get(), static_cast<std::size_t>(each.packed->bytes)}});
+    say("writing the file", 0.9);
     const io::WrittenPackage written = io::write_package(path, graph_, info(ready), packings);
     report_.packings = written.packings;
     report_.packed_bytes = written.packed_bytes;
@@ -106,7 +119,9 @@ class Optimiser {
     passes::PipelineOptions pipeline = environment_.pipeline;
     pipeline.measure = measure_;
     pipeline.branches = true;
-    for (int i = 0; i < times; ++i) graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, pipeline, &report_.passes);
+    int round = 0;
+    if (progress_) pipeline.progress = [&](std::string_view pass, double done) { say(fmt::format("pass {}", pass), (round + done) / times * 0.5); };
+    for (; round < times; ++round) graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, pipeline, &report_.passes);
   }
 
   // Kernels pack while a plan is made. Symbolic dimensions count as 1 in it: most packings do not depend on them. Not every model can run with that.
@@ -144,7 +159,12 @@ class Optimiser {
     return info;
   }
 
+  void say(std::string_view what, double done) const {
+    if (progress_) progress_(what, done);
+  }
+
   OptimiseReport finish(std::int64_t file_bytes) {
+    say("", 1);
     report_.nodes_after = static_cast<std::int64_t>(graph_.node_count());
     if (measure_) report_.cost_after = measure_(graph_);
     report_.file_bytes = file_bytes;
@@ -154,6 +174,8 @@ class Optimiser {
   const Model& model_;
   SessionOptions options_;
   GraphMeasure measure_;
+  std::optional<std::int64_t> opset_;
+  std::function<void(std::string_view, double)> progress_;
   ir::Graph graph_;
   ProgramEnvironment environment_;
   OptimiseReport report_;
@@ -161,7 +183,13 @@ class Optimiser {
 
 }  // namespace
 
+void check_output_name(const std::filesystem::path& path) {
+  require(path.extension() == ".onnx" || path.extension() == ".tsr", ErrorKind::invalid_argument,
+          "cannot tell what to write to '{}': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package", path.string());
+}
+
 OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) try {
+  check_output_name(path);
   io::check_output(path);  // before the work
   Optimiser optimiser(model, options);
   return path.extension() == ".onnx" ? optimiser.write_onnx(path) : optimiser.write_package(path);

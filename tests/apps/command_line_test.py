@@ -211,7 +211,8 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         report = json.loads(done.stdout)
         self.assertEqual(report["file_bytes"], package.stat().st_size)
-        self.assertEqual([output["identical"] for output in report["verified"]], [True])
+        self.assertEqual(report["verified_against"], f"{self.model} in float32 without passes, on device reference")
+        self.assertEqual([output["identical"] or output["signal_to_noise_db"] > 100 for output in report["verified"]], [True])
         fused = next(each for each in report["passes"] if each["pass"] == "fuse_epilogues")
         self.assertEqual((fused["nodes_before"], fused["nodes_after"], fused["changed"]), (14, 9, True))
         self.assertLess(fused["after"]["bytes"], fused["before"]["bytes"])
@@ -225,6 +226,32 @@ class CommandLine(unittest.TestCase):
             results.append(out.read_text())
         self.assertEqual(results[0], results[1])
         self.assertEqual(results[0], results[2])
+
+    def test_loss_is_that_against_float32(self):
+        done = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        output, = json.loads(done.stdout)["verified"]
+        self.assertFalse(output["identical"])
+        self.assertGreater(output["largest"], 0)
+        self.assertTrue(20 < output["signal_to_noise_db"] < 70, output)
+        self.assertTrue(0.99 < output["cosine"] < 1, output)
+        text = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify").stdout
+        self.assertRegex(text, r"(?m)^verified against .*lenet5\.onnx in float32 without passes, on device reference:$")
+        self.assertRegex(text, r"(?m)^verified .*: largest difference .* of the largest value; signal-to-noise \d+\.\d dB, cosine 0\.99\d+$")
+
+    def test_operator_set_version_is_chosen(self):
+        written = self.folder / "old.onnx"
+        done = run("optimize", self.model, "-o", written, "--opset", "11", "--verify", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["opset"], {"before": 17, "after": 11, "raised_by": []})
+        self.assertIn(", ONNX opset 11)", run("optimize", written, "-o", self.folder / "again.onnx").stdout)
+        self.fails(2, "operator set version 8 cannot be written; expected one from 9 to 27", "optimize", self.model, "-o", written, "--opset", "8")
+        self.fails(2, "an operator set version can be chosen for .onnx files only", "optimize", self.model, "-o", self.folder / "old.tsr", "--opset", "11")
+
+    def test_output_names_say_what_is_written(self):
+        self.fails(2, "o.bin': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package", "optimize", "nowhere.onnx", "-o", self.folder / "o.bin")
+        self.assertFalse((self.folder / "o.bin").exists())
 
     def test_packages_for_other_instruction_sets_run_too(self):
         package = self.folder / "scalar.tsr"

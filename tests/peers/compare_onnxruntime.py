@@ -34,7 +34,7 @@ def run_tessera(tessera, arguments, threads=None):
     done = subprocess.run([tessera, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=900)
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-        raise Problem(f"exit status {done.returncode}: {lines[0][:200]}")
+        raise Problem(f"exit status {done.returncode}: {lines[0][:400]}")
 
 
 def session_for(path):

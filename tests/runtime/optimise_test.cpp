@@ -140,6 +140,48 @@ TEST_F(OptimiseTest, StoredPackingsOfAnotherSizeAreMadeAnew) {
   EXPECT_EQ(account->total(), 0);
 }
 
+// Weights of int8 that are dequantised for a product in float32.
+Model weight_only_model() {
+  ir::Graph graph;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2, 256}));
+  Tensor weights(DType::i8, {256, 512});
+  for (std::int64_t i = 0; i < weights.elements(); ++i) weights.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(i * 7 % 251 - 125);
+  const ir::ValueId scale = graph.add_constant(Tensor::scalar(0.01f), "scale");
+  const ir::ValueId real = graph.add_op("DequantizeLinear", {graph.add_constant(weights, "weights"), scale}, {}, "real");
+  graph.add_output(graph.add_op("MatMul", {x, real}, {}, "y"));
+  graph.metadata["opset:ai.onnx"] = "13";
+  ops::infer_graph(graph);
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+}
+
+TEST_F(OptimiseTest, WeightsOfInt8StaySmallInOnnx) {
+  const Model model = weight_only_model();
+  const OptimiseReport report = optimise(model, onnx);
+  EXPECT_LT(report.file_bytes, 256 * 512 + 4096);
+  EXPECT_EQ(report.opset, 13);
+  EXPECT_EQ(report.opset_before, 13);
+  const NamedValues inputs = runtime::random_inputs(model, 3);
+  expect_identical(run(model, inputs), run(Model::load(onnx), inputs));
+}
+
+TEST_F(OptimiseTest, SaysHowFarItIs) {
+  std::vector<std::string> said;
+  double last = -1;
+  OptimiseOptions options;
+  options.progress = [&](std::string_view what, double done) {
+    said.emplace_back(what);
+    EXPECT_GE(done, last) << what;
+    last = done;
+  };
+  optimise(build("lenet5", {{"batch", 1}}), package, options);
+  EXPECT_EQ(last, 1);
+  for (const char* expected : {"pass fold_constants", "packing weights", "writing the file"}) EXPECT_EQ(std::ranges::count(said, expected) > 0, true) << expected;
+}
+
+TEST_F(OptimiseTest, RefusesOtherNames) {
+  expect_error(ErrorKind::invalid_argument, "cannot tell what to write to 'model.bin': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package", [&] { optimise(build("lenet5"), "model.bin"); });
+}
+
 TEST_F(OptimiseTest, OnnxHasNoOperatorsOfOurs) {
   const Model model = build("mobilenet_v3_small", {{"batch", 1}});
   const OptimiseReport report = optimise(model, onnx);

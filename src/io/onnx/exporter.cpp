@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "io/onnx/form_version.h"
-#include "io/onnx/upgrade.h"
 
 namespace tessera::io {
 
@@ -47,41 +46,6 @@ void write_type(const ir::ValueType& type, TypeProto& proto) {
     else if (dim.is_symbol())
       written.set_dim_param(dim.name());
   }
-}
-
-// The first operator set version that has the element type.
-std::int64_t version_of(DType dtype) {
-  switch (dtype) {
-    case DType::i2:
-    case DType::u2:
-      return 25;
-    case DType::f8e8m0:
-      return 24;
-    case DType::f4e2m1:
-      return 23;
-    case DType::i4:
-    case DType::u4:
-      return 21;
-    case DType::f8e4m3fn:
-    case DType::f8e4m3fnuz:
-    case DType::f8e5m2:
-    case DType::f8e5m2fnuz:
-      return 19;
-    case DType::bf16:
-      return 13;
-    default:
-      return 1;
-  }
-}
-
-// The IR version that came with an operator set version (https://github.com/onnx/onnx/blob/main/docs/Versioning.md).
-std::int64_t ir_version_of(std::int64_t opset) {
-  if (opset <= 18) return 8;
-  if (opset <= 20) return 9;
-  if (opset <= 22) return 10;
-  if (opset <= 24) return 11;
-  if (opset <= 25) return 12;
-  return 13;
 }
 
 std::pair<std::string, std::string> split_op(const std::string& op) {
@@ -166,21 +130,13 @@ void Exporter::name_values(Scope& scope, const std::vector<std::string>& capture
   }
 }
 
-void Exporter::use_type(const ir::ValueType& type) {
-  std::int64_t& version = versions_[""];
-  version = std::max(version, version_of(type.dtype));
-  if (type.element) use_type(*type.element);
-}
-
 void Exporter::write_value(const std::string& name, const ir::ValueType& type, ValueInfoProto& proto) {
   proto.set_name(name);
   if (!is_known(type)) return;
-  use_type(type);
   write_type(type, *proto.mutable_type());
 }
 
 void Exporter::write_tensor(const Tensor& tensor, const std::string& name, TensorProto& proto) {
-  use_type(ir::ValueType::tensor(tensor.dtype()));
   proto.set_name(name);
   proto.set_data_type(static_cast<std::int32_t>(tensor.dtype()));
   proto.mutable_dims()->Assign(tensor.shape().begin(), tensor.shape().end());
@@ -248,8 +204,6 @@ void Exporter::write_node(const Scope& scope, const ir::Node& node, NodeProto& p
     written.set_name(name);
     write_attribute(scope, node, attribute, written);
   }
-  std::int64_t& version = versions_[domain];
-  version = std::max(version, form_version(*scope.graph, node));
 }
 
 void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphProto& proto) {
@@ -283,7 +237,7 @@ void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphP
 
 void Exporter::write_metadata(ModelProto& proto) const {
   constexpr std::string_view kProperty = "property:", kOpset = "opset:", kIgnored = "ignored:";
-  for (const auto& [key, value] : graph_.metadata) {
+  for (const auto& [key, value] : form_.graph.metadata) {
     if (key == "producer_name")
       proto.set_producer_name(value);
     else if (key == "producer_version")
@@ -309,7 +263,7 @@ void Exporter::write_variables(const Scope& scope, ModelProto& proto) const {
     property.set_key(std::move(key));
     property.set_value(value);
   };
-  for (const ir::Variable& variable : graph_.variables()) {
+  for (const ir::Variable& variable : form_.graph.variables()) {
     put("tessera.variable/" + scope.names[static_cast<std::size_t>(variable.read.index)], variable.name);
     if (variable.update.valid())
       put("tessera.update/" + variable.name, scope.names[static_cast<std::size_t>(variable.update.index)]);
@@ -317,22 +271,19 @@ void Exporter::write_variables(const Scope& scope, ModelProto& proto) const {
 }
 
 void Exporter::write_versions(ModelProto& proto) const {
-  for (const auto& [domain, version] : versions_) {
+  for (const auto& [domain, version] : form_.versions) {
     auto& import = *proto.add_opset_import();
     import.set_domain(domain);
-    const auto given = graph_.metadata.find("opset:" + domain);
-    const bool free = !domain.empty() && newest_version(domain) == 0 && given != graph_.metadata.end();
-    import.set_version(free ? std::max<std::int64_t>(std::strtoll(given->second.c_str(), nullptr, 10), 1) : version);
+    import.set_version(version);
     if (domain.empty()) proto.set_ir_version(ir_version_of(version));
   }
 }
 
 ModelProto Exporter::run() {
   ModelProto proto;
-  versions_[""] = 17;
-  Scope scope{&graph_, nullptr, {}, {}};
+  Scope scope{&form_.graph, nullptr, {}, {}};
   name_values(scope, {});
-  write_graph(scope, graph_.inputs().size(), *proto.mutable_graph());
+  write_graph(scope, form_.graph.inputs().size(), *proto.mutable_graph());
   write_metadata(proto);
   write_variables(scope, proto);
   write_versions(proto);

@@ -1,12 +1,12 @@
-// ir::Graph to ModelProto.
+// A graph in the form of a file to ModelProto.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
+#include "io/onnx/file_form.h"
 #include "ir/graph.h"
 #include "onnx.pb.h"
 
@@ -17,7 +17,7 @@ class Exporter {
   // Stores the elements of a tensor whose type, shape and name are set already.
   using StoreData = std::function<void(const Tensor&, tessera_onnx::TensorProto&)>;
 
-  Exporter(const ir::Graph& graph, StoreData store_data) : graph_(graph), store_data_(std::move(store_data)) {}
+  Exporter(const FileForm& form, StoreData store_data) : form_(form), store_data_(std::move(store_data)) {}
   tessera_onnx::ModelProto run();
 
  private:
@@ -44,11 +44,9 @@ class Exporter {
   void write_metadata(tessera_onnx::ModelProto& proto) const;
   void write_variables(const Scope& scope, tessera_onnx::ModelProto& proto) const;
   void write_versions(tessera_onnx::ModelProto& proto) const;
-  void use_type(const ir::ValueType& type);
 
-  const ir::Graph& graph_;
+  const FileForm& form_;
   StoreData store_data_;
-  std::map<std::string, std::int64_t> versions_;  // needed, by domain
   std::int64_t next_suffix_ = 1;
 };
 

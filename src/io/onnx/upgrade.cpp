@@ -225,12 +225,12 @@ template std::string Upgrade::take_required(std::string_view);
 template std::vector<std::int64_t> Upgrade::take_required(std::string_view);
 template std::vector<float> Upgrade::take_required(std::string_view);
 
-std::int64_t last_change(std::string_view op) {
-  std::int64_t version = 1;
+std::vector<std::int64_t> changes_of(std::string_view op) {
+  std::vector<std::int64_t> changes;
   for (const UpgradeRule& rule : kRules) {
-    if (rule.op == op && rule.changed_at != kEveryVersion) version = std::max(version, rule.changed_at);
+    if (rule.op == op && rule.changed_at != kEveryVersion) changes.push_back(rule.changed_at);
   }
-  return version;
+  return changes;
 }
 
 bool is_rewritten(std::string_view op) {

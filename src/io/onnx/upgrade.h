@@ -14,9 +14,8 @@ namespace tessera::io {
 // The newest versions that can be read, by domain; 0 for a domain without a known limit.
 std::int64_t newest_version(std::string_view domain);
 
-// The version of the last rule for the operator (1 if there is none): forms before it are rewritten when read. `op` as
-// ir::Node::op.
-std::int64_t last_change(std::string_view op);
+// The versions of the rules for the operator: forms before them are rewritten when read. `op` as ir::Node::op.
+std::vector<std::int64_t> changes_of(std::string_view op);
 
 // Whether some version of the operator is read as other operators or another form of it.
 bool is_rewritten(std::string_view op);

@@ -29,17 +29,19 @@ void store_outside(const Tensor& tensor, OutputFile& file, const std::string& lo
 
 }  // namespace
 
-std::vector<std::byte> write_model_bytes(const ir::Graph& graph) {
+std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<std::int64_t> opset) {
   AlignedModel aligned;
-  aligned.encode(Exporter(graph, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) { aligned.store(tensor, proto); }).run());
+  const FileForm form = file_form(graph, opset);
+  aligned.encode(Exporter(form, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) { aligned.store(tensor, proto); }).run());
   std::vector<std::byte> bytes;
   bytes.reserve(static_cast<std::size_t>(aligned.bytes()));
   for (const std::span<const std::byte> piece : aligned.pieces()) bytes.insert(bytes.end(), piece.begin(), piece.end());
   return bytes;
 }
 
-void write_model(const ir::Graph& graph, const fs::path& path, const WriteOptions& options) {
+WrittenModel write_model(const ir::Graph& graph, const fs::path& path, const WriteOptions& options) {
   try {
+    const FileForm form = file_form(graph, options.opset);
     const std::string location = path.filename().string() + ".data";
     std::optional<OutputFile> data;
     AlignedModel aligned;
@@ -52,10 +54,12 @@ void write_model(const ir::Graph& graph, const fs::path& path, const WriteOption
       store_outside(tensor, *data, location, proto);
     };
     OutputFile model(path);
-    aligned.encode(Exporter(graph, store).run());
+    aligned.encode(Exporter(form, store).run());
     for (const std::span<const std::byte> piece : aligned.pieces()) model.write(piece);
+    const std::int64_t bytes = model.position() + (data ? data->position() : 0);
     if (data) data->commit();
     model.commit();
+    return {form.versions.at(""), form.raised_by, bytes};
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;

@@ -4,10 +4,13 @@
 
 #include <cstring>
 #include <filesystem>
+#include <set>
 
+#include "io/onnx/file_form.h"
 #include "io/onnx/model_builder.h"
 #include "ir/text.h"
 #include "ops/infer.h"
+#include "support/expect_error.h"
 
 namespace tessera::test::writer_test {
 namespace {
@@ -106,17 +109,17 @@ TEST(OnnxWriter, GivesNamesThatOnnxCannotConfuse) {
   EXPECT_EQ(listing(io::read_model_bytes(io::write_model_bytes(graph))), "Relu(x) -> same\nRelu(same) -> same_1\n");
 }
 
-TEST(OnnxWriter, WritesTheLowestVersionOfTheSameMeaning) {
+TEST(OnnxWriter, WritesTheVersionThatWasRead) {
   ModelBuilder model(11);
   model.node("Relu", {"x"}, {"y"});
   const ir::Graph again = io::read_model_bytes(io::write_model_bytes(model.read()));
-  EXPECT_EQ(again.metadata.at("opset:ai.onnx"), "17");
-  EXPECT_EQ(again.metadata.at("ir_version"), "8");
+  EXPECT_EQ(again.metadata.at("opset:ai.onnx"), "11");
+  EXPECT_EQ(again.metadata.at("ir_version"), "6");
 
   ModelBuilder narrow(22);
   narrow.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(static_cast<int>(DType::u4));
   narrow.graph().mutable_output(0)->set_name("x");
-  EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(narrow.read())).metadata.at("opset:ai.onnx"), "21");
+  EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(narrow.read())).metadata.at("opset:ai.onnx"), "22");
 }
 
 TEST(OnnxWriter, WritesAVersionThatHasTheTypes) {
@@ -135,6 +138,73 @@ TEST(OnnxWriter, WritesAVersionThatHasTheTypes) {
   EXPECT_EQ(version_of("DequantizeLinear", DType::i8, DType::f16), "19");
 }
 
+tessera_onnx::ModelProto written_proto(const ir::Graph& graph, std::optional<std::int64_t> opset = {}) {
+  tessera_onnx::ModelProto proto;
+  const std::vector<std::byte> bytes = io::write_model_bytes(graph, opset);
+  EXPECT_TRUE(proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  return proto;
+}
+
+TEST(OnnxWriter, WritesOlderFormsOfOperators) {
+  ir::Graph graph = ir::parse(R"(graph "g" {
+    input %x : f32[2, 1, 3]
+    constant %axes = i64[1] {-2}
+    %a = Squeeze (%x, %axes) : f32[2, 3]
+    %y = Gelu (%a) : f32[2, 3]
+    output %y
+  })");
+  const tessera_onnx::ModelProto newest = written_proto(graph);
+  EXPECT_EQ(newest.opset_import(0).version(), 20);
+  EXPECT_EQ(newest.graph().node_size(), 2);
+  const tessera_onnx::ModelProto old = written_proto(graph, 11);
+  EXPECT_EQ(old.opset_import(0).version(), 11);
+  EXPECT_EQ(old.ir_version(), 6);
+  ASSERT_GT(old.graph().node_size(), 2) << "Gelu is written out";
+  const tessera_onnx::NodeProto& squeeze = old.graph().node(0);
+  ASSERT_EQ(squeeze.input_size(), 1);
+  ASSERT_EQ(squeeze.attribute_size(), 1);
+  EXPECT_EQ(squeeze.attribute(0).ints(0), 1);
+  for (const tessera_onnx::TensorProto& constant : old.graph().initializer()) EXPECT_NE(constant.name(), "axes") << "nothing reads it";
+}
+
+TEST(OnnxWriter, ListsAllOperatorsWithoutAnOlderForm) {
+  const ir::Graph graph = ir::parse(R"(graph "g" {
+    input %x : f32[2, 3]
+    %a = Celu (%x) : f32[2, 3]
+    %k = Trilu (%a) : f32[2, 3]
+    %y = Relu (%k) : f32[2, 3]
+    output %y
+  })");
+  expect_error(ErrorKind::unsupported, "operator set version 11 has no form of Celu (from 12 on), Trilu (from 14 on); the lowest version that has all is 14",
+               [&] { io::write_model_bytes(graph, 11); });
+  expect_error(ErrorKind::invalid_argument, "operator set version 28 cannot be written; expected one from 9 to 27", [&] { io::write_model_bytes(graph, 28); });
+  ir::Graph old = graph;
+  old.metadata["opset:ai.onnx"] = "11";
+  const io::FileForm form = io::file_form(old, std::nullopt);
+  EXPECT_EQ(form.versions.at(""), 14);
+  EXPECT_EQ(form.raised_by, (std::vector<std::string>{"Celu", "Trilu"}));
+}
+
+TEST(OnnxWriter, NamesOutputsThatOnnxRequires) {
+  ir::Graph graph = ir::parse(R"(graph "g" {
+    input %x : f32[4]
+    constant %k = i64[1] {2}
+    constant %sizes = i64[3] {1, 1, 2}
+    %values, %indices = TopK (%x, %k) : f32[2], i64[2]
+    %a, %b, %c = Split (%x, %sizes) : f32[1], f32[1], f32[2]
+    output %indices
+    output %b
+  })");
+  graph.remove_dead_and_compact();
+  ASSERT_FALSE(graph.node(graph.order()[0]).outputs[0].valid());
+  const tessera_onnx::ModelProto proto = written_proto(graph);
+  std::set<std::string> names;
+  for (const tessera_onnx::NodeProto& node : proto.graph().node()) {
+    EXPECT_EQ(node.output_size(), node.op_type() == "TopK" ? 2 : 3);
+    for (const std::string& name : node.output()) EXPECT_TRUE(!name.empty() && names.insert(name).second) << name;
+  }
+}
+
 // Version 5 of ai.onnx.ml has TreeEnsemble alone.
 TEST(OnnxWriter, WritesTreesInAVersionThatStillHasThem) {
   using Integers = std::vector<std::int64_t>;
@@ -145,7 +215,7 @@ TEST(OnnxWriter, WritesTreesInAVersionThatStillHasThem) {
                                  {"nodes_values", std::vector<float>{0}}, {"nodes_truenodeids", Integers{0}}, {"nodes_falsenodeids", Integers{0}}},
                                 "y"));
   ops::infer_graph(graph);
-  EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(graph)).metadata.at("opset:ai.onnx.ml"), "3");
+  EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(graph)).metadata.at("opset:ai.onnx.ml"), "1");
 }
 
 TEST(OnnxWriter, PutsLargeConstantsOutside) {
