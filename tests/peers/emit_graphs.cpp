@@ -1,5 +1,6 @@
-// What the peer tests need of the library. emit_graphs --operators prints each operator of ONNX that Tessera knows with its formal outputs, as
-// "OP NAME=required|optional|variadic …"; emit_graphs FOLDER FIRST COUNT writes random graphs SEED.onnx and their inputs SEED.npz.
+// What the peer tests need of the library. emit_graphs --operators prints each operator of ONNX that Tessera knows with
+// its formal outputs, as "OP NAME=required|optional|variadic …"; emit_graphs FOLDER FIRST COUNT writes random graphs
+// SEED.onnx and their inputs SEED.npz.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -20,7 +21,10 @@ void print_operators() {
     fmt::print("{}", op->name);
     for (const ops::Parameter& output : op->outputs) {
       const bool required = output.option == ops::Parameter::Option::required;
-      fmt::print(" {}={}", output.name, required ? "required" : output.option == ops::optional ? "optional" : "variadic");
+      fmt::print(" {}={}", output.name,
+                 required                         ? "required"
+                 : output.option == ops::optional ? "optional"
+                                                  : "variadic");
     }
     fmt::print("\n");
   }
@@ -37,9 +41,12 @@ void write_graphs(const std::filesystem::path& folder, std::uint64_t first, std:
 }  // namespace
 
 int main(int count, char** arguments) try {
-  if (count == 2 && std::string_view(arguments[1]) == "--operators") print_operators();
-  else if (count == 4) write_graphs(arguments[1], std::strtoull(arguments[2], nullptr, 10), std::strtoull(arguments[3], nullptr, 10));
-  else return exit_code(ErrorKind::invalid_argument);
+  if (count == 2 && std::string_view(arguments[1]) == "--operators")
+    print_operators();
+  else if (count == 4)
+    write_graphs(arguments[1], std::strtoull(arguments[2], nullptr, 10), std::strtoull(arguments[3], nullptr, 10));
+  else
+    return exit_code(ErrorKind::invalid_argument);
   return 0;
 } catch (const Error& error) {
   fmt::print(stderr, "emit_graphs: {}\n", error.what());

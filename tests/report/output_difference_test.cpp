@@ -9,7 +9,9 @@ namespace tessera::test::output_difference_test {
 namespace {
 
 report::OutputDifference difference(std::initializer_list<float> a, std::initializer_list<float> b) {
-  const auto tensor = [](std::initializer_list<float> values) { return Value(Tensor::from<float>({static_cast<std::int64_t>(values.size())}, values)); };
+  const auto tensor = [](std::initializer_list<float> values) {
+    return Value(Tensor::from<float>({static_cast<std::int64_t>(values.size())}, values));
+  };
   return report::output_differences({{"y", tensor(a)}}, {{"y", tensor(b)}}).at(0);
 }
 

@@ -16,10 +16,13 @@
 namespace tessera::io {
 namespace {
 
-// A rule of this version applies wherever it can: other programs are known not to take the form that the specification allows.
+// A rule of this version applies wherever it can: other programs are known not to take the form that the specification
+// allows.
 constexpr std::int64_t kEveryVersion = std::numeric_limits<std::int64_t>::max();
 
-bool no_change(Downgrade&) { return true; }
+bool no_change(Downgrade&) {
+  return true;
+}
 
 // By operator and then by version. A change that upgrade.cpp lists and that is not listed here has no way back.
 constexpr DowngradeRule kRules[] = {
@@ -44,7 +47,8 @@ constexpr DowngradeRule kRules[] = {
     {"Pad", 18, pad_to_17},
     {"Pad", 11, pad_to_10},
     {"Pow", 12, pow_to_11},
-    {"QuantizeLinear", kEveryVersion, quantize_linear_to_20},  // onnxruntime 1.31 takes output_dtype only where it is u8
+    {"QuantizeLinear", kEveryVersion,
+     quantize_linear_to_20},  // onnxruntime 1.31 takes output_dtype only where it is u8
     {"QuantizeLinear", 21, quantize_linear_to_20},
     {"RMSNormalization", 23, rms_normalization_to_22, true},
     {"ReduceL1", 18, axes_to_attribute},
@@ -76,10 +80,13 @@ constexpr DowngradeRule kRules[] = {
 };
 
 // Operators whose attribute `axis` counted from the front before version 11.
-constexpr std::array<std::string_view, 14> kFromTheFront = {"ArgMax", "ArgMin", "Compress", "Concat", "Flatten", "Gather", "Hardmax", "LogSoftmax", "OneHot", "Scatter", "Softmax", "Split", "TopK", "QuantizeLinear"};
+constexpr std::array<std::string_view, 14> kFromTheFront = {
+    "ArgMax",     "ArgMin", "Compress", "Concat",  "Flatten", "Gather", "Hardmax",
+    "LogSoftmax", "OneHot", "Scatter",  "Softmax", "Split",   "TopK",   "QuantizeLinear"};
 
 const DowngradeRule* find_rule(std::string_view op, std::int64_t changed_at) {
-  const auto found = std::ranges::find_if(kRules, [&](const DowngradeRule& rule) { return rule.op == op && rule.changed_at == changed_at; });
+  const auto found = std::ranges::find_if(
+      kRules, [&](const DowngradeRule& rule) { return rule.op == op && rule.changed_at == changed_at; });
   return found != std::end(kRules) ? &*found : nullptr;
 }
 
@@ -107,12 +114,15 @@ bool equal(const ir::Attribute& a, const ir::Attribute& b) {
 void drop_neutral_attributes(ir::Node& node, std::string_view op, std::int64_t version) {
   const ops::OpDef* known = ops::find_op(op);
   for (const HistoryEntry& entry : history_of(op)) {
-    const auto found = entry.attribute.empty() || entry.version <= version ? node.attributes.end() : node.attributes.find(entry.attribute);
+    const auto found = entry.attribute.empty() || entry.version <= version ? node.attributes.end()
+                                                                           : node.attributes.find(entry.attribute);
     if (found == node.attributes.end() || known == nullptr) continue;
     const auto* numbers = std::get_if<std::vector<std::int64_t>>(&found->second);
-    bool neutral = entry.attribute == "dilations" && numbers != nullptr && std::ranges::all_of(*numbers, [](std::int64_t each) { return each == 1; });
+    bool neutral = entry.attribute == "dilations" && numbers != nullptr &&
+                   std::ranges::all_of(*numbers, [](std::int64_t each) { return each == 1; });
     for (const ops::AttributeSpec& spec : known->attributes) {
-      neutral = neutral || (spec.name == entry.attribute && spec.default_value && equal(*spec.default_value, found->second));
+      neutral =
+          neutral || (spec.name == entry.attribute && spec.default_value && equal(*spec.default_value, found->second));
     }
     if (neutral) node.attributes.erase(found);
   }
@@ -131,7 +141,8 @@ bool count_axis_from_the_front(Downgrade& downgrade) {
 
 class GraphDowngrade {
  public:
-  GraphDowngrade(ir::Graph& graph, std::int64_t version, bool decompose) : graph_(graph), version_(version), decompose_(decompose) {}
+  GraphDowngrade(ir::Graph& graph, std::int64_t version, bool decompose)
+      : graph_(graph), version_(version), decompose_(decompose) {}
 
   std::vector<FormNeed> run() {
     // What rules add is appended, and rewritten in its turn.
@@ -172,8 +183,10 @@ class GraphDowngrade {
       return false;  // what the rule would add cannot take these operands
     }
     changed_ = true;
-    if (downgrade.results().empty()) put(id, std::move(downgrade.node));
-    else carry(id, downgrade.results());
+    if (downgrade.results().empty())
+      put(id, std::move(downgrade.node));
+    else
+      carry(id, downgrade.results());
     return true;
   }
 
@@ -189,8 +202,10 @@ class GraphDowngrade {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].valid()) continue;
       ir::Node carrier{"Identity", "", {results.at(i)}, {outputs[i]}, {}, 0};
-      if (placed) graph_.add_node(std::move(carrier));
-      else graph_.replace_node(id, std::move(carrier));
+      if (placed)
+        graph_.add_node(std::move(carrier));
+      else
+        graph_.replace_node(id, std::move(carrier));
       placed = true;
     }
   }
@@ -230,8 +245,10 @@ std::optional<std::int64_t> Downgrade::rank(std::size_t i) const {
 std::optional<std::vector<std::int64_t>> Downgrade::integers(std::size_t i) const {
   const Tensor* value = constant(i);
   if (value == nullptr || !value->has_data()) return std::nullopt;
-  if (value->dtype() == DType::i64) return std::vector<std::int64_t>(value->data<std::int64_t>(), value->data<std::int64_t>() + value->elements());
-  if (value->dtype() == DType::i32) return std::vector<std::int64_t>(value->data<std::int32_t>(), value->data<std::int32_t>() + value->elements());
+  if (value->dtype() == DType::i64)
+    return std::vector<std::int64_t>(value->data<std::int64_t>(), value->data<std::int64_t>() + value->elements());
+  if (value->dtype() == DType::i32)
+    return std::vector<std::int64_t>(value->data<std::int32_t>(), value->data<std::int32_t>() + value->elements());
   return std::nullopt;
 }
 
@@ -239,14 +256,17 @@ std::optional<float> Downgrade::real(std::size_t i) const {
   const Tensor* value = constant(i);
   if (value == nullptr || !value->has_data() || value->elements() != 1) return std::nullopt;
   switch (value->dtype()) {
-    case DType::f32: return value->data<float>()[0];
-    case DType::f16: return base::to_float(value->data<f16_t>()[0]);
+    case DType::f32:
+      return value->data<float>()[0];
+    case DType::f16:
+      return base::to_float(value->data<f16_t>()[0]);
     case DType::f64: {
       const double wide = value->data<double>()[0];
       const auto narrow = static_cast<float>(wide);
       return static_cast<double>(narrow) == wide ? std::optional(narrow) : std::nullopt;
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

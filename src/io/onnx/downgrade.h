@@ -1,5 +1,5 @@
-// Rewrites a graph, whose operators have their newest forms, into forms that an older operator set version has: the reverse of upgrade.h,
-// for files that older programs load.
+// Rewrites a graph, whose operators have their newest forms, into forms that an older operator set version has: the
+// reverse of upgrade.h, for files that older programs load.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,13 @@ class Downgrade {
     const T* value = found != node.attributes.end() ? std::get_if<T>(&found->second) : nullptr;
     return value != nullptr ? std::optional(*value) : std::nullopt;
   }
-  std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const { return find<std::int64_t>(name).value_or(otherwise); }
+  std::int64_t integer_or(std::string_view name, std::int64_t otherwise) const {
+    return find<std::int64_t>(name).value_or(otherwise);
+  }
   float real_or(std::string_view name, float otherwise) const { return find<float>(name).value_or(otherwise); }
-  std::string text_or(std::string_view name, std::string otherwise) const { return find<std::string>(name).value_or(std::move(otherwise)); }
+  std::string text_or(std::string_view name, std::string otherwise) const {
+    return find<std::string>(name).value_or(std::move(otherwise));
+  }
   void erase(std::string_view name);
 
   // The node goes: its output i becomes the value. What is not given must not be wanted.
@@ -68,14 +72,15 @@ class Downgrade {
 
 struct DowngradeRule {
   std::string_view op;
-  std::int64_t changed_at;  // the rule turns the form of this version into that before it
+  std::int64_t changed_at;    // the rule turns the form of this version into that before it
   bool (*apply)(Downgrade&);  // false: there is none for this node
-  // What it makes are other operators. A graph of no version of its own, or a program that knows the operator, is better off with it.
+  // What it makes are other operators. A graph of no version of its own, or a program that knows the operator, is
+  // better off with it.
   bool decomposes = false;
 };
 
-// Rewrites the nodes of the default domain, in subgraphs too, for the version. Returns what has no form there; the graph is then half
-// rewritten and of no use. `decompose`: whether rules that decompose apply.
+// Rewrites the nodes of the default domain, in subgraphs too, for the version. Returns what has no form there; the
+// graph is then half rewritten and of no use. `decompose`: whether rules that decompose apply.
 std::vector<FormNeed> downgrade_graph(ir::Graph& graph, std::int64_t version, bool decompose);
 
 }  // namespace tessera::io

@@ -14,7 +14,9 @@ class Formula {
   explicit Formula(Downgrade& downgrade) : builder_(downgrade.builder), x_(downgrade.node.inputs[0]) {}
   ir::ValueId x() const { return x_; }
   ir::ValueId number(double value) { return builder_.scalar(value, builder_.dtype(x_)); }
-  ir::ValueId unary(const char* op, ir::ValueId a, ir::Attributes attributes = {}) { return builder_.add(op, {a}, std::move(attributes)); }
+  ir::ValueId unary(const char* op, ir::ValueId a, ir::Attributes attributes = {}) {
+    return builder_.add(op, {a}, std::move(attributes));
+  }
   ir::ValueId add(ir::ValueId a, ir::ValueId b) { return builder_.add("Add", {a, b}); }
   ir::ValueId multiply(ir::ValueId a, ir::ValueId b) { return builder_.add("Mul", {a, b}); }
 
@@ -23,7 +25,9 @@ class Formula {
   ir::ValueId x_;
 };
 
-bool is_float_node(const Downgrade& downgrade) { return ops::types::floats.contains(downgrade.dtype(0)); }
+bool is_float_node(const Downgrade& downgrade) {
+  return ops::types::floats.contains(downgrade.dtype(0));
+}
 
 // What normalisation over the axes from `axis` on computes with: X in the type stash_type, and those axes.
 struct Trailing {
@@ -56,11 +60,13 @@ bool gelu_to_19(Downgrade& downgrade) {
     return downgrade.become({f.multiply(half, f.add(erf, f.number(1)))});
   }
   const ir::ValueId cube = f.multiply(f.multiply(x, x), x);
-  const ir::ValueId inner = f.multiply(f.add(x, f.multiply(cube, f.number(0.044715))), f.number(std::sqrt(2 / std::numbers::pi)));
+  const ir::ValueId inner =
+      f.multiply(f.add(x, f.multiply(cube, f.number(0.044715))), f.number(std::sqrt(2 / std::numbers::pi)));
   return downgrade.become({f.multiply(half, f.add(f.unary("Tanh", inner), f.number(1)))});
 }
 
-// Channels as [N, groups, -1], normalised by InstanceNormalization, which takes each group for a channel; then scale and bias per channel.
+// Channels as [N, groups, -1], normalised by InstanceNormalization, which takes each group for a channel; then scale
+// and bias per channel.
 bool group_normalization_to_20(Downgrade& downgrade) {
   const std::optional<std::int64_t> rank = downgrade.rank(0);
   const std::int64_t groups = downgrade.integer_or("num_groups", 0);
@@ -74,12 +80,14 @@ bool group_normalization_to_20(Downgrade& downgrade) {
     return builder.cast(builder.constant(Tensor::from<float>({groups}, std::span<const float>(values))), type);
   };
   const ir::ValueId grouped = builder.add("Reshape", {builder.cast(x, type), builder.integers({0, groups, -1})});
-  const ir::ValueId normalised = builder.add("InstanceNormalization", {grouped, constant(ones), constant(zeros)}, {{"epsilon", downgrade.real_or("epsilon", 1e-5f)}});
+  const ir::ValueId normalised = builder.add("InstanceNormalization", {grouped, constant(ones), constant(zeros)},
+                                             {{"epsilon", downgrade.real_or("epsilon", 1e-5f)}});
   const ir::ValueId back = builder.cast(builder.add("Reshape", {normalised, builder.add("Shape", {x})}), own);
   std::vector<std::int64_t> positions(static_cast<std::size_t>(*rank - 2));
   std::iota(positions.begin(), positions.end(), std::int64_t{1});
   const auto per_channel = [&](std::size_t i) {
-    return positions.empty() ? downgrade.node.inputs[i] : builder.add("Unsqueeze", {downgrade.node.inputs[i], builder.integers(positions)});
+    return positions.empty() ? downgrade.node.inputs[i]
+                             : builder.add("Unsqueeze", {downgrade.node.inputs[i], builder.integers(positions)});
   };
   return downgrade.become({builder.add("Add", {builder.add("Mul", {back, per_channel(1)}), per_channel(2)})});
 }
@@ -95,7 +103,8 @@ bool layer_normalization_to_16(Downgrade& downgrade) {
   if (!is_float_node(downgrade)) return false;
   const std::optional<Trailing> over = trailing(downgrade);
   const bool stashes = downgrade.wants_output(1) || downgrade.wants_output(2);
-  if (!over || (stashes && static_cast<std::int64_t>(over->stash) != downgrade.integer_or("stash_type", 1))) return false;
+  if (!over || (stashes && static_cast<std::int64_t>(over->stash) != downgrade.integer_or("stash_type", 1)))
+    return false;
   ops::GraphBuilder& builder = downgrade.builder;
   const ir::ValueId axes = builder.integers(over->axes);
   const ir::ValueId mean = builder.add("ReduceMean", {over->x, axes});
@@ -124,7 +133,8 @@ bool rms_normalization_to_22(Downgrade& downgrade) {
   const DType own = downgrade.dtype(1);
   if (!over || own == DType::undefined) return false;
   ops::GraphBuilder& builder = downgrade.builder;
-  const ir::ValueId square = builder.add("ReduceMean", {builder.add("Mul", {over->x, over->x}), builder.integers(over->axes)});
+  const ir::ValueId square =
+      builder.add("ReduceMean", {builder.add("Mul", {over->x, over->x}), builder.integers(over->axes)});
   const ir::ValueId epsilon = builder.scalar(downgrade.real_or("epsilon", 1e-5f), over->stash);
   const ir::ValueId root = builder.add("Sqrt", {builder.add("Add", {square, epsilon})});
   const ir::ValueId normalised = builder.cast(builder.add("Div", {over->x, root}), own);
@@ -136,7 +146,8 @@ bool swish_to_23(Downgrade& downgrade) {
   if (!is_float_node(downgrade)) return false;
   Formula f(downgrade);
   const float alpha = downgrade.real_or("alpha", 1.0f);
-  return downgrade.become({f.multiply(f.x(), f.unary("Sigmoid", alpha == 1 ? f.x() : f.multiply(f.x(), f.number(alpha))))});
+  return downgrade.become(
+      {f.multiply(f.x(), f.unary("Sigmoid", alpha == 1 ? f.x() : f.multiply(f.x(), f.number(alpha))))});
 }
 
 }  // namespace tessera::io

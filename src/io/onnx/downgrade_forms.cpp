@@ -42,14 +42,17 @@ bool gemm_to_10(Downgrade& downgrade) {
 // Modes had other names, and there were pictures only.
 bool grid_sample_to_19(Downgrade& downgrade) {
   const std::string mode = downgrade.text_or("mode", "linear");
-  downgrade.node.attributes["mode"] = mode == "linear" ? std::string("bilinear") : mode == "cubic" ? std::string("bicubic") : mode;
+  downgrade.node.attributes["mode"] = mode == "linear"  ? std::string("bilinear")
+                                      : mode == "cubic" ? std::string("bicubic")
+                                                        : mode;
   return downgrade.rank(0) == 4;
 }
 
 // GreaterOrEqual, LessOrEqual
 bool or_equal_to_11(Downgrade& downgrade) {
   const std::vector<ir::ValueId> operands = downgrade.node.inputs;
-  const ir::ValueId beyond = downgrade.builder.add(downgrade.node.op == "GreaterOrEqual" ? "Greater" : "Less", operands);
+  const ir::ValueId beyond =
+      downgrade.builder.add(downgrade.node.op == "GreaterOrEqual" ? "Greater" : "Less", operands);
   return downgrade.become({downgrade.builder.add("Or", {beyond, downgrade.builder.add("Equal", operands)})});
 }
 
@@ -106,10 +109,12 @@ bool shape_to_14(Downgrade& downgrade) {
   ops::GraphBuilder& builder = downgrade.builder;
   const ir::ValueId all = builder.add("Shape", {downgrade.node.inputs[0]});
   const std::int64_t stop = end.value_or(std::numeric_limits<std::int64_t>::max());
-  return downgrade.become({builder.add("Slice", {all, builder.integers({start}), builder.integers({stop}), builder.integers({0})})});
+  return downgrade.become(
+      {builder.add("Slice", {all, builder.integers({start}), builder.integers({stop}), builder.integers({0})})});
 }
 
-// Softmax, LogSoftmax, Hardmax took all dimensions from `axis` on as one, so only the last axis means the same; others go there.
+// Softmax, LogSoftmax, Hardmax took all dimensions from `axis` on as one, so only the last axis means the same; others
+// go there.
 bool softmax_to_12(Downgrade& downgrade) {
   const std::optional<std::int64_t> rank = downgrade.rank(0);
   const std::int64_t given = downgrade.integer_or("axis", -1);

@@ -42,7 +42,8 @@ bool axes_to_attribute(Downgrade& downgrade) {
 // Inputs min, max -> attributes. Limits that are no constants are taken by Max and Min.
 bool clip_to_10(Downgrade& downgrade) {
   bool constant = true;
-  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) constant = constant && (!downgrade.has_input(i) || downgrade.real(i));
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}})
+    constant = constant && (!downgrade.has_input(i) || downgrade.real(i));
   if (!constant) {
     ir::ValueId value = downgrade.node.inputs[0];
     if (downgrade.has_input(1)) value = downgrade.builder.add("Max", {value, downgrade.node.inputs[1]});
@@ -72,7 +73,8 @@ bool dft_to_19(Downgrade& downgrade) {
   return true;
 }
 
-// Input ratio -> attribute, where nothing is dropped: older versions could not train. What their mask holds then is not defined.
+// Input ratio -> attribute, where nothing is dropped: older versions could not train. What their mask holds then is not
+// defined.
 bool dropout_to_11(Downgrade& downgrade) {
   downgrade.erase("seed");
   if (downgrade.has_input(2)) {
@@ -83,7 +85,9 @@ bool dropout_to_11(Downgrade& downgrade) {
   if (downgrade.wants_output(1)) {
     const ir::ValueId x = downgrade.node.inputs[0], shape = downgrade.builder.add("Shape", {x});
     const bool kept[] = {true};
-    return downgrade.become({x, downgrade.builder.add("ConstantOfShape", {shape}, {{"value", Tensor::from<bool>({1}, std::span<const bool>(kept))}})});
+    return downgrade.become(
+        {x, downgrade.builder.add("ConstantOfShape", {shape},
+                                  {{"value", Tensor::from<bool>({1}, std::span<const bool>(kept))}})});
   }
   if (!downgrade.has_input(1)) return true;
   const std::optional<float> ratio = downgrade.real(1);
@@ -141,7 +145,8 @@ bool slice_to_9(Downgrade& downgrade) {
   return integers_to_attribute(downgrade, 2, "ends") && integers_to_attribute(downgrade, 1, "starts");
 }
 
-// Attribute num_outputs: the number of outputs said it, and all parts had to be equal. Where the last is smaller, sizes are given.
+// Attribute num_outputs: the number of outputs said it, and all parts had to be equal. Where the last is smaller, sizes
+// are given.
 bool split_to_17(Downgrade& downgrade) {
   const std::optional<std::int64_t> count = downgrade.find<std::int64_t>("num_outputs");
   if (!count) return true;
@@ -155,13 +160,16 @@ bool split_to_17(Downgrade& downgrade) {
   const std::int64_t size = (*type.dims)[index].value(), part = (size + *count - 1) / *count;
   if (size % *count == 0) return true;
   Integers sizes;
-  for (std::int64_t begin = 0; sizes.size() < static_cast<std::size_t>(*count); begin += part) sizes.push_back(std::clamp<std::int64_t>(size - begin, 0, part));
+  for (std::int64_t begin = 0; sizes.size() < static_cast<std::size_t>(*count); begin += part)
+    sizes.push_back(std::clamp<std::int64_t>(size - begin, 0, part));
   downgrade.set_input(1, downgrade.builder.integers(std::move(sizes)));
   return true;
 }
 
 // Input split -> attribute
-bool split_to_12(Downgrade& downgrade) { return integers_to_attribute(downgrade, 1, "split"); }
+bool split_to_12(Downgrade& downgrade) {
+  return integers_to_attribute(downgrade, 1, "split");
+}
 
 // Input k -> attribute
 bool top_k_to_9(Downgrade& downgrade) {

@@ -8,20 +8,25 @@ namespace {
 
 std::optional<std::vector<float>> reals(const Downgrade& downgrade, std::size_t i) {
   if (!downgrade.has_input(i)) return std::nullopt;
-  const Tensor* value = downgrade.builder.type(downgrade.node.inputs[i]).dtype == DType::f32 ? downgrade.constant(i) : nullptr;
+  const Tensor* value =
+      downgrade.builder.type(downgrade.node.inputs[i]).dtype == DType::f32 ? downgrade.constant(i) : nullptr;
   if (value == nullptr) return std::nullopt;
   return std::vector<float>(value->data<float>(), value->data<float>() + value->elements());
 }
 
 ir::ValueId constant_of(Downgrade& downgrade, const std::vector<float>& values) {
-  return downgrade.builder.constant(Tensor::from<float>({static_cast<std::int64_t>(values.size())}, std::span<const float>(values)));
+  return downgrade.builder.constant(
+      Tensor::from<float>({static_cast<std::int64_t>(values.size())}, std::span<const float>(values)));
 }
 
-// Whether the nearest element of a picture that becomes a whole number of times larger is the one at the coordinate rounded down, as
-// version 10 had it. Between the centres of pixels it is, however ties are rounded, because there are none.
-bool rounds_down(const std::string& transformation, const std::string& rounding, const std::optional<std::vector<float>>& scales) {
+// Whether the nearest element of a picture that becomes a whole number of times larger is the one at the coordinate
+// rounded down, as version 10 had it. Between the centres of pixels it is, however ties are rounded, because there are
+// none.
+bool rounds_down(const std::string& transformation, const std::string& rounding,
+                 const std::optional<std::vector<float>>& scales) {
   if (transformation == "asymmetric" && rounding == "floor") return true;
-  const bool whole = scales && std::ranges::all_of(*scales, [](float scale) { return scale >= 1 && std::floor(scale) == scale; });
+  const bool whole =
+      scales && std::ranges::all_of(*scales, [](float scale) { return scale >= 1 && std::floor(scale) == scale; });
   return whole && transformation == "half_pixel" && rounding.starts_with("round_prefer");
 }
 
@@ -41,7 +46,8 @@ bool resize_to_17(Downgrade& downgrade) {
   std::vector<std::int64_t> all_sizes;
   for (const ir::Dim& dim : *type.dims) all_sizes.push_back(dim.is_known() ? dim.value() : -1);
   for (std::size_t i = 0; i < axes->size(); ++i) {
-    const auto axis = static_cast<std::size_t>((*axes)[i] < 0 ? (*axes)[i] + static_cast<std::int64_t>(rank) : (*axes)[i]);
+    const auto axis =
+        static_cast<std::size_t>((*axes)[i] < 0 ? (*axes)[i] + static_cast<std::int64_t>(rank) : (*axes)[i]);
     if (axis >= rank) return false;
     if (scales && i < scales->size()) all_scales[axis] = (*scales)[i];
     if (sizes && i < sizes->size()) all_sizes[axis] = (*sizes)[i];
@@ -65,15 +71,19 @@ bool resize_to_12(Downgrade& downgrade) {
 
 // X, roi, scales -> X, scales; coordinates were output / scale, rounded down for "nearest".
 bool resize_to_10(Downgrade& downgrade) {
-  const std::string mode = downgrade.text_or("mode", "nearest"), transformation = downgrade.text_or("coordinate_transformation_mode", "half_pixel");
+  const std::string mode = downgrade.text_or("mode", "nearest"),
+                    transformation = downgrade.text_or("coordinate_transformation_mode", "half_pixel");
   const std::string rounding = downgrade.text_or("nearest_mode", "round_prefer_floor");
   const std::optional<std::vector<float>> scales = reals(downgrade, 2);
   const bool empty = scales && scales->empty();
   if (!downgrade.has_input(2) || empty || downgrade.has_input(3)) return false;
-  const bool same = mode == "nearest" ? rounds_down(transformation, rounding, scales) : mode == "linear" && transformation == "asymmetric";
+  const bool same = mode == "nearest" ? rounds_down(transformation, rounding, scales)
+                                      : mode == "linear" && transformation == "asymmetric";
   if (!same || downgrade.integer_or("exclude_outside", 0) != 0) return false;
   downgrade.node.inputs = {downgrade.node.inputs[0], downgrade.node.inputs[2]};
-  for (const char* name : {"coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "nearest_mode"}) downgrade.erase(name);
+  for (const char* name :
+       {"coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside", "extrapolation_value", "nearest_mode"})
+    downgrade.erase(name);
   return true;
 }
 

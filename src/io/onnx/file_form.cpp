@@ -19,13 +19,15 @@ namespace {
 constexpr std::int64_t kUsualOpset = 17;
 
 void add_dtype_need(const ir::ValueType& type, std::vector<FormNeed>& needs) {
-  if (const std::int64_t version = dtype_version(type.dtype); version > 1) needs.push_back({fmt::format("element type {}", name_of(type.dtype)), version});
+  if (const std::int64_t version = dtype_version(type.dtype); version > 1)
+    needs.push_back({fmt::format("element type {}", name_of(type.dtype)), version});
   if (type.element) add_dtype_need(*type.element, needs);
 }
 
 // Of element types, whatever operators do with them.
 void add_dtype_needs(const ir::Graph& graph, std::vector<FormNeed>& needs) {
-  for (std::size_t i = 0; i < graph.value_count(); ++i) add_dtype_need(graph.value({static_cast<std::int32_t>(i)}).type, needs);
+  for (std::size_t i = 0; i < graph.value_count(); ++i)
+    add_dtype_need(graph.value({static_cast<std::int32_t>(i)}).type, needs);
   for (const ir::NodeId id : graph.order()) {
     for (const auto& [name, subgraph] : ir::subgraphs_of(graph.node(id))) add_dtype_needs(*subgraph, needs);
   }
@@ -57,7 +59,8 @@ class OtherDomains {
     const std::int64_t own = own_version(whole_, domain);
     const bool free = newest_version(domain) == 0 && own > 0;  // a domain that we know nothing of
     const std::int64_t needed = free ? own : form_version(graph, node);
-    std::int64_t& version = versions.try_emplace(domain, std::min(std::max<std::int64_t>(own, 1), last_version(node))).first->second;
+    std::int64_t& version =
+        versions.try_emplace(domain, std::min(std::max<std::int64_t>(own, 1), last_version(node))).first->second;
     if (needed > version && own > 0) raised_by.insert(node.op);
     version = std::max(version, needed);
   }
@@ -73,7 +76,8 @@ std::int64_t version_of_newest_forms(const ir::Graph& graph) {
       version = std::max(version, form_version(graph, node));
       for (const std::int64_t change : changes_of(node.op)) version = std::max(version, change);
     }
-    for (const auto& [name, subgraph] : ir::subgraphs_of(node)) version = std::max(version, version_of_newest_forms(*subgraph));
+    for (const auto& [name, subgraph] : ir::subgraphs_of(node))
+      version = std::max(version, version_of_newest_forms(*subgraph));
   }
   return version;
 }
@@ -89,7 +93,8 @@ std::size_t variadic_outputs(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Loop") return std::max<std::size_t>(body_outputs("body"), 1) - 1;
   if (node.op != "Split") return 0;
   if (const auto count = node.attributes.find("num_outputs"); count != node.attributes.end()) {
-    if (const auto* number = std::get_if<std::int64_t>(&count->second)) return static_cast<std::size_t>(std::clamp<std::int64_t>(*number, 0, 1 << 20));
+    if (const auto* number = std::get_if<std::int64_t>(&count->second))
+      return static_cast<std::size_t>(std::clamp<std::int64_t>(*number, 0, 1 << 20));
   }
   if (const auto sizes = node.attributes.find("split"); sizes != node.attributes.end()) {
     if (const auto* numbers = std::get_if<std::vector<std::int64_t>>(&sizes->second)) return numbers->size();
@@ -142,12 +147,14 @@ std::int64_t highest(const std::vector<FormNeed>& needs) {
 
 std::int64_t own_version(const ir::Graph& graph, const std::string& domain) {
   const auto found = graph.metadata.find("opset:" + (domain.empty() ? "ai.onnx" : domain));
-  return found != graph.metadata.end() ? std::max<std::int64_t>(std::strtoll(found->second.c_str(), nullptr, 10), 0) : 0;
+  return found != graph.metadata.end() ? std::max<std::int64_t>(std::strtoll(found->second.c_str(), nullptr, 10), 0)
+                                       : 0;
 }
 
 void check_opset(std::int64_t opset) {
   require(opset >= kOldestOpset && opset <= newest_version(""), ErrorKind::invalid_argument,
-          "operator set version {} cannot be written; expected one from {} to {}", opset, kOldestOpset, newest_version(""));
+          "operator set version {} cannot be written; expected one from {} to {}", opset, kOldestOpset,
+          newest_version(""));
 }
 
 FileForm file_form(const ir::Graph& graph, std::optional<std::int64_t> opset) {
@@ -169,7 +176,8 @@ FileForm file_form(const ir::Graph& graph, std::optional<std::int64_t> opset) {
         if (more <= enough) break;
         enough = more;
       }
-      fail(ErrorKind::unsupported, "operator set version {} has no form of {}; the lowest version that has all is {}", *opset, need_list(needs, version), enough);
+      fail(ErrorKind::unsupported, "operator set version {} has no form of {}; the lowest version that has all is {}",
+           *opset, need_list(needs, version), enough);
     }
     for (const FormNeed& need : needs) raised_by.insert(need.op);
     version = highest(needs);

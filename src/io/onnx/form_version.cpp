@@ -44,7 +44,8 @@ constexpr EqualTypes kEqualTypes[] = {
     {"QuantizeLinear", 0, 1, 23},
 };
 
-// Kind and element type of what flows along an edge. Of sequences and optionals, the element type of the tensors in them.
+// Kind and element type of what flows along an edge. Of sequences and optionals, the element type of the tensors in
+// them.
 struct Flow {
   Kind kind = Kind::tensor;
   DType dtype = DType::undefined;
@@ -92,7 +93,8 @@ class NodeForm {
   bool has_input(std::size_t i) const { return i < node_.formal_inputs() && node_.inputs[i].valid(); }
   bool has_output(std::size_t i) const { return i < node_.outputs.size() && node_.outputs[i].valid(); }
 
-  bool any(const HistoryEntry& entry, std::size_t count, const std::vector<ir::ValueId>& ids, std::uint32_t mask) const {
+  bool any(const HistoryEntry& entry, std::size_t count, const std::vector<ir::ValueId>& ids,
+           std::uint32_t mask) const {
     if (mask == 0) return false;
     const std::size_t last = static_cast<std::size_t>(std::bit_width(mask)) - 1;
     for (std::size_t i = 0; i < count; ++i) {
@@ -170,7 +172,8 @@ std::int64_t form_version(const ir::Graph& graph, const ir::Node& node) {
   const std::string_view domain = border == std::string::npos ? "" : std::string_view(node.op).substr(0, border);
   const std::span<const HistoryEntry> history = history_of(node.op);
   const ops::OpDef* known = ops::find_op(node.op);
-  if (history.empty() && !domain.empty() && domain != "ai.onnx.ml") return known != nullptr ? std::max(known->since, 1) : std::max<std::int64_t>(newest_version(domain), 1);
+  if (history.empty() && !domain.empty() && domain != "ai.onnx.ml")
+    return known != nullptr ? std::max(known->since, 1) : std::max<std::int64_t>(newest_version(domain), 1);
   const NodeForm form(graph, node);
   std::int64_t version = form.version_for_values();
   for (const HistoryEntry& entry : history) {

@@ -7,8 +7,9 @@
 
 namespace tessera::io {
 
-// The lowest version of the operator's domain that has everything the node uses, as it stands: the operator, its attributes, inputs,
-// outputs and element types. Changes of meaning that leave all of these as they are (downgrade.h knows them) are not looked at.
+// The lowest version of the operator's domain that has everything the node uses, as it stands: the operator, its
+// attributes, inputs, outputs and element types. Changes of meaning that leave all of these as they are (downgrade.h
+// knows them) are not looked at.
 std::int64_t form_version(const ir::Graph& graph, const ir::Node& node);
 
 // The first version of the default domain that has the element type at all.

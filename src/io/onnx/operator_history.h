@@ -14,15 +14,15 @@ namespace tessera::io {
 struct HistoryEntry {
   std::string_view op;  // as ir::Node::op
   std::int64_t version = 1;
-  bool whole = false;                                               // the operator itself
-  std::string_view attribute = {};                                  // an attribute
-  int input = -1;                                                   // a formal input
-  int absent_input = -1;                                            // that this input may be left out
-  int output = -1;                                                  // a formal output
-  std::uint32_t inputs = 0, outputs = 0;                            // bit i: formal input or output i takes
-  ops::TypeSet types = {};                                          // these element types
-  ir::ValueType::Kind kind = ir::ValueType::Kind::tensor;           // of tensors, or of tensors in this kind of value
-  bool gone = false;                                                // the reverse: from this version on it is no more
+  bool whole = false;                                      // the operator itself
+  std::string_view attribute = {};                         // an attribute
+  int input = -1;                                          // a formal input
+  int absent_input = -1;                                   // that this input may be left out
+  int output = -1;                                         // a formal output
+  std::uint32_t inputs = 0, outputs = 0;                   // bit i: formal input or output i takes
+  ops::TypeSet types = {};                                 // these element types
+  ir::ValueType::Kind kind = ir::ValueType::Kind::tensor;  // of tensors, or of tensors in this kind of value
+  bool gone = false;                                       // the reverse: from this version on it is no more
 };
 
 // The entries of an operator; none for operators that all versions have alike, and for those that ONNX does not know.
