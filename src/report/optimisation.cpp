@@ -45,8 +45,8 @@ std::string difference_text(const OutputDifference& each) {
   const std::string name = base::printable(base::shown(each.name));
   if (each.identical) return fmt::format("verified {}: identical", name);
   if (!each.mismatch.empty()) return fmt::format("DIFFERS  {}: {}", name, each.mismatch);
-  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value; signal-to-noise {:.1f} dB, cosine {:.7f}", each.close ? "verified" : "DIFFERS ", name,
-                     each.largest, each.relative, each.signal_to_noise_db, each.cosine);
+  const std::string ratios = each.has_ratios ? fmt::format("; signal-to-noise {:.1f} dB, cosine {:.7f}", each.snr_db, each.cosine) : "";
+  return fmt::format("{} {}: largest difference {:.3g}, {:.3g} of the largest value{}", each.close ? "verified" : "DIFFERS ", name, each.largest, each.relative, ratios);
 }
 
 // "ONNX opset 11", and what made it another one than the model's.
@@ -199,7 +199,7 @@ std::string optimisation_json(const Optimisation& optimisation) {
   }
   for (const OutputDifference& each : optimisation.differences) {
     outputs.push_back({{"name", each.name}, {"identical", each.identical}, {"mismatch", each.mismatch}, {"largest", each.largest}, {"relative", each.relative},
-                       {"signal_to_noise_db", std::isfinite(each.signal_to_noise_db) ? json(each.signal_to_noise_db) : json()}, {"cosine", each.cosine}});
+                       {"snr_db", each.has_ratios && std::isfinite(each.snr_db) ? json(each.snr_db) : json()}, {"cosine", each.has_ratios ? json(each.cosine) : json()}});
   }
   json result{{"model", optimisation.model}, {"output", optimisation.output}, {"device", optimisation.device}, {"device_measured", optimisation.measured},
               {"nodes_before", report.nodes_before}, {"nodes_after", report.nodes_after}, {"before", cost_json(report.cost_before)}, {"after", cost_json(report.cost_after)}, {"passes", passes},

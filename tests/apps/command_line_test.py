@@ -212,7 +212,7 @@ class CommandLine(unittest.TestCase):
         report = json.loads(done.stdout)
         self.assertEqual(report["file_bytes"], package.stat().st_size)
         self.assertEqual(report["verified_against"], f"{self.model} in float32 without passes, on device reference")
-        self.assertEqual([output["identical"] or output["signal_to_noise_db"] > 100 for output in report["verified"]], [True])
+        self.assertEqual([output["identical"] or output["snr_db"] > 100 for output in report["verified"]], [True])
         fused = next(each for each in report["passes"] if each["pass"] == "fuse_epilogues")
         self.assertEqual((fused["nodes_before"], fused["nodes_after"], fused["changed"]), (14, 9, True))
         self.assertLess(fused["after"]["bytes"], fused["before"]["bytes"])
@@ -233,7 +233,7 @@ class CommandLine(unittest.TestCase):
         output, = json.loads(done.stdout)["verified"]
         self.assertFalse(output["identical"])
         self.assertGreater(output["largest"], 0)
-        self.assertTrue(20 < output["signal_to_noise_db"] < 70, output)
+        self.assertTrue(20 < output["snr_db"] < 70, output)
         self.assertTrue(0.99 < output["cosine"] < 1, output)
         text = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify").stdout
         self.assertRegex(text, r"(?m)^verified against .*lenet5\.onnx in float32 without passes, on device reference:$")

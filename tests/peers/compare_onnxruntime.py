@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 import onnxruntime
 
 import cases
@@ -75,6 +76,19 @@ def compare(expected, actual):
             worst = max(worst, np.max(np.nan_to_num(difference, nan=np.inf)))
             worst_ratio = max(worst_ratio, np.max(np.nan_to_num(ratio, nan=np.inf)))
     return worst, worst_ratio
+
+
+def check_in_full(path, outputs):
+    """Runs onnx.checker with inference; raises Problem. It wants outputs to have shapes, so those of unknown rank get that of `outputs`, what was computed."""
+    model = onnx.load(path)
+    for entry in model.graph.output:
+        if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
+            entry.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in np.shape(outputs[entry.name]))
+            entry.type.tensor_type.shape.SetInParent()
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as problem:
+        raise Problem(f"onnx.checker: {str(problem).splitlines()[0][:300]}") from None
 
 
 def identical(first, second):

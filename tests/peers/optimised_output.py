@@ -30,7 +30,11 @@ def check_file(tessera, source, label, feed, folder):
     wanted = {entry.name for entry in optimised.get_inputs()}
     if wanted != set(feed):
         raise peers.Problem(f"the inputs are {sorted(wanted)}, expected {sorted(feed)}")
-    worst, ratio = peers.compare(dict(zip(names, session.run(names, feed))), dict(zip(names, optimised.run(names, feed))))
+    if written.stat().st_size > 1.1 * source.stat().st_size + 65536:
+        raise peers.Problem(f"the file grew from {source.stat().st_size} to {written.stat().st_size} bytes")
+    actual = dict(zip(names, optimised.run(names, feed)))
+    peers.check_in_full(written, actual)
+    worst, ratio = peers.compare(dict(zip(names, session.run(names, feed))), actual)
     if ratio > 1:
         raise peers.Problem(f"largest difference {worst:.3g} is {ratio:.3g} times the tolerance")
     if not peers.identical(*(peers.outputs_of(tessera, model, feed, 2, folder) for model in (source, package))):

@@ -58,8 +58,9 @@ TEST(OptimisationText, SaysWhatItWasComparedWith) {
                          .mismatch = {},
                          .largest = 0.5,
                          .relative = 0.125,
-                         .signal_to_noise_db = 20,
+                         .has_ratios = true,
                          .cosine = 0.99,
+                          .snr_db = 20,
                          .first = {}}};
   const std::string text = report::optimisation_text(result);
   EXPECT_THAT(text, HasSubstr("verified against net.onnx in float32 without passes, on device cpu:\n"));

@@ -17,7 +17,7 @@ report::OutputDifference difference(std::initializer_list<float> a, std::initial
 
 TEST(OutputDifference, SaysSignalToNoiseAndCosine) {
   const report::OutputDifference some = difference({3, 4}, {3, 4.5f});
-  EXPECT_NEAR(some.signal_to_noise_db, 20, 1e-9) << "10 log10(25 / 0.25)";
+  EXPECT_NEAR(some.snr_db, 20, 1e-9) << "10 log10(25 / 0.25)";
   EXPECT_NEAR(some.cosine, 27 / (5 * std::sqrt(29.25)), 1e-12);
   EXPECT_EQ(some.largest, 0.5);
   EXPECT_EQ(some.relative, 0.125);
@@ -26,7 +26,7 @@ TEST(OutputDifference, SaysSignalToNoiseAndCosine) {
 TEST(OutputDifference, OfEqualOutputsThereIsNoNoise) {
   for (const report::OutputDifference& none : {difference({1, -2}, {1, -2}), difference({0, 0}, {0, 0})}) {
     EXPECT_TRUE(none.identical);
-    EXPECT_EQ(none.signal_to_noise_db, std::numeric_limits<double>::infinity());
+    EXPECT_EQ(none.snr_db, std::numeric_limits<double>::infinity());
     EXPECT_NEAR(none.cosine, 1, 1e-12);
   }
   EXPECT_EQ(difference({0, 0}, {1, 0}).cosine, 0);
@@ -35,9 +35,9 @@ TEST(OutputDifference, OfEqualOutputsThereIsNoNoise) {
 TEST(OutputDifference, LeavesInfinitiesOutOfTheSums) {
   const float infinity = std::numeric_limits<float>::infinity();
   const report::OutputDifference same = difference({3, infinity}, {3, infinity});
-  EXPECT_EQ(same.signal_to_noise_db, std::numeric_limits<double>::infinity());
+  EXPECT_EQ(same.snr_db, std::numeric_limits<double>::infinity());
   const report::OutputDifference other = difference({3, infinity}, {4, 1});
-  EXPECT_NEAR(other.signal_to_noise_db, 10 * std::log10(9.0), 1e-9);
+  EXPECT_NEAR(other.snr_db, 10 * std::log10(9.0), 1e-9);
   EXPECT_FALSE(other.close);
 }
 
