@@ -4,8 +4,10 @@
 
 #if defined(__GNUC__)
 #define TESSERA_API __attribute__((visibility("default")))
+#define TESSERA_LOCAL __attribute__((visibility("hidden"))) /* a part of something exported that is not */
 #else
 #define TESSERA_API
+#define TESSERA_LOCAL
 #endif
 
 #endif

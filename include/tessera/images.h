@@ -1,5 +1,5 @@
-// Pictures as tensors. Running a model needs no picture libraries; a model with the operator ImageDecoder does, and gets them from here:
-// link tessera::images and call register_image_codecs() once, or hand in a decoder of your own.
+// Pictures as tensors. Running a model needs no picture libraries; a model with the operator ImageDecoder does, and
+// gets them from here: link tessera::images and call register_image_codecs() once, or hand in a decoder of your own.
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,18 @@ struct ImageOptions {
   std::int64_t max_pixels = std::int64_t{1} << 26;
 };
 
-// Decodes a whole file: u8 [height, width, channels] of its first picture, in the file's own orientation (EXIF is ignored). Other depths are
-// scaled to 8 bits, palettes expanded. Must be thread-safe. Throws Error: invalid_argument for a malformed or truncated picture, unsupported
-// for another format or variant, over_budget beyond max_pixels.
+// Decodes a whole file: u8 [height, width, channels] of its first picture, in the file's own orientation (EXIF is
+// ignored). Other depths are scaled to 8 bits, palettes expanded. Must be thread-safe. Throws Error: invalid_argument
+// for a malformed or truncated picture, unsupported for another format or variant, over_budget beyond max_pixels.
 using ImageDecoder = Tensor (*)(std::span<const std::byte> bytes, const ImageOptions& options);
 
-// Hands the decoder to all sessions of the process; null takes it away again. Thread-safe. Without a decoder, decoding throws
-// Error(unsupported) that says how to get one.
+// Hands the decoder to all sessions of the process; null takes it away again. Thread-safe. Without a decoder, decoding
+// throws Error(unsupported) that says how to get one.
 TESSERA_API void set_image_decoder(ImageDecoder decoder);
 
-// In the library tessera::images. Hands in decoders of BMP, JPEG, JPEG 2000, PNG, PNM (P1 to P6), TIFF and WebP. CMYK JPEG and animations are
-// unsupported; max_pixels counts samples, not pixels, for JPEG 2000. Thread-safe; calling it again does nothing.
+// In the library tessera::images. Hands in decoders of BMP, JPEG, JPEG 2000, PNG, PNM (P1 to P6), TIFF and WebP. CMYK
+// JPEG and animations are unsupported; max_pixels counts samples, not pixels, for JPEG 2000. Thread-safe; calling it
+// again does nothing.
 TESSERA_API void register_image_codecs();
 
 }  // namespace tessera

@@ -5,9 +5,12 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "tessera/export.h"
 #include "tessera/tensor.h"
 
 namespace tessera {
@@ -48,11 +51,16 @@ struct ModelLimits {
 };
 
 // Immutable; copies share it.
-class Model {
+class TESSERA_API Model {
  public:
   // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. Throws Error: not_found, io,
   // invalid_model, unsupported (listing everything that is not supported at once), over_budget.
   static Model load(const std::filesystem::path& path, const ModelLimits& limits = {});
+  // The same from memory. With an owner the model reads weights where they lie and keeps the owner, which keeps the bytes, as long as it or a session
+  // of it lives (a .tsr file is copied unless its bytes begin at a multiple of 64); without one it copies what it needs before this returns.
+  // External data of an .onnx file may lie below `external_data_folder`; without a folder they are refused. Throws Error as load does.
+  static Model from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
+                          const std::optional<std::filesystem::path>& external_data_folder = std::nullopt, const ModelLimits& limits = {});
   // For callers inside Tessera that build graphs.
   explicit Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package = nullptr);
 
@@ -70,6 +78,9 @@ class Model {
   const io::PackageOrigin* package() const { return package_.get(); }
 
  private:
+  static Model read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, const std::optional<std::filesystem::path>& external_data_folder,
+                    const ModelLimits& limits);
+
   std::shared_ptr<const ir::Graph> graph_;
   std::shared_ptr<const io::PackageOrigin> package_;
   std::vector<ValueDescription> inputs_, outputs_;

@@ -59,15 +59,15 @@ struct OptimiseReport {
 // Writes the optimised model. A path that ends in ".onnx" gets ONNX's operators, for any program; one that ends in ".tsr" a package for this machine, which
 // loads without work (docs/package.md). A file of that name is either replaced completely or stays as it was.
 // Throws Error: invalid_argument (another ending, an unknown pass, device or operator set version), unsupported, over_budget, io.
-OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options = {});
+TESSERA_API OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options = {});
 
 // Throws Error(invalid_argument) unless the path ends in ".onnx" or ".tsr".
-void check_output_name(const std::filesystem::path& path);
+TESSERA_API void check_output_name(const std::filesystem::path& path);
 
 // Checks every byte of a .tsr file against the checksums in it, the weights too, which loading does not look at. Throws Error: not_found, io, invalid_model,
 // unsupported.
-void verify_package(const std::filesystem::path& path);
+TESSERA_API void verify_package(const std::filesystem::path& path);
 // Whether the file begins as .tsr files do. Throws Error: not_found, io.
-bool is_package(const std::filesystem::path& path);
+TESSERA_API bool is_package(const std::filesystem::path& path);
 
 }  // namespace tessera

@@ -10,13 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/export.h"
+#include "tessera/gate.h"
 #include "tessera/model.h"
 #include "tessera/tensor.h"
 
 namespace tessera {
 
-namespace runtime { class StepGate; }
-namespace plan { struct Plan; }
+namespace runtime { class SessionAccess; }
 
 struct SessionOptions {
   std::string device = "cpu";             // see device_names()
@@ -74,7 +75,7 @@ struct RunOptions {
   std::int64_t time_limit_ns = 0;               // the run throws Error(over_budget) soon after that long; 0: no limit
   const Cancellation* cancellation = nullptr;   // must outlive the run
   std::vector<StepTiming>* timings = nullptr;   // filled if given, with the first million steps at most
-  runtime::StepGate* gate = nullptr;            // asked between steps; must outlive the run
+  StepGate* gate = nullptr;                     // asked between steps; must outlive the run
 };
 
 // What is in use by one session now.
@@ -87,11 +88,20 @@ struct MemoryUse {
   std::int64_t results_bytes = 0;         // outputs that somebody keeps, and values whose size depends on data
 };
 
+// An output that a run is asked for, by name, and memory of the caller's that it is to be written to, if any.
+struct OutputRequest {
+  OutputRequest(std::string name, Tensor into = {}) : name(std::move(name)), into(std::move(into)) {}
+  OutputRequest(const char* name, Tensor into = {}) : name(name), into(std::move(into)) {}
+
+  std::string name;
+  Tensor into;
+};
+
 using NamedValues = std::map<std::string, Value, std::less<>>;
 
 // A model on a device. Thread-safe: concurrent runs share plans and packed weights and borrow an arena each. All sessions of
 // a process share one thread pool, so many sessions never use more cores than there are.
-class Session {
+class TESSERA_API Session {
  public:
   // Throws Error: invalid_argument (unknown device, damaged tuning file), unsupported, over_budget.
   explicit Session(const Model& model, const SessionOptions& options = {});
@@ -102,6 +112,14 @@ class Session {
   // Every input of the model by name; returns every output by name. Throws Error: invalid_argument (missing or unknown
   // input; wrong type, rank or dimension), failed, cancelled, over_budget, unsupported.
   NamedValues run(const NamedValues& inputs, const RunOptions& options = {});
+
+  // The requested outputs, in the order of the request, computing only what they need (a model with variables computes everything, because a run
+  // updates them). What is left out may change how the rest is fused, so results may differ by rounding from those of a run of all outputs.
+  // An output that is bound to memory is written there and returned as a view of it; nothing is allocated for it where a step can write to that
+  // memory itself, else it is copied there at the end. The memory must have exactly the output's element type and shape, and must not overlap that
+  // of another output; it may overlap inputs. Throws Error as above, and invalid_argument for an unknown or repeated output and for memory
+  // that does not fit; after an error its contents are undefined.
+  std::vector<Value> run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs, const RunOptions& options = {});
 
   // State that persists between runs (a copy). Throw invalid_argument for unknown names and wrong types.
   Tensor variable(std::string_view name);
@@ -119,11 +137,10 @@ class Session {
   // Arena bytes, and the most bytes live at once, of the plan for inputs of these shapes.
   struct PlanMemory { std::int64_t arena_bytes = 0, largest_live_bytes = 0; };
   PlanMemory plan_memory(const NamedValues& inputs);
-  // The plan itself, for callers inside Tessera.
-  std::shared_ptr<const plan::Plan> plan(const NamedValues& inputs);
 
  private:
-  struct State;
+  friend class runtime::SessionAccess;  // for callers inside Tessera
+  struct TESSERA_LOCAL State;
   std::unique_ptr<State> state_;
 };
 

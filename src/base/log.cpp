@@ -35,7 +35,9 @@ void set_log_handler(LogHandler handler) {
 
 namespace base {
 
-bool has_log_handler() { return someone_listens.load(std::memory_order_relaxed); }
+bool has_log_handler() {
+  return someone_listens.load(std::memory_order_relaxed);
+}
 
 void send_log(LogLevel level, const std::string& message) noexcept try {
   if (in_handler) return;

@@ -15,18 +15,22 @@ namespace base {
 
 // Whether anybody listens. Cheap.
 bool has_log_handler();
-// Calls the handler with the message, in which whatever is not safe to print is escaped; never throws. A message that a handler causes is dropped.
+// Calls the handler with the message, in which whatever is not safe to print is escaped; never throws. A message that a
+// handler causes is dropped.
 void send_log(LogLevel level, const std::string& message) noexcept;
 
 template <typename... Args>
 void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
   if (!has_log_handler()) return;
-  send_log(level, [&](const auto&... printed) { return fmt::vformat(format, fmt::make_format_args(printed...)); }(message_argument(args)...));
+  send_log(level, [&](const auto&... printed) {
+    return fmt::vformat(format, fmt::make_format_args(printed...));
+  }(message_argument(args)...));
 }
 
 }  // namespace base
 
-// Reports what is wrong but no error: a sentence that says what was found and what is done about it. Formats only when somebody listens.
+// Reports what is wrong but no error: a sentence that says what was found and what is done about it. Formats only when
+// somebody listens.
 template <typename... Args>
 void warn(fmt::format_string<Args...> format, Args&&... args) {
   base::log(LogLevel::warning, format, std::forward<Args>(args)...);

@@ -12,6 +12,7 @@
 #include "report/calibration_nets.h"
 #include "report/step_times.h"
 #include "runtime/random_inputs.h"
+#include "runtime/session_access.h"
 
 namespace tessera::report {
 namespace {
@@ -105,7 +106,7 @@ void add_samples(const Model& model, const Variant& variant, int threads, int ru
   if (variant.plain) options.without_passes = passes_that_optimise();
   Session session(model, options);
   const std::vector<double> seconds = step_seconds(session, inputs, variant.plain ? (runs + 2) / 3 : runs, variant.plain ? 0.1 : 0.2);
-  const std::shared_ptr<const plan::Plan> plan = session.plan(inputs);
+  const std::shared_ptr<const plan::Plan> plan = runtime::SessionAccess::plan(session, inputs);
   const std::vector<std::optional<cost::Work>> works = work_of_steps(*plan);
   const cost::Surroundings surroundings = surroundings_of(*plan, works);
   std::vector<cost::Sample> samples;

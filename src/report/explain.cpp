@@ -13,6 +13,7 @@
 #include "report/step_times.h"
 #include "report/training_step.h"
 #include "runtime/random_inputs.h"
+#include "runtime/session_access.h"
 
 namespace tessera::report {
 namespace {
@@ -56,7 +57,8 @@ struct Planned {
     // Elsewhere nobody runs this CPU's layout and fused operators.
     if (place.kind == cost::DeviceKind::gpu) without.insert(without.end(), {"channels_last", "fuse_epilogues"});
     session.without_passes = std::move(without);
-    plan = Session(model, session).plan(shapes_of_inputs(model));
+    Session planner(model, session);
+    plan = runtime::SessionAccess::plan(planner, shapes_of_inputs(model));
   }
 
   cost::Evaluation evaluate(const cost::DeviceProfile& device, cost::Precision precision) {

@@ -6,6 +6,7 @@
 
 #include "base/thread_pool.h"
 #include "report/json_text.h"
+#include "runtime/session_access.h"
 
 namespace tessera::report {
 namespace {
@@ -103,7 +104,7 @@ void add_loops(const RunTrace& trace, json& events) {
 }  // namespace
 
 NamedValues traced_run(Session& session, const NamedValues& inputs, const RunOptions& options, RunTrace& trace) {
-  trace.memory = memory_timeline(*session.plan(inputs));
+  trace.memory = memory_timeline(*runtime::SessionAccess::plan(session, inputs));
   trace.steps.clear();
   base::ThreadSpans spans(base::ThreadPool::process().cores());
   RunOptions how = options;

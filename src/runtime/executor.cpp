@@ -12,6 +12,7 @@
 #include "runtime/arena_access.h"
 #include "runtime/control_flow.h"
 #include "runtime/evaluate.h"
+#include "runtime/output_request.h"
 
 namespace tessera::runtime {
 namespace {
@@ -46,6 +47,7 @@ class Run {
   std::vector<Value> execute(std::span<const Value> inputs, std::vector<Tensor>& variables) {
     for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
     for (std::size_t i = 0; i < variables.size(); ++i) value(plan_.variable_slots[i]) = variables[i];
+    bind_outputs(inputs);
     run_steps();
     update_variables(variables);
     std::vector<Value> outputs = collect_outputs();
@@ -54,6 +56,42 @@ class Run {
   }
 
  private:
+  const Tensor* bound_memory(std::size_t output) const {
+    if (control_.depth > 0 || control_.bound.empty() || !environment_.device->computes()) return nullptr;
+    return control_.bound[output].has_value() ? &control_.bound[output] : nullptr;
+  }
+
+  const std::string& output_name(std::size_t output) const { return plan_.graph.value(plan_.graph.outputs()[output]).name; }
+
+  // Finds out which steps may write to the caller's memory, and refuses memory of another size where that is known before anything is computed.
+  void bind_outputs(std::span<const Value> inputs) {
+    for (std::size_t i = 0; i < plan_.output_slots.size(); ++i) {
+      const Tensor* memory = bound_memory(i);
+      if (memory == nullptr) continue;
+      const Slot& output = slot(plan_.output_slots[i]);
+      if (!has_size(output.type)) continue;
+      check_bound(output_name(i), output.type.dtype, *output.type.shape(), *memory);
+      if (output.place == Place::result && is_taken_once(plan_.output_slots[i]) && is_writable_during(*memory, inputs)) bound_slots_.emplace_back(plan_.output_slots[i], memory);
+    }
+  }
+
+  // Storage for a result that is about to be computed.
+  Value storage_for(std::int32_t index, const ir::ValueType& type) {
+    for (const auto& [bound, memory] : bound_slots_) {
+      if (bound == index) return *memory;
+    }
+    return environment_.results->allocate(type.dtype, *type.shape());
+  }
+
+  // The output in the memory that it is bound to.
+  Value deliver(std::size_t output, const Value& result, const Tensor& memory) {
+    require(result.is_tensor(), ErrorKind::invalid_argument, "output '{}' is no tensor: only tensors can be bound to memory", output_name(output));
+    check_bound(output_name(output), result.tensor().dtype(), result.tensor().shape(), memory);
+    Tensor to = memory;
+    if (!result.tensor().shares_storage_with(memory) && memory.bytes() > 0) std::memcpy(to.mutable_raw(), result.tensor().raw(), static_cast<std::size_t>(memory.bytes()));
+    return to;
+  }
+
   void run_steps() {
     const base::FlushedDenormals flushed(environment_.device->flushes_denormals());
     const ClosedArena closed(plan_, state_.arena.get());
@@ -116,7 +154,7 @@ class Run {
       const Place place = slot(step.first_output + static_cast<std::int32_t>(k)).place;
       if (place == Place::result || place == Place::dynamic) {
         planned = false;
-        outputs[k] = has_size(step.output_types[k]) ? Value(environment_.results->allocate(step.output_types[k].dtype, *step.output_types[k].shape())) : allocate_text(step.output_types[k]);
+        outputs[k] = has_size(step.output_types[k]) ? storage_for(step.first_output + static_cast<std::int32_t>(k), step.output_types[k]) : allocate_text(step.output_types[k]);
       }
     }
     if (gives_nothing(step, outputs)) return;
@@ -263,9 +301,23 @@ class Run {
     return std::count(plan_.output_slots.begin(), plan_.output_slots.end(), index) + std::count(plan_.update_slots.begin(), plan_.update_slots.end(), index) == 1;
   }
 
+  // Whether delivering the outputs may write over this one before it is read: it lies in an input whose memory outputs are bound to.
+  bool is_overwritten(const Value& result, std::size_t output) const {
+    if (!result.is_tensor() || result.tensor().shares_storage_with(*bound_memory(output))) return false;
+    return std::any_of(control_.bound.begin(), control_.bound.end(), [&](const Tensor& memory) { return overlap(result.tensor(), memory); });
+  }
+
   std::vector<Value> collect_outputs() {
     std::vector<Value> outputs;
-    for (std::int32_t index : plan_.output_slots) outputs.push_back(keep(index, is_taken_once(index)));
+    for (std::size_t i = 0; i < plan_.output_slots.size(); ++i) {
+      const std::int32_t index = plan_.output_slots[i];
+      if (bound_memory(i) == nullptr) outputs.push_back(keep(index, is_taken_once(index)));
+      else if (is_overwritten(value(index), i)) outputs.push_back(copy_of(value(index).tensor()));
+      else outputs.push_back(value(index));
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (const Tensor* memory = bound_memory(i)) outputs[i] = deliver(i, outputs[i], *memory);
+    }
     return outputs;
   }
 
@@ -283,6 +335,7 @@ class Run {
   RunState& state_;
   const ProgramEnvironment& environment_;
   RunControl& control_;
+  std::vector<std::pair<std::int32_t, const Tensor*>> bound_slots_;  // results that are written to the caller's memory
 };
 
 // Lets the values in the arena lie in the block at `base`.

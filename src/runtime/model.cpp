@@ -1,5 +1,6 @@
 #include "tessera/model.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -71,26 +72,40 @@ Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::P
   metadata_ = metadata_of(*graph_);
 }
 
+// `owner` keeps the bytes, which begin at a multiple of 64 if they are a package.
+Model Model::read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, const std::optional<std::filesystem::path>& folder,
+                  const ModelLimits& limits) {
+  if (io::is_container(bytes)) {
+    io::Package package = io::read_package(bytes, owner, limits);
+    return Model(std::make_shared<const ir::Graph>(std::move(package.graph)), std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
+  }
+  std::vector<ir::ValueType> declared;
+  Model model(std::make_shared<const ir::Graph>(io::read_model_bytes(bytes, {.limits = limits, .declared_outputs = &declared}, owner, folder)));
+  for (std::size_t i = 0; i < declared.size(); ++i) add_names(model.outputs_[i], describe({"", declared[i]}).dim_names);
+  return model;
+}
+
 Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {
   try {
     const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
-    if (!io::is_container(file->bytes())) {
-      std::vector<ir::ValueType> declared;
-      Model model(std::make_shared<const ir::Graph>(io::read_model_bytes(
-          file->bytes(), {.limits = limits, .declared_outputs = &declared}, file, path.parent_path())));
-      for (std::size_t i = 0; i < declared.size(); ++i) {
-        add_names(model.outputs_[i], describe({"", declared[i]}).dim_names);
-      }
-      return model;
-    }
-    io::Package package = io::read_package(file->bytes(), file, limits);
-    return Model(std::make_shared<const ir::Graph>(std::move(package.graph)), std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
+    return read(file->bytes(), file, path.parent_path(), limits);
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;
   } catch (const std::bad_alloc&) {
     base::fail_for_memory();
   }
+}
+
+Model Model::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::optional<std::filesystem::path>& external_data_folder,
+                        const ModelLimits& limits) {
+  constexpr std::uintptr_t kPackageAlignment = 64;
+  if (!io::is_container(bytes) || (owner != nullptr && reinterpret_cast<std::uintptr_t>(bytes.data()) % kPackageAlignment == 0)) {
+    return read(bytes, owner, external_data_folder, limits);
+  }
+  Tensor copy(DType::u8, {static_cast<std::int64_t>(bytes.size())});
+  std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(copy.mutable_raw()));
+  return read({static_cast<const std::byte*>(copy.raw()), bytes.size()}, copy.owner(), std::nullopt, limits);
 }
 
 void Model::save(const std::filesystem::path& path) const { io::write_model(*graph_, path); }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ struct RunControl {
   backends::ExecutionResources resources;
   StepGate* gate = nullptr;
   std::vector<StepTiming>* timings = nullptr;
+  std::span<const Tensor> bound = {};  // of the session's own program: memory for each output, or no tensor
   std::optional<base::ThreadPool::CoreLease>* lease = nullptr;  // given up while a gate holds the run
   std::int64_t start_ns = 0;  // of the run, on the steady clock
   int depth = 0;  // of nested subgraphs
@@ -87,6 +89,7 @@ class Program {
   ~Program();
 
   const ir::Graph& graph() const { return graph_; }
+  bool is_ready() const { return ready_; }
   // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
   // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one by one.
   std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);

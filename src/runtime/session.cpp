@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <list>
+#include <mutex>
 #include <new>
 
 #include "base/error.h"
@@ -9,6 +11,8 @@
 #include "base/thread_spans.h"
 #include "runtime/environment.h"
 #include "runtime/evaluate.h"
+#include "runtime/output_request.h"
+#include "runtime/session_access.h"
 
 namespace tessera {
 namespace {
@@ -76,6 +80,10 @@ struct Session::State {
   std::shared_ptr<const ir::Graph> graph;
   ProgramEnvironment environment;
   std::unique_ptr<Program> program;
+  // Programs that compute some of the outputs only, by their indices; the least recently made goes when there are too many.
+  static constexpr std::size_t kMostPartialPrograms = 8;
+  std::mutex partial_mutex;
+  std::list<std::pair<std::vector<std::size_t>, std::shared_ptr<Program>>> partial_programs;
 
   std::vector<Value> ordered(const NamedValues& inputs) const {
     for (const auto& [name, value] : inputs) {
@@ -92,6 +100,40 @@ struct Session::State {
       check_input(info.name, info.type, values.back());
     }
     return values;
+  }
+
+  // What computes the outputs of these indices, which ascend. Never null; keeps living while a run holds it.
+  std::shared_ptr<Program> program_for(const std::vector<std::size_t>& outputs) {
+    const std::shared_ptr<Program> whole(program.get(), [](Program*) {});
+    // Another program would have variables of its own.
+    if (outputs.size() == graph->outputs().size() || !graph->variables().empty()) return whole;
+    const std::lock_guard lock(partial_mutex);
+    for (const auto& [indices, partial] : partial_programs) {
+      if (indices == outputs) return partial;
+    }
+    ir::Graph part = program->graph();
+    std::vector<ir::ValueId> wanted;
+    for (const std::size_t index : outputs) wanted.push_back(part.outputs()[index]);
+    part.set_outputs(std::move(wanted));
+    part.remove_dead_and_compact();
+    partial_programs.emplace_front(outputs, std::make_shared<Program>(std::move(part), environment, program->is_ready()));
+    if (partial_programs.size() > kMostPartialPrograms) partial_programs.pop_back();
+    return partial_programs.front().second;
+  }
+
+  std::vector<Value> run(Program& which, const std::vector<Value>& inputs, std::span<const Tensor> bound, const RunOptions& run_options, const base::StopSignal& stop) {
+    base::ThreadPool& pool = base::ThreadPool::process();
+    std::optional<base::ThreadPool::CoreLease> lease;
+    lease.emplace(pool);
+    RunControl control;
+    control.resources = {&pool, options.threads, run_options.seed, environment.results.get(), &stop};
+    control.gate = run_options.gate;
+    control.timings = run_options.timings;
+    control.bound = bound;
+    control.lease = &lease;
+    control.start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
+    return which.run(inputs, control);
   }
 
   std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const {
@@ -116,21 +158,33 @@ Session& Session::operator=(Session&&) noexcept = default;
 
 NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) try {
   const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr, std::chrono::nanoseconds(options.time_limit_ns));
-  const std::vector<Value> ordered = state_->ordered(inputs);
-  base::ThreadPool& pool = base::ThreadPool::process();
-  std::optional<base::ThreadPool::CoreLease> lease;
-  lease.emplace(pool);
-  RunControl control;
-  control.resources = {&pool, state_->options.threads, options.seed, state_->environment.results.get(), &stop};
-  control.gate = options.gate;
-  control.timings = options.timings;
-  control.lease = &lease;
-  control.start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-  if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
-  std::vector<Value> outputs = state_->program->run(ordered, control);
+  std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
   NamedValues named;
   for (std::size_t i = 0; i < outputs.size(); ++i) named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
   return named;
+} catch (const std::bad_alloc&) {
+  base::fail_for_memory();
+}
+
+std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs, const RunOptions& options) try {
+  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr, std::chrono::nanoseconds(options.time_limit_ns));
+  const std::vector<Value> ordered = state_->ordered(inputs);
+  const std::vector<std::size_t> requested = find_outputs(*state_->graph, outputs);
+  std::vector<std::size_t> ascending = requested;
+  std::sort(ascending.begin(), ascending.end());
+  const std::shared_ptr<Program> program = state_->program_for(ascending);
+  // Where each request stands among what the program computes.
+  const bool computes_all = program.get() == state_->program.get();
+  std::vector<std::size_t> position;
+  for (const std::size_t index : requested) {
+    position.push_back(computes_all ? index : static_cast<std::size_t>(std::lower_bound(ascending.begin(), ascending.end(), index) - ascending.begin()));
+  }
+  std::vector<Tensor> bound(program->graph().outputs().size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) bound[position[i]] = outputs[i].into;
+  std::vector<Value> computed = state_->run(*program, ordered, bound, options, stop);
+  std::vector<Value> results;
+  for (const std::size_t at : position) results.push_back(std::move(computed[at]));
+  return results;
 } catch (const std::bad_alloc&) {
   base::fail_for_memory();
 }
@@ -148,18 +202,22 @@ MemoryUse Session::memory() const {
 
 void Session::trim() {
   state_->program->trim();
+  {
+    const std::lock_guard lock(state_->partial_mutex);
+    for (const auto& [indices, partial] : state_->partial_programs) partial->trim();
+  }
   trim_process_memory();
 }
 
 std::string Session::describe_plan(const NamedValues& inputs, bool reasons) {
-  return plan::print_plan(*plan(inputs), reasons);
+  return plan::print_plan(*SessionAccess::plan(*this, inputs), reasons);
 }
 
 Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
-  const std::shared_ptr<const plan::Plan> found = plan(inputs);
+  const std::shared_ptr<const plan::Plan> found = SessionAccess::plan(*this, inputs);
   return {found->arena_bytes, found->largest_live_bytes};
 }
 
-std::shared_ptr<const plan::Plan> Session::plan(const NamedValues& inputs) { return state_->plan_for(inputs)->plan; }
+std::shared_ptr<const plan::Plan> runtime::SessionAccess::plan(Session& session, const NamedValues& inputs) { return session.state_->plan_for(inputs)->plan; }
 
 }  // namespace tessera

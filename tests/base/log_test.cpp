@@ -15,7 +15,9 @@ namespace {
 // Collects what is logged while it lives.
 struct Collected {
   Collected() {
-    set_log_handler([this](LogLevel level, std::string_view message) { lines.push_back((level == LogLevel::warning ? "W " : "I ") + std::string(message)); });
+    set_log_handler([this](LogLevel level, std::string_view message) {
+      lines.push_back((level == LogLevel::warning ? "W " : "I ") + std::string(message));
+    });
   }
   ~Collected() { set_log_handler({}); }
   std::vector<std::string> lines;
@@ -38,7 +40,8 @@ TEST(Log, AHandlerMayNotReplaceItselfAndHearsNothingOfItsOwn) {
   set_log_handler([&](LogLevel, std::string_view) {
     ++calls;
     warn("nested");
-    expect_error(ErrorKind::invalid_argument, "a log handler may not replace the log handler", [] { set_log_handler({}); });
+    expect_error(ErrorKind::invalid_argument, "a log handler may not replace the log handler",
+                 [] { set_log_handler({}); });
   });
   warn("first");
   set_log_handler({});
