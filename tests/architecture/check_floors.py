@@ -21,7 +21,7 @@ FLOORS = [
     ["plan"],
     ["runtime"],
     ["models"],
-    ["report", "conformance", "dist", "protect", "share", "compress", "train", "serve"],
+    ["report", "conformance", "capi", "dist", "protect", "share", "compress", "train", "serve"],
     ["bindings", "apps"],
 ]
 SIDEWAYS = {("serve", "share")}
@@ -33,7 +33,7 @@ DEVICE_TABLE = "backend_table"
 DEVICE_SHARED_BY_ALL = "reference"
 
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|cufft|curand|cusparse|cusolver|cutlass|nvrtc|nvml|nvToolsExt|thrust/|cub/)")
-STANDARD_HEADER = re.compile(r"^[a-z_0-9]+$")
+STANDARD_HEADER = re.compile(r"^([a-z_0-9]+|std[a-z]+\.h)$")  # those of C for tessera.h
 INCLUDE = re.compile(r"^\s*#\s*include\s*([\"<])([^\">]+)[\">]")
 
 SOURCE_SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".cu", ".cuh", ".inl"}

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/image/decoders.h"
 #include "tessera/images.h"
+#include "tessera/tessera_images.h"
 
 namespace tessera::io {
 namespace {
@@ -91,3 +92,5 @@ namespace tessera {
 void register_image_codecs() { set_image_decoder(io::decode_image); }
 
 }  // namespace tessera
+
+void tessera_register_image_codecs(void) { tessera::register_image_codecs(); }
