@@ -57,8 +57,8 @@ std::int64_t model_bytes(const Options& options, const Model& model) {
 }
 
 void run(const Options& options) {
-  check_output_name(options.output);
   check_outputs({options.output, options.page});
+  check_output_name(options.output);
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;

@@ -189,8 +189,8 @@ void check_output_name(const std::filesystem::path& path) {
 }
 
 OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) try {
-  check_output_name(path);
   io::check_output(path);  // before the work
+  check_output_name(path);
   Optimiser optimiser(model, options);
   return path.extension() == ".onnx" ? optimiser.write_onnx(path) : optimiser.write_package(path);
 } catch (const std::bad_alloc&) {
