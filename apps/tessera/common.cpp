@@ -21,6 +21,7 @@
 #include "passes/pipeline.h"
 #include "report/picture_input.h"
 #include "report/value_files.h"
+#include "runtime/assumed_dims.h"
 #include "runtime/random_inputs.h"
 
 namespace tessera::apps {
@@ -118,6 +119,9 @@ void add_run_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("--memory-limit", options.memory_limit_mib, "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
       ->capture_default_str()
       ->check(whole_number(0, 1 << 30));
+  verb.add_option("--growth-limit", options.growth_limit_mib, "Most memory that the growing results of a loop may take, in MiB")
+      ->capture_default_str()
+      ->check(whole_number(0, 1 << 30));
   verb.add_option("--time-limit", options.time_limit_s, "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")->capture_default_str()->transform(duration());
   verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str()->check(whole_number(0, kMostSeed));
   suggest(verb.add_option("--without", options.without, "Graph passes to leave out (fuse_attention,channels_last); may be repeated")->delimiter(','), pass_names());
@@ -151,6 +155,7 @@ SessionOptions session_options(const ModelOptions& options) {
   session.threads = options.threads;
   if (!options.precision.empty()) session.precision = options.precision == "bf16" ? DType::bf16 : DType::f32;
   session.memory_limit_bytes = options.memory_limit_mib << 20;
+  session.max_growing_bytes = options.growth_limit_mib << 20;
   session.without_passes = options.without;
   require(options.tune || options.tuning_file.empty(), ErrorKind::invalid_argument, "--tuning-file is for --tune, which is not given");
   session.tune = options.tune;
@@ -166,8 +171,19 @@ RunOptions run_options(const ModelOptions& options) {
   return run;
 }
 
+Model with_assumed_dims(const Model& model, bool json) {
+  runtime::AssumedDims assumed = runtime::assume_dims(model);
+  if (!assumed.note.empty()) fmt::print(json ? stderr : stdout, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
+  return std::move(assumed.model);
+}
+
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options) {
-  if (file.empty() && named_files.empty()) return runtime::random_inputs(model, options.seed, options.memory_limit_mib << 20);
+  if (file.empty() && named_files.empty()) {
+    const runtime::AssumedDims assumed = runtime::assume_dims(model);
+    // A batch of 1 needs no words.
+    if (!assumed.only_batches) fmt::print(stderr, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
+    return runtime::random_inputs(assumed.model, options.seed, options.memory_limit_mib << 20);
+  }
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);
   for (const std::string& entry : named_files) {

@@ -22,6 +22,7 @@ struct ModelOptions {
   int threads = 0;
   std::string precision;  // "": as the file says, f32 for .onnx
   std::int64_t memory_limit_mib = 0;
+  std::int64_t growth_limit_mib = 1024;
   double time_limit_s = 0;
   std::uint64_t seed = 1;
   std::vector<std::string> without;  // names of passes
@@ -41,6 +42,9 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
 Model load_model(const ModelOptions& options);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
+// The model with sizes for the dimensions that nobody fixed (runtime/assumed_dims.h), which the first line says: on stdout, or on stderr
+// where `json` goes to stdout.
+Model with_assumed_dims(const Model& model, bool json);
 // Inputs from an .npz or .json file and NAME=FILE entries, of which a line on standard error says what was made of a picture; what the model has and nobody gave is made up from the seed, if nothing at
 // all is given.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);

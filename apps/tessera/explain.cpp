@@ -7,6 +7,7 @@
 
 #include "base/environment.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "common.h"
 #include "cost/profile.h"
 #include "io/file.h"
@@ -32,6 +33,18 @@ std::string text_or_file(const std::string& text) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// The profile with as many threads as asked for, with a warning where that is an estimate.
+cost::DeviceProfile for_threads(const cost::DeviceProfile& profile, int threads) {
+  bool scaled = false;
+  cost::DeviceProfile result = profile.with_threads(threads, scaled);
+  if (scaled)
+    warn("the profile of {} was not measured with {} threads: predictions scale the figures of its {} cores", profile.title, threads,
+         profile.multiprocessors);
+  else if (profile.kind == cost::DeviceKind::cpu && threads > profile.multiprocessors)
+    warn("the profile of {} has {} cores: predictions are for those, not for {} threads", profile.title, profile.multiprocessors, threads);
+  return result;
+}
+
 report::ExplainOptions explain_options(const Options& options) {
   report::ExplainOptions explain;
   const std::vector<std::string> names = options.devices.empty() ? std::vector<std::string>{"cpu"} : options.devices;
@@ -39,9 +52,11 @@ report::ExplainOptions explain_options(const Options& options) {
     if (name == "cpu") {
       const report::CpuProfile cpu = report::load_cpu_profile();
       explain.cpu_measured = cpu.measured;
-      explain.devices.push_back(options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile);
+      explain.devices.push_back(for_threads(cpu.profile, options.model.threads));
     } else {
-      explain.devices.push_back(cost::load_profile(name));
+      if (const std::string_view variant = cost::usual_variant(name); !variant.empty())
+        fmt::print(options.json ? stderr : stdout, "{} means {}\n", name, variant);
+      explain.devices.push_back(for_threads(cost::load_profile(name), options.model.threads));
     }
   }
   explain.precision = *cost::parse_precision(options.precision);
@@ -58,7 +73,7 @@ report::ExplainOptions explain_options(const Options& options) {
 void run(const Options& options) {
   check_outputs({options.html});
   const report::ExplainOptions how = explain_options(options);
-  const Model model = load_model(options.model);
+  const Model model = with_assumed_dims(load_model(options.model), options.json);
   const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
   const std::size_t learned = options.learn ? report::learn_from(explanation) : 0;
   if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation));

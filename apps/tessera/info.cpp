@@ -71,13 +71,14 @@ void print_metadata(const ModelMetadata& metadata, bool whole) {
 }
 
 void print_info(const Model& model, const report::ModelInfo& info, bool whole_metadata) {
+  if (!info.assumption.empty()) fmt::print("{}\n", base::printable(base::shortened(info.assumption, kMostListBytes)));
   print_metadata(model.metadata(), whole_metadata);
   print_values("input", model.inputs());
   print_values("output", model.outputs());
-  if (!info.symbols.empty()) fmt::print("{:<10} {} (fix them with --dim NAME=N; figures below count each as 1)\n", "symbols", base::printable(base::shortened(fmt::format("{}", fmt::join(info.symbols, ", ")), kMostListBytes)));
+  if (!info.symbols.empty()) fmt::print("{:<10} {} (fix them with --dim NAME=N)\n", "symbols", base::printable(base::shortened(fmt::format("{}", fmt::join(info.symbols, ", ")), kMostListBytes)));
   for (const auto& [field, count] : info.ignored) fmt::print("{:<10} {} ({})\n", "ignored", field, count);
   fmt::print("{:<10} {}, constants {}\n", "parameters", base::format_count(static_cast<double>(info.parameters)), base::format_bytes(info.constant_bytes));
-  if (!info.why_no_work.empty()) fmt::print("{:<10} not known: it does not run with symbols of 1 (fix them with --dim): {}\n", "one run", base::printable(info.why_no_work));
+  if (!info.why_no_work.empty()) fmt::print("{:<10} not known: {}\n", "one run", base::printable(info.why_no_work));
   else fmt::print("{:<10} {} operations, {} read and written (after folding constants)\n", "one run", base::format_count(info.operations), base::format_bytes(static_cast<std::int64_t>(info.bytes)));
   if (info.nodes_without_cost > 0) fmt::print("{:<10} {} nodes have shapes that depend on data, or subgraphs, and are not counted\n", "", info.nodes_without_cost);
   fmt::print("{:<10} {} nodes\n", "operators", info.nodes);

@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/log.h"
+#include "base/text.h"
 #include "common.h"
 #include "passes/pipeline.h"
 #include "report/calibration.h"
 #include "report/graph_cost.h"
 #include "report/optimisation.h"
+#include "runtime/assumed_dims.h"
 #include "runtime/program.h"
 #include "tessera/optimise.h"
 #include "verbs.h"
@@ -56,13 +59,25 @@ std::int64_t model_bytes(const Options& options, const Model& model) {
   return std::max(error ? 0 : static_cast<std::int64_t>(file), runtime::bytes_of_constants(model.graph(), nullptr, true));
 }
 
+// Sizes that the figures of the report are for. A model is written without them too.
+std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) {
+  try {
+    const runtime::AssumedDims assumed = runtime::assume_dims(model);
+    if (!assumed.note.empty()) fmt::print(json ? stderr : stdout, "{}\n", base::printable(base::shortened("figures " + assumed.note, 1000)));
+    return assumed.dims;
+  } catch (const Error& error) {
+    warn("figures are not known: {}", error.message());
+    return {};
+  }
+}
+
 void run(const Options& options) {
   check_outputs({options.output, options.page});
   check_output_name(options.output);
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;
-  const OptimiseOptions how{session_options(options.model), options.only, report::graph_measure(profile, options.model.device), options.opset, show_progress};
+  const OptimiseOptions how{session_options(options.model), options.only, report::graph_measure(profile, options.model.device, figures_dims(model, options.json)), options.opset, show_progress};
   const std::int64_t bytes = model_bytes(options, model);  // before the file may be replaced
   report::Optimisation result{options.model.model, options.output, profile.title, cpu.measured, optimise(model, options.output, how), bytes, {}, {}};
   if (options.verify) verify(options, model, result);

@@ -34,12 +34,15 @@ struct SessionOptions {
   // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this process may use, so that no model
   // brings the machine down.
   std::int64_t memory_limit_bytes = 0;
+  // Of what the results of one Loop hold beyond its initial values: scan outputs, and carried tensors and sequences that grow. A model file
+  // can ask for 2^40 iterations in a few bytes.
+  std::int64_t max_growing_bytes = std::int64_t{1} << 30;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
   // Whether the first run with inputs of new shapes times the kernels that can do each step and takes the fastest, instead of the one that is expected to
   // be. What was measured is kept in a file and not measured again; a file of another CPU or version of Tessera counts as empty. Results may differ as
   // those of different kernels do.
   bool tune = false;
-  std::string tuning_file;                                                 // "": one for this CPU in the user's cache folder
+  std::string tuning_file;                                                 // "": one for this CPU in the user's cache folder, if that can be used
   std::function<void(std::string_view op, double done)> tuning_progress;  // told what is timed next, and which part (0 to 1) of a plan is done
   // What may be computed ahead of a run, each time that a graph is prepared: constants of so many bytes, with so much work
   // (operations and elements). Both grow with the model's own constants; what would be more is computed in the run.

@@ -48,6 +48,22 @@ DeviceProfile DeviceProfile::with_one_thread() const {
   return profile;
 }
 
+DeviceProfile DeviceProfile::with_threads(int threads, bool& scaled) const {
+  scaled = false;
+  if (kind != DeviceKind::cpu || threads <= 0 || threads >= multiprocessors) return *this;
+  if (threads == 1 && one_thread) return with_one_thread();
+  scaled = true;
+  DeviceProfile profile = *this;
+  const double share = static_cast<double>(threads) / multiprocessors;
+  for (Rates* rates : {&profile.vector_rates, &profile.matrix_rates}) {
+    for (const Precision precision : kAllPrecisions) rates->of(precision) *= share;
+  }
+  for (Cache& cache : profile.caches) cache.bytes_per_second *= share;
+  profile.title += fmt::format(", {} of {} cores", threads, multiprocessors);
+  profile.multiprocessors = threads;
+  return profile;
+}
+
 std::span<const DeviceProfile> built_in_profiles() {
   static const std::vector<DeviceProfile> profiles = [] {
     std::vector<DeviceProfile> list;
@@ -63,7 +79,17 @@ const DeviceProfile* find_built_in_profile(std::string_view name) {
   return found == profiles.end() ? nullptr : &*found;
 }
 
+std::string_view usual_variant(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> variants[] = {
+      {"a100", "a100-80-sxm"},    {"a100-40", "a100-40-sxm"}, {"a100-80", "a100-80-sxm"}, {"a100-sxm", "a100-80-sxm"},
+      {"a100-pcie", "a100-80-pcie"}, {"h100", "h100-sxm"},    {"v100", "v100-16"},
+  };
+  const auto found = std::ranges::find(variants, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(variants) ? std::string_view() : found->second;
+}
+
 DeviceProfile load_profile(const std::string& name_or_path) {
+  if (const std::string_view variant = usual_variant(name_or_path); !variant.empty()) return *find_built_in_profile(variant);
   if (const DeviceProfile* profile = find_built_in_profile(name_or_path)) return *profile;
   if (!name_or_path.ends_with(".toml")) {
     std::string names;

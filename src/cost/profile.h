@@ -77,15 +77,20 @@ struct DeviceProfile {
   bool has_matrix_units(Precision precision) const { return matrix_rates.of(precision) > 0; }
   // The profile of the same device with one thread; itself where that was not measured.
   DeviceProfile with_one_thread() const;
+  // The profile of a CPU with fewer threads than cores: as it was measured with one, or else with arithmetic and caches in proportion and
+  // the memory as it is. `scaled` is set if that is an estimate. Itself for 0, for as many as there are cores, and for other devices.
+  DeviceProfile with_threads(int threads, bool& scaled) const;
 };
 
 // Those that are part of the program, by name.
 std::span<const DeviceProfile> built_in_profiles();
 const DeviceProfile* find_built_in_profile(std::string_view name);
+// The usual variant of a device that is named without one: "a100-80-sxm" for "a100"; "" for other names.
+std::string_view usual_variant(std::string_view name);
 
 // From TOML text; `where` names it in errors. Throws Error(invalid_argument) that says what is missing or wrong.
 DeviceProfile parse_profile(std::string_view text, const std::string& where);
-// A name of a built-in profile, or the path of a .toml file. Throws Error(invalid_argument) listing the names, not_found, io.
+// A name of a built-in profile, with or without its variant, or the path of a .toml file. Throws Error(invalid_argument) listing the names, not_found, io.
 DeviceProfile load_profile(const std::string& name_or_path);
 // What parse_profile reads back.
 std::string profile_text(const DeviceProfile& profile);

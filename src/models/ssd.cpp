@@ -99,7 +99,7 @@ ir::Graph build_ssd(const ModelOptions& options) {
   graph.name = "ssd";
   LayerBuilder layers(graph, options);
   ops::GraphBuilder& ops = layers.ops();
-  const ValueId images = layers.input("images", DType::f32, {layers.dim("batch", 1), 3, 300, 300});
+  const ValueId images = layers.input("images", DType::f32, {layers.dim("batch"), 3, 300, 300});
   const std::vector<ValueId> maps = backbone(layers, images);
   const ValueId boxes = decode(layers, predict(layers, "box", maps, 4, 1));
   const ValueId all = layers.transpose(layers.softmax(predict(layers, "class", maps, kClasses, 40)), {0, 2, 1});

@@ -217,6 +217,17 @@ Explanation explain(const Model& model, const std::string& name, const ExplainOp
   return Explainer(model, options).run(name);
 }
 
+namespace {
+
+// A quantised model's layers compute in int8 whatever is asked for.
+std::string precision_words(const cost::Evaluation& evaluation) {
+  const auto in_int8 = [](const cost::Layer& layer) { return layer.work.product && layer.work.precision == cost::Precision::int8; };
+  const bool mixed = evaluation.precision != cost::Precision::int8 && std::ranges::any_of(evaluation.layers, in_int8);
+  return fmt::format("{}{}", mixed ? "int8 and " : "", cost::name_of(evaluation.precision));
+}
+
+}  // namespace
+
 std::string headline(const Explanation& explanation) {
   const cost::Evaluation& now = explanation.devices[0].evaluation;
   const bool measured = is_measured(explanation);
@@ -225,7 +236,7 @@ std::string headline(const Explanation& explanation) {
       fmt::format("{}{} {} {} a {} on {} in {}", explanation.model,
                   explanation.batch > 1 ? fmt::format(" at batch {}", explanation.batch) : "",
                   measured ? "takes" : "is predicted to take", time_text(seconds),
-                  explanation.training ? "training step" : "run", now.device.title, cost::name_of(now.precision));
+                  explanation.training ? "training step" : "run", now.device.title, precision_words(now));
   if (measured) {
     what += fmt::format(", measured with {} thread{} (predicted: {})", explanation.measured->threads,
                         explanation.measured->threads == 1 ? "" : "s", time_text(now.total.seconds));

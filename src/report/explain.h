@@ -66,7 +66,7 @@ struct Explanation {
   std::int64_t products = 0;  // operators that are matrix products or convolutions
 };
 
-// Symbolic dimensions that are not fixed count 1. Throws Error as sessions do, and invalid_argument when a measurement is asked
+// Dimensions that are not fixed count 1; see runtime/assumed_dims.h for better ones. Throws Error as sessions do, and invalid_argument when a measurement is asked
 // for without a CPU among the devices.
 Explanation explain(const Model& model, const std::string& name, const ExplainOptions& options);
 

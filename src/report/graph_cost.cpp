@@ -12,6 +12,7 @@
 #include "ops/op_table.h"
 #include "passes/pass.h"
 #include "plan/choose_kernel.h"
+#include "runtime/assumed_dims.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::report {
@@ -55,12 +56,17 @@ double resident_bytes(const ir::Graph& graph) {
   return constants + most;
 }
 
-// The graph with dimensions of inputs that are names as 1, and with the sizes that follow: also of values whose shape a few small nodes compute.
-ir::Graph with_numbers(ir::Graph graph) {
+// The graph with open dimensions of inputs as `dims` says, or 1, and with the sizes that follow: also of values whose shape a few small nodes compute.
+ir::Graph with_numbers(ir::Graph graph, const std::map<std::string, std::int64_t>& dims) {
   for (const ir::ValueId id : graph.inputs()) {
     ir::ValueType& type = graph.value(id).type;
     if (!type.is_tensor() || !type.dims) continue;
-    for (ir::Dim& dim : *type.dims) dim = dim.is_known() ? dim : ir::Dim(1);
+    for (std::size_t axis = 0; axis < type.dims->size(); ++axis) {
+      ir::Dim& dim = (*type.dims)[axis];
+      if (dim.is_known()) continue;
+      const auto found = dims.find(runtime::dim_name(graph.value(id), axis));
+      dim = found != dims.end() ? found->second : 1;
+    }
   }
   ops::infer_graph(graph);
   passes::FoldingBudget budget{.bytes = 1 << 20, .operations = 1e6};
@@ -83,12 +89,12 @@ ir::Graph with_numbers(ir::Graph graph) {
 
 }  // namespace
 
-GraphMeasure graph_measure(const cost::DeviceProfile& profile, const std::string& device) {
-  return [profile, kernels = &backends::find_device(device)](const ir::Graph& given) {
+GraphMeasure graph_measure(const cost::DeviceProfile& profile, const std::string& device, const std::map<std::string, std::int64_t>& dims) {
+  return [profile, dims, kernels = &backends::find_device(device)](const ir::Graph& given) {
     GraphCost result;
     ir::Graph graph;
     try {
-      graph = with_numbers(given);
+      graph = with_numbers(given, dims);
     } catch (const Error&) {
       result.unknown_nodes = static_cast<std::int64_t>(given.node_count());
       return result;

@@ -11,10 +11,18 @@
 #include "passes/pipeline.h"
 #include "report/json_text.h"
 #include "report/model_outline.h"
+#include "runtime/assumed_dims.h"
 #include "runtime/evaluate.h"
 
 namespace tessera::report {
 namespace {
+
+// Quantised weights are matrices or filters of small integers. Scalars and vectors of these types are zero points; indices and
+// shapes are of wider types.
+bool is_quantised_weight(const Tensor& constant) {
+  const int bits = bits_of(constant.dtype());
+  return is_integer(constant.dtype()) && bits <= 8 && constant.rank() >= 2;
+}
 
 void count_nodes(const ir::Graph& graph, ModelInfo& info) {
   for (ir::NodeId id : graph.order()) {
@@ -27,7 +35,7 @@ void count_nodes(const ir::Graph& graph, ModelInfo& info) {
     const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)});
     if (constant == nullptr) continue;
     info.constant_bytes += constant->bytes();
-    if (is_float(constant->dtype())) info.parameters += constant->elements();
+    if (is_float(constant->dtype()) || is_quantised_weight(*constant)) info.parameters += constant->elements();
   }
   for (const ir::Variable& variable : graph.variables()) info.parameters += variable.initial.elements();
 }
@@ -36,16 +44,9 @@ bool has_known_shapes(const Model& model) {
   return std::ranges::all_of(model.graph().inputs(), [&](ir::ValueId id) { return !model.graph().value(id).type.is_tensor() || model.graph().value(id).type.shape().has_value(); });
 }
 
-// The model as it would be planned with every unknown input dimension at 1.
-ir::Graph with_concrete_inputs(const Model& model) {
+// The model after the passes, as it would be planned.
+ir::Graph after_passes(const Model& model) {
   ir::Graph graph = model.graph();
-  for (ir::ValueId id : graph.inputs()) {
-    ir::ValueType& type = graph.value(id).type;
-    if (!type.dims) continue;
-    for (ir::Dim& dim : *type.dims) {
-      if (!dim.is_known()) dim = 1;
-    }
-  }
   passes::PassContext context;
   context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
   return passes::run_pipeline(std::move(graph), context);
@@ -89,13 +90,16 @@ ModelInfo describe_model(const Model& model) {
     }
   }
   try {
-    for (const cost::Work& work : cost::work_of(with_concrete_inputs(model), {}, &info.nodes_without_cost)) {
+    runtime::AssumedDims assumed = runtime::assume_dims(model);
+    info.assumed = std::move(assumed.dims);
+    info.assumption = std::move(assumed.note);
+    for (const cost::Work& work : cost::work_of(after_passes(assumed.model), {}, &info.nodes_without_cost)) {
       info.operations += work.cost.operations;
       info.bytes += work.bytes();
     }
   } catch (const Error& error) {
-    // Not every model can run with unknown dimensions of 1.
-    if (error.kind() != ErrorKind::invalid_model || has_known_shapes(model)) throw;
+    // Not every model can run with dimensions that are made up.
+    if ((error.kind() != ErrorKind::invalid_model && error.kind() != ErrorKind::invalid_argument) || has_known_shapes(model)) throw;
     info.why_no_work = error.what();
   }
   return info;
@@ -124,6 +128,7 @@ std::string model_info_json(const Model& model, const ModelInfo& info, const std
                       {"nodes", info.nodes},
                       {"parameters", info.parameters},
                       {"constant_bytes", info.constant_bytes},
+                      {"assumed", info.assumed},
                       {"operations", info.operations},
                       {"bytes", info.bytes}};
   if (!info.why_no_work.empty()) json["why_no_work"] = info.why_no_work;

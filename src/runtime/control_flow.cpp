@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/control_flow.h"
+#include "runtime/growth_budget.h"
 
 namespace tessera::runtime {
 namespace {
@@ -36,6 +37,7 @@ class ScanOutput {
   ~ScanOutput() { release_characters(); }
 
   bool empty() const { return count_ == 0; }
+  std::int64_t bytes() const { return count_ == 0 ? 0 : slices_.bytes() / capacity() * count_ + character_bytes_; }
 
   void add(const Tensor& slice) {
     if (count_ == 0) slice_shape_ = slice.shape();
@@ -163,18 +165,38 @@ class ControlFlow {
     bool condition = inputs_.size() > 1 && inputs_[1].has_value() ? read_condition(inputs_[1]) : true;
     std::vector<Value> state(inputs_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(2, inputs_.size())), inputs_.end());
     std::deque<ScanOutput> collected = scan_outputs(scans, std::min<std::int64_t>(trips, kFirstScans));
+    GrowthBudget budget(control_.max_growing_bytes, runs_all_trips(program) ? trips : -1, state);
     for (std::int64_t i = 0; i < trips && condition; ++i) {
       std::vector<Value> formal{scalar_for(program, 0, Tensor::scalar(i)), scalar_for(program, 1, Tensor::scalar(condition))};
       formal.insert(formal.end(), state.begin(), state.end());
       std::vector<Value> outputs = run_body("body", std::move(formal));
       condition = read_condition(outputs[0]);
       for (std::size_t k = 0; k < carried; ++k) state[k] = std::move(outputs[1 + k]);
-      for (std::size_t k = 0; k < scans; ++k) collected[k].add(outputs[1 + carried + k].tensor());
+      std::int64_t scan_bytes = 0;
+      for (std::size_t k = 0; k < scans; ++k) {
+        collected[k].add(outputs[1 + carried + k].tensor());
+        scan_bytes += collected[k].bytes();
+      }
+      budget.check(i + 1, scan_bytes, state);
     }
     for (std::size_t k = 0; k < scans; ++k) {
       state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : collected[k].stacked(0, false));
     }
     return detached(std::move(state));
+  }
+
+  // Whether no condition ends the loop before its trip count: the body hands its condition on, or says true.
+  static bool runs_all_trips(const Program& program) {
+    const ir::Graph& graph = program.graph();
+    ir::ValueId condition = graph.outputs()[0];
+    while (graph.value(condition).origin == ir::Origin::node) {
+      const ir::Node& node = graph.node(graph.value(condition).producer);
+      if (node.op != "Identity") return false;
+      condition = node.inputs[0];
+    }
+    if (condition == graph.inputs()[1]) return true;
+    const Tensor* constant = graph.constant(condition);
+    return constant != nullptr && constant->elements() == 1 && *constant->data<bool>();
   }
 
   // Room for so many slices is made before a loop knows how many there will be.

@@ -11,6 +11,7 @@
 #include "io/onnx/writer.h"
 #include "io/package.h"
 #include "ops/infer.h"
+#include "runtime/assumed_dims.h"
 
 namespace tessera {
 namespace {
@@ -117,13 +118,15 @@ Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
   for (ir::ValueId id : graph->inputs()) {
     ir::ValueType& type = graph->value(id).type;
     if (!type.dims) continue;
-    for (ir::Dim& dim : *type.dims) {
-      if (!dim.is_symbol()) continue;
-      names += (names.empty() ? "'" : ", '") + dim.name() + "'";
-      const auto found = dims.find(dim.name());
+    for (std::size_t axis = 0; axis < type.dims->size(); ++axis) {
+      ir::Dim& dim = (*type.dims)[axis];
+      if (dim.is_known()) continue;
+      const std::string name = runtime::dim_name(graph->value(id), axis);
+      if (names.find("'" + name + "'") == std::string::npos) names += (names.empty() ? "'" : ", '") + name + "'";
+      const auto found = dims.find(name);
       if (found == dims.end()) continue;
       require(found->second >= 0, ErrorKind::invalid_argument, "dimension '{}' cannot be {}", found->first, found->second);
-      used[dim.name()] = true;
+      used[name] = true;
       dim = found->second;
     }
   }

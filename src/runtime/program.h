@@ -60,6 +60,7 @@ struct RunControl {
   std::optional<base::ThreadPool::CoreLease>* lease = nullptr;  // given up while a gate holds the run
   std::int64_t start_ns = 0;  // of the run, on the steady clock
   int depth = 0;  // of nested subgraphs
+  std::int64_t max_growing_bytes = INT64_MAX;  // of the results of a Loop; see growth_budget.h
 };
 
 class Program;

@@ -129,6 +129,7 @@ struct Session::State {
     control.resources = {&pool, options.threads, run_options.seed, environment.results.get(), &stop};
     control.gate = run_options.gate;
     control.timings = run_options.timings;
+    control.max_growing_bytes = options.max_growing_bytes;
     control.bound = bound;
     control.lease = &lease;
     control.start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();

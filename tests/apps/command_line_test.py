@@ -65,13 +65,31 @@ class CommandLine(unittest.TestCase):
     def test_explain_says_what_bounds_a_model(self):
         done = run("explain", self.model, "--device", "t4", "--device", "a100-40-sxm", "--precision", "f16", "--all")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^lenet5 is predicted to take .* on NVIDIA T4 in f16: \d+% of it ")
+        self.assertRegex(done.stdout, r"^assuming batch=1; change with --dim NAME=N\nlenet5 is predicted to take .* on NVIDIA T4 in f16: \d+% of it ")
+        self.assertRegex(run("explain", self.model, "--device", "t4", "--dim", "batch=1").stdout, r"^lenet5 is predicted to take ")
         self.assertIn("NVIDIA A100 SXM4 40 GB", done.stdout)
+        done = run("explain", self.model, "--device", "a100", "--device", "v100", "--dim", "batch=1")
+        self.assertRegex(done.stdout, r"^a100 means a100-80-sxm\nv100 means v100-16\nlenet5 is predicted to take .* on NVIDIA A100 SXM4 80 GB in f32")
         page = json.loads(run("explain", self.model, "--device", "t4", "--training", "--json").stdout)
         self.assertTrue(page["training"])
         self.assertGreater(len(page["devices"][0]["layers"]), 10)
         self.fails(2, "there is no device 'abacus'", "explain", self.model, "--device", "abacus")
         self.fails(2, "--measure runs on this CPU", "explain", self.model, "--device", "t4", "--measure")
+
+    def test_explain_scales_a_profile_to_fewer_threads(self):
+        profile = self.folder / "cores.toml"
+        profile.write_text("name = 'four'\ntitle = 'Four cores'\nkind = 'cpu'\nsources = ['a test']\n[vector]\nf32 = 0.001\n[memory]\nsize_gb = 8\n"
+                           "bandwidth_gb_s = 1000\n[launch]\noverhead_us = 0.001\n[units]\nmultiprocessors = 4\n")
+        seconds = {}
+        for threads in ("0", "1", "2", "8"):
+            done = run("explain", self.model, "--dim", "batch=1", "--device", profile, "--threads", threads, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            seconds[threads] = json.loads(done.stdout)["devices"][0]["seconds"]
+            warned = {"0": "", "8": "has 4 cores: predictions are for those"}.get(threads, f"was not measured with {threads} threads")
+            self.assertIn(warned, done.stderr)
+        self.assertAlmostEqual(seconds["1"] / seconds["0"], 4, delta=0.5)
+        self.assertAlmostEqual(seconds["2"] / seconds["0"], 2, delta=0.25)
+        self.assertEqual(seconds["8"], seconds["0"])
 
     def test_explain_without_calibration_says_so(self):
         done = subprocess.run([TESSERA, "explain", self.model], capture_output=True, text=True, timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})

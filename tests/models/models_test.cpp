@@ -48,14 +48,10 @@ TEST_P(EveryModel, HasATypeForEveryValue) {
   }
 }
 
-TEST_P(EveryModel, KeepsAnUnknownBatchOrTakesItsDefault) {
+TEST_P(EveryModel, KeepsAnUnknownBatch) {
   const ir::Graph graph = build_model(GetParam().name, shapes_only({}));
   const ir::Dims& dims = *graph.value(graph.inputs().front()).type.dims;
-  if (GetParam().name == "ssd") {
-    EXPECT_EQ(dims.front(), ir::Dim(1));
-  } else {
-    EXPECT_EQ(dims.front(), ir::Dim::symbol("batch"));
-  }
+  EXPECT_EQ(dims.front(), ir::Dim::symbol("batch"));
 }
 
 std::string name_of_entry(const testing::TestParamInfo<ModelEntry>& info) {
@@ -98,7 +94,7 @@ TEST(Models, ABatchThatIsNotGivenStaysSymbolicToTheOutput) {
 
 TEST(Models, TheDetectorGivesBoxesScoresAndAChoice) {
   EXPECT_EQ(output_types(build_model("ssd", shapes_only({}))),
-            "boxes:f32[1, 1980, 4] scores:f32[1, 20, 1980] selected:i64[?, 3]");
+            "boxes:f32[batch, 1980, 4] scores:f32[batch, 20, 1980] selected:i64[?, 3]");
 }
 
 TEST(Models, TheSeedDecidesTheWeights) {

@@ -33,6 +33,7 @@ void run(const std::string& text, std::int64_t time_limit_ns = 0, std::int64_t m
   SessionOptions options;
   options.threads = 1;
   options.memory_limit_bytes = memory_limit_bytes;
+  options.max_growing_bytes = INT64_MAX;
   Session session(model_of(text), options);
   RunOptions how;
   how.time_limit_ns = time_limit_ns;
@@ -48,6 +49,41 @@ TEST(HostileLoop, ScanOutputsGrowToTheLimitOfMemory) {
   expect_refused("a trillion texts of 100 kB", ErrorKind::over_budget, "of the limit of 128.0 MiB are in use", [&] { run(texts); });
   const std::string small = loop("", "%y", "", "", ", %i");
   expect_refused("a trillion numbers", ErrorKind::over_budget, "(in node 'the_loop' (Loop))", [&] { run(small, 2 * kSecond); });
+}
+
+// With the default budget of what results may grow to.
+void run_by_default(const std::string& text, std::int64_t max_growing_bytes = SessionOptions().max_growing_bytes) {
+  SessionOptions options;
+  options.threads = 1;
+  options.max_growing_bytes = max_growing_bytes;
+  RunOptions how;
+  how.time_limit_ns = 20 * kSecond;
+  Session(model_of(text), options).run({}, how);
+}
+
+TEST(HostileLoop, ResultsThatWouldGrowTooLargeAreRefusedAtOnce) {
+  constexpr const char* advice = "raise SessionOptions::max_growing_bytes (--growth-limit MIB) if that is meant (in node 'the_loop' (Loop))";
+  const std::string numbers = loop("", "%y", "", "", ", %i");
+  expect_refused("a trillion numbers", ErrorKind::over_budget, "hold 8 B after 1 of 1099511627776 iterations and would grow to 8.0 TiB, more than the 1.0 GiB",
+                 [&] { run_by_default(numbers); });
+  expect_refused("a trillion numbers", ErrorKind::over_budget, advice, [&] { run_by_default(numbers); });
+  const std::string padded = loop("constant %start = f32[1] {1}", "%y", "input %v : f32[*]", "constant %p = i64[2] {0, 1} %w = Pad (%v, %p)", ", %w");
+  expect_refused("a tensor that is padded", ErrorKind::over_budget, "after 1024 of 1099511627776 iterations and would grow to", [&] { run_by_default(padded); });
+  const std::string sequence = loop("constant %first = f32[1] {0} %start = SequenceConstruct (%first)", "%y", "input %v : seq(f32[*])",
+                                    "constant %k = i64[1] {1} %e = ConstantOfShape (%k) %w = SequenceInsert (%v, %e)", ", %w");
+  expect_refused("a sequence of numbers", ErrorKind::over_budget, "after 1024 of 1099511627776 iterations and would grow to", [&] { run_by_default(sequence); });
+}
+
+TEST(HostileLoop, WhereAConditionMayEndTheLoopTheBudgetCountsWhatIsThere) {
+  const std::string endless = "constant %k = i64[1] {100000} %s = ConstantOfShape (%k) constant %most = i64[] {1099511627776} %go = Less (%i, %most)";
+  const std::string text = "graph { constant %trips = i64[] {1099511627776} %y = Loop \"the_loop\" (%trips, none) {body = graph { input %i : i64[] input %c : bool[] " +
+                           endless + " output %go, %s }} output %y }";
+  expect_refused("slices of 400 kB", ErrorKind::over_budget, "iterations, more than the 16.0 MiB that growing results may take", [&] { run_by_default(text, 16 * kMiB); });
+}
+
+TEST(HostileLoop, LongLoopsWhoseResultsStayInTheBudgetRun) {
+  EXPECT_NO_THROW(run_by_default(loop("", "%y", "", "", ", %i", 100'000), kMiB));
+  EXPECT_NO_THROW(run_by_default(loop("constant %start = f32[1] {1}", "%y", "input %v : f32[1]", "%w = Neg (%v)", ", %w", 100'000), 64));
 }
 
 TEST(HostileLoop, ScanOutputsAreStackedAsTheyCome) {
