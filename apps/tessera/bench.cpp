@@ -40,7 +40,9 @@ void run(Options& options) {
   const GracefulStop stop;  // what was measured by then is worth printing
   options.bench.run.cancellation = &stop.cancellation();
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
-  const report::BenchResult result = report::bench_model(model, load_ms, inputs, options.bench);
+  report::BenchResult result;
+  run_with_made_up_sizes(model, options.inputs.empty() && options.named_inputs.empty(),
+                         [&] { result = report::bench_model(model, load_ms, inputs, options.bench); });
   if (options.json) fmt::print("{}\n", report::bench_json(options.model.model, result));
   else print(result);
 }

@@ -177,6 +177,18 @@ Model with_assumed_dims(const Model& model, bool json) {
   return std::move(assumed.model);
 }
 
+void run_with_made_up_sizes(const Model& model, bool made_up, const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    const bool shapes = error.kind() == ErrorKind::invalid_model || error.kind() == ErrorKind::failed;
+    if (!made_up || !shapes) throw;
+    const std::string note = runtime::assume_dims(model).note;
+    if (note.empty()) throw;
+    fail(ErrorKind::invalid_argument, "{}; sizes of the inputs are made up, {}", error.what(), note);
+  }
+}
+
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options) {
   if (file.empty() && named_files.empty()) {
     const runtime::AssumedDims assumed = runtime::assume_dims(model);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <initializer_list>
 #include <limits>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -48,6 +49,9 @@ Model with_assumed_dims(const Model& model, bool json);
 // Inputs from an .npz or .json file and NAME=FILE entries, of which a line on standard error says what was made of a picture; what the model has and nobody gave is made up from the seed, if nothing at
 // all is given.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
+// Calls `run` with inputs that read_inputs made up, if `made_up`: where their sizes, which nobody chose, do not fit the model, the error says
+// how to choose them.
+void run_with_made_up_sizes(const Model& model, bool made_up, const std::function<void()>& run);
 // On a terminal a line that is written over until all (1) is done; elsewhere nothing.
 void show_progress(std::string_view what, double done);
 // For the begin of a verb: throws Error(io) when one of the files that it will write cannot be written, and Error(invalid_argument) when

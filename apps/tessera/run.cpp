@@ -59,8 +59,11 @@ void run(const Options& options) {
   const RunOptions how = run_options(options.model);
   report::RunTrace trace;
   const bool traced = !options.profile.empty();
-  if (traced) session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
-  const NamedValues outputs = traced ? report::traced_run(session, inputs, how, trace) : session.run(inputs, how);
+  NamedValues outputs;
+  run_with_made_up_sizes(model, options.inputs.empty() && options.named_inputs.empty(), [&] {
+    if (traced) session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
+    outputs = traced ? report::traced_run(session, inputs, how, trace) : session.run(inputs, how);
+  });
   print_outputs(options, model, outputs, session.precision());
   if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
   if (traced) write_text(options.profile, report::trace_json(trace, std::filesystem::path(options.model.model).filename()));

@@ -42,10 +42,18 @@ bool has_channels_last(const ir::Dims& dims) {
   return last.is_known() && last.value() <= 4 && (!second.is_known() || second.value() > 4);
 }
 
+// [layers, batch, width]: the state of an LSTM or GRU that goes in and out.
+bool is_recurrent_state(const ir::ValueInfo& input, std::size_t axis) {
+  const ir::Dims& dims = *input.type.dims;
+  if (dims.size() != 3 || axis != 1 || !dims[0].is_known() || !dims[2].is_known() || dims[0].value() > 8) return false;
+  return dims[0].value() > 1 || contains(input.name, {"state", "hidden", "cell"}) || input.name == "h" || input.name == "c";
+}
+
 Role role_of(const ir::ValueInfo& input, std::size_t axis) {
   const ir::Dims& dims = *input.type.dims;
   if (const std::optional<Role> role = role_by_name(dims[axis].name())) return *role;
   if (axis == 0) return Role::batch;
+  if (is_recurrent_state(input, axis)) return Role::batch;
   const bool picture = (dims.size() == 4 || dims.size() == 5) && (is_float(input.type.dtype) || input.type.dtype == DType::u8);
   if (!picture) return Role::sequence;
   return axis == (has_channels_last(dims) ? dims.size() - 1 : 1) ? Role::channels : Role::picture;

@@ -152,6 +152,18 @@ class CommandLine(unittest.TestCase):
         self.assertIn("is no table of measured kernels", damaged.stderr)
         self.assertEqual(len(damaged.stderr.splitlines()), 1, damaged.stderr)
 
+    def test_sizes_that_are_made_up_are_named_when_they_do_not_fit(self):
+        model = pathlib.Path(__file__).resolve().parents[2] / ".models" / "silero_vad" / "silero_vad.onnx"
+        if not model.exists():
+            self.skipTest("scripts/fetch_models.py fetches silero_vad")
+        # The branches of its If, which are looked at when they run, take windows of one length.
+        for verb in (["run"], ["bench", "--runs", "1"]):
+            done = run(*verb, model, "--dim", "input.1=77")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("sizes of the inputs are made up, assuming ", done.stderr)
+            self.assertIn("change with --dim NAME=N", done.stderr)
+        self.assertEqual(run("run", model, "--dim", "input.1=256").returncode, 0)
+
     def test_tuned_choices_are_kept_where_asked(self):
         file = self.folder / "deeper" / "tuned.json"
         self.assertEqual(run("run", self.model, "--tune", "--tuning-file", file).returncode, 0)

@@ -53,6 +53,12 @@ TEST(AssumedDims, SequencesAre128AndPastOnesComeOnTop) {
             "assuming sequence=128, past_sequence=128, total_sequence=256, batch=1; change with --dim NAME=N");
 }
 
+TEST(AssumedDims, StatesOfRecurrentLayersHaveABatch) {
+  EXPECT_EQ(note_of("graph { input %x : f32[?, 16] input %state : f32[2, ?, 128] %y = Relu (%x) output %y output %state }"),
+            "assuming x.0=1, state.1=1; change with --dim NAME=N");
+  EXPECT_EQ(note_of("graph { input %x : f32[1, ?, 80] %y = Relu (%x) output %y }"), "assuming x.1=128; change with --dim NAME=N");
+}
+
 // Half the picture beside all of it, cut into pieces that must tile it.
 TEST(AssumedDims, WhatTheModelDoesNotAcceptIsTriedInSizesThatItDoes) {
   const auto tiled = [](int tile) {
