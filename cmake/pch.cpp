@@ -1,0 +1,1 @@
+// Nothing: the target that this belongs to exists for its precompiled header.
