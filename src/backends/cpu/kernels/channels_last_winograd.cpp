@@ -6,6 +6,8 @@
 // Dilated windows of 3 × 3 are undilated ones over every d-th row and column of the input: each tile takes such rows
 // and columns of one of the d × d phases, of the input and of the result.
 //
+// Longer than 400 lines: the phases of one kernel, which share its plan, and below them the rules by which it is chosen.
+//
 // A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and
 // inputs × outputs].
 #include <fmt/format.h>
