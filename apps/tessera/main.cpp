@@ -54,6 +54,12 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_diff(app);
   tessera::apps::add_completion(app);
   tessera::apps::add_manual(app);
+  // An option that may be repeated takes one word each time: what follows it is the next argument of the verb.
+  for (CLI::App* verb : app.get_subcommands(nullptr)) {
+    for (CLI::Option* option : verb->get_options()) {
+      if (!option->get_positional()) option->allow_extra_args(false);
+    }
+  }
 }
 
 // Does what the command line says. Returns the exit code; what a verb throws for the user to read passes through.

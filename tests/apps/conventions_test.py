@@ -169,6 +169,8 @@ class Conventions(unittest.TestCase):
         self.refused("no input has a dimension 'depth'", "run", self.model, "--dim", "batch=2,depth=3")
         self.refused("no input has a dimension 'a,batch'", "run", self.model, "--dim", "a,batch=3")
         self.assertIn("f32[3, 10]", run("run", self.model, "--dim", "batch=3").stdout)
+        self.assertIn("f32[3, 10]", run("run", "--dim", "batch=3", self.model).stdout)
+        self.assertEqual(run("diff", "--dim", "batch=3", self.model, self.model).returncode, 0)
 
     def test_nonsense_in_variables(self):
         for name, values, text in [("TESSERA_NUM_THREADS", ("garbage", "-1", "1" + "0" * 23, "100000", "2x", " 2", "1.5"), "expects a whole number from 0 (all cores) to 1024, got "),
