@@ -1,5 +1,6 @@
 #include "ops/unfold_tensor.h"
 
+#include "base/error.h"
 #include "ops/builder.h"
 
 namespace tessera::ops {
@@ -7,6 +8,8 @@ namespace {
 
 using ir::AttributeKind;
 using ir::ValueId;
+
+constexpr std::int64_t kMostPlaces = std::int64_t{1} << 24;  // that the slices may name: a table of 128 MiB
 
 std::int64_t slices_of(std::int64_t length, std::int64_t size, std::int64_t step) { return (length - size) / step + 1; }
 
@@ -31,6 +34,8 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const ir::Dim length = (*dims)[static_cast<std::size_t>(axis)];
   if (!length.is_known()) return std::nullopt;
   const std::int64_t size = reader.integer("size"), step = reader.integer("step"), slices = slices_of(length.value(), size, step);
+  require(slices <= kMostPlaces / size, ErrorKind::over_budget, "UnfoldTensor takes {} slices of {} elements, more than {} elements together", slices, size,
+          kMostPlaces);
   std::vector<std::int64_t> places, order;
   for (std::int64_t slice = 0; slice < slices; ++slice) {
     for (std::int64_t k = 0; k < size; ++k) places.push_back(slice * step + k);
