@@ -4,6 +4,7 @@
     bench/peers.py --setup                       # once: .venv-peers with the pinned programs (5 GB, most of it torch's)
     bench/peers.py --json figures.json           # measures; a table while it runs
     bench/peers.py --render figures.json         # writes docs/performance.md from the figures
+    bench/peers.py --render figures.json --readme  # replaces the table in README.md instead
 
 Ratio = the peer's median time / Tessera's; above 1 Tessera is faster. For every peer and round both run in fresh processes, one right
 after the other, on the same cores with the same threads and inputs; the median of the rounds' ratios counts, so a drift of the
@@ -36,6 +37,7 @@ def parse():
 
     parser.add_argument("--setup", action="store_true", help="make .venv-peers from bench/peers-requirements.txt, then stop")
     parser.add_argument("--render", type=pathlib.Path, metavar="FILE", help="write the page of these figures to --markdown, then stop")
+    parser.add_argument("--readme", action="store_true", help="with --render: replace the table of README.md, instead of writing the page")
     parser.add_argument("--list", action="store_true", help="list the models, then stop")
     parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera", help="the program (default: %(default)s)")
     parser.add_argument("--models", type=words, default=[], metavar="NAME,…", help="names of --list, or .onnx files (default: all of --list)")
@@ -133,6 +135,17 @@ def earlier(new, old):
     return old
 
 
+def replace_readme_table(lines):
+    """What stands in README.md between the lines '<!-- ratios: begin … -->' and '<!-- ratios: end -->' becomes these lines."""
+    path = ROOT / "README.md"
+    before, begin, rest = path.read_text().partition("<!-- ratios: begin")
+    head, end, after = rest.partition("<!-- ratios: end -->")
+    if not begin or not end:
+        sys.exit("peers: error: README.md has no '<!-- ratios: begin … -->' and '<!-- ratios: end -->' to put the table between")
+    text = before + begin + head.splitlines()[0] + "\n" + "\n".join(lines) + "\n" + end + after
+    path.write_text(text)
+
+
 def main():
     arguments = parse()
     if arguments.setup:
@@ -141,6 +154,9 @@ def main():
     sys.path.insert(0, str(ROOT / "bench" / "peer_tools"))
     import report
     page = arguments.markdown or ROOT / "docs" / "performance.md"
+    if arguments.render and arguments.readme:
+        replace_readme_table(report.readme_table(json.loads(arguments.render.read_text())))
+        return 0
     if arguments.render:
         page.write_text(report.markdown(json.loads(arguments.render.read_text())))
         return 0

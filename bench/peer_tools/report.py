@@ -143,6 +143,32 @@ def means(cells, peers):
     return lines
 
 
+def readme_table(figures):
+    """Lines of the README's table: a model a row, a peer a column, its time / Tessera's at the least batch and the most threads that were measured."""
+    versions, cells = figures["versions"], figures["cells"]
+    peers = [peer for peer in TITLES if peer in versions]
+    threads, batch = max(cell["threads"] or 1 for cell in cells), {}
+    for cell in cells:
+        batch[cell["model"]] = min(cell["batch"], batch.get(cell["model"], cell["batch"]))
+    chosen = [cell for cell in cells if (cell["threads"] or 1) == threads and cell["batch"] == batch[cell["model"]] and not trouble(cell["tessera"])]
+
+    def show(found):
+        if trouble(found):
+            return trouble(found)[0]
+        return f"**{found['ratio']:.2f}**" if found["ratio"] > 1 else f"{found['ratio']:.2f}"
+
+    against = ", ".join(f"{TITLES[peer]} {versions[peer]}" for peer in peers)
+    lines = [f"Measured on {figures['date'][:10]} by `bench/peers.py` on {figures['machine']}, with {threads} threads, against",
+             f"{against}. A number is the other program's median time divided by Tessera's: above 1 (bold), Tessera is faster.", "",
+             f"| model | type | Tessera, ms | {' | '.join(TITLES[peer] for peer in peers)} |", f"|---|---|---|{'---|' * len(peers)}"]
+    for cell in chosen:
+        others = [show(cell["peers"].get(peer, {"skipped": "not run"})) for peer in peers]
+        lines.append(f"| {' | '.join([cell['model'], cell['precision'], milliseconds(cell['tessera']['median_ms']), *others])} |")
+    found = [summary(chosen, peer) for peer in peers]
+    lines.append(f"| geometric mean | | | {' | '.join(f'**{entry[0]:.2f}**' if entry else '–' for entry in found)} |")
+    return lines
+
+
 def markdown(figures):
     versions, settings = figures["versions"], figures["settings"]
     peers = [peer for peer in TITLES if peer in versions]
