@@ -31,13 +31,18 @@ if [ "$(cat $stamp 2>/dev/null)" != "$(sha256sum < $requirements)" ]; then
 fi
 
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+own=$(mktemp)  # what one try prints
+trap 'rm -f "$log" "$own"' EXIT
 for try in "${tries[@]}"; do
   echo "tries: $try"
-  # A try that ends without its summary has failed as a whole.
-  .venv-tries/bin/python -B "tests/tries/$try.py" "$tessera" | tee -a "$log" || true
-  tail -n 1 "$log" | grep -q ": [0-9]* passed, [0-9]* failed" ||
-    echo "$try: 0 passed, 1 failed, 0 skipped" | tee -a "$log"
+  status=0
+  .venv-tries/bin/python -B "tests/tries/$try.py" "$tessera" | tee "$own" || status=$?
+  # A try that ends without its summary, or fails although its summary names no failure, has failed as a whole.
+  summary=$(tail -n 1 "$own")
+  if ! [[ $summary =~ :\ [0-9]+\ passed,\ ([0-9]+)\ failed ]] || { [ $status != 0 ] && [ "${BASH_REMATCH[1]}" = 0 ]; }; then
+    echo "$try: 0 passed, 1 failed, 0 skipped" | tee -a "$own"
+  fi
+  cat "$own" >>"$log"
 done
 
 awk '/: [0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { passed += $(NF - 5); failed += $(NF - 3) }

@@ -448,7 +448,7 @@ std::string reject_winograd(const ops::NodeView& view) {
   return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
 }
 
-// Of all phases.
+// How many tiles all phases of a dilated window have along the axis.
 std::int64_t tiles_along(const ops::WindowAxis& axis) {
   const std::int64_t phases = std::min(axis.dilation, axis.output), longer = axis.output % axis.dilation;
   if (phases < axis.dilation) return phases;
