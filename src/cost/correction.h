@@ -9,8 +9,8 @@
 namespace tessera::cost {
 
 // A size of an operator's work as kernels feel it; each a logarithm to base 2 (0 for nothing): operations, bytes of activations,
-// bytes of weights, and M, N, K of the product (or, without one: rows, innermost dimension, 0). Last, kResultDistance for what writes a
-// result of the model, which is memory that the run has to get first.
+// bytes of weights, and M, N, K of the product (or, without one: rows, innermost dimension, and the batch of a recurrent layer).
+// Last, kResultDistance for what writes a result of the model, which is memory that the run has to get first.
 inline constexpr std::size_t kShapeFeatures = 7;
 inline constexpr double kResultDistance = 3;
 using ShapeClass = std::array<double, kShapeFeatures>;

@@ -73,6 +73,7 @@ ShapeClass Work::shape_class() const {
   } else {
     shape[3] = log_size(static_cast<double>(rows));
     shape[4] = log_size(static_cast<double>(row));
+    shape[5] = log_size(static_cast<double>(rows_at_once));
   }
   if (writes_result) shape[6] = kResultDistance;
   return shape;
@@ -111,6 +112,14 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   if (!outputs.empty() && !outputs[0].shape.empty()) {
     work.row = outputs[0].shape.back();
     work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
+  }
+  if (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN") {
+    const Shape &x = inputs[0].shape, &recurrence = inputs[2].shape;  // [time, batch, …] or, by the layout, [batch, time, …]
+    const auto layout = node.attributes.find("layout");
+    const bool batch_first = layout != node.attributes.end() && std::get<std::int64_t>(layout->second) == 1;
+    work.rows_at_once = x[batch_first ? 0 : 1];
+    work.rows = x[0] * x[1] * recurrence[0];
+    work.row = recurrence[2];
   }
   const bool has_result = !outputs.empty() && outputs[0].dtype != DType::undefined;  // a file may leave it out
   if (has_result) work.gemm = product_of(graph, view);

@@ -33,6 +33,7 @@ struct Work {
   ops::Cost cost;                  // in the precision asked for
   double weight_bytes = 0;         // of cost.bytes_read: constants and variables, which a larger batch does not read again
   std::int64_t rows = 0, row = 0;  // of output 0: all dimensions but the last, and the last
+  std::int64_t rows_at_once = 0;   // of a recurrent layer: the batch, which is multiplied by R at every step; else 0
   bool product = false;            // done by matrix units where there are any
   bool writes_result = false;      // of the model
   bool element_wise = false;       // each output element comes from elements at the same place

@@ -1,6 +1,10 @@
 #include "report/calibration_nets.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 
 #include "models/layers.h"
 #include "models/vision_blocks.h"
@@ -181,6 +185,27 @@ void transformer(LayerBuilder& layers, std::int64_t tokens, std::int64_t width, 
   layers.output("y", x);
 }
 
+// LSTM and GRU of several widths, forwards and in both directions. The weights of a step come from one cache or another, by their size.
+void recurrent(LayerBuilder& layers, std::int64_t steps, std::int64_t batch) {
+  constexpr std::int64_t features = 64;
+  ops::GraphBuilder& ops = layers.ops();
+  const ValueId x = layers.input("x", DType::f32, {steps, batch, features});
+  for (const std::int64_t width : {48, 96, 192, 320, 640}) {
+    for (const auto& [op, gates] : {std::pair{"LSTM", std::int64_t{4}}, {"GRU", std::int64_t{3}}}) {
+      const std::int64_t directions = op == std::string_view("LSTM") && width < 320 ? 2 : 1;
+      layers.scope(fmt::format("{}{}", op, width));
+      const double deviation = 0.5 / std::sqrt(static_cast<double>(width));
+      const ValueId input_weights = layers.weight("w", {directions, gates * width, features}, deviation),
+                    recurrent_weights = layers.weight("r", {directions, gates * width, width}, deviation),
+                    bias = layers.weight("b", {directions, 2 * gates * width}, deviation);
+      ir::Attributes attributes{{"hidden_size", width}, {"direction", std::string(directions == 2 ? "bidirectional" : "forward")}};
+      if (op == std::string_view("GRU")) attributes["linear_before_reset"] = std::int64_t{1};
+      const ValueId y = ops.add_multi(op, {x, input_weights, recurrent_weights, bias}, 1, attributes)[0];
+      layers.output(fmt::format("{}{}", op, width), ops.add("Tanh", {y}));
+    }
+  }
+}
+
 // Element-wise operators, reductions and movement over `rows` rows of `row` elements.
 void movement(LayerBuilder& layers, std::int64_t rows, std::int64_t row) {
   ops::GraphBuilder& ops = layers.ops();
@@ -235,6 +260,9 @@ std::vector<CalibrationNet> calibration_nets() {
   };
   for (const auto [tokens, width, heads] : {Widths{192, 512, 8}, {96, 1024, 16}, {24, 640, 10}, {1, 512, 8}, {320, 256, 4}}) {
     nets.push_back({net([&](LayerBuilder& layers) { transformer(layers, tokens, width, heads); })});
+  }
+  for (const auto [steps, batch] : {std::pair<std::int64_t, std::int64_t>{24, 1}, {150, 1}, {30, 4}, {20, 16}}) {
+    nets.push_back({net([&](LayerBuilder& layers) { recurrent(layers, steps, batch); })});
   }
   struct Rows {
     std::int64_t rows, row;

@@ -227,7 +227,7 @@ TEST(Calibration, NetsAreNoModelsButManySizes) {
   }
   EXPECT_GE(quantised, 2);
   for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "Softmax", "LayerNormalization", "MaxPool", "Transpose", "Concat",
-                         "Gather", "Add", "Erf", "Cast", "QuantizeLinear", "DequantizeLinear"})
+                         "Gather", "Add", "Erf", "Cast", "QuantizeLinear", "DequantizeLinear", "LSTM", "GRU"})
     EXPECT_TRUE(operators.contains(op)) << op;
 }
 
