@@ -2,8 +2,8 @@
 //
 //   build/release/bench/bench_concurrent_sessions MODEL.onnx [sessions] [seconds]
 //
-// Prints runs per second for 2 sessions and for `sessions` (10), in turn, three rounds, and the median ratio. With cores
-// counted, not threads, the ratio stays near 1 however many sessions there are.
+// Prints runs per second for 2 sessions and for `sessions` (10), in turn, three rounds, and the median ratio. With
+// cores counted, not threads, the ratio stays near 1 however many sessions there are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
   for (int round = 0; round < 3; ++round) {
     const double two = runs_per_second(model, 2, seconds), many = runs_per_second(model, sessions, seconds);
     ratios.push_back(many / two);
-    fmt::print("2 sessions {:.2f} runs/s, {} sessions {:.2f} runs/s, ratio {:.3f}\n", two, sessions, many, ratios.back());
+    fmt::print("2 sessions {:.2f} runs/s, {} sessions {:.2f} runs/s, ratio {:.3f}\n", two, sessions, many,
+               ratios.back());
   }
   std::sort(ratios.begin(), ratios.end());
   fmt::print("median ratio {:.3f}\n", ratios[1]);

@@ -1,8 +1,9 @@
-// Speed of products with constant weights and its share of what the machine's arithmetic can do: bench_gemm [precision [ROWS COLUMNS DEPTH]].
+// Speed of products with constant weights and its share of what the machine's arithmetic can do: bench_gemm [precision
+// [ROWS COLUMNS DEPTH]].
 //
-// A line a shape and precision ("f32", "bf16", "int8", "integer" for MatMulInteger, "variable" for a float32 product of two variables; "all"), for one
-// thread and for all: the best of several runs, and its share of the best of a loop of nothing but multiply-adds (bench_roof), which runs in
-// turn with them, since the speed of a machine drifts.
+// A line a shape and precision ("f32", "bf16", "int8", "integer" for MatMulInteger, "variable" for a float32 product of
+// two variables; "all"), for one thread and for all: the best of several runs, and its share of the best of a loop of
+// nothing but multiply-adds (bench_roof), which runs in turn with them, since the speed of a machine drifts.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -41,16 +42,26 @@ struct Product {
 };
 
 // Squares, DeepBench's (peer_tools/models.py), and those of layers.
-constexpr Product kProducts[] = {{512, 512, 512},    {1024, 1024, 1024}, {2048, 2048, 2048},  {4096, 4096, 4096}, {16, 1760, 1760}, {128, 1760, 1760},
-                                 {700, 5124, 2048},  {700, 35, 2048},    {1500, 3072, 1024},  {8, 512, 50000},    {64, 64, 64},     {256, 256, 256},
-                                 {128, 768, 768},    {128, 768, 3072},   {1, 768, 768},       {8, 1024, 1024},    {49, 512, 2048},  {3136, 64, 256}};
+constexpr Product kProducts[] = {
+    {512, 512, 512},   {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {16, 1760, 1760}, {128, 1760, 1760},
+    {700, 5124, 2048}, {700, 35, 2048},    {1500, 3072, 1024}, {8, 512, 50000},    {64, 64, 64},     {256, 256, 256},
+    {128, 768, 768},   {128, 768, 3072},   {1, 768, 768},      {8, 1024, 1024},    {49, 512, 2048},  {3136, 64, 256}};
 
 std::vector<Tensor> operands(const Precision& precision, const Product& product) {
   const auto [rows, columns, depth] = product;
-  if (precision.peak != "int8 dot") return {test::random_tensor(DType::f32, {rows, depth}, 1), test::random_tensor(DType::f32, {depth, columns}, 2)};
-  const Tensor x = test::random_tensor(DType::u8, {rows, depth}, 1, 0, 255), w = test::random_tensor(DType::i8, {depth, columns}, 2, -127, 127);
+  if (precision.peak != "int8 dot")
+    return {test::random_tensor(DType::f32, {rows, depth}, 1), test::random_tensor(DType::f32, {depth, columns}, 2)};
+  const Tensor x = test::random_tensor(DType::u8, {rows, depth}, 1, 0, 255),
+               w = test::random_tensor(DType::i8, {depth, columns}, 2, -127, 127);
   if (precision.name == "integer") return {x, w, Tensor::scalar<std::uint8_t>(119)};
-  return {x, w, Tensor(), Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f), Tensor::scalar(2.0f), Tensor::scalar<std::uint8_t>(131)};
+  return {x,
+          w,
+          Tensor(),
+          Tensor::scalar(0.02f),
+          Tensor::scalar<std::uint8_t>(119),
+          Tensor::scalar(0.01f),
+          Tensor::scalar(2.0f),
+          Tensor::scalar<std::uint8_t>(131)};
 }
 
 double seconds_of(const auto& work) {
@@ -59,7 +70,8 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-const backends::cpu::ComputeLoop& peak_loop(const std::vector<backends::cpu::ComputeLoop>& loops, std::string_view what) {
+const backends::cpu::ComputeLoop& peak_loop(const std::vector<backends::cpu::ComputeLoop>& loops,
+                                            std::string_view what) {
   for (std::size_t i = loops.size(); i-- > 0;) {
     if (loops[i].what == what) return loops[i];
   }
@@ -77,10 +89,14 @@ void measure(const Precision& precision, const Product& product, const std::vect
     const bool absent = !tensor.has_value(), constant = !absent && !values.empty() && precision.constant_weights;
     inputs.push_back({tensor.dtype(), tensor.shape()});
     constants.push_back(constant ? &tensor : nullptr);
-    values.push_back(absent ? ir::ValueId{} : constant ? builder.constant(tensor) : graph.add_input(values.empty() ? "x" : "w", ir::ValueType::tensor(tensor.dtype(), tensor.shape())));
+    values.push_back(absent     ? ir::ValueId{}
+                     : constant ? builder.constant(tensor)
+                                : graph.add_input(values.empty() ? "x" : "w",
+                                                  ir::ValueType::tensor(tensor.dtype(), tensor.shape())));
   }
   ir::Attributes attributes;
-  if (precision.name == "bf16") attributes = {{"precision", std::string("bf16")}, {"output_dtype", static_cast<std::int64_t>(DType::bf16)}};
+  if (precision.name == "bf16")
+    attributes = {{"precision", std::string("bf16")}, {"output_dtype", static_cast<std::int64_t>(DType::bf16)}};
   const ir::ValueId output = builder.add(precision.op, values, attributes);
   const ir::Node& node = graph.node(graph.order().front());
   const std::vector<ops::TensorType> outputs{{builder.dtype(output), *builder.type(output).shape()}};
@@ -89,7 +105,8 @@ void measure(const Precision& precision, const Product& product, const std::vect
   runtime::PackAtOnce store;
   const backends::cpu::ComputeLoop& loop = peak_loop(loops, precision.peak);
   fmt::print("{:6} {:6} {:6}  {:9} {:21}", product.rows, product.columns, product.depth, precision.name, entry.name);
-  const double operations = 2.0 * static_cast<double>(product.rows) * static_cast<double>(product.columns) * static_cast<double>(product.depth);
+  const double operations = 2.0 * static_cast<double>(product.rows) * static_cast<double>(product.columns) *
+                            static_cast<double>(product.depth);
   const int cores = base::ThreadPool::process().cores();
   for (const int threads : {1, cores}) {
     if (threads == cores && threads == 1) continue;

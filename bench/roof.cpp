@@ -1,10 +1,15 @@
-// What this machine can do at most: arithmetic by instruction set, memory bandwidth by cache, and the cost of the first touch of memory.
+// What this machine can do at most: arithmetic by instruction set, memory bandwidth by cache, and the cost of the first
+// touch of memory.
 //
 //   build/release/bench/bench_roof [--compute] [--json]      --compute: arithmetic only
 //
-// For one core and for all cores that this process may use; the best of several short runs, so it wants a quiet machine.
-// Operations count a multiply-add as two. Bandwidth counts the bytes that the loop names; sizes are of all arrays together.
+// For one core and for all cores that this process may use; the best of several short runs, so it wants a quiet
+// machine. Operations count a multiply-add as two. Bandwidth counts the bytes that the loop names; sizes are of all
+// arrays together.
+#include "backends/cpu/roof.h"
+
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -13,7 +18,6 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/roof.h"
 #include "backends/cpu/simd.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
@@ -39,7 +43,9 @@ std::int64_t huge_bytes() {
 nlohmann::json measure_compute(int threads) {
   nlohmann::json rows = nlohmann::json::array();
   for (const cpu::ComputeLoop& loop : cpu::compute_loops()) {
-    rows.push_back({{"what", loop.what}, {"instructions", loop.instructions}, {"threads", threads},
+    rows.push_back({{"what", loop.what},
+                    {"instructions", loop.instructions},
+                    {"threads", threads},
                     {"giga_operations_per_second", cpu::measure_compute(loop, threads) * 1e-9}});
   }
   return rows;
@@ -50,7 +56,11 @@ nlohmann::json measure_bandwidth(int threads) {
   for (const cpu::MemoryLevel& level : cpu::memory_levels(threads)) {
     for (const cpu::StreamLoop& loop : cpu::stream_loops()) {
       const cpu::Bandwidth found = cpu::measure_bandwidth(level, loop, threads);
-      rows.push_back({{"what", loop.what}, {"level", level.name}, {"threads", threads}, {"bytes", found.bytes}, {"gigabytes_per_second", found.bytes_per_second * 1e-9}});
+      rows.push_back({{"what", loop.what},
+                      {"level", level.name},
+                      {"threads", threads},
+                      {"bytes", found.bytes},
+                      {"gigabytes_per_second", found.bytes_per_second * 1e-9}});
     }
   }
   return rows;
@@ -68,13 +78,17 @@ nlohmann::json measure_first_touch(int threads) {
     for (int run = 0; run < 3; ++run) {
       const std::int64_t before = huge_bytes();
       const cpu::Pages pages(bytes, huge);
-      const auto fill = [&](std::int64_t begin, std::int64_t end) { std::memset(pages.data() + begin * part, 1, static_cast<std::size_t>((end - begin) * part)); };
+      const auto fill = [&](std::int64_t begin, std::int64_t end) {
+        std::memset(pages.data() + begin * part, 1, static_cast<std::size_t>((end - begin) * part));
+      };
       first = std::min(first, cpu::timed_on(threads, fill));
       again = std::min(again, cpu::timed_on(threads, fill));
       most_huge = std::max(most_huge, huge_bytes() - before);
       advised = advised && pages.advised();
     }
-    rows.push_back({{"pages", huge ? "huge pages by madvise" : "4 KB pages"}, {"threads", threads}, {"advice_taken", advised},
+    rows.push_back({{"pages", huge ? "huge pages by madvise" : "4 KB pages"},
+                    {"threads", threads},
+                    {"advice_taken", advised},
                     {"share_in_huge_pages", static_cast<double>(most_huge) / touched},
                     {"first_touch_us_per_4_kb", first * 1e6 / (touched / kPage)},
                     {"first_gigabytes_per_second", touched / first * 1e-9},
@@ -84,22 +98,27 @@ nlohmann::json measure_first_touch(int threads) {
 }
 
 void print(const nlohmann::json& roof) {
-  fmt::print("{}, {}, {} cores\n", roof["cpu"].get<std::string>(), roof["isa"].get<std::string>(), roof["cores"].get<int>());
+  fmt::print("{}, {}, {} cores\n", roof["cpu"].get<std::string>(), roof["isa"].get<std::string>(),
+             roof["cores"].get<int>());
   fmt::print("\n{:24} {:14} {:>8} {:>14}\n", "arithmetic", "instructions", "threads", "Gop/s");
   for (const auto& row : roof["compute"]) {
-    fmt::print("{:24} {:14} {:>8} {:>14.1f}\n", row["what"].get<std::string>(), row["instructions"].get<std::string>(), row["threads"].get<int>(),
-               row["giga_operations_per_second"].get<double>());
+    fmt::print("{:24} {:14} {:>8} {:>14.1f}\n", row["what"].get<std::string>(), row["instructions"].get<std::string>(),
+               row["threads"].get<int>(), row["giga_operations_per_second"].get<double>());
   }
   if (!roof.contains("bandwidth")) return;
   fmt::print("\n{:24} {:14} {:>8} {:>14}\n", "memory", "size", "threads", "GB/s");
   for (const auto& row : roof["bandwidth"]) {
-    const std::string size = fmt::format("{} {:.0f} KB", row["level"].get<std::string>(), row["bytes"].get<double>() / 1024);
-    fmt::print("{:24} {:14} {:>8} {:>14.1f}\n", row["what"].get<std::string>(), size, row["threads"].get<int>(), row["gigabytes_per_second"].get<double>());
+    const std::string size =
+        fmt::format("{} {:.0f} KB", row["level"].get<std::string>(), row["bytes"].get<double>() / 1024);
+    fmt::print("{:24} {:14} {:>8} {:>14.1f}\n", row["what"].get<std::string>(), size, row["threads"].get<int>(),
+               row["gigabytes_per_second"].get<double>());
   }
-  fmt::print("\n{:24} {:>14} {:>8} {:>14} {:>12} {:>14}\n", "first touch", "us per 4 KB", "threads", "first GB/s", "again GB/s", "in huge pages");
+  fmt::print("\n{:24} {:>14} {:>8} {:>14} {:>12} {:>14}\n", "first touch", "us per 4 KB", "threads", "first GB/s",
+             "again GB/s", "in huge pages");
   for (const auto& row : roof["first_touch"]) {
-    fmt::print("{:24} {:>14.2f} {:>8} {:>14.1f} {:>12.1f} {:>13.0f}%\n", row["pages"].get<std::string>(), row["first_touch_us_per_4_kb"].get<double>(),
-               row["threads"].get<int>(), row["first_gigabytes_per_second"].get<double>(), row["again_gigabytes_per_second"].get<double>(),
+    fmt::print("{:24} {:>14.2f} {:>8} {:>14.1f} {:>12.1f} {:>13.0f}%\n", row["pages"].get<std::string>(),
+               row["first_touch_us_per_4_kb"].get<double>(), row["threads"].get<int>(),
+               row["first_gigabytes_per_second"].get<double>(), row["again_gigabytes_per_second"].get<double>(),
                100 * row["share_in_huge_pages"].get<double>());
   }
 }

@@ -1,6 +1,8 @@
-// Standard headers that nearly every file uses; nothing of ours, so that a header that is not self-contained still fails
-// in a build with TESSERA_PCH=OFF.
+// Standard headers that nearly every file uses; nothing of ours, so that a header that is not self-contained still
+// fails in a build with TESSERA_PCH=OFF.
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,5 +19,3 @@
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include <fmt/format.h>

@@ -1,8 +1,7 @@
-// The headers that most rooms share, for cold builds (TESSERA_UNITY): parsed once instead of in each file. Builds without it, in which
-// a header changes often, leave them out; those with TESSERA_PCH=OFF show a header that is not self-contained.
+// The headers that most rooms share, for cold builds (TESSERA_UNITY): parsed once instead of in each file. Builds
+// without it, in which a header changes often, leave them out; those with TESSERA_PCH=OFF show a header that is not
+// self-contained.
 #pragma once
-#include "pch.h"
-
 #include "backends/backend.h"
 #include "base/checked.h"
 #include "base/error.h"
@@ -12,3 +11,4 @@
 #include "ops/infer.h"
 #include "ops/op.h"
 #include "ops/shape_arguments.h"
+#include "pch.h"

@@ -1,4 +1,6 @@
 // tessera bench: how long a model takes and what memory it needs.
+#include "report/bench.h"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,7 +9,6 @@
 #include "base/units.h"
 #include "common.h"
 #include "option_values.h"
-#include "report/bench.h"
 #include "signals.h"
 #include "verbs.h"
 
@@ -23,12 +24,14 @@ struct Options {
 };
 
 void print(const report::BenchResult& result) {
-  for (const auto& [name, shape] : result.shapes) fmt::print("input   {} {}\n", base::printable(base::shown(name)), shape);
+  for (const auto& [name, shape] : result.shapes)
+    fmt::print("input   {} {}\n", base::printable(base::shown(name)), shape);
   fmt::print("threads {}, precision {}\n", result.threads, result.precision);
   fmt::print("load    {:.2f} ms, then {:.2f} ms to the first answer\n", result.load_ms, result.first_ms);
-  fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs{})\n", result.median_ms, result.min_ms, result.p90_ms, result.p99_ms, result.runs,
-             result.interrupted ? ", interrupted" : "");
-  fmt::print("memory  peak {}, arena {}, weights {}\n", base::format_bytes(result.peak_rss_bytes), base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));
+  fmt::print("run     median {:.3f} ms, min {:.3f}, p90 {:.3f}, p99 {:.3f} ({} runs{})\n", result.median_ms,
+             result.min_ms, result.p90_ms, result.p99_ms, result.runs, result.interrupted ? ", interrupted" : "");
+  fmt::print("memory  peak {}, arena {}, weights {}\n", base::format_bytes(result.peak_rss_bytes),
+             base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));
 }
 
 void run(Options& options) {
@@ -53,9 +56,15 @@ void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("bench", "Measure load time, run time and memory of a model");
   add_model_options(*verb, options->model);
-  verb->add_option("--runs", options->bench.runs, "Timed runs, at least")->capture_default_str()->check(whole_number(1, 1000000));
-  verb->add_option("--seconds", options->bench.seconds, "Go on with timed runs until so many seconds have passed")->capture_default_str()->check(number(0, 1e6));
-  verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")->capture_default_str()->check(whole_number(0, 1000000));
+  verb->add_option("--runs", options->bench.runs, "Timed runs, at least")
+      ->capture_default_str()
+      ->check(whole_number(1, 1000000));
+  verb->add_option("--seconds", options->bench.seconds, "Go on with timed runs until so many seconds have passed")
+      ->capture_default_str()
+      ->check(number(0, 1e6));
+  verb->add_option("--warmup", options->bench.warmup, "Runs before them that are not counted")
+      ->capture_default_str()
+      ->check(whole_number(0, 1000000));
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   verb->add_flag("--json", options->json, "Print the figures as JSON");
   add_run_options(*verb, options->model);

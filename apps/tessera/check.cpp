@@ -59,10 +59,20 @@ void run(const Options& options) {
     }
   }
   if (options.json) {
-    fmt::print("{}\n", report::json_text({{"passed", tally.passed}, {"failed", tally.failed}, {"unsupported", tally.unsupported}, {"random_values", tally.random}, {"interrupted", stop.requested()}, {"failures", tally.failures}, {"refusals", tally.refusals}}, 2));
+    fmt::print("{}\n", report::json_text({{"passed", tally.passed},
+                                          {"failed", tally.failed},
+                                          {"unsupported", tally.unsupported},
+                                          {"random_values", tally.random},
+                                          {"interrupted", stop.requested()},
+                                          {"failures", tally.failures},
+                                          {"refusals", tally.refusals}},
+                                         2));
   } else {
-    fmt::print("{} passed, {} failed, {} unsupported{}\n", tally.passed, tally.failed, tally.unsupported, stop.requested() ? ", then interrupted" : "");
-    if (tally.random > 0) fmt::print("{} of those passed draw random numbers, which ONNX does not fix: element types and shapes agree\n", tally.random);
+    fmt::print("{} passed, {} failed, {} unsupported{}\n", tally.passed, tally.failed, tally.unsupported,
+               stop.requested() ? ", then interrupted" : "");
+    if (tally.random > 0)
+      fmt::print("{} of those passed draw random numbers, which ONNX does not fix: element types and shapes agree\n",
+                 tally.random);
   }
   if (tally.failed > 0) throw CLI::RuntimeError(1);
 }
@@ -71,14 +81,20 @@ void run(const Options& options) {
 
 void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("check", "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs; or check the checksums of .tsr files");
-  verb->add_option("PATH", options->paths, "Case folders, or folders that hold them at any depth, or .tsr files")->required();
+  CLI::App* verb = app.add_subcommand("check",
+                                      "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs; "
+                                      "or check the checksums of .tsr files");
+  verb->add_option("PATH", options->paths, "Case folders, or folders that hold them at any depth, or .tsr files")
+      ->required();
   verb->add_option("--device", options->check.device, "Where to run")->capture_default_str();
-  verb->add_option("--threads", options->check.threads, "Most threads to use; 0: all")->capture_default_str()->check(whole_number(0, base::kMostThreads));
+  verb->add_option("--threads", options->check.threads, "Most threads to use; 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0, base::kMostThreads));
   verb->add_flag("--round-trip", options->check.round_trip, "Write each model and read it back before running it");
   verb->add_flag("--json", options->json, "Print passed, failed, unsupported, failures and refusals as JSON");
   verb->footer(
-      "Tolerances are the suite's: relative 1e-3, absolute 1e-7, unless a case's data.json says otherwise; types and shapes must\n"
+      "Tolerances are the suite's: relative 1e-3, absolute 1e-7, unless a case's data.json says otherwise; types and "
+      "shapes must\n"
       "agree exactly. Exit code 0 without failures (unsupported cases do not count as failures), else 1.\n\nExample:\n"
       "  tessera check .venv/lib/python3.11/site-packages/onnx/backend/test/data/node");
   verb->callback([options] { run(*options); });

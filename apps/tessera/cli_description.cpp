@@ -6,7 +6,8 @@ namespace tessera::apps {
 namespace {
 
 OptionDescription describe_option(const CLI::Option& option) {
-  OptionDescription described{{}, option.get_description(), {}, option.get_default_str(), suggested_values(option), option.get_positional()};
+  OptionDescription described{
+      {}, option.get_description(), {}, option.get_default_str(), suggested_values(option), option.get_positional()};
   for (const std::string& name : option.get_snames()) described.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) described.names.push_back("--" + name);
   if (option.get_positional()) described.names = {option.get_name(true)};
@@ -29,7 +30,8 @@ VerbDescription describe_verb(const CLI::App& app, const std::string& name) {
 
 std::vector<VerbDescription> describe_command_line(const CLI::App& app) {
   std::vector<VerbDescription> verbs{describe_verb(app, "")};
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) verbs.push_back(describe_verb(*verb, verb->get_name()));
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    verbs.push_back(describe_verb(*verb, verb->get_name()));
   return verbs;
 }
 

@@ -8,9 +8,9 @@
 namespace tessera::apps {
 
 struct OptionDescription {
-  std::vector<std::string> names;   // "-o", "--output"; of a positional argument its name alone
-  std::string text;                 // what it does
-  std::string type;                 // "INT", empty for a flag
+  std::vector<std::string> names;  // "-o", "--output"; of a positional argument its name alone
+  std::string text;                // what it does
+  std::string type;                // "INT", empty for a flag
   std::string default_value;
   std::vector<std::string> values;  // those that it is known to take; empty: file names or anything
   bool positional = false;

@@ -29,7 +29,8 @@ namespace {
 
 std::pair<std::string, std::string> split_assignment(const std::string& text, const char* option, const char* form) {
   const std::size_t equals = text.find('=');
-  require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), ErrorKind::invalid_argument, "{} expects {}, got '{}'", option, form, text);
+  require(equals != std::string::npos && equals > 0 && equals + 1 < text.size(), ErrorKind::invalid_argument,
+          "{} expects {}, got '{}'", option, form, text);
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -54,7 +55,8 @@ std::vector<std::string> pass_names() {
 
 report::TypesByName input_types(const Model& model) {
   report::TypesByName types;
-  for (ir::ValueId id : model.graph().inputs()) types.emplace(model.graph().value(id).name, model.graph().value(id).type);
+  for (ir::ValueId id : model.graph().inputs())
+    types.emplace(model.graph().value(id).name, model.graph().value(id).type);
   return types;
 }
 
@@ -106,27 +108,45 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
 
 void add_model_options(CLI::App& verb, ModelOptions& options) {
   verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file")->required();
-  verb.add_option("--dim", options.dims, "Fix symbolic dimensions of the inputs, as NAME=N or NAME=N,NAME=N; may be repeated");
+  verb.add_option("--dim", options.dims,
+                  "Fix symbolic dimensions of the inputs, as NAME=N or NAME=N,NAME=N; may be repeated");
 }
 
 void add_run_options(CLI::App& verb, ModelOptions& options) {
-  suggest(verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")->capture_default_str(), {"cpu", "reference", "null"});
-  verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(whole_number(0, base::kMostThreads));
+  suggest(verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")
+              ->capture_default_str(),
+          {"cpu", "reference", "null"});
+  verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")
+      ->capture_default_str()
+      ->check(whole_number(0, base::kMostThreads));
   verb.add_option("--precision", options.precision,
                   "What layers with weights of f32 multiply in: f32, or bf16 (rounded, sums in f32). Without it: what "
                   "a .tsr was made with, f32 for .onnx")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  verb.add_option("--memory-limit", options.memory_limit_mib, "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
+  verb.add_option("--memory-limit", options.memory_limit_mib,
+                  "Most memory the session may use, in MiB; 0: nine tenths of what this process may use")
       ->capture_default_str()
       ->check(whole_number(0, 1 << 30));
-  verb.add_option("--growth-limit", options.growth_limit_mib, "Most memory that the growing results of a loop may take, in MiB")
+  verb.add_option("--growth-limit", options.growth_limit_mib,
+                  "Most memory that the growing results of a loop may take, in MiB")
       ->capture_default_str()
       ->check(whole_number(0, 1 << 30));
-  verb.add_option("--time-limit", options.time_limit_s, "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")->capture_default_str()->transform(duration());
-  verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")->capture_default_str()->check(whole_number(0, kMostSeed));
-  suggest(verb.add_option("--without", options.without, "Graph passes to leave out (fuse_attention,channels_last); may be repeated")->delimiter(','), pass_names());
-  verb.add_flag("--tune", options.tune, "Time the kernels that can do a step and take the fastest; what was timed before is found in the user's cache folder");
-  verb.add_option("--tuning-file", options.tuning_file, "Where --tune keeps what it timed, instead of the user's cache folder; made if absent");
+  verb.add_option("--time-limit", options.time_limit_s,
+                  "Most seconds a run may take (10, 0.5s, 250ms, 2m); 0: no limit")
+      ->capture_default_str()
+      ->transform(duration());
+  verb.add_option("--seed", options.seed, "Seed of made-up inputs and of random operators")
+      ->capture_default_str()
+      ->check(whole_number(0, kMostSeed));
+  suggest(verb.add_option("--without", options.without,
+                          "Graph passes to leave out (fuse_attention,channels_last); may be repeated")
+              ->delimiter(','),
+          pass_names());
+  verb.add_flag("--tune", options.tune,
+                "Time the kernels that can do a step and take the fastest; what was timed before is found in the "
+                "user's cache folder");
+  verb.add_option("--tuning-file", options.tuning_file,
+                  "Where --tune keeps what it timed, instead of the user's cache folder; made if absent");
 }
 
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims) {
@@ -136,7 +156,8 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
       const auto [name, number] = split_assignment(dim, "--dim", "NAME=N");
       std::int64_t value = -1;
       const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), value);
-      require(code == std::errc() && end == number.data() + number.size() && value >= 0, ErrorKind::invalid_argument, "--dim expects NAME=N with a whole number N from 0 to {}, got '{}'",
+      require(code == std::errc() && end == number.data() + number.size() && value >= 0, ErrorKind::invalid_argument,
+              "--dim expects NAME=N with a whole number N from 0 to {}, got '{}'",
               std::numeric_limits<std::int64_t>::max(), dim);
       parsed[name] = value;
     }
@@ -157,10 +178,14 @@ SessionOptions session_options(const ModelOptions& options) {
   session.memory_limit_bytes = options.memory_limit_mib << 20;
   session.max_growing_bytes = options.growth_limit_mib << 20;
   session.without_passes = options.without;
-  require(options.tune || options.tuning_file.empty(), ErrorKind::invalid_argument, "--tuning-file is for --tune, which is not given");
+  require(options.tune || options.tuning_file.empty(), ErrorKind::invalid_argument,
+          "--tuning-file is for --tune, which is not given");
   session.tune = options.tune;
   session.tuning_file = options.tuning_file;
-  if (options.tune) session.tuning_progress = [](std::string_view op, double done) { show_progress(fmt::format("timing kernels of {}", op), done); };
+  if (options.tune)
+    session.tuning_progress = [](std::string_view op, double done) {
+      show_progress(fmt::format("timing kernels of {}", op), done);
+    };
   return session;
 }
 
@@ -173,7 +198,8 @@ RunOptions run_options(const ModelOptions& options) {
 
 Model with_assumed_dims(const Model& model, bool json) {
   runtime::AssumedDims assumed = runtime::assume_dims(model);
-  if (!assumed.note.empty()) fmt::print(json ? stderr : stdout, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
+  if (!assumed.note.empty())
+    fmt::print(json ? stderr : stdout, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
   return std::move(assumed.model);
 }
 
@@ -189,7 +215,8 @@ void run_with_made_up_sizes(const Model& model, bool made_up, const std::functio
   }
 }
 
-NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options) {
+NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files,
+                        const ModelOptions& options) {
   if (file.empty() && named_files.empty()) {
     const runtime::AssumedDims assumed = runtime::assume_dims(model);
     // A batch of 1 needs no words.
@@ -217,7 +244,8 @@ void check_outputs(std::initializer_list<std::string> paths) {
   for (const std::string& path : paths) {
     if (path.empty() || path == "-") continue;
     io::check_output(path);
-    require(seen.insert(std::filesystem::weakly_canonical(path)).second, ErrorKind::invalid_argument, "two different things would be written to '{}'", path);
+    require(seen.insert(std::filesystem::weakly_canonical(path)).second, ErrorKind::invalid_argument,
+            "two different things would be written to '{}'", path);
   }
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <initializer_list>
 #include <limits>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -33,9 +33,11 @@ struct ModelOptions {
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
-void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit --time-limit --seed --without --tune --tuning-file
+void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --threads --precision --memory-limit
+                                                              // --time-limit --seed --without --tune --tuning-file
 
-void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs, ModelOptions& options);  // --inputs --input --normalise
+void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs,
+                       ModelOptions& options);  // --inputs --input --normalise
 
 // "NAME=N" each, or several with commas between; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
@@ -43,19 +45,20 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
 Model load_model(const ModelOptions& options);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
-// The model with sizes for the dimensions that nobody fixed (runtime/assumed_dims.h), which the first line says: on stdout, or on stderr
-// where `json` goes to stdout.
+// The model with sizes for the dimensions that nobody fixed (runtime/assumed_dims.h), which the first line says: on
+// stdout, or on stderr where `json` goes to stdout.
 Model with_assumed_dims(const Model& model, bool json);
-// Inputs from an .npz or .json file and NAME=FILE entries, of which a line on standard error says what was made of a picture; what the model has and nobody gave is made up from the seed, if nothing at
-// all is given.
-NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
-// Calls `run` with inputs that read_inputs made up, if `made_up`: where their sizes, which nobody chose, do not fit the model, the error says
-// how to choose them.
+// Inputs from an .npz or .json file and NAME=FILE entries, of which a line on standard error says what was made of a
+// picture; what the model has and nobody gave is made up from the seed, if nothing at all is given.
+NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files,
+                        const ModelOptions& options);
+// Calls `run` with inputs that read_inputs made up, if `made_up`: where their sizes, which nobody chose, do not fit the
+// model, the error says how to choose them.
 void run_with_made_up_sizes(const Model& model, bool made_up, const std::function<void()>& run);
 // On a terminal a line that is written over until all (1) is done; elsewhere nothing.
 void show_progress(std::string_view what, double done);
-// For the begin of a verb: throws Error(io) when one of the files that it will write cannot be written, and Error(invalid_argument) when
-// two are the same. Empty paths are options that were not given.
+// For the begin of a verb: throws Error(io) when one of the files that it will write cannot be written, and
+// Error(invalid_argument) when two are the same. Empty paths are options that were not given.
 void check_outputs(std::initializer_list<std::string> paths);
 // A whole file or, for the path "-", standard output. Throws Error(io).
 void write_text(const std::string& path, const std::string& text);

@@ -22,14 +22,16 @@ std::string shell_quoted(std::string_view text) {
 // A sentence without what shells take for their own in descriptions.
 std::string plain(std::string_view text) {
   std::string plain(text.substr(0, text.find('\n')));
-  std::erase_if(plain, [](char character) { return std::string_view("'[]\\:`$\"").find(character) != std::string_view::npos; });
+  std::erase_if(
+      plain, [](char character) { return std::string_view("'[]\\:`$\"").find(character) != std::string_view::npos; });
   return plain;
 }
 
 std::vector<std::string> names_of(const VerbDescription& verb, bool with_values) {
   std::vector<std::string> names;
   for (const OptionDescription& option : verb.options) {
-    if (!option.positional && (!with_values || option.takes_value())) names.insert(names.end(), option.names.begin(), option.names.end());
+    if (!option.positional && (!with_values || option.takes_value()))
+      names.insert(names.end(), option.names.begin(), option.names.end());
   }
   return names;
 }
@@ -42,18 +44,23 @@ std::vector<std::string> verb_names(const Verbs& verbs) {
   return names;
 }
 
-// Values of options by "verb:option", of positional arguments by "verb:". What is not listed is completed by file names.
+// Values of options by "verb:option", of positional arguments by "verb:". What is not listed is completed by file
+// names.
 std::string bash_script(const Verbs& verbs) {
   std::string options, takers, values;
   for (const VerbDescription& verb : verbs) {
-    options += fmt::format("    {}) options={} ;;\n", shell_quoted(verb.name), shell_quoted(fmt::format("{}", fmt::join(names_of(verb, false), " "))));
-    takers += fmt::format("    {}) takers={} ;;\n", shell_quoted(verb.name), shell_quoted(fmt::format("{}", fmt::join(names_of(verb, true), " "))));
+    options += fmt::format("    {}) options={} ;;\n", shell_quoted(verb.name),
+                           shell_quoted(fmt::format("{}", fmt::join(names_of(verb, false), " "))));
+    takers += fmt::format("    {}) takers={} ;;\n", shell_quoted(verb.name),
+                          shell_quoted(fmt::format("{}", fmt::join(names_of(verb, true), " "))));
     for (const OptionDescription& option : verb.options) {
       if (option.values.empty()) continue;
       std::vector<std::string> cases;
       if (option.positional) cases.push_back(shell_quoted(verb.name + ":"));
-      else for (const std::string& name : option.names) cases.push_back(shell_quoted(verb.name + ":" + name));
-      values += fmt::format("    {}) values={} ;;\n", fmt::join(cases, "|"), shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
+      else
+        for (const std::string& name : option.names) cases.push_back(shell_quoted(verb.name + ":" + name));
+      values += fmt::format("    {}) values={} ;;\n", fmt::join(cases, "|"),
+                            shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
     }
   }
   return fmt::format(R"(# bash completion for tessera, made by 'tessera completion bash'
@@ -131,15 +138,19 @@ if [ "$funcstack[1]" = "_tessera" ]; then _tessera "$@"; else compdef _tessera t
 std::string fish_script(const Verbs& verbs) {
   std::string script = "# fish completion for tessera, made by 'tessera completion fish'\n";
   for (const VerbDescription& verb : verbs) {
-    if (!verb.name.empty()) script += fmt::format("complete -c tessera -n __fish_use_subcommand -f -a {} -d {}\n", verb.name, shell_quoted(plain(verb.text)));
-    const std::string where = verb.name.empty() ? "__fish_use_subcommand" : shell_quoted("__fish_seen_subcommand_from " + verb.name);
+    if (!verb.name.empty())
+      script += fmt::format("complete -c tessera -n __fish_use_subcommand -f -a {} -d {}\n", verb.name,
+                            shell_quoted(plain(verb.text)));
+    const std::string where =
+        verb.name.empty() ? "__fish_use_subcommand" : shell_quoted("__fish_seen_subcommand_from " + verb.name);
     for (const OptionDescription& option : verb.options) {
       std::string line = "complete -c tessera -n " + where;
       for (const std::string& name : option.names) {
         if (!option.positional) line += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
       }
       if (option.takes_value() && !option.positional) line += " -r";
-      if (!option.values.empty()) line += fmt::format(" -f -a {}", shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
+      if (!option.values.empty())
+        line += fmt::format(" -f -a {}", shell_quoted(fmt::format("{}", fmt::join(option.values, " "))));
       else if (option.positional) continue;  // file names, as anywhere
       script += line + " -d " + shell_quoted(plain(option.text)) + "\n";
     }
@@ -151,7 +162,8 @@ std::string fish_script(const Verbs& verbs) {
 
 void add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("completion", "Print a script by which a shell completes verbs, options and their values");
+  CLI::App* verb =
+      app.add_subcommand("completion", "Print a script by which a shell completes verbs, options and their values");
   verb->add_option("SHELL", *shell, "Which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
   verb->footer(
       "An installed Tessera brings the scripts along where shells look for them.\n\nExamples:\n"

@@ -38,7 +38,8 @@ SessionOptions session_of(const Options& options, const SideOptions& side) {
   model.without.clear();
   for (const std::string& name : side.without) {
     if (name != "all") model.without.push_back(name);
-    else for (const passes::Pass& pass : passes::all_passes()) model.without.emplace_back(pass.name);
+    else
+      for (const passes::Pass& pass : passes::all_passes()) model.without.emplace_back(pass.name);
   }
   return session_options(model);
 }
@@ -59,7 +60,8 @@ std::pair<Model, Model> load_models(const Options& options) {
     return own.empty() ? model : model.with_dims(own);
   };
   std::pair<Model, Model> models{fixed(a), fixed(b)};
-  for (const auto& [name, size] : dims) require(used.contains(name), ErrorKind::invalid_argument, "no input of either model has a dimension '{}'", name);
+  for (const auto& [name, size] : dims)
+    require(used.contains(name), ErrorKind::invalid_argument, "no input of either model has a dimension '{}'", name);
   return models;
 }
 
@@ -74,20 +76,27 @@ report::DifferenceOrder order_of(const Options& options, const report::ModelDiff
 
 void run(const Options& options) {
   const auto [a, b] = load_models(options);
-  report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b), run_options(options.model), options.closeness, options.outputs_only, options.most_mib << 20};
+  report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b),
+                                     run_options(options.model),     options.closeness,
+                                     options.outputs_only,           options.most_mib << 20};
   report::ModelDifference difference =
       report::compare_models(a, b, read_inputs(a, options.inputs, options.named_inputs, options.model), how);
   report::sort_values(difference, order_of(options, difference));
-  fmt::print("{}", options.json ? report::model_difference_json(difference) + "\n" : report::model_difference_text(difference, options.all ? 0 : 10));
+  fmt::print("{}", options.json ? report::model_difference_json(difference) + "\n"
+                                : report::model_difference_text(difference, options.all ? 0 : 10));
   if (!difference.same()) throw CLI::RuntimeError(1);
 }
 
 void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, const std::string& title) {
-  verb.add_option("--device-" + letter, side.device, "Where " + title + " runs: cpu or reference")->capture_default_str()->check(CLI::IsMember({"cpu", "reference"}));
+  verb.add_option("--device-" + letter, side.device, "Where " + title + " runs: cpu or reference")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"cpu", "reference"}));
   verb.add_option("--precision-" + letter, side.precision,
                   "What " + title + " multiplies in: f32 or bf16; without it what a .tsr was made with, f32 for .onnx")
       ->check(CLI::IsMember({"f32", "bf16"}));
-  verb.add_option("--without-" + letter, side.without, "A graph pass that " + title + " does without, or all of them: all; may be repeated")->delimiter(',');
+  verb.add_option("--without-" + letter, side.without,
+                  "A graph pass that " + title + " does without, or all of them: all; may be repeated")
+      ->delimiter(',');
 }
 
 }  // namespace
@@ -101,18 +110,31 @@ void add_diff(CLI::App& app) {
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
   add_side(*verb, options->a, "a", "A");
   add_side(*verb, options->b, "b", "B");
-  verb->add_option("--rtol", options->closeness.relative, "Elements may be this far apart, in parts of the largest in A's value")->capture_default_str()->check(number(0, 1e300));
-  verb->add_option("--atol", options->closeness.absolute, "... and this far besides")->capture_default_str()->check(number(0, 1e300));
-  verb->add_flag("--outputs-only", options->outputs_only, "Compare the outputs alone, as they come when passes may fuse everything");
-  verb->add_option("--chunk", options->most_mib, "Most MiB of values that one run hands out; more values take more runs")->capture_default_str()->check(whole_number(1, 1 << 20));
+  verb->add_option("--rtol", options->closeness.relative,
+                   "Elements may be this far apart, in parts of the largest in A's value")
+      ->capture_default_str()
+      ->check(number(0, 1e300));
+  verb->add_option("--atol", options->closeness.absolute, "... and this far besides")
+      ->capture_default_str()
+      ->check(number(0, 1e300));
+  verb->add_flag("--outputs-only", options->outputs_only,
+                 "Compare the outputs alone, as they come when passes may fuse everything");
+  verb->add_option("--chunk", options->most_mib,
+                   "Most MiB of values that one run hands out; more values take more runs")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 20));
   verb->add_option("--sort", options->sort,
                    "What to list first: order (as A computes), or the worst by snr, cosine or largest; without it snr "
                    "where one model is quantised, else order")
       ->check(CLI::IsMember({"order", "snr", "cosine", "largest"}));
   verb->add_flag("--all", options->all, "List all values that differ, not only the first ten");
   verb->add_flag("--json", options->json, "Print all comparisons as JSON");
-  verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")->capture_default_str()->check(whole_number(0, base::kMostThreads));
-  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")->capture_default_str()->check(whole_number(0, kMostSeed));
+  verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")
+      ->capture_default_str()
+      ->check(whole_number(0, base::kMostThreads));
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs and of random operators")
+      ->capture_default_str()
+      ->check(whole_number(0, kMostSeed));
   verb->footer(
       "Both run on the same inputs. First their outputs are compared, as each computes them; then, run again, every "
       "value that means the same\n"

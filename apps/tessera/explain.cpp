@@ -38,10 +38,11 @@ cost::DeviceProfile for_threads(const cost::DeviceProfile& profile, int threads)
   bool scaled = false;
   cost::DeviceProfile result = profile.with_threads(threads, scaled);
   if (scaled)
-    warn("the profile of {} was not measured with {} threads: predictions scale the figures of its {} cores", profile.title, threads,
-         profile.multiprocessors);
+    warn("the profile of {} was not measured with {} threads: predictions scale the figures of its {} cores",
+         profile.title, threads, profile.multiprocessors);
   else if (profile.kind == cost::DeviceKind::cpu && threads > profile.multiprocessors)
-    warn("the profile of {} has {} cores: predictions are for those, not for {} threads", profile.title, profile.multiprocessors, threads);
+    warn("the profile of {} has {} cores: predictions are for those, not for {} threads", profile.title,
+         profile.multiprocessors, threads);
   return result;
 }
 
@@ -74,10 +75,12 @@ void run(const Options& options) {
   check_outputs({options.html});
   const report::ExplainOptions how = explain_options(options);
   const Model model = with_assumed_dims(load_model(options.model), options.json);
-  const report::Explanation explanation = report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
+  const report::Explanation explanation =
+      report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
   const std::size_t learned = options.learn ? report::learn_from(explanation) : 0;
   if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation));
-  fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n" : report::explanation_text(explanation, options.all));
+  fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n"
+                                : report::explanation_text(explanation, options.all));
   if (options.learn && !options.json) fmt::print("\nlearned from {} operators for predictions to come\n", learned);
 }
 
@@ -85,18 +88,20 @@ void run(const Options& options) {
 
 void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("explain", "Say where the time goes, what bounds each layer, and what would help");
+  CLI::App* verb =
+      app.add_subcommand("explain", "Say where the time goes, what bounds each layer, and what would help");
   add_model_options(*verb, options->model);
-  verb->add_option(
-      "--device", options->devices,
-      "Which device: cpu (this one), a name from the list below, or a FILE.toml; may be repeated, the first is the one that advice is for");
+  verb->add_option("--device", options->devices,
+                   "Which device: cpu (this one), a name from the list below, or a FILE.toml; may be repeated, the "
+                   "first is the one that advice is for");
   verb->add_option("--precision", options->precision, "Number type to compute in")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "tf32", "f16", "bf16", "int8"}));
   verb->add_flag("--training", options->training, "Explain a training step: forward, gradients, update with momentum");
   verb->add_flag("--measure", options->measure, "Run it on this CPU and set measured times beside the predicted ones");
-  verb->add_flag("--learn", options->learn,
-                 "Measure it, and keep the times in this CPU's calibration: later predictions of operators alike follow them");
+  verb->add_flag(
+      "--learn", options->learn,
+      "Measure it, and keep the times in this CPU's calibration: later predictions of operators alike follow them");
   verb->add_flag("--all", options->all, "List all operators, not only the slowest");
   verb->add_flag("--json", options->json, "Print everything as JSON");
   verb->add_option("--html", options->html, "Write a page with plots to this file");
@@ -106,7 +111,9 @@ void add_explain(CLI::App& app) {
   verb->add_option("--threads", options->model.threads, "Threads of the CPU to use; 0: all cores this process may use")
       ->capture_default_str()
       ->check(whole_number(0, base::kMostThreads));
-  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure")->capture_default_str()->check(whole_number(0, kMostSeed));
+  verb->add_option("--seed", options->model.seed, "Seed of made-up inputs for --measure")
+      ->capture_default_str()
+      ->check(whole_number(0, kMostSeed));
   std::string names;
   for (const cost::DeviceProfile& profile : cost::built_in_profiles()) {
     if (profile.kind == cost::DeviceKind::gpu) names += fmt::format("  {:<14} {}\n", profile.name, profile.title);
@@ -115,8 +122,10 @@ void add_explain(CLI::App& app) {
                "\nExamples:\n"
                "  tessera explain resnet50.onnx --dim batch=1 --measure\n"
                "  tessera explain resnet50.onnx --dim batch=1 --learn\n"
-               "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16 --html report.html\n"
-               "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence 2048:65,3072:75-80,4096:85-90 "
+               "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16 "
+               "--html report.html\n"
+               "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence "
+               "2048:65,3072:75-80,4096:85-90 "
                "--samples 117266");
   verb->callback([options] { run(*options); });
 }

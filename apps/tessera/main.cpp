@@ -1,20 +1,21 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fmt/format.h>
 #include <new>
 #include <sstream>
 #include <system_error>
 
+#include "base/environment.h"
+#include "parse_errors.h"
+#include "signals.h"
+#include "streams.h"
 #include "tessera/device.h"
 #include "tessera/error.h"
 #include "tessera/images.h"
 #include "tessera/log.h"
 #include "tessera/version.h"
-#include "base/environment.h"
-#include "parse_errors.h"
-#include "signals.h"
-#include "streams.h"
 #include "verbs.h"
 
 namespace {
@@ -27,14 +28,16 @@ std::string version_text() {
 
 // One clear line; with -v the whole chain of places it passed through.
 int report(const tessera::Error& error, bool verbose) {
-  tessera::apps::print_error(fmt::format("{}: {}", tessera::to_string(error.kind()), verbose ? error.message() : error.what()));
+  tessera::apps::print_error(
+      fmt::format("{}: {}", tessera::to_string(error.kind()), verbose ? error.message() : error.what()));
   if (verbose) {
     for (const std::string& place : error.context()) fmt::print(stderr, "  in {}\n", place);
   }
   return tessera::exit_code(error.kind());
 }
 
-// Warnings go to stderr, where they mix with no result; with -v their details too. `verbose` must live as long as the process.
+// Warnings go to stderr, where they mix with no result; with -v their details too. `verbose` must live as long as the
+// process.
 void print_warnings(const bool& verbose) {
   tessera::set_log_handler([&verbose](tessera::LogLevel level, std::string_view message) {
     if (level == tessera::LogLevel::warning) tessera::apps::print_warning(message);
@@ -65,7 +68,8 @@ void add_verbs(CLI::App& app) {
 // Does what the command line says. Returns the exit code; what a verb throws for the user to read passes through.
 int run(CLI::App& app, int argc, char** argv) {
   tessera::apps::check_verb(app, argc, argv);
-  const bool asks_for_help = std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; });
+  const bool asks_for_help =
+      std::any_of(argv, argv + argc, [](std::string_view word) { return word == "--help" || word == "-h"; });
   if (!asks_for_help) {
     // Nonsense in the environment is an error of every verb, whether it gets to the variable or not.
     tessera::base::threads_by_environment();
@@ -100,7 +104,8 @@ int run_and_report(CLI::App& app, int argc, char** argv, const bool& verbose) {
       throw;
     }
   } catch (const tessera::Error& error) {
-    if (error.kind() != tessera::ErrorKind::cancelled || tessera::apps::received_signal() == 0) return report(error, verbose);
+    if (error.kind() != tessera::ErrorKind::cancelled || tessera::apps::received_signal() == 0)
+      return report(error, verbose);
     return tessera::exit_code(error.kind());
   } catch (const std::bad_alloc&) {
     tessera::apps::print_error("over budget: the system has no more memory");
@@ -122,7 +127,8 @@ int main(int argc, char** argv) {
   static bool verbose = false;
   print_warnings(verbose);
   tessera::register_image_codecs();
-  app.add_flag("-v,--verbose", verbose, "On an error, print every place it passed through; print the details of warnings");
+  app.add_flag("-v,--verbose", verbose,
+               "On an error, print every place it passed through; print the details of warnings");
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
@@ -134,7 +140,8 @@ int main(int argc, char** argv) {
       "  tessera optimize resnet50.onnx -o resnet50.tsr\n\n"
       "Exit codes: 0 success, 1 a check failed, 2 wrong call, 3 invalid model, 4 unsupported, 5 not found,\n"
       "6 input/output error, 7 over budget, 8 cancelled, 9 the run failed, 130 or 143 interrupted. Bugs abort.\n"
-      "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512|amx (best instruction set to use), NO_COLOR.\n"
+      "Environment: TESSERA_NUM_THREADS (cores to use), TESSERA_ISA=scalar|avx2|avx512|amx (best instruction set to "
+      "use), NO_COLOR.\n"
       "There is no configuration file: a shell alias keeps options.");
   add_verbs(app);
   const int code = run_and_report(app, argc, argv, verbose);

@@ -37,9 +37,12 @@ void add_new(CLI::App& app) {
   suggest(verb->add_option("NAME", options->name, "Which net; see the list below")->required(), names);
   verb->add_option("-o,--output", options->output, "Where to write; NAME.onnx in this folder if not given");
   verb->add_option("--dim", options->dims, "Fix dimensions, as NAME=N or NAME=N,NAME=N; may be repeated");
-  verb->add_option("--seed", options->seed, "Seed of the weights")->capture_default_str()->check(whole_number(0, kMostSeed));
+  verb->add_option("--seed", options->seed, "Seed of the weights")
+      ->capture_default_str()
+      ->check(whole_number(0, kMostSeed));
   std::string footer = "Nets:\n";
-  for (const models::ModelEntry& entry : models::all_models()) footer += fmt::format("  {:<20} {}; dims: {}\n", entry.name, entry.summary, entry.dims);
+  for (const models::ModelEntry& entry : models::all_models())
+    footer += fmt::format("  {:<20} {}; dims: {}\n", entry.name, entry.summary, entry.dims);
   verb->footer(footer + "\nExample:\n  tessera new resnet50 -o resnet50.onnx --dim batch=1 --seed 1");
   verb->callback([options] { run(*options); });
 }

@@ -29,11 +29,12 @@ struct Options {
   bool verify = false, json = false;
 };
 
-// Runs the model as its file states it, in float32 and with no pass that is not needed to run it at all, and the written file, read back. The reference kernels are
-// exact and slow, so the CPU's compute large models.
+// Runs the model as its file states it, in float32 and with no pass that is not needed to run it at all, and the
+// written file, read back. The reference kernels are exact and slow, so the CPU's compute large models.
 void verify(const Options& options, const Model& original, report::Optimisation& result) {
   constexpr double kMostReferenceOperations = 2e8;
-  const bool small = result.report.cost_before.operations <= kMostReferenceOperations && result.report.cost_before.unknown_nodes == 0;
+  const bool small =
+      result.report.cost_before.operations <= kMostReferenceOperations && result.report.cost_before.unknown_nodes == 0;
   const NamedValues inputs = read_inputs(original, "", {}, options.model);
   SessionOptions how = session_options(options.model);
   how.without_passes.clear();
@@ -42,28 +43,32 @@ void verify(const Options& options, const Model& original, report::Optimisation&
   plain.precision = original.package() == nullptr ? DType::f32 : DType::undefined;  // a package runs as it was made
   plain.tune = false;
   for (const passes::Pass& pass : passes::all_passes()) {
-    if (pass.name != "differentiate" && pass.name != "decompose_composites") plain.without_passes.emplace_back(pass.name);
+    if (pass.name != "differentiate" && pass.name != "decompose_composites")
+      plain.without_passes.emplace_back(pass.name);
   }
   Session before(original, plain), after(Model::load(options.output), how);
   // Layers that round to bfloat16 lose far more than another order of sums.
   const report::Closeness closeness{.relative = after.precision() == DType::bf16 ? 5e-2 : report::Closeness().relative};
   const RunOptions run = run_options(options.model);
   result.differences = report::output_differences(before.run(inputs, run), after.run(inputs, run), closeness);
-  result.verified_against = fmt::format("{} in {} without passes, on device {}", options.model.model, before.precision() == DType::bf16 ? "bfloat16" : "float32", plain.device);
+  result.verified_against = fmt::format("{} in {} without passes, on device {}", options.model.model,
+                                        before.precision() == DType::bf16 ? "bfloat16" : "float32", plain.device);
 }
 
 // The bytes of the model's file, or of its weights where those lie in further files.
 std::int64_t model_bytes(const Options& options, const Model& model) {
   std::error_code error;
   const std::uintmax_t file = std::filesystem::file_size(options.model.model, error);
-  return std::max(error ? 0 : static_cast<std::int64_t>(file), runtime::bytes_of_constants(model.graph(), nullptr, true));
+  return std::max(error ? 0 : static_cast<std::int64_t>(file),
+                  runtime::bytes_of_constants(model.graph(), nullptr, true));
 }
 
 // Sizes that the figures of the report are for. A model is written without them too.
 std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) {
   try {
     const runtime::AssumedDims assumed = runtime::assume_dims(model);
-    if (!assumed.note.empty()) fmt::print(json ? stderr : stdout, "{}\n", base::printable(base::shortened("figures " + assumed.note, 1000)));
+    if (!assumed.note.empty())
+      fmt::print(json ? stderr : stdout, "{}\n", base::printable(base::shortened("figures " + assumed.note, 1000)));
     return assumed.dims;
   } catch (const Error& error) {
     warn("figures are not known: {}", error.message());
@@ -77,9 +82,18 @@ void run(const Options& options) {
   const Model model = load_model(options.model);
   const report::CpuProfile cpu = report::load_cpu_profile();
   const cost::DeviceProfile profile = options.model.threads == 1 ? cpu.profile.with_one_thread() : cpu.profile;
-  const OptimiseOptions how{session_options(options.model), options.only, report::graph_measure(profile, options.model.device, figures_dims(model, options.json)), options.opset, show_progress};
+  const OptimiseOptions how{session_options(options.model), options.only,
+                            report::graph_measure(profile, options.model.device, figures_dims(model, options.json)),
+                            options.opset, show_progress};
   const std::int64_t bytes = model_bytes(options, model);  // before the file may be replaced
-  report::Optimisation result{options.model.model, options.output, profile.title, cpu.measured, optimise(model, options.output, how), bytes, {}, {}};
+  report::Optimisation result{options.model.model,
+                              options.output,
+                              profile.title,
+                              cpu.measured,
+                              optimise(model, options.output, how),
+                              bytes,
+                              {},
+                              {}};
   if (options.verify) verify(options, model, result);
   if (!options.page.empty()) write_text(options.page, report::optimisation_html(result));
   fmt::print("{}", options.json ? report::optimisation_json(result) + "\n" : report::optimisation_text(result));
@@ -90,22 +104,36 @@ void run(const Options& options) {
 
 void add_optimize(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("optimize", "Write a model as it is after all passes: a .tsr package for this machine, or .onnx for any program");
+  CLI::App* verb = app.add_subcommand(
+      "optimize", "Write a model as it is after all passes: a .tsr package for this machine, or .onnx for any program");
   add_model_options(*verb, options->model);
-  verb->add_option("-o,--output", options->output, "Where to write: OUT.onnx, or OUT.tsr, which loads without work")->required();
-  CLI::Option* only = verb->add_option("--only", options->only, "Run these passes and no others; may be repeated")->delimiter(',');
-  verb->add_option("--opset", options->opset, "OUT.onnx: the version of ONNX's operator set to write; default: the model's, raised where an operator needs it");
-  verb->add_flag("--verify", options->verify, "Compare what is written, read back, with the model as it is in its file, on random inputs, and print the loss in numbers");
-  verb->add_option("--report", options->page, "Write a page that says what the passes did and what that bought to this .html file");
+  verb->add_option("-o,--output", options->output, "Where to write: OUT.onnx, or OUT.tsr, which loads without work")
+      ->required();
+  CLI::Option* only =
+      verb->add_option("--only", options->only, "Run these passes and no others; may be repeated")->delimiter(',');
+  verb->add_option(
+      "--opset", options->opset,
+      "OUT.onnx: the version of ONNX's operator set to write; default: the model's, raised where an operator needs it");
+  verb->add_flag("--verify", options->verify,
+                 "Compare what is written, read back, with the model as it is in its file, on random inputs, and print "
+                 "the loss in numbers");
+  verb->add_option("--report", options->page,
+                   "Write a page that says what the passes did and what that bought to this .html file");
   verb->add_flag("--json", options->json, "Print the report as JSON");
   add_run_options(*verb, options->model);
   only->excludes("--without");
   std::string footer = "Passes, in order:\n";
-  for (const passes::Pass& pass : passes::all_passes()) footer += fmt::format("  {:<26} {}{}\n", pass.name, pass.summary, pass.device_form ? " (not in .onnx)" : "");
-  verb->footer(footer + fmt::format("\nA .tsr is for the instruction sets of this machine; elsewhere it runs too, but packs its weights anew.\n"
-                                    "With --verify the exit code is 1 when outputs differ by more than {} of their largest value (0.05 with --precision bf16).\n\nExamples:\n"
-                                    "  tessera optimize model.onnx -o model.tsr --dim batch=1 --verify --report model.html\n"
-                                    "  tessera optimize model.onnx -o smaller.onnx --opset 13 --without recognise_activations", report::Closeness().relative));
+  for (const passes::Pass& pass : passes::all_passes())
+    footer += fmt::format("  {:<26} {}{}\n", pass.name, pass.summary, pass.device_form ? " (not in .onnx)" : "");
+  verb->footer(
+      footer +
+      fmt::format(
+          "\nA .tsr is for the instruction sets of this machine; elsewhere it runs too, but packs its weights anew.\n"
+          "With --verify the exit code is 1 when outputs differ by more than {} of their largest value (0.05 with "
+          "--precision bf16).\n\nExamples:\n"
+          "  tessera optimize model.onnx -o model.tsr --dim batch=1 --verify --report model.html\n"
+          "  tessera optimize model.onnx -o smaller.onnx --opset 13 --without recognise_activations",
+          report::Closeness().relative));
   verb->callback([options] { run(*options); });
 }
 

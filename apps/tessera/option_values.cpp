@@ -30,7 +30,9 @@ std::map<const CLI::Option*, std::vector<std::string>>& all_suggestions() {
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
   const auto check = [=](std::string& text) {
     const std::optional<std::uint64_t> value = parse<std::uint64_t>(text);
-    return value && *value >= least && *value <= most ? std::string() : fmt::format("expects a whole number from {} to {}, got '{}'", least, most, text);
+    return value && *value >= least && *value <= most
+               ? std::string()
+               : fmt::format("expects a whole number from {} to {}, got '{}'", least, most, text);
   };
   return {check, fmt::format("{}..{}", least, most), "whole number"};
 }
@@ -38,18 +40,22 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 CLI::Validator number(double least, double most) {
   const auto check = [=](std::string& text) {
     const std::optional<double> value = parse<double>(text);
-    return value && *value >= least && *value <= most ? std::string() : fmt::format("expects a number from {} to {}, got '{}'", least, most, text);
+    return value && *value >= least && *value <= most
+               ? std::string()
+               : fmt::format("expects a number from {} to {}, got '{}'", least, most, text);
   };
   return {check, fmt::format("{}..{}", least, most), "number"};
 }
 
 CLI::Validator duration() {
   const auto transform = [](std::string& text) {
-    static const std::map<std::string_view, double> units{{"", 1.0}, {"s", 1.0}, {"ms", 1e-3}, {"m", 60.0}, {"h", 3600.0}};
+    static const std::map<std::string_view, double> units{
+        {"", 1.0}, {"s", 1.0}, {"ms", 1e-3}, {"m", 60.0}, {"h", 3600.0}};
     const std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
     const std::optional<double> value = parse<double>(std::string_view(text).substr(0, end));
     const auto unit = units.find(std::string_view(text).substr(end));
-    if (!value || unit == units.end() || *value * unit->second > 1e9) return fmt::format("expects a time such as 10, 0.5s, 250ms, 2m or 1h, got '{}'", text);
+    if (!value || unit == units.end() || *value * unit->second > 1e9)
+      return fmt::format("expects a time such as 10, 0.5s, 250ms, 2m or 1h, got '{}'", text);
     text = fmt::format("{}", *value * unit->second);
     return std::string();
   };

@@ -10,7 +10,8 @@
 namespace tessera::apps {
 namespace {
 
-// Insertions, deletions, replacements and swaps of neighbours that make one word of the other (optimal string alignment distance).
+// Insertions, deletions, replacements and swaps of neighbours that make one word of the other (optimal string alignment
+// distance).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> least(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
   for (std::size_t i = 0; i <= a.size(); ++i) {
@@ -19,8 +20,10 @@ std::size_t distance(std::string_view a, std::string_view b) {
         least[i][j] = i + j;
         continue;
       }
-      least[i][j] = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, least[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
+      least[i][j] =
+          std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, least[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
     }
   }
   return least[a.size()][b.size()];
@@ -28,7 +31,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> verbs_of(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(verb->get_name());
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(verb->get_name());
   return names;
 }
 
@@ -40,19 +44,27 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
-std::string did_you_mean(std::string_view near) { return near.empty() ? std::string() : fmt::format("; did you mean '{}'?", near); }
+std::string did_you_mean(std::string_view near) {
+  return near.empty() ? std::string() : fmt::format("; did you mean '{}'?", near);
+}
 
 std::string describe_extra(const CLI::App& app, const CLI::ParseError& error) {
-  const std::vector<std::string> left = app.remaining(true), verbs = app.get_subcommands().empty() ? std::vector<std::string>() : std::vector<std::string>{app.get_subcommands().front()->get_name()};
+  const std::vector<std::string> left = app.remaining(true),
+                                 verbs = app.get_subcommands().empty()
+                                             ? std::vector<std::string>()
+                                             : std::vector<std::string>{app.get_subcommands().front()->get_name()};
   if (left.empty() || verbs.empty()) return error.what();
   const CLI::App& verb = *app.get_subcommands().front();
-  if (!left.front().starts_with("-")) return fmt::format("'{}' has no place for '{}'; see 'tessera {} --help'", verbs.front(), left.front(), verbs.front());
+  if (!left.front().starts_with("-"))
+    return fmt::format("'{}' has no place for '{}'; see 'tessera {} --help'", verbs.front(), left.front(),
+                       verbs.front());
   std::vector<std::string> options = options_of(verb);
   const std::vector<std::string> common = options_of(app);
   options.insert(options.end(), common.begin(), common.end());
   const std::string name = left.front().substr(0, left.front().find('='));
   const std::string near = did_you_mean(nearest(name, options));
-  return fmt::format("'{}' has no option '{}'{}", verbs.front(), name, near.empty() ? fmt::format("; see 'tessera {} --help'", verbs.front()) : near);
+  return fmt::format("'{}' has no option '{}'{}", verbs.front(), name,
+                     near.empty() ? fmt::format("; see 'tessera {} --help'", verbs.front()) : near);
 }
 
 }  // namespace
@@ -62,7 +74,8 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
   std::size_t least = std::max<std::size_t>(word.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {
     // Who breaks a word off means the whole.
-    const std::size_t steps = word.size() >= 3 && candidate.starts_with(word) ? 1 : distance(word.substr(0, 100), candidate);
+    const std::size_t steps =
+        word.size() >= 3 && candidate.starts_with(word) ? 1 : distance(word.substr(0, 100), candidate);
     if (steps < least) {
       least = steps;
       best = candidate;
@@ -76,12 +89,16 @@ void check_verb(const CLI::App& app, int argc, const char* const* argv) {
   // Options before the verb are flags: none takes a value.
   const auto* const end = argv + argc;
   const auto* const word = std::find_if(argv + std::min(argc, 1), end, [](const char* text) { return *text != '-'; });
-  const bool asks = std::any_of(argv + std::min(argc, 1), word, [](std::string_view text) { return text == "--help" || text == "-h" || text == "--version"; });
+  const bool asks = std::any_of(argv + std::min(argc, 1), word, [](std::string_view text) {
+    return text == "--help" || text == "-h" || text == "--version";
+  });
   if (asks) return;
-  require(word != end, ErrorKind::invalid_argument, "no verb given; verbs: {}", fmt::format("{}", fmt::join(verbs, ", ")));
+  require(word != end, ErrorKind::invalid_argument, "no verb given; verbs: {}",
+          fmt::format("{}", fmt::join(verbs, ", ")));
   if (std::ranges::find(verbs, std::string_view(*word)) != verbs.end()) return;
   const std::string near = did_you_mean(nearest(*word, verbs));
-  fail(ErrorKind::invalid_argument, "unknown verb '{}'{}", std::string_view(*word), near.empty() ? fmt::format("; verbs: {}", fmt::join(verbs, ", ")) : near);
+  fail(ErrorKind::invalid_argument, "unknown verb '{}'{}", std::string_view(*word),
+       near.empty() ? fmt::format("; verbs: {}", fmt::join(verbs, ", ")) : near);
 }
 
 std::string describe(const CLI::App& app, const CLI::ParseError& error) {

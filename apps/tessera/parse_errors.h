@@ -9,7 +9,8 @@
 
 namespace tessera::apps {
 
-// The candidate that a mistyped word most likely means, or nothing when none is near: at most a third of its letters differ.
+// The candidate that a mistyped word most likely means, or nothing when none is near: at most a third of its letters
+// differ.
 std::string_view nearest(std::string_view word, std::span<const std::string> candidates);
 
 // Throws Error(invalid_argument) when the first word of the command line is no verb.

@@ -31,11 +31,13 @@ void write_outputs(const NamedValues& outputs, const std::string& path) {
 }
 
 void print_outputs(const Options& options, const Model& model, const NamedValues& outputs, DType precision) {
-  if (!options.json && options.outputs != "-" && precision != DType::f32) fmt::print("precision {}\n", name_of(precision));
+  if (!options.json && options.outputs != "-" && precision != DType::f32)
+    fmt::print("precision {}\n", name_of(precision));
   nlohmann::json list = nlohmann::json::array();
   for (const ValueDescription& output : model.outputs()) {
     const report::ValueSummary summary = report::summarise(outputs.find(output.name)->second);
-    require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument, "--outputs: device '{}' computes nothing that could be written", options.model.device);
+    require(options.outputs.empty() || summary.has_data, ErrorKind::invalid_argument,
+            "--outputs: device '{}' computes nothing that could be written", options.model.device);
     const std::vector<report::RankedElement> top =
         report::largest_elements(outputs.find(output.name)->second, options.top);
     if (options.json) {
@@ -47,11 +49,14 @@ void print_outputs(const Options& options, const Model& model, const NamedValues
       for (const report::RankedElement& each : top) fmt::print("  {:>8}  {:.6g}\n", each.index, each.value);
     }
   }
-  if (options.json) fmt::print("{}\n", report::json_text({{"model", options.model.model}, {"precision", name_of(precision)}, {"outputs", list}}, 2));
+  if (options.json)
+    fmt::print("{}\n", report::json_text(
+                           {{"model", options.model.model}, {"precision", name_of(precision)}, {"outputs", list}}, 2));
 }
 
 void run(const Options& options) {
-  require(!options.json || options.outputs != "-", ErrorKind::invalid_argument, "--json and --outputs - would both write to standard output");
+  require(!options.json || options.outputs != "-", ErrorKind::invalid_argument,
+          "--json and --outputs - would both write to standard output");
   check_outputs({options.outputs, options.profile});
   const Model model = load_model(options.model);
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
@@ -66,7 +71,8 @@ void run(const Options& options) {
   });
   print_outputs(options, model, outputs, session.precision());
   if (!options.outputs.empty()) write_outputs(outputs, options.outputs);
-  if (traced) write_text(options.profile, report::trace_json(trace, std::filesystem::path(options.model.model).filename()));
+  if (traced)
+    write_text(options.profile, report::trace_json(trace, std::filesystem::path(options.model.model).filename()));
 }
 
 }  // namespace
@@ -76,8 +82,10 @@ void add_run(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("run", "Run a model once and print or save its outputs");
   add_model_options(*verb, options->model);
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
-  verb->add_option("--outputs", options->outputs, "Write all outputs to this .npz or .json file, or as JSON to standard output: -");
-  verb->add_option("--profile", options->profile, "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
+  verb->add_option("--outputs", options->outputs,
+                   "Write all outputs to this .npz or .json file, or as JSON to standard output: -");
+  verb->add_option("--profile", options->profile,
+                   "Write a trace of a warm run, to open in Perfetto (ui.perfetto.dev) or chrome://tracing");
   verb->add_option(
           "--top", options->top,
           "Print the indices and values of so many largest elements of each output: of a classifier the classes")
@@ -86,9 +94,12 @@ void add_run(CLI::App& app) {
   add_run_options(*verb, options->model);
   verb->footer(
       "Without inputs, seeded random ones are made up: floats in [0, 1), integers 0 or 1.\n"
-      "Arrays of bfloat16, 8-bit floats and int4 are those of the Python package ml_dtypes; outputs are written as such.\n"
-      "In an .npz file a map NAME is NAME/keys and NAME/values, a sequence of maps with equal keys likewise with one row of values a\n"
-      "map, any other sequence NAME/0, NAME/1 ... In JSON a tensor is nested lists, a sequence a list, a map an object, nothing null.\n\n"
+      "Arrays of bfloat16, 8-bit floats and int4 are those of the Python package ml_dtypes; outputs are written as "
+      "such.\n"
+      "In an .npz file a map NAME is NAME/keys and NAME/values, a sequence of maps with equal keys likewise with one "
+      "row of values a\n"
+      "map, any other sequence NAME/0, NAME/1 ... In JSON a tensor is nested lists, a sequence a list, a map an "
+      "object, nothing null.\n\n"
       "Examples:\n"
       "  tessera run model.onnx\n"
       "  tessera run model.onnx --inputs in.npz --outputs out.npz\n"

@@ -14,7 +14,8 @@ namespace {
 Cancellation cancellation_by_signal;
 std::atomic<int> signal_that_came{0};
 std::atomic<bool> stop_is_graceful{false}, errors_on_terminal{false};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free, "a signal handler uses them");
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free,
+              "a signal handler uses them");
 
 // Only what a signal handler may call (signal-safety(7)).
 void on_signal(int number) {
@@ -34,23 +35,31 @@ void on_signal(int number) {
 
 void handle_signals() {
   errors_on_terminal = ::isatty(STDERR_FILENO) != 0;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = &on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before {};
+    struct sigaction before{};
     ::sigaction(number, nullptr, &before);
     if (before.sa_handler != SIG_IGN) ::sigaction(number, &action, nullptr);
   }
 }
 
-int received_signal() { return signal_that_came; }
+int received_signal() {
+  return signal_that_came;
+}
 
-GracefulStop::GracefulStop() { stop_is_graceful = true; }
+GracefulStop::GracefulStop() {
+  stop_is_graceful = true;
+}
 
-GracefulStop::~GracefulStop() { stop_is_graceful = false; }
+GracefulStop::~GracefulStop() {
+  stop_is_graceful = false;
+}
 
-const Cancellation& GracefulStop::cancellation() const { return cancellation_by_signal; }
+const Cancellation& GracefulStop::cancellation() const {
+  return cancellation_by_signal;
+}
 
 }  // namespace tessera::apps

@@ -18,18 +18,21 @@ namespace {
 
 bool has_colours() {
   const char *refused = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) != 0 && (refused == nullptr || *refused == '\0') && terminal != nullptr && std::string_view(terminal) != "dumb";
+  return ::isatty(STDERR_FILENO) != 0 && (refused == nullptr || *refused == '\0') && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
 }
 
 // `code`: what errno was, or 0 where it is not known.
 [[noreturn]] void refuse_output(int code) {
   if (code == EPIPE) std::_Exit(128 + SIGPIPE);
-  fail(ErrorKind::io, "cannot write to standard output: {}", code != 0 ? std::generic_category().message(code) : std::string("a write failed"));
+  fail(ErrorKind::io, "cannot write to standard output: {}",
+       code != 0 ? std::generic_category().message(code) : std::string("a write failed"));
 }
 
 void print_line(std::string_view colour, std::string_view prefix, std::string_view text) {
   // One call, so that lines of several processes do not mix.
-  const std::string line = has_colours() ? fmt::format("\x1b[{}m{}\x1b[0m {}\n", colour, prefix, text) : fmt::format("{} {}\n", prefix, text);
+  const std::string line = has_colours() ? fmt::format("\x1b[{}m{}\x1b[0m {}\n", colour, prefix, text)
+                                         : fmt::format("{} {}\n", prefix, text);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -38,7 +41,8 @@ void print_line(std::string_view colour, std::string_view prefix, std::string_vi
 void guard_standard_streams() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0) continue;
-    // The smallest free number is this one. Open the wrong way round, it can be neither read nor written; what stderr gets is lost.
+    // The smallest free number is this one. Open the wrong way round, it can be neither read nor written; what stderr
+    // gets is lost.
     const int how = number == STDOUT_FILENO ? O_RDONLY : O_WRONLY;
     if (::open("/dev/null", how) != number) std::_Exit(exit_code(ErrorKind::io));
   }
@@ -56,8 +60,12 @@ void check_output_error(const std::system_error& error) {
   if (std::ferror(stdout) != 0) refuse_output(error.code().value());
 }
 
-void print_error(std::string_view text) { print_line("1;31", "tessera:", text); }
+void print_error(std::string_view text) {
+  print_line("1;31", "tessera:", text);
+}
 
-void print_warning(std::string_view text) { print_line("1;33", "tessera: warning:", text); }
+void print_warning(std::string_view text) {
+  print_line("1;33", "tessera: warning:", text);
+}
 
 }  // namespace tessera::apps

@@ -6,11 +6,12 @@
 
 namespace tessera::apps {
 
-// Call it first: a standard stream that is closed refuses what is written to it, instead of being the next file that is opened.
+// Call it first: a standard stream that is closed refuses what is written to it, instead of being the next file that is
+// opened.
 void guard_standard_streams();
 
-// Writes what was printed so far. Throws Error(io) when some of it could not be written. A reader that has gone (EPIPE) ends the process
-// quietly with 141, as the signal would.
+// Writes what was printed so far. Throws Error(io) when some of it could not be written. A reader that has gone (EPIPE)
+// ends the process quietly with 141, as the signal would.
 void finish_output();
 
 // Throws or ends as finish_output does if this is why standard output failed.

@@ -15,52 +15,59 @@
 
 namespace tessera {
 
-namespace ir { class Graph; }
-namespace io { struct PackageOrigin; }
+namespace ir {
+class Graph;
+}
+namespace io {
+struct PackageOrigin;
+}
 
 // An input or output as the model declares it.
 struct ValueDescription {
   std::string name;
-  std::string type;                     // "f32[batch, 3, 224, 224]"
-  DType dtype = DType::undefined;       // undefined when it is not a tensor
+  std::string type;                // "f32[batch, 3, 224, 224]"
+  DType dtype = DType::undefined;  // undefined when it is not a tensor
   bool rank_known = false;
-  std::vector<std::int64_t> dims;       // -1 where not known
-  std::vector<std::string> dim_names;   // symbolic name or ""
+  std::vector<std::int64_t> dims;      // -1 where not known
+  std::vector<std::string> dim_names;  // symbolic name or ""
 };
 
-// What a file says about itself. None of it changes what the model computes. A package (.tsr) has that of the model that it was made from. Texts are as in the
-// file: any bytes, not checked to be UTF-8.
+// What a file says about itself. None of it changes what the model computes. A package (.tsr) has that of the model
+// that it was made from. Texts are as in the file: any bytes, not checked to be UTF-8.
 struct ModelMetadata {
-  std::string producer_name, producer_version;    // of the program that wrote the model: "pytorch", "2.6.0"
-  std::string domain;                             // of the organisation: "org.example"
+  std::string producer_name, producer_version;  // of the program that wrote the model: "pytorch", "2.6.0"
+  std::string domain;                           // of the organisation: "org.example"
   std::string doc_string, graph_name;
-  std::int64_t model_version = 0;                 // of the model, as its makers count
-  std::int64_t ir_version = 0;                    // of the ONNX format; 0 for a model that was built in memory
-  std::map<std::string, std::int64_t> opsets;     // operator set versions by domain; "ai.onnx" is the default domain
-  std::map<std::string, std::string> properties;  // the file's own (metadata_props): of an OCR model the characters that it reads, say
+  std::int64_t model_version = 0;              // of the model, as its makers count
+  std::int64_t ir_version = 0;                 // of the ONNX format; 0 for a model that was built in memory
+  std::map<std::string, std::int64_t> opsets;  // operator set versions by domain; "ai.onnx" is the default domain
+  std::map<std::string, std::string>
+      properties;  // the file's own (metadata_props): of an OCR model the characters that it reads, say
 };
 
-// What a file may ask for while it is read: a few bytes of it can mean much memory and work. Beyond a limit loading throws
-// Error(over_budget). Weights count for the session that runs the model (SessionOptions::memory_limit_bytes).
+// What a file may ask for while it is read: a few bytes of it can mean much memory and work. Beyond a limit loading
+// throws Error(over_budget). Weights count for the session that runs the model (SessionOptions::memory_limit_bytes).
 struct ModelLimits {
   std::int64_t max_parsed_bytes = std::int64_t{256} << 20;   // memory of nodes, attributes, names and short lists
   std::int64_t max_inlined_nodes = 100'000;                  // nodes that local functions expand to, in total
   std::int64_t max_inlined_bytes = std::int64_t{128} << 20;  // and the bytes of those nodes as in the file
-  std::int64_t max_nesting = 64;                             // subgraphs in subgraphs, and functions in functions; at most 64
-  std::int64_t max_dense_bytes = std::int64_t{256} << 20;    // of all sparse tensors made dense
+  std::int64_t max_nesting = 64;  // subgraphs in subgraphs, and functions in functions; at most 64
+  std::int64_t max_dense_bytes = std::int64_t{256} << 20;  // of all sparse tensors made dense
 };
 
 // Immutable; copies share it.
 class TESSERA_API Model {
  public:
-  // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. Throws Error: not_found, io,
-  // invalid_model, unsupported (listing everything that is not supported at once), over_budget.
+  // Reads an .onnx file, or maps a .tsr file that `tessera optimize` wrote; the first bytes say which it is. Throws
+  // Error: not_found, io, invalid_model, unsupported (listing everything that is not supported at once), over_budget.
   static Model load(const std::filesystem::path& path, const ModelLimits& limits = {});
-  // The same from memory. With an owner the model reads weights where they lie and keeps the owner, which keeps the bytes, as long as it or a session
-  // of it lives (a .tsr file is copied unless its bytes begin at a multiple of 64); without one it copies what it needs before this returns.
-  // External data of an .onnx file may lie below `external_data_folder`; without a folder they are refused. Throws Error as load does.
+  // The same from memory. With an owner the model reads weights where they lie and keeps the owner, which keeps the
+  // bytes, as long as it or a session of it lives (a .tsr file is copied unless its bytes begin at a multiple of 64);
+  // without one it copies what it needs before this returns. External data of an .onnx file may lie below
+  // `external_data_folder`; without a folder they are refused. Throws Error as load does.
   static Model from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
-                          const std::optional<std::filesystem::path>& external_data_folder = std::nullopt, const ModelLimits& limits = {});
+                          const std::optional<std::filesystem::path>& external_data_folder = std::nullopt,
+                          const ModelLimits& limits = {});
   // For callers inside Tessera that build graphs.
   explicit Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package = nullptr);
 
@@ -78,8 +85,8 @@ class TESSERA_API Model {
   const io::PackageOrigin* package() const { return package_.get(); }
 
  private:
-  static Model read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, const std::optional<std::filesystem::path>& external_data_folder,
-                    const ModelLimits& limits);
+  static Model read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
+                    const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits);
 
   std::shared_ptr<const ir::Graph> graph_;
   std::shared_ptr<const io::PackageOrigin> package_;

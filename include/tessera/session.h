@@ -17,50 +17,56 @@
 
 namespace tessera {
 
-namespace runtime { class SessionAccess; }
+namespace runtime {
+class SessionAccess;
+}
 
 struct SessionOptions {
-  std::string device = "cpu";             // see device_names()
-  int threads = 0;                        // most threads a run uses; 0: all cores this process may use
-  // Plans are kept for different input shapes, the least recently used goes first: so many for a graph (each body of a loop has its
-  // own), and so many bytes of all, with the constants that were folded for their shapes. The latest plan always stays.
+  std::string device = "cpu";  // see device_names()
+  int threads = 0;             // most threads a run uses; 0: all cores this process may use
+  // Plans are kept for different input shapes, the least recently used goes first: so many for a graph (each body of a
+  // loop has its own), and so many bytes of all, with the constants that were folded for their shapes. The latest plan
+  // always stays.
   int max_cached_plans = 16;
   std::int64_t max_plan_bytes = std::int64_t{256} << 20;
-  // What convolutions, products, LSTM and GRU with constant weights of f32 multiply in, and attention between them. bf16: data and weights (of LSTM and GRU
-  // biases and states that come in or go out too; of attention what the values are weighed by) are rounded to bfloat16, sums stay f32; about twice as fast on CPUs
-  // that have the instructions (AVX-512 BF16), slower on others. Nothing else lowers precision. undefined: what a package was made with, f32 for other models;
-  // a package that was made with bf16 runs in nothing else.
+  // What convolutions, products, LSTM and GRU with constant weights of f32 multiply in, and attention between them.
+  // bf16: data and weights (of LSTM and GRU biases and states that come in or go out too; of attention what the values
+  // are weighed by) are rounded to bfloat16, sums stay f32; about twice as fast on CPUs that have the instructions
+  // (AVX-512 BF16), slower on others. Nothing else lowers precision. undefined: what a package was made with, f32 for
+  // other models; a package that was made with bf16 runs in nothing else.
   DType precision = DType::undefined;
-  // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this process may use, so that no model
-  // brings the machine down.
+  // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this
+  // process may use, so that no model brings the machine down.
   std::int64_t memory_limit_bytes = 0;
-  // Of what the results of one Loop hold beyond its initial values: scan outputs, and carried tensors and sequences that grow. A model file
-  // can ask for 2^40 iterations in a few bytes.
+  // Of what the results of one Loop hold beyond its initial values: scan outputs, and carried tensors and sequences
+  // that grow. A model file can ask for 2^40 iterations in a few bytes.
   std::int64_t max_growing_bytes = std::int64_t{1} << 30;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
-  // Whether the first run with inputs of new shapes times the kernels that can do each step and takes the fastest, instead of the one that is expected to
-  // be. What was measured is kept in a file and not measured again; a file of another CPU or version of Tessera counts as empty. Results may differ as
-  // those of different kernels do.
+  // Whether the first run with inputs of new shapes times the kernels that can do each step and takes the fastest,
+  // instead of the one that is expected to be. What was measured is kept in a file and not measured again; a file of
+  // another CPU or version of Tessera counts as empty. Results may differ as those of different kernels do.
   bool tune = false;
-  std::string tuning_file;                                                 // "": one for this CPU in the user's cache folder, if that can be used
-  std::function<void(std::string_view op, double done)> tuning_progress;  // told what is timed next, and which part (0 to 1) of a plan is done
-  // What may be computed ahead of a run, each time that a graph is prepared: constants of so many bytes, with so much work
-  // (operations and elements). Both grow with the model's own constants; what would be more is computed in the run.
+  std::string tuning_file;  // "": one for this CPU in the user's cache folder, if that can be used
+  std::function<void(std::string_view op, double done)>
+      tuning_progress;  // told what is timed next, and which part (0 to 1) of a plan is done
+  // What may be computed ahead of a run, each time that a graph is prepared: constants of so many bytes, with so much
+  // work (operations and elements). Both grow with the model's own constants; what would be more is computed in the
+  // run.
   std::int64_t max_folded_bytes = std::int64_t{64} << 20;
   double max_folded_operations = 1e8;
 };
 
 // One step of a run as it was measured.
 struct StepTiming {
-  std::string name;      // of the node
+  std::string name;  // of the node
   std::string op;
   std::string kernel;
-  std::string shapes;    // "f32[1, 3, 224, 224] f32[64, 3, 7, 7] -> f32[1, 64, 112, 112]"
-  std::int64_t start_ns = 0;     // since the run began
+  std::string shapes;         // "f32[1, 3, 224, 224] f32[64, 3, 7, 7] -> f32[1, 64, 112, 112]"
+  std::int64_t start_ns = 0;  // since the run began
   std::int64_t duration_ns = 0;
-  double operations = 0;         // predicted
+  double operations = 0;  // predicted
   double bytes = 0;
-  int depth = 0;                 // 0: the model's own graph; more inside If, Loop and Scan
+  int depth = 0;  // 0: the model's own graph; more inside If, Loop and Scan
 };
 
 // Lets another thread stop a run: the run throws Error(cancelled) before its next step, or within a long one.
@@ -74,11 +80,11 @@ class Cancellation {
 };
 
 struct RunOptions {
-  std::uint64_t seed = 0;                       // of random operators that have no seed of their own
-  std::int64_t time_limit_ns = 0;               // the run throws Error(over_budget) soon after that long; 0: no limit
-  const Cancellation* cancellation = nullptr;   // must outlive the run
-  std::vector<StepTiming>* timings = nullptr;   // filled if given, with the first million steps at most
-  StepGate* gate = nullptr;                     // asked between steps; must outlive the run
+  std::uint64_t seed = 0;                      // of random operators that have no seed of their own
+  std::int64_t time_limit_ns = 0;              // the run throws Error(over_budget) soon after that long; 0: no limit
+  const Cancellation* cancellation = nullptr;  // must outlive the run
+  std::vector<StepTiming>* timings = nullptr;  // filled if given, with the first million steps at most
+  StepGate* gate = nullptr;                    // asked between steps; must outlive the run
 };
 
 // What is in use by one session now.
@@ -86,9 +92,9 @@ struct MemoryUse {
   std::int64_t weights_bytes = 0;         // constants of the model (mapped from the file where possible)
   std::int64_t packed_weights_bytes = 0;  // copies in the kernels' own layout
   std::int64_t variables_bytes = 0;
-  std::int64_t plans_bytes = 0;           // cached plans, and constants folded for them
-  std::int64_t arena_bytes = 0;           // of the runs in progress
-  std::int64_t results_bytes = 0;         // outputs that somebody keeps, and values whose size depends on data
+  std::int64_t plans_bytes = 0;    // cached plans, and constants folded for them
+  std::int64_t arena_bytes = 0;    // of the runs in progress
+  std::int64_t results_bytes = 0;  // outputs that somebody keeps, and values whose size depends on data
 };
 
 // An output that a run is asked for, by name, and memory of the caller's that it is to be written to, if any.
@@ -102,8 +108,8 @@ struct OutputRequest {
 
 using NamedValues = std::map<std::string, Value, std::less<>>;
 
-// A model on a device. Thread-safe: concurrent runs share plans and packed weights and borrow an arena each. All sessions of
-// a process share one thread pool, so many sessions never use more cores than there are.
+// A model on a device. Thread-safe: concurrent runs share plans and packed weights and borrow an arena each. All
+// sessions of a process share one thread pool, so many sessions never use more cores than there are.
 class TESSERA_API Session {
  public:
   // Throws Error: invalid_argument (unknown device, damaged tuning file), unsupported, over_budget.
@@ -116,13 +122,15 @@ class TESSERA_API Session {
   // input; wrong type, rank or dimension), failed, cancelled, over_budget, unsupported.
   NamedValues run(const NamedValues& inputs, const RunOptions& options = {});
 
-  // The requested outputs, in the order of the request, computing only what they need (a model with variables computes everything, because a run
-  // updates them). What is left out may change how the rest is fused, so results may differ by rounding from those of a run of all outputs.
-  // An output that is bound to memory is written there and returned as a view of it; nothing is allocated for it where a step can write to that
-  // memory itself, else it is copied there at the end. The memory must have exactly the output's element type and shape, and must not overlap that
-  // of another output; it may overlap inputs. Throws Error as above, and invalid_argument for an unknown or repeated output and for memory
-  // that does not fit; after an error its contents are undefined.
-  std::vector<Value> run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs, const RunOptions& options = {});
+  // The requested outputs, in the order of the request, computing only what they need (a model with variables computes
+  // everything, because a run updates them). What is left out may change how the rest is fused, so results may differ
+  // by rounding from those of a run of all outputs. An output that is bound to memory is written there and returned as
+  // a view of it; nothing is allocated for it where a step can write to that memory itself, else it is copied there at
+  // the end. The memory must have exactly the output's element type and shape, and must not overlap that of another
+  // output; it may overlap inputs. Throws Error as above, and invalid_argument for an unknown or repeated output and
+  // for memory that does not fit; after an error its contents are undefined.
+  std::vector<Value> run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
+                         const RunOptions& options = {});
 
   // State that persists between runs (a copy). Throw invalid_argument for unknown names and wrong types.
   Tensor variable(std::string_view name);
@@ -132,13 +140,15 @@ class TESSERA_API Session {
   DType precision() const;
 
   MemoryUse memory() const;
-  // Memory between runs (arenas, room for results) is shared by all sessions of the process, limited by what was lately in use at
-  // once, and goes back to the system when nothing ran for 10 to 20 seconds. This gives it back now.
+  // Memory between runs (arenas, room for results) is shared by all sessions of the process, limited by what was lately
+  // in use at once, and goes back to the system when nothing ran for 10 to 20 seconds. This gives it back now.
   void trim();
   // The plan for inputs of these shapes, as text; see `tessera info --plan`.
   std::string describe_plan(const NamedValues& inputs, bool reasons = false);
   // Arena bytes, and the most bytes live at once, of the plan for inputs of these shapes.
-  struct PlanMemory { std::int64_t arena_bytes = 0, largest_live_bytes = 0; };
+  struct PlanMemory {
+    std::int64_t arena_bytes = 0, largest_live_bytes = 0;
+  };
   PlanMemory plan_memory(const NamedValues& inputs);
 
  private:

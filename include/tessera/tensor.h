@@ -27,26 +27,49 @@ std::int64_t element_count(const Shape& shape);
 std::int64_t byte_count(DType type, const Shape& shape);
 
 // 16-bit floats as plain storage; conversions are in src/base/half.h.
-struct f16_t { std::uint16_t bits; friend bool operator==(f16_t, f16_t) = default; };
-struct bf16_t { std::uint16_t bits; friend bool operator==(bf16_t, bf16_t) = default; };
+struct f16_t {
+  std::uint16_t bits;
+  friend bool operator==(f16_t, f16_t) = default;
+};
+struct bf16_t {
+  std::uint16_t bits;
+  friend bool operator==(bf16_t, bf16_t) = default;
+};
 
-template <typename T> inline constexpr DType dtype_of = DType::undefined;
-template <> inline constexpr DType dtype_of<float> = DType::f32;
-template <> inline constexpr DType dtype_of<double> = DType::f64;
-template <> inline constexpr DType dtype_of<f16_t> = DType::f16;
-template <> inline constexpr DType dtype_of<bf16_t> = DType::bf16;
-template <> inline constexpr DType dtype_of<std::int8_t> = DType::i8;
-template <> inline constexpr DType dtype_of<std::int16_t> = DType::i16;
-template <> inline constexpr DType dtype_of<std::int32_t> = DType::i32;
-template <> inline constexpr DType dtype_of<std::int64_t> = DType::i64;
-template <> inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
-template <> inline constexpr DType dtype_of<std::uint16_t> = DType::u16;
-template <> inline constexpr DType dtype_of<std::uint32_t> = DType::u32;
-template <> inline constexpr DType dtype_of<std::uint64_t> = DType::u64;
-template <> inline constexpr DType dtype_of<bool> = DType::boolean;
-template <> inline constexpr DType dtype_of<std::string> = DType::string;
-template <> inline constexpr DType dtype_of<std::complex<float>> = DType::c64;
-template <> inline constexpr DType dtype_of<std::complex<double>> = DType::c128;
+template <typename T>
+inline constexpr DType dtype_of = DType::undefined;
+template <>
+inline constexpr DType dtype_of<float> = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<f16_t> = DType::f16;
+template <>
+inline constexpr DType dtype_of<bf16_t> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<std::int8_t> = DType::i8;
+template <>
+inline constexpr DType dtype_of<std::int16_t> = DType::i16;
+template <>
+inline constexpr DType dtype_of<std::int32_t> = DType::i32;
+template <>
+inline constexpr DType dtype_of<std::int64_t> = DType::i64;
+template <>
+inline constexpr DType dtype_of<std::uint8_t> = DType::u8;
+template <>
+inline constexpr DType dtype_of<std::uint16_t> = DType::u16;
+template <>
+inline constexpr DType dtype_of<std::uint32_t> = DType::u32;
+template <>
+inline constexpr DType dtype_of<std::uint64_t> = DType::u64;
+template <>
+inline constexpr DType dtype_of<bool> = DType::boolean;
+template <>
+inline constexpr DType dtype_of<std::string> = DType::string;
+template <>
+inline constexpr DType dtype_of<std::complex<float>> = DType::c64;
+template <>
+inline constexpr DType dtype_of<std::complex<double>> = DType::c128;
 
 class Tensor {
  public:
@@ -58,17 +81,21 @@ class Tensor {
   // A view of bytes that `owner` keeps alive (a mapped file, an arena). `data` must hold byte_count(type, shape) bytes.
   // A null owner means that the caller guarantees the lifetime.
   Tensor(DType type, Shape shape, void* data, std::shared_ptr<const void> owner);
-  // A tensor whose elements are computed when they are first read, by any copy of it. `fill` gets byte_count(type, shape) bytes, may be called
-  // from any thread and at any time while a copy lives, and must write the same each time. Not for strings. Throws as byte_count does; reading may
-  // throw Error(over_budget).
+  // A tensor whose elements are computed when they are first read, by any copy of it. `fill` gets byte_count(type,
+  // shape) bytes, may be called from any thread and at any time while a copy lives, and must write the same each time.
+  // Not for strings. Throws as byte_count does; reading may throw Error(over_budget).
   static Tensor deferred(DType type, Shape shape, std::function<void(void*)> fill);
 
   template <typename T>
   static Tensor from(Shape shape, std::span<const T> values);  // copies; throws invalid_argument on a count mismatch
   template <typename T>
-  static Tensor from(Shape shape, std::initializer_list<T> values) { return from<T>(std::move(shape), std::span<const T>(values.begin(), values.size())); }
+  static Tensor from(Shape shape, std::initializer_list<T> values) {
+    return from<T>(std::move(shape), std::span<const T>(values.begin(), values.size()));
+  }
   template <typename T>
-  static Tensor scalar(T value) { return from<T>({}, std::span<const T>(&value, 1)); }
+  static Tensor scalar(T value) {
+    return from<T>({}, std::span<const T>(&value, 1));
+  }
 
   bool has_value() const { return type_ != DType::undefined; }
   DType dtype() const { return type_; }
@@ -81,16 +108,31 @@ class Tensor {
   bool has_data() const { return deferred_ || data_ != nullptr; }
   // Whether its elements are still to be computed.
   bool is_deferred() const;
-  // The same elements. Those of a deferred tensor are computed for this one, which alone keeps them, unless they have been read before.
+  // The same elements. Those of a deferred tensor are computed for this one, which alone keeps them, unless they have
+  // been read before.
   Tensor contents() const;
 
   const void* raw() const { return deferred_ ? computed() : data_; }
   void* mutable_raw() { return const_cast<void*>(raw()); }
   // Typed access; throws Error(invalid_argument) when T is not the element type.
-  template <typename T> const T* data() const { check_type(dtype_of<T>); return static_cast<const T*>(raw()); }
-  template <typename T> T* mutable_data() { check_type(dtype_of<T>); return static_cast<T*>(mutable_raw()); }
-  template <typename T> std::span<const T> values() const { return {data<T>(), static_cast<std::size_t>(elements_)}; }
-  template <typename T> std::span<T> mutable_values() { return {mutable_data<T>(), static_cast<std::size_t>(elements_)}; }
+  template <typename T>
+  const T* data() const {
+    check_type(dtype_of<T>);
+    return static_cast<const T*>(raw());
+  }
+  template <typename T>
+  T* mutable_data() {
+    check_type(dtype_of<T>);
+    return static_cast<T*>(mutable_raw());
+  }
+  template <typename T>
+  std::span<const T> values() const {
+    return {data<T>(), static_cast<std::size_t>(elements_)};
+  }
+  template <typename T>
+  std::span<T> mutable_values() {
+    return {mutable_data<T>(), static_cast<std::size_t>(elements_)};
+  }
 
   // The same storage under another shape of the same element count (else Error(invalid_argument)).
   Tensor reshaped(Shape shape) const;
@@ -114,14 +156,15 @@ class Tensor {
   std::shared_ptr<const void> owner_;
 };
 
-// Equal type, shape and bits of all elements (so NaN equals itself); bits that a last byte of packed elements leaves over do not count.
+// Equal type, shape and bits of all elements (so NaN equals itself); bits that a last byte of packed elements leaves
+// over do not count.
 bool identical(const Tensor& a, const Tensor& b);
 
 // What flows along an edge of a graph: usually a tensor; ONNX also has sequences, optionals and maps.
 class Value {
  public:
   enum class Kind : std::uint8_t { none, tensor, sequence, map };
-  Value() = default;                                  // none: an absent optional
+  Value() = default;  // none: an absent optional
   Value(Tensor tensor) : kind_(Kind::tensor), tensor_(std::move(tensor)) {}
   static Value sequence(std::vector<Value> elements);
   // keys: 1-D i64 or string tensor without repetitions; values: one Value per key, in the same order. Throws
@@ -134,15 +177,15 @@ class Value {
   // Throw Error(invalid_argument) when the kind differs.
   const Tensor& tensor() const;
   Tensor& tensor();
-  const std::vector<Value>& elements() const;         // of a sequence, or the values of a map
-  const Tensor& keys() const;                         // of a map
+  const std::vector<Value>& elements() const;  // of a sequence, or the values of a map
+  const Tensor& keys() const;                  // of a map
   // The value of a key of a map, or null when it has none. Linear. Throw when the map's keys are of the other type.
   const Value* find(std::string_view key) const;
   const Value* find(std::int64_t key) const;
 
  private:
   Kind kind_ = Kind::none;
-  Tensor tensor_;                                     // the tensor, or a map's keys
+  Tensor tensor_;  // the tensor, or a map's keys
   std::shared_ptr<const std::vector<Value>> elements_;
 };
 

@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-/* Hands decoders of BMP, JPEG, JPEG 2000, PNG, PNM, TIFF and WebP to all sessions of the process. Thread-safe; calling it again does nothing. */
+/* Hands decoders of BMP, JPEG, JPEG 2000, PNG, PNM, TIFF and WebP to all sessions of the process. Thread-safe; calling
+ * it again does nothing. */
 TESSERA_API void tessera_register_image_codecs(void);
 
 #ifdef __cplusplus

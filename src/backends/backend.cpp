@@ -29,11 +29,14 @@ Tensor ExecutionResources::copy(const Tensor& tensor) const {
   return with_characters(std::move(result));
 }
 
-Tensor& KernelContext::allocate_output(std::size_t i, Shape shape) { return allocate_output(i, output_types_[i].dtype, std::move(shape)); }
+Tensor& KernelContext::allocate_output(std::size_t i, Shape shape) {
+  return allocate_output(i, output_types_[i].dtype, std::move(shape));
+}
 
 Tensor& KernelContext::allocate_output(std::size_t i, DType dtype, Shape shape) {
   // A caller that already knew the shape has given storage; keep it, so that planned memory is used.
-  if (outputs_[i].is_tensor() && outputs_[i].tensor().dtype() == dtype && outputs_[i].tensor().shape() == shape) return outputs_[i].tensor();
+  if (outputs_[i].is_tensor() && outputs_[i].tensor().dtype() == dtype && outputs_[i].tensor().shape() == shape)
+    return outputs_[i].tensor();
   outputs_[i] = resources_->allocate(dtype, std::move(shape));
   return outputs_[i].tensor();
 }
@@ -53,7 +56,9 @@ void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::R
   for (std::int64_t i = 0; i < chunks.size(); ++i) chunk(chunks.begin(i), chunks.begin(i + 1));
 }
 
-KernelIndex::KernelIndex(std::span<const KernelEntry> table) { add(table); }
+KernelIndex::KernelIndex(std::span<const KernelEntry> table) {
+  add(table);
+}
 
 KernelIndex::KernelIndex(std::initializer_list<std::span<const KernelEntry>> tables) {
   for (std::span<const KernelEntry> table : tables) add(table);
@@ -61,7 +66,8 @@ KernelIndex::KernelIndex(std::initializer_list<std::span<const KernelEntry>> tab
 
 void KernelIndex::add(std::span<const KernelEntry> table) {
   for (const KernelEntry& entry : table) {
-    TESSERA_ASSERT((entry.function != nullptr) != (entry.create != nullptr), "a kernel entry needs either a function or a factory");
+    TESSERA_ASSERT((entry.function != nullptr) != (entry.create != nullptr),
+                   "a kernel entry needs either a function or a factory");
     by_op_[entry.op].push_back(&entry);
   }
 }

@@ -38,11 +38,17 @@ struct ExecutionResources {
   TensorAllocator* allocator = nullptr;    // null: ordinary tensors
   const base::StopSignal* stop = nullptr;  // null: nothing stops the run
 
-  Tensor allocate(DType type, Shape shape) const { return allocator != nullptr ? allocator->allocate(type, std::move(shape)) : Tensor(type, std::move(shape)); }
+  Tensor allocate(DType type, Shape shape) const {
+    return allocator != nullptr ? allocator->allocate(type, std::move(shape)) : Tensor(type, std::move(shape));
+  }
   // A copy with storage of its own.
   Tensor copy(const Tensor& tensor) const;
-  // Charges the characters of strings, which kernels write after their tensor was charged; other tensors are returned as they are.
-  Tensor with_characters(Tensor tensor) const { return allocator != nullptr && tensor.dtype() == DType::string ? allocator->with_characters(std::move(tensor)) : tensor; }
+  // Charges the characters of strings, which kernels write after their tensor was charged; other tensors are returned
+  // as they are.
+  Tensor with_characters(Tensor tensor) const {
+    return allocator != nullptr && tensor.dtype() == DType::string ? allocator->with_characters(std::move(tensor))
+                                                                   : tensor;
+  }
   // How many threads a parallel loop of the run may take, the calling one included.
   int threads() const {
     if (pool == nullptr) return 1;
@@ -54,13 +60,18 @@ struct ExecutionResources {
   }
 };
 
-// What a kernel sees of one execution. Inputs are read-only; outputs are distinct from inputs, except where the kernel's
-// entry declares in-place inputs. Operands are dense, row-major.
+// What a kernel sees of one execution. Inputs are read-only; outputs are distinct from inputs, except where the
+// kernel's entry declares in-place inputs. Operands are dense, row-major.
 class KernelContext : public ops::AttributeReader {
  public:
-  KernelContext(const ir::Node& node, const ops::OpDef& op, std::span<const Value* const> inputs, std::span<Value> outputs,
-                std::span<const ir::ValueType> output_types, const ExecutionResources& resources)
-      : AttributeReader(node, op), inputs_(inputs), outputs_(outputs), output_types_(output_types), resources_(&resources) {}
+  KernelContext(const ir::Node& node, const ops::OpDef& op, std::span<const Value* const> inputs,
+                std::span<Value> outputs, std::span<const ir::ValueType> output_types,
+                const ExecutionResources& resources)
+      : AttributeReader(node, op),
+        inputs_(inputs),
+        outputs_(outputs),
+        output_types_(output_types),
+        resources_(&resources) {}
 
   // Formal inputs only.
   std::size_t input_count() const { return inputs_.size(); }
@@ -99,27 +110,30 @@ class KernelContext : public ops::AttributeReader {
   std::byte* scratch_ = nullptr;
 };
 
-// Constant operands in a kernel's own layout, made once a model and shared by all of its plans; 64-byte aligned. They may come from a
-// file that anyone could have written: a kernel takes numbers to compute with from them, never an address, an index or a size.
+// Constant operands in a kernel's own layout, made once a model and shared by all of its plans; 64-byte aligned. They
+// may come from a file that anyone could have written: a kernel takes numbers to compute with from them, never an
+// address, an index or a size.
 struct PackedWeights {
   std::shared_ptr<const std::byte[]> data;
   std::int64_t bytes = 0;
 };
 
-// Fills the bytes of a packing, which are 64-byte aligned and whose contents are undefined. `weights` are those given to the store; those of a deferred
-// tensor are there for as long as this call.
+// Fills the bytes of a packing, which are 64-byte aligned and whose contents are undefined. `weights` are those given
+// to the store; those of a deferred tensor are there for as long as this call.
 using PackFunction = std::function<void(const Tensor& weights, std::byte* to)>;
 
 // Keeps packed weights by (storage of the constant, packing). Thread-safe implementations live above.
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  // `packing` names kernel, layout and version ("gemm_f32_avx512_v1:N32"), so that equal names of equal shapes mean equal bytes. `bytes`
-  // is how many there are. `pack` is called at most once a key, here or not at all.
-  virtual std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes, const PackFunction& pack) = 0;
+  // `packing` names kernel, layout and version ("gemm_f32_avx512_v1:N32"), so that equal names of equal shapes mean
+  // equal bytes. `bytes` is how many there are. `pack` is called at most once a key, here or not at all.
+  virtual std::shared_ptr<const PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
+                                                            std::int64_t bytes, const PackFunction& pack) = 0;
 };
 
-// A kernel made for one node with concrete operand types. Immutable once made; run() may be called from several threads.
+// A kernel made for one node with concrete operand types. Immutable once made; run() may be called from several
+// threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -134,7 +148,8 @@ struct KernelEntry {
   std::string_view name;  // "softmax_avx512"; unique in its table for this op
   // Why this kernel cannot run the node, or "" when it can. Null: it can run any.
   std::string (*reject)(const ops::NodeView&) = nullptr;
-  // Why a later kernel that takes the same nodes is expected to be faster, or "". It is passed over then, unless measuring found otherwise. Null: "".
+  // Why a later kernel that takes the same nodes is expected to be faster, or "". It is passed over then, unless
+  // measuring found otherwise. Null: "".
   std::string (*avoid)(const ops::NodeView&) = nullptr;
   // A kernel without state.
   void (*function)(KernelContext&) = nullptr;

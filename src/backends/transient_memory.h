@@ -1,5 +1,5 @@
-// Memory that a kernel takes for itself while it runs, beside its operands and scratch: the reference kernels widen whole
-// tensors. It is charged like everything else, so that a limit holds for it too.
+// Memory that a kernel takes for itself while it runs, beside its operands and scratch: the reference kernels widen
+// whole tensors. It is charged like everything else, so that a limit holds for it too.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace tessera::backends {
 
-// While it lives, transient memory of this thread is charged to the allocator (null: to nobody); the end gives everything back.
+// While it lives, transient memory of this thread is charged to the allocator (null: to nobody); the end gives
+// everything back.
 class TransientMemory {
  public:
   explicit TransientMemory(TensorAllocator* allocator) : allocator_(allocator), outer_(std::exchange(current, this)) {}
@@ -19,8 +20,8 @@ class TransientMemory {
   TransientMemory(const TransientMemory&) = delete;
   TransientMemory& operator=(const TransientMemory&) = delete;
 
-  // To be called before the memory is taken; throws Error(over_budget). What is called for in parts of a kernel that run on other
-  // threads is charged to nobody.
+  // To be called before the memory is taken; throws Error(over_budget). What is called for in parts of a kernel that
+  // run on other threads is charged to nobody.
   static void take(std::int64_t bytes);
 
  private:

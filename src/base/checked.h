@@ -19,7 +19,11 @@ inline std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   return result;
 }
 
-inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
-inline std::int64_t round_up(std::int64_t a, std::int64_t multiple) { return checked_multiply(ceil_divide(a, multiple), multiple); }
+inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b > 0 ? 1 : 0);
+}
+inline std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
+  return checked_multiply(ceil_divide(a, multiple), multiple);
+}
 
 }  // namespace tessera::base

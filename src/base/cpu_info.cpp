@@ -40,7 +40,8 @@ Isa limit_by_environment(Isa detected) {
   return detected;
 }
 
-// Whether there are tile registers, and the system saves them: Linux must be asked to, once a process ("Using XSTATE features in user space applications").
+// Whether there are tile registers, and the system saves them: Linux must be asked to, once a process ("Using XSTATE
+// features in user space applications").
 bool may_use_amx() {
 #if defined(__x86_64__) && defined(__linux__)
   constexpr unsigned kBf16 = 1U << 22, kTile = 1U << 24, kInt8 = 1U << 25, kAll = kBf16 | kTile | kInt8;
@@ -74,7 +75,8 @@ std::vector<std::string> cgroup_folders() {
   std::ifstream self("/proc/self/cgroup");
   for (std::string line; std::getline(self, line);) {
     if (!line.starts_with("0::")) continue;
-    for (std::string path = line.substr(3); !path.empty() && path != "/"; path.resize(path.rfind('/'))) folders.push_back("/sys/fs/cgroup" + path);
+    for (std::string path = line.substr(3); !path.empty() && path != "/"; path.resize(path.rfind('/')))
+      folders.push_back("/sys/fs/cgroup" + path);
   }
   return folders;
 }

@@ -9,13 +9,14 @@ namespace tessera::base {
 enum class Isa { scalar = 0, avx2 = 1, avx512 = 2 };  // each includes the ones before it
 
 struct CpuInfo {
-  std::string model_name;   // as in /proc/cpuinfo
-  Isa isa = Isa::scalar;    // the best set usable, after TESSERA_ISA=scalar|avx2|avx512|amx lowered it
-  bool avx512_vnni = false; // only when isa is avx512
+  std::string model_name;    // as in /proc/cpuinfo
+  Isa isa = Isa::scalar;     // the best set usable, after TESSERA_ISA=scalar|avx2|avx512|amx lowered it
+  bool avx512_vnni = false;  // only when isa is avx512
   bool avx512_bf16 = false;
-  bool avx512_vbmi = false; // permutations of bytes
-  bool amx = false;         // tile registers with products of bfloat16 and of bytes, which the system lets this process use; not where TESSERA_ISA is a lesser set
-  int usable_cores = 1;     // min(affinity mask, cgroup CPU quota rounded up), at least 1
+  bool avx512_vbmi = false;  // permutations of bytes
+  bool amx = false;  // tile registers with products of bfloat16 and of bytes, which the system lets this process use;
+                     // not where TESSERA_ISA is a lesser set
+  int usable_cores = 1;  // min(affinity mask, cgroup CPU quota rounded up), at least 1
 };
 
 // Read once, at the first call. Thread-safe. Throws Error(invalid_argument) when TESSERA_ISA is none of these sets.

@@ -44,24 +44,41 @@ constexpr std::array<Row, kDTypeCount> kRows{{
     {"i2", "int2", "int2", 2, 'i'},
 }};
 
-const Row& row(DType type) { return kRows[static_cast<std::size_t>(type) % kRows.size()]; }
+const Row& row(DType type) {
+  return kRows[static_cast<std::size_t>(type) % kRows.size()];
+}
 
 }  // namespace
 
-int bits_of(DType type) { return row(type).bits; }
-std::string_view name_of(DType type) { return row(type).name; }
+int bits_of(DType type) {
+  return row(type).bits;
+}
+std::string_view name_of(DType type) {
+  return row(type).name;
+}
 
 std::optional<DType> dtype_from_name(std::string_view name) {
   for (std::size_t i = 1; i < kRows.size(); ++i) {
-    if (name == kRows[i].name || name == kRows[i].onnx_name || name == kRows[i].numpy_name) return static_cast<DType>(i);
+    if (name == kRows[i].name || name == kRows[i].onnx_name || name == kRows[i].numpy_name)
+      return static_cast<DType>(i);
   }
   return std::nullopt;
 }
 
-bool is_float(DType type) { return row(type).kind == 'f'; }
-bool is_integer(DType type) { return row(type).kind == 'i' || row(type).kind == 'u'; }
-bool is_signed_integer(DType type) { return row(type).kind == 'i'; }
-bool is_unsigned_integer(DType type) { return row(type).kind == 'u'; }
-bool is_complex(DType type) { return row(type).kind == 'c'; }
+bool is_float(DType type) {
+  return row(type).kind == 'f';
+}
+bool is_integer(DType type) {
+  return row(type).kind == 'i' || row(type).kind == 'u';
+}
+bool is_signed_integer(DType type) {
+  return row(type).kind == 'i';
+}
+bool is_unsigned_integer(DType type) {
+  return row(type).kind == 'u';
+}
+bool is_complex(DType type) {
+  return row(type).kind == 'c';
+}
 
 }  // namespace tessera

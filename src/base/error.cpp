@@ -9,19 +9,29 @@ namespace tessera {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::invalid_argument: return "invalid argument";
-    case ErrorKind::invalid_model: return "invalid model";
-    case ErrorKind::unsupported: return "unsupported";
-    case ErrorKind::not_found: return "not found";
-    case ErrorKind::io: return "input/output error";
-    case ErrorKind::over_budget: return "over budget";
-    case ErrorKind::cancelled: return "cancelled";
-    case ErrorKind::failed: return "run failed";
+    case ErrorKind::invalid_argument:
+      return "invalid argument";
+    case ErrorKind::invalid_model:
+      return "invalid model";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::not_found:
+      return "not found";
+    case ErrorKind::io:
+      return "input/output error";
+    case ErrorKind::over_budget:
+      return "over budget";
+    case ErrorKind::cancelled:
+      return "cancelled";
+    case ErrorKind::failed:
+      return "run failed";
   }
   return "error";
 }
 
-int exit_code(ErrorKind kind) { return static_cast<int>(kind) + 2; }
+int exit_code(ErrorKind kind) {
+  return static_cast<int>(kind) + 2;
+}
 
 namespace {
 
@@ -30,7 +40,11 @@ constexpr std::size_t kMostMessageBytes = 16'384, kMostPlaceBytes = 500;
 
 }  // namespace
 
-Error::Error(ErrorKind kind, std::string message) : std::runtime_error(""), kind_(kind), message_(base::printable(base::shortened(message, kMostMessageBytes))), full_(message_) {}
+Error::Error(ErrorKind kind, std::string message)
+    : std::runtime_error(""),
+      kind_(kind),
+      message_(base::printable(base::shortened(message, kMostMessageBytes))),
+      full_(message_) {}
 
 Error& Error::add_context(std::string place) {
   context_.push_back(base::printable(base::shortened(place, kMostPlaceBytes)));
@@ -43,8 +57,8 @@ Error& Error::add_context(std::string place) {
 namespace base {
 
 void assertion_failed(const char* condition, const char* file, int line, const char* note) {
-  std::fprintf(stderr, "internal error (a bug in Tessera, please report it): %s\n  %s:%d: %s does not hold\n", note, file,
-               line, condition);
+  std::fprintf(stderr, "internal error (a bug in Tessera, please report it): %s\n  %s:%d: %s does not hold\n", note,
+               file, line, condition);
   std::abort();
 }
 

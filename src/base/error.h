@@ -26,13 +26,16 @@ decltype(auto) message_argument(const T& argument) {
 
 template <typename... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, [&](const auto&... printed) { return fmt::vformat(format, fmt::make_format_args(printed...)); }(base::message_argument(args)...));
+  throw Error(kind, [&](const auto&... printed) {
+    return fmt::vformat(format, fmt::make_format_args(printed...));
+  }(base::message_argument(args)...));
 }
 
 // Throws unless the condition holds: a check of the user's input.
 template <typename... Args>
 void require(bool condition, ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  if (!condition) [[unlikely]] fail(kind, format, std::forward<Args>(args)...);
+  if (!condition) [[unlikely]]
+    fail(kind, format, std::forward<Args>(args)...);
 }
 
 }  // namespace tessera

@@ -12,8 +12,8 @@ void remove_file_mapping(const void* begin);
 // Whether it lies in such a mapping. Thread-safe.
 bool lies_in_file(const void* data);
 
-// Lets go of the whole pages in [data, data + bytes) where that lies in a mapping of a file; whoever reads them again gets them from the file. Other
-// memory is left alone. Thread-safe.
+// Lets go of the whole pages in [data, data + bytes) where that lies in a mapping of a file; whoever reads them again
+// gets them from the file. Other memory is left alone. Thread-safe.
 void release_file_pages(const void* data, std::size_t bytes);
 
 }  // namespace tessera::base

@@ -9,7 +9,8 @@
 
 namespace tessera::base {
 
-// Rounding, flushing and traps of this thread, without the flags of what has happened. Always 0 where there is nothing to set.
+// Rounding, flushing and traps of this thread, without the flags of what has happened. Always 0 where there is nothing
+// to set.
 inline std::uint32_t float_state() {
 #ifdef __SSE__
   return _mm_getcsr() & ~std::uint32_t{_MM_EXCEPT_MASK};

@@ -8,8 +8,8 @@
 namespace tessera::base {
 namespace {
 
-// One small float format. `max_bits` is the largest finite magnitude; `infinity` and `nan` are magnitudes, or -1 when the
-// format has none. In the "fnuz" formats the only NaN is the pattern of negative zero.
+// One small float format. `max_bits` is the largest finite magnitude; `infinity` and `nan` are magnitudes, or -1 when
+// the format has none. In the "fnuz" formats the only NaN is the pattern of negative zero.
 struct Format {
   int exponent_bits, mantissa_bits, bias;
   int max_bits, infinity, nan;
@@ -18,12 +18,18 @@ struct Format {
 
 Format format_of(DType type) {
   switch (type) {
-    case DType::f8e4m3fn: return {4, 3, 7, 0x7E, -1, 0x7F, false};
-    case DType::f8e4m3fnuz: return {4, 3, 8, 0x7F, -1, -1, true};
-    case DType::f8e5m2: return {5, 2, 15, 0x7B, 0x7C, 0x7F, false};
-    case DType::f8e5m2fnuz: return {5, 2, 16, 0x7F, -1, -1, true};
-    case DType::f4e2m1: return {2, 1, 1, 0x7, -1, -1, false};
-    default: fail(ErrorKind::unsupported, "{} is not a small float format", name_of(type));
+    case DType::f8e4m3fn:
+      return {4, 3, 7, 0x7E, -1, 0x7F, false};
+    case DType::f8e4m3fnuz:
+      return {4, 3, 8, 0x7F, -1, -1, true};
+    case DType::f8e5m2:
+      return {5, 2, 15, 0x7B, 0x7C, 0x7F, false};
+    case DType::f8e5m2fnuz:
+      return {5, 2, 16, 0x7F, -1, -1, true};
+    case DType::f4e2m1:
+      return {2, 1, 1, 0x7, -1, -1, false};
+    default:
+      fail(ErrorKind::unsupported, "{} is not a small float format", name_of(type));
   }
 }
 
@@ -43,7 +49,8 @@ std::uint8_t float_to_scale(float value) {
   return static_cast<std::uint8_t>(std::clamp(biased, 0, 254));
 }
 
-// Rounds a finite non-negative double to `mantissa_bits` with gradual underflow below 2^min_exponent; to nearest, ties to even.
+// Rounds a finite non-negative double to `mantissa_bits` with gradual underflow below 2^min_exponent; to nearest, ties
+// to even.
 double round_to_format(double magnitude, int mantissa_bits, int min_exponent) {
   if (magnitude == 0) return 0;
   const int exponent = std::max(std::ilogb(magnitude), min_exponent);
@@ -80,7 +87,8 @@ float small_float_to_float(DType type, std::uint8_t bits) {
     const int exponent = magnitude >> format.mantissa_bits;
     const int mantissa = magnitude & ((1 << format.mantissa_bits) - 1);
     const int implicit = exponent > 0 ? 1 << format.mantissa_bits : 0;
-    result = std::ldexp(static_cast<float>(mantissa + implicit), std::max(exponent, 1) - format.bias - format.mantissa_bits);
+    result =
+        std::ldexp(static_cast<float>(mantissa + implicit), std::max(exponent, 1) - format.bias - format.mantissa_bits);
   }
   return negative ? -result : result;
 }
@@ -95,7 +103,8 @@ std::uint8_t float_to_small_float(DType type, float value, bool saturate) {
   // f4e2m1 has no NaN; the ONNX test data (and ml_dtypes) make it negative zero.
   if (std::isnan(value)) return has_nan ? nan_bits : static_cast<std::uint8_t>(sign_bit);
   const int min_exponent = 1 - format.bias;
-  const double rounded = std::isinf(value) ? static_cast<double>(value) : round_to_format(std::fabs(value), format.mantissa_bits, min_exponent);
+  const double rounded = std::isinf(value) ? static_cast<double>(value)
+                                           : round_to_format(std::fabs(value), format.mantissa_bits, min_exponent);
   const float largest = small_float_to_float(type, static_cast<std::uint8_t>(format.max_bits));
   if (std::fabs(rounded) > largest) {
     // f4e2m1 has neither NaN nor infinity, so it always saturates.

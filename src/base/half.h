@@ -1,6 +1,7 @@
 // Conversions between 32-bit floats and the narrow float formats, round to nearest even.
-// f16: IEEE 754-2019 binary16. bf16: the upper half of binary32. 8-bit floats: OCP 8-bit Floating Point Specification 1.0
-// (e4m3fn, e5m2) and the "fnuz" variants of arXiv:2206.02915; f8e8m0 and f4e2m1: OCP Microscaling Formats 1.0.
+// f16: IEEE 754-2019 binary16. bf16: the upper half of binary32. 8-bit floats: OCP 8-bit Floating Point
+// Specification 1.0 (e4m3fn, e5m2) and the "fnuz" variants of arXiv:2206.02915; f8e8m0 and f4e2m1: OCP Microscaling
+// Formats 1.0.
 #pragma once
 
 #include <bit>
@@ -11,7 +12,9 @@
 
 namespace tessera::base {
 
-inline float to_float(bf16_t value) { return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16); }
+inline float to_float(bf16_t value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
 
 inline bf16_t to_bf16(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
@@ -23,7 +26,8 @@ inline float to_float(f16_t value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000) << 16;
   const std::uint32_t exponent = (value.bits >> 10) & 0x1F;
   const std::uint32_t mantissa = value.bits & 0x3FF;
-  if (exponent == 0) return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(mantissa) * 0x1p-24f));
+  if (exponent == 0)
+    return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(mantissa) * 0x1p-24f));
   if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000 | (mantissa << 13));
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }

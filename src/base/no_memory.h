@@ -6,6 +6,8 @@
 namespace tessera::base {
 
 // For handlers of std::bad_alloc where the library is entered.
-[[noreturn]] inline void fail_for_memory() { fail(ErrorKind::over_budget, "the system has no more memory"); }
+[[noreturn]] inline void fail_for_memory() {
+  fail(ErrorKind::over_budget, "the system has no more memory");
+}
 
 }  // namespace tessera::base

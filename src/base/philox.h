@@ -1,5 +1,6 @@
-// Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
-// The same (seed, stream, index) always gives the same number, so a run can be repeated, split and resumed exactly.
+// Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
+// 2011). The same (seed, stream, index) always gives the same number, so a run can be repeated, split and resumed
+// exactly.
 #pragma once
 
 #include <array>
@@ -35,7 +36,10 @@ class Philox {
     }
     return block_[static_cast<std::size_t>(used_++)];
   }
-  std::uint64_t next_u64() { const std::uint64_t high = next_u32(); return (high << 32) | next_u32(); }
+  std::uint64_t next_u64() {
+    const std::uint64_t high = next_u32();
+    return (high << 32) | next_u32();
+  }
   // Uniform in [0, 1) with 53 random bits.
   double next_uniform() { return static_cast<double>(next_u64() >> 11) * 0x1p-53; }
   // Standard normal by Box-Muller.

@@ -19,8 +19,12 @@ namespace tessera::base {
 
 #ifdef TESSERA_ADDRESS_SANITIZER
 inline constexpr bool kCanPoison = true;
-inline void poison(const void* data, std::size_t bytes) { __asan_poison_memory_region(data, bytes); }
-inline void unpoison(const void* data, std::size_t bytes) { __asan_unpoison_memory_region(data, bytes); }
+inline void poison(const void* data, std::size_t bytes) {
+  __asan_poison_memory_region(data, bytes);
+}
+inline void unpoison(const void* data, std::size_t bytes) {
+  __asan_unpoison_memory_region(data, bytes);
+}
 #else
 inline constexpr bool kCanPoison = false;
 inline void poison(const void*, std::size_t) {}

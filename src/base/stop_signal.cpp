@@ -5,10 +5,15 @@
 
 namespace tessera::base {
 
-StopSignal::StopSignal(const std::atomic<bool>* cancelled, std::chrono::nanoseconds time_limit) : cancelled_(cancelled), limit_(time_limit) {}
+StopSignal::StopSignal(const std::atomic<bool>* cancelled, std::chrono::nanoseconds time_limit)
+    : cancelled_(cancelled), limit_(time_limit) {}
 
-void StopSignal::report_cancelled() { fail(ErrorKind::cancelled, "the run was cancelled"); }
+void StopSignal::report_cancelled() {
+  fail(ErrorKind::cancelled, "the run was cancelled");
+}
 
-void StopSignal::report_late() const { fail(ErrorKind::over_budget, "the run takes longer than its limit of {}", format_duration_ns(limit_.count())); }
+void StopSignal::report_late() const {
+  fail(ErrorKind::over_budget, "the run takes longer than its limit of {}", format_duration_ns(limit_.count()));
+}
 
 }  // namespace tessera::base

@@ -1,5 +1,7 @@
 #include "tessera/tensor.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -8,9 +10,6 @@
 #include <cstring>
 #include <mutex>
 #include <new>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "base/checked.h"
 #include "base/error.h"
@@ -62,11 +61,15 @@ class DeferredElements {
 };
 
 // What owns a deferred tensor.
-DeferredElements& elements_of(const std::shared_ptr<const void>& owner) { return *static_cast<DeferredElements*>(const_cast<void*>(owner.get())); }
+DeferredElements& elements_of(const std::shared_ptr<const void>& owner) {
+  return *static_cast<DeferredElements*>(const_cast<void*>(owner.get()));
+}
 
 }  // namespace
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string to_string(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 std::int64_t element_count(const Shape& shape) {
   // A zero anywhere makes the product zero, whatever the other dimensions are; negatives are refused first.
@@ -78,7 +81,8 @@ std::int64_t element_count(const Shape& shape) {
   if (empty) return 0;
   std::int64_t count = 1;
   for (std::int64_t dim : shape) {
-    require(!__builtin_mul_overflow(count, dim, &count), ErrorKind::over_budget, "shape {} has too many elements", to_string(shape));
+    require(!__builtin_mul_overflow(count, dim, &count), ErrorKind::over_budget, "shape {} has too many elements",
+            to_string(shape));
   }
   return count;
 }
@@ -99,8 +103,12 @@ Tensor::Tensor(DType type, Shape shape)
 }
 
 Tensor::Tensor(DType type, Shape shape, void* data, std::shared_ptr<const void> owner)
-    : type_(type), shape_(std::move(shape)), elements_(element_count(shape_)), bytes_(byte_count(type, shape_)),
-      data_(data), owner_(std::move(owner)) {}
+    : type_(type),
+      shape_(std::move(shape)),
+      elements_(element_count(shape_)),
+      bytes_(byte_count(type, shape_)),
+      data_(data),
+      owner_(std::move(owner)) {}
 
 Tensor Tensor::deferred(DType type, Shape shape, std::function<void(void*)> fill) {
   require(type != DType::string, ErrorKind::invalid_argument, "strings cannot be deferred");
@@ -109,7 +117,9 @@ Tensor Tensor::deferred(DType type, Shape shape, std::function<void(void*)> fill
   return result;
 }
 
-bool Tensor::is_deferred() const { return deferred_ && elements_of(owner_).kept() == nullptr; }
+bool Tensor::is_deferred() const {
+  return deferred_ && elements_of(owner_).kept() == nullptr;
+}
 
 Tensor Tensor::contents() const {
   if (!deferred_) return *this;
@@ -155,7 +165,8 @@ void Tensor::check_type(DType wanted) const {
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
-  require(element_count(shape) == elements_, ErrorKind::invalid_argument, "cannot view shape {} as {}", to_string(shape_), to_string(shape));
+  require(element_count(shape) == elements_, ErrorKind::invalid_argument, "cannot view shape {} as {}",
+          to_string(shape_), to_string(shape));
   Tensor result = *this;
   result.shape_ = std::move(shape);
   return result;
@@ -175,12 +186,14 @@ Tensor Tensor::clone() const {
 bool identical(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
   if (a.elements() == 0) return true;
-  if (a.dtype() == DType::string) return std::equal(a.data<std::string>(), a.data<std::string>() + a.elements(), b.data<std::string>());
+  if (a.dtype() == DType::string)
+    return std::equal(a.data<std::string>(), a.data<std::string>() + a.elements(), b.data<std::string>());
   // Of a last byte that is not filled, the rest means nothing.
   const int used_bits = static_cast<int>(a.elements() * bits_of(a.dtype()) % 8);
   const std::size_t whole_bytes = static_cast<std::size_t>(a.bytes()) - (used_bits != 0 ? 1 : 0);
   const auto *left = static_cast<const std::uint8_t*>(a.raw()), *right = static_cast<const std::uint8_t*>(b.raw());
-  return std::memcmp(left, right, whole_bytes) == 0 && (used_bits == 0 || ((left[whole_bytes] ^ right[whole_bytes]) & ((1 << used_bits) - 1)) == 0);
+  return std::memcmp(left, right, whole_bytes) == 0 &&
+         (used_bits == 0 || ((left[whole_bytes] ^ right[whole_bytes]) & ((1 << used_bits) - 1)) == 0);
 }
 
 namespace {
@@ -204,8 +217,10 @@ Value Value::sequence(std::vector<Value> elements) {
 
 Value Value::map(Tensor keys, std::vector<Value> values) {
   require(keys.elements() == static_cast<std::int64_t>(values.size()) && keys.rank() == 1, ErrorKind::invalid_argument,
-          "a map of {} values with keys of shape {}: one key a value is needed", values.size(), to_string(keys.shape()));
-  require(keys.dtype() == DType::i64 || keys.dtype() == DType::string, ErrorKind::invalid_argument, "the keys of a map are {}, expected i64 or string", name_of(keys.dtype()));
+          "a map of {} values with keys of shape {}: one key a value is needed", values.size(),
+          to_string(keys.shape()));
+  require(keys.dtype() == DType::i64 || keys.dtype() == DType::string, ErrorKind::invalid_argument,
+          "the keys of a map are {}, expected i64 or string", name_of(keys.dtype()));
   if (keys.dtype() == DType::string) require_distinct<std::string>(keys);
   else require_distinct<std::int64_t>(keys);
   Value value;
@@ -226,7 +241,8 @@ Tensor& Value::tensor() {
 }
 
 const std::vector<Value>& Value::elements() const {
-  require(kind_ == Kind::sequence || kind_ == Kind::map, ErrorKind::invalid_argument, "the value is not a sequence or map");
+  require(kind_ == Kind::sequence || kind_ == Kind::map, ErrorKind::invalid_argument,
+          "the value is not a sequence or map");
   return *elements_;
 }
 

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kMostNameBytes = 100;
 
-bool continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+bool continues(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
 
 // The character at the start of `text` and its length in bytes; length 0 where that is no UTF-8 (RFC 3629).
 struct Character {
@@ -33,9 +35,10 @@ Character first_character(std::string_view text) {
 }
 
 bool is_harmless(std::uint32_t code) {
-  if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;                           // C0, DEL, C1
-  if (code >= 0x200E && code <= 0x200F) return false;                                       // marks of direction
-  if ((code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069)) return false;  // separators, embeddings, overrides
+  if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;  // C0, DEL, C1
+  if (code >= 0x200E && code <= 0x200F) return false;              // marks of direction
+  if ((code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069))
+    return false;  // separators, embeddings, overrides
   return code != 0x061C && code != 0xFEFF;
 }
 
@@ -49,7 +52,9 @@ std::string shortened(std::string_view text, std::size_t most_bytes) {
   return std::string(text.substr(0, head)) + "…" + std::string(text.substr(tail));
 }
 
-std::string shown(std::string_view name) { return shortened(name, kMostNameBytes); }
+std::string shown(std::string_view name) {
+  return shortened(name, kMostNameBytes);
+}
 
 std::string printable(std::string_view text) {
   std::string result;
@@ -62,7 +67,8 @@ std::string printable(std::string_view text) {
     } else if (character.code > 0xFF) {
       result += fmt::format("\\u{:04X}", character.code);
     } else {
-      for (const char byte : text.substr(0, bytes)) result += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
+      for (const char byte : text.substr(0, bytes))
+        result += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
     }
     text.remove_prefix(bytes);
   }

@@ -27,8 +27,9 @@ namespace {
 thread_local int lease_depth = 0;
 thread_local bool inside_parallel_for = false;
 
-// How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few microseconds
-// pass, where one step runs on one core some more; to wake a sleeping thread takes tens, on a virtual machine often a hundred.
+// How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few
+// microseconds pass, where one step runs on one core some more; to wake a sleeping thread takes tens, on a virtual
+// machine often a hundred.
 constexpr auto kSpinTime = std::chrono::microseconds(200);
 constexpr int kPausesBetweenLooks = 32;  // at the clock
 
@@ -71,8 +72,8 @@ struct alignas(64) ChunkRange {
 
 // One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers inside it.
 //
-// A thread takes the chunks of its own range first, in order, and then what is left of the others': from loop to loop it gets about the same part
-// of the data, which it finds in its core's cache rather than in another's.
+// A thread takes the chunks of its own range first, in order, and then what is left of the others': from loop to loop
+// it gets about the same part of the data, which it finds in its core's cache rather than in another's.
 struct Task {
   static constexpr std::int64_t kMostRanges = 16;  // on the caller's stack; more threads share them
 
@@ -80,7 +81,9 @@ struct Task {
 
   void cut(std::int64_t threads) {
     ranges = std::min(threads, kMostRanges);
-    const auto begin = [&](std::int64_t i) { return pieces.size() / ranges * i + pieces.size() % ranges * i / ranges; };  // chunks * i may overflow
+    const auto begin = [&](std::int64_t i) {
+      return pieces.size() / ranges * i + pieces.size() % ranges * i / ranges;
+    };  // chunks * i may overflow
     for (std::int64_t i = 0; i < ranges; ++i) {
       range[static_cast<std::size_t>(i)].next.store(begin(i), std::memory_order_relaxed);
       range[static_cast<std::size_t>(i)].end = begin(i + 1);
@@ -109,7 +112,8 @@ struct Task {
     return ran;
   }
 
-  // Where a helper begins: its own range or, where the pool has more threads than the loop has ranges, the next that nobody has begun with.
+  // Where a helper begins: its own range or, where the pool has more threads than the loop has ranges, the next that
+  // nobody has begun with.
   std::int64_t free_range(std::int64_t thread) {
     for (std::int64_t i = thread; i < thread + ranges; ++i) {
       const std::uint32_t bit = 1u << (i % ranges);
@@ -137,7 +141,8 @@ struct Task {
 
   const Chunks pieces;
   const RangeFunction body;
-  const std::uint32_t caller_float_state = float_state();  // which helpers take on: a chunk gives the same whoever computes it
+  const std::uint32_t caller_float_state =
+      float_state();  // which helpers take on: a chunk gives the same whoever computes it
   std::int64_t ranges = 0;
   std::array<ChunkRange, kMostRanges> range;
   std::atomic<std::uint32_t> begun{1};  // ranges that a thread has begun with, a bit each: the first is the caller's
@@ -228,14 +233,16 @@ namespace {
 
 void warn_of_missing_threads(int threads, int wanted, const char* why) noexcept {
   try {
-    warn("computing with {} of {} threads, because the system gives no more: {}", threads, wanted, std::string_view(why));
+    warn("computing with {} of {} threads, because the system gives no more: {}", threads, wanted,
+         std::string_view(why));
   } catch (const std::exception&) {  // no memory for the words: the pool must still be made
   }
 }
 
 }  // namespace
 
-Chunks::Chunks(std::int64_t count, std::int64_t grain) : count_(count), grain_(std::max<std::int64_t>(grain, 1)), size_(ceil_divide(count, grain_)) {
+Chunks::Chunks(std::int64_t count, std::int64_t grain)
+    : count_(count), grain_(std::max<std::int64_t>(grain, 1)), size_(ceil_divide(count, grain_)) {
   constexpr std::int64_t kFewChunks = 32, kShares = 4, kMostUnit = 64;
   if (size_ <= 2 || size_ >= kFewChunks) return;
   unit_ = std::min(grain_ & -grain_, kMostUnit);

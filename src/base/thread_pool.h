@@ -4,8 +4,9 @@
 //   ThreadPool::CoreLease lease(pool);            // blocks, first come first served, until a core is free
 //   pool.parallel_for(rows, grain, max_threads, [&](int64_t begin, int64_t end) { … });
 //
-// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment, in the floating-point state (rounding, flushing) of the
-// caller; chunk boundaries depend only on `count` and `grain`, never on how many threads come.
+// parallel_for runs chunks on the calling thread and on the cores that are idle at that moment, in the floating-point
+// state (rounding, flushing) of the caller; chunk boundaries depend only on `count` and `grain`, never on how many
+// threads come.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,9 @@ class RangeFunction {
  public:
   template <typename F>
   RangeFunction(const F& function)
-      : object_(&function), call_([](const void* object, std::int64_t begin, std::int64_t end) { (*static_cast<const F*>(object))(begin, end); }) {}
+      : object_(&function), call_([](const void* object, std::int64_t begin, std::int64_t end) {
+          (*static_cast<const F*>(object))(begin, end);
+        }) {}
   void operator()(std::int64_t begin, std::int64_t end) const { call_(object_, begin, end); }
 
  private:
@@ -26,9 +29,10 @@ class RangeFunction {
   void (*call_)(const void*, std::int64_t, std::int64_t);
 };
 
-// How [0, count) is cut into chunks, on however many threads: of `grain`, or where these are few, into a number of chunks of about equal size, and no larger, that
-// two or four threads share evenly: of three, one thread would get two, and data that the other one has in its cache. What `grain` has of small powers of two,
-// chunks have too, so that vectors are whole.
+// How [0, count) is cut into chunks, on however many threads: of `grain`, or where these are few, into a number of
+// chunks of about equal size, and no larger, that two or four threads share evenly: of three, one thread would get two,
+// and data that the other one has in its cache. What `grain` has of small powers of two, chunks have too, so that
+// vectors are whole.
 class Chunks {
  public:
   Chunks(std::int64_t count, std::int64_t grain);  // a positive count
@@ -48,15 +52,15 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Sized by cpu_info().usable_cores, or TESSERA_NUM_THREADS; made at the first call and never destroyed. Throws Error(invalid_argument)
-  // when the variable is no number of threads.
+  // Sized by cpu_info().usable_cores, or TESSERA_NUM_THREADS; made at the first call and never destroyed. Throws
+  // Error(invalid_argument) when the variable is no number of threads.
   static ThreadPool& process();
 
   int cores() const { return cores_; }
 
   // Splits [0, count) into chunks (see Chunks) and runs them on up to max_threads threads (0: all).
-  // Returns when every chunk has run. The first exception thrown by a chunk is rethrown here, the rest of the chunks are
-  // skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
+  // Returns when every chunk has run. The first exception thrown by a chunk is rethrown here, the rest of the chunks
+  // are skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
   void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);
 
   // The right to compute on one core. Leases nest: a second lease on the same thread is free.

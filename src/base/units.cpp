@@ -24,7 +24,9 @@ std::string format_bytes(std::int64_t bytes) {
   return scale(static_cast<double>(bytes), 1024, std::array{" B", " KiB", " MiB", " GiB", " TiB", " PiB"}, 1);
 }
 
-std::string format_count(double count) { return scale(count, 1000, std::array{"", " k", " M", " G", " T", " P"}, 1); }
+std::string format_count(double count) {
+  return scale(count, 1000, std::array{"", " k", " M", " G", " T", " P"}, 1);
+}
 
 std::string format_duration_ns(std::int64_t ns) {
   return scale(static_cast<double>(ns), 1000, std::array{" ns", " µs", " ms", " s"}, 2);

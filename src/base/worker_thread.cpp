@@ -8,7 +8,8 @@
 namespace tessera::base {
 namespace {
 
-// What the usual limit (ulimit -s) gives. Under a smaller one a kernel's buffers might not fit; pages that are not touched take no memory.
+// What the usual limit (ulimit -s) gives. Under a smaller one a kernel's buffers might not fit; pages that are not
+// touched take no memory.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 // Those that a fault of the thread itself raises go to it in any case; SIGPROF is a profiler's.

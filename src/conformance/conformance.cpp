@@ -16,14 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_case_folder(const fs::path& path) { return fs::is_directory(path) && fs::exists(path / "model.onnx"); }
+bool is_case_folder(const fs::path& path) {
+  return fs::is_directory(path) && fs::exists(path / "model.onnx");
+}
 
 // NAME.onnx with its first output beside it.
 bool is_case_file(const fs::path& path) {
   return path.extension() == ".onnx" && fs::exists(path.parent_path() / (path.stem().string() + "_output_0.pb"));
 }
 
-std::string case_name(const fs::path& path) { return fs::is_directory(path) ? path.filename().string() : path.stem().string(); }
+std::string case_name(const fs::path& path) {
+  return fs::is_directory(path) ? path.filename().string() : path.stem().string();
+}
 
 SuiteTolerance tolerance_of(const fs::path& folder) {
   SuiteTolerance tolerance;
@@ -53,7 +57,8 @@ Tensor ramp(const ir::ValueType& type) {
   require(type.dtype == DType::f32, ErrorKind::unsupported, "no dummy input of type {}", ir::to_string(type));
   Tensor tensor(DType::f32, shape);
   const auto count = static_cast<double>(tensor.elements());
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) tensor.mutable_data<float>()[i] = static_cast<float>(static_cast<double>(i) / count);
+  for (std::int64_t i = 0; i < tensor.elements(); ++i)
+    tensor.mutable_data<float>()[i] = static_cast<float>(static_cast<double>(i) / count);
   return tensor;
 }
 
@@ -67,7 +72,8 @@ bool draws_random_numbers(const ir::Graph& graph) {
 }
 
 bool same_form(const Value& actual, const Value& expected) {
-  return actual.is_tensor() && expected.is_tensor() && actual.tensor().dtype() == expected.tensor().dtype() && actual.tensor().shape() == expected.tensor().shape();
+  return actual.is_tensor() && expected.is_tensor() && actual.tensor().dtype() == expected.tensor().dtype() &&
+         actual.tensor().shape() == expected.tensor().shape();
 }
 
 Model load(const fs::path& file, const CheckOptions& options) {
@@ -80,7 +86,10 @@ Model load(const fs::path& file, const CheckOptions& options) {
 class Case {
  public:
   Case(const fs::path& path, const CheckOptions& options)
-      : path_(path), model_(load(fs::is_directory(path) ? path / "model.onnx" : path, options)), session_(model_, session_options(options)), tolerance_(tolerance_of(path)) {}
+      : path_(path),
+        model_(load(fs::is_directory(path) ? path / "model.onnx" : path, options)),
+        session_(model_, session_options(options)),
+        tolerance_(tolerance_of(path)) {}
 
   bool random_values() const { return random_values_; }
 
@@ -107,9 +116,11 @@ class Case {
 
   std::string run_data_set(const fs::path& folder) {
     const std::vector<fs::path> input_files = numbered_files(folder, "input_");
-    if (input_files.size() < model_.inputs().size()) return fmt::format("{} input files for {} inputs", input_files.size(), model_.inputs().size());
+    if (input_files.size() < model_.inputs().size())
+      return fmt::format("{} input files for {} inputs", input_files.size(), model_.inputs().size());
     NamedValues inputs;
-    for (std::size_t i = 0; i < model_.inputs().size(); ++i) inputs[input(i).name] = io::read_value_proto(input_files[i], input(i).type);
+    for (std::size_t i = 0; i < model_.inputs().size(); ++i)
+      inputs[input(i).name] = io::read_value_proto(input_files[i], input(i).type);
     return compare(inputs, numbered_files(folder, "output_"));
   }
 
@@ -126,7 +137,8 @@ class Case {
       const Value& actual = outputs.find(output(i).name)->second;
       const std::string found = difference(actual, expected, tolerance_);
       if (found.empty()) continue;
-      if (!draws_random_numbers(model_.graph()) || !same_form(actual, expected)) return fmt::format("output '{}': {}", output(i).name, found);
+      if (!draws_random_numbers(model_.graph()) || !same_form(actual, expected))
+        return fmt::format("output '{}': {}", output(i).name, found);
       random_values_ = true;
     }
     return "";
@@ -150,7 +162,8 @@ std::vector<fs::path> find_cases(const fs::path& path) {
       if (is_case_folder(entry.path()) || is_case_file(entry.path())) cases.push_back(entry.path());
     }
   }
-  require(!cases.empty(), ErrorKind::not_found, "no test case (a folder with model.onnx and test_data_set_*) at or below '{}'", path.string());
+  require(!cases.empty(), ErrorKind::not_found,
+          "no test case (a folder with model.onnx and test_data_set_*) at or below '{}'", path.string());
   std::sort(cases.begin(), cases.end());
   return cases;
 }

@@ -19,16 +19,20 @@ std::string compare_numbers(const Tensor& actual, const Tensor& expected, SuiteT
   const std::vector<T> a = backends::reference::read<T>(actual), b = backends::reference::read<T>(expected);
   std::size_t wrong = 0, first = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    const bool same = close(std::real(a[i]), std::real(b[i]), tolerance) && close(std::imag(a[i]), std::imag(b[i]), tolerance);
+    const bool same =
+        close(std::real(a[i]), std::real(b[i]), tolerance) && close(std::imag(a[i]), std::imag(b[i]), tolerance);
     if (!same && wrong++ == 0) first = i;
   }
   if (wrong == 0) return "";
-  return fmt::format("{} of {} elements differ; element {} is {}, expected {}", wrong, a.size(), first, std::real(a[first]), std::real(b[first]));
+  return fmt::format("{} of {} elements differ; element {} is {}, expected {}", wrong, a.size(), first,
+                     std::real(a[first]), std::real(b[first]));
 }
 
 std::string compare_tensors(const Tensor& actual, const Tensor& expected, SuiteTolerance tolerance) {
-  if (actual.dtype() != expected.dtype()) return fmt::format("element type {}, expected {}", name_of(actual.dtype()), name_of(expected.dtype()));
-  if (actual.shape() != expected.shape()) return fmt::format("shape {}, expected {}", to_string(actual.shape()), to_string(expected.shape()));
+  if (actual.dtype() != expected.dtype())
+    return fmt::format("element type {}, expected {}", name_of(actual.dtype()), name_of(expected.dtype()));
+  if (actual.shape() != expected.shape())
+    return fmt::format("shape {}, expected {}", to_string(actual.shape()), to_string(expected.shape()));
   if (is_complex(actual.dtype())) return compare_numbers<std::complex<double>>(actual, expected, tolerance);
   if (is_float(actual.dtype())) return compare_numbers<double>(actual, expected, tolerance);
   if (actual.dtype() == DType::string) return identical(actual, expected) ? "" : "strings differ";
@@ -42,9 +46,11 @@ std::string difference(const Value& actual, const Value& expected, SuiteToleranc
   if (actual.is_tensor()) return compare_tensors(actual.tensor(), expected.tensor(), tolerance);
   if (!actual.has_value()) return "";
   if (actual.kind() == Value::Kind::map) {
-    if (const std::string keys = compare_tensors(actual.keys(), expected.keys(), tolerance); !keys.empty()) return "keys: " + keys;
+    if (const std::string keys = compare_tensors(actual.keys(), expected.keys(), tolerance); !keys.empty())
+      return "keys: " + keys;
   }
-  if (actual.elements().size() != expected.elements().size()) return fmt::format("{} elements, expected {}", actual.elements().size(), expected.elements().size());
+  if (actual.elements().size() != expected.elements().size())
+    return fmt::format("{} elements, expected {}", actual.elements().size(), expected.elements().size());
   for (std::size_t i = 0; i < actual.elements().size(); ++i) {
     const std::string found = difference(actual.elements()[i], expected.elements()[i], tolerance);
     if (!found.empty()) return fmt::format("element {}: {}", i, found);

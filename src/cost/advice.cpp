@@ -57,7 +57,8 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
     for (const Layer& layer : now.layers) works.push_back(with_batch(layer.work, factor));
     options.emplace_back(factor, evaluate(std::move(works), now.device, now.precision).total.seconds / factor);
   }
-  const double present = options.front().second, best = std::ranges::min(options, {}, &std::pair<double, double>::second).second;
+  const double present = options.front().second,
+               best = std::ranges::min(options, {}, &std::pair<double, double>::second).second;
   // The smallest that comes within a tenth of the best.
   const auto chosen = std::ranges::find_if(options, [&](const auto& option) { return option.second <= best * 1.1; });
   const double gain = 1 - chosen->second / present;
@@ -69,16 +70,19 @@ void advise_batch(const Situation& situation, std::vector<Advice>& list) {
     if (bound.size() == 1 || layer.estimate.seconds >= std::ranges::max(bound).first) latest = layer.batch_factor;
   }
   if (chosen->first > 1 && gain > kWorthSaying) {
-    Advice advice{
-        AdviceKind::batch,
-        fmt::format("Raise the batch from {} to {}", situation.batch, std::llround(static_cast<double>(situation.batch) * chosen->first)),
-        gain, largest(bound)};
+    Advice advice{AdviceKind::batch,
+                  fmt::format("Raise the batch from {} to {}", situation.batch,
+                              std::llround(static_cast<double>(situation.batch) * chosen->first)),
+                  gain, largest(bound)};
     if (!bound.empty())
       advice.text += fmt::format("; {} stops being bound by memory at a batch of {}", quoted(advice.layers, 1),
                                  static_cast<std::int64_t>(std::ceil(static_cast<double>(situation.batch) * latest)));
     list.push_back(std::move(advice));
   } else {
-    list.push_back({AdviceKind::batch, fmt::format("A larger batch than {} gains next to nothing per sample", situation.batch), 0, {}});
+    list.push_back({AdviceKind::batch,
+                    fmt::format("A larger batch than {} gains next to nothing per sample", situation.batch),
+                    0,
+                    {}});
   }
 }
 
@@ -98,15 +102,16 @@ void advise_padding(const Situation& situation, std::vector<Advice>& list) {
     const bool convolution = before.input_channels > 0;
     add(convolution ? "output channels" : "N", convolution ? before.output_channels : before.n,
         convolution ? after.output_channels : after.n);
-    add(convolution ? "input channels" : "K", convolution ? before.input_channels : before.k, convolution ? after.input_channels : after.k);
+    add(convolution ? "input channels" : "K", convolution ? before.input_channels : before.k,
+        convolution ? after.input_channels : after.k);
     what.emplace_back(layer.padding_gain_seconds, change);
   }
   const double share = gain / now.total.seconds;
   if (share <= kWorthSaying) return;
   const std::vector<std::string> names = largest(gains), changes = largest(what);
   list.push_back({AdviceKind::padding,
-                  fmt::format("Pad {} layer{} to fit the matrix units, first {} ({})", gains.size(), gains.size() == 1 ? "" : "s",
-                              quoted(names, 1), changes[0]),
+                  fmt::format("Pad {} layer{} to fit the matrix units, first {} ({})", gains.size(),
+                              gains.size() == 1 ? "" : "s", quoted(names, 1), changes[0]),
                   share, names});
 }
 
@@ -129,17 +134,21 @@ void advise_fusion(const Situation& situation, std::vector<Advice>& list) {
   std::string which;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, counts.size()); ++i)
     which += fmt::format("{}{} {}", i == 0 ? "" : ", ", counts[i].first, counts[i].second);
-  list.push_back({AdviceKind::fusion,
-                  fmt::format("Fuse {} element-wise operator{} into what comes before {} ({}{}): {} less to read and write", fusions.size(),
-                              fusions.size() == 1 ? "" : "s", fusions.size() == 1 ? "it" : "them", which, counts.size() > 3 ? " ..." : "",
-                              base::format_bytes(static_cast<std::int64_t>(saved_bytes(fusions)))),
-                  share, largest(gains)});
+  list.push_back(
+      {AdviceKind::fusion,
+       fmt::format("Fuse {} element-wise operator{} into what comes before {} ({}{}): {} less to read and write",
+                   fusions.size(), fusions.size() == 1 ? "" : "s", fusions.size() == 1 ? "it" : "them", which,
+                   counts.size() > 3 ? " ..." : "",
+                   base::format_bytes(static_cast<std::int64_t>(saved_bytes(fusions)))),
+       share, largest(gains)});
 }
 
 void advise_precision(const Situation& situation, std::vector<Advice>& list) {
   const Evaluation& now = *situation.now;
   for (const Precision precision : kAllPrecisions) {
-    if (precision == now.precision || !now.device.supports(precision) || storage_bytes(precision) > storage_bytes(now.precision)) continue;
+    if (precision == now.precision || !now.device.supports(precision) ||
+        storage_bytes(precision) > storage_bytes(now.precision))
+      continue;
     if (situation.training && precision == Precision::int8) continue;
     if (precision == Precision::f32 || (now.device.kind == DeviceKind::cpu && precision == Precision::f16)) continue;
     const Evaluation other = situation.elsewhere(now.device, precision);
@@ -148,10 +157,8 @@ void advise_precision(const Situation& situation, std::vector<Advice>& list) {
     double untouched = 0;
     for (std::size_t i = 0; i < now.layers.size(); ++i) {
       const double saved = now.layers[i].estimate.seconds - other.layers[i].estimate.seconds;
-      if (saved <= 0.02 * now.layers[i].estimate.seconds)
-        untouched += now.layers[i].estimate.seconds;
-      else
-        gains.emplace_back(saved, layer_name(now.layers[i].work));
+      if (saved <= 0.02 * now.layers[i].estimate.seconds) untouched += now.layers[i].estimate.seconds;
+      else gains.emplace_back(saved, layer_name(now.layers[i].work));
     }
     const double share_untouched = untouched / now.total.seconds;
     if (gain <= kWorthSaying) continue;
@@ -159,7 +166,8 @@ void advise_precision(const Situation& situation, std::vector<Advice>& list) {
                   fmt::format("Run in {} instead of {}: {} instead of {}", name_of(precision), name_of(now.precision),
                               time_text(other.total.seconds), time_text(now.total.seconds)),
                   gain, largest(gains)};
-    if (share_untouched > 0.05) advice.text += fmt::format("; layers with {} of the time gain nothing from it", percent(share_untouched));
+    if (share_untouched > 0.05)
+      advice.text += fmt::format("; layers with {} of the time gain nothing from it", percent(share_untouched));
     list.push_back(std::move(advice));
   }
 }
@@ -167,12 +175,12 @@ void advise_precision(const Situation& situation, std::vector<Advice>& list) {
 void advise_upgrade(const Situation& situation, std::vector<Advice>& list) {
   const Evaluation& now = *situation.now;
   if (now.total.bound == Bound::overhead) {
-    list.push_back(
-        {AdviceKind::upgrade,
-         fmt::format("A bigger device gains nothing: {} of the time goes to starting operators, neither to memory nor to arithmetic",
-                     percent(now.total.bound_share)),
-         0,
-         {}});
+    list.push_back({AdviceKind::upgrade,
+                    fmt::format("A bigger device gains nothing: {} of the time goes to starting operators, neither to "
+                                "memory nor to arithmetic",
+                                percent(now.total.bound_share)),
+                    0,
+                    {}});
     return;
   }
   for (const DeviceProfile& device : situation.candidates) {
@@ -182,18 +190,20 @@ void advise_upgrade(const Situation& situation, std::vector<Advice>& list) {
     const double ratio = now.total.seconds / other.total.seconds, gain = 1 - 1 / ratio;
     std::vector<std::pair<double, std::string>> gains;
     for (std::size_t i = 0; device.kind == now.device.kind && i < now.layers.size(); ++i) {
-      gains.emplace_back(now.layers[i].estimate.seconds - other.layers[i].estimate.seconds, layer_name(now.layers[i].work));
+      gains.emplace_back(now.layers[i].estimate.seconds - other.layers[i].estimate.seconds,
+                         layer_name(now.layers[i].work));
     }
     const std::string in = precision == now.precision ? "" : fmt::format(" in {}", name_of(precision));
     if (ratio > 1.05) {
       list.push_back({AdviceKind::upgrade,
-                      fmt::format("{}{} runs it {:.1f} times as fast ({} instead of {}), and would then be bound by {}", device.title, in,
-                                  ratio, time_text(other.total.seconds), time_text(now.total.seconds), name_of(other.total.bound)),
+                      fmt::format("{}{} runs it {:.1f} times as fast ({} instead of {}), and would then be bound by {}",
+                                  device.title, in, ratio, time_text(other.total.seconds), time_text(now.total.seconds),
+                                  name_of(other.total.bound)),
                       gain, largest(gains)});
     } else {
       list.push_back({AdviceKind::upgrade,
-                      fmt::format("{}{} does not help: {} instead of {}", device.title, in, time_text(other.total.seconds),
-                                  time_text(now.total.seconds)),
+                      fmt::format("{}{} does not help: {} instead of {}", device.title, in,
+                                  time_text(other.total.seconds), time_text(now.total.seconds)),
                       0,
                       {}});
     }
@@ -203,21 +213,24 @@ void advise_upgrade(const Situation& situation, std::vector<Advice>& list) {
 void advise_sharing(const Situation& situation, std::vector<Advice>& list) {
   if (situation.now->device.kind == DeviceKind::cpu) {
     // What kernels leave of the peak is no idle core.
-    list.push_back({AdviceKind::sharing, "Two such jobs gain nothing by sharing this CPU: a run keeps its cores busy", 0, {}});
+    list.push_back(
+        {AdviceKind::sharing, "Two such jobs gain nothing by sharing this CPU: a run keeps its cores busy", 0, {}});
     return;
   }
   const Total& total = situation.now->total;
   const double busiest = std::max(total.arithmetic_utilisation, total.memory_utilisation);
-  const std::string use = fmt::format("arithmetic is in use {} of the time at its peak, memory {}", percent(total.arithmetic_utilisation),
-                                      percent(total.memory_utilisation));
+  const std::string use = fmt::format("arithmetic is in use {} of the time at its peak, memory {}",
+                                      percent(total.arithmetic_utilisation), percent(total.memory_utilisation));
   if (busiest > 0 && 1 / busiest > 1.2) {
     const double together = std::min(2.0, 1 / busiest);
-    list.push_back({AdviceKind::sharing,
-                    fmt::format("Two such jobs could share the device and do {:.1f} times the work of one: {}", together, use),
-                    1 - 1 / together,
-                    {}});
+    list.push_back(
+        {AdviceKind::sharing,
+         fmt::format("Two such jobs could share the device and do {:.1f} times the work of one: {}", together, use),
+         1 - 1 / together,
+         {}});
   } else {
-    list.push_back({AdviceKind::sharing, fmt::format("Two such jobs gain nothing by sharing the device: {}", use), 0, {}});
+    list.push_back(
+        {AdviceKind::sharing, fmt::format("Two such jobs gain nothing by sharing the device: {}", use), 0, {}});
   }
 }
 

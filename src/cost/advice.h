@@ -16,7 +16,7 @@ std::string_view name_of(AdviceKind kind);
 struct Advice {
   AdviceKind kind = AdviceKind::batch;
   std::string text;
-  double gain = 0;                  // predicted: share of the time (per sample, where the batch changes) that it saves; 0: none
+  double gain = 0;  // predicted: share of the time (per sample, where the batch changes) that it saves; 0: none
   std::vector<std::string> layers;  // names of those that it is about, largest gain first
 };
 

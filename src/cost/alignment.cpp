@@ -23,8 +23,8 @@ Fit fit(const Product& product, const Tile& tile, int multiprocessors) {
   Fit result;
   // Fewer tiles than multiprocessors share their sums: each takes a slice of K, of 256 elements at least.
   const std::int64_t whole = rows * columns * product.count;
-  const std::int64_t slices =
-      std::clamp<std::int64_t>(std::min(multiprocessors / std::max<std::int64_t>(whole, 1), product.k / 256), 1, multiprocessors);
+  const std::int64_t slices = std::clamp<std::int64_t>(
+      std::min(multiprocessors / std::max<std::int64_t>(whole, 1), product.k / 256), 1, multiprocessors);
   result.tiles = whole * slices;
   result.waves = ceil_divide(result.tiles, multiprocessors);
   result.tile_utilisation = static_cast<double>(product.m) * static_cast<double>(product.n) /
@@ -64,7 +64,8 @@ Alignment align(const Work& work, const DeviceProfile& device) {
   if (!alignment.applies) return alignment;
   const Product& product = *work.gemm;
   const auto check = [&](const char* dimension, std::int64_t size) {
-    if (size % alignment.multiple != 0) alignment.misaligned.push_back({dimension, size, round_up(size, alignment.multiple)});
+    if (size % alignment.multiple != 0)
+      alignment.misaligned.push_back({dimension, size, round_up(size, alignment.multiple)});
   };
   const bool convolution = product.input_channels > 0;
   if (!convolution) check("M", product.m);

@@ -1,6 +1,6 @@
-// How well a matrix product fits the units that compute it: alignment of its operands, tiles at its edges, waves of tiles.
-// Rules of alignment: NVIDIA, "Matrix Multiplication Background User's Guide" and "Tips for Optimizing GPU Performance Using
-// Tensor Cores"; a product runs in tiles of the result, one a multiprocessor, a wave at a time.
+// How well a matrix product fits the units that compute it: alignment of its operands, tiles at its edges, waves of
+// tiles. Rules of alignment: NVIDIA, "Matrix Multiplication Background User's Guide" and "Tips for Optimizing GPU
+// Performance Using Tensor Cores"; a product runs in tiles of the result, one a multiprocessor, a wave at a time.
 #pragma once
 
 #include <string>
@@ -35,8 +35,8 @@ std::int64_t alignment_multiple(Precision precision, std::int64_t bytes = 16);
 
 Alignment align(const Work& work, const DeviceProfile& device);
 
-// The work with the model's own dimensions (those of weights) padded to multiples; nothing when they are already. Padding costs
-// arithmetic and bytes.
+// The work with the model's own dimensions (those of weights) padded to multiples; nothing when they are already.
+// Padding costs arithmetic and bytes.
 std::optional<Work> padded(const Work& work, std::int64_t multiple);
 
 }  // namespace tessera::cost

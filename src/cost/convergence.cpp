@@ -21,20 +21,23 @@ std::string_view trimmed(std::string_view text) {
 std::optional<double> positive_number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value > 0 ? std::optional(value)
-                                                                                                       : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) && value > 0
+             ? std::optional(value)
+             : std::nullopt;
 }
 
 // "65", or "75-80" for its middle.
 std::optional<double> epochs_of(std::string_view text) {
   const std::size_t dash = text.find('-');
   if (dash == std::string_view::npos) return positive_number(text);
-  const std::optional<double> low = positive_number(trimmed(text.substr(0, dash))), high = positive_number(trimmed(text.substr(dash + 1)));
+  const std::optional<double> low = positive_number(trimmed(text.substr(0, dash))),
+                              high = positive_number(trimmed(text.substr(dash + 1)));
   return low && high && *low <= *high ? std::optional((*low + *high) / 2) : std::nullopt;
 }
 
 [[noreturn]] void refuse(std::string_view entry) {
-  fail(ErrorKind::invalid_argument, "a convergence table has entries BATCH:EPOCHS such as 2048:65 or 3072:75-80, found '{}'",
+  fail(ErrorKind::invalid_argument,
+       "a convergence table has entries BATCH:EPOCHS such as 2048:65 or 3072:75-80, found '{}'",
        base::printable(base::shown(entry)));
 }
 
@@ -66,7 +69,8 @@ std::vector<ConvergencePoint> parse_convergence(std::string_view text) {
       if (!entry.empty()) table.push_back(parse_point(entry));
     }
   }
-  require(!table.empty(), ErrorKind::invalid_argument, "the convergence table is empty; expected entries BATCH:EPOCHS such as 2048:65");
+  require(!table.empty(), ErrorKind::invalid_argument,
+          "the convergence table is empty; expected entries BATCH:EPOCHS such as 2048:65");
   return table;
 }
 
@@ -78,8 +82,9 @@ BatchChoice choose_batch(std::vector<ConvergencePoint> table, double samples,
   for (const ConvergencePoint& point : table) {
     require(choice.rows.empty() || choice.rows.back().batch != point.batch, ErrorKind::invalid_argument,
             "the convergence table names batch {} twice", point.batch);
-    BatchChoice::Row row{
-        .batch = point.batch, .epochs = point.epochs, .iterations = point.epochs * samples / static_cast<double>(point.batch)};
+    BatchChoice::Row row{.batch = point.batch,
+                         .epochs = point.epochs,
+                         .iterations = point.epochs * samples / static_cast<double>(point.batch)};
     row.iteration_seconds = iteration_seconds(point.batch);
     row.seconds = row.iteration_seconds * row.iterations;
     choice.rows.push_back(row);

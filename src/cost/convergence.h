@@ -14,7 +14,8 @@ struct ConvergencePoint {
   double epochs = 0;
 };
 
-// "2048:65, 3072:75-80, 4096:85-90", or a line each; of a range the middle; what follows # is a comment. Throws Error(invalid_argument).
+// "2048:65, 3072:75-80, 4096:85-90", or a line each; of a range the middle; what follows # is a comment. Throws
+// Error(invalid_argument).
 std::vector<ConvergencePoint> parse_convergence(std::string_view text);
 
 struct BatchChoice {
@@ -29,8 +30,8 @@ struct BatchChoice {
   std::size_t best = 0;   // index of the row with the least time
 };
 
-// Time of training on `samples` examples an epoch with each batch of the table. Throws Error(invalid_argument) for an empty
-// table, or one that names a batch twice.
+// Time of training on `samples` examples an epoch with each batch of the table. Throws Error(invalid_argument) for an
+// empty table, or one that names a batch twice.
 BatchChoice choose_batch(std::vector<ConvergencePoint> table, double samples,
                          const std::function<double(std::int64_t batch)>& iteration_seconds);
 

@@ -9,20 +9,23 @@ namespace {
 
 bool alike(const Sample& a, const Sample& b) {
   constexpr double difference = 1e-3;
-  return a.kernel == b.kernel && std::ranges::equal(a.shape, b.shape, [](double x, double y) { return std::abs(x - y) < difference; });
+  return a.kernel == b.kernel &&
+         std::ranges::equal(a.shape, b.shape, [](double x, double y) { return std::abs(x - y) < difference; });
 }
 
 }  // namespace
 
 double Correction::factor(std::string_view kernel, const ShapeClass& shape) const {
   const bool known = knows(kernel);
-  // A sample an octave away in one size counts a two-hundredth of one that is the same; one of another intensity still less.
+  // A sample an octave away in one size counts a two-hundredth of one that is the same; one of another intensity still
+  // less.
   double weights = 0, sum = 0;
   for (const Sample& sample : samples_) {
     if (known && sample.kernel != kernel) continue;
     const double intensity = (shape[0] - shape[1]) - (sample.shape[0] - sample.shape[1]);
     double distance = 4 * intensity * intensity;
-    for (std::size_t i = 0; i < shape.size(); ++i) distance += (shape[i] - sample.shape[i]) * (shape[i] - sample.shape[i]);
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      distance += (shape[i] - sample.shape[i]) * (shape[i] - sample.shape[i]);
     const double weight = 1 / (0.005 + distance * distance);
     weights += weight;
     sum += weight * std::log(sample.factor);
@@ -42,7 +45,8 @@ void Correction::learn(std::span<const Sample> samples) {
     samples_.push_back(*median);
     left.erase(group.begin(), group.end());
   }
-  std::ptrdiff_t too_many = std::ranges::count_if(samples_, &Sample::learned) - static_cast<std::ptrdiff_t>(kMostLearned);
+  std::ptrdiff_t too_many =
+      std::ranges::count_if(samples_, &Sample::learned) - static_cast<std::ptrdiff_t>(kMostLearned);
   std::erase_if(samples_, [&](const Sample& sample) { return sample.learned && too_many-- > 0; });
 }
 

@@ -8,9 +8,10 @@
 
 namespace tessera::cost {
 
-// A size of an operator's work as kernels feel it; each a logarithm to base 2 (0 for nothing): operations, bytes of activations,
-// bytes of weights, and M, N, K of the product (or, without one: rows, innermost dimension, and the batch of a recurrent layer).
-// Last, kResultDistance for what writes a result of the model, which is memory that the run has to get first.
+// A size of an operator's work as kernels feel it; each a logarithm to base 2 (0 for nothing): operations, bytes of
+// activations, bytes of weights, and M, N, K of the product (or, without one: rows, innermost dimension, and the batch
+// of a recurrent layer). Last, kResultDistance for what writes a result of the model, which is memory that the run has
+// to get first.
 inline constexpr std::size_t kShapeFeatures = 7;
 inline constexpr double kResultDistance = 3;
 using ShapeClass = std::array<double, kShapeFeatures>;
@@ -29,11 +30,12 @@ class Correction {
   Correction() = default;
   explicit Correction(std::vector<Sample> samples) : samples_(std::move(samples)) {}
 
-  // Measured / roofline for the kernel on the shape; for a kernel that was never measured, what others do. 1 without samples.
+  // Measured / roofline for the kernel on the shape; for a kernel that was never measured, what others do. 1 without
+  // samples.
   double factor(std::string_view kernel, const ShapeClass& shape) const;
   bool knows(std::string_view kernel) const;
-  // Takes samples in. Of those alike in kernel and shape the median counts, and it replaces what was known of them. Of learned samples the
-  // latest kMostLearned stay.
+  // Takes samples in. Of those alike in kernel and shape the median counts, and it replaces what was known of them. Of
+  // learned samples the latest kMostLearned stay.
   void learn(std::span<const Sample> samples);
   static constexpr std::size_t kMostLearned = 2000;
   bool empty() const { return samples_.empty(); }

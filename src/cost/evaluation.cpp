@@ -6,7 +6,8 @@
 namespace tessera::cost {
 namespace {
 
-Estimate estimate_aligned(const Work& work, const DeviceProfile& device, const Surroundings& surroundings, Alignment& alignment) {
+Estimate estimate_aligned(const Work& work, const DeviceProfile& device, const Surroundings& surroundings,
+                          Alignment& alignment) {
   alignment = align(work, device);
   return estimate(work, device, alignment.utilisation(), surroundings);
 }
@@ -23,8 +24,8 @@ void add_padding(Layer& layer, const DeviceProfile& device, const Surroundings& 
   }
 }
 
-// Arithmetic takes as long as memory when o b / (a b + w) is the ridge, with operations o and activation bytes a of the present
-// batch and weight bytes w.
+// Arithmetic takes as long as memory when o b / (a b + w) is the ridge, with operations o and activation bytes a of the
+// present batch and weight bytes w.
 double batch_factor(const Layer& layer) {
   const double operations = layer.work.cost.operations, activations = layer.work.bytes() - layer.work.weight_bytes;
   const double margin = operations - layer.estimate.ridge * activations;
@@ -33,7 +34,8 @@ double batch_factor(const Layer& layer) {
 
 }  // namespace
 
-Evaluation evaluate(std::vector<Work> works, const DeviceProfile& device, Precision precision, const Surroundings& surroundings) {
+Evaluation evaluate(std::vector<Work> works, const DeviceProfile& device, Precision precision,
+                    const Surroundings& surroundings) {
   Evaluation evaluation{device, precision, {}, {}};
   std::vector<Estimate> estimates;
   for (Work& work : works) {
@@ -56,7 +58,8 @@ Work with_batch(const Work& work, double factor) {
   result.rows = static_cast<std::int64_t>(std::llround(static_cast<double>(work.rows) * factor));
   if (!result.gemm) return result;
   // Products of activations alone are as many as the batch; those with weights have more rows.
-  std::int64_t& grows = result.gemm->fixed_n || result.gemm->fixed_k || result.gemm->count == 1 ? result.gemm->m : result.gemm->count;
+  std::int64_t& grows =
+      result.gemm->fixed_n || result.gemm->fixed_k || result.gemm->count == 1 ? result.gemm->m : result.gemm->count;
   grows = std::max<std::int64_t>(1, std::llround(static_cast<double>(grows) * factor));
   return result;
 }

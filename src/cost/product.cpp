@@ -39,20 +39,26 @@ std::optional<Product> gemm(const ir::Graph& graph, const ops::NodeView& view) {
   const Shape &a = view.input(0).shape, &y = view.output(0).shape;
   if (a.size() != 2 || y.size() != 2) return std::nullopt;
   const bool weights = is_weight(graph, view.node(), 1);
-  return Product{.m = y[0], .n = y[1], .k = view.integer("transA") != 0 ? a[0] : a[1], .fixed_n = weights, .fixed_k = weights};
+  return Product{
+      .m = y[0], .n = y[1], .k = view.integer("transA") != 0 ? a[0] : a[1], .fixed_n = weights, .fixed_k = weights};
 }
 
 std::optional<Product> linear(const ir::Graph& graph, const ops::NodeView& view) {
   const Shape &w = view.input(1).shape, &y = view.output(0).shape;
   if (y.empty() || y.back() == 0) return std::nullopt;
   const bool fixed = is_weight(graph, view.node(), 1);
-  return Product{.m = elements_of(y, 0, y.size() - 1), .n = y.back(), .k = element_count(w) / y.back(), .fixed_n = fixed, .fixed_k = fixed};
+  return Product{.m = elements_of(y, 0, y.size() - 1),
+                 .n = y.back(),
+                 .k = element_count(w) / y.back(),
+                 .fixed_n = fixed,
+                 .fixed_k = fixed};
 }
 
 std::optional<Product> fused_matmul(const ir::Graph& graph, const ops::NodeView& view) {
   const Shape &a = view.input(0).shape, &y = view.output(0).shape;
   if (a.size() < 2 || y.size() < 2) return std::nullopt;
-  Product product{.m = y[y.size() - 2], .n = y.back(), .k = a[view.integer("transA") != 0 ? a.size() - 2 : a.size() - 1]};
+  Product product{
+      .m = y[y.size() - 2], .n = y.back(), .k = a[view.integer("transA") != 0 ? a.size() - 2 : a.size() - 1]};
   product.count = product.m * product.n > 0 ? element_count(y) / (product.m * product.n) : 0;
   product.fixed_n = product.fixed_k = is_weight(graph, view.node(), 1);
   return product;
@@ -61,11 +67,15 @@ std::optional<Product> fused_matmul(const ir::Graph& graph, const ops::NodeView&
 std::optional<Product> n_bits(const ir::Graph&, const ops::NodeView& view) {
   const Shape& a = view.input(0).shape;
   if (a.empty()) return std::nullopt;
-  return Product{.m = elements_of(a, 0, a.size() - 1), .n = view.integer("N"), .k = view.integer("K"), .fixed_n = true, .fixed_k = true};
+  return Product{.m = elements_of(a, 0, a.size() - 1),
+                 .n = view.integer("N"),
+                 .k = view.integer("K"),
+                 .fixed_n = true,
+                 .fixed_k = true};
 }
 
-// Weights [outputs, inputs of a group, kernel...]; `transposed`: [inputs, outputs of a group, kernel...], where each input
-// position meets all of the kernel.
+// Weights [outputs, inputs of a group, kernel...]; `transposed`: [inputs, outputs of a group, kernel...], where each
+// input position meets all of the kernel.
 template <std::size_t weights, bool transposed = false>
 std::optional<Product> convolution(const ir::Graph& graph, const ops::NodeView& view) {
   const Shape& w = view.input(weights).shape;

@@ -81,15 +81,17 @@ const DeviceProfile* find_built_in_profile(std::string_view name) {
 
 std::string_view usual_variant(std::string_view name) {
   constexpr std::pair<std::string_view, std::string_view> variants[] = {
-      {"a100", "a100-80-sxm"},    {"a100-40", "a100-40-sxm"}, {"a100-80", "a100-80-sxm"}, {"a100-sxm", "a100-80-sxm"},
-      {"a100-pcie", "a100-80-pcie"}, {"h100", "h100-sxm"},    {"v100", "v100-16"},
+      {"a100", "a100-80-sxm"},     {"a100-40", "a100-40-sxm"},    {"a100-80", "a100-80-sxm"},
+      {"a100-sxm", "a100-80-sxm"}, {"a100-pcie", "a100-80-pcie"}, {"h100", "h100-sxm"},
+      {"v100", "v100-16"},
   };
   const auto found = std::ranges::find(variants, name, &std::pair<std::string_view, std::string_view>::first);
   return found == std::end(variants) ? std::string_view() : found->second;
 }
 
 DeviceProfile load_profile(const std::string& name_or_path) {
-  if (const std::string_view variant = usual_variant(name_or_path); !variant.empty()) return *find_built_in_profile(variant);
+  if (const std::string_view variant = usual_variant(name_or_path); !variant.empty())
+    return *find_built_in_profile(variant);
   if (const DeviceProfile* profile = find_built_in_profile(name_or_path)) return *profile;
   if (!name_or_path.ends_with(".toml")) {
     std::string names;

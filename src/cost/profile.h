@@ -1,4 +1,5 @@
-// What a device can do at most. Profiles are data: src/cost/profiles/*.toml are part of the program, others are files of the user's.
+// What a device can do at most. Profiles are data: src/cost/profiles/*.toml are part of the program, others are files
+// of the user's.
 #pragma once
 
 #include <cstdint>
@@ -70,15 +71,17 @@ struct DeviceProfile {
   Correction correction;  // empty unless measured
 
   bool supports(Precision precision) const { return peak(precision, true) > 0; }
-  // Operations per second of products (where the device has matrix units for the type) or of other work; 0: not supported.
+  // Operations per second of products (where the device has matrix units for the type) or of other work; 0: not
+  // supported.
   double peak(Precision precision, bool product) const;
   // Operations per byte at which arithmetic takes as long as memory.
   double ridge(Precision precision, bool product = true) const { return peak(precision, product) / bandwidth; }
   bool has_matrix_units(Precision precision) const { return matrix_rates.of(precision) > 0; }
   // The profile of the same device with one thread; itself where that was not measured.
   DeviceProfile with_one_thread() const;
-  // The profile of a CPU with fewer threads than cores: as it was measured with one, or else with arithmetic and caches in proportion and
-  // the memory as it is. `scaled` is set if that is an estimate. Itself for 0, for as many as there are cores, and for other devices.
+  // The profile of a CPU with fewer threads than cores: as it was measured with one, or else with arithmetic and caches
+  // in proportion and the memory as it is. `scaled` is set if that is an estimate. Itself for 0, for as many as there
+  // are cores, and for other devices.
   DeviceProfile with_threads(int threads, bool& scaled) const;
 };
 
@@ -90,7 +93,8 @@ std::string_view usual_variant(std::string_view name);
 
 // From TOML text; `where` names it in errors. Throws Error(invalid_argument) that says what is missing or wrong.
 DeviceProfile parse_profile(std::string_view text, const std::string& where);
-// A name of a built-in profile, with or without its variant, or the path of a .toml file. Throws Error(invalid_argument) listing the names, not_found, io.
+// A name of a built-in profile, with or without its variant, or the path of a .toml file. Throws
+// Error(invalid_argument) listing the names, not_found, io.
 DeviceProfile load_profile(const std::string& name_or_path);
 // What parse_profile reads back.
 std::string profile_text(const DeviceProfile& profile);

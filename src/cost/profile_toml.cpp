@@ -21,7 +21,8 @@ class Reader {
       : table_(table), where_(std::move(where)) {
     for (const auto& [key, value] : table) {
       const bool is_known = std::find(known.begin(), known.end(), std::string_view(key)) != known.end();
-      require(is_known, ErrorKind::invalid_argument, "{}: unknown key '{}'; expected {}", where_, key.str(), fmt::join(known, ", "));
+      require(is_known, ErrorKind::invalid_argument, "{}: unknown key '{}'; expected {}", where_, key.str(),
+              fmt::join(known, ", "));
     }
   }
 
@@ -29,8 +30,8 @@ class Reader {
     const toml::node* node = table_.get(key);
     if (node == nullptr) return otherwise;
     const std::optional<double> value = node->value<double>();
-    require(value && std::isfinite(*value) && *value >= 0, ErrorKind::invalid_argument, "{}: '{}' must be a number, not negative", where_,
-            key);
+    require(value && std::isfinite(*value) && *value >= 0, ErrorKind::invalid_argument,
+            "{}: '{}' must be a number, not negative", where_, key);
     return *value;
   }
   double positive(std::string_view key) const {
@@ -67,10 +68,12 @@ class Reader {
   template <std::size_t count>
   std::array<double, count> numbers(const toml::array& list, std::string_view key) const {
     std::array<double, count> values{};
-    require(list.size() == count, ErrorKind::invalid_argument, "{}: '{}' must hold lists of {} numbers", where_, key, count);
+    require(list.size() == count, ErrorKind::invalid_argument, "{}: '{}' must hold lists of {} numbers", where_, key,
+            count);
     for (std::size_t i = 0; i < count; ++i) {
       const std::optional<double> value = list[i].value<double>();
-      require(value && std::isfinite(*value), ErrorKind::invalid_argument, "{}: '{}' must hold lists of {} numbers", where_, key, count);
+      require(value && std::isfinite(*value), ErrorKind::invalid_argument, "{}: '{}' must hold lists of {} numbers",
+              where_, key, count);
       values[i] = *value;
     }
     return values;
@@ -95,8 +98,8 @@ std::vector<Cache> read_caches(const Reader& parent) {
   std::vector<Cache> caches;
   parent.each<toml::table>("cache", "tables", [&](const toml::table& table) {
     const Reader cache(table, parent.where() + " [[cache]]", {"name", "size_kb", "bandwidth_gb_s"});
-    caches.push_back(
-        {cache.text("name"), static_cast<std::int64_t>(cache.positive("size_kb") * 1024), cache.number("bandwidth_gb_s", 0) * kGiga});
+    caches.push_back({cache.text("name"), static_cast<std::int64_t>(cache.positive("size_kb") * 1024),
+                      cache.number("bandwidth_gb_s", 0) * kGiga});
   });
   return caches;
 }
@@ -104,7 +107,8 @@ std::vector<Cache> read_caches(const Reader& parent) {
 void read_units(const Reader& parent, DeviceProfile& profile) {
   const toml::table* table = parent.table("units");
   if (table == nullptr) return;
-  const Reader units(*table, parent.where() + " [units]", {"multiprocessors", "tiles", "warp_tiles", "misaligned_share"});
+  const Reader units(*table, parent.where() + " [units]",
+                     {"multiprocessors", "tiles", "warp_tiles", "misaligned_share"});
   profile.multiprocessors = static_cast<int>(units.positive("multiprocessors"));
   profile.misaligned_share = units.number("misaligned_share", 1);
   require(profile.misaligned_share > 0 && profile.misaligned_share <= 1, ErrorKind::invalid_argument,
@@ -116,7 +120,8 @@ void read_units(const Reader& parent, DeviceProfile& profile) {
   });
   units.each<toml::array>("warp_tiles", "lists", [&](const toml::array& list) {
     const auto [m, n, k] = units.numbers<3>(list, "warp_tiles");
-    profile.warp_tiles.push_back({static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)});
+    profile.warp_tiles.push_back(
+        {static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k)});
   });
 }
 
@@ -127,11 +132,12 @@ Correction read_correction(const Reader& root) {
     Sample sample{reader.text("kernel"), {}, reader.positive("factor"), table["learned"].value_or(false)};
     const toml::array* shape = table.get_as<toml::array>("shape");
     // A file of an earlier version may hold fewer sizes.
-    require(shape != nullptr && shape->size() <= kShapeFeatures, ErrorKind::invalid_argument, "{}: 'shape' must be a list of up to {} numbers",
-            reader.where(), kShapeFeatures);
+    require(shape != nullptr && shape->size() <= kShapeFeatures, ErrorKind::invalid_argument,
+            "{}: 'shape' must be a list of up to {} numbers", reader.where(), kShapeFeatures);
     for (std::size_t i = 0; i < shape->size(); ++i) {
       const std::optional<double> size = (*shape)[i].value<double>();
-      require(size && std::isfinite(*size), ErrorKind::invalid_argument, "{}: 'shape' must be a list of numbers", reader.where());
+      require(size && std::isfinite(*size), ErrorKind::invalid_argument, "{}: 'shape' must be a list of numbers",
+              reader.where());
       sample.shape[i] = *size;
     }
     samples.push_back(std::move(sample));
@@ -141,16 +147,18 @@ Correction read_correction(const Reader& root) {
 
 DeviceProfile read_profile(const toml::table& root_table, const std::string& where) {
   const Reader root(root_table, where,
-                    {"name", "title", "kind", "sources", "note", "vector", "matrix", "matrix_sparse", "memory", "cache", "link", "launch",
-                     "units", "power", "one_thread", "sample"});
+                    {"name", "title", "kind", "sources", "note", "vector", "matrix", "matrix_sparse", "memory", "cache",
+                     "link", "launch", "units", "power", "one_thread", "sample"});
   DeviceProfile profile;
   profile.name = root.text("name");
   profile.title = root.text("title", profile.name.c_str());
   const std::string kind = root.text("kind", "gpu");
-  require(kind == "gpu" || kind == "cpu", ErrorKind::invalid_argument, "{}: 'kind' is '{}', expected gpu or cpu", where, kind);
+  require(kind == "gpu" || kind == "cpu", ErrorKind::invalid_argument, "{}: 'kind' is '{}', expected gpu or cpu", where,
+          kind);
   profile.kind = kind == "cpu" ? DeviceKind::cpu : DeviceKind::gpu;
   profile.note = root.text("note", "");
-  root.each<std::string>("sources", "texts", [&](const toml::value<std::string>& source) { profile.sources.push_back(source.get()); });
+  root.each<std::string>("sources", "texts",
+                         [&](const toml::value<std::string>& source) { profile.sources.push_back(source.get()); });
   profile.vector_rates = read_rates(root, "vector");
   profile.matrix_rates = read_rates(root, "matrix");
   profile.sparse_matrix_rates = read_rates(root, "matrix_sparse");
@@ -168,11 +176,12 @@ DeviceProfile read_profile(const toml::table& root_table, const std::string& whe
   if (const toml::table* launch = root.table("launch"))
     profile.overhead_seconds = Reader(*launch, where + " [launch]", {"overhead_us"}).number("overhead_us", 0) * 1e-6;
   read_units(root, profile);
-  if (const toml::table* power = root.table("power")) profile.watts = Reader(*power, where + " [power]", {"watts"}).number("watts", 0);
+  if (const toml::table* power = root.table("power"))
+    profile.watts = Reader(*power, where + " [power]", {"watts"}).number("watts", 0);
   if (const toml::table* table = root.table("one_thread")) {
     const Reader one(*table, where + " [one_thread]", {"vector", "bandwidth_gb_s", "cache", "sample"});
-    profile.one_thread =
-        DeviceProfile::OneThread{read_rates(one, "vector"), one.positive("bandwidth_gb_s") * kGiga, read_caches(one), read_correction(one)};
+    profile.one_thread = DeviceProfile::OneThread{read_rates(one, "vector"), one.positive("bandwidth_gb_s") * kGiga,
+                                                  read_caches(one), read_correction(one)};
   }
   profile.correction = read_correction(root);
   return profile;
@@ -224,21 +233,24 @@ DeviceProfile parse_profile(std::string_view text, const std::string& where) {
   try {
     return read_profile(toml::parse(text, where), where);
   } catch (const toml::parse_error& error) {
-    fail(ErrorKind::invalid_argument, "{} is no TOML: line {}: {}", where, error.source().begin.line, error.description());
+    fail(ErrorKind::invalid_argument, "{} is no TOML: line {}: {}", where, error.source().begin.line,
+         error.description());
   }
 }
 
 std::string profile_text(const DeviceProfile& profile) {
-  toml::table root{{"name", profile.name}, {"title", profile.title}, {"kind", profile.kind == DeviceKind::cpu ? "cpu" : "gpu"}};
+  toml::table root{
+      {"name", profile.name}, {"title", profile.title}, {"kind", profile.kind == DeviceKind::cpu ? "cpu" : "gpu"}};
   toml::array sources;
   for (const std::string& source : profile.sources) sources.push_back(source);
   if (!sources.empty()) root.insert("sources", std::move(sources));
   if (!profile.note.empty()) root.insert("note", profile.note);
   root.insert("vector", rates_table(profile.vector_rates));
   if (toml::table rates = rates_table(profile.matrix_rates); !rates.empty()) root.insert("matrix", std::move(rates));
-  if (toml::table rates = rates_table(profile.sparse_matrix_rates); !rates.empty()) root.insert("matrix_sparse", std::move(rates));
-  root.insert("memory",
-              toml::table{{"size_gb", static_cast<double>(profile.memory_bytes) / kGiga}, {"bandwidth_gb_s", profile.bandwidth / kGiga}});
+  if (toml::table rates = rates_table(profile.sparse_matrix_rates); !rates.empty())
+    root.insert("matrix_sparse", std::move(rates));
+  root.insert("memory", toml::table{{"size_gb", static_cast<double>(profile.memory_bytes) / kGiga},
+                                    {"bandwidth_gb_s", profile.bandwidth / kGiga}});
   if (!profile.caches.empty()) root.insert("cache", cache_array(profile.caches));
   toml::array links;
   for (const Link& link : profile.links)

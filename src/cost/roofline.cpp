@@ -5,8 +5,8 @@
 namespace tessera::cost {
 namespace {
 
-// Seconds for the bytes of an operator. A GPU's come from its memory; a CPU's from the nearest cache that holds them, and
-// weights from the nearest that holds everything the run touches, since all of it passes between two uses.
+// Seconds for the bytes of an operator. A GPU's come from its memory; a CPU's from the nearest cache that holds them,
+// and weights from the nearest that holds everything the run touches, since all of it passes between two uses.
 double seconds_for_bytes(const Work& work, const DeviceProfile& device, const Surroundings& surroundings) {
   if (device.kind == DeviceKind::gpu) return work.bytes() / device.bandwidth;
   const auto bandwidth_for = [&](double bytes) {
@@ -53,22 +53,22 @@ Estimate estimate(const Work& work, const DeviceProfile& device, double utilisat
   result.roof_seconds = std::max(result.operations / peak, result.memory_seconds) + device.overhead_seconds;
   if (!work.kernel.empty()) result.factor = device.correction.factor(work.kernel, work.shape_class());
   result.seconds = work_seconds * result.factor + device.overhead_seconds;
-  if (work_seconds * result.factor < device.overhead_seconds)
-    result.bound = Bound::overhead;
-  else
-    result.bound = result.arithmetic_seconds >= result.memory_seconds ? Bound::arithmetic : Bound::memory;
+  if (work_seconds * result.factor < device.overhead_seconds) result.bound = Bound::overhead;
+  else result.bound = result.arithmetic_seconds >= result.memory_seconds ? Bound::arithmetic : Bound::memory;
   return result;
 }
 
 std::optional<Sample> sample_of(const Work& work, const Estimate& estimate, double seconds) {
-  const double roof = std::max(estimate.arithmetic_seconds, estimate.memory_seconds), spent = seconds - estimate.overhead_seconds;
+  const double roof = std::max(estimate.arithmetic_seconds, estimate.memory_seconds),
+               spent = seconds - estimate.overhead_seconds;
   if (work.kernel.empty() || roof <= 0 || spent <= 0) return std::nullopt;
   return Sample{work.kernel, work.shape_class(), spent / roof};
 }
 
 WorkPrecision precisions_for(const DeviceProfile& device, Precision precision) {
   if (precision == Precision::int8)
-    return {precision, device.kind == DeviceKind::gpu && device.supports(Precision::f16) ? Precision::f16 : Precision::f32};
+    return {precision,
+            device.kind == DeviceKind::gpu && device.supports(Precision::f16) ? Precision::f16 : Precision::f32};
   return {precision, precision == Precision::tf32 ? Precision::f32 : precision};
 }
 
@@ -89,7 +89,9 @@ Total sum(const std::vector<Estimate>& estimates) {
   total.arithmetic_utilisation = std::min(1.0, total.arithmetic_utilisation / total.seconds);
   total.memory_utilisation = std::min(1.0, total.memory_utilisation / total.seconds);
   const double most = std::max({total.memory_seconds, total.arithmetic_seconds, total.overhead_seconds});
-  total.bound = most == total.overhead_seconds ? Bound::overhead : most == total.memory_seconds ? Bound::memory : Bound::arithmetic;
+  total.bound = most == total.overhead_seconds ? Bound::overhead
+                : most == total.memory_seconds ? Bound::memory
+                                               : Bound::arithmetic;
   total.bound_share = most / total.seconds;
   return total;
 }

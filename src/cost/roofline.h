@@ -1,5 +1,5 @@
-// How long an operator takes on a device, and what bounds it: the roofline model (Williams, Waterman, Patterson, "Roofline: An
-// Insightful Visual Performance Model for Multicore Architectures", CACM 52(4), 2009).
+// How long an operator takes on a device, and what bounds it: the roofline model (Williams, Waterman, Patterson,
+// "Roofline: An Insightful Visual Performance Model for Multicore Architectures", CACM 52(4), 2009).
 #pragma once
 
 #include <optional>
@@ -31,24 +31,28 @@ struct Estimate {
 
 // What surrounds an operator in a run.
 struct Surroundings {
-  double resident_bytes = 0;  // weights and activations of the whole run; what exceeds the caches comes from memory each time. 0: unknown
+  double resident_bytes =
+      0;  // weights and activations of the whole run; what exceeds the caches comes from memory each time. 0: unknown
 };
 
 // `utilisation` of the matrix units, see alignment.h.
-Estimate estimate(const Work& work, const DeviceProfile& device, double utilisation = 1, const Surroundings& surroundings = {});
+Estimate estimate(const Work& work, const DeviceProfile& device, double utilisation = 1,
+                  const Surroundings& surroundings = {});
 
-// What `seconds`, measured, teach about the kernel of the work that was estimated so; nothing where starting it took all of them.
+// What `seconds`, measured, teach about the kernel of the work that was estimated so; nothing where starting it took
+// all of them.
 std::optional<Sample> sample_of(const Work& work, const Estimate& estimate, double seconds);
 
-// Which precisions a request for one means on a device: what is no product is computed in f16 at best, not in bytes or tf32.
+// Which precisions a request for one means on a device: what is no product is computed in f16 at best, not in bytes or
+// tf32.
 WorkPrecision precisions_for(const DeviceProfile& device, Precision precision);
 
 struct Total {
   double seconds = 0, roof_seconds = 0, operations = 0, bytes = 0;
   double memory_seconds = 0, arithmetic_seconds = 0, overhead_seconds = 0;  // time of operators bound by each
-  double arithmetic_utilisation = 0, memory_utilisation = 0;                // share of the time that each would be busy at its peak
-  Bound bound = Bound::none;                                                // what most of the time goes to
-  double bound_share = 0;                                                   // share of the time of operators with that bound
+  double arithmetic_utilisation = 0, memory_utilisation = 0;  // share of the time that each would be busy at its peak
+  Bound bound = Bound::none;                                  // what most of the time goes to
+  double bound_share = 0;                                     // share of the time of operators with that bound
 };
 Total sum(const std::vector<Estimate>& estimates);
 

@@ -25,7 +25,8 @@ bool is_state(const ir::Graph& graph, ir::ValueId id) {
 }
 
 // Operators with one output of the shape of an input and a few operations for each element.
-bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const ops::TensorType> inputs, const ops::TensorType& output) {
+bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const ops::TensorType> inputs,
+                     const ops::TensorType& output) {
   static constexpr std::string_view not_element_wise[] = {"Softmax",
                                                           "LogSoftmax",
                                                           "Hardmax",
@@ -39,24 +40,30 @@ bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const
                                                           "LRN",
                                                           "Einsum"};
   if (op.operations == nullptr || op.view || node.outputs.size() != 1 || is_product(node.op)) return false;
-  if (std::ranges::find(not_element_wise, node.op) != std::end(not_element_wise) || node.op.find("Pool") != std::string::npos) return false;
-  return std::ranges::any_of(inputs,
-                             [&](const ops::TensorType& input) { return input.shape == output.shape && input.dtype != DType::undefined; });
+  if (std::ranges::find(not_element_wise, node.op) != std::end(not_element_wise) ||
+      node.op.find("Pool") != std::string::npos)
+    return false;
+  return std::ranges::any_of(inputs, [&](const ops::TensorType& input) {
+    return input.shape == output.shape && input.dtype != DType::undefined;
+  });
 }
 
 // Of a chain: all of its stages.
 bool rounds_to_bf16(const ir::Node& node) {
   const auto rounded = node.attributes.find("precision"), stages = node.attributes.find("precisions");
   const auto is_bf16 = [](const std::string& precision) { return precision == "bf16"; };
-  if (stages != node.attributes.end() && std::holds_alternative<std::vector<std::string>>(stages->second)) return std::ranges::all_of(std::get<std::vector<std::string>>(stages->second), is_bf16);
-  return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) && is_bf16(std::get<std::string>(rounded->second));
+  if (stages != node.attributes.end() && std::holds_alternative<std::vector<std::string>>(stages->second))
+    return std::ranges::all_of(std::get<std::vector<std::string>>(stages->second), is_bf16);
+  return rounded != node.attributes.end() && std::holds_alternative<std::string>(rounded->second) &&
+         is_bf16(std::get<std::string>(rounded->second));
 }
 
-// What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where they are that, unless a precision is asked for, or where
-// it rounds them to that.
+// What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where they are that,
+// unless a precision is asked for, or where it rounds them to that.
 Precision multiplied_in(const ir::Graph& graph, const ir::Node& node, Precision asked) {
   if (rounds_to_bf16(node)) return Precision::bf16;
-  const DType data = node.inputs.empty() || !node.inputs[0].valid() ? DType::undefined : graph.value(node.inputs[0]).type.dtype;
+  const DType data =
+      node.inputs.empty() || !node.inputs[0].valid() ? DType::undefined : graph.value(node.inputs[0]).type.dtype;
   if (data == DType::bf16 && asked == Precision::f32) return Precision::bf16;
   return data == DType::u8 || data == DType::i8 ? Precision::int8 : asked;
 }
@@ -90,8 +97,10 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   std::vector<const Tensor*> constants;
   for (const ir::ValueId input : node.inputs) {
     // Weights that a layer rounds are packed so.
-    const bool packed = input.valid() && rounds_to_bf16(node) && graph.constant(input) != nullptr && graph.constant(input)->shape().size() > 1;
-    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, packed ? Precision::bf16 : stored) : ops::TensorType{});
+    const bool packed = input.valid() && rounds_to_bf16(node) && graph.constant(input) != nullptr &&
+                        graph.constant(input)->shape().size() > 1;
+    inputs.push_back(input.valid() ? counted_type(graph.value(input).type, packed ? Precision::bf16 : stored)
+                                   : ops::TensorType{});
     constants.push_back(input.valid() ? graph.constant(input) : nullptr);
     if (input.valid() && inputs.back().dtype == DType::undefined) return std::nullopt;
     work.shapes += (input.valid() ? ir::to_string(graph.value(input).type) : "none") + " ";
@@ -106,7 +115,8 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
   work.cost = ops::cost_of(view);
   if (op.bytes_read == nullptr && !op.view) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (node.inputs[i].valid() && is_state(graph, node.inputs[i])) work.weight_bytes += static_cast<double>(inputs[i].bytes());
+      if (node.inputs[i].valid() && is_state(graph, node.inputs[i]))
+        work.weight_bytes += static_cast<double>(inputs[i].bytes());
     }
   }
   if (!outputs.empty() && !outputs[0].shape.empty()) {
@@ -114,7 +124,8 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
     work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
   }
   if (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN") {
-    const Shape &x = inputs[0].shape, &recurrence = inputs[2].shape;  // [time, batch, …] or, by the layout, [batch, time, …]
+    const Shape &x = inputs[0].shape,
+                &recurrence = inputs[2].shape;  // [time, batch, …] or, by the layout, [batch, time, …]
     const auto layout = node.attributes.find("layout");
     const bool batch_first = layout != node.attributes.end() && std::get<std::int64_t>(layout->second) == 1;
     work.rows_at_once = x[batch_first ? 0 : 1];
@@ -133,10 +144,8 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
 std::vector<Work> work_of(const ir::Graph& graph, WorkPrecision precision, std::int64_t* unknown) {
   std::vector<Work> list;
   for (const ir::NodeId id : graph.order()) {
-    if (std::optional<Work> work = work_of(graph, id, precision))
-      list.push_back(std::move(*work));
-    else if (unknown != nullptr)
-      ++*unknown;
+    if (std::optional<Work> work = work_of(graph, id, precision)) list.push_back(std::move(*work));
+    else if (unknown != nullptr) ++*unknown;
   }
   return list;
 }

@@ -12,8 +12,8 @@
 
 namespace tessera::cost {
 
-// `count` products [m, k] x [k, n]. A convolution is one with m = batch and positions, k = input channels of a group and
-// kernel, n = output channels of a group (implicit GEMM).
+// `count` products [m, k] x [k, n]. A convolution is one with m = batch and positions, k = input channels of a group
+// and kernel, n = output channels of a group (implicit GEMM).
 struct Product {
   std::int64_t m = 0, n = 0, k = 0, count = 1;
   // Of a convolution: the channels of a group, by which its operands are aligned; else 0.
@@ -29,9 +29,9 @@ struct Product {
 struct Work {
   ir::NodeId node;
   std::string name, op;
-  std::string shapes;              // "f32[1, 64, 56, 56] f32[64, 64, 1, 1] -> f32[1, 64, 56, 56]"
-  ops::Cost cost;                  // in the precision asked for
-  double weight_bytes = 0;         // of cost.bytes_read: constants and variables, which a larger batch does not read again
+  std::string shapes;       // "f32[1, 64, 56, 56] f32[64, 64, 1, 1] -> f32[1, 64, 56, 56]"
+  ops::Cost cost;           // in the precision asked for
+  double weight_bytes = 0;  // of cost.bytes_read: constants and variables, which a larger batch does not read again
   std::int64_t rows = 0, row = 0;  // of output 0: all dimensions but the last, and the last
   std::int64_t rows_at_once = 0;   // of a recurrent layer: the batch, which is multiplied by R at every step; else 0
   bool product = false;            // done by matrix units where there are any
@@ -45,7 +45,8 @@ struct Work {
   ShapeClass shape_class() const;
 };
 
-// How tensors of float32 count: those of products in `product`, of all else in `other`. Other element types count as they are.
+// How tensors of float32 count: those of products in `product`, of all else in `other`. Other element types count as
+// they are.
 struct WorkPrecision {
   Precision product = Precision::f32, other = Precision::f32;
 };

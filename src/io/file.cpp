@@ -38,7 +38,7 @@ std::string reason() {
 }
 
 void refuse_link(int folder, const std::string& part, const std::string& path) {
-  struct stat status {};
+  struct stat status{};
   const bool is_link = ::fstatat(folder, part.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
   require(!is_link, ErrorKind::invalid_model, "'{}' passes the symbolic link '{}', which may lead out of the folder",
           path, part);
@@ -84,14 +84,14 @@ InputFile InputFile::open_below(const std::filesystem::path& folder, const std::
   const int descriptor = ::openat(place.number, parts.back().c_str(), kReading | O_NOFOLLOW);
   if (descriptor < 0) refuse(path);
   InputFile file(descriptor, path);
-  struct stat status {};
+  struct stat status{};
   require(::fstat(descriptor, &status) == 0 && status.st_nlink == 1, ErrorKind::io,
           "'{}' has {} hard links, and so may be a file from elsewhere", path, status.st_nlink);
   return file;
 }
 
 InputFile::InputFile(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {
-  struct stat status {};
+  struct stat status{};
   const bool known = ::fstat(descriptor_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
     ::close(std::exchange(descriptor_, -1));

@@ -48,7 +48,8 @@ class InputFile {
 // The whole file. Throws as InputFile::open does, and over_budget when it is longer than max_bytes.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::int64_t max_bytes);
 
-// The user's cache folder of Tessera, which may not exist yet: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera. Nothing when neither variable is set.
+// The user's cache folder of Tessera, which may not exist yet: $XDG_CACHE_HOME/tessera, or ~/.cache/tessera. Nothing
+// when neither variable is set.
 std::optional<std::filesystem::path> cache_folder();
 
 }  // namespace tessera::io

@@ -14,7 +14,9 @@ std::atomic<ImageDecoder> process_decoder = nullptr;
 
 }  // namespace
 
-void set_image_decoder(ImageDecoder decoder) { process_decoder.store(decoder, std::memory_order_release); }
+void set_image_decoder(ImageDecoder decoder) {
+  process_decoder.store(decoder, std::memory_order_release);
+}
 
 namespace io {
 
@@ -26,7 +28,9 @@ ImageDecoder image_decoder() {
   return decoder;
 }
 
-Tensor read_image_bytes(std::span<const std::byte> bytes, const ImageOptions& options) { return image_decoder()(bytes, options); }
+Tensor read_image_bytes(std::span<const std::byte> bytes, const ImageOptions& options) {
+  return image_decoder()(bytes, options);
+}
 
 Tensor read_image(const std::filesystem::path& path, const ImageOptions& options) {
   const ImageDecoder decoder = image_decoder();

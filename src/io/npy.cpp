@@ -7,10 +7,10 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "io/file.h"
-#include "io/output_file.h"
 #include "io/npy_header.h"
 #include "io/npy_raw.h"
 #include "io/npy_strings.h"
+#include "io/output_file.h"
 
 namespace tessera::io {
 namespace {

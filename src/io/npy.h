@@ -3,8 +3,8 @@
 // Read: bool, signed and unsigned integers, f16, f32, f64, complex, either byte order, C or Fortran order (the result
 // is always row-major, native order); 'U' and 'S' strings become string tensors (UTF-8; trailing NULs are padding).
 // Types that NumPy lacks are read and written as ml_dtypes writes them (npy_raw.h): np.load gives raw bytes, which
-// .view(ml_dtypes.bfloat16) turns into numbers. Refused: object arrays (they hold pickled code), structured arrays, other
-// raw bytes, dates. Any byte of a bool other than 0 reads as true.
+// .view(ml_dtypes.bfloat16) turns into numbers. Refused: object arrays (they hold pickled code), structured arrays,
+// other raw bytes, dates. Any byte of a bool other than 0 reads as true.
 //
 // Written: version 1.0, C order, little endian.
 #pragma once
@@ -21,8 +21,8 @@
 namespace tessera::io {
 
 // Throws Error: not_found or io for the file, invalid_argument for a malformed or refused one, with the reason; the
-// data's length must be exactly what the header says. `raw`: what raw bytes of one byte an element stand for, of which the
-// file says no more than that; without it they are refused as unsupported.
+// data's length must be exactly what the header says. `raw`: what raw bytes of one byte an element stand for, of which
+// the file says no more than that; without it they are refused as unsupported.
 Tensor read_npy(const std::filesystem::path& path, DType raw = DType::undefined);
 Tensor read_npy_bytes(std::span<const std::byte> bytes, DType raw = DType::undefined);
 

@@ -122,7 +122,10 @@ class Parser {
     header_.item_bytes = descr[1] == 'U' ? 4 * size : size;
     header_.big_endian = descr[0] == '>';
     header_.dtype = dtype_of_descr(descr, size);
-    const std::int64_t unit = header_.kind == 'c' ? size / 2 : header_.kind == 'U' ? 4 : header_.kind == 'S' || header_.kind == 'V' ? 1 : size;
+    const std::int64_t unit = header_.kind == 'c'                          ? size / 2
+                              : header_.kind == 'U'                        ? 4
+                              : header_.kind == 'S' || header_.kind == 'V' ? 1
+                                                                           : size;
     check(descr[0] != '|' || unit == 1, "'descr' gives no byte order");
   }
 
@@ -133,21 +136,34 @@ class Parser {
       DType dtype;
     };
     static constexpr Row rows[] = {
-        {'b', 1, DType::boolean}, {'i', 1, DType::i8},    {'i', 2, DType::i16}, {'i', 4, DType::i32},
-        {'i', 8, DType::i64},     {'u', 1, DType::u8},    {'u', 2, DType::u16}, {'u', 4, DType::u32},
-        {'u', 8, DType::u64},     {'f', 2, DType::f16},   {'f', 4, DType::f32}, {'f', 8, DType::f64},
-        {'c', 8, DType::c64},     {'c', 16, DType::c128},
+        {'b', 1, DType::boolean},
+        {'i', 1, DType::i8},
+        {'i', 2, DType::i16},
+        {'i', 4, DType::i32},
+        {'i', 8, DType::i64},
+        {'u', 1, DType::u8},
+        {'u', 2, DType::u16},
+        {'u', 4, DType::u32},
+        {'u', 8, DType::u64},
+        {'f', 2, DType::f16},
+        {'f', 4, DType::f32},
+        {'f', 8, DType::f64},
+        {'c', 8, DType::c64},
+        {'c', 16, DType::c128},
         // As ml_dtypes writes them (npy_raw.h); one of its types calls itself a float of one byte.
-        {'V', 2, DType::bf16},    {'V', 1, DType::u8},    {'f', 1, DType::f8e5m2},
+        {'V', 2, DType::bf16},
+        {'V', 1, DType::u8},
+        {'f', 1, DType::f8e5m2},
     };
     if (descr[1] == 'U' || descr[1] == 'S') return DType::string;
     for (const Row& row : rows) {
       if (row.kind == descr[1] && row.size == size) return row.dtype;
     }
-    require(descr[1] != 'V', ErrorKind::unsupported,
-            "the .npy element type '{}' is raw bytes without a meaning; of such types those of ml_dtypes are read, which "
-            "have one or two bytes",
-            descr);
+    require(
+        descr[1] != 'V', ErrorKind::unsupported,
+        "the .npy element type '{}' is raw bytes without a meaning; of such types those of ml_dtypes are read, which "
+        "have one or two bytes",
+        descr);
     fail(ErrorKind::unsupported, "the .npy element type '{}' is not supported", descr);
   }
 

@@ -16,8 +16,8 @@ namespace tessera::io {
 struct NpzLimits {
   // Bytes of all arrays together, as the entries' uncompressed sizes state them.
   std::int64_t max_total_bytes = std::int64_t{16} << 30;
-  // The same for compressed entries only, which can state a thousand times what the file holds. Beyond it they are read if
-  // they inflate to no more than max_inflation times their bytes in the file.
+  // The same for compressed entries only, which can state a thousand times what the file holds. Beyond it they are read
+  // if they inflate to no more than max_inflation times their bytes in the file.
   std::int64_t max_inflated_bytes = std::int64_t{256} << 20;
   std::int64_t max_inflation = 20;
   std::int64_t max_arrays = 65536;

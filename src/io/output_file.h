@@ -1,8 +1,8 @@
 // The one way in which files are written: completely, or not at all.
 //
-// Until commit() the data have no name in the file system (O_TMPFILE), so that nothing is left of them however the process ends. Where
-// the file system cannot do that they lie under a temporary name in the folder of the file; a process that handles a
-// deadly signal removes such names by remove_temporaries().
+// Until commit() the data have no name in the file system (O_TMPFILE), so that nothing is left of them however the
+// process ends. Where the file system cannot do that they lie under a temporary name in the folder of the file; a
+// process that handles a deadly signal removes such names by remove_temporaries().
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@
 
 namespace tessera::io {
 
-// Throws Error(io) unless a file of this path can be written: its folder exists and is writable, and what bears the name, if anything,
-// is a regular, writable file or a symbolic link to one. Creates nothing. Work of minutes should ask first.
+// Throws Error(io) unless a file of this path can be written: its folder exists and is writable, and what bears the
+// name, if anything, is a regular, writable file or a symbolic link to one. Creates nothing. Work of minutes should ask
+// first.
 void check_output(const std::filesystem::path& path);
 
 // A temporary file in a folder, without a name where the file system can do that.
@@ -43,15 +44,16 @@ class TemporaryFile {
   int descriptor_ = -1;
 };
 
-// A file that commit() puts in the place of its target. Without commit() the target stays as it was. A symbolic link stays and its target
-// is replaced; the mode, and where possible the owner, of a replaced file stay.
+// A file that commit() puts in the place of its target. Without commit() the target stays as it was. A symbolic link
+// stays and its target is replaced; the mode, and where possible the owner, of a replaced file stay.
 class OutputFile {
  public:
   // Throws Error(io) as check_output does.
-  explicit OutputFile(const std::filesystem::path& target, TemporaryFile::Name name = TemporaryFile::Name::none_if_possible);
+  explicit OutputFile(const std::filesystem::path& target,
+                      TemporaryFile::Name name = TemporaryFile::Name::none_if_possible);
 
-  // Writes at the position and moves it on. Throws Error(io) with the reason that the system gives; a file beyond the process's limit
-  // (RLIMIT_FSIZE) too, without the signal that the system would send.
+  // Writes at the position and moves it on. Throws Error(io) with the reason that the system gives; a file beyond the
+  // process's limit (RLIMIT_FSIZE) too, without the signal that the system would send.
   void write(std::span<const std::byte> bytes);
   std::int64_t position() const { return position_; }
   void seek(std::int64_t position) { position_ = position; }

@@ -22,9 +22,13 @@ constexpr std::int64_t kLeastOutside = 1024;
 constexpr std::size_t kPageSized = std::size_t{64} << 10;
 constexpr std::uint64_t kDataAlignment = 64;
 
-std::uint64_t alignment_for(std::size_t bytes) { return bytes >= kPageSized ? kSectionAlignment : kDataAlignment; }
+std::uint64_t alignment_for(std::size_t bytes) {
+  return bytes >= kPageSized ? kSectionAlignment : kDataAlignment;
+}
 
-std::span<const std::byte> bytes_of(const Tensor& tensor) { return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())}; }
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())};
+}
 
 // --- writing --------------------------------------------------------------------------------------------------------
 
@@ -35,7 +39,8 @@ void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
 
 std::vector<std::byte> write_info(const PackageInfo& info) {
   ByteWriter out;
-  for (const std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision}) out.text(*text);
+  for (const std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision})
+    out.text(*text);
   out.u32(info.ready ? 1 : 0);
   write_texts(out, info.passes);
   write_texts(out, info.without);
@@ -61,7 +66,8 @@ class GraphWriter {
 
   std::vector<std::byte> write(const ir::Graph& graph) {
     const FileForm form = newest_form(graph);
-    return serialise(Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
+    return serialise(
+        Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
   }
 
   // Where the data of a tensor lie in the section; null when they do not.
@@ -77,10 +83,13 @@ class GraphWriter {
   };
 
   void store(const Tensor& tensor, tessera_onnx::TensorProto& proto) {
-    const bool outside = tensor.dtype() != DType::string && tensor.bytes() > 0 && (tensor.bytes() >= kLeastOutside || packed_.contains(tensor.raw()));
+    const bool outside = tensor.dtype() != DType::string && tensor.bytes() > 0 &&
+                         (tensor.bytes() >= kLeastOutside || packed_.contains(tensor.raw()));
     if (!outside) return store_inside(tensor, proto);
     const std::uint64_t* known = offset_of(tensor);
-    const std::uint64_t offset = known != nullptr ? *known : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
+    const std::uint64_t offset =
+        known != nullptr ? *known
+                         : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
     offsets_.insert_or_assign(tensor.raw(), Place{offset, tensor.bytes()});
     refer_outside(proto, std::string(kPackageConstants), static_cast<std::int64_t>(offset), tensor.bytes());
   }
@@ -90,13 +99,16 @@ class GraphWriter {
   std::map<const void*, Place> offsets_;
 };
 
-std::vector<std::byte> write_packings(const std::vector<Packing>& packings, const GraphWriter& graph, SectionContent& packed, WrittenPackage& written) {
+std::vector<std::byte> write_packings(const std::vector<Packing>& packings, const GraphWriter& graph,
+                                      SectionContent& packed, WrittenPackage& written) {
   std::vector<std::pair<std::uint64_t, const Packing*>> known;
   for (const Packing& packing : packings) {
     if (const std::uint64_t* offset = graph.offset_of(packing.weights)) known.emplace_back(*offset, &packing);
   }
   // Equal models are equal files.
-  std::ranges::sort(known, [](const auto& a, const auto& b) { return std::tie(a.first, a.second->name) < std::tie(b.first, b.second->name); });
+  std::ranges::sort(known, [](const auto& a, const auto& b) {
+    return std::tie(a.first, a.second->name) < std::tie(b.first, b.second->name);
+  });
   ByteWriter out;
   out.u32(static_cast<std::uint32_t>(known.size()));
   for (const auto& [constant, packing] : known) {
@@ -121,7 +133,8 @@ std::vector<std::string> read_texts(ByteReader& in) {
 PackageInfo read_info(std::span<const std::byte> bytes) {
   ByteReader in(bytes);
   PackageInfo info;
-  for (std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision}) *text = in.text();
+  for (std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision})
+    *text = in.text();
   info.ready = in.u32() != 0;
   info.passes = read_texts(in);
   info.without = read_texts(in);
@@ -147,9 +160,10 @@ std::map<std::string, std::string> read_metadata(std::span<const std::byte> byte
 }
 
 // The part [offset, offset + bytes) of a section.
-std::span<const std::byte> part_of(std::span<const std::byte> section, std::uint64_t offset, std::uint64_t bytes, std::string_view name) {
-  require(offset <= section.size() && bytes <= section.size() - offset, ErrorKind::invalid_model, "packing '{}' has {} bytes from byte {} on of a section of {}", shown(name), bytes,
-          offset, section.size());
+std::span<const std::byte> part_of(std::span<const std::byte> section, std::uint64_t offset, std::uint64_t bytes,
+                                   std::string_view name) {
+  require(offset <= section.size() && bytes <= section.size() - offset, ErrorKind::invalid_model,
+          "packing '{}' has {} bytes from byte {} on of a section of {}", shown(name), bytes, offset, section.size());
   return section.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
 }
 
@@ -161,7 +175,8 @@ std::span<const std::byte> section_bytes(const Container& container, SectionKind
 
 }  // namespace
 
-WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info, const std::vector<Packing>& packings) {
+WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
+                             const std::vector<Packing>& packings) {
   try {
     SectionContent constants("constants", kConstants), packed("packed", kPacked);
     GraphWriter writer(constants, packings);
@@ -170,7 +185,9 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
                                  packings_bytes = write_packings(packings, writer, packed, written),
                                  metadata_bytes = write_metadata(graph.metadata);
     std::vector<SectionContent> sections;
-    const auto add = [&sections](std::string name, SectionKind kind, const std::vector<std::byte>& bytes) { sections.emplace_back(std::move(name), kind).append(bytes); };
+    const auto add = [&sections](std::string name, SectionKind kind, const std::vector<std::byte>& bytes) {
+      sections.emplace_back(std::move(name), kind).append(bytes);
+    };
     add("info", kInfo, info_bytes);
     add("graph", kGraph, graph_bytes);
     add("packings", kPackings, packings_bytes);
@@ -185,16 +202,19 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
   }
 }
 
-StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants, std::span<const std::byte> packed, std::shared_ptr<const void> owner)
+StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants,
+                               std::span<const std::byte> packed, std::shared_ptr<const void> owner)
     : owner_(std::move(owner)) {
   ByteReader in(packings);
   for (std::uint32_t left = in.count(28); left > 0; --left) {
     const std::uint64_t constant = in.u64();
     std::string name = in.text();
-    require(constant < constants.size(), ErrorKind::invalid_model, "packing '{}' is of a constant at byte {} of {}", shown(name), constant, constants.size());
+    require(constant < constants.size(), ErrorKind::invalid_model, "packing '{}' is of a constant at byte {} of {}",
+            shown(name), constant, constants.size());
     const std::uint64_t offset = in.u64();
     const std::span<const std::byte> bytes = part_of(packed, offset, in.u64(), name);
-    require(offset % kDataAlignment == 0, ErrorKind::invalid_model, "packing '{}' begins at byte {}, which is no multiple of {}", shown(name), offset, kDataAlignment);
+    require(offset % kDataAlignment == 0, ErrorKind::invalid_model,
+            "packing '{}' begins at byte {}, which is no multiple of {}", shown(name), offset, kDataAlignment);
     bytes_ += static_cast<std::int64_t>(bytes.size());
     packings_.insert_or_assign({constants.data() + constant, std::move(name)}, bytes);
   }
@@ -220,7 +240,8 @@ Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const voi
   Package package;
   package.origin.info = read_info(section_bytes(container, kInfo, "information"));
   package.origin.packings =
-      std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants, section_bytes(container, kPacked, "packed weights"), owner);
+      std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants,
+                                             section_bytes(container, kPacked, "packed weights"), owner);
   package.origin.sections = container.sections();
   package.graph = read_package_graph(graph, constants, std::move(owner), {.limits = limits});
   // Packages of before have no such section: there the metadata are what the graph's own form could hold.
@@ -228,8 +249,8 @@ Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const voi
     package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);
   for (const ir::ValueId id : package.graph.inputs()) {
     const ir::ValueInfo& input = package.graph.value(id);
-    require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model, "the package is said to be ready, but input '{}' is {}", shown(input.name),
-            ir::to_string(input.type));
+    require(!package.origin.info.ready || input.type.shape().has_value(), ErrorKind::invalid_model,
+            "the package is said to be ready, but input '{}' is {}", shown(input.name), ir::to_string(input.type));
   }
   return package;
 }

@@ -1,8 +1,9 @@
-// A model made ready for a device, in one file that is mapped, not read (.tsr, docs/package.md): the graph after the passes, its constants, and weights packed
-// for kernels, which are opaque here.
+// A model made ready for a device, in one file that is mapped, not read (.tsr, docs/package.md): the graph after the
+// passes, its constants, and weights packed for kernels, which are opaque here.
 //
-// A file is hostile until checked (see package/container.h). Opening it verifies the checksums of all sections but those of constants and packed weights, which
-// verify_package reads whole. Faults throw tessera::Error: invalid_model (truncated, corrupt), unsupported (newer format, missing operators), over_budget.
+// A file is hostile until checked (see package/container.h). Opening it verifies the checksums of all sections but
+// those of constants and packed weights, which verify_package reads whole. Faults throw tessera::Error: invalid_model
+// (truncated, corrupt), unsupported (newer format, missing operators), over_budget.
 #pragma once
 
 #include <cstddef>
@@ -44,14 +45,17 @@ struct WrittenPackage {
   std::int64_t packings = 0, packed_bytes = 0;
 };
 
-// Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. Throws Error(io, unsupported).
-WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info, const std::vector<Packing>& packings);
+// Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. Throws
+// Error(io, unsupported).
+WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
+                             const std::vector<Packing>& packings);
 
 // The packed weights of an open package. Immutable.
 class StoredPackings {
  public:
   // `packings` is the section that lists them.
-  StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants, std::span<const std::byte> packed, std::shared_ptr<const void> owner);
+  StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants,
+                 std::span<const std::byte> packed, std::shared_ptr<const void> owner);
 
   // The packing of that name of the constant whose data begin at `weights`, 64-byte aligned; empty when there is none.
   std::span<const std::byte> find(const void* weights, std::string_view name) const;
@@ -78,7 +82,8 @@ struct Package {
 };
 
 // Constants and packings view `bytes`, which `owner` keeps alive and which start at a multiple of 64.
-Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits = {});
+Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                     const ModelLimits& limits = {});
 
 // The graph of a package as read_package_graph takes it, an ONNX model whose large constants lie outside of it; views
 // of the container's bytes. Throws Error(invalid_model) when the container has no such sections.

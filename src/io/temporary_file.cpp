@@ -50,7 +50,9 @@ std::filesystem::path new_name(const std::filesystem::path& folder) {
   return folder / fmt::format(".tessera-{}-{}.tmp", ::getpid(), count++);
 }
 
-[[noreturn]] void throw_errno(int code) { throw std::system_error(code, std::generic_category()); }
+[[noreturn]] void throw_errno(int code) {
+  throw std::system_error(code, std::generic_category());
+}
 
 }  // namespace
 

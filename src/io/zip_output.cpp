@@ -20,7 +20,8 @@ zip_int64_t ZipOutput::write(const void* data, zip_uint64_t bytes) {
 }
 
 zip_int64_t ZipOutput::seek(void* data, zip_uint64_t bytes) {
-  const zip_int64_t to = zip_source_seek_compute_offset(static_cast<zip_uint64_t>(file_.position()), static_cast<zip_uint64_t>(end_), data, bytes, &code_);
+  const zip_int64_t to = zip_source_seek_compute_offset(static_cast<zip_uint64_t>(file_.position()),
+                                                        static_cast<zip_uint64_t>(end_), data, bytes, &code_);
   if (to < 0) return -1;
   file_.seek(to);
   return 0;
@@ -32,8 +33,11 @@ zip_int64_t ZipOutput::answer(void* self, void* data, zip_uint64_t bytes, zip_so
   switch (command) {
     case ZIP_SOURCE_SUPPORTS:
       // Archives that are written are seekable as well, for libzip; a new one is never read.
-      return zip_source_make_command_bitmap(ZIP_SOURCE_SUPPORTS, ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
-                                            ZIP_SOURCE_BEGIN_WRITE, ZIP_SOURCE_COMMIT_WRITE, ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_WRITE, ZIP_SOURCE_SEEK_WRITE, ZIP_SOURCE_TELL_WRITE, ZIP_SOURCE_REMOVE, -1);
+      return zip_source_make_command_bitmap(ZIP_SOURCE_SUPPORTS, ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
+                                            ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK,
+                                            ZIP_SOURCE_TELL, ZIP_SOURCE_BEGIN_WRITE, ZIP_SOURCE_COMMIT_WRITE,
+                                            ZIP_SOURCE_ROLLBACK_WRITE, ZIP_SOURCE_WRITE, ZIP_SOURCE_SEEK_WRITE,
+                                            ZIP_SOURCE_TELL_WRITE, ZIP_SOURCE_REMOVE, -1);
     case ZIP_SOURCE_STAT: {
       auto* stat = static_cast<zip_stat_t*>(data);
       zip_stat_init(stat);
@@ -41,17 +45,24 @@ zip_int64_t ZipOutput::answer(void* self, void* data, zip_uint64_t bytes, zip_so
       stat->valid = ZIP_STAT_SIZE;
       return sizeof(*stat);
     }
-    case ZIP_SOURCE_ERROR: return zip_error_to_data(&output.code_, data, bytes);
-    case ZIP_SOURCE_WRITE: return output.write(data, bytes);
-    case ZIP_SOURCE_SEEK_WRITE: return output.seek(data, bytes);
-    case ZIP_SOURCE_TELL_WRITE: return output.file_.position();
+    case ZIP_SOURCE_ERROR:
+      return zip_error_to_data(&output.code_, data, bytes);
+    case ZIP_SOURCE_WRITE:
+      return output.write(data, bytes);
+    case ZIP_SOURCE_SEEK_WRITE:
+      return output.seek(data, bytes);
+    case ZIP_SOURCE_TELL_WRITE:
+      return output.file_.position();
     case ZIP_SOURCE_OPEN:
     case ZIP_SOURCE_BEGIN_WRITE:
     case ZIP_SOURCE_COMMIT_WRITE:
     case ZIP_SOURCE_ROLLBACK_WRITE:
     case ZIP_SOURCE_CLOSE:
-    case ZIP_SOURCE_FREE: return 0;
-    default: zip_error_set(&output.code_, ZIP_ER_OPNOTSUPP, 0); return -1;
+    case ZIP_SOURCE_FREE:
+      return 0;
+    default:
+      zip_error_set(&output.code_, ZIP_ER_OPNOTSUPP, 0);
+      return -1;
   }
 }
 

@@ -1,4 +1,5 @@
-// equal_attributes() of equal.h, and structurally_equal() of graph.h: walks both graphs in order and maps the handles of one to those of the other.
+// equal_attributes() of equal.h, and structurally_equal() of graph.h: walks both graphs in order and maps the handles
+// of one to those of the other.
 #include "ir/equal.h"
 
 #include <algorithm>

@@ -12,16 +12,26 @@ namespace tessera::ir {
 
 std::string_view to_string(AttributeKind kind) {
   switch (kind) {
-    case AttributeKind::integer: return "integer";
-    case AttributeKind::real: return "float";
-    case AttributeKind::text: return "string";
-    case AttributeKind::tensor: return "tensor";
-    case AttributeKind::graph: return "graph";
-    case AttributeKind::type: return "type";
-    case AttributeKind::integers: return "integers";
-    case AttributeKind::reals: return "floats";
-    case AttributeKind::texts: return "strings";
-    case AttributeKind::tensors: return "tensors";
+    case AttributeKind::integer:
+      return "integer";
+    case AttributeKind::real:
+      return "float";
+    case AttributeKind::text:
+      return "string";
+    case AttributeKind::tensor:
+      return "tensor";
+    case AttributeKind::graph:
+      return "graph";
+    case AttributeKind::type:
+      return "type";
+    case AttributeKind::integers:
+      return "integers";
+    case AttributeKind::reals:
+      return "floats";
+    case AttributeKind::texts:
+      return "strings";
+    case AttributeKind::tensors:
+      return "tensors";
   }
   return "unknown";
 }
@@ -34,7 +44,8 @@ std::int64_t trailing_number(std::string_view name) {
   const std::size_t underscore = name.rfind('_');
   if (underscore == std::string_view::npos || name.size() - underscore - 1 > kMostDigits) return -1;
   std::int64_t number = -1;
-  const std::from_chars_result result = std::from_chars(name.data() + underscore + 1, name.data() + name.size(), number);
+  const std::from_chars_result result =
+      std::from_chars(name.data() + underscore + 1, name.data() + name.size(), number);
   return result.ec == std::errc{} && result.ptr == name.data() + name.size() ? number : -1;
 }
 
@@ -59,7 +70,8 @@ ValueId Graph::add_input(std::string name, ValueType type) {
 
 ValueId Graph::add_constant(Tensor tensor, std::string name) {
   if (name.empty()) name = fresh_name("constant");
-  const ValueId id = new_value({std::move(name), ValueType::tensor(tensor.dtype(), tensor.shape()), Origin::constant, {}, 0});
+  const ValueId id =
+      new_value({std::move(name), ValueType::tensor(tensor.dtype(), tensor.shape()), Origin::constant, {}, 0});
   constants_.emplace(id.index, std::move(tensor));
   return id;
 }
@@ -71,7 +83,8 @@ ValueId Graph::add_variable(std::string name, Tensor initial) {
 }
 
 void Graph::set_variable_update(std::string_view variable, ValueId update) {
-  const auto found = std::find_if(variables_.begin(), variables_.end(), [&](const Variable& v) { return v.name == variable; });
+  const auto found =
+      std::find_if(variables_.begin(), variables_.end(), [&](const Variable& v) { return v.name == variable; });
   require(found != variables_.end(), ErrorKind::invalid_argument, "the graph has no variable '{}'", variable);
   found->update = update;
 }
@@ -144,12 +157,16 @@ void Graph::replace_uses(ValueId from, ValueId to) {
 
 void Graph::replace_uses(std::span<const ValueId> replacements) {
   std::vector<ValueId> known(replacements.begin(), replacements.end());
-  const auto next = [&](ValueId id) { return id.valid() && static_cast<std::size_t>(id.index) < known.size() ? known[static_cast<std::size_t>(id.index)] : ValueId{}; };
+  const auto next = [&](ValueId id) {
+    return id.valid() && static_cast<std::size_t>(id.index) < known.size() ? known[static_cast<std::size_t>(id.index)]
+                                                                           : ValueId{};
+  };
   const auto replace = [&](ValueId& id) {
     ValueId last = id;
     while (next(last).valid()) last = next(last);
     // What was passed on the way leads straight there from now on, so that long chains are walked once.
-    for (ValueId passed = id; passed != last;) passed = std::exchange(known[static_cast<std::size_t>(passed.index)], last);
+    for (ValueId passed = id; passed != last;)
+      passed = std::exchange(known[static_cast<std::size_t>(passed.index)], last);
     id = last;
   };
   for (NodeId id : order_) std::for_each(node(id).inputs.begin(), node(id).inputs.end(), replace);
@@ -168,8 +185,8 @@ void Graph::become_constant(ValueId id, Tensor tensor) {
 
 namespace {
 
-// Some nodes wait for inputs (`missing` counts them). Nodes behind a cycle wait too, so walk from one of them towards its
-// inputs until a node comes up twice: that one is on a cycle.
+// Some nodes wait for inputs (`missing` counts them). Nodes behind a cycle wait too, so walk from one of them towards
+// its inputs until a node comes up twice: that one is on a cycle.
 NodeId find_node_on_cycle(const Graph& graph, const std::vector<std::int32_t>& missing) {
   const auto waits = [&](NodeId id) { return missing[static_cast<std::size_t>(id.index)] > 0; };
   NodeId current = *std::find_if(graph.order().begin(), graph.order().end(), waits);
@@ -193,13 +210,16 @@ void Graph::sort_topologically() {
   std::vector<std::int32_t> missing(nodes_.size(), 0);
   std::vector<std::size_t> position(nodes_.size(), 0);
   std::vector<std::vector<NodeId>> uses = compute_uses();
-  std::priority_queue<std::pair<std::size_t, std::int32_t>, std::vector<std::pair<std::size_t, std::int32_t>>, std::greater<>> ready;
+  std::priority_queue<std::pair<std::size_t, std::int32_t>, std::vector<std::pair<std::size_t, std::int32_t>>,
+                      std::greater<>>
+      ready;
   for (std::size_t i = 0; i < order_.size(); ++i) position[static_cast<std::size_t>(order_[i].index)] = i;
   for (NodeId id : order_) {
     for (ValueId input : node(id).inputs) {
       if (input.valid() && value(input).producer.valid()) ++missing[static_cast<std::size_t>(id.index)];
     }
-    if (missing[static_cast<std::size_t>(id.index)] == 0) ready.push({position[static_cast<std::size_t>(id.index)], id.index});
+    if (missing[static_cast<std::size_t>(id.index)] == 0)
+      ready.push({position[static_cast<std::size_t>(id.index)], id.index});
   }
   std::vector<NodeId> sorted;
   sorted.reserve(order_.size());
@@ -210,11 +230,14 @@ void Graph::sort_topologically() {
     for (ValueId output : node(id).outputs) {
       if (!output.valid()) continue;
       for (NodeId user : uses[static_cast<std::size_t>(output.index)]) {
-        if (--missing[static_cast<std::size_t>(user.index)] == 0) ready.push({position[static_cast<std::size_t>(user.index)], user.index});
+        if (--missing[static_cast<std::size_t>(user.index)] == 0)
+          ready.push({position[static_cast<std::size_t>(user.index)], user.index});
       }
     }
   }
-  if (sorted.size() != order_.size()) fail(ErrorKind::invalid_model, "the graph has a cycle through {}", describe(*this, find_node_on_cycle(*this, missing)));
+  if (sorted.size() != order_.size())
+    fail(ErrorKind::invalid_model, "the graph has a cycle through {}",
+         describe(*this, find_node_on_cycle(*this, missing)));
   order_ = std::move(sorted);
 }
 
@@ -229,7 +252,8 @@ void Graph::remove_dead_and_compact() {
   std::vector<NodeId> kept;
   for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
     const Node& current = node(*it);
-    const bool used = std::any_of(current.outputs.begin(), current.outputs.end(), [&](ValueId id) { return id.valid() && live[static_cast<std::size_t>(id.index)]; });
+    const bool used = std::any_of(current.outputs.begin(), current.outputs.end(),
+                                  [&](ValueId id) { return id.valid() && live[static_cast<std::size_t>(id.index)]; });
     if (!used) continue;
     kept.push_back(*it);
     for (ValueId input : current.inputs) {
@@ -249,7 +273,9 @@ void Graph::remove_dead_and_compact() {
       constants.emplace(renamed[i].index, std::move(found->second));
     }
   }
-  auto rename = [&](ValueId& id) { if (id.valid()) id = renamed[static_cast<std::size_t>(id.index)]; };
+  auto rename = [&](ValueId& id) {
+    if (id.valid()) id = renamed[static_cast<std::size_t>(id.index)];
+  };
   std::vector<Node> nodes;
   std::vector<NodeId> order;
   for (NodeId old : kept) {
@@ -289,7 +315,9 @@ std::vector<std::vector<NodeId>> Graph::compute_uses() const {
   return uses;
 }
 
-bool Graph::is_output(ValueId id) const { return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end(); }
+bool Graph::is_output(ValueId id) const {
+  return std::find(outputs_.begin(), outputs_.end(), id) != outputs_.end();
+}
 
 ValueId Graph::find_value(std::string_view name) const {
   for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -304,7 +332,8 @@ std::int64_t Graph::structure_bytes() const {
   std::int64_t bytes = size(nodes_) + size(values_) + size(order_) + size(inputs_) + size(outputs_);
   for (const Node& node : nodes_) {
     bytes += heap_bytes(node.op) + heap_bytes(node.name) + size(node.inputs) + size(node.outputs);
-    bytes += static_cast<std::int64_t>(node.attributes.size() * sizeof(Attributes::value_type)) + kMapNode * static_cast<std::int64_t>(node.attributes.size());
+    bytes += static_cast<std::int64_t>(node.attributes.size() * sizeof(Attributes::value_type)) +
+             kMapNode * static_cast<std::int64_t>(node.attributes.size());
     for (const auto& [name, attribute] : node.attributes) {
       bytes += heap_bytes(name);
       if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) bytes += size(*integers);
@@ -313,7 +342,8 @@ std::int64_t Graph::structure_bytes() const {
     }
   }
   for (const ValueInfo& value : values_) bytes += heap_bytes(value.name) + heap_bytes(value.type);
-  for (const auto& [id, constant] : constants_) bytes += kMapNode + static_cast<std::int64_t>(sizeof(Tensor)) + size(constant.shape());
+  for (const auto& [id, constant] : constants_)
+    bytes += kMapNode + static_cast<std::int64_t>(sizeof(Tensor)) + size(constant.shape());
   return bytes;
 }
 

@@ -1,7 +1,7 @@
 // The one representation of everything Tessera runs: operators over values, in topological order.
 //
-// Handles are small integers and stay valid while the graph is edited; removed nodes leave a hole that compact() closes.
-// A Graph is a value: copying it copies nodes and shares constant storage. It is not thread-safe for writing.
+// Handles are small integers and stay valid while the graph is edited; removed nodes leave a hole that compact()
+// closes. A Graph is a value: copying it copies nodes and shares constant storage. It is not thread-safe for writing.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct NodeId {
 // An application of an operator.
 //
 // Subgraphs are closed. What a subgraph uses from around it is passed in: the node's last `captures` inputs are the
-// captured values, and every subgraph of the node has as its last `captures` inputs their counterparts, in the same order
-// (used or not). So a walk over `inputs` sees every use there is.
+// captured values, and every subgraph of the node has as its last `captures` inputs their counterparts, in the same
+// order (used or not). So a walk over `inputs` sees every use there is.
 struct Node {
   std::string op;                // "Conv"; outside the default domain "com.microsoft::FusedConv"
   std::string name;              // for people; unique names are not required
@@ -56,8 +56,9 @@ struct ValueInfo {
   std::int32_t output_index = 0;  // which output of the producer
 };
 
-// Named state that persists between runs (weights in training, optimiser moments, KV caches, random counters). A run reads
-// the state at its start through `read`; if `update` is valid, the value computed for it becomes the state at the run's end.
+// Named state that persists between runs (weights in training, optimiser moments, KV caches, random counters). A run
+// reads the state at its start through `read`; if `update` is valid, the value computed for it becomes the state at the
+// run's end.
 struct Variable {
   std::string name;
   Tensor initial;
@@ -70,7 +71,8 @@ class Graph {
   std::string name;
   std::map<std::string, std::string> metadata;  // free text: producer, documentation, user's properties
 
-  // --- building -------------------------------------------------------------------------------------------------------
+  // --- building
+  // -------------------------------------------------------------------------------------------------------
   ValueId add_input(std::string name, ValueType type);
   // The storage of `tensor` is shared, not copied. An empty name gets a fresh one.
   ValueId add_constant(Tensor tensor, std::string name = "");
@@ -90,13 +92,14 @@ class Graph {
   // Convenience: a node with one fresh, untyped output.
   ValueId add_op(std::string op, std::vector<ValueId> inputs, Attributes attributes = {}, std::string output_name = "");
 
-  // --- editing --------------------------------------------------------------------------------------------------------
-  // Removes the node; its outputs become unclaimed values.
+  // --- editing
+  // -------------------------------------------------------------------------------------------------------- Removes
+  // the node; its outputs become unclaimed values.
   void remove_node(NodeId node);
   // Every use of `from` (node inputs, graph outputs, variable updates) becomes `to`.
   void replace_uses(ValueId from, ValueId to);
-  // The same for many values at once: `replacements` is indexed by ValueId::index, and an invalid entry leaves that value's uses
-  // alone. A replacement that is itself replaced counts as what replaces it.
+  // The same for many values at once: `replacements` is indexed by ValueId::index, and an invalid entry leaves that
+  // value's uses alone. A replacement that is itself replaced counts as what replaces it.
   void replace_uses(std::span<const ValueId> replacements);
   // Puts another node in a node's place. The outputs of the old one become unclaimed values first.
   void replace_node(NodeId id, Node node);
@@ -104,10 +107,12 @@ class Graph {
   void become_constant(ValueId value, Tensor tensor);
   // Reorders by a topological sort (stable); throws Error(invalid_model) naming a node on a cycle.
   void sort_topologically();
-  // Drops nodes whose outputs nothing uses, then unused constants and values, and renumbers. Graph inputs and variables stay.
+  // Drops nodes whose outputs nothing uses, then unused constants and values, and renumbers. Graph inputs and variables
+  // stay.
   void remove_dead_and_compact();
 
-  // --- reading --------------------------------------------------------------------------------------------------------
+  // --- reading
+  // --------------------------------------------------------------------------------------------------------
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const std::vector<Variable>& variables() const { return variables_; }

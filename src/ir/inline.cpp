@@ -8,7 +8,8 @@ std::vector<ValueId> append_inlined(Graph& graph, const Graph& body, std::span<c
   TESSERA_ASSERT(arguments.size() == body.inputs().size(), "inlining with a wrong number of arguments");
   TESSERA_ASSERT(body.variables().empty(), "a body with variables cannot be inlined");
   std::vector<ValueId> mapped(body.value_count());
-  for (std::size_t i = 0; i < arguments.size(); ++i) mapped[static_cast<std::size_t>(body.inputs()[i].index)] = arguments[i];
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    mapped[static_cast<std::size_t>(body.inputs()[i].index)] = arguments[i];
   auto map_value = [&](ValueId id) -> ValueId {
     if (!id.valid()) return {};
     ValueId& target = mapped[static_cast<std::size_t>(id.index)];

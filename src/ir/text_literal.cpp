@@ -185,10 +185,8 @@ class ElementBuffer {
     if (expected != count_)
       scanner.fail("a tensor of shape {} has {} elements, but {} are given", to_string(shape), expected, count_);
     Tensor tensor(type_, shape);
-    if (type_ == DType::string)
-      std::copy(strings_.begin(), strings_.end(), tensor.mutable_data<std::string>());
-    else if (!bytes_.empty())
-      std::memcpy(tensor.mutable_raw(), bytes_.data(), bytes_.size());
+    if (type_ == DType::string) std::copy(strings_.begin(), strings_.end(), tensor.mutable_data<std::string>());
+    else if (!bytes_.empty()) std::memcpy(tensor.mutable_raw(), bytes_.data(), bytes_.size());
     return tensor;
   }
 

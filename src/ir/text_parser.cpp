@@ -138,10 +138,8 @@ class GraphParser {
     std::vector<std::optional<std::string>> names;
     if (scanner_.accept_text("()")) return names;
     do {
-      if (scanner_.accept_word("none"))
-        names.emplace_back();
-      else
-        names.emplace_back(new_name());
+      if (scanner_.accept_word("none")) names.emplace_back();
+      else names.emplace_back(new_name());
     } while (scanner_.accept(','));
     return names;
   }

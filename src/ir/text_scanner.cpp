@@ -77,16 +77,11 @@ std::string quoted(std::string_view text) {
       i += wide;
       continue;
     }
-    if (c == '"' || c == '\\')
-      result += {'\\', c};
-    else if (c == '\n')
-      result += "\\n";
-    else if (c == '\t')
-      result += "\\t";
-    else if (byte < 0x20 || byte >= 0x7F)
-      result += fmt::format("\\x{:02x}", byte);
-    else
-      result += c;
+    if (c == '"' || c == '\\') result += {'\\', c};
+    else if (c == '\n') result += "\\n";
+    else if (c == '\t') result += "\\t";
+    else if (byte < 0x20 || byte >= 0x7F) result += fmt::format("\\x{:02x}", byte);
+    else result += c;
     ++i;
   }
   return result + '"';
@@ -94,12 +89,9 @@ std::string quoted(std::string_view text) {
 
 void Scanner::skip_space() {
   while (position_ < text_.size()) {
-    if (is_space(text_[position_]))
-      ++position_;
-    else if (text_[position_] == '#')
-      position_ = std::min(text_.find('\n', position_), text_.size());
-    else
-      return;
+    if (is_space(text_[position_])) ++position_;
+    else if (text_[position_] == '#') position_ = std::min(text_.find('\n', position_), text_.size());
+    else return;
   }
 }
 
@@ -155,14 +147,10 @@ void Scanner::read_escape(std::string& result) {
     position_ += 4;
     return;
   }
-  if (kind == 'n')
-    result += '\n';
-  else if (kind == 't')
-    result += '\t';
-  else if (kind == '"' || kind == '\\')
-    result += kind;
-  else
-    fail("unknown escape in a string: \\n \\t \\\" \\\\ and \\xNN are known");
+  if (kind == 'n') result += '\n';
+  else if (kind == 't') result += '\t';
+  else if (kind == '"' || kind == '\\') result += kind;
+  else fail("unknown escape in a string: \\n \\t \\\" \\\\ and \\xNN are known");
   position_ += 2;
 }
 
@@ -171,10 +159,8 @@ std::string Scanner::string(std::string_view purpose) {
   const std::size_t start = position_++;
   std::string result;
   while (position_ < text_.size() && text_[position_] != '"') {
-    if (text_[position_] == '\\')
-      read_escape(result);
-    else
-      result += text_[position_++];
+    if (text_[position_] == '\\') read_escape(result);
+    else result += text_[position_++];
   }
   if (position_ >= text_.size()) {
     position_ = start;

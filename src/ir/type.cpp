@@ -32,7 +32,9 @@ std::string to_string(const Dim& dim) {
   return dim.is_symbol() ? dim.name() : "?";
 }
 
-Dims to_dims(const Shape& shape) { return Dims(shape.begin(), shape.end()); }
+Dims to_dims(const Shape& shape) {
+  return Dims(shape.begin(), shape.end());
+}
 
 std::optional<Shape> to_shape(const Dims& dims) {
   Shape shape;
@@ -66,7 +68,9 @@ ValueType ValueType::map(DType key, ValueType value) {
   return {Kind::map, key, std::nullopt, std::make_shared<const ValueType>(std::move(value))};
 }
 
-std::optional<Shape> ValueType::shape() const { return dims ? to_shape(*dims) : std::nullopt; }
+std::optional<Shape> ValueType::shape() const {
+  return dims ? to_shape(*dims) : std::nullopt;
+}
 
 bool operator==(const ValueType& a, const ValueType& b) {
   if (a.kind != b.kind || a.dtype != b.dtype || a.dims != b.dims) return false;
@@ -77,10 +81,14 @@ bool operator==(const ValueType& a, const ValueType& b) {
 std::string to_string(const ValueType& type) {
   const std::string element = type.element ? to_string(*type.element) : "?";
   switch (type.kind) {
-    case ValueType::Kind::tensor: return std::string(name_of(type.dtype)) + (type.dims ? to_string(*type.dims) : "[*]");
-    case ValueType::Kind::sequence: return "seq(" + element + ")";
-    case ValueType::Kind::optional: return "optional(" + element + ")";
-    case ValueType::Kind::map: return "map(" + std::string(name_of(type.dtype)) + ", " + element + ")";
+    case ValueType::Kind::tensor:
+      return std::string(name_of(type.dtype)) + (type.dims ? to_string(*type.dims) : "[*]");
+    case ValueType::Kind::sequence:
+      return "seq(" + element + ")";
+    case ValueType::Kind::optional:
+      return "optional(" + element + ")";
+    case ValueType::Kind::map:
+      return "map(" + std::string(name_of(type.dtype)) + ", " + element + ")";
   }
   return "";
 }
@@ -88,14 +96,16 @@ std::string to_string(const ValueType& type) {
 ValueType join(const ValueType& a, const ValueType& b) {
   require(a.kind == b.kind, ErrorKind::invalid_model, "types {} and {} do not agree", to_string(a), to_string(b));
   if (a.kind != ValueType::Kind::tensor) {
-    require(a.dtype == b.dtype && a.element && b.element, ErrorKind::invalid_model, "types {} and {} do not agree", to_string(a), to_string(b));
+    require(a.dtype == b.dtype && a.element && b.element, ErrorKind::invalid_model, "types {} and {} do not agree",
+            to_string(a), to_string(b));
     ValueType result = a;
     result.element = std::make_shared<const ValueType>(join(*a.element, *b.element));
     return result;
   }
   if (a.dtype == DType::undefined) return b;
   if (b.dtype == DType::undefined) return a;
-  require(a.dtype == b.dtype, ErrorKind::invalid_model, "element types {} and {} do not agree", name_of(a.dtype), name_of(b.dtype));
+  require(a.dtype == b.dtype, ErrorKind::invalid_model, "element types {} and {} do not agree", name_of(a.dtype),
+          name_of(b.dtype));
   if (!a.dims || !b.dims || a.dims->size() != b.dims->size()) return ValueType::tensor(a.dtype);
   Dims dims = *a.dims;
   for (std::size_t i = 0; i < dims.size(); ++i) {
@@ -105,10 +115,13 @@ ValueType join(const ValueType& a, const ValueType& b) {
 }
 
 // A short string lies in the object itself.
-std::int64_t heap_bytes(const std::string& text) { return text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0; }
+std::int64_t heap_bytes(const std::string& text) {
+  return text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0;
+}
 
 std::int64_t heap_bytes(const ValueType& type) {
-  std::int64_t bytes = type.element != nullptr ? static_cast<std::int64_t>(sizeof(ValueType)) + heap_bytes(*type.element) : 0;
+  std::int64_t bytes =
+      type.element != nullptr ? static_cast<std::int64_t>(sizeof(ValueType)) + heap_bytes(*type.element) : 0;
   if (!type.dims) return bytes;
   bytes += static_cast<std::int64_t>(type.dims->capacity() * sizeof(Dim));
   for (const Dim& dim : *type.dims) bytes += heap_bytes(dim.name());

@@ -16,9 +16,13 @@ using tessera::to_string;
 // One dimension: a number, a name ("batch"; equal names are equal sizes), or unknown.
 class Dim {
  public:
-  Dim() = default;  // unknown
+  Dim() = default;                            // unknown
   Dim(std::int64_t value) : value_(value) {}  // NOLINT: numbers are dimensions
-  static Dim symbol(std::string name) { Dim dim; dim.symbol_ = std::move(name); return dim; }
+  static Dim symbol(std::string name) {
+    Dim dim;
+    dim.symbol_ = std::move(name);
+    return dim;
+  }
 
   bool is_known() const { return value_ >= 0; }
   bool is_symbol() const { return !symbol_.empty(); }
@@ -37,7 +41,8 @@ class Dim {
   std::string symbol_;
 };
 
-// Arithmetic that keeps what is certain: numbers compute (with overflow checks), n*1 and n+0 stay n, all else is unknown.
+// Arithmetic that keeps what is certain: numbers compute (with overflow checks), n*1 and n+0 stay n, all else is
+// unknown.
 Dim operator+(const Dim& a, const Dim& b);
 Dim operator-(const Dim& a, const Dim& b);
 Dim operator*(const Dim& a, const Dim& b);
@@ -54,8 +59,8 @@ struct ValueType {
   enum class Kind : std::uint8_t { tensor, sequence, optional, map };
 
   Kind kind = Kind::tensor;
-  DType dtype = DType::undefined;  // element type of a tensor, key type of a map; undefined: not known yet
-  std::optional<Dims> dims;        // of a tensor; nothing: rank unknown
+  DType dtype = DType::undefined;            // element type of a tensor, key type of a map; undefined: not known yet
+  std::optional<Dims> dims;                  // of a tensor; nothing: rank unknown
   std::shared_ptr<const ValueType> element;  // of a sequence or optional; value type of a map
 
   static ValueType tensor(DType dtype) { return {Kind::tensor, dtype, std::nullopt, nullptr}; }

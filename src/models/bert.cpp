@@ -1,4 +1,5 @@
-// BERT encoders (Devlin et al., arXiv:1810.04805) as transformers exports them: post-norm layers, GELU by Erf, a pooler.
+// BERT encoders (Devlin et al., arXiv:1810.04805) as transformers exports them: post-norm layers, GELU by Erf, a
+// pooler.
 #include <cmath>
 #include <limits>
 
@@ -18,7 +19,8 @@ ValueId embed(LayerBuilder& layers, const BertSizes& sizes, ValueId ids, ValueId
   layers.scope("embeddings");
   // 0, 1, … length − 1 for whatever length the input has.
   ops::GraphBuilder& ops = layers.ops();
-  const ValueId length = ops.add("Squeeze", {ops.add("Shape", {ids}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}})});
+  const ValueId length =
+      ops.add("Squeeze", {ops.add("Shape", {ids}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}})});
   const ValueId positions = ops.add("Range", {ops.scalar(0, DType::i64), length, ops.scalar(1, DType::i64)});
   const ValueId words = layers.embedding("word", ids, sizes.vocabulary, sizes.width);
   const ValueId places = layers.embedding("position", positions, sizes.positions, sizes.width);
@@ -47,10 +49,12 @@ ir::Graph build_bert(const ModelOptions& options, const BertSizes& sizes) {
     x = layers.layer_norm("norm", layers.add(x, layers.attention(x, sizes.width, sizes.heads, mask)), sizes.width);
     layers.scope(prefix + "/feed_forward");
     const ValueId wide = layers.gelu(layers.linear("up", x, sizes.width, 4 * sizes.width));
-    x = layers.layer_norm("norm", layers.add(x, layers.linear("down", wide, 4 * sizes.width, sizes.width)), sizes.width);
+    x = layers.layer_norm("norm", layers.add(x, layers.linear("down", wide, 4 * sizes.width, sizes.width)),
+                          sizes.width);
   }
   layers.scope("pooler");
-  const ValueId first = layers.ops().add("Gather", {x, layers.ops().scalar(0, DType::i64)}, {{"axis", std::int64_t{1}}});
+  const ValueId first =
+      layers.ops().add("Gather", {x, layers.ops().scalar(0, DType::i64)}, {{"axis", std::int64_t{1}}});
   const ValueId pooled = layers.ops().add("Tanh", {layers.gemm("dense", first, sizes.width, sizes.width)});
   layers.output("last_hidden_state", x);
   layers.output("pooler_output", pooled);
@@ -59,7 +63,11 @@ ir::Graph build_bert(const ModelOptions& options, const BertSizes& sizes) {
 
 }  // namespace
 
-ir::Graph build_bert_base(const ModelOptions& options) { return build_bert(options, {12, 768, 12}); }
-ir::Graph build_bert_mini(const ModelOptions& options) { return build_bert(options, {4, 256, 4}); }
+ir::Graph build_bert_base(const ModelOptions& options) {
+  return build_bert(options, {12, 768, 12});
+}
+ir::Graph build_bert_mini(const ModelOptions& options) {
+  return build_bert(options, {4, 256, 4});
+}
 
 }  // namespace tessera::models

@@ -1,5 +1,5 @@
-// Deep learning recommendation model (Naumov et al., arXiv:1906.00091): embeddings of categories and a bottom network over dense
-// features, all pairwise products, a top network.
+// Deep learning recommendation model (Naumov et al., arXiv:1906.00091): embeddings of categories and a bottom network
+// over dense features, all pairwise products, a top network.
 #include "models/layers.h"
 #include "models/nets.h"
 
@@ -23,7 +23,9 @@ ValueId interact(LayerBuilder& layers, ValueId vectors, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     for (std::int64_t j = 0; j < i; ++j) below_diagonal.push_back(i * count + j);
   }
-  return layers.ops().add("Gather", {layers.reshape(products, {0, count * count}), layers.ops().integers(std::move(below_diagonal))}, {{"axis", std::int64_t{1}}});
+  return layers.ops().add(
+      "Gather", {layers.reshape(products, {0, count * count}), layers.ops().integers(std::move(below_diagonal))},
+      {{"axis", std::int64_t{1}}});
 }
 
 }  // namespace
@@ -39,7 +41,8 @@ ir::Graph build_dlrm(const ModelOptions& options) {
   layers.scope("embeddings");
   std::vector<ValueId> vectors{layers.reshape(bottom, {0, 1, kWidth})};
   for (std::int64_t i = 0; i < kTables; ++i) {
-    const ValueId column = layers.ops().add("Gather", {categories, layers.ops().integers({i})}, {{"axis", std::int64_t{1}}});
+    const ValueId column =
+        layers.ops().add("Gather", {categories, layers.ops().integers({i})}, {{"axis", std::int64_t{1}}});
     vectors.push_back(layers.embedding("table" + std::to_string(i), column, kRows, kWidth));  // [batch, 1, width]
   }
   layers.scope("interaction");
@@ -47,7 +50,8 @@ ir::Graph build_dlrm(const ModelOptions& options) {
   const ValueId pairs = interact(layers, layers.concat(vectors, 1), count);
   const ValueId features = layers.concat({bottom, pairs}, 1);
   layers.scope("top");
-  layers.output("probability", layers.sigmoid(perceptron(layers, features, {kWidth + count * (count - 1) / 2, 512, 256, 1}, false)));
+  layers.output("probability",
+                layers.sigmoid(perceptron(layers, features, {kWidth + count * (count - 1) / 2, 512, 256, 1}, false)));
   return graph;
 }
 

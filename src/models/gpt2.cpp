@@ -1,4 +1,5 @@
-// A decoder like GPT-2 small (Radford et al. 2019): pre-norm layers, causal mask, tanh GELU, tied output embedding, no cache.
+// A decoder like GPT-2 small (Radford et al. 2019): pre-norm layers, causal mask, tanh GELU, tied output embedding, no
+// cache.
 #include <limits>
 
 #include "models/layers.h"
@@ -20,7 +21,9 @@ ValueId causal_mask(LayerBuilder& layers, ValueId length) {
 }
 
 // 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))
-ValueId tanh_gelu(LayerBuilder& layers, ValueId x) { return layers.ops().add("Gelu", {x}, {{"approximate", std::string("tanh")}}); }
+ValueId tanh_gelu(LayerBuilder& layers, ValueId x) {
+  return layers.ops().add("Gelu", {x}, {{"approximate", std::string("tanh")}});
+}
 
 }  // namespace
 
@@ -32,14 +35,16 @@ ir::Graph build_gpt2(const ModelOptions& options) {
   const ValueId length = ops.add("Shape", {ids}, {{"start", std::int64_t{1}}, {"end", std::int64_t{2}}});
   const ValueId mask = causal_mask(layers, length);
   layers.scope("embeddings");
-  const ValueId positions = ops.add("Range", {ops.scalar(0, DType::i64), ops.add("Squeeze", {length}), ops.scalar(1, DType::i64)});
+  const ValueId positions =
+      ops.add("Range", {ops.scalar(0, DType::i64), ops.add("Squeeze", {length}), ops.scalar(1, DType::i64)});
   const ValueId table = layers.weight("word.weight", {kVocabulary, kWidth}, 0.2);
   ValueId x = layers.add(ops.add("Gather", {table, ids}), layers.embedding("position", positions, kPositions, kWidth));
   for (int i = 0; i < 12; ++i) {
     layers.scope("layer" + std::to_string(i) + "/attention");
     x = layers.add(x, layers.attention(layers.layer_norm("norm", x, kWidth), kWidth, 12, mask));
     layers.scope("layer" + std::to_string(i) + "/mlp");
-    const ValueId wide = tanh_gelu(layers, layers.linear("up", layers.layer_norm("norm", x, kWidth), kWidth, 4 * kWidth));
+    const ValueId wide =
+        tanh_gelu(layers, layers.linear("up", layers.layer_norm("norm", x, kWidth), kWidth, 4 * kWidth));
     x = layers.add(x, layers.linear("down", wide, 4 * kWidth, kWidth));
   }
   layers.scope("head");

@@ -40,7 +40,8 @@ class LayerBuilder {
     std::int64_t stride = 1, padding = 0, groups = 1;
     bool bias = true;
   };
-  ValueId conv(const std::string& name, ValueId x, std::int64_t in_channels, std::int64_t out_channels, const Window& window);
+  ValueId conv(const std::string& name, ValueId x, std::int64_t in_channels, std::int64_t out_channels,
+               const Window& window);
   // Per-channel statistics near, but not at, mean 0 and variance 1.
   ValueId batch_norm(const std::string& name, ValueId x, std::int64_t channels);
   ValueId max_pool(ValueId x, std::vector<std::int64_t> kernel, std::int64_t stride, std::int64_t padding = 0);
@@ -49,19 +50,20 @@ class LayerBuilder {
   ValueId add(ValueId a, ValueId b);
   ValueId multiply(ValueId a, ValueId b);
   ValueId concat(std::vector<ValueId> parts, std::int64_t axis);
-  ValueId reshape(ValueId x, std::vector<std::int64_t> shape);           // 0 copies, -1 the rest
+  ValueId reshape(ValueId x, std::vector<std::int64_t> shape);  // 0 copies, -1 the rest
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
   ValueId softmax(ValueId x, std::int64_t axis = -1);
 
   // --- layers: x is [..., in_features] ---
-  ValueId linear(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features, bool bias = true);  // MatMul + Add
-  ValueId gemm(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features);                      // x is 2-D
+  ValueId linear(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features,
+                 bool bias = true);  // MatMul + Add
+  ValueId gemm(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features);  // x is 2-D
   ValueId layer_norm(const std::string& name, ValueId x, std::int64_t features);
   ValueId gelu(ValueId x);  // by Erf, as PyTorch exports it
   // Rows of a table [rows, features].
   ValueId embedding(const std::string& name, ValueId indices, std::int64_t rows, std::int64_t features);
-  // Multi-head self-attention over x [batch, length, width] with fused or separate projections; `mask` (if valid) is added to the
-  // scores [batch, heads, length, length].
+  // Multi-head self-attention over x [batch, length, width] with fused or separate projections; `mask` (if valid) is
+  // added to the scores [batch, heads, length, length].
   ValueId attention(ValueId x, std::int64_t width, std::int64_t heads, ValueId mask = {});
 
  private:

@@ -26,7 +26,9 @@ constexpr ModelEntry kTable[] = {
 
 }  // namespace
 
-std::span<const ModelEntry> all_models() { return kTable; }
+std::span<const ModelEntry> all_models() {
+  return kTable;
+}
 
 ir::Graph build_model(std::string_view name, const ModelOptions& options) {
   std::string names;
@@ -35,7 +37,8 @@ ir::Graph build_model(std::string_view name, const ModelOptions& options) {
       for (const auto& [dim, size] : options.dims) {
         require(size > 0, ErrorKind::invalid_argument, "dimension '{}' cannot be {}", dim, size);
         const bool known = (", " + std::string(entry.dims) + ",").find(", " + dim + ",") != std::string::npos;
-        require(known, ErrorKind::invalid_argument, "'{}' has no dimension '{}'; its dimensions: {}", name, dim, entry.dims);
+        require(known, ErrorKind::invalid_argument, "'{}' has no dimension '{}'; its dimensions: {}", name, dim,
+                entry.dims);
       }
       return entry.build(options);
     }

@@ -1,4 +1,5 @@
-// Graph builders of well-known nets with seeded random weights, in the decomposed ONNX form that exporters write (NCHW).
+// Graph builders of well-known nets with seeded random weights, in the decomposed ONNX form that exporters write
+// (NCHW).
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,11 @@
 namespace tessera::models {
 
 struct ModelOptions {
-  // Sizes of named dimensions ("batch", "seq"). One that is not given stays symbolic if the net allows it, else takes its default.
+  // Sizes of named dimensions ("batch", "seq"). One that is not given stays symbolic if the net allows it, else takes
+  // its default.
   std::map<std::string, std::int64_t> dims;
-  std::uint64_t seed = 1;        // of the weights
-  bool fill_weights = true;      // false: weights have a shape but no bytes, for counting and planning only
+  std::uint64_t seed = 1;    // of the weights
+  bool fill_weights = true;  // false: weights have a shape but no bytes, for counting and planning only
 };
 
 struct ModelEntry {

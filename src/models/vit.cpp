@@ -17,7 +17,8 @@ ir::Graph build_vit_b_16(const ModelOptions& options) {
   const ValueId batch = ops.add("Shape", {image}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
   const ValueId class_shape = layers.concat({batch, ops.integers({1, kWidth})}, 0);
   const ValueId class_token = ops.add("Expand", {layers.weight("class_token", {1, 1, kWidth}, 0.5), class_shape});
-  ValueId x = layers.add(layers.concat({class_token, tokens}, 1), layers.weight("position", {1, kPatches + 1, kWidth}, 0.5));
+  ValueId x =
+      layers.add(layers.concat({class_token, tokens}, 1), layers.weight("position", {1, kPatches + 1, kWidth}, 0.5));
   for (int i = 0; i < 12; ++i) {
     layers.scope("layer" + std::to_string(i) + "/attention");
     x = layers.add(x, layers.attention(layers.layer_norm("norm", x, kWidth), kWidth, 12));
@@ -26,7 +27,8 @@ ir::Graph build_vit_b_16(const ModelOptions& options) {
     x = layers.add(x, layers.linear("down", wide, 4 * kWidth, kWidth));
   }
   layers.scope("head");
-  const ValueId first = ops.add("Gather", {layers.layer_norm("norm", x, kWidth), ops.scalar(0, DType::i64)}, {{"axis", std::int64_t{1}}});
+  const ValueId first =
+      ops.add("Gather", {layers.layer_norm("norm", x, kWidth), ops.scalar(0, DType::i64)}, {{"axis", std::int64_t{1}}});
   layers.output("output", layers.gemm("dense", first, kWidth, 1000));
   return graph;
 }

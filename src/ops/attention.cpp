@@ -135,7 +135,9 @@ void attention_gradient(GradientContext& c) {
   require(q[1].is_known() && k[1].is_known() && q[3].is_known(), ErrorKind::unsupported, "its heads are not known");
   // Query heads that share one of K and V: [batch, kv heads, group, …].
   const std::int64_t group = q[1].value() / k[1].value();
-  const auto grouped = [&](Term term) { return term.combine("Reshape", {join({term.integers({0, k[1].value(), group}), term.size_of(2), term.size_of(3)})}); };
+  const auto grouped = [&](Term term) {
+    return term.combine("Reshape", {join({term.integers({0, k[1].value(), group}), term.size_of(2), term.size_of(3)})});
+  };
   const auto turned = [](Term term) { return term.transpose({0, 1, 2, 4, 3}); };
   const Term p = grouped(recomputed(c, 3)), gg = grouped(g);
   const Term dp = gg.combine("MatMul", {turned(value.unsqueeze({2}))});
@@ -150,13 +152,15 @@ void attention_gradient(GradientContext& c) {
     ds = ds * (1 - capped * capped);
   }
   ds = ds * (c.has_attribute("scale") ? c.real("scale") : 1 / std::sqrt(static_cast<double>(q[3].value())));
-  if (c.wants(kQuery)) c.set(kQuery, packed_like(ds.combine("MatMul", {key.unsqueeze({2})}).reshape_like(query), c.input(kQuery)));
+  if (c.wants(kQuery))
+    c.set(kQuery, packed_like(ds.combine("MatMul", {key.unsqueeze({2})}).reshape_like(query), c.input(kQuery)));
 
   const auto set_cache = [&](Term total, std::size_t present, std::size_t past, std::size_t input) {
     if (c.has_gradient(present)) total = total + c.gradient(present);
     if (!has_past) return c.set(input, packed_like(total, c.input(input)));
     const Term sizes = join({c.input(past).size_of(2), heads_first(c, c.input(input), "kv_num_heads").size_of(2)});
-    const std::vector<ir::ValueId> parts = c.builder().add_multi("Split", {total.id(), sizes.id()}, 2, {{"axis", std::int64_t{2}}});
+    const std::vector<ir::ValueId> parts =
+        c.builder().add_multi("Split", {total.id(), sizes.id()}, 2, {{"axis", std::int64_t{2}}});
     c.set(past, {c.builder(), parts[0]});
     c.set(input, packed_like({c.builder(), parts[1]}, c.input(input)));
   };

@@ -38,7 +38,9 @@ void infer_bit_cast(InferContext& context) {
   set_type(context, to);
 }
 
-void cast_gradient(GradientContext& c) { c.set(0, c.gradient().cast(c.input(0).dtype())); }
+void cast_gradient(GradientContext& c) {
+  c.set(0, c.gradient().cast(c.input(0).dtype()));
+}
 
 // The types alone of the second operand are used.
 double cast_like_bytes_read(const NodeView& view) {

@@ -47,7 +47,8 @@ void infer_pooling(InferContext& context) {
 }
 
 // The ONNX operator between transposes; nothing while the rank is unknown.
-std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op, std::vector<ValueId> inputs, ir::Attributes attributes) {
+std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op, std::vector<ValueId> inputs,
+                                          ir::Attributes attributes) {
   const ir::Dims* x = builder.dims(inputs[0]);
   if (x == nullptr) return std::nullopt;
   const std::size_t rank = x->size();
@@ -56,25 +57,31 @@ std::optional<ValueId> between_transposes(GraphBuilder& builder, std::string op,
   return builder.add("Transpose", {y}, {{"perm", to_channels_last(rank)}});
 }
 
-std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader,
+                                                   std::span<const ValueId> inputs) {
   std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
   const ValueId addend = operands.size() > 3 ? operands[3] : ValueId{};
   operands.resize(std::min<std::size_t>(inputs.size(), 3));
-  std::optional<ValueId> y = between_transposes(builder, "Conv", std::move(operands), reader.given_among(convolution_attributes()));
+  std::optional<ValueId> y =
+      between_transposes(builder, "Conv", std::move(operands), reader.given_among(convolution_attributes()));
   if (!y) return std::nullopt;
   if (addend.valid()) y = builder.add("Add", {*y, addend});
   return std::vector{rounded_result(builder, reader, add_activation(builder, reader, *y))};
 }
 
-std::optional<std::vector<ValueId>> decompose_conv_transpose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
-  const std::optional<ValueId> y = between_transposes(builder, "ConvTranspose", {inputs.begin(), inputs.end()}, reader.given_among(transposed_convolution_attributes()));
+std::optional<std::vector<ValueId>> decompose_conv_transpose(GraphBuilder& builder, const AttributeReader& reader,
+                                                             std::span<const ValueId> inputs) {
+  const std::optional<ValueId> y = between_transposes(builder, "ConvTranspose", {inputs.begin(), inputs.end()},
+                                                      reader.given_among(transposed_convolution_attributes()));
   if (!y) return std::nullopt;
   return std::vector{add_activation(builder, reader, *y)};
 }
 
 template <const OpDef& pool>
-std::optional<std::vector<ValueId>> decompose_pool(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
-  const std::optional<ValueId> y = between_transposes(builder, std::string(pool.name), {inputs[0]}, reader.given_among(pool.attributes));
+std::optional<std::vector<ValueId>> decompose_pool(GraphBuilder& builder, const AttributeReader& reader,
+                                                   std::span<const ValueId> inputs) {
+  const std::optional<ValueId> y =
+      between_transposes(builder, std::string(pool.name), {inputs[0]}, reader.given_among(pool.attributes));
   if (!y) return std::nullopt;
   return std::vector{*y};
 }
@@ -89,7 +96,8 @@ std::vector<AttributeSpec> rounding(std::vector<AttributeSpec> specs) {
   return specs;
 }
 
-OpDef pool(std::string_view name, TypeSet types, std::vector<AttributeSpec> attributes, decltype(OpDef::decompose) decompose) {
+OpDef pool(std::string_view name, TypeSet types, std::vector<AttributeSpec> attributes,
+           decltype(OpDef::decompose) decompose) {
   return {.name = name,
           .inputs = {{"X", types, "T"}},
           .outputs = {{"Y", types, "T"}},
@@ -113,10 +121,14 @@ std::vector<std::int64_t> to_channels_last(std::size_t rank) {
   return channels_last(axes);
 }
 
-// Y = activation(Conv(X, W, B) + Z); W [M, C/group, kernel...] as for Conv, Z of Y's shape. Rounded as ops/rounded_product.h says.
+// Y = activation(Conv(X, W, B) + Z); W [M, C/group, kernel...] as for Conv, Z of Y's shape. Rounded as
+// ops/rounded_product.h says.
 const OpDef channels_last_conv{
     .name = "tessera::ChannelsLastConv",
-    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T3", optional}},
+    .inputs = {{"X", types::floats, "T1"},
+               {"W", types::floats, "T"},
+               {"B", types::floats, "T", optional},
+               {"Z", types::floats, "T3", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
     .attributes = rounding(with_activation(convolution_attributes())),
     .infer = infer_conv,
@@ -135,7 +147,9 @@ const OpDef channels_last_conv_transpose{
     .decompose = decompose_conv_transpose,
 };
 
-const OpDef channels_last_max_pool = pool("tessera::ChannelsLastMaxPool", types::floats | TypeSet{DType::i8, DType::u8}, pooling_attributes(), decompose_pool<max_pool>);
-const OpDef channels_last_average_pool = pool("tessera::ChannelsLastAveragePool", types::floats, average_pooling_attributes(), decompose_pool<average_pool>);
+const OpDef channels_last_max_pool = pool("tessera::ChannelsLastMaxPool", types::floats | TypeSet{DType::i8, DType::u8},
+                                          pooling_attributes(), decompose_pool<max_pool>);
+const OpDef channels_last_average_pool =
+    pool("tessera::ChannelsLastAveragePool", types::floats, average_pooling_attributes(), decompose_pool<average_pool>);
 
 }  // namespace tessera::ops

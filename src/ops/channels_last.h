@@ -1,15 +1,16 @@
-// Convolution and pooling of data with the channels last, [N, spatial..., C]. Not ONNX: passes/channels_last.cpp makes them
-// of ONNX's operators, for devices that are faster with this layout, and they decompose into those between transposes.
+// Convolution and pooling of data with the channels last, [N, spatial..., C]. Not ONNX: passes/channels_last.cpp makes
+// them of ONNX's operators, for devices that are faster with this layout, and they decompose into those between
+// transposes.
 #pragma once
 
 #include "ops/op.h"
 
 namespace tessera::ops {
 
-extern const OpDef channels_last_conv;          // "tessera::ChannelsLastConv"
+extern const OpDef channels_last_conv;            // "tessera::ChannelsLastConv"
 extern const OpDef channels_last_conv_transpose;  // "tessera::ChannelsLastConvTranspose"
-extern const OpDef channels_last_max_pool;      // "tessera::ChannelsLastMaxPool"
-extern const OpDef channels_last_average_pool;  // "tessera::ChannelsLastAveragePool"
+extern const OpDef channels_last_max_pool;        // "tessera::ChannelsLastMaxPool"
+extern const OpDef channels_last_average_pool;    // "tessera::ChannelsLastAveragePool"
 
 // [N, C, spatial...] of [N, spatial..., C], and back; a Shape or ir::Dims of rank 2 or more.
 template <typename List>

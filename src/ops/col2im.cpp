@@ -71,7 +71,8 @@ Col2ImGeometry col2im_geometry(const AttributeReader& reader, const Shape& input
   return geometry;
 }
 
-// Where elements of blocks overlap they add; of bool, one that is true makes the pixel true. Strings do not add: they are only moved.
+// Where elements of blocks overlap they add; of bool, one that is true makes the pixel true. Strings do not add: they
+// are only moved.
 const OpDef col2im{
     .name = "Col2Im",
     .since = 18,

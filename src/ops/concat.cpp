@@ -15,10 +15,8 @@ void infer_concat(InferContext& context) {
   bool complete = true;
   for (std::size_t i = 0; i < context.input_count(); ++i) {
     const ir::Dims* dims = context.dims(i);
-    if (dims != nullptr)
-      inputs.push_back(*dims);
-    else
-      complete = false;
+    if (dims != nullptr) inputs.push_back(*dims);
+    else complete = false;
   }
   if (inputs.empty()) return context.set_output_unknown_rank(0, context.dtype(0));
   const std::int64_t axis = normalise_axis(context.integer("axis"), static_cast<std::int64_t>(inputs[0].size()));

@@ -24,7 +24,8 @@ void set_outputs(InferContext& context, const std::vector<ir::ValueType>& types,
 }
 
 // The types of a branch's outputs, or nothing (and why) when it breaks an operator's rules for these captured types.
-std::optional<std::vector<ir::ValueType>> infer_possible_branch(const InferContext& context, std::string_view branch, std::string& fault) {
+std::optional<std::vector<ir::ValueType>> infer_possible_branch(const InferContext& context, std::string_view branch,
+                                                                std::string& fault) {
   try {
     return context.infer_subgraph(branch, {});
   } catch (const Error& error) {
@@ -46,8 +47,8 @@ void infer_if(InferContext& context) {
     const std::string_view branch = known->data<bool>()[0] ? "then_branch" : "else_branch";
     return set_outputs(context, context.infer_subgraph(branch, {}), branch);
   }
-  // Exporters write branches for each case of a shape ("2-D grid, 3-D grid"), and with the shape known only one of them makes
-  // sense. A branch that cannot run is an error when it is taken, and only then.
+  // Exporters write branches for each case of a shape ("2-D grid, 3-D grid"), and with the shape known only one of them
+  // makes sense. A branch that cannot run is an error when it is taken, and only then.
   std::string fault;
   std::optional<std::vector<ir::ValueType>> types = infer_possible_branch(context, "then_branch", fault);
   const std::optional<std::vector<ir::ValueType>> others = infer_possible_branch(context, "else_branch", fault);

@@ -11,8 +11,8 @@ extern const OpDef loop;
 extern const OpDef scan;
 extern const OpDef sequence_map;
 
-// Dimensions under which a Loop's body gets the iteration number (input 0) and the condition (input 1): none, or [1] where
-// it declares one, as some exporters do.
+// Dimensions under which a Loop's body gets the iteration number (input 0) and the condition (input 1): none, or [1]
+// where it declares one, as some exporters do.
 ir::Dims loop_scalar_dims(const ir::Graph& body, std::size_t input);
 
 // How a Scan node walks, with defaults filled in and all counts and axes checked. Throws Error(invalid_model).

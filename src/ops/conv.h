@@ -16,9 +16,10 @@ struct ConvolutionInputs {
   std::size_t weights = 1;
   std::size_t bias = 2;
 };
-// Checks the operands against each other; gives [N, M, spatial...] for data of these dimensions (null: not known), or nothing
-// while no rank is known.
-std::optional<ir::Dims> convolved_dims(const InferContext& context, const ir::Dims* data, ConvolutionInputs inputs = {});
+// Checks the operands against each other; gives [N, M, spatial...] for data of these dimensions (null: not known), or
+// nothing while no rank is known.
+std::optional<ir::Dims> convolved_dims(const InferContext& context, const ir::Dims* data,
+                                       ConvolutionInputs inputs = {});
 // The same for data at its input, as output 0 of `dtype`.
 void infer_convolution(InferContext& context, ConvolutionInputs inputs, DType dtype);
 

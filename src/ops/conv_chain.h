@@ -1,5 +1,5 @@
-// Convolutions with the channels last that follow each other, as one node, so that a device may compute a few lines of each at a time. Not
-// ONNX: passes/chain_convolutions.cpp makes it, and it decomposes into the convolutions again.
+// Convolutions with the channels last that follow each other, as one node, so that a device may compute a few lines of
+// each at a time. Not ONNX: passes/chain_convolutions.cpp makes it, and it decomposes into the convolutions again.
 #pragma once
 
 #include <array>
@@ -14,11 +14,12 @@ extern const OpDef conv_chain;  // "tessera::ConvChain"
 
 inline constexpr std::size_t kMostConvStages = 16;
 
-// A tessera::ChannelsLastConv of pictures. Values of a chain are numbered: first the node's inputs, then the result of each stage. The last
-// stage's is the node's output.
+// A tessera::ChannelsLastConv of pictures. Values of a chain are numbered: first the node's inputs, then the result of
+// each stage. The last stage's is the node's output.
 struct ConvStage {
   static constexpr std::size_t kOperands = 4;
-  std::array<std::int64_t, kOperands> operands{-1, -1, -1, -1};  // X, W, B and Z; -1: none. W and B are inputs of the node
+  std::array<std::int64_t, kOperands> operands{-1, -1, -1,
+                                               -1};  // X, W, B and Z; -1: none. W and B are inputs of the node
   std::array<std::int64_t, 2> strides{1, 1}, dilations{1, 1};
   std::array<std::int64_t, 4> pads{};  // as ONNX orders them: above, left, below, right
   std::int64_t group = 1;
@@ -31,7 +32,8 @@ struct ConvStage {
 // What a node holds; only for nodes that passed inference.
 std::vector<ConvStage> conv_stages(const AttributeReader& reader);
 ir::Attributes conv_chain_attributes(const std::vector<ConvStage>& stages);
-// The stage that such a node alone would be, its operands numbered as its inputs. The node's types must be concrete, of rank 4.
+// The stage that such a node alone would be, its operands numbered as its inputs. The node's types must be concrete, of
+// rank 4.
 ConvStage conv_stage_of(const ir::Graph& graph, const ir::Node& node);
 
 // The stages of a node with concrete types as the convolutions that they stand for.

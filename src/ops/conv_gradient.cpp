@@ -9,14 +9,14 @@
 namespace tessera::ops {
 namespace {
 
-// A wide signal [N, group * inputs, …] and one element a window of it [N, outputs, …], related by weights [outputs, inputs,
-// kernel…]: Conv goes from wide to windows, ConvTranspose back. Axes are those of the Conv.
+// A wide signal [N, group * inputs, …] and one element a window of it [N, outputs, …], related by weights [outputs,
+// inputs, kernel…]: Conv goes from wide to windows, ConvTranspose back. Axes are those of the Conv.
 struct Windows {
   Shape weights;
   std::vector<WindowAxis> axes;
   std::int64_t group = 1;
 
-  std::vector<std::int64_t> list(std::int64_t WindowAxis::*field) const {
+  std::vector<std::int64_t> list(std::int64_t WindowAxis::* field) const {
     std::vector<std::int64_t> values;
     for (const WindowAxis& axis : axes) values.push_back(axis.*field);
     return values;
@@ -27,7 +27,10 @@ struct Windows {
     return values;
   }
   ir::Attributes attributes() const {
-    return {{"strides", list(&WindowAxis::stride)}, {"dilations", list(&WindowAxis::dilation)}, {"pads", pads()}, {"group", group}};
+    return {{"strides", list(&WindowAxis::stride)},
+            {"dilations", list(&WindowAxis::dilation)},
+            {"pads", pads()},
+            {"group", group}};
   }
 };
 
@@ -52,8 +55,8 @@ Term to_windows(Term wide, Term weights, const Windows& shape) {
   return trimmed(wide.combine("Conv", {weights}, shape.attributes()), shape.list(&WindowAxis::output));
 }
 
-// Each weight is the product of both signals at a distance: a convolution of one with the other, batch and channels changing
-// places, strides and dilations too.
+// Each weight is the product of both signals at a distance: a convolution of one with the other, batch and channels
+// changing places, strides and dilations too.
 Term weight_gradient(Term wide, Term windows, const Windows& shape) {
   const std::int64_t inputs = shape.weights[1];
   // [N, groups, inputs, …] → [inputs, groups · N, …]
@@ -64,7 +67,8 @@ Term weight_gradient(Term wide, Term windows, const Windows& shape) {
     together.push_back(shape.axes[i].input);
     swapped.push_back(static_cast<std::int64_t>(i) + 2);
   }
-  const Term signal = wide.combine("Reshape", {wide.integers(apart)}).transpose(order).combine("Reshape", {wide.integers(together)});
+  const Term signal =
+      wide.combine("Reshape", {wide.integers(apart)}).transpose(order).combine("Reshape", {wide.integers(together)});
   ir::Attributes attributes = shape.attributes();
   std::swap(attributes["strides"], attributes["dilations"]);
   const Term product = signal.combine("Conv", {windows.transpose(swapped)}, std::move(attributes));
@@ -103,7 +107,8 @@ void conv_transpose_gradient(GradientContext& c) {
   const auto [x, w] = known_shapes(c);
   Windows shape{w, transposed_geometry(c, x, w), c.integer("group")};
   for (WindowAxis& axis : shape.axes) {
-    require(axis.pad_begin >= 0 && axis.pad_end >= 0, ErrorKind::unsupported, "its output_shape is larger than its windows");
+    require(axis.pad_begin >= 0 && axis.pad_end >= 0, ErrorKind::unsupported,
+            "its output_shape is larger than its windows");
     std::swap(axis.input, axis.output);
   }
   if (c.wants(0)) c.set(0, to_windows(c.gradient(), c.input(1), shape));

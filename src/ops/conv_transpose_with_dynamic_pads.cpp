@@ -24,7 +24,8 @@ std::vector<AttributeSpec> attributes() {
 void infer(InferContext& context) {
   const Dims *x = context.dims(0), *w = context.dims(1);
   if (x == nullptr || w == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
-  context.check(x->size() >= 3 && x->size() == w->size(), "input {} and weights {}, expected [N, C, spatial...] and [C, M / group, kernel...]", to_string(*x),
+  context.check(x->size() >= 3 && x->size() == w->size(),
+                "input {} and weights {}, expected [N, C, spatial...] and [C, M / group, kernel...]", to_string(*x),
                 to_string(*w));
   const auto spatial = static_cast<std::int64_t>(x->size()) - 2;
   if (context.has_input(2)) {
@@ -38,7 +39,8 @@ void infer(InferContext& context) {
 }
 
 // Pads cut off the ends of what there is without them.
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const Dims* x = builder.dims(inputs[0]);
   if (x == nullptr) return std::nullopt;
   const auto spatial = static_cast<std::int64_t>(x->size()) - 2;
@@ -46,7 +48,8 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   std::vector<ValueId> operands{inputs[0], inputs[1]};
   if (bias.valid()) operands.push_back(bias);
   ir::Attributes given = reader.given_among(attributes());
-  if (!pads.valid() || reader.text("auto_pad") != "NOTSET") return std::vector{builder.add("ConvTranspose", operands, std::move(given))};
+  if (!pads.valid() || reader.text("auto_pad") != "NOTSET")
+    return std::vector{builder.add("ConvTranspose", operands, std::move(given))};
   if (const Tensor* known = builder.graph().constant(pads); known != nullptr && known->has_data()) {
     given["pads"] = integers_of(*known);
     return std::vector{builder.add("ConvTranspose", operands, std::move(given))};
@@ -54,7 +57,8 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const ValueId full = builder.add("ConvTranspose", operands, std::move(given));
   Integers axes(static_cast<std::size_t>(spatial));
   std::iota(axes.begin(), axes.end(), std::int64_t{2});
-  const std::vector<ValueId> halves = builder.add_multi("Split", {pads}, 2, {{"axis", std::int64_t{0}}, {"num_outputs", std::int64_t{2}}});
+  const std::vector<ValueId> halves =
+      builder.add_multi("Split", {pads}, 2, {{"axis", std::int64_t{0}}, {"num_outputs", std::int64_t{2}}});
   const ValueId sizes = builder.add("Shape", {full}, {{"start", std::int64_t{2}}});
   const ValueId ends = builder.add("Sub", {sizes, halves[1]});
   return std::vector{builder.add("Slice", {full, halves[0], ends, builder.integers(axes)})};
@@ -65,7 +69,10 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 const OpDef conv_transpose_with_dynamic_pads{
     .name = "com.microsoft::ConvTransposeWithDynamicPads",
     .since = 1,
-    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"Pads", types::i64, "", optional}, {"B", types::floats, "T", optional}},
+    .inputs = {{"X", types::floats, "T"},
+               {"W", types::floats, "T"},
+               {"Pads", types::i64, "", optional},
+               {"B", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = attributes(),
     .infer = infer,

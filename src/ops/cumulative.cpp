@@ -18,7 +18,9 @@ void infer(InferContext& context) {
 
 // The same sum from the other end.
 void cum_sum_gradient(GradientContext& c) {
-  c.set(0, c.gradient().combine("CumSum", {c.input(1)}, {{"exclusive", c.integer("exclusive")}, {"reverse", std::int64_t{c.integer("reverse") == 0}}}));
+  c.set(0, c.gradient().combine(
+               "CumSum", {c.input(1)},
+               {{"exclusive", c.integer("exclusive")}, {"reverse", std::int64_t{c.integer("reverse") == 0}}}));
 }
 
 OpDef cumulative(std::string_view name, int since, GradientFunction gradient = nullptr) {

@@ -68,12 +68,9 @@ DftRequest dft_request(const AttributeReader& reader, const ir::Dims& input, con
   require(!request.onesided || input.back().may_equal(request.inverse ? 2 : 1), ErrorKind::invalid_model,
           "a onesided {}transform of input {}", request.inverse ? "inverse " : "", ir::to_string(input));
   const ir::Dim& dim = input[request.axis];
-  if (dft_length != nullptr)
-    request.length = single_integer(*dft_length, "dft_length");
-  else if (dim.is_known())
-    request.length = request.onesided && request.inverse ? 2 * (dim.value() - 1) : dim.value();
-  else
-    return request;
+  if (dft_length != nullptr) request.length = single_integer(*dft_length, "dft_length");
+  else if (dim.is_known()) request.length = request.onesided && request.inverse ? 2 * (dim.value() - 1) : dim.value();
+  else return request;
   require(request.length > 0 && request.length < kLongest, ErrorKind::failed, "a transform of length {}",
           request.length);
   return request;
@@ -83,10 +80,8 @@ ir::Dims dft_dims(const ir::Dims& input, const DftRequest& request) {
   ir::Dims result = input;
   result.back() = request.onesided && request.inverse ? 1 : 2;
   const bool half = request.onesided && !request.inverse;
-  if (request.length < 0)
-    result[request.axis] = ir::Dim();
-  else
-    result[request.axis] = half ? request.length / 2 + 1 : request.length;
+  if (request.length < 0) result[request.axis] = ir::Dim();
+  else result[request.axis] = half ? request.length / 2 + 1 : request.length;
   return result;
 }
 

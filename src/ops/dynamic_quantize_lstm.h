@@ -1,4 +1,5 @@
-// DynamicQuantizeLSTM of domain com.microsoft: LSTM with 8-bit weights, whose inputs and states are quantised as it runs.
+// DynamicQuantizeLSTM of domain com.microsoft: LSTM with 8-bit weights, whose inputs and states are quantised as it
+// runs.
 #pragma once
 
 #include "ops/op.h"

@@ -7,7 +7,9 @@
 namespace tessera::ops {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 // One term with "..." written as '.'.
 std::string parse_term(std::string_view text) {
@@ -88,12 +90,16 @@ EinsumEquation parse_einsum(std::string_view text, std::size_t terms) {
     if (comma == std::string_view::npos) break;
     left.remove_prefix(comma + 1);
   }
-  require(equation.inputs.size() == terms, ErrorKind::invalid_model, "the equation '{}' has {} terms for {} inputs", text, equation.inputs.size(), terms);
-  equation.output = arrow == std::string::npos ? implicit_output(equation.inputs) : parse_term(std::string_view(compact).substr(arrow + 2));
+  require(equation.inputs.size() == terms, ErrorKind::invalid_model, "the equation '{}' has {} terms for {} inputs",
+          text, equation.inputs.size(), terms);
+  equation.output = arrow == std::string::npos ? implicit_output(equation.inputs)
+                                               : parse_term(std::string_view(compact).substr(arrow + 2));
   for (char c : equation.output) {
-    const bool known = std::any_of(equation.inputs.begin(), equation.inputs.end(), [&](const std::string& term) { return term.find(c) != std::string::npos; });
+    const bool known = std::any_of(equation.inputs.begin(), equation.inputs.end(),
+                                   [&](const std::string& term) { return term.find(c) != std::string::npos; });
     require(known || c == '.', ErrorKind::invalid_model, "index '{}' of the output is in no input", c);
-    require(std::count(equation.output.begin(), equation.output.end(), c) == 1, ErrorKind::invalid_model, "index '{}' stands twice in the output", c);
+    require(std::count(equation.output.begin(), equation.output.end(), c) == 1, ErrorKind::invalid_model,
+            "index '{}' stands twice in the output", c);
   }
   return equation;
 }
@@ -105,22 +111,26 @@ EinsumSizes einsum_sizes(const EinsumEquation& equation, const std::vector<Shape
     const std::string& term = equation.inputs[t];
     const std::size_t dots = term.find('.');
     const std::size_t letters = term.size() - (dots == std::string::npos ? 0 : 1);
-    require(shapes[t].size() >= letters && (dots != std::string::npos || shapes[t].size() == letters), ErrorKind::invalid_model, "input {} of shape {} does not fit its term", t, to_string(shapes[t]));
+    require(shapes[t].size() >= letters && (dots != std::string::npos || shapes[t].size() == letters),
+            ErrorKind::invalid_model, "input {} of shape {} does not fit its term", t, to_string(shapes[t]));
     const std::size_t hidden = shapes[t].size() - letters;
-    if (hidden > sizes.ellipsis.size()) sizes.ellipsis.insert(sizes.ellipsis.begin(), hidden - sizes.ellipsis.size(), 1);
+    if (hidden > sizes.ellipsis.size())
+      sizes.ellipsis.insert(sizes.ellipsis.begin(), hidden - sizes.ellipsis.size(), 1);
     std::size_t axis = 0;
     for (char c : term) {
       if (c == '.') {
         for (std::size_t k = 0; k < hidden; ++k, ++axis) {
           std::int64_t& size = sizes.ellipsis[sizes.ellipsis.size() - hidden + k];
-          require(size == 1 || shapes[t][axis] == 1 || size == shapes[t][axis], ErrorKind::invalid_model, "ellipsis dimensions {} and {} do not broadcast", size, shapes[t][axis]);
+          require(size == 1 || shapes[t][axis] == 1 || size == shapes[t][axis], ErrorKind::invalid_model,
+                  "ellipsis dimensions {} and {} do not broadcast", size, shapes[t][axis]);
           if (shapes[t][axis] != 1) size = shapes[t][axis];
         }
         continue;
       }
       std::int64_t& size = sizes.letter[static_cast<std::size_t>(c)];
       const std::int64_t own = shapes[t][axis++];
-      require(size < 0 || size == own || size == 1 || own == 1, ErrorKind::invalid_model, "index '{}' is {} and {}", c, size, own);
+      require(size < 0 || size == own || size == 1 || own == 1, ErrorKind::invalid_model, "index '{}' is {} and {}", c,
+              size, own);
       size = size < 0 || size == 1 ? own : size;
     }
   }

@@ -87,7 +87,8 @@ void div_gradient(GradientContext& c) {
 // Operands that are equally extreme share the gradient.
 void extreme_gradient(GradientContext& c) {
   std::vector<Term> taken;
-  for (std::size_t i = 0; i < c.input_count(); ++i) taken.push_back(c.input(i).equals(c.output()).cast(c.output().dtype()));
+  for (std::size_t i = 0; i < c.input_count(); ++i)
+    taken.push_back(c.input(i).equals(c.output()).cast(c.output().dtype()));
   Term count = taken[0];
   for (std::size_t i = 1; i < taken.size(); ++i) count = count + taken[i];
   const Term share = c.gradient() / count;

@@ -71,21 +71,28 @@ constexpr ElementWiseForm kForms[] = {
     {"ToReal", Kind::widen, 1},
 };
 
-bool is_byte(DType type) { return type == DType::u8 || type == DType::i8; }
+bool is_byte(DType type) {
+  return type == DType::u8 || type == DType::i8;
+}
 
 // As far as attributes tell: forms, parameters and earlier operands.
 void check_attributes(const InferContext& context) {
   const std::vector<std::string>& names = context.texts("steps");
-  context.check(!names.empty() && names.size() <= kMostElementWiseSteps, "has {} steps, expected 1 to {}", names.size(), kMostElementWiseSteps);
+  context.check(!names.empty() && names.size() <= kMostElementWiseSteps, "has {} steps, expected 1 to {}", names.size(),
+                kMostElementWiseSteps);
   const std::size_t operands = context.integers("operands").size(), parameters = context.reals("parameters").size();
-  context.check(operands == 2 * names.size() || operands == 3 * names.size(), "{} operands for {} steps, expected two or three for each", operands, names.size());
-  context.check(parameters == 2 * names.size(), "{} parameters for {} steps, expected two for each", parameters, names.size());
-  for (const std::string& name : names) context.check(find_element_wise_form(name) != nullptr, "step '{}' is not known", name);
+  context.check(operands == 2 * names.size() || operands == 3 * names.size(),
+                "{} operands for {} steps, expected two or three for each", operands, names.size());
+  context.check(parameters == 2 * names.size(), "{} parameters for {} steps, expected two for each", parameters,
+                names.size());
+  for (const std::string& name : names)
+    context.check(find_element_wise_form(name) != nullptr, "step '{}' is not known", name);
 }
 
 void check_zero_point(const InferContext& context, float zero, DType type) {
   const float low = type == DType::u8 ? 0 : -128, high = type == DType::u8 ? 255 : 127;
-  context.check(zero >= low && zero <= high && zero == std::nearbyint(zero), "zero point {} is no {}", zero, name_of(type));
+  context.check(zero >= low && zero <= high && zero == std::nearbyint(zero), "zero point {} is no {}", zero,
+                name_of(type));
 }
 
 void infer(InferContext& context) {
@@ -98,9 +105,12 @@ void infer(InferContext& context) {
   for (const ElementWiseStep& step : steps) {
     for (std::size_t i = 0; i < step.operand_count(); ++i) {
       const std::int64_t operand = step.operands[i];
-      context.check(operand >= 0 && operand < static_cast<std::int64_t>(types.size()), "step {} ('{}') takes value {}, expected an earlier one", types.size() - inputs, step.form->name, operand);
+      context.check(operand >= 0 && operand < static_cast<std::int64_t>(types.size()),
+                    "step {} ('{}') takes value {}, expected an earlier one", types.size() - inputs, step.form->name,
+                    operand);
       const DType type = types[static_cast<std::size_t>(operand)];
-      context.check(takes(step, i, type), "step {} ('{}') takes {}", types.size() - inputs, step.form->name, name_of(type));
+      context.check(takes(step, i, type), "step {} ('{}') takes {}", types.size() - inputs, step.form->name,
+                    name_of(type));
       if (step.form->kind == Kind::dequantise) check_zero_point(context, step.parameters[1], type);
       used[static_cast<std::size_t>(operand)] = true;
     }
@@ -122,16 +132,22 @@ ValueId build(GraphBuilder& builder, const ElementWiseStep& step, std::span<cons
   const auto [a, b] = step.parameters;
   if (step.form->kind == Kind::constant) return builder.scalar(a);
   if (step.form->kind == Kind::binary) return builder.add(name, {operand(0), operand(1)});
-  if (step.form->kind == Kind::quantise) return builder.add("QuantizeLinear", {operand(0), builder.scalar(a), builder.scalar(b, result_type(step))});
-  if (step.form->kind == Kind::dequantise) return builder.add(name, {operand(0), builder.scalar(a), builder.scalar(b, builder.dtype(operand(0)))});
-  if (step.form->kind == Kind::comparison || step.form->kind == Kind::logic) return builder.add(name, {operand(0), operand(1)});
+  if (step.form->kind == Kind::quantise)
+    return builder.add("QuantizeLinear", {operand(0), builder.scalar(a), builder.scalar(b, result_type(step))});
+  if (step.form->kind == Kind::dequantise)
+    return builder.add(name, {operand(0), builder.scalar(a), builder.scalar(b, builder.dtype(operand(0)))});
+  if (step.form->kind == Kind::comparison || step.form->kind == Kind::logic)
+    return builder.add(name, {operand(0), operand(1)});
   if (step.form->kind == Kind::choice) return builder.add(name, {operand(0), operand(1), operand(2)});
   if (step.form->kind == Kind::widen || name == "ToBool") return builder.cast(operand(0), result_type(step));
-  if (step.form->kind == Kind::activation) return add_activation(builder, name, std::span(step.parameters).first(static_cast<std::size_t>(step.form->parameters)), operand(0));
+  if (step.form->kind == Kind::activation)
+    return add_activation(
+        builder, name, std::span(step.parameters).first(static_cast<std::size_t>(step.form->parameters)), operand(0));
   return builder.add(name, {operand(0)});
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   std::vector<ValueId> values(inputs.begin(), inputs.end());
   for (const ElementWiseStep& step : element_wise_steps(reader)) values.push_back(build(builder, step, values));
   return std::vector{values.back()};
@@ -144,7 +160,8 @@ double operations(const NodeView& view) {
 }
 
 // The number that a constant of one element holds.
-std::optional<float> number(const ir::Graph& graph, const ir::Node& node, std::size_t input, std::optional<float> otherwise) {
+std::optional<float> number(const ir::Graph& graph, const ir::Node& node, std::size_t input,
+                            std::optional<float> otherwise) {
   if (node.inputs.size() <= input || !node.inputs[input].valid()) return otherwise;
   const Tensor* constant = graph.constant(node.inputs[input]);
   if (constant == nullptr || !constant->has_data() || constant->elements() != 1) return std::nullopt;
@@ -156,31 +173,46 @@ std::optional<float> number(const ir::Graph& graph, const ir::Node& node, std::s
 std::optional<ElementWiseStep> conversion_step(const ir::Graph& graph, const ir::Node& node) {
   const bool quantises = node.op == "QuantizeLinear";
   const auto type_of = [&](ValueId value) { return graph.value(value).type.dtype; };
-  const DType real = type_of(quantises ? node.inputs[0] : node.outputs[0]), narrow = type_of(quantises ? node.outputs[0] : node.inputs[0]);
+  const DType real = type_of(quantises ? node.inputs[0] : node.outputs[0]),
+              narrow = type_of(quantises ? node.outputs[0] : node.inputs[0]);
   const AttributeReader reader(node, op_of(node));
-  if (real != DType::f32 || type_of(node.inputs[1]) != DType::f32 || !is_byte(narrow) || reader.integer("block_size") != 0) return std::nullopt;
-  if (quantises && reader.integer("precision") != 0 && reader.integer("precision") != static_cast<std::int64_t>(DType::f32)) return std::nullopt;
+  if (real != DType::f32 || type_of(node.inputs[1]) != DType::f32 || !is_byte(narrow) ||
+      reader.integer("block_size") != 0)
+    return std::nullopt;
+  if (quantises && reader.integer("precision") != 0 &&
+      reader.integer("precision") != static_cast<std::int64_t>(DType::f32))
+    return std::nullopt;
   const std::optional<float> scale = number(graph, node, 1, std::nullopt), zero = number(graph, node, 2, 0.0f);
   if (!scale || !zero) return std::nullopt;
-  return ElementWiseStep{find_element_wise_form(!quantises ? "DequantizeLinear" : narrow == DType::u8 ? "QuantizeU8" : "QuantizeI8"), {0, -1, -1}, {*scale, *zero}};
+  return ElementWiseStep{find_element_wise_form(!quantises            ? "DequantizeLinear"
+                                                : narrow == DType::u8 ? "QuantizeU8"
+                                                                      : "QuantizeI8"),
+                         {0, -1, -1},
+                         {*scale, *zero}};
 }
 
 // Dequantised operands, their sum, quantised again.
 std::vector<ElementWiseStep> sum_steps(const ir::Graph& graph, const ir::Node& node) {
   const DType type = graph.value(node.outputs[0]).type.dtype;
-  const auto conversion = [&](std::string_view name, std::size_t scale_input, std::int64_t operand) -> std::optional<ElementWiseStep> {
-    const std::optional<float> scale = number(graph, node, scale_input, std::nullopt), zero = number(graph, node, scale_input + 1, 0.0f);
-    return scale && zero ? std::optional(ElementWiseStep{find_element_wise_form(name), {operand, -1, -1}, {*scale, *zero}}) : std::nullopt;
+  const auto conversion = [&](std::string_view name, std::size_t scale_input,
+                              std::int64_t operand) -> std::optional<ElementWiseStep> {
+    const std::optional<float> scale = number(graph, node, scale_input, std::nullopt),
+                               zero = number(graph, node, scale_input + 1, 0.0f);
+    return scale && zero
+               ? std::optional(ElementWiseStep{find_element_wise_form(name), {operand, -1, -1}, {*scale, *zero}})
+               : std::nullopt;
   };
   const auto inputs = static_cast<std::int64_t>(node.inputs.size());
-  const auto a = conversion("DequantizeLinear", 1, 0), b = conversion("DequantizeLinear", 4, 3), y = conversion(type == DType::u8 ? "QuantizeU8" : "QuantizeI8", 6, inputs + 2);
+  const auto a = conversion("DequantizeLinear", 1, 0), b = conversion("DequantizeLinear", 4, 3),
+             y = conversion(type == DType::u8 ? "QuantizeU8" : "QuantizeI8", 6, inputs + 2);
   if (!is_byte(type) || !a || !b || !y) return {};
   return {*a, *b, {find_element_wise_form("Add"), {inputs, inputs + 1, -1}, {}}, *y};
 }
 
 // Of elements that become real numbers or bools.
 std::optional<ElementWiseStep> cast_step(DType from, DType to) {
-  if (from == DType::f32 && to == DType::boolean) return ElementWiseStep{find_element_wise_form("ToBool"), {0, -1, -1}, {}};
+  if (from == DType::f32 && to == DType::boolean)
+    return ElementWiseStep{find_element_wise_form("ToBool"), {0, -1, -1}, {}};
   if (to != DType::f32) return std::nullopt;
   if (is_byte(from)) return ElementWiseStep{find_element_wise_form("DequantizeLinear"), {0, -1, -1}, {1, 0}};
   const ElementWiseStep step{find_element_wise_form("ToReal"), {0, -1, -1}, {}};
@@ -213,34 +245,46 @@ const ElementWiseForm* find_element_wise_form(std::string_view name) {
 
 std::size_t ElementWiseStep::operand_count() const {
   switch (form->kind) {
-    case Kind::constant: return 0;
-    case Kind::choice: return 3;
+    case Kind::constant:
+      return 0;
+    case Kind::choice:
+      return 3;
     case Kind::binary:
     case Kind::comparison:
-    case Kind::logic: return 2;
-    default: return 1;
+    case Kind::logic:
+      return 2;
+    default:
+      return 1;
   }
 }
 
 DType result_type(const ElementWiseStep& step) {
   switch (step.form->kind) {
-    case Kind::quantise: return step.form->name == "QuantizeU8" ? DType::u8 : DType::i8;
+    case Kind::quantise:
+      return step.form->name == "QuantizeU8" ? DType::u8 : DType::i8;
     case Kind::comparison:
     case Kind::test:
     case Kind::logic:
-    case Kind::inverse: return DType::boolean;
-    default: return DType::f32;
+    case Kind::inverse:
+      return DType::boolean;
+    default:
+      return DType::f32;
   }
 }
 
 bool takes(const ElementWiseStep& step, std::size_t operand, DType type) {
   switch (step.form->kind) {
-    case Kind::dequantise: return is_byte(type);
+    case Kind::dequantise:
+      return is_byte(type);
     case Kind::logic:
-    case Kind::inverse: return type == DType::boolean;
-    case Kind::choice: return type == (operand == 0 ? DType::boolean : DType::f32);
-    case Kind::widen: return type == DType::boolean || type == DType::i32 || type == DType::i64;
-    default: return type == DType::f32;
+    case Kind::inverse:
+      return type == DType::boolean;
+    case Kind::choice:
+      return type == (operand == 0 ? DType::boolean : DType::f32);
+    case Kind::widen:
+      return type == DType::boolean || type == DType::i32 || type == DType::i64;
+    default:
+      return type == DType::f32;
   }
 }
 
@@ -263,7 +307,8 @@ ir::Attributes element_wise_attributes(const std::vector<ElementWiseStep>& steps
   std::vector<std::int64_t> operands;
   std::vector<float> parameters;
   // Two for each as long as none takes three.
-  const std::ptrdiff_t each = std::ranges::any_of(steps, [](const ElementWiseStep& step) { return step.operand_count() > 2; }) ? 3 : 2;
+  const std::ptrdiff_t each =
+      std::ranges::any_of(steps, [](const ElementWiseStep& step) { return step.operand_count() > 2; }) ? 3 : 2;
   for (const ElementWiseStep& step : steps) {
     names.emplace_back(step.form->name);
     operands.insert(operands.end(), step.operands.begin(), step.operands.begin() + each);
@@ -276,7 +321,9 @@ std::vector<ElementWiseStep> element_wise_steps(const ir::Graph& graph, const ir
   if (node.outputs.size() != 1 || !node.outputs[0].valid() || node.inputs.empty() || !node.inputs[0].valid()) return {};
   if (node.op == element_wise.name) return element_wise_steps(AttributeReader(node, element_wise));
   if (node.op == "com.microsoft::QLinearAdd") return sum_steps(graph, node);
-  const auto list_of = [](const std::optional<ElementWiseStep>& step) { return step ? std::vector{*step} : std::vector<ElementWiseStep>{}; };
+  const auto list_of = [](const std::optional<ElementWiseStep>& step) {
+    return step ? std::vector{*step} : std::vector<ElementWiseStep>{};
+  };
   if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return list_of(conversion_step(graph, node));
   const auto type_of = [&](ValueId value) { return graph.value(value).type.dtype; };
   if (node.op == "Cast") return list_of(cast_step(type_of(node.inputs[0]), type_of(node.outputs[0])));
@@ -288,7 +335,8 @@ std::vector<ElementWiseStep> element_wise_steps(const ir::Graph& graph, const ir
     if (!node.inputs[i].valid() || !takes(step, i, type_of(node.inputs[i]))) return {};
   }
   if (step.operand_count() == 1) return list_of(unary_step(graph, node));
-  if (node.op == "PRelu" && graph.is_constant(node.inputs[0])) return {};  // a number loses its rank, to which the slope broadcasts
+  if (node.op == "PRelu" && graph.is_constant(node.inputs[0]))
+    return {};  // a number loses its rank, to which the slope broadcasts
   if (node.inputs.size() != step.operand_count()) return {};
   std::fill(step.operands.begin() + static_cast<std::ptrdiff_t>(step.operand_count()), step.operands.end(), -1);
   return {step};
@@ -299,7 +347,9 @@ const OpDef element_wise{
     .since = 1,
     .inputs = {{"X", {DType::f32, DType::u8, DType::i8, DType::boolean, DType::i32, DType::i64}, "", variadic}},
     .outputs = {{"Y", {DType::f32, DType::u8, DType::i8, DType::boolean}, ""}},
-    .attributes = {{"steps", AttributeKind::texts, std::nullopt, true}, {"operands", AttributeKind::integers, std::nullopt, true}, {"parameters", AttributeKind::reals, std::nullopt, true}},
+    .attributes = {{"steps", AttributeKind::texts, std::nullopt, true},
+                   {"operands", AttributeKind::integers, std::nullopt, true},
+                   {"parameters", AttributeKind::reals, std::nullopt, true}},
     .infer = infer,
     .operations = operations,
     .decompose = decompose,

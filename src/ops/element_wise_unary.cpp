@@ -41,7 +41,9 @@ void infer_clip(InferContext& context) {
   infer_same_as_input(context);
 }
 
-Term square(Term x) { return x * x; }
+Term square(Term x) {
+  return x * x;
+}
 
 // Nothing flows back where a bound was taken; what reached the bound flows to it.
 void clip_gradient(GradientContext& c) {
@@ -76,47 +78,53 @@ OpDef element_wise_unary(std::string_view name, int since, TypeSet types, double
 }
 
 const OpDef abs = element_wise_unary("Abs", 13, types::numbers, operations_per_output<1>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sign")); });
-const OpDef acos = element_wise_unary("Acos", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, -c.gradient() / (1 - square(c.input(0))).apply("Sqrt")); });
-const OpDef acosh = element_wise_unary("Acosh", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) - 1).apply("Sqrt")); });
-const OpDef asin = element_wise_unary("Asin", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / (1 - square(c.input(0))).apply("Sqrt")); });
-const OpDef asinh = element_wise_unary("Asinh", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) + 1).apply("Sqrt")); });
+                                     [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sign")); });
+const OpDef acos = element_wise_unary("Acos", 22, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
+  c.set(0, -c.gradient() / (1 - square(c.input(0))).apply("Sqrt"));
+});
+const OpDef acosh =
+    element_wise_unary("Acosh", 22, types::floats, operations_per_output<10>, {},
+                       [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) - 1).apply("Sqrt")); });
+const OpDef asin = element_wise_unary("Asin", 22, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
+  c.set(0, c.gradient() / (1 - square(c.input(0))).apply("Sqrt"));
+});
+const OpDef asinh =
+    element_wise_unary("Asinh", 22, types::floats, operations_per_output<10>, {},
+                       [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) + 1).apply("Sqrt")); });
 const OpDef atan = element_wise_unary("Atan", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) + 1)); });
+                                      [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) + 1)); });
 const OpDef atanh = element_wise_unary("Atanh", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / (1 - square(c.input(0)))); });
+                                       [](GradientContext& c) { c.set(0, c.gradient() / (1 - square(c.input(0)))); });
 const OpDef bitwise_not = element_wise_unary("BitwiseNot", 18, types::integers, operations_per_output<1>);
 const OpDef ceil = element_wise_unary("Ceil", 13, types::floats, operations_per_output<1>, {}, zero_gradient);
 const OpDef cos = element_wise_unary("Cos", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, -c.gradient() * c.input(0).apply("Sin")); });
+                                     [](GradientContext& c) { c.set(0, -c.gradient() * c.input(0).apply("Sin")); });
 const OpDef cosh = element_wise_unary("Cosh", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sinh")); });
-const OpDef erf = element_wise_unary("Erf", 13, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * (-square(c.input(0))).apply("Exp") * (2 / std::sqrt(std::numbers::pi))); });
+                                      [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sinh")); });
+const OpDef erf = element_wise_unary("Erf", 13, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
+  c.set(0, c.gradient() * (-square(c.input(0))).apply("Exp") * (2 / std::sqrt(std::numbers::pi)));
+});
 const OpDef exp = element_wise_unary("Exp", 13, types::floats, operations_per_output<8>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * c.output()); });
+                                     [](GradientContext& c) { c.set(0, c.gradient() * c.output()); });
 const OpDef floor = element_wise_unary("Floor", 13, types::floats, operations_per_output<1>, {}, zero_gradient);
 const OpDef log = element_wise_unary("Log", 13, types::floats, operations_per_output<8>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / c.input(0)); });
+                                     [](GradientContext& c) { c.set(0, c.gradient() / c.input(0)); });
 const OpDef logical_not = element_wise_unary("Not", 1, types::boolean, operations_per_output<1>);
 const OpDef neg = element_wise_unary("Neg", 13, types::signed_numbers, operations_per_output<1>, {},
-    [](GradientContext& c) { c.set(0, -c.gradient()); });
+                                     [](GradientContext& c) { c.set(0, -c.gradient()); });
 const OpDef reciprocal = element_wise_unary("Reciprocal", 13, types::floats, operations_per_output<1>, {},
-    [](GradientContext& c) { c.set(0, -c.gradient() * square(c.output())); });
-const OpDef round = element_wise_unary("Round", 22, types::floats, operations_per_output<1>, {}, zero_gradient);  // halves to even
+                                            [](GradientContext& c) { c.set(0, -c.gradient() * square(c.output())); });
+const OpDef round =
+    element_wise_unary("Round", 22, types::floats, operations_per_output<1>, {}, zero_gradient);  // halves to even
 const OpDef sign = element_wise_unary("Sign", 13, types::numbers, operations_per_output<1>, {}, zero_gradient);
 const OpDef sin = element_wise_unary("Sin", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Cos")); });
+                                     [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Cos")); });
 const OpDef sinh = element_wise_unary("Sinh", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Cosh")); });
+                                      [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Cosh")); });
 const OpDef sqrt = element_wise_unary("Sqrt", 13, types::floats, operations_per_output<1>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() / (c.output() * 2)); });
+                                      [](GradientContext& c) { c.set(0, c.gradient() / (c.output() * 2)); });
 const OpDef tan = element_wise_unary("Tan", 22, types::floats, operations_per_output<10>, {},
-    [](GradientContext& c) { c.set(0, c.gradient() * (square(c.output()) + 1)); });
+                                     [](GradientContext& c) { c.set(0, c.gradient() * (square(c.output()) + 1)); });
 
 const OpDef is_inf = predicate("IsInf", 20,
                                {{"detect_negative", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},

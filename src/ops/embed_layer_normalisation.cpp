@@ -90,9 +90,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const ValueId position_ids = has_ids ? inputs[kPositionIds] : positions(builder, (*shapes)[kIds][1]);
   return embed(
       builder, reader, inputs, position_ids,
-      [&](std::size_t i, ValueId ids) {
-        return builder.add("Gather", {inputs[i], ids});
-      },
+      [&](std::size_t i, ValueId ids) { return builder.add("Gather", {inputs[i], ids}); },
       [&](std::size_t i) { return inputs[i]; });
 }
 
@@ -108,14 +106,13 @@ std::optional<std::vector<ValueId>> decompose_quantised(GraphBuilder& builder, c
   };
   return embed(
       builder, reader, inputs, positions(builder, (*shapes)[kIds][1]),
-      [&](std::size_t i, ValueId ids) {
-        return dequantised(i, builder.add("Gather", {inputs[i], ids}));
-      },
+      [&](std::size_t i, ValueId ids) { return dequantised(i, builder.add("Gather", {inputs[i], ids})); },
       [&](std::size_t i) { return dequantised(i, inputs[i]); });
 }
 
 // The schema says i32 for both; passes/fuse_embeddings.cpp makes the first one of what ONNX looks up by i64 as well.
-constexpr TypeSet kInteger{DType::i32}, kTokens{DType::i32, DType::i64}, kBytes{DType::u8, DType::i8}, kScale{DType::f32, DType::f16, DType::bf16};
+constexpr TypeSet kInteger{DType::i32}, kTokens{DType::i32, DType::i64}, kBytes{DType::u8, DType::i8},
+    kScale{DType::f32, DType::f16, DType::bf16};
 
 }  // namespace
 

@@ -49,7 +49,8 @@ void infer_tile(InferContext& context) {
 // As [repeats, dimension] of each axis, summed over the repeats.
 void tile_gradient(GradientContext& c) {
   const std::int64_t rank = c.input(0).rank();
-  const Term pairs = c.input(1).unsqueeze({1}).combine("Concat", {c.input(0).shape().unsqueeze({1})}, {{"axis", std::int64_t{1}}});
+  const Term pairs =
+      c.input(1).unsqueeze({1}).combine("Concat", {c.input(0).shape().unsqueeze({1})}, {{"axis", std::int64_t{1}}});
   std::vector<std::int64_t> repeats;
   for (std::int64_t i = 0; i < rank; ++i) repeats.push_back(2 * i);
   const Term apart = c.gradient().reshape(pairs.combine("Reshape", {pairs.integers({2 * rank})}));
@@ -67,10 +68,8 @@ ir::Dims expand_dims(const ir::Dims& input, std::span<const std::int64_t> reques
     const std::int64_t wanted = i <= request_rank ? request[request_rank - i] : 1;
     require(wanted >= 0, ErrorKind::invalid_model, "dimension {} in the requested shape", wanted);
     ir::Dim& dim = result[result.size() - i];
-    if (wanted == 1)
-      dim = own;
-    else
-      dim = wanted;
+    if (wanted == 1) dim = own;
+    else dim = wanted;
     require(wanted == 1 || !own.is_known() || own.value() == 1 || own.value() == wanted, ErrorKind::invalid_model,
             "cannot expand {} to {}", ir::to_string(input), to_string(Shape(request.begin(), request.end())));
   }

@@ -84,8 +84,7 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
   const ValueId value = group > 1 ? repeat_heads(builder, inputs[2], group) : inputs[2];
   const ValueId transposed = builder.add("Transpose", {key}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
   // Scaled in the wide type: halves of the scale on both sides would need the root of a negative one.
-  const ValueId products =
-      builder.add("MatMul", {builder.cast(inputs[0], compute), builder.cast(transposed, compute)});
+  const ValueId products = builder.add("MatMul", {builder.cast(inputs[0], compute), builder.cast(transposed, compute)});
   const ValueId scores = builder.add("Mul", {products, builder.scalar(scale, compute)});
   const ValueId modified = modify(builder, reader, "score_mod", scores, captures);
   const ValueId weights = builder.add("Softmax", {modified}, {{"axis", std::int64_t{-1}}});

@@ -32,8 +32,8 @@ const std::vector<Form>& forms() {
       {"HardSigmoid", {"alpha", "beta"}},
       {"Selu", {"alpha", "gamma"}},
       {"Clip", {"min", "max"}},
-      {"ScaledTanh", {"alpha", "beta"}},         // alpha tanh(beta x)
-      {"ParametricSoftplus", {"alpha", "beta"}}, // alpha log(1 + exp(beta x))
+      {"ScaledTanh", {"alpha", "beta"}},          // alpha tanh(beta x)
+      {"ParametricSoftplus", {"alpha", "beta"}},  // alpha log(1 + exp(beta x))
   };
   return table;
 }
@@ -41,7 +41,8 @@ const std::vector<Form>& forms() {
 }  // namespace
 
 std::span<const std::string_view> activation_parameters(std::string_view activation) {
-  const auto found = std::find_if(forms().begin(), forms().end(), [&](const Form& form) { return form.name == activation; });
+  const auto found =
+      std::find_if(forms().begin(), forms().end(), [&](const Form& form) { return form.name == activation; });
   require(found != forms().end(), ErrorKind::invalid_model, "activation '{}' is not known", activation);
   return found->parameters;
 }
@@ -57,8 +58,10 @@ std::vector<float> activation_params(const AttributeReader& reader) {
 
 void check_activation(const InferContext& context) {
   if (!context.has_attribute("activation")) return;
-  const std::size_t wanted = activation_parameters(context.text("activation")).size(), given = activation_params(context).size();
-  context.check(given == wanted, "activation '{}' has {} parameters, expected {}", context.text("activation"), given, wanted);
+  const std::size_t wanted = activation_parameters(context.text("activation")).size(),
+                    given = activation_params(context).size();
+  context.check(given == wanted, "activation '{}' has {} parameters, expected {}", context.text("activation"), given,
+                wanted);
 }
 
 void check_addend(const InferContext& context, std::size_t i, const ir::Dims& result) {
@@ -70,10 +73,13 @@ void check_addend(const InferContext& context, std::size_t i, const ir::Dims& re
 }
 
 ir::ValueId add_activation(GraphBuilder& builder, const AttributeReader& reader, ir::ValueId x) {
-  return reader.has_attribute("activation") ? add_activation(builder, reader.text("activation"), activation_params(reader), x) : x;
+  return reader.has_attribute("activation")
+             ? add_activation(builder, reader.text("activation"), activation_params(reader), x)
+             : x;
 }
 
-ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters, ir::ValueId x) {
+ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters,
+                           ir::ValueId x) {
   const std::span<const std::string_view> names = activation_parameters(activation);
   TESSERA_ASSERT(names.size() == parameters.size(), "one value a parameter of an activation");
   const auto parameter = [&](std::size_t i) { return builder.scalar(parameters[i], builder.dtype(x)); };

@@ -21,7 +21,8 @@ void check_activation(const InferContext& context);
 void check_addend(const InferContext& context, std::size_t i, const ir::Dims& result);
 
 // activation(x) as standard operators, with one value a parameter.
-ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters, ir::ValueId x);
+ir::ValueId add_activation(GraphBuilder& builder, std::string_view activation, std::span<const float> parameters,
+                           ir::ValueId x);
 // The node's own activation of x; x itself where it has none.
 ir::ValueId add_activation(GraphBuilder& builder, const AttributeReader& reader, ir::ValueId x);
 

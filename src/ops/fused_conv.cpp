@@ -11,12 +11,15 @@ using ir::ValueId;
 void infer(InferContext& context) {
   check_activation(context);
   infer_convolution(context, {}, context.dtype(0));
-  if (context.wants_output(0) && context.results()[0] && context.results()[0]->dims) check_addend(context, 3, *context.results()[0]->dims);
+  if (context.wants_output(0) && context.results()[0] && context.results()[0]->dims)
+    check_addend(context, 3, *context.results()[0]->dims);
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   const std::size_t operands = std::min<std::size_t>(inputs.size(), 3);
-  ValueId result = builder.add("Conv", {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operands)}, reader.given_among(convolution_attributes()));
+  ValueId result = builder.add("Conv", {inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(operands)},
+                               reader.given_among(convolution_attributes()));
   if (inputs.size() > 3 && inputs[3].valid()) result = builder.add("Add", {result, inputs[3]});
   return std::vector{add_activation(builder, reader, result)};
 }
@@ -33,7 +36,10 @@ std::vector<AttributeSpec> attributes() {
 const OpDef fused_conv{
     .name = "com.microsoft::FusedConv",
     .since = 1,
-    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T", optional}},
+    .inputs = {{"X", types::floats, "T"},
+               {"W", types::floats, "T"},
+               {"B", types::floats, "T", optional},
+               {"Z", types::floats, "T", optional}},
     .outputs = {{"Y", types::floats, "T"}},
     .attributes = attributes(),
     .infer = infer,

@@ -12,11 +12,15 @@ namespace {
 using ir::AttributeKind;
 using ir::ValueId;
 
-AttributeSpec flag(std::string_view name) { return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})}; }
-AttributeSpec factor(std::string_view name) { return {name, AttributeKind::real, ir::Attribute(1.0f)}; }
+AttributeSpec flag(std::string_view name) {
+  return {name, AttributeKind::integer, ir::Attribute(std::int64_t{0})};
+}
+AttributeSpec factor(std::string_view name) {
+  return {name, AttributeKind::real, ir::Attribute(1.0f)};
+}
 
-// The order in which an operand's axes are multiplied: `batch` moves axis 0 behind the other batch axes, `matrix` swaps the
-// last two. A vector stays as it is.
+// The order in which an operand's axes are multiplied: `batch` moves axis 0 behind the other batch axes, `matrix` swaps
+// the last two. A vector stays as it is.
 std::vector<std::int64_t> operand_order(std::size_t rank, bool batch, bool matrix) {
   std::vector<std::int64_t> order(rank);
   std::iota(order.begin(), order.end(), std::int64_t{0});
@@ -35,14 +39,17 @@ void infer_fused_matmul(InferContext& context) {
   const auto ordered = [&](std::size_t i) {
     const ir::Dims& dims = *context.dims(i);
     ir::Dims result;
-    for (const std::int64_t axis : operand_order(context, dims.size(), i == 0)) result.push_back(dims[static_cast<std::size_t>(axis)]);
+    for (const std::int64_t axis : operand_order(context, dims.size(), i == 0))
+      result.push_back(dims[static_cast<std::size_t>(axis)]);
     return result;
   };
-  if (context.dims(0) == nullptr || context.dims(1) == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
+  if (context.dims(0) == nullptr || context.dims(1) == nullptr)
+    return context.set_output_unknown_rank(0, context.dtype(0));
   context.set_output(0, context.dtype(0), matmul_dims(context, ordered(0), ordered(1)));
 }
 
-std::optional<std::vector<ValueId>> decompose_fused_matmul(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_fused_matmul(GraphBuilder& builder, const AttributeReader& reader,
+                                                           std::span<const ValueId> inputs) {
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < 2; ++i) {
     if (builder.dims(inputs[i]) == nullptr) return std::nullopt;
@@ -64,7 +71,8 @@ double fused_matmul_operations(const NodeView& view) {
 
 std::vector<float> activation_values(const AttributeReader& reader) {
   std::vector<float> values;
-  for (const std::string_view name : activation_parameters(reader.text("activation"))) values.push_back(reader.real(fmt::format("activation_{}", name)));
+  for (const std::string_view name : activation_parameters(reader.text("activation")))
+    values.push_back(reader.real(fmt::format("activation_{}", name)));
   return values;
 }
 
@@ -76,7 +84,8 @@ void infer_fused_gemm(InferContext& context) {
   gemm.infer(context);
 }
 
-std::optional<std::vector<ValueId>> decompose_fused_gemm(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose_fused_gemm(GraphBuilder& builder, const AttributeReader& reader,
+                                                         std::span<const ValueId> inputs) {
   const ValueId product = builder.add("Gemm", {inputs.begin(), inputs.end()}, reader.given_among(gemm_attributes()));
   if (!reader.has_attribute("activation")) return std::vector{product};
   return std::vector{add_activation(builder, reader.text("activation"), activation_values(reader), product)};
@@ -85,7 +94,8 @@ std::optional<std::vector<ValueId>> decompose_fused_gemm(GraphBuilder& builder, 
 std::vector<AttributeSpec> fused_gemm_attributes() {
   std::vector<AttributeSpec> specs = gemm_attributes();
   specs.push_back({"activation", AttributeKind::text});
-  for (const std::string_view name : {"activation_alpha", "activation_beta", "activation_gamma"}) specs.push_back({name, AttributeKind::real});
+  for (const std::string_view name : {"activation_alpha", "activation_beta", "activation_gamma"})
+    specs.push_back({name, AttributeKind::real});
   return specs;
 }
 
@@ -103,8 +113,8 @@ const OpDef fused_matmul{
     .decompose = decompose_fused_matmul,
 };
 
-// Y = A' · B', the last two axes of an operand swapped. What com.microsoft's operator brings is taken apart, so that passes find attention
-// around it; this is for devices that read operands as they lie.
+// Y = A' · B', the last two axes of an operand swapped. What com.microsoft's operator brings is taken apart, so that
+// passes find attention around it; this is for devices that read operands as they lie.
 const OpDef transposed_matmul{
     .name = "tessera::TransposedMatMul",
     .inputs = {{"A", types::floats, "T"}, {"B", types::floats, "T"}},

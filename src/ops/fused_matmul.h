@@ -1,4 +1,5 @@
-// Matrix products with what fusion adds to them: transposition, a factor, an activation. Of domain com.microsoft, and one of ours.
+// Matrix products with what fusion adds to them: transposition, a factor, an activation. Of domain com.microsoft, and
+// one of ours.
 #pragma once
 
 #include "ops/op.h"

@@ -35,12 +35,9 @@ void infer_gather_elements(InferContext& context) {
           "indices {} reach beyond data {} at axis {}", ir::to_string(*indices), ir::to_string(*data), i);
     }
   }
-  if (indices != nullptr)
-    context.set_output(0, context.dtype(0), *indices);
-  else if (data != nullptr)
-    context.set_output(0, context.dtype(0), ir::Dims(data->size()));
-  else
-    context.set_output_unknown_rank(0, context.dtype(0));
+  if (indices != nullptr) context.set_output(0, context.dtype(0), *indices);
+  else if (data != nullptr) context.set_output(0, context.dtype(0), ir::Dims(data->size()));
+  else context.set_output_unknown_rank(0, context.dtype(0));
 }
 
 void infer_gather_nd(InferContext& context) {
@@ -70,7 +67,8 @@ void gather_gradient(GradientContext& c) {
 }
 
 void gather_elements_gradient(GradientContext& c) {
-  c.set(0, c.input(0).zeros().combine("ScatterElements", {c.input(1), c.gradient()}, {{"axis", c.integer("axis")}, {"reduction", std::string("add")}}));
+  c.set(0, c.input(0).zeros().combine("ScatterElements", {c.input(1), c.gradient()},
+                                      {{"axis", c.integer("axis")}, {"reduction", std::string("add")}}));
 }
 
 void gather_nd_gradient(GradientContext& c) {

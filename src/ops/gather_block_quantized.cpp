@@ -18,9 +18,12 @@ constexpr TypeSet kNumbers = TypeSet{DType::i4, DType::u4, DType::u8} | kSmallFl
 constexpr TypeSet kReal{DType::f32, DType::f16, DType::bf16};
 
 // Numbers in a byte of the table: u8 may hold several, along the last axis.
-std::int64_t packing(const AttributeReader& reader, DType table) { return table == DType::u8 ? 8 / reader.integer("bits") : 1; }
+std::int64_t packing(const AttributeReader& reader, DType table) {
+  return table == DType::u8 ? 8 / reader.integer("bits") : 1;
+}
 
-// A dimension of the scales over a dimension of the table. Scales of small floats may be 1 on an axis that has no blocks.
+// A dimension of the scales over a dimension of the table. Scales of small floats may be 1 on an axis that has no
+// blocks.
 bool scale_fits(const ir::Dim& scale, const ir::Dim& size, std::int64_t block, bool blocked, bool may_broadcast) {
   if (!blocked) return scale.may_equal(size) || (may_broadcast && scale.may_equal(1));
   return !size.is_known() || scale.may_equal(block == 0 ? 1 : base::ceil_divide(size.value(), block));
@@ -32,10 +35,11 @@ void check_scales(const InferContext& context, const Dims& table, std::int64_t q
   const Dims& scales = *context.dims(2);
   bool fits = scales.size() == table.size();
   for (std::size_t i = 0; fits && i < table.size(); ++i) {
-    fits = scale_fits(scales[i], table[i], context.integer("block_size"), static_cast<std::int64_t>(i) == quantised_axis, small_float);
+    fits = scale_fits(scales[i], table[i], context.integer("block_size"),
+                      static_cast<std::int64_t>(i) == quantised_axis, small_float);
   }
-  context.check(fits, "scales of shape {} do not cover a table of {} in blocks of {} along axis {}", to_string(scales), to_string(table),
-                context.integer("block_size"), quantised_axis);
+  context.check(fits, "scales of shape {} do not cover a table of {} in blocks of {} along axis {}", to_string(scales),
+                to_string(table), context.integer("block_size"), quantised_axis);
   if (!context.has_input(3) || context.dims(3) == nullptr) return;
   Dims zeros = scales;
   const std::int64_t in_byte = packing(context, context.dtype(0));
@@ -56,10 +60,12 @@ void infer(InferContext& context) {
   if (data == nullptr) return context.set_output_unknown_rank(0, context.dtype(2));
   const auto rank = static_cast<std::int64_t>(data->size());
   context.check(rank >= 2, "a table of shape {}, expected rank 2 or more", to_string(*data));
-  const std::int64_t gather_axis = normalise_axis(context.integer("gather_axis"), rank), quantised_axis = normalise_axis(context.integer("quantize_axis"), rank);
+  const std::int64_t gather_axis = normalise_axis(context.integer("gather_axis"), rank),
+                     quantised_axis = normalise_axis(context.integer("quantize_axis"), rank);
   const std::int64_t in_byte = packing(context, type);
   context.check(type != DType::u8 || gather_axis == 0, "gather_axis is {} for a table of u8, expected 0", gather_axis);
-  context.check(in_byte == 1 || gather_axis != quantised_axis, "gather_axis and quantize_axis are both {} for a packed table", gather_axis);
+  context.check(in_byte == 1 || gather_axis != quantised_axis,
+                "gather_axis and quantize_axis are both {} for a packed table", gather_axis);
   Dims table = *data;
   table.back() = table.back() * ir::Dim(in_byte);
   check_scales(context, table, quantised_axis);
@@ -75,12 +81,14 @@ double bytes_read(const NodeView& view) {
   return rows / static_cast<double>(packing(view, view.input(0).dtype)) + static_cast<double>(view.input(1).bytes());
 }
 
-// --- decomposition --------------------------------------------------------------------------------------------------------------
+// --- decomposition
+// --------------------------------------------------------------------------------------------------------------
 
 // All shapes are known: planning decomposes, or the run itself where shapes depend on data.
 class Gathering {
  public:
-  Gathering(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) : builder_(builder), reader_(reader), inputs_(inputs) {
+  Gathering(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs)
+      : builder_(builder), reader_(reader), inputs_(inputs) {
     const Shape table = shape(inputs[0]);
     const auto rank = static_cast<std::int64_t>(table.size());
     axis_ = normalise_axis(reader.integer("gather_axis"), rank);
@@ -94,11 +102,13 @@ class Gathering {
     const ValueId given = builder_.cast(inputs_[1], DType::i64);
     const ValueId from_end = builder_.add("Add", {given, number(length_)});
     const ValueId index = builder_.add("Where", {builder_.add("Less", {given, number(0)}), from_end, given});
-    const ValueId inside = builder_.add("And", {builder_.add("GreaterOrEqual", {index, number(0)}), builder_.add("Less", {index, number(length_)})});
+    const ValueId inside = builder_.add(
+        "And", {builder_.add("GreaterOrEqual", {index, number(0)}), builder_.add("Less", {index, number(length_)})});
     at_ = builder_.add("Where", {inside, index, number(0)});
     const ValueId rows = dequantised();
     std::vector<std::int64_t> behind;
-    for (std::int64_t i = axis_ + index_rank_; i < static_cast<std::int64_t>(shape(rows).size()); ++i) behind.push_back(i - axis_);
+    for (std::int64_t i = axis_ + index_rank_; i < static_cast<std::int64_t>(shape(rows).size()); ++i)
+      behind.push_back(i - axis_);
     const ValueId mask = behind.empty() ? inside : builder_.add("Unsqueeze", {inside, builder_.integers(behind)});
     return builder_.add("Where", {mask, rows, builder_.scalar(0, builder_.dtype(rows))});
   }
@@ -109,7 +119,9 @@ class Gathering {
   ValueId gather(ValueId data, ValueId at) { return builder_.add("Gather", {data, at}, {{"axis", axis_}}); }
   bool same_axis() const { return axis_ == quantised_axis_; }
   // Where the quantised axis is after gathering.
-  std::int64_t block_axis() const { return quantised_axis_ < axis_ ? quantised_axis_ : quantised_axis_ + index_rank_ - 1; }
+  std::int64_t block_axis() const {
+    return quantised_axis_ < axis_ ? quantised_axis_ : quantised_axis_ + index_rank_ - 1;
+  }
 
   ValueId dequantised() {
     const DType type = builder_.dtype(inputs_[0]);
@@ -119,11 +131,15 @@ class Gathering {
     if (inputs_.size() > 3 && inputs_[3].valid()) {
       operands.push_back(by_number(zero_points(bits), shape(numbers)));
     } else if (type == DType::u8) {
-      operands.push_back(builder_.add("Expand", {builder_.scalar(1 << (bits - 1), DType::u8), builder_.integers(shape(operands[1]))}));
+      operands.push_back(
+          builder_.add("Expand", {builder_.scalar(1 << (bits - 1), DType::u8), builder_.integers(shape(operands[1]))}));
     }
-    if (same_axis()) return builder_.add("DequantizeLinear", std::move(operands), {{"axis", std::int64_t{0}}, {"block_size", std::int64_t{1}}});
+    if (same_axis())
+      return builder_.add("DequantizeLinear", std::move(operands),
+                          {{"axis", std::int64_t{0}}, {"block_size", std::int64_t{1}}});
     const std::int64_t size = shape(numbers)[static_cast<std::size_t>(block_axis())];
-    const std::int64_t block = reader_.integer("block_size") == 0 ? std::max<std::int64_t>(size, 1) : reader_.integer("block_size");
+    const std::int64_t block =
+        reader_.integer("block_size") == 0 ? std::max<std::int64_t>(size, 1) : reader_.integer("block_size");
     return builder_.add("DequantizeLinear", std::move(operands), {{"axis", block_axis()}, {"block_size", block}});
   }
 
@@ -132,17 +148,20 @@ class Gathering {
     const ValueId numbers = *unpack_bits_to_bytes(builder_, inputs_[3], bits);
     const std::int64_t wanted = shape(inputs_[2]).back();
     if (shape(numbers).back() == wanted) return numbers;
-    return builder_.add("Slice", {numbers, builder_.integers({0}), builder_.integers({wanted}), builder_.integers({-1})});
+    return builder_.add("Slice",
+                        {numbers, builder_.integers({0}), builder_.integers({wanted}), builder_.integers({-1})});
   }
 
-  // Scales or zero points of the gathered numbers: one a block of the quantised axis, or one a number when that axis is gathered.
+  // Scales or zero points of the gathered numbers: one a block of the quantised axis, or one a number when that axis is
+  // gathered.
   ValueId by_number(ValueId values, Shape numbers) {
     const std::int64_t block = reader_.integer("block_size");
     ValueId at = at_;
     if (shape(values)[static_cast<std::size_t>(axis_)] == 1) at = builder_.add("Mul", {at_, number(0)});
     else if (same_axis()) at = builder_.add("Div", {at_, number(block)});
     const ValueId taken = gather(values, at);
-    if (!same_axis()) numbers[static_cast<std::size_t>(block_axis())] = shape(taken)[static_cast<std::size_t>(block_axis())];
+    if (!same_axis())
+      numbers[static_cast<std::size_t>(block_axis())] = shape(taken)[static_cast<std::size_t>(block_axis())];
     return shape(taken) == numbers ? taken : builder_.add("Expand", {taken, builder_.integers(numbers)});
   }
 
@@ -160,19 +179,25 @@ std::optional<Values> decompose(GraphBuilder& builder, const AttributeReader& re
   return Values{Gathering(builder, reader, inputs).run()};
 }
 
-AttributeSpec integer(std::string_view name, std::int64_t value) { return {name, AttributeKind::integer, ir::Attribute(value)}; }
+AttributeSpec integer(std::string_view name, std::int64_t value) {
+  return {name, AttributeKind::integer, ir::Attribute(value)};
+}
 
 }  // namespace
 
-// y = scale · (number − zero point) of data[indices], scale and zero point by blocks of block_size numbers along quantize_axis.
-// u8 holds 8 / bits numbers in a byte along the last axis, the first one in the lowest bits; their zero point is 2^(bits − 1)
-// when none is given, otherwise 0.
+// y = scale · (number − zero point) of data[indices], scale and zero point by blocks of block_size numbers along
+// quantize_axis. u8 holds 8 / bits numbers in a byte along the last axis, the first one in the lowest bits; their zero
+// point is 2^(bits − 1) when none is given, otherwise 0.
 const OpDef gather_block_quantized{
     .name = "com.microsoft::GatherBlockQuantized",
     .since = 1,
-    .inputs = {{"data", kNumbers, "T1"}, {"indices", types::index}, {"scales", kReal, "T2"}, {"zero_points", kNumbers, "T1", optional}},
+    .inputs = {{"data", kNumbers, "T1"},
+               {"indices", types::index},
+               {"scales", kReal, "T2"},
+               {"zero_points", kNumbers, "T1", optional}},
     .outputs = {{"output", kReal, "T2"}},
-    .attributes = {integer("bits", 4), integer("block_size", 128), integer("gather_axis", 0), integer("quantize_axis", 1)},
+    .attributes = {integer("bits", 4), integer("block_size", 128), integer("gather_axis", 0),
+                   integer("quantize_axis", 1)},
     .infer = infer,
     .bytes_read = bytes_read,
     .decompose = decompose,

@@ -12,7 +12,8 @@ namespace tessera::ops {
 
 extern const OpDef gradient;
 
-// A value of a graph under construction: operators on terms add nodes. A number takes the element type of the term beside it.
+// A value of a graph under construction: operators on terms add nodes. A number takes the element type of the term
+// beside it.
 class Term {
  public:
   Term(GraphBuilder& builder, ir::ValueId id) : builder_(&builder), id_(id) {}
@@ -23,13 +24,15 @@ class Term {
   std::int64_t rank() const { return static_cast<std::int64_t>(dims().size()); }
 
   // The first output of an operator on this term; `combine`: on this term and others.
-  Term apply(std::string op, ir::Attributes attributes = {}) const { return combine(std::move(op), {}, std::move(attributes)); }
+  Term apply(std::string op, ir::Attributes attributes = {}) const {
+    return combine(std::move(op), {}, std::move(attributes));
+  }
   Term combine(std::string op, std::vector<Term> others, ir::Attributes attributes = {}) const;
   Term number(double value) const;                        // a scalar of this term's element type
   Term integers(std::vector<std::int64_t> values) const;  // a 1-D constant
   Term shape() const;                                     // 1-D i64; a constant when it is known
   Term size_of(std::int64_t axis) const;                  // [1] i64; a constant when it is known
-  Term count() const;                                     // the number of elements, as a scalar of this term's element type
+  Term count() const;  // the number of elements, as a scalar of this term's element type
   Term transpose(std::vector<std::int64_t> permutation) const;
   Term reshape(Term shape) const { return combine("Reshape", {shape}, {{"allowzero", std::int64_t{1}}}); }
   Term reshape_like(Term other) const { return reshape(other.shape()).of_shape(other); }
@@ -76,12 +79,14 @@ class Term {
   ir::ValueId id_;
 };
 
-// What a gradient function is given: the node, its operands, and the gradient of the result with respect to its outputs. It sets
-// the gradients with respect to its inputs, or throws Error(unsupported) with a reason.
+// What a gradient function is given: the node, its operands, and the gradient of the result with respect to its
+// outputs. It sets the gradients with respect to its inputs, or throws Error(unsupported) with a reason.
 class GradientContext : public AttributeReader {
  public:
-  // `output_gradients`: one an output of the node, invalid where it is zero; `wanted`: one an input, whether anybody asks.
-  GradientContext(GraphBuilder& builder, const ir::Node& node, const OpDef& op, std::vector<ir::ValueId> output_gradients, std::vector<bool> wanted);
+  // `output_gradients`: one an output of the node, invalid where it is zero; `wanted`: one an input, whether anybody
+  // asks.
+  GradientContext(GraphBuilder& builder, const ir::Node& node, const OpDef& op,
+                  std::vector<ir::ValueId> output_gradients, std::vector<bool> wanted);
 
   GraphBuilder& builder() { return *builder_; }
   std::size_t input_count() const { return node().formal_inputs(); }
@@ -97,8 +102,8 @@ class GradientContext : public AttributeReader {
   // The elements of an input that must be constant (axes, say); throws Error(unsupported) when it is not.
   std::vector<std::int64_t> constant_integers(std::size_t i);
 
-  // The gradient of input i, summed down where the input was broadcast. Inputs without one have zero gradient. Ignored where
-  // nobody asks for it.
+  // The gradient of input i, summed down where the input was broadcast. Inputs without one have zero gradient. Ignored
+  // where nobody asks for it.
   void set(std::size_t i, Term gradient);
   const std::vector<ir::ValueId>& results() const { return results_; }  // one a formal input, invalid: zero
 
@@ -110,13 +115,13 @@ class GradientContext : public AttributeReader {
 };
 
 // Gradient functions that several operators share.
-void zero_gradient(GradientContext& context);       // piecewise constant operators: nothing flows back
-void reshaped_gradient(GradientContext& context);   // the elements of input 0 under another shape
+void zero_gradient(GradientContext& context);      // piecewise constant operators: nothing flows back
+void reshaped_gradient(GradientContext& context);  // the elements of input 0 under another shape
 
 // 1-D i64 terms joined; a constant when all are.
 Term join(const std::vector<Term>& parts);
-// Zeros but for the given rows: `rows` has its 1-D `indices` (i64, may repeat: then they add up) along `axis`, which has `size`
-// positions in the result.
+// Zeros but for the given rows: `rows` has its 1-D `indices` (i64, may repeat: then they add up) along `axis`, which
+// has `size` positions in the result.
 Term scatter_rows(Term rows, Term indices, std::int64_t axis, Term size);
 // 0 … rank - 1 without the axis.
 std::vector<std::int64_t> axes_but(std::int64_t axis, std::int64_t rank);

@@ -14,7 +14,8 @@ void infer_grid_sample(InferContext& context) {
   const std::string& mode = context.text("mode");
   context.check(mode == "linear" || mode == "nearest" || mode == "cubic",
                 "mode is '{}', expected linear, nearest or cubic", mode);
-  context.check(context.dtype(0) != DType::string || mode == "nearest", "mode is '{}' for strings, expected nearest", mode);
+  context.check(context.dtype(0) != DType::string || mode == "nearest", "mode is '{}' for strings, expected nearest",
+                mode);
   const std::string& padding = context.text("padding_mode");
   context.check(padding == "zeros" || padding == "border" || padding == "reflection",
                 "padding_mode is '{}', expected zeros, border or reflection", padding);

@@ -17,10 +17,12 @@ const Parameter& parameter_at(const std::vector<Parameter>& parameters, std::siz
 void check_arity(const ir::Node& node, const OpDef& op) {
   const std::size_t given = node.formal_inputs();
   const bool open_ended = !op.inputs.empty() && op.inputs.back().option == variadic;
-  require(given <= op.inputs.size() || open_ended, ErrorKind::invalid_model, "takes at most {} inputs, but {} are given", op.inputs.size(), given);
+  require(given <= op.inputs.size() || open_ended, ErrorKind::invalid_model,
+          "takes at most {} inputs, but {} are given", op.inputs.size(), given);
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const bool present = i < given && node.inputs[i].valid();
-    const bool may_be_absent = op.inputs[i].option == Parameter::Option::optional || (op.inputs[i].option == variadic && i > 0 && i >= given);
+    const bool may_be_absent =
+        op.inputs[i].option == Parameter::Option::optional || (op.inputs[i].option == variadic && i > 0 && i >= given);
     require(present || may_be_absent, ErrorKind::invalid_model, "input '{}' is missing", op.inputs[i].name);
   }
   // A list of operands has no gaps: only a parameter of its own can be left out.
@@ -28,19 +30,21 @@ void check_arity(const ir::Node& node, const OpDef& op) {
     require(node.inputs[i].valid(), ErrorKind::invalid_model, "input {} ('{}') is missing", i, op.inputs.back().name);
   }
   const bool open_outputs = !op.outputs.empty() && op.outputs.back().option == variadic;
-  require(node.outputs.size() <= op.outputs.size() || open_outputs, ErrorKind::invalid_model, "has at most {} outputs, but {} are asked for",
-          op.outputs.size(), node.outputs.size());
+  require(node.outputs.size() <= op.outputs.size() || open_outputs, ErrorKind::invalid_model,
+          "has at most {} outputs, but {} are asked for", op.outputs.size(), node.outputs.size());
 }
 
 void check_attributes(const ir::Node& node, const OpDef& op) {
   for (const auto& [name, attribute] : node.attributes) {
-    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(), [&](const AttributeSpec& s) { return s.name == name; });
+    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(),
+                                   [&](const AttributeSpec& s) { return s.name == name; });
     require(spec != op.attributes.end(), ErrorKind::invalid_model, "has no attribute '{}'", name);
-    require(ir::kind_of(attribute) == spec->kind, ErrorKind::invalid_model, "attribute '{}' is of kind {}, expected {}", name,
-            ir::to_string(ir::kind_of(attribute)), ir::to_string(spec->kind));
+    require(ir::kind_of(attribute) == spec->kind, ErrorKind::invalid_model, "attribute '{}' is of kind {}, expected {}",
+            name, ir::to_string(ir::kind_of(attribute)), ir::to_string(spec->kind));
   }
   for (const AttributeSpec& spec : op.attributes) {
-    require(!spec.required || node.attributes.contains(spec.name), ErrorKind::invalid_model, "attribute '{}' is missing", spec.name);
+    require(!spec.required || node.attributes.contains(spec.name), ErrorKind::invalid_model,
+            "attribute '{}' is missing", spec.name);
   }
 }
 
@@ -51,18 +55,23 @@ void check_types(const ir::Graph& graph, const ir::Node& node, const OpDef& op) 
     const Parameter& parameter = parameter_at(op.inputs, i);
     const ir::ValueType& type = graph.value(node.inputs[i]).type;
     if (parameter.any_kind) continue;
-    require(type.is_tensor(), ErrorKind::invalid_model, "input '{}' is {}, expected a tensor", parameter.name, ir::to_string(type));
-    require(type.dtype != DType::undefined, ErrorKind::invalid_model, "the element type of input '{}' is not known", parameter.name);
-    require(parameter.types.contains(type.dtype), ErrorKind::invalid_model, "input '{}' is {}, expected one of: {}", parameter.name,
-            name_of(type.dtype), to_string(parameter.types));
+    require(type.is_tensor(), ErrorKind::invalid_model, "input '{}' is {}, expected a tensor", parameter.name,
+            ir::to_string(type));
+    require(type.dtype != DType::undefined, ErrorKind::invalid_model, "the element type of input '{}' is not known",
+            parameter.name);
+    require(parameter.types.contains(type.dtype), ErrorKind::invalid_model, "input '{}' is {}, expected one of: {}",
+            parameter.name, name_of(type.dtype), to_string(parameter.types));
     if (parameter.variable.empty()) continue;
     const auto [first, inserted] = bound.try_emplace(parameter.variable, type.dtype, parameter.name);
-    require(inserted || first->second.first == type.dtype, ErrorKind::invalid_model, "inputs '{}' ({}) and '{}' ({}) must have the same element type",
-            first->second.second, name_of(first->second.first), parameter.name, name_of(type.dtype));
+    require(inserted || first->second.first == type.dtype, ErrorKind::invalid_model,
+            "inputs '{}' ({}) and '{}' ({}) must have the same element type", first->second.second,
+            name_of(first->second.first), parameter.name, name_of(type.dtype));
   }
 }
 
-bool says_nothing(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined; }
+bool says_nothing(const ir::ValueType& type) {
+  return type.is_tensor() && type.dtype == DType::undefined;
+}
 
 // An optional may be declared as what it holds, and the other way round.
 bool of_one_kind(const ir::ValueType& a, const ir::ValueType& b) {
@@ -74,17 +83,21 @@ bool of_one_kind(const ir::ValueType& a, const ir::ValueType& b) {
 ir::ValueType refine(const ir::ValueType& declared, const ir::ValueType& found) {
   require(says_nothing(declared) || says_nothing(found) || of_one_kind(declared, found), ErrorKind::invalid_model,
           "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
-  if (!declared.is_tensor() || !found.is_tensor() || found.dtype == DType::undefined) return found.is_tensor() && found.dtype == DType::undefined ? declared : found;
+  if (!declared.is_tensor() || !found.is_tensor() || found.dtype == DType::undefined)
+    return found.is_tensor() && found.dtype == DType::undefined ? declared : found;
   if (declared.dtype == DType::undefined) return found;
-  require(declared.dtype == found.dtype, ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+  require(declared.dtype == found.dtype, ErrorKind::invalid_model, "declared as {}, but computes {}",
+          ir::to_string(declared), ir::to_string(found));
   if (!declared.dims) return found;
   if (!found.dims) return declared;
-  require(declared.dims->size() == found.dims->size(), ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+  require(declared.dims->size() == found.dims->size(), ErrorKind::invalid_model, "declared as {}, but computes {}",
+          ir::to_string(declared), ir::to_string(found));
   ir::ValueType result = found;
   for (std::size_t i = 0; i < result.dims->size(); ++i) {
     const ir::Dim& wanted = (*declared.dims)[i];
     ir::Dim& dim = (*result.dims)[i];
-    require(dim.may_equal(wanted), ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared), ir::to_string(found));
+    require(dim.may_equal(wanted), ErrorKind::invalid_model, "declared as {}, but computes {}", ir::to_string(declared),
+            ir::to_string(found));
     if (dim.is_unknown() || (dim.is_symbol() && wanted.is_known())) dim = wanted;
   }
   return result;
@@ -92,7 +105,8 @@ ir::ValueType refine(const ir::ValueType& declared, const ir::ValueType& found) 
 
 }  // namespace
 
-std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& node, const InferContext::ConstantLookup& constants) {
+std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& node,
+                                      const InferContext::ConstantLookup& constants) {
   const OpDef& op = op_of(node);
   try {
     check_arity(node, op);
@@ -103,8 +117,8 @@ std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& no
     std::vector<ir::ValueType> types(node.outputs.size());
     for (std::size_t i = 0; i < types.size(); ++i) {
       if (node.outputs[i].valid() && context.results()[i]) types[i] = *context.results()[i];
-      require(!types[i].dims || static_cast<std::int64_t>(types[i].dims->size()) <= max_rank, ErrorKind::invalid_model, "a result of rank {}, expected at most {}",
-              types[i].dims ? types[i].dims->size() : 0, max_rank);
+      require(!types[i].dims || static_cast<std::int64_t>(types[i].dims->size()) <= max_rank, ErrorKind::invalid_model,
+              "a result of rank {}, expected at most {}", types[i].dims ? types[i].dims->size() : 0, max_rank);
     }
     return types;
   } catch (Error& error) {
@@ -115,7 +129,8 @@ std::vector<ir::ValueType> infer_node(const ir::Graph& graph, const ir::Node& no
 
 void infer_node_in_place(ir::Graph& graph, ir::NodeId id) {
   const ir::Node& node = graph.node(id);
-  const std::vector<ir::ValueType> types = infer_node(graph, node, [&graph](ir::ValueId value) { return graph.constant(value); });
+  const std::vector<ir::ValueType> types =
+      infer_node(graph, node, [&graph](ir::ValueId value) { return graph.constant(value); });
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (!node.outputs[i].valid()) continue;
     ir::ValueInfo& info = graph.value(node.outputs[i]);
@@ -156,7 +171,9 @@ LoopInferenceScope::~LoopInferenceScope() {
   if (outermost_) loop_inferences_left.reset();
 }
 
-bool LoopInferenceScope::exhausted() const { return *loop_inferences_left <= 0; }
+bool LoopInferenceScope::exhausted() const {
+  return *loop_inferences_left <= 0;
+}
 
 namespace {
 

@@ -5,7 +5,8 @@ namespace {
 
 void infer(InferContext& context) {
   if (const ir::Dims* dims = context.dims(0)) {
-    context.check(dims->size() >= 2 && dims->back().may_equal((*dims)[dims->size() - 2]), "shape {} does not hold square matrices", to_string(*dims));
+    context.check(dims->size() >= 2 && dims->back().may_equal((*dims)[dims->size() - 2]),
+                  "shape {} does not hold square matrices", to_string(*dims));
   }
   infer_same_as_input(context);
 }

@@ -17,14 +17,16 @@ void infer(InferContext& context) {
   context.set_output(0, type, std::move(*y));
 }
 
-std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader, std::span<const ValueId> inputs) {
+std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                              std::span<const ValueId> inputs) {
   std::vector<ValueId> operands = rounded_operands(builder, reader, inputs);
   const std::int64_t axis = reader.integer("axis");
   const bool transposed = reader.integer("transB") != 0;
   if (axis != -1) {
     const ir::Dims *x = builder.dims(operands[0]), *w = builder.dims(operands[1]);
     if (x == nullptr || w == nullptr || !(*w)[transposed ? 1 : 0].is_known()) return std::nullopt;
-    std::vector<std::int64_t> shape(static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(x->size()) : axis), 0);  // as they are
+    std::vector<std::int64_t> shape(
+        static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(x->size()) : axis), 0);  // as they are
     shape.push_back((*w)[transposed ? 1 : 0].value());
     operands[0] = builder.add("Reshape", {operands[0], builder.integers(std::move(shape))});
   }
@@ -37,7 +39,8 @@ std::optional<std::vector<ValueId>> decompose(GraphBuilder& builder, const Attri
 }
 
 std::vector<AttributeSpec> attributes() {
-  std::vector<AttributeSpec> specs{{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})}, {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
+  std::vector<AttributeSpec> specs{{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})},
+                                   {"transB", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
   for (AttributeSpec& spec : activation_attributes()) specs.push_back(std::move(spec));
   for (AttributeSpec& spec : rounding_attributes()) specs.push_back(std::move(spec));
   return specs;
@@ -54,10 +57,13 @@ std::optional<ir::Dims> linear_dims(const InferContext& context, std::int64_t ax
   context.check(first >= 1 && first < rank, "axis is {}, but 'X' has shape {}", axis, to_string(*x));
   ir::Dims y(x->begin(), x->begin() + first);
   const ir::Dim inputs = ir::product({x->begin() + first, x->end()});
-  if (w != nullptr) context.check(inputs.may_equal((*w)[transposed_weights ? 1 : 0]), "'X' has {} inputs, 'W' is for {}", to_string(inputs), to_string((*w)[transposed_weights ? 1 : 0]));
+  if (w != nullptr)
+    context.check(inputs.may_equal((*w)[transposed_weights ? 1 : 0]), "'X' has {} inputs, 'W' is for {}",
+                  to_string(inputs), to_string((*w)[transposed_weights ? 1 : 0]));
   y.push_back(w != nullptr ? (*w)[transposed_weights ? 0 : 1] : ir::Dim());
   if (const ir::Dims* bias = context.has_input(2) ? context.dims(2) : nullptr) {
-    context.check(bias->size() == 1 && (*bias)[0].may_equal(y.back()), "the bias has shape {}, expected [{}]", to_string(*bias), to_string(y.back()));
+    context.check(bias->size() == 1 && (*bias)[0].may_equal(y.back()), "the bias has shape {}, expected [{}]",
+                  to_string(*bias), to_string(y.back()));
   }
   return y;
 }
@@ -65,14 +71,19 @@ std::optional<ir::Dims> linear_dims(const InferContext& context, std::int64_t ax
 // The weights have an input for every output.
 double linear_operations(const NodeView& view) {
   const std::int64_t outputs = view.output(0).shape.back();
-  return outputs == 0 ? 0 : 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.input(1).elements() / outputs);
+  return outputs == 0 ? 0
+                      : 2.0 * static_cast<double>(view.output(0).elements()) *
+                            static_cast<double>(view.input(1).elements() / outputs);
 }
 
-// Y = activation(X W + B + Z) with X [..., inputs], W [inputs, outputs] (transposed where transB says so), B [outputs], Z of Y's shape. X's axes
-// from `axis` on together are the inputs. Rounded as ops/rounded_product.h says.
+// Y = activation(X W + B + Z) with X [..., inputs], W [inputs, outputs] (transposed where transB says so), B [outputs],
+// Z of Y's shape. X's axes from `axis` on together are the inputs. Rounded as ops/rounded_product.h says.
 const OpDef linear{
     .name = "tessera::Linear",
-    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}, {"Z", types::floats, "T3", optional}},
+    .inputs = {{"X", types::floats, "T1"},
+               {"W", types::floats, "T"},
+               {"B", types::floats, "T", optional},
+               {"Z", types::floats, "T3", optional}},
     .outputs = {{"Y", types::floats, "T2"}},
     .attributes = attributes(),
     .infer = infer,

@@ -7,8 +7,9 @@ namespace tessera::ops {
 
 extern const OpDef linear;  // "tessera::Linear"
 
-// Checks X [..., inputs], W [inputs, outputs] or its transpose, and maybe a bias [outputs] against each other, the first three inputs; gives
-// the dimensions of X W, or nothing while the rank of X is unknown. X's axes from `axis` on together are the inputs.
+// Checks X [..., inputs], W [inputs, outputs] or its transpose, and maybe a bias [outputs] against each other, the
+// first three inputs; gives the dimensions of X W, or nothing while the rank of X is unknown. X's axes from `axis` on
+// together are the inputs.
 std::optional<ir::Dims> linear_dims(const InferContext& context, std::int64_t axis, bool transposed_weights);
 double linear_operations(const NodeView& view);
 

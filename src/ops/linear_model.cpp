@@ -131,10 +131,8 @@ void read_classes(const AttributeReader& reader, SvmPlan& plan) {
   check_count("prob_b", count_of(reader, "prob_b"), static_cast<std::int64_t>(count_of(reader, "prob_a")));
   plan.probabilities = plan.vectors > 0 && count_of(reader, "prob_a") > 0;
   if (plan.probabilities) check_count("prob_a", count_of(reader, "prob_a"), pairs);
-  if (plan.vectors > 0)
-    check_count("rho", count_of(reader, "rho"), pairs);
-  else
-    require(count_of(reader, "rho") >= 1, ErrorKind::invalid_model, "attribute 'rho' is missing");
+  if (plan.vectors > 0) check_count("rho", count_of(reader, "rho"), pairs);
+  else require(count_of(reader, "rho") >= 1, ErrorKind::invalid_model, "attribute 'rho' is missing");
 }
 
 }  // namespace
@@ -165,8 +163,7 @@ SvmPlan read_svm(const AttributeReader& reader, std::int64_t features) {
   if (features < 0) return plan;
   if (plan.vectors > 0)
     check_count("support_vectors", count_of(reader, "support_vectors"), (Dim(plan.vectors) * Dim(features)).value());
-  else
-    check_count("coefficients", count_of(reader, "coefficients"), (Dim(plan.classes) * Dim(features)).value());
+  else check_count("coefficients", count_of(reader, "coefficients"), (Dim(plan.classes) * Dim(features)).value());
   return plan;
 }
 

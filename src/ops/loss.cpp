@@ -8,7 +8,8 @@ namespace {
 
 void infer(InferContext& context) {
   const std::string& reduction = context.text("reduction");
-  context.check(reduction == "none" || reduction == "sum" || reduction == "mean", "reduction is '{}', expected none, sum or mean", reduction);
+  context.check(reduction == "none" || reduction == "sum" || reduction == "mean",
+                "reduction is '{}', expected none, sum or mean", reduction);
   const ir::Dims* scores = context.dims(0);
   const ir::Dims* labels = context.dims(1);
   if (scores != nullptr) context.check(scores->size() >= 2, "scores have rank {}, expected at least 2", scores->size());
@@ -20,7 +21,8 @@ void infer(InferContext& context) {
     context.check(agree, "labels of shape {} do not fit scores of shape {}", to_string(*labels), to_string(*scores));
   }
   if (context.has_input(2) && context.dims(2) != nullptr) {
-    context.check(context.dims(2)->size() == 1 && (scores == nullptr || (*context.dims(2))[0].may_equal((*scores)[1])), "class weights have shape {}", to_string(*context.dims(2)));
+    context.check(context.dims(2)->size() == 1 && (scores == nullptr || (*context.dims(2))[0].may_equal((*scores)[1])),
+                  "class weights have shape {}", to_string(*context.dims(2)));
   }
   if (reduction != "none") context.set_output(0, context.dtype(0), {});
   else if (labels != nullptr) context.set_output(0, context.dtype(0), *labels);
@@ -43,7 +45,8 @@ Term likelihood_gradient(GradientContext& c) {
   if (counts) weight = counts->choose(weight, 0);
   Term g = c.gradient() * weight;
   if (c.text("reduction") == "mean") g = g / weight.apply("ReduceSum", {{"keepdims", std::int64_t{0}}});
-  return scores.zeros().combine("ScatterElements", {labels.unsqueeze({1}), (-g).unsqueeze({1})}, {{"axis", std::int64_t{1}}});
+  return scores.zeros().combine("ScatterElements", {labels.unsqueeze({1}), (-g).unsqueeze({1})},
+                                {{"axis", std::int64_t{1}}});
 }
 
 void cross_entropy_gradient(GradientContext& c) {
@@ -52,15 +55,19 @@ void cross_entropy_gradient(GradientContext& c) {
   c.set(0, g - c.input(0).apply("Softmax", {{"axis", std::int64_t{1}}}) * g.sum({1}));
 }
 
-const std::vector<AttributeSpec> attributes{{"ignore_index", ir::AttributeKind::integer}, {"reduction", ir::AttributeKind::text, ir::Attribute(std::string("mean"))}};
+const std::vector<AttributeSpec> attributes{{"ignore_index", ir::AttributeKind::integer},
+                                            {"reduction", ir::AttributeKind::text, ir::Attribute(std::string("mean"))}};
 
 }  // namespace
 
-// loss = −weight[target] · input[target]; "mean" divides by the sum of the weights used. Targets equal to ignore_index count nothing.
+// loss = −weight[target] · input[target]; "mean" divides by the sum of the weights used. Targets equal to ignore_index
+// count nothing.
 const OpDef negative_log_likelihood_loss{
     .name = "NegativeLogLikelihoodLoss",
     .since = 22,
-    .inputs = {{"input", types::floats, "T"}, {"target", types::index, "Tind"}, {"weight", types::floats, "T", optional}},
+    .inputs = {{"input", types::floats, "T"},
+               {"target", types::index, "Tind"},
+               {"weight", types::floats, "T", optional}},
     .outputs = {{"loss", types::floats, "T"}},
     .attributes = attributes,
     .infer = infer,
@@ -72,7 +79,9 @@ const OpDef negative_log_likelihood_loss{
 const OpDef softmax_cross_entropy_loss{
     .name = "SoftmaxCrossEntropyLoss",
     .since = 13,
-    .inputs = {{"scores", types::floats, "T"}, {"labels", types::index, "Tind"}, {"weights", types::floats, "T", optional}},
+    .inputs = {{"scores", types::floats, "T"},
+               {"labels", types::index, "Tind"},
+               {"weights", types::floats, "T", optional}},
     .outputs = {{"output", types::floats, "T"}, {"log_prob", types::floats, "T", optional}},
     .attributes = attributes,
     .infer = infer,

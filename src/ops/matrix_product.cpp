@@ -17,7 +17,9 @@ void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtyp
   else context.set_output(0, dtype, matmul_dims(context, *left, *right));
 }
 
-void infer_matmul(InferContext& context) { set_product(context, 0, 1, context.dtype(0)); }
+void infer_matmul(InferContext& context) {
+  set_product(context, 0, 1, context.dtype(0));
+}
 
 enum class Line { row, column };
 
@@ -28,9 +30,11 @@ void check_by_line(const InferContext& context, std::size_t input, const std::op
   if (lines.size() == 1) lines = {1};  // a vector is one row, or one column
   else if (!lines.empty()) lines.erase(lines.end() - (line == Line::row ? 1 : 2));
   const ir::Dim count = ir::product(*context.dims(input));
-  const bool fits = count.may_equal(1) || lines.empty() || count.may_equal(lines.back()) || count.may_equal(ir::product(lines));
-  context.check(fits, "input '{}' has shape {}, expected one value, or one for each {} of {}", context.op().inputs[input].name, to_string(*context.dims(input)),
-                line == Line::row ? "row" : "column", to_string(*operand));
+  const bool fits =
+      count.may_equal(1) || lines.empty() || count.may_equal(lines.back()) || count.may_equal(ir::product(lines));
+  context.check(fits, "input '{}' has shape {}, expected one value, or one for each {} of {}",
+                context.op().inputs[input].name, to_string(*context.dims(input)), line == Line::row ? "row" : "column",
+                to_string(*operand));
 }
 
 void infer_matmul_integer(InferContext& context) {
@@ -41,10 +45,13 @@ void infer_matmul_integer(InferContext& context) {
 
 void infer_qlinear_matmul(InferContext& context) {
   set_product(context, 0, 3, context.dtype(7));
-  for (const std::size_t input : {std::size_t{1}, std::size_t{2}}) check_by_line(context, input, context.input(0).dims, Line::row);
-  for (const std::size_t input : {std::size_t{4}, std::size_t{5}}) check_by_line(context, input, context.input(3).dims, Line::column);
+  for (const std::size_t input : {std::size_t{1}, std::size_t{2}})
+    check_by_line(context, input, context.input(0).dims, Line::row);
+  for (const std::size_t input : {std::size_t{4}, std::size_t{5}})
+    check_by_line(context, input, context.input(3).dims, Line::column);
   if (!context.wants_output(0) || !context.results()[0]) return;
-  for (const std::size_t input : {std::size_t{6}, std::size_t{7}}) check_by_line(context, input, context.results()[0]->dims, Line::row);
+  for (const std::size_t input : {std::size_t{6}, std::size_t{7}})
+    check_by_line(context, input, context.results()[0]->dims, Line::row);
 }
 
 void infer_gemm(InferContext& context) {
@@ -59,13 +66,16 @@ void infer_gemm(InferContext& context) {
   if (a != nullptr && b != nullptr) {
     const ir::Dim& left = (*a)[transpose_a ? 0 : 1];
     const ir::Dim& right = (*b)[transpose_b ? 1 : 0];
-    context.check(left.may_equal(right), "the inner dimensions of {}{} and {}{} differ", to_string(*a), transpose_a ? " transposed" : "", to_string(*b), transpose_b ? " transposed" : "");
+    context.check(left.may_equal(right), "the inner dimensions of {}{} and {}{} differ", to_string(*a),
+                  transpose_a ? " transposed" : "", to_string(*b), transpose_b ? " transposed" : "");
   }
   if (context.has_input(2) && context.dims(2) != nullptr) {
     const ir::Dims& c = *context.dims(2);
     context.check(c.size() <= 2, "input 'C' has rank {}, expected at most 2", c.size());
     const ir::Dims both = broadcast_dims(context, result, c);
-    for (std::size_t i = 0; i < 2; ++i) context.check(both[i].may_equal(result[i]), "input 'C' of shape {} does not broadcast to {}", to_string(c), to_string(result));
+    for (std::size_t i = 0; i < 2; ++i)
+      context.check(both[i].may_equal(result[i]), "input 'C' of shape {} does not broadcast to {}", to_string(c),
+                    to_string(result));
   }
   context.set_output(0, context.dtype(0), std::move(result));
 }
@@ -74,12 +84,17 @@ void infer_gemm(InferContext& context) {
 double product_operations(const NodeView& view, std::size_t a, std::int64_t inner_axis) {
   const Shape& shape = view.input(a).shape;
   if (shape.empty()) return 0;
-  const std::int64_t inner = shape[static_cast<std::size_t>(inner_axis < 0 ? inner_axis + static_cast<std::int64_t>(shape.size()) : inner_axis)];
+  const std::int64_t inner = shape[static_cast<std::size_t>(
+      inner_axis < 0 ? inner_axis + static_cast<std::int64_t>(shape.size()) : inner_axis)];
   return 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(inner);
 }
 
-double matmul_operations(const NodeView& view) { return product_operations(view, 0, -1); }
-double gemm_operations(const NodeView& view) { return product_operations(view, 0, view.integer("transA") != 0 ? 0 : 1); }
+double matmul_operations(const NodeView& view) {
+  return product_operations(view, 0, -1);
+}
+double gemm_operations(const NodeView& view) {
+  return product_operations(view, 0, view.integer("transA") != 0 ? 0 : 1);
+}
 
 Term transposed(Term matrix) {
   std::vector<std::int64_t> permutation;
@@ -111,7 +126,8 @@ void gemm_gradient(GradientContext& c) {
   const Term a = c.input(0), b = c.input(1), g = c.gradient();
   const std::int64_t transpose_a = c.integer("transA") != 0 ? 1 : 0, transpose_b = c.integer("transB") != 0 ? 1 : 0;
   const auto product = [&](Term left, Term right, std::int64_t left_transposed, std::int64_t right_transposed) {
-    return left.combine("Gemm", {right}, {{"alpha", c.real("alpha")}, {"transA", left_transposed}, {"transB", right_transposed}});
+    return left.combine("Gemm", {right},
+                        {{"alpha", c.real("alpha")}, {"transA", left_transposed}, {"transB", right_transposed}});
   };
   if (c.wants(0)) c.set(0, transpose_a ? product(b, g, transpose_b, 1) : product(g, b, 0, 1 - transpose_b));
   if (c.wants(1)) c.set(1, transpose_b ? product(g, a, 1, transpose_a) : product(a, g, 1 - transpose_a, 0));
@@ -128,11 +144,13 @@ std::vector<AttributeSpec> gemm_attributes() {
 }
 
 ir::Dims matmul_dims(const InferContext& context, ir::Dims a, ir::Dims b) {
-  context.check(!a.empty() && !b.empty(), "a matrix product takes no scalars (shapes {} and {})", to_string(a), to_string(b));
+  context.check(!a.empty() && !b.empty(), "a matrix product takes no scalars (shapes {} and {})", to_string(a),
+                to_string(b));
   const bool row = a.size() == 1, column = b.size() == 1;
   if (row) a.insert(a.begin(), 1);
   if (column) b.push_back(1);
-  context.check(a.back().may_equal(b[b.size() - 2]), "the inner dimensions of {} and {} differ", to_string(a), to_string(b));
+  context.check(a.back().may_equal(b[b.size() - 2]), "the inner dimensions of {} and {} differ", to_string(a),
+                to_string(b));
   ir::Dims result = broadcast_dims(context, ir::Dims(a.begin(), a.end() - 2), ir::Dims(b.begin(), b.end() - 2));
   if (!row) result.push_back(a[a.size() - 2]);
   if (!column) result.push_back(b.back());
@@ -165,7 +183,10 @@ const OpDef gemm{
 const OpDef matmul_integer{
     .name = "MatMulInteger",
     .since = 10,
-    .inputs = {{"A", bytes, "T1"}, {"B", bytes, "T2"}, {"a_zero_point", bytes, "T1", optional}, {"b_zero_point", bytes, "T2", optional}},
+    .inputs = {{"A", bytes, "T1"},
+               {"B", bytes, "T2"},
+               {"a_zero_point", bytes, "T1", optional},
+               {"b_zero_point", bytes, "T2", optional}},
     .outputs = {{"Y", {DType::i32}, "T3"}},
     .infer = infer_matmul_integer,
     .operations = matmul_operations,
@@ -175,8 +196,14 @@ const OpDef matmul_integer{
 const OpDef qlinear_matmul{
     .name = "QLinearMatMul",
     .since = 21,
-    .inputs = {{"a", quantised, "T1"}, {"a_scale", scales, "TS"}, {"a_zero_point", quantised, "T1"}, {"b", quantised, "T2"}, {"b_scale", scales, "TS"},
-               {"b_zero_point", quantised, "T2"}, {"y_scale", scales, "TS"}, {"y_zero_point", quantised, "T3"}},
+    .inputs = {{"a", quantised, "T1"},
+               {"a_scale", scales, "TS"},
+               {"a_zero_point", quantised, "T1"},
+               {"b", quantised, "T2"},
+               {"b_scale", scales, "TS"},
+               {"b_zero_point", quantised, "T2"},
+               {"y_scale", scales, "TS"},
+               {"y_zero_point", quantised, "T3"}},
     .outputs = {{"y", quantised, "T3"}},
     .infer = infer_qlinear_matmul,
     .operations = matmul_operations,

@@ -47,10 +47,8 @@ Sizes sizes_of(const InferContext& context) {
     const bool five = query != nullptr && query->size() == 5;
     const Dims q = dims_of_rank(context, 0, five ? 5 : 3);
     sizes = {five ? Layout::interleaved : Layout::packed, q[0], q[1], q[1], five ? q[4] : Dim(), {}};
-    if (five)
-      check_operand(context, 0, {q[0], q[1], heads, 3, q[4]});
-    else
-      sizes.head_size = head_size_of(context, q[2], 3 * heads, "query");
+    if (five) check_operand(context, 0, {q[0], q[1], heads, 3, q[4]});
+    else sizes.head_size = head_size_of(context, q[2], 3 * heads, "query");
     sizes.value_head_size = sizes.head_size;
     return sizes;
   }

@@ -9,22 +9,28 @@ namespace {
 const AttributeSpec epsilon_attribute{"epsilon", ir::AttributeKind::real, ir::Attribute(1e-5f)};
 const AttributeSpec stash_type_attribute{"stash_type", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})};
 
-AttributeSpec integer_attribute(std::string_view name, std::int64_t value) { return {name, ir::AttributeKind::integer, ir::Attribute(value)}; }
+AttributeSpec integer_attribute(std::string_view name, std::int64_t value) {
+  return {name, ir::AttributeKind::integer, ir::Attribute(value)};
+}
 
 // A 1-D operand with one element a channel of input 0.
 void check_per_channel(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& own = *context.dims(i);
-  context.check(own.size() == 1, "input '{}' has shape {}, expected one value a channel", context.op().inputs[i].name, to_string(own));
+  context.check(own.size() == 1, "input '{}' has shape {}, expected one value a channel", context.op().inputs[i].name,
+                to_string(own));
   if (const ir::Dims* dims = context.dims(0)) {
-    context.check(dims->size() >= 2, "input '{}' has rank {}, expected at least 2", context.op().inputs[0].name, dims->size());
-    context.check(own[0].may_equal((*dims)[1]), "input '{}' has {} values for {} channels", context.op().inputs[i].name, to_string(own[0]), to_string((*dims)[1]));
+    context.check(dims->size() >= 2, "input '{}' has rank {}, expected at least 2", context.op().inputs[0].name,
+                  dims->size());
+    context.check(own[0].may_equal((*dims)[1]), "input '{}' has {} values for {} channels", context.op().inputs[i].name,
+                  to_string(own[0]), to_string((*dims)[1]));
   }
 }
 
 void infer_batch(InferContext& context) {
   for (std::size_t i = 1; i < 5; ++i) check_per_channel(context, i);
-  context.check(context.integer("training_mode") != 0 || !(context.wants_output(1) || context.wants_output(2)), "running statistics are asked for outside training mode");
+  context.check(context.integer("training_mode") != 0 || !(context.wants_output(1) || context.wants_output(2)),
+                "running statistics are asked for outside training mode");
   context.set_output(0, context.input(0));
   context.set_output(1, context.input(3));
   context.set_output(2, context.input(4));
@@ -37,7 +43,8 @@ void infer_per_channel(InferContext& context) {
     const std::int64_t groups = context.integer("num_groups");
     context.check(groups > 0, "num_groups is {}", groups);
     if (const ir::Dims* dims = context.dims(0); dims != nullptr && dims->size() > 1 && (*dims)[1].is_known()) {
-      context.check((*dims)[1].value() % groups == 0, "{} channels do not split into {} groups", (*dims)[1].value(), groups);
+      context.check((*dims)[1].value() % groups == 0, "{} channels do not split into {} groups", (*dims)[1].value(),
+                    groups);
     }
   }
   context.set_output(0, context.input(0));
@@ -49,7 +56,8 @@ void infer_trailing(InferContext& context) {
   if (rms) type.dtype = context.dtype(1);
   context.set_output(0, type);
   const std::int64_t stash_type = context.integer("stash_type");
-  const bool is_float_type = stash_type > 0 && stash_type < kDTypeCount && types::floats.contains(static_cast<DType>(stash_type));
+  const bool is_float_type =
+      stash_type > 0 && stash_type < kDTypeCount && types::floats.contains(static_cast<DType>(stash_type));
   context.check(is_float_type, "stash_type is {}, expected the number of a float type", stash_type);
   const DType stash = static_cast<DType>(stash_type);
   if (!type.dims) {
@@ -61,8 +69,11 @@ void infer_trailing(InferContext& context) {
   for (std::size_t i = 1; i < context.input_count(); ++i) {
     if (!context.has_input(i) || context.dims(i) == nullptr) continue;
     const ir::Dims both = broadcast_dims(context, *type.dims, *context.dims(i));
-    context.check(both.size() == type.dims->size(), "input '{}' has a higher rank than the tensor", context.op().inputs[i].name);
-    for (std::size_t d = 0; d < both.size(); ++d) context.check(both[d].may_equal((*type.dims)[d]), "input '{}' of shape {} does not broadcast to {}", context.op().inputs[i].name, to_string(*context.dims(i)), to_string(*type.dims));
+    context.check(both.size() == type.dims->size(), "input '{}' has a higher rank than the tensor",
+                  context.op().inputs[i].name);
+    for (std::size_t d = 0; d < both.size(); ++d)
+      context.check(both[d].may_equal((*type.dims)[d]), "input '{}' of shape {} does not broadcast to {}",
+                    context.op().inputs[i].name, to_string(*context.dims(i)), to_string(*type.dims));
   }
   if (rms) return;
   ir::Dims statistics = *type.dims;
@@ -74,7 +85,8 @@ void infer_trailing(InferContext& context) {
 void infer_lp(InferContext& context) {
   const std::int64_t p = context.integer("p");
   context.check(p == 1 || p == 2, "p is {}, expected 1 or 2", p);
-  if (const ir::Dims* dims = context.dims(0)) normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
+  if (const ir::Dims* dims = context.dims(0))
+    normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
   infer_same_as_input(context);
 }
 
@@ -87,7 +99,8 @@ void infer_mean_variance(InferContext& context) {
 
 void infer_lrn(InferContext& context) {
   context.check(context.integer("size") > 0, "size is {}", context.integer("size"));
-  if (const ir::Dims* dims = context.dims(0)) context.check(dims->size() >= 2, "input 'X' has rank {}, expected at least 2", dims->size());
+  if (const ir::Dims* dims = context.dims(0))
+    context.check(dims->size() >= 2, "input 'X' has rank {}, expected at least 2", dims->size());
   infer_same_as_input(context);
 }
 
@@ -106,10 +119,13 @@ struct Normalised {
 };
 
 // As the operators do, in f32 at least.
-DType wide(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType wide(DType dtype) {
+  return dtype == DType::f64 ? DType::f64 : DType::f32;
+}
 
 void refuse_gradient_of(GradientContext& c, std::initializer_list<std::size_t> outputs) {
-  for (std::size_t i : outputs) require(!c.has_gradient(i), ErrorKind::unsupported, "output '{}' is used", c.op().outputs[i].name);
+  for (std::size_t i : outputs)
+    require(!c.has_gradient(i), ErrorKind::unsupported, "output '{}' is used", c.op().outputs[i].name);
 }
 
 std::vector<std::int64_t> trailing_axes(GradientContext& c) {
@@ -155,7 +171,8 @@ void set_channel_gradients(GradientContext& c, Term hat, Term g) {
 // Of group and instance normalisation.
 void group_gradient(GradientContext& c) {
   const DType own = c.input(0).dtype(), type = wide(own);
-  const Term x = c.input(0).cast(type), g = c.gradient().cast(type), scaled = g * per_channel(c.input(1).cast(type), x.rank());
+  const Term x = c.input(0).cast(type), g = c.gradient().cast(type),
+             scaled = g * per_channel(c.input(1).cast(type), x.rank());
   const Term groups = c.op().name == "GroupNormalization" ? x.integers({c.integer("num_groups")}) : x.size_of(1);
   const Term grouped = join({x.size_of(0), groups, x.integers({-1})});
   const auto apart = [&](Term term) { return term.combine("Reshape", {grouped}); };
@@ -175,7 +192,8 @@ void batch_gradient(GradientContext& c) {
     if (c.wants(0)) c.set(0, normalised.back(scaled).cast(own));
     return set_channel_gradients(c, normalised.hat, g);
   }
-  const Term inverse = 1 / (channel(4) + c.real("epsilon")).apply("Sqrt"), hat = (x - channel(3)) * inverse, slope = scaled * inverse;
+  const Term inverse = 1 / (channel(4) + c.real("epsilon")).apply("Sqrt"), hat = (x - channel(3)) * inverse,
+             slope = scaled * inverse;
   c.set(0, slope.cast(own));
   set_channel_gradients(c, hat, g);
   const std::vector<std::int64_t> others = axes_but(1, x.rank());
@@ -185,26 +203,36 @@ void batch_gradient(GradientContext& c) {
 
 }  // namespace
 
-// y = (x − mean) / sqrt(var + epsilon) · scale + B, a channel at a time. In training mode mean and var are those of the batch, and
-// running = input · momentum + batch · (1 − momentum). Ioffe and Szegedy, arXiv:1502.03167.
+// y = (x − mean) / sqrt(var + epsilon) · scale + B, a channel at a time. In training mode mean and var are those of the
+// batch, and running = input · momentum + batch · (1 − momentum). Ioffe and Szegedy, arXiv:1502.03167.
 const OpDef batch_normalization{
     .name = "BatchNormalization",
     .since = 15,
-    .inputs = {{"X", types::floats, "T"}, {"scale", types::floats, "T1"}, {"B", types::floats, "T1"}, {"input_mean", types::floats, "T2"}, {"input_var", types::floats, "T2"}},
-    .outputs = {{"Y", types::floats, "T"}, {"running_mean", types::floats, "T2", optional}, {"running_var", types::floats, "T2", optional}},
-    .attributes = {epsilon_attribute, {"momentum", ir::AttributeKind::real, ir::Attribute(0.9f)}, integer_attribute("training_mode", 0)},
+    .inputs = {{"X", types::floats, "T"},
+               {"scale", types::floats, "T1"},
+               {"B", types::floats, "T1"},
+               {"input_mean", types::floats, "T2"},
+               {"input_var", types::floats, "T2"}},
+    .outputs = {{"Y", types::floats, "T"},
+                {"running_mean", types::floats, "T2", optional},
+                {"running_var", types::floats, "T2", optional}},
+    .attributes = {epsilon_attribute,
+                   {"momentum", ir::AttributeKind::real, ir::Attribute(0.9f)},
+                   integer_attribute("training_mode", 0)},
     .infer = infer_batch,
     .operations = operations_per_output<2>,
     .gradient = batch_gradient,
 };
 
-// Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450. Mean and InvStdDev have
-// the type stash_type; what is computed in between is never narrower than X.
+// Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450. Mean and
+// InvStdDev have the type stash_type; what is computed in between is never narrower than X.
 const OpDef layer_normalization{
     .name = "LayerNormalization",
     .since = 17,
     .inputs = {{"X", types::floats, "T"}, {"Scale", types::floats, "T"}, {"B", types::floats, "T", optional}},
-    .outputs = {{"Y", types::floats, "T"}, {"Mean", types::floats, "U", optional}, {"InvStdDev", types::floats, "U", optional}},
+    .outputs = {{"Y", types::floats, "T"},
+                {"Mean", types::floats, "U", optional},
+                {"InvStdDev", types::floats, "U", optional}},
     .attributes = {integer_attribute("axis", -1), epsilon_attribute, stash_type_attribute},
     .infer = infer_trailing,
     .operations = operations_per_output<8>,
@@ -229,7 +257,9 @@ const OpDef group_normalization{
     .since = 21,
     .inputs = {{"X", types::floats, "T"}, {"scale", types::floats, "T"}, {"bias", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = {{"num_groups", ir::AttributeKind::integer, std::nullopt, true}, epsilon_attribute, stash_type_attribute},
+    .attributes = {{"num_groups", ir::AttributeKind::integer, std::nullopt, true},
+                   epsilon_attribute,
+                   stash_type_attribute},
     .infer = infer_per_channel,
     .operations = operations_per_output<8>,
     .gradient = group_gradient,

@@ -10,7 +10,8 @@ namespace tessera::ops {
 std::string to_string(TypeSet types) {
   std::string text;
   for (int i = 1; i < kDTypeCount; ++i) {
-    if (types.contains(static_cast<DType>(i))) text += (text.empty() ? "" : " ") + std::string(name_of(static_cast<DType>(i)));
+    if (types.contains(static_cast<DType>(i)))
+      text += (text.empty() ? "" : " ") + std::string(name_of(static_cast<DType>(i)));
   }
   return text;
 }
@@ -33,16 +34,36 @@ const T& AttributeReader::get(std::string_view name) const {
   return *value;
 }
 
-bool AttributeReader::has_attribute(std::string_view name) const { return find(name) != nullptr; }
-std::int64_t AttributeReader::integer(std::string_view name) const { return get<std::int64_t>(name); }
-float AttributeReader::real(std::string_view name) const { return get<float>(name); }
-const std::string& AttributeReader::text(std::string_view name) const { return get<std::string>(name); }
-const Tensor& AttributeReader::tensor(std::string_view name) const { return get<Tensor>(name); }
-const std::vector<std::int64_t>& AttributeReader::integers(std::string_view name) const { return get<std::vector<std::int64_t>>(name); }
-const std::vector<float>& AttributeReader::reals(std::string_view name) const { return get<std::vector<float>>(name); }
-const std::vector<std::string>& AttributeReader::texts(std::string_view name) const { return get<std::vector<std::string>>(name); }
-const ir::Graph& AttributeReader::graph(std::string_view name) const { return *get<ir::SubgraphPointer>(name); }
-const ir::ValueType& AttributeReader::type(std::string_view name) const { return get<ir::ValueType>(name); }
+bool AttributeReader::has_attribute(std::string_view name) const {
+  return find(name) != nullptr;
+}
+std::int64_t AttributeReader::integer(std::string_view name) const {
+  return get<std::int64_t>(name);
+}
+float AttributeReader::real(std::string_view name) const {
+  return get<float>(name);
+}
+const std::string& AttributeReader::text(std::string_view name) const {
+  return get<std::string>(name);
+}
+const Tensor& AttributeReader::tensor(std::string_view name) const {
+  return get<Tensor>(name);
+}
+const std::vector<std::int64_t>& AttributeReader::integers(std::string_view name) const {
+  return get<std::vector<std::int64_t>>(name);
+}
+const std::vector<float>& AttributeReader::reals(std::string_view name) const {
+  return get<std::vector<float>>(name);
+}
+const std::vector<std::string>& AttributeReader::texts(std::string_view name) const {
+  return get<std::vector<std::string>>(name);
+}
+const ir::Graph& AttributeReader::graph(std::string_view name) const {
+  return *get<ir::SubgraphPointer>(name);
+}
+const ir::ValueType& AttributeReader::type(std::string_view name) const {
+  return get<ir::ValueType>(name);
+}
 
 std::vector<std::int64_t> AttributeReader::integers_or_empty(std::string_view name) const {
   return has_attribute(name) ? integers(name) : std::vector<std::int64_t>{};
@@ -56,7 +77,8 @@ ir::Attributes AttributeReader::given_among(const std::vector<AttributeSpec>& sp
   return given;
 }
 
-InferContext::InferContext(const ir::Graph& graph, const ir::Node& node, const OpDef& op, const ConstantLookup& constants)
+InferContext::InferContext(const ir::Graph& graph, const ir::Node& node, const OpDef& op,
+                           const ConstantLookup& constants)
     : AttributeReader(node, op), graph_(&graph), constants_(&constants), results_(node.outputs.size()) {}
 
 const ir::ValueType& InferContext::input(std::size_t i) const {
@@ -69,13 +91,17 @@ const ir::Dims* InferContext::dims(std::size_t i) const {
   return type.dims ? &*type.dims : nullptr;
 }
 
-const Tensor* InferContext::constant(std::size_t i) const { return has_input(i) ? (*constants_)(node().inputs[i]) : nullptr; }
+const Tensor* InferContext::constant(std::size_t i) const {
+  return has_input(i) ? (*constants_)(node().inputs[i]) : nullptr;
+}
 
 std::optional<std::vector<std::int64_t>> InferContext::constant_integers(std::size_t i) const {
   const Tensor* tensor = constant(i);
   if (tensor == nullptr) return std::nullopt;
-  if (tensor->dtype() == DType::i64) return std::vector<std::int64_t>(tensor->data<std::int64_t>(), tensor->data<std::int64_t>() + tensor->elements());
-  if (tensor->dtype() == DType::i32) return std::vector<std::int64_t>(tensor->data<std::int32_t>(), tensor->data<std::int32_t>() + tensor->elements());
+  if (tensor->dtype() == DType::i64)
+    return std::vector<std::int64_t>(tensor->data<std::int64_t>(), tensor->data<std::int64_t>() + tensor->elements());
+  if (tensor->dtype() == DType::i32)
+    return std::vector<std::int64_t>(tensor->data<std::int32_t>(), tensor->data<std::int32_t>() + tensor->elements());
   return std::nullopt;
 }
 
@@ -83,12 +109,14 @@ void InferContext::set_output(std::size_t i, ir::ValueType type) {
   if (wants_output(i)) results_[i] = std::move(type);
 }
 
-std::vector<ir::ValueType> InferContext::infer_subgraph(std::string_view attribute, std::vector<ir::ValueType> formal_inputs) const {
+std::vector<ir::ValueType> InferContext::infer_subgraph(std::string_view attribute,
+                                                        std::vector<ir::ValueType> formal_inputs) const {
   const ir::Graph& body = graph(attribute);
   const std::size_t captures = static_cast<std::size_t>(node().captures);
-  check(body.inputs().size() == formal_inputs.size() + captures, "its subgraph '{}' takes {} inputs, but {} are passed", attribute,
-        body.inputs().size() - captures, formal_inputs.size());
-  for (std::size_t i = input_count(); i < node().inputs.size(); ++i) formal_inputs.push_back(graph_->value(node().inputs[i]).type);
+  check(body.inputs().size() == formal_inputs.size() + captures, "its subgraph '{}' takes {} inputs, but {} are passed",
+        attribute, body.inputs().size() - captures, formal_inputs.size());
+  for (std::size_t i = input_count(); i < node().inputs.size(); ++i)
+    formal_inputs.push_back(graph_->value(node().inputs[i]).type);
   return ops::infer_subgraph(body, formal_inputs);
 }
 
@@ -104,18 +132,22 @@ std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op) 
 Cost cost_of(const NodeView& view) {
   Cost cost;
   bool known = view.output_count() > 0;  // a file may leave all of them out
-  for (std::size_t i = 0; i < view.input_count(); ++i) known = known && (!view.has_input(i) || view.input(i).dtype != DType::undefined);
-  for (std::size_t i = 0; i < view.output_count(); ++i) known = known && (!view.wants_output(i) || view.output(i).dtype != DType::undefined);
+  for (std::size_t i = 0; i < view.input_count(); ++i)
+    known = known && (!view.has_input(i) || view.input(i).dtype != DType::undefined);
+  for (std::size_t i = 0; i < view.output_count(); ++i)
+    known = known && (!view.wants_output(i) || view.output(i).dtype != DType::undefined);
   if (known && view.op().operations != nullptr) cost.operations = view.op().operations(view);
   if (known && view.op().bytes_read != nullptr) {
     cost.bytes_read = view.op().bytes_read(view);
   } else {
     for (std::size_t i = 0; i < view.input_count(); ++i) {
-      if (view.has_input(i) && view.input(i).dtype != DType::undefined) cost.bytes_read += static_cast<double>(view.input(i).bytes());
+      if (view.has_input(i) && view.input(i).dtype != DType::undefined)
+        cost.bytes_read += static_cast<double>(view.input(i).bytes());
     }
   }
   for (std::size_t i = 0; i < view.output_count(); ++i) {
-    if (view.wants_output(i) && view.output(i).dtype != DType::undefined) cost.bytes_written += static_cast<double>(view.output(i).bytes());
+    if (view.wants_output(i) && view.output(i).dtype != DType::undefined)
+      cost.bytes_written += static_cast<double>(view.output(i).bytes());
   }
   if (view.op().view) cost.bytes_read = cost.bytes_written = 0;
   return cost;
@@ -135,9 +167,10 @@ ir::Dims broadcast_dims(const InferContext& context, const ir::Dims& a, const ir
     if (left.is_known() && left.value() == 1) out = right;
     else if (right.is_known() && right.value() == 1) out = left;
     else if (left.is_known() && right.is_known()) {
-      context.check(left.value() == right.value(), "shapes {} and {} do not broadcast", ir::to_string(a), ir::to_string(b));
+      context.check(left.value() == right.value(), "shapes {} and {} do not broadcast", ir::to_string(a),
+                    ir::to_string(b));
       out = left;
-    } else if (left.is_known()) out = left;    // the other must be 1 or equal to it
+    } else if (left.is_known()) out = left;  // the other must be 1 or equal to it
     else if (right.is_known()) out = right;
     else if (left.surely_equals(right)) out = left;
   }
@@ -158,7 +191,8 @@ void infer_broadcast(InferContext& context) {
 }
 
 std::int64_t normalise_axis(std::int64_t axis, std::int64_t rank) {
-  require(axis >= -rank && axis < rank, ErrorKind::invalid_model, "axis {} is outside [{}, {}) of a tensor of rank {}", axis, -rank, rank, rank);
+  require(axis >= -rank && axis < rank, ErrorKind::invalid_model, "axis {} is outside [{}, {}) of a tensor of rank {}",
+          axis, -rank, rank, rank);
   return axis < 0 ? axis + rank : axis;
 }
 

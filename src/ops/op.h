@@ -1,6 +1,7 @@
-// What an operator means: its signature, attributes, type and shape inference, cost, and (for composites) its decomposition.
-// One operator is one stem: src/ops/softmax.{h,cpp} here, kernels/softmax* in each backend, and one line in op_table.cpp.
-// Every operator has exactly one form, that of the newest ONNX opset; older versions are rewritten into it at import.
+// What an operator means: its signature, attributes, type and shape inference, cost, and (for composites) its
+// decomposition. One operator is one stem: src/ops/softmax.{h,cpp} here, kernels/softmax* in each backend, and one line
+// in op_table.cpp. Every operator has exactly one form, that of the newest ONNX opset; older versions are rewritten
+// into it at import.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,20 @@ using ir::to_string;
 class TypeSet {
  public:
   constexpr TypeSet() = default;
-  constexpr TypeSet(std::initializer_list<DType> types) { for (DType type : types) bits_ |= bit(type); }
+  constexpr TypeSet(std::initializer_list<DType> types) {
+    for (DType type : types) bits_ |= bit(type);
+  }
   constexpr bool contains(DType type) const { return (bits_ & bit(type)) != 0; }
-  constexpr TypeSet operator|(TypeSet other) const { TypeSet result; result.bits_ = bits_ | other.bits_; return result; }
-  constexpr TypeSet without(TypeSet other) const { TypeSet result; result.bits_ = bits_ & ~other.bits_; return result; }
+  constexpr TypeSet operator|(TypeSet other) const {
+    TypeSet result;
+    result.bits_ = bits_ | other.bits_;
+    return result;
+  }
+  constexpr TypeSet without(TypeSet other) const {
+    TypeSet result;
+    result.bits_ = bits_ & ~other.bits_;
+    return result;
+  }
 
  private:
   static constexpr std::uint32_t bit(DType type) { return std::uint32_t{1} << static_cast<unsigned>(type); }
@@ -43,7 +54,8 @@ inline constexpr TypeSet signed_numbers = floats | signed_integers;
 inline constexpr TypeSet boolean{DType::boolean};
 inline constexpr TypeSet text{DType::string};
 inline constexpr TypeSet complex{DType::c64, DType::c128};
-inline constexpr TypeSet small_floats{DType::f8e4m3fn, DType::f8e4m3fnuz, DType::f8e5m2, DType::f8e5m2fnuz, DType::f4e2m1, DType::f8e8m0};
+inline constexpr TypeSet small_floats{DType::f8e4m3fn,   DType::f8e4m3fnuz, DType::f8e5m2,
+                                      DType::f8e5m2fnuz, DType::f4e2m1,     DType::f8e8m0};
 inline constexpr TypeSet small_integers{DType::i4, DType::u4, DType::i2, DType::u2};
 inline constexpr TypeSet index{DType::i32, DType::i64};
 inline constexpr TypeSet i64{DType::i64};
@@ -54,11 +66,15 @@ inline constexpr TypeSet all = numbers | boolean | text | complex | small_floats
 // A formal input or output.
 struct Parameter {
   std::string_view name;
-  TypeSet types;                  // allowed element types of a tensor; ignored for other kinds
-  std::string_view variable = ""; // parameters of the same type variable ("T") must have equal element types
-  enum class Option : std::uint8_t { required, optional, variadic } option = Option::required;  // variadic: the last; one or more, or none behind others
-  // What may flow here besides a tensor; `any` for Identity, If, Loop and the sequence and optional operators, which check
-  // for themselves.
+  TypeSet types;                   // allowed element types of a tensor; ignored for other kinds
+  std::string_view variable = "";  // parameters of the same type variable ("T") must have equal element types
+  enum class Option : std::uint8_t {
+    required,
+    optional,
+    variadic
+  } option = Option::required;  // variadic: the last; one or more, or none behind others
+  // What may flow here besides a tensor; `any` for Identity, If, Loop and the sequence and optional operators, which
+  // check for themselves.
   bool any_kind = false;
 };
 inline constexpr auto optional = Parameter::Option::optional;
@@ -98,13 +114,14 @@ class AttributeReader {
 
  private:
   const ir::Attribute* find(std::string_view name) const;
-  template <typename T> const T& get(std::string_view name) const;
+  template <typename T>
+  const T& get(std::string_view name) const;
   const ir::Node* node_;
   const OpDef* op_;
 };
 
-// What inference sees of a node and where it puts its answer. The framework has already checked arity, element types and
-// attributes against the OpDef, and adds the node's name to every error thrown.
+// What inference sees of a node and where it puts its answer. The framework has already checked arity, element types
+// and attributes against the OpDef, and adds the node's name to every error thrown.
 class InferContext : public AttributeReader {
  public:
   // The value of an input where it is known before the run, or null.
@@ -126,7 +143,9 @@ class InferContext : public AttributeReader {
   std::size_t output_count() const { return node().outputs.size(); }
   bool wants_output(std::size_t i) const { return i < output_count() && node().outputs[i].valid(); }
   void set_output(std::size_t i, ir::ValueType type);  // ignored when the output is not wanted
-  void set_output(std::size_t i, DType dtype, ir::Dims dims) { set_output(i, ir::ValueType::tensor(dtype, std::move(dims))); }
+  void set_output(std::size_t i, DType dtype, ir::Dims dims) {
+    set_output(i, ir::ValueType::tensor(dtype, std::move(dims)));
+  }
   void set_output_unknown_rank(std::size_t i, DType dtype) { set_output(i, ir::ValueType::tensor(dtype)); }
 
   // Types of a subgraph's outputs when its formal inputs have these types (captures are added by the framework).
@@ -134,7 +153,9 @@ class InferContext : public AttributeReader {
 
   // A model fault at this node.
   template <typename... Args>
-  [[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) const { fail(ErrorKind::invalid_model, format, std::forward<Args>(args)...); }
+  [[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorKind::invalid_model, format, std::forward<Args>(args)...);
+  }
   template <typename... Args>
   void check(bool condition, fmt::format_string<Args...> format, Args&&... args) const {
     require(condition, ErrorKind::invalid_model, format, std::forward<Args>(args)...);
@@ -159,8 +180,8 @@ struct TensorType {
 // A node whose operand types are concrete: what costs, kernel choice and kernels see.
 class NodeView : public AttributeReader {
  public:
-  NodeView(const ir::Node& node, const OpDef& op, std::span<const TensorType> inputs, std::span<const TensorType> outputs,
-           std::span<const Tensor* const> constants)
+  NodeView(const ir::Node& node, const OpDef& op, std::span<const TensorType> inputs,
+           std::span<const TensorType> outputs, std::span<const Tensor* const> constants)
       : AttributeReader(node, op), inputs_(inputs), outputs_(outputs), constants_(constants) {}
 
   std::size_t input_count() const { return inputs_.size(); }
@@ -177,8 +198,8 @@ class NodeView : public AttributeReader {
   std::span<const Tensor* const> constants_;
 };
 
-// Work of one node, as far as its shapes are known: arithmetic operations (a multiply-add counts 2) and bytes at the memory with ideal caching inside the
-// operator (each input read once, each output written once).
+// Work of one node, as far as its shapes are known: arithmetic operations (a multiply-add counts 2) and bytes at the
+// memory with ideal caching inside the operator (each input read once, each output written once).
 struct Cost {
   double operations = 0;
   double bytes_read = 0;
@@ -196,38 +217,48 @@ struct OpDef {
   std::vector<Parameter> outputs;
   std::vector<AttributeSpec> attributes;
   void (*infer)(InferContext&) = nullptr;
-  // Arithmetic operations only; bytes follow from the operands. Asked only when all of these are concrete; output 0 may be
-  // absent where it is optional. Null: none (data movement).
+  // Arithmetic operations only; bytes follow from the operands. Asked only when all of these are concrete; output 0 may
+  // be absent where it is optional. Null: none (data movement).
   double (*operations)(const NodeView&) = nullptr;
   // Bytes read, where it is less than all of the inputs (Gather reads rows, not the table). Null: all inputs.
   double (*bytes_read)(const NodeView&) = nullptr;
-  // For composites: builds the equivalent from simpler operators. Types of the node's inputs are known when it is called.
-  // Returns the new outputs, one a formal output of the node, or nothing when it cannot for this node (unknown rank, say).
-  std::optional<std::vector<ir::ValueId>> (*decompose)(GraphBuilder&, const AttributeReader&, std::span<const ir::ValueId> inputs) = nullptr;
-  // For primitives that can be differentiated: builds the gradients of the inputs from those of the outputs (see gradient.h).
-  // Composites have none: they are differentiated through their decomposition.
+  // For composites: builds the equivalent from simpler operators. Types of the node's inputs are known when it is
+  // called. Returns the new outputs, one a formal output of the node, or nothing when it cannot for this node (unknown
+  // rank, say).
+  std::optional<std::vector<ir::ValueId>> (*decompose)(GraphBuilder&, const AttributeReader&,
+                                                       std::span<const ir::ValueId> inputs) = nullptr;
+  // For primitives that can be differentiated: builds the gradients of the inputs from those of the outputs (see
+  // gradient.h). Composites have none: they are differentiated through their decomposition.
   GradientFunction gradient = nullptr;
   bool deterministic = true;  // false: random numbers; never folded, never merged
   bool view = false;          // output 0 is input 0's bytes under another shape
 };
 
-// The formal outputs of a node that its kernels write, though the node does not list them or leaves them out: those that are neither
-// optional nor variadic. Kernels need a place for them.
+// The formal outputs of a node that its kernels write, though the node does not list them or leaves them out: those
+// that are neither optional nor variadic. Kernels need a place for them.
 std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op);
 
 Cost cost_of(const NodeView& view);
 
-// --- common inference functions -------------------------------------------------------------------------------------------
-// Output i has the type of input 0.
+// --- common inference functions
+// ------------------------------------------------------------------------------------------- Output i has the type of
+// input 0.
 void infer_same_as_input(InferContext& context);
 // Numpy broadcasting over all inputs; element type of input 0.
 void infer_broadcast(InferContext& context);
 // Dimensions of a and b broadcast together (multidirectional, ONNX "Broadcasting in ONNX").
 ir::Dims broadcast_dims(const InferContext& context, const ir::Dims& a, const ir::Dims& b);
-// Maps an axis in [-rank, rank) to [0, rank); throws Error(invalid_model) outside (the caller's context names the node).
+// Maps an axis in [-rank, rank) to [0, rank); throws Error(invalid_model) outside (the caller's context names the
+// node).
 std::int64_t normalise_axis(std::int64_t axis, std::int64_t rank);
 // Operations of one result element each.
-template <int per_element> double operations_per_output(const NodeView& view) { return static_cast<double>(per_element) * static_cast<double>(view.output(0).elements()); }
-template <int per_element> double operations_per_input(const NodeView& view) { return static_cast<double>(per_element) * static_cast<double>(view.input(0).elements()); }
+template <int per_element>
+double operations_per_output(const NodeView& view) {
+  return static_cast<double>(per_element) * static_cast<double>(view.output(0).elements());
+}
+template <int per_element>
+double operations_per_input(const NodeView& view) {
+  return static_cast<double>(per_element) * static_cast<double>(view.input(0).elements());
+}
 
 }  // namespace tessera::ops

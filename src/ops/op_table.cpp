@@ -4,86 +4,86 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "ops/determinant.h"
-#include "ops/einsum.h"
-#include "ops/loss.h"
-#include "ops/matrix_product.h"
-#include "ops/normalisation.h"
-#include "ops/quantisation.h"
+#include "ops/activation.h"
 #include "ops/arg_max.h"
 #include "ops/attention.h"
-#include "ops/activation.h"
 #include "ops/cast.h"
+#include "ops/causal_conv_with_state.h"
+#include "ops/channels_last.h"
+#include "ops/col2im.h"
 #include "ops/comparison.h"
 #include "ops/concat.h"
-#include "ops/cumulative.h"
-#include "ops/element_wise_binary.h"
-#include "ops/element_wise_program.h"
-#include "ops/element_wise_unary.h"
-#include "ops/expand.h"
-#include "ops/gather.h"
-#include "ops/generate.h"
-#include "ops/gradient.h"
-#include "ops/image_decoder.h"
-#include "ops/identity.h"
-#include "ops/map.h"
-#include "ops/pad.h"
-#include "ops/causal_conv_with_state.h"
 #include "ops/control_flow.h"
 #include "ops/conv.h"
 #include "ops/conv_chain.h"
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
 #include "ops/conv_transpose_with_dynamic_pads.h"
+#include "ops/cumulative.h"
 #include "ops/deform_conv.h"
-#include "ops/embed_layer_normalisation.h"
+#include "ops/determinant.h"
+#include "ops/dft.h"
 #include "ops/dynamic_quantize_lstm.h"
+#include "ops/einsum.h"
+#include "ops/element_wise_binary.h"
+#include "ops/element_wise_program.h"
+#include "ops/element_wise_unary.h"
+#include "ops/embed_layer_normalisation.h"
+#include "ops/expand.h"
+#include "ops/feature.h"
+#include "ops/feature_transform.h"
 #include "ops/flex_attention.h"
-#include "ops/group_query_attention.h"
-#include "ops/microsoft_attention.h"
-#include "ops/multi_head_attention.h"
-#include "ops/skip_normalisation.h"
-#include "ops/channels_last.h"
 #include "ops/fused_conv.h"
 #include "ops/fused_matmul.h"
-#include "ops/linear.h"
+#include "ops/gather.h"
 #include "ops/gather_block_quantized.h"
+#include "ops/generate.h"
+#include "ops/gradient.h"
+#include "ops/grid_sample.h"
+#include "ops/group_query_attention.h"
+#include "ops/identity.h"
+#include "ops/image_decoder.h"
 #include "ops/inverse.h"
+#include "ops/linear.h"
+#include "ops/linear_attention.h"
+#include "ops/linear_model.h"
+#include "ops/loss.h"
+#include "ops/map.h"
 #include "ops/matmul_n_bits.h"
+#include "ops/matrix_product.h"
+#include "ops/microsoft_attention.h"
+#include "ops/multi_head_attention.h"
+#include "ops/normalisation.h"
+#include "ops/optional.h"
+#include "ops/pad.h"
+#include "ops/pooling.h"
 #include "ops/q_linear.h"
+#include "ops/quantisation.h"
 #include "ops/quantised_layers.h"
 #include "ops/quantised_product.h"
-#include "ops/unfold_tensor.h"
-#include "ops/pooling.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
-#include "ops/linear_attention.h"
-#include "ops/rotary_embedding.h"
-#include "ops/training_update.h"
 #include "ops/reduction.h"
-#include "ops/tree_ensemble.h"
-#include "ops/feature_transform.h"
-#include "ops/linear_model.h"
-#include "ops/reshape.h"
-#include "ops/shape_of.h"
-#include "ops/slice.h"
-#include "ops/trilu.h"
-#include "ops/reverse_sequence.h"
-#include "ops/select.h"
-#include "ops/scatter.h"
-#include "ops/sequence.h"
-#include "ops/optional.h"
-#include "ops/resize.h"
-#include "ops/grid_sample.h"
 #include "ops/region.h"
-#include "ops/col2im.h"
-#include "ops/window.h"
-#include "ops/dft.h"
+#include "ops/reshape.h"
+#include "ops/resize.h"
+#include "ops/reverse_sequence.h"
+#include "ops/rotary_embedding.h"
+#include "ops/scatter.h"
+#include "ops/select.h"
+#include "ops/sequence.h"
+#include "ops/shape_of.h"
+#include "ops/skip_normalisation.h"
+#include "ops/slice.h"
+#include "ops/softmax.h"
 #include "ops/string.h"
 #include "ops/tf_idf_vectorizer.h"
-#include "ops/feature.h"
-#include "ops/softmax.h"
+#include "ops/training_update.h"
 #include "ops/transpose.h"
+#include "ops/tree_ensemble.h"
+#include "ops/trilu.h"
+#include "ops/unfold_tensor.h"
+#include "ops/window.h"
 
 namespace tessera::ops {
 namespace {
@@ -95,14 +95,26 @@ constexpr const OpDef* kTable[] = {
     // einsum
     &einsum,
     // loss
-    &negative_log_likelihood_loss, &softmax_cross_entropy_loss,
+    &negative_log_likelihood_loss,
+    &softmax_cross_entropy_loss,
     // matrix_product
-    &matmul, &gemm, &matmul_integer, &qlinear_matmul,
+    &matmul,
+    &gemm,
+    &matmul_integer,
+    &qlinear_matmul,
     // normalisation
-    &batch_normalization, &layer_normalization, &rms_normalization, &group_normalization, &instance_normalization, &lp_normalization,
-    &mean_variance_normalization, &lrn,
+    &batch_normalization,
+    &layer_normalization,
+    &rms_normalization,
+    &group_normalization,
+    &instance_normalization,
+    &lp_normalization,
+    &mean_variance_normalization,
+    &lrn,
     // quantisation
-    &quantize_linear, &dequantize_linear, &dynamic_quantize_linear,
+    &quantize_linear,
+    &dequantize_linear,
+    &dynamic_quantize_linear,
     // attention
     &attention,
     // causal_conv_with_state
@@ -115,7 +127,8 @@ constexpr const OpDef* kTable[] = {
     &scan,
     &sequence_map,
     // conv_integer
-    &conv_integer, &q_linear_conv,
+    &conv_integer,
+    &q_linear_conv,
     // conv_transpose
     &conv_transpose,
     // conv_transpose_with_dynamic_pads
@@ -158,7 +171,8 @@ constexpr const OpDef* kTable[] = {
     // linear
     &linear,
     // quantised_layers
-    &quantised_conv, &quantised_linear,
+    &quantised_conv,
+    &quantised_linear,
     // gather_block_quantized
     &gather_block_quantized,
     // inverse
@@ -425,7 +439,9 @@ constexpr const OpDef* kTable[] = {
 
 }  // namespace
 
-std::span<const OpDef* const> all_ops() { return kTable; }
+std::span<const OpDef* const> all_ops() {
+  return kTable;
+}
 
 const OpDef* find_op(std::string_view name) {
   static const auto index = [] {

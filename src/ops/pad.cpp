@@ -44,7 +44,8 @@ void infer_center_crop_pad(InferContext& context) {
 // What was added is cut off again, and what was cut off is zero.
 void pad_gradient(GradientContext& c) {
   require(pad_mode(c) == PadMode::constant, ErrorKind::unsupported, "mode {}", c.text("mode"));
-  const std::vector<ir::ValueId> inputs{c.gradient().id(), (-c.input(1)).id(), {}, c.has_input(3) ? c.input(3).id() : ir::ValueId{}};
+  const std::vector<ir::ValueId> inputs{
+      c.gradient().id(), (-c.input(1)).id(), {}, c.has_input(3) ? c.input(3).id() : ir::ValueId{}};
   const Term inner(c.builder(), c.builder().add("Pad", inputs));
   c.set(0, inner);
   const auto total = [](Term term) { return term.apply("ReduceSum", {{"keepdims", std::int64_t{0}}}); };

@@ -67,7 +67,8 @@ void max_pool_gradient(GradientContext& c) {
   attributes.erase("storage_order");
   const Term indices(c.builder(), c.builder().add_multi("MaxPool", {x.id()}, 2, attributes)[1]);
   const auto flat = [](Term term) { return term.combine("Reshape", {term.integers({-1})}); };
-  const Term scattered = flat(x.zeros()).combine("ScatterElements", {flat(indices), flat(c.gradient())}, {{"reduction", std::string("add")}});
+  const Term scattered = flat(x.zeros()).combine("ScatterElements", {flat(indices), flat(c.gradient())},
+                                                 {{"reduction", std::string("add")}});
   c.set(0, scattered.reshape_like(x));
 }
 

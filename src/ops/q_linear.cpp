@@ -17,10 +17,15 @@ using Inputs = std::span<const ValueId>;
 constexpr TypeSet kBytes{DType::i8, DType::u8};
 constexpr TypeSet kF32{DType::f32};
 
-AttributeSpec integer(std::string_view name, std::int64_t value) { return {name, AttributeKind::integer, ir::Attribute(value)}; }
-AttributeSpec required(std::string_view name, AttributeKind kind) { return {name, kind, std::nullopt, true}; }
+AttributeSpec integer(std::string_view name, std::int64_t value) {
+  return {name, AttributeKind::integer, ir::Attribute(value)};
+}
+AttributeSpec required(std::string_view name, AttributeKind kind) {
+  return {name, kind, std::nullopt, true};
+}
 
-// --- inference --------------------------------------------------------------------------------------------------------------
+// --- inference
+// --------------------------------------------------------------------------------------------------------------
 
 void check_single(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
@@ -67,7 +72,8 @@ void infer_unary(InferContext& context) {
 
 void infer_softmax(InferContext& context) {
   context.check(context.integer("opset") >= 1, "opset is {}, expected at least 1", context.integer("opset"));
-  if (const ir::Dims* dims = context.dims(0)) normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
+  if (const ir::Dims* dims = context.dims(0))
+    normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
   infer_unary(context);
 }
 
@@ -102,9 +108,10 @@ void infer_concat(InferContext& context) {
   std::vector<ir::Dims> tensors;
   for (std::size_t i = 2; i < count; i += 3) {
     check_quantisation(context, i + 1);
-    const bool typed = context.has_input(i) && context.has_input(i + 1) && context.has_input(i + 2) && context.dtype(i) == dtype &&
-                       context.dtype(i + 1) == DType::f32 && context.dtype(i + 2) == dtype;
-    context.check(typed, "inputs {} to {} are not a tensor of {}, its scale of f32 and its zero point", i, i + 2, name_of(dtype));
+    const bool typed = context.has_input(i) && context.has_input(i + 1) && context.has_input(i + 2) &&
+                       context.dtype(i) == dtype && context.dtype(i + 1) == DType::f32 && context.dtype(i + 2) == dtype;
+    context.check(typed, "inputs {} to {} are not a tensor of {}, its scale of f32 and its zero point", i, i + 2,
+                  name_of(dtype));
     if (context.dims(i) != nullptr) tensors.push_back(*context.dims(i));
   }
   if (tensors.empty()) return context.set_output_unknown_rank(0, dtype);
@@ -114,9 +121,12 @@ void infer_concat(InferContext& context) {
   context.set_output(0, dtype, std::move(result));
 }
 
-// --- decomposition: dequantise, compute, quantise ------------------------------------------------------------------------------
+// --- decomposition: dequantise, compute, quantise
+// ------------------------------------------------------------------------------
 
-ValueId input_at(Inputs inputs, std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; }
+ValueId input_at(Inputs inputs, std::size_t i) {
+  return i < inputs.size() ? inputs[i] : ValueId{};
+}
 
 // The real numbers of the tensor at `i`, whose scale and zero point follow it.
 ValueId dequantise(GraphBuilder& builder, Inputs inputs, std::size_t i) {
@@ -145,7 +155,9 @@ std::optional<Values> decompose_unary(GraphBuilder& builder, const AttributeRead
   return y ? quantise(builder, *y, inputs, 3, builder.dtype(inputs[0])) : std::nullopt;
 }
 
-std::optional<ValueId> real_sigmoid(GraphBuilder& builder, const AttributeReader&, ValueId x) { return builder.add("Sigmoid", {x}); }
+std::optional<ValueId> real_sigmoid(GraphBuilder& builder, const AttributeReader&, ValueId x) {
+  return builder.add("Sigmoid", {x});
+}
 
 std::optional<ValueId> real_leaky_relu(GraphBuilder& builder, const AttributeReader& reader, ValueId x) {
   return builder.add("LeakyRelu", {x}, {{"alpha", reader.real("alpha")}});
@@ -160,8 +172,8 @@ std::optional<ValueId> real_softmax(GraphBuilder& builder, const AttributeReader
   return builder.add("Reshape", {result, builder.add("Shape", {x})}, {{"allowzero", std::int64_t{1}}});
 }
 
-// With count_include_pad every window counts all of its elements, also those that ceil_mode places beyond the padding: AveragePool
-// does so when the padding reaches that far.
+// With count_include_pad every window counts all of its elements, also those that ceil_mode places beyond the padding:
+// AveragePool does so when the padding reaches that far.
 std::optional<ValueId> real_average_pool(GraphBuilder& builder, const AttributeReader& reader, ValueId x) {
   ir::Attributes attributes = reader.given_among(average_pool.attributes);
   if (reader.integer("ceil_mode") != 0 && reader.integer("count_include_pad") != 0) {
@@ -170,7 +182,8 @@ std::optional<ValueId> real_average_pool(GraphBuilder& builder, const AttributeR
     std::vector<std::int64_t> begins, ends;
     for (const WindowAxis& axis : pooling_geometry(reader, *shape)) {
       begins.push_back(axis.pad_begin);
-      ends.push_back(std::max(axis.pad_end, (axis.output - 1) * axis.stride + axis.extent() - axis.input - axis.pad_begin));
+      ends.push_back(
+          std::max(axis.pad_end, (axis.output - 1) * axis.stride + axis.extent() - axis.input - axis.pad_begin));
     }
     begins.insert(begins.end(), ends.begin(), ends.end());
     attributes["pads"] = std::move(begins);
@@ -179,10 +192,13 @@ std::optional<ValueId> real_average_pool(GraphBuilder& builder, const AttributeR
   return builder.add("AveragePool", {x}, std::move(attributes));
 }
 
-std::optional<ValueId> real_global_average_pool(GraphBuilder& builder, const AttributeReader&, ValueId x) { return builder.add("GlobalAveragePool", {x}); }
+std::optional<ValueId> real_global_average_pool(GraphBuilder& builder, const AttributeReader&, ValueId x) {
+  return builder.add("GlobalAveragePool", {x});
+}
 
 std::optional<ValueId> real_reduce_mean(GraphBuilder& builder, const AttributeReader& reader, ValueId x) {
-  return builder.add("ReduceMean", {x, builder.integers(reader.integers("axes"))}, {{"keepdims", reader.integer("keepdims")}});
+  return builder.add("ReduceMean", {x, builder.integers(reader.integers("axes"))},
+                     {{"keepdims", reader.integer("keepdims")}});
 }
 
 std::optional<Values> decompose_where(GraphBuilder& builder, const AttributeReader&, Inputs inputs) {
@@ -193,25 +209,38 @@ std::optional<Values> decompose_where(GraphBuilder& builder, const AttributeRead
 std::optional<Values> decompose_concat(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
   Values parts;
   for (std::size_t i = 2; i < inputs.size(); i += 3) parts.push_back(dequantise(builder, inputs, i));
-  return quantise(builder, builder.add("Concat", std::move(parts), {{"axis", reader.integer("axis")}}), inputs, 0, builder.dtype(inputs[1]));
+  return quantise(builder, builder.add("Concat", std::move(parts), {{"axis", reader.integer("axis")}}), inputs, 0,
+                  builder.dtype(inputs[1]));
 }
 
-// --- signatures -----------------------------------------------------------------------------------------------------------------
+// --- signatures
+// -----------------------------------------------------------------------------------------------------------------
 
 OpDef binary(std::string_view name) {
   return {.name = name,
           .since = 1,
-          .inputs = {{"A", kBytes, "T"}, {"A_scale", kF32}, {"A_zero_point", kBytes, "T", optional}, {"B", kBytes, "T"}, {"B_scale", kF32},
-                     {"B_zero_point", kBytes, "T", optional}, {"C_scale", kF32}, {"C_zero_point", kBytes, "T", optional}},
+          .inputs = {{"A", kBytes, "T"},
+                     {"A_scale", kF32},
+                     {"A_zero_point", kBytes, "T", optional},
+                     {"B", kBytes, "T"},
+                     {"B_scale", kF32},
+                     {"B_zero_point", kBytes, "T", optional},
+                     {"C_scale", kF32},
+                     {"C_zero_point", kBytes, "T", optional}},
           .outputs = {{"C", kBytes, "T"}},
           .infer = infer_binary,
           .decompose = decompose_binary};
 }
 
-OpDef unary(std::string_view name, std::vector<AttributeSpec> attributes, void (*infer)(InferContext&), decltype(OpDef::decompose) decompose) {
+OpDef unary(std::string_view name, std::vector<AttributeSpec> attributes, void (*infer)(InferContext&),
+            decltype(OpDef::decompose) decompose) {
   return {.name = name,
           .since = 1,
-          .inputs = {{"X", kBytes, "T"}, {"X_scale", kF32}, {"X_zero_point", kBytes, "T", optional}, {"Y_scale", kF32}, {"Y_zero_point", kBytes, "T", optional}},
+          .inputs = {{"X", kBytes, "T"},
+                     {"X_scale", kF32},
+                     {"X_zero_point", kBytes, "T", optional},
+                     {"Y_scale", kF32},
+                     {"Y_zero_point", kBytes, "T", optional}},
           .outputs = {{"Y", kBytes, "T"}},
           .attributes = std::move(attributes),
           .infer = infer,
@@ -230,23 +259,34 @@ std::vector<AttributeSpec> average_pool_attributes() {
 const OpDef q_linear_add = binary("com.microsoft::QLinearAdd");
 const OpDef q_linear_mul = binary("com.microsoft::QLinearMul");
 const OpDef q_linear_sigmoid = unary("com.microsoft::QLinearSigmoid", {}, infer_unary, decompose_unary<real_sigmoid>);
-const OpDef q_linear_leaky_relu = unary("com.microsoft::QLinearLeakyRelu", {{"alpha", AttributeKind::real, ir::Attribute(0.01f)}}, infer_unary,
-                                        decompose_unary<real_leaky_relu>);
-const OpDef q_linear_softmax = unary("com.microsoft::QLinearSoftmax", {integer("axis", -1), required("opset", AttributeKind::integer)}, infer_softmax,
-                                     decompose_unary<real_softmax>);
+const OpDef q_linear_leaky_relu =
+    unary("com.microsoft::QLinearLeakyRelu", {{"alpha", AttributeKind::real, ir::Attribute(0.01f)}}, infer_unary,
+          decompose_unary<real_leaky_relu>);
+const OpDef q_linear_softmax =
+    unary("com.microsoft::QLinearSoftmax", {integer("axis", -1), required("opset", AttributeKind::integer)},
+          infer_softmax, decompose_unary<real_softmax>);
 // Channels come second: the form with channels_last is rewritten at import.
-const OpDef q_linear_average_pool = unary("com.microsoft::QLinearAveragePool", average_pool_attributes(), infer_average_pool, decompose_unary<real_average_pool>);
-const OpDef q_linear_global_average_pool =
-    unary("com.microsoft::QLinearGlobalAveragePool", {}, infer_global_average_pool, decompose_unary<real_global_average_pool>);
+const OpDef q_linear_average_pool = unary("com.microsoft::QLinearAveragePool", average_pool_attributes(),
+                                          infer_average_pool, decompose_unary<real_average_pool>);
+const OpDef q_linear_global_average_pool = unary("com.microsoft::QLinearGlobalAveragePool", {},
+                                                 infer_global_average_pool, decompose_unary<real_global_average_pool>);
 const OpDef q_linear_reduce_mean =
-    unary("com.microsoft::QLinearReduceMean", {required("axes", AttributeKind::integers), required("keepdims", AttributeKind::integer)}, infer_reduce_mean,
+    unary("com.microsoft::QLinearReduceMean",
+          {required("axes", AttributeKind::integers), required("keepdims", AttributeKind::integer)}, infer_reduce_mean,
           decompose_unary<real_reduce_mean>);
 
 const OpDef q_linear_where{
     .name = "com.microsoft::QLinearWhere",
     .since = 1,
-    .inputs = {{"condition", types::boolean}, {"X", kBytes, "T"}, {"x_scale", kF32}, {"x_zero_point", kBytes, "T"}, {"Y", kBytes, "T"},
-               {"y_scale", kF32}, {"y_zero_point", kBytes, "T"}, {"z_scale", kF32}, {"z_zero_point", kBytes, "T"}},
+    .inputs = {{"condition", types::boolean},
+               {"X", kBytes, "T"},
+               {"x_scale", kF32},
+               {"x_zero_point", kBytes, "T"},
+               {"Y", kBytes, "T"},
+               {"y_scale", kF32},
+               {"y_zero_point", kBytes, "T"},
+               {"z_scale", kF32},
+               {"z_zero_point", kBytes, "T"}},
     .outputs = {{"Z", kBytes, "T"}},
     .infer = infer_where,
     .decompose = decompose_where,

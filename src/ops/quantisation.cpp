@@ -6,7 +6,8 @@
 namespace tessera::ops {
 namespace {
 
-constexpr TypeSet narrow = types::small_integers | types::small_floats.without({DType::f8e8m0}) | TypeSet{DType::i8, DType::u8, DType::i16, DType::u16};
+constexpr TypeSet narrow = types::small_integers | types::small_floats.without({DType::f8e8m0}) |
+                           TypeSet{DType::i8, DType::u8, DType::i16, DType::u16};
 constexpr TypeSet real_types{DType::f32, DType::f16, DType::bf16};
 
 // Both operands known: the layout must exist.
@@ -24,7 +25,8 @@ ir::ValueType with_dtype(const InferContext& context, DType dtype) {
 DType requested_dtype(const InferContext& context, TypeSet allowed, DType otherwise) {
   const std::int64_t requested = context.integer("output_dtype");
   if (requested == 0) return otherwise;
-  context.check(requested > 0 && requested < kDTypeCount && allowed.contains(static_cast<DType>(requested)), "output_dtype {} is not allowed", requested);
+  context.check(requested > 0 && requested < kDTypeCount && allowed.contains(static_cast<DType>(requested)),
+                "output_dtype {} is not allowed", requested);
   return static_cast<DType>(requested);
 }
 
@@ -32,7 +34,8 @@ void infer_quantize(InferContext& context) {
   check_layout(context);
   DType dtype = requested_dtype(context, narrow, DType::u8);
   if (context.has_input(2)) {
-    context.check(context.integer("output_dtype") == 0 || dtype == context.dtype(2), "output_dtype is {}, but the zero point is {}", name_of(dtype), name_of(context.dtype(2)));
+    context.check(context.integer("output_dtype") == 0 || dtype == context.dtype(2),
+                  "output_dtype is {}, but the zero point is {}", name_of(dtype), name_of(context.dtype(2)));
     dtype = context.dtype(2);
   }
   context.set_output(0, with_dtype(context, dtype));
@@ -56,21 +59,28 @@ const AttributeSpec output_dtype_attribute{"output_dtype", ir::AttributeKind::in
 
 }  // namespace
 
-QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, std::int64_t axis, std::int64_t block_size) {
+QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, std::int64_t axis,
+                                       std::int64_t block_size) {
   require(block_size >= 0, ErrorKind::invalid_model, "block_size is {}, expected at least 0", block_size);
   if (block_size > 0) {
-    require(scale.size() == tensor.size(), ErrorKind::invalid_model, "a blocked scale of shape {} has not the rank of the tensor {}", to_string(scale), to_string(tensor));
+    require(scale.size() == tensor.size(), ErrorKind::invalid_model,
+            "a blocked scale of shape {} has not the rank of the tensor {}", to_string(scale), to_string(tensor));
     axis = normalise_axis(axis, static_cast<std::int64_t>(tensor.size()));
     for (std::size_t i = 0; i < tensor.size(); ++i) {
-      const std::int64_t wanted = static_cast<std::int64_t>(i) == axis ? base::ceil_divide(tensor[i], block_size) : tensor[i];
-      require(scale[i] == wanted, ErrorKind::invalid_model, "a scale of shape {} does not cover {} in blocks of {} along axis {}", to_string(scale), to_string(tensor), block_size, axis);
+      const std::int64_t wanted =
+          static_cast<std::int64_t>(i) == axis ? base::ceil_divide(tensor[i], block_size) : tensor[i];
+      require(scale[i] == wanted, ErrorKind::invalid_model,
+              "a scale of shape {} does not cover {} in blocks of {} along axis {}", to_string(scale),
+              to_string(tensor), block_size, axis);
     }
     return {QuantisationLayout::Kind::blocked, axis, block_size};
   }
   if (element_count(scale) == 1 && scale.size() <= 1) return {};
-  require(scale.size() == 1, ErrorKind::invalid_model, "the scale has shape {}, expected one value or one an index of axis {}", to_string(scale), axis);
+  require(scale.size() == 1, ErrorKind::invalid_model,
+          "the scale has shape {}, expected one value or one an index of axis {}", to_string(scale), axis);
   axis = normalise_axis(axis, static_cast<std::int64_t>(tensor.size()));
-  require(scale[0] == tensor[static_cast<std::size_t>(axis)], ErrorKind::invalid_model, "{} scales for axis {} of {}", scale[0], axis, to_string(tensor));
+  require(scale[0] == tensor[static_cast<std::size_t>(axis)], ErrorKind::invalid_model, "{} scales for axis {} of {}",
+          scale[0], axis, to_string(tensor));
   return {QuantisationLayout::Kind::per_axis, axis, 0};
 }
 
@@ -78,9 +88,13 @@ QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, 
 const OpDef quantize_linear{
     .name = "QuantizeLinear",
     .since = 25,
-    .inputs = {{"x", real_types | TypeSet{DType::i32}, "T1"}, {"y_scale", real_types | TypeSet{DType::i32, DType::f8e8m0}, "T2"}, {"y_zero_point", narrow, "T3", optional}},
+    .inputs = {{"x", real_types | TypeSet{DType::i32}, "T1"},
+               {"y_scale", real_types | TypeSet{DType::i32, DType::f8e8m0}, "T2"},
+               {"y_zero_point", narrow, "T3", optional}},
     .outputs = {{"y", narrow, "T3"}},
-    .attributes = {axis_attribute, block_size_attribute, output_dtype_attribute,
+    .attributes = {axis_attribute,
+                   block_size_attribute,
+                   output_dtype_attribute,
                    {"precision", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"saturate", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_quantize,
@@ -91,7 +105,9 @@ const OpDef quantize_linear{
 const OpDef dequantize_linear{
     .name = "DequantizeLinear",
     .since = 25,
-    .inputs = {{"x", narrow | TypeSet{DType::i32}, "T1"}, {"x_scale", real_types | TypeSet{DType::f8e8m0}, "T2"}, {"x_zero_point", narrow | TypeSet{DType::i32}, "T1", optional}},
+    .inputs = {{"x", narrow | TypeSet{DType::i32}, "T1"},
+               {"x_scale", real_types | TypeSet{DType::f8e8m0}, "T2"},
+               {"x_zero_point", narrow | TypeSet{DType::i32}, "T1", optional}},
     .outputs = {{"y", real_types, "T3"}},
     .attributes = {axis_attribute, block_size_attribute, output_dtype_attribute},
     .infer = infer_dequantize,

@@ -15,6 +15,7 @@ struct QuantisationLayout {
 };
 
 // From concrete shapes; throws Error(invalid_model) when the scale does not fit the tensor.
-QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, std::int64_t axis, std::int64_t block_size);
+QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, std::int64_t axis,
+                                       std::int64_t block_size);
 
 }  // namespace tessera::ops

@@ -18,7 +18,8 @@ constexpr TypeSet kF32{DType::f32};
 void check_vector(const InferContext& context, std::size_t i, const char* what, const ir::Dim& outputs) {
   const ir::Dims* dims = context.has_input(i) ? context.dims(i) : nullptr;
   if (dims == nullptr || dims->empty()) return;
-  context.check(dims->size() == 1 && ((*dims)[0].may_equal(outputs) || (*dims)[0].may_equal(1)), "{} has shape {}, expected a scalar or [{}]", what, to_string(*dims), to_string(outputs));
+  context.check(dims->size() == 1 && ((*dims)[0].may_equal(outputs) || (*dims)[0].may_equal(1)),
+                "{} has shape {}, expected a scalar or [{}]", what, to_string(*dims), to_string(outputs));
 }
 
 // The operands beside data and weights, and the result's element type.
@@ -29,7 +30,8 @@ DType check_operands(const InferContext& context, const ir::Dim& outputs) {
   check_vector(context, At::weights_scale, "the scale of 'W'", outputs);
   check_vector(context, At::result_scale, "the scale of 'Y'", 1);
   check_vector(context, At::result_zero, "the zero point of 'Y'", 1);
-  context.check(context.has_input(At::result_scale) == context.has_input(At::result_zero), "a quantised result needs a scale and a zero point");
+  context.check(context.has_input(At::result_scale) == context.has_input(At::result_zero),
+                "a quantised result needs a scale and a zero point");
   if (context.has_input(At::addend)) {
     check_vector(context, At::addend_scale, "the scale of 'Z'", 1);
     check_vector(context, At::addend_zero, "the zero point of 'Z'", 1);
@@ -71,36 +73,46 @@ void infer_linear(InferContext& context) {
 ValueId dequantised(GraphBuilder& builder, ValueId x, ValueId scale, ValueId zero, std::optional<std::int64_t> axis) {
   std::vector<ValueId> operands{x, scale};
   if (zero.valid()) operands.push_back(zero);
-  return builder.add("DequantizeLinear", std::move(operands), axis ? ir::Attributes{{"axis", *axis}} : ir::Attributes{});
+  return builder.add("DequantizeLinear", std::move(operands),
+                     axis ? ir::Attributes{{"axis", *axis}} : ir::Attributes{});
 }
 
-// The layer of real numbers between DequantizeLinear and, where the result is quantised, QuantizeLinear; and behind these the sum.
-// `axis`: of the weights' scales, if there are several.
-std::vector<ValueId> between(GraphBuilder& builder, std::string op, const AttributeReader& reader, Inputs inputs, ir::Attributes attributes, std::int64_t axis) {
+// The layer of real numbers between DequantizeLinear and, where the result is quantised, QuantizeLinear; and behind
+// these the sum. `axis`: of the weights' scales, if there are several.
+std::vector<ValueId> between(GraphBuilder& builder, std::string op, const AttributeReader& reader, Inputs inputs,
+                             ir::Attributes attributes, std::int64_t axis) {
   const auto at = [&](std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; };
-  for (const auto& [name, value] : reader.given_among(activation_attributes())) attributes.insert_or_assign(name, value);
+  for (const auto& [name, value] : reader.given_among(activation_attributes()))
+    attributes.insert_or_assign(name, value);
   const ir::Dims* scales = builder.dims(inputs[At::weights_scale]);
   const bool by_output = scales != nullptr && !scales->empty();
-  std::vector<ValueId> operands{dequantised(builder, inputs[At::data], inputs[At::data_scale], at(At::data_zero), std::nullopt),
-                                dequantised(builder, inputs[At::weights], inputs[At::weights_scale], {}, by_output ? std::optional(axis) : std::nullopt)};
+  std::vector<ValueId> operands{
+      dequantised(builder, inputs[At::data], inputs[At::data_scale], at(At::data_zero), std::nullopt),
+      dequantised(builder, inputs[At::weights], inputs[At::weights_scale], {},
+                  by_output ? std::optional(axis) : std::nullopt)};
   if (at(At::bias).valid()) operands.push_back(inputs[At::bias]);
   const ValueId y = builder.add(std::move(op), std::move(operands), std::move(attributes));
   if (!at(At::result_scale).valid()) return {y};
   const ValueId quantised = builder.add("QuantizeLinear", {y, inputs[At::result_scale], inputs[At::result_zero]});
   if (!at(At::addend).valid()) return {quantised};
-  return {builder.add("com.microsoft::QLinearAdd", {quantised, inputs[At::result_scale], inputs[At::result_zero], inputs[At::addend], inputs[At::addend_scale], inputs[At::addend_zero],
-                                                    inputs[At::sum_scale], inputs[At::sum_zero]})};
+  return {
+      builder.add("com.microsoft::QLinearAdd",
+                  {quantised, inputs[At::result_scale], inputs[At::result_zero], inputs[At::addend],
+                   inputs[At::addend_scale], inputs[At::addend_zero], inputs[At::sum_scale], inputs[At::sum_zero]})};
 }
 
-std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
+std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const AttributeReader& reader,
+                                                   Inputs inputs) {
   return between(builder, "tessera::ChannelsLastConv", reader, inputs, reader.given_among(convolution_attributes()), 0);
 }
 
-std::optional<std::vector<ValueId>> decompose_linear(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
+std::optional<std::vector<ValueId>> decompose_linear(GraphBuilder& builder, const AttributeReader& reader,
+                                                     Inputs inputs) {
   return between(builder, "tessera::Linear", reader, inputs, {}, 1);
 }
 
-OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (*infer)(InferContext&), double (*operations)(const NodeView&), decltype(OpDef::decompose) decompose) {
+OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (*infer)(InferContext&),
+            double (*operations)(const NodeView&), decltype(OpDef::decompose) decompose) {
   for (AttributeSpec& spec : activation_attributes()) attributes.push_back(std::move(spec));
   return {.name = name,
           .inputs = {{"X", kBytes, "T1"},
@@ -125,10 +137,11 @@ OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (
 
 }  // namespace
 
-// Y = quantised(activation(x_scale (X − x_zero_point) * w_scale W + B)): X [N, spatial..., C], W [M, C/group, kernel...] with one scale
-// or M, B [M]. Without y_scale and y_zero_point Y are the real numbers, f32. With Z, of Y's shape, the result is
-// QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point, sum_scale, sum_zero_point).
-const OpDef quantised_conv = layer("tessera::QuantisedConv", convolution_attributes(), infer_conv, convolution_operations<1>, decompose_conv);
+// Y = quantised(activation(x_scale (X − x_zero_point) * w_scale W + B)): X [N, spatial..., C], W [M, C/group,
+// kernel...] with one scale or M, B [M]. Without y_scale and y_zero_point Y are the real numbers, f32. With Z, of Y's
+// shape, the result is QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point, sum_scale, sum_zero_point).
+const OpDef quantised_conv =
+    layer("tessera::QuantisedConv", convolution_attributes(), infer_conv, convolution_operations<1>, decompose_conv);
 
 // The same for the product: X [..., inputs], W [inputs, outputs] with one scale or `outputs`, B [outputs].
 const OpDef quantised_linear = layer("tessera::QuantisedLinear", {}, infer_linear, linear_operations, decompose_linear);

@@ -15,21 +15,25 @@ constexpr TypeSet kBytes{DType::i8, DType::u8};
 constexpr TypeSet kWords{DType::i16, DType::u16};
 constexpr TypeSet kF32{DType::f32};
 
-ValueId input_at(Inputs inputs, std::size_t i) { return i < inputs.size() ? inputs[i] : ValueId{}; }
+ValueId input_at(Inputs inputs, std::size_t i) {
+  return i < inputs.size() ? inputs[i] : ValueId{};
+}
 
 // One value, or one a column of the product: [columns], or [batch..., 1, columns] for a batch of right operands.
 void check_by_column(const InferContext& context, std::size_t i, const ir::Dim& columns) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);
   const bool single = ir::product(dims).may_equal(1);
-  const bool fits = !dims.empty() && dims.back().may_equal(columns) && (dims.size() < 2 || dims[dims.size() - 2].may_equal(1));
-  context.check(single || fits, "input '{}' has shape {}, expected one value, or one for each of the {} columns", context.op().inputs[i].name, to_string(dims),
-                to_string(columns));
+  const bool fits =
+      !dims.empty() && dims.back().may_equal(columns) && (dims.size() < 2 || dims[dims.size() - 2].may_equal(1));
+  context.check(single || fits, "input '{}' has shape {}, expected one value, or one for each of the {} columns",
+                context.op().inputs[i].name, to_string(dims), to_string(columns));
 }
 
 void check_single(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
-  context.check(ir::product(*context.dims(i)).may_equal(1), "input '{}' has shape {}, expected one value", context.op().inputs[i].name, to_string(*context.dims(i)));
+  context.check(ir::product(*context.dims(i)).may_equal(1), "input '{}' has shape {}, expected one value",
+                context.op().inputs[i].name, to_string(*context.dims(i)));
 }
 
 ir::Dim columns_of(const InferContext& context, std::size_t b) {
@@ -40,7 +44,8 @@ ir::Dim columns_of(const InferContext& context, std::size_t b) {
 void check_bias(const InferContext& context, std::size_t i, const ir::Dim& columns) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
   const ir::Dims& dims = *context.dims(i);
-  context.check(dims.size() == 1 && dims[0].may_equal(columns), "the bias has shape {}, expected [{}]", to_string(dims), to_string(columns));
+  context.check(dims.size() == 1 && dims[0].may_equal(columns), "the bias has shape {}, expected [{}]", to_string(dims),
+                to_string(columns));
 }
 
 void set_product(InferContext& context, std::size_t a, std::size_t b, DType dtype) {
@@ -77,21 +82,24 @@ ir::Dims matrix_dims(const InferContext& context, std::size_t i, bool transposed
 }
 
 void infer_q_gemm(InferContext& context) {
-  const ir::Dims a = matrix_dims(context, 0, context.integer("transA") != 0), b = matrix_dims(context, 3, context.integer("transB") != 0);
+  const ir::Dims a = matrix_dims(context, 0, context.integer("transA") != 0),
+                 b = matrix_dims(context, 3, context.integer("transB") != 0);
   context.check(a[1].may_equal(b[0]), "the inner dimensions of A {} and B {} differ", to_string(a), to_string(b));
   const ir::Dims result{a[0], b[1]};
   for (const std::size_t i : {1, 2, 7, 8}) check_single(context, i);
   for (const std::size_t i : {4, 5}) check_by_column(context, i, b[1]);
   if (context.has_input(6) && context.dims(6) != nullptr) {
     const ir::Dims& c = *context.dims(6);
-    const bool fits = c.size() <= 2 && broadcast_dims(context, result, c)[0].may_equal(result[0]) && (c.empty() || c.back().may_equal(1) || c.back().may_equal(result[1]));
+    const bool fits = c.size() <= 2 && broadcast_dims(context, result, c)[0].may_equal(result[0]) &&
+                      (c.empty() || c.back().may_equal(1) || c.back().may_equal(result[1]));
     context.check(fits, "input 'C' of shape {} does not broadcast to {}", to_string(c), to_string(result));
   }
   context.check(context.has_input(7) == context.has_input(8), "of 'y_scale' and 'y_zero_point' only one is given");
   context.set_output(0, context.has_input(8) ? context.dtype(8) : DType::f32, result);
 }
 
-// --- decomposition --------------------------------------------------------------------------------------------------------------
+// --- decomposition
+// --------------------------------------------------------------------------------------------------------------
 
 // (A − a_zero) · (B − b_zero) in 32-bit integers.
 ValueId integer_product(GraphBuilder& builder, ValueId a, ValueId b, ValueId a_zero, ValueId b_zero) {
@@ -100,9 +108,12 @@ ValueId integer_product(GraphBuilder& builder, ValueId a, ValueId b, ValueId a_z
   return builder.add("MatMulInteger", std::move(operands));
 }
 
-ValueId as_scalar(GraphBuilder& builder, ValueId value) { return builder.add("Reshape", {value, builder.integers({})}); }
+ValueId as_scalar(GraphBuilder& builder, ValueId value) {
+  return builder.add("Reshape", {value, builder.integers({})});
+}
 
-// sums · (a_scale · b_scale) in float32. A single scale is made a scalar, so that it adds no axis to a product without any.
+// sums · (a_scale · b_scale) in float32. A single scale is made a scalar, so that it adds no axis to a product without
+// any.
 ValueId scaled(GraphBuilder& builder, ValueId sums, ValueId a_scale, ValueId b_scale) {
   const ir::Dims* dims = builder.dims(b_scale);
   const bool single = dims != nullptr && dims->size() == 1 && dims->front() == ir::Dim(1);
@@ -111,7 +122,9 @@ ValueId scaled(GraphBuilder& builder, ValueId sums, ValueId a_scale, ValueId b_s
   return builder.add("Mul", {builder.cast(sums, DType::f32), scale});
 }
 
-ValueId with_bias(GraphBuilder& builder, ValueId value, ValueId bias) { return bias.valid() ? builder.add("Add", {value, bias}) : value; }
+ValueId with_bias(GraphBuilder& builder, ValueId value, ValueId bias) {
+  return bias.valid() ? builder.add("Add", {value, bias}) : value;
+}
 
 std::optional<Values> decompose_integer_to_float(GraphBuilder& builder, const AttributeReader&, Inputs inputs) {
   const ValueId sums = integer_product(builder, inputs[0], inputs[1], input_at(inputs, 4), input_at(inputs, 5));
@@ -138,7 +151,8 @@ ValueId transposed_if(GraphBuilder& builder, bool transpose, ValueId matrix) {
 std::optional<Values> decompose_q_gemm(GraphBuilder& builder, const AttributeReader& reader, Inputs inputs) {
   const ValueId a = transposed_if(builder, reader.integer("transA") != 0, inputs[0]);
   const ValueId b = transposed_if(builder, reader.integer("transB") != 0, inputs[3]);
-  const ValueId sums = with_bias(builder, integer_product(builder, a, b, as_scalar(builder, inputs[2]), inputs[5]), input_at(inputs, 6));
+  const ValueId sums =
+      with_bias(builder, integer_product(builder, a, b, as_scalar(builder, inputs[2]), inputs[5]), input_at(inputs, 6));
   const float alpha = reader.real("alpha");
   const ValueId a_scale = alpha == 1 ? inputs[1] : builder.add("Mul", {inputs[1], builder.scalar(alpha)});
   const ValueId real = scaled(builder, sums, a_scale, inputs[4]);
@@ -148,13 +162,20 @@ std::optional<Values> decompose_q_gemm(GraphBuilder& builder, const AttributeRea
 
 }  // namespace
 
-// Y = quantised(alpha · a_scale · b_scale · ((A' − a_zero_point) · (B' − b_zero_point) + C)), or that number in float32 when the
-// result has no scale.
+// Y = quantised(alpha · a_scale · b_scale · ((A' − a_zero_point) · (B' − b_zero_point) + C)), or that number in float32
+// when the result has no scale.
 const OpDef q_gemm{
     .name = "com.microsoft::QGemm",
     .since = 1,
-    .inputs = {{"A", kBytes, "TA"}, {"a_scale", kF32}, {"a_zero_point", kBytes, "TA"}, {"B", kBytes, "TB"}, {"b_scale", kF32}, {"b_zero_point", kBytes, "TB"},
-               {"C", {DType::i32}, "", optional}, {"y_scale", kF32, "", optional}, {"y_zero_point", kBytes, "", optional}},
+    .inputs = {{"A", kBytes, "TA"},
+               {"a_scale", kF32},
+               {"a_zero_point", kBytes, "TA"},
+               {"B", kBytes, "TB"},
+               {"b_scale", kF32},
+               {"b_zero_point", kBytes, "TB"},
+               {"C", {DType::i32}, "", optional},
+               {"y_scale", kF32, "", optional},
+               {"y_zero_point", kBytes, "", optional}},
     .outputs = {{"Y", kBytes | kF32}},
     .attributes = {{"alpha", AttributeKind::real, ir::Attribute(1.0f)},
                    {"transA", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
@@ -167,8 +188,13 @@ const OpDef q_gemm{
 const OpDef matmul_integer_to_float{
     .name = "com.microsoft::MatMulIntegerToFloat",
     .since = 1,
-    .inputs = {{"A", kBytes, "T1"}, {"B", kBytes, "T2"}, {"a_scale", {DType::f32, DType::f16}, "T3"}, {"b_scale", {DType::f32, DType::f16}, "T3"},
-               {"a_zero_point", kBytes, "T1", optional}, {"b_zero_point", kBytes, "T2", optional}, {"bias", {DType::f32, DType::f16}, "T3", optional}},
+    .inputs = {{"A", kBytes, "T1"},
+               {"B", kBytes, "T2"},
+               {"a_scale", {DType::f32, DType::f16}, "T3"},
+               {"b_scale", {DType::f32, DType::f16}, "T3"},
+               {"a_zero_point", kBytes, "T1", optional},
+               {"b_zero_point", kBytes, "T2", optional},
+               {"bias", {DType::f32, DType::f16}, "T3", optional}},
     .outputs = {{"Y", {DType::f32, DType::f16}, "T3"}},
     .infer = infer_integer_to_float,
     .decompose = decompose_integer_to_float,
@@ -178,7 +204,11 @@ const OpDef matmul_integer_to_float{
 const OpDef dynamic_quantize_matmul{
     .name = "com.microsoft::DynamicQuantizeMatMul",
     .since = 1,
-    .inputs = {{"A", kF32, "T1"}, {"B", kBytes, "T2"}, {"b_scale", kF32, "T1"}, {"b_zero_point", kBytes, "T2", optional}, {"bias", kF32, "T1", optional}},
+    .inputs = {{"A", kF32, "T1"},
+               {"B", kBytes, "T2"},
+               {"b_scale", kF32, "T1"},
+               {"b_zero_point", kBytes, "T2", optional},
+               {"bias", kF32, "T1", optional}},
     .outputs = {{"Y", kF32, "T1"}},
     .infer = infer_dynamic,
     .decompose = decompose_dynamic,

@@ -1,4 +1,5 @@
-// Matrix products of domain com.microsoft over 8- and 16-bit integers: exact sums, then one multiplication by the scales.
+// Matrix products of domain com.microsoft over 8- and 16-bit integers: exact sums, then one multiplication by the
+// scales.
 #pragma once
 
 #include "ops/op.h"

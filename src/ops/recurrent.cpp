@@ -147,7 +147,8 @@ RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Acti
           "direction is '{}', expected forward, reverse or bidirectional", direction);
   plan.directions = direction == "bidirectional" ? 2 : 1;
   plan.first_is_reverse = direction == "reverse";
-  const bool has_layout = std::any_of(reader.op().attributes.begin(), reader.op().attributes.end(), [](const AttributeSpec& spec) { return spec.name == "layout"; });
+  const bool has_layout = std::any_of(reader.op().attributes.begin(), reader.op().attributes.end(),
+                                      [](const AttributeSpec& spec) { return spec.name == "layout"; });
   const std::int64_t layout = has_layout ? reader.integer("layout") : 0;
   require(layout == 0 || layout == 1, ErrorKind::invalid_model, "layout is {}, expected 0 or 1", layout);
   plan.batch_first = layout == 1;

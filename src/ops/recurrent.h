@@ -45,8 +45,8 @@ struct RecurrentPlan {
   bool reverse(std::size_t direction) const { return directions == 2 ? direction == 1 : first_is_reverse; }
 };
 
-// Works for any operator with the attributes of RNN, with or without layout; `default_activations` are those of one direction. Throws
-// Error(invalid_model).
+// Works for any operator with the attributes of RNN, with or without layout; `default_activations` are those of one
+// direction. Throws Error(invalid_model).
 RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Activation> default_activations);
 // The same for RNN, GRU, and any kind of LSTM, by the operator's name.
 RecurrentPlan read_recurrent(const AttributeReader& reader);

@@ -35,10 +35,8 @@ void infer_reduction(InferContext& context) {
     if (!axes && known_length(context, 1) == 0) axes.emplace();
   }
   if (dims == nullptr) {
-    if (!keepdims && axes && axes->empty() && !noop)
-      context.set_output(0, context.dtype(0), ir::Dims{});
-    else
-      context.set_output_unknown_rank(0, context.dtype(0));
+    if (!keepdims && axes && axes->empty() && !noop) context.set_output(0, context.dtype(0), ir::Dims{});
+    else context.set_output_unknown_rank(0, context.dtype(0));
   } else if (!axes) {
     infer_unknown_axes(context, *dims, keepdims);
   } else {
@@ -66,7 +64,9 @@ Term restored(GradientContext& c, Term term) {
   return term.unsqueeze(all_axes(c.input(0).rank()));
 }
 
-Reduced reduced(GradientContext& c) { return {c.input(0), restored(c, c.output()), restored(c, c.gradient())}; }
+Reduced reduced(GradientContext& c) {
+  return {c.input(0), restored(c, c.output()), restored(c, c.gradient())};
+}
 
 // A sum over the same axes, kept.
 Term same_sum(GradientContext& c, Term term) {
@@ -118,7 +118,8 @@ void sum_square_gradient(GradientContext& c) {
   c.set(0, r.g * r.x * 2);
 }
 
-OpDef reduction(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&), GradientFunction gradient = nullptr) {
+OpDef reduction(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&),
+                GradientFunction gradient = nullptr) {
   return {.name = name,
           .since = since,
           .inputs = {{"data", types, "T"}, {"axes", types::i64, "", optional}},
@@ -143,10 +144,8 @@ ir::Dims reduced_dims(const ir::Dims& dims, std::span<const std::int64_t> axes, 
   ir::Dims result;
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const bool reduced = std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(i)) != axes.end();
-    if (!reduced)
-      result.push_back(dims[i]);
-    else if (keepdims)
-      result.emplace_back(1);
+    if (!reduced) result.push_back(dims[i]);
+    else if (keepdims) result.emplace_back(1);
   }
   return result;
 }
@@ -154,12 +153,14 @@ ir::Dims reduced_dims(const ir::Dims& dims, std::span<const std::int64_t> axes, 
 const OpDef reduce_l1 = reduction("ReduceL1", 18, kReduceTypes, operations_per_input<2>, l1_gradient);
 const OpDef reduce_l2 = reduction("ReduceL2", 18, kReduceTypes, operations_per_input<2>, l2_gradient);
 const OpDef reduce_log_sum = reduction("ReduceLogSum", 18, kReduceTypes, operations_per_input<1>, log_sum_gradient);
-const OpDef reduce_log_sum_exp = reduction("ReduceLogSumExp", 18, kReduceTypes, operations_per_input<10>, log_sum_exp_gradient);
+const OpDef reduce_log_sum_exp =
+    reduction("ReduceLogSumExp", 18, kReduceTypes, operations_per_input<10>, log_sum_exp_gradient);
 const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient);
 const OpDef reduce_mean = reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>, mean_gradient);
 const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient);
 const OpDef reduce_prod = reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>);
 const OpDef reduce_sum = reduction("ReduceSum", 13, kReduceTypes, operations_per_input<1>, sum_gradient);
-const OpDef reduce_sum_square = reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>, sum_square_gradient);
+const OpDef reduce_sum_square =
+    reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>, sum_square_gradient);
 
 }  // namespace tessera::ops

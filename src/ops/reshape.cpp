@@ -36,8 +36,7 @@ ir::Dims resolve_dims(const InferContext& context, const ir::Dims* input, const 
   }
   if (inferred && input != nullptr) {
     const ir::Dim total = ir::product(unmatched_input);
-    if (rest_of_output.is_known() && rest_of_output.value() == 1)
-      dims[*inferred] = total;
+    if (rest_of_output.is_known() && rest_of_output.value() == 1) dims[*inferred] = total;
     else if (total.is_known() && rest_of_output.is_known() && rest_of_output.value() > 0)
       dims[*inferred] = total.value() / rest_of_output.value();
   }
@@ -49,17 +48,13 @@ void infer(InferContext& context) {
   const bool allow_zero = context.integer("allowzero") != 0;
   if (const auto request = context.constant_integers(1)) {
     std::optional<Shape> known = input != nullptr ? ir::to_shape(*input) : std::nullopt;
-    if (known)
-      context.set_output(0, context.dtype(0), ir::to_dims(resolve_reshape(*known, *request, allow_zero)));
-    else
-      context.set_output(0, context.dtype(0), resolve_dims(context, input, *request, allow_zero));
+    if (known) context.set_output(0, context.dtype(0), ir::to_dims(resolve_reshape(*known, *request, allow_zero)));
+    else context.set_output(0, context.dtype(0), resolve_dims(context, input, *request, allow_zero));
     return;
   }
   // The rank of the result is the length of the request.
-  if (const auto rank = known_length(context, 1))
-    context.set_output(0, context.dtype(0), unknown_dims(*rank));
-  else
-    context.set_output_unknown_rank(0, context.dtype(0));
+  if (const auto rank = known_length(context, 1)) context.set_output(0, context.dtype(0), unknown_dims(*rank));
+  else context.set_output_unknown_rank(0, context.dtype(0));
 }
 
 void infer_flatten(InferContext& context) {

@@ -34,12 +34,9 @@ void check_attributes(const AttributeReader& reader) {
 std::vector<double> reals_of(const Tensor& tensor) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-    if (tensor.dtype() == DType::f32)
-      values.push_back(tensor.data<float>()[i]);
-    else if (tensor.dtype() == DType::f64)
-      values.push_back(tensor.data<double>()[i]);
-    else
-      values.push_back(base::to_float(tensor.data<f16_t>()[i]));
+    if (tensor.dtype() == DType::f32) values.push_back(tensor.data<float>()[i]);
+    else if (tensor.dtype() == DType::f64) values.push_back(tensor.data<double>()[i]);
+    else values.push_back(base::to_float(tensor.data<f16_t>()[i]));
   }
   return values;
 }
@@ -110,10 +107,8 @@ void infer(InferContext& context) {
       resolve_resize(context, shape, context.constant(1), scales_given ? context.constant(2) : nullptr,
                      sizes_given ? context.constant(3) : nullptr);
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    if (axes[i].size >= 0)
-      result[i] = axes[i].size;
-    else if (axes[i].scale == 1 && !crop)
-      result[i] = (*input)[i];
+    if (axes[i].size >= 0) result[i] = axes[i].size;
+    else if (axes[i].scale == 1 && !crop) result[i] = (*input)[i];
   }
   context.set_output(0, context.dtype(0), std::move(result));
 }

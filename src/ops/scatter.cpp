@@ -69,8 +69,7 @@ void infer_tensor_scatter(InferContext& context) {
   context.check(axis != 0, "axis {} is the batch axis", context.integer("axis"));
   check_rank(context, 1, rank);
   for (std::size_t i = 0; update != nullptr && i < cache->size(); ++i) {
-    if (static_cast<std::int64_t>(i) != axis)
-      check_same(context, (*update)[i], (*cache)[i], "update", i);
+    if (static_cast<std::int64_t>(i) != axis) check_same(context, (*update)[i], (*cache)[i], "update", i);
     else
       context.check(!(*cache)[i].is_known() || (*update)[i].value() <= (*cache)[i].value(),
                     "update {} is longer than past_cache {} at axis {}", ir::to_string(*update), ir::to_string(*cache),
@@ -88,11 +87,14 @@ double operations(const NodeView& view) {
 }
 
 // Updates take the gradient of their places; data keeps it, but where it was replaced.
-void scatter_gradient(GradientContext& c, const std::string& scatter, const std::string& gather, const ir::Attributes& axis) {
+void scatter_gradient(GradientContext& c, const std::string& scatter, const std::string& gather,
+                      const ir::Attributes& axis) {
   const ScatterReduction reduction = scatter_reduction(c);
-  require(reduction == ScatterReduction::none || reduction == ScatterReduction::add, ErrorKind::unsupported, "reduction {}", c.text("reduction"));
+  require(reduction == ScatterReduction::none || reduction == ScatterReduction::add, ErrorKind::unsupported,
+          "reduction {}", c.text("reduction"));
   const Term g = c.gradient();
-  if (c.wants(0)) c.set(0, reduction == ScatterReduction::add ? g : g.combine(scatter, {c.input(1), c.input(2).zeros()}, axis));
+  if (c.wants(0))
+    c.set(0, reduction == ScatterReduction::add ? g : g.combine(scatter, {c.input(1), c.input(2).zeros()}, axis));
   if (c.wants(2)) c.set(2, g.combine(gather, {c.input(1)}, axis).of_shape(c.input(2)));
 }
 
@@ -117,7 +119,10 @@ const OpDef scatter_elements{
                    {"reduction", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
     .infer = infer_scatter_elements,
     .operations = operations,
-    .gradient = [](GradientContext& c) { scatter_gradient(c, "ScatterElements", "GatherElements", {{"axis", c.integer("axis")}}); },
+    .gradient =
+        [](GradientContext& c) {
+          scatter_gradient(c, "ScatterElements", "GatherElements", {{"axis", c.integer("axis")}});
+        },
 };
 
 const OpDef scatter_nd{

@@ -58,12 +58,9 @@ void infer_split(InferContext& context) {
   if (dims != nullptr) {
     element.dims = *dims;
     const std::int64_t axis = normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
-    if (context.has_input(1))
-      (*element.dims)[axis] = ir::Dim();
-    else if (context.integer("keepdims") != 0)
-      (*element.dims)[axis] = 1;
-    else
-      element.dims->erase(element.dims->begin() + axis);
+    if (context.has_input(1)) (*element.dims)[axis] = ir::Dim();
+    else if (context.integer("keepdims") != 0) (*element.dims)[axis] = 1;
+    else element.dims->erase(element.dims->begin() + axis);
   }
   context.set_output(0, ir::ValueType::sequence(std::move(element)));
 }
@@ -78,8 +75,7 @@ void infer_concat(InferContext& context) {
   if (new_axis == 1)
     dims.insert(dims.begin() + normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims.size()) + 1),
                 ir::Dim());
-  else
-    dims[normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims.size()))] = ir::Dim();
+  else dims[normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims.size()))] = ir::Dim();
   context.set_output(0, element.dtype, std::move(dims));
 }
 

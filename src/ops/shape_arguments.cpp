@@ -69,9 +69,13 @@ std::vector<std::int64_t> integers_of(const Tensor& tensor) {
   return {tensor.data<std::int64_t>(), tensor.data<std::int64_t>() + tensor.elements()};
 }
 
-std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input) {
-  const Tensor* constant = input < node.inputs.size() && node.inputs[input].valid() ? graph.constant(node.inputs[input]) : nullptr;
-  if (constant == nullptr || !constant->has_data() || constant->rank() > 1 || (constant->dtype() != DType::i64 && constant->dtype() != DType::i32)) return std::nullopt;
+std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node,
+                                                           std::size_t input) {
+  const Tensor* constant =
+      input < node.inputs.size() && node.inputs[input].valid() ? graph.constant(node.inputs[input]) : nullptr;
+  if (constant == nullptr || !constant->has_data() || constant->rank() > 1 ||
+      (constant->dtype() != DType::i64 && constant->dtype() != DType::i32))
+    return std::nullopt;
   return integers_of(*constant);
 }
 

@@ -36,8 +36,10 @@ DType dtype_attribute(const AttributeReader& reader, std::string_view name, Type
 // Elements of a 1-D or scalar i32 or i64 tensor.
 std::vector<std::int64_t> integers_of(const Tensor& tensor);
 
-// The elements of a constant input of the node, of i64 or i32 and at most one axis; nothing where it is absent, computed or something else.
-std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input);
+// The elements of a constant input of the node, of i64 or i32 and at most one axis; nothing where it is absent,
+// computed or something else.
+std::optional<std::vector<std::int64_t>> constant_integers(const ir::Graph& graph, const ir::Node& node,
+                                                           std::size_t input);
 
 // The only element of an integer tensor of any rank; throws Error(invalid_model) when there is not exactly one.
 std::int64_t single_integer(const Tensor& tensor, std::string_view name);

@@ -14,7 +14,9 @@ namespace {
 constexpr std::int64_t kUnbounded = std::numeric_limits<std::int32_t>::max();
 
 // Of an axis whose size need not be known.
-bool takes_whole_axis(const SliceRequest& request, std::size_t i) { return request.starts[i] == 0 && request.ends[i] >= kUnbounded && request.steps[i] == 1; }
+bool takes_whole_axis(const SliceRequest& request, std::size_t i) {
+  return request.starts[i] == 0 && request.ends[i] >= kUnbounded && request.steps[i] == 1;
+}
 
 void infer_known(InferContext& context, const ir::Dims& input) {
   const SliceRequest request =
@@ -24,10 +26,8 @@ void infer_known(InferContext& context, const ir::Dims& input) {
   for (std::size_t i = 0; i < request.axes.size(); ++i) {
     ir::Dim& dim = result[request.axes[i]];
     const bool whole = takes_whole_axis(request, i);
-    if (dim.is_known())
-      dim = slice_range(dim.value(), request.starts[i], request.ends[i], request.steps[i]).count;
-    else if (!whole)
-      dim = ir::Dim();
+    if (dim.is_known()) dim = slice_range(dim.value(), request.starts[i], request.ends[i], request.steps[i]).count;
+    else if (!whole) dim = ir::Dim();
   }
   context.set_output(0, context.dtype(0), std::move(result));
 }
@@ -65,9 +65,12 @@ void slice_gradient(GradientContext& c) {
   }
   Term result = c.gradient();
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    const auto entry = [&](std::size_t input) { return c.input(input).cast(DType::i64).combine("Gather", {x.integers({static_cast<std::int64_t>(i)})}); };
+    const auto entry = [&](std::size_t input) {
+      return c.input(input).cast(DType::i64).combine("Gather", {x.integers({static_cast<std::int64_t>(i)})});
+    };
     const Term size = x.size_of(axes[i]), zero = x.integers({0});
-    const Term scalar(c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{0}))), one(c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{1})));
+    const Term scalar(c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{0}))),
+        one(c.builder(), c.builder().constant(Tensor::scalar(std::int64_t{1})));
     const Term all = scalar.combine("Range", {size.combine("Squeeze", {zero}), one});
     const Term taken = all.combine("Slice", {entry(1), entry(2), zero, c.has_input(4) ? entry(4) : x.integers({1})});
     result = scatter_rows(result, taken, axes[i], size);
@@ -85,13 +88,15 @@ std::optional<SliceRequest> slice_request_of(const ir::Graph& graph, const ir::N
     if (!arguments[i] && (i < 2 || (i + 1 < slice.inputs.size() && slice.inputs[i + 1].valid()))) return std::nullopt;
   }
   if (!dims) return std::nullopt;
-  return slice_request(*arguments[0], *arguments[1], arguments[2], arguments[3], static_cast<std::int64_t>(dims->size()));
+  return slice_request(*arguments[0], *arguments[1], arguments[2], arguments[3],
+                       static_cast<std::int64_t>(dims->size()));
 }
 
 bool takes_all(const SliceRequest& request, const ir::Dims& dims) {
   for (std::size_t i = 0; i < request.axes.size(); ++i) {
     const ir::Dim& dim = dims[static_cast<std::size_t>(request.axes[i])];
-    const bool all = dim.is_known() && request.steps[i] == 1 && slice_range(dim.value(), request.starts[i], request.ends[i], 1).count == dim.value();
+    const bool all = dim.is_known() && request.steps[i] == 1 &&
+                     slice_range(dim.value(), request.starts[i], request.ends[i], 1).count == dim.value();
     if (!all && !takes_whole_axis(request, i)) return false;
   }
   return true;

@@ -14,8 +14,7 @@ void infer_transpose(InferContext& context) {
   if (input == nullptr) {
     if (context.has_attribute("perm"))
       context.set_output(0, context.dtype(0), unknown_dims(static_cast<std::int64_t>(context.integers("perm").size())));
-    else
-      context.set_output_unknown_rank(0, context.dtype(0));
+    else context.set_output_unknown_rank(0, context.dtype(0));
     return;
   }
   ir::Dims result;
@@ -70,7 +69,8 @@ void infer_space_to_depth(InferContext& context) {
 void transpose_gradient(GradientContext& c) {
   const std::vector<std::int64_t> permutation = permutation_of(c, c.input(0).rank());
   std::vector<std::int64_t> inverse(permutation.size());
-  for (std::size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
   c.set(0, c.gradient().transpose(std::move(inverse)));
 }
 

@@ -14,14 +14,13 @@ using ir::AttributeKind;
 
 std::vector<double> reals_of(const Tensor& tensor) {
   std::vector<double> values;
-  if (tensor.dtype() == DType::f32)
-    values.assign(tensor.values<float>().begin(), tensor.values<float>().end());
-  else if (tensor.dtype() == DType::f64)
-    values.assign(tensor.values<double>().begin(), tensor.values<double>().end());
+  if (tensor.dtype() == DType::f32) values.assign(tensor.values<float>().begin(), tensor.values<float>().end());
+  else if (tensor.dtype() == DType::f64) values.assign(tensor.values<double>().begin(), tensor.values<double>().end());
   else if (tensor.dtype() == DType::f16)
     for (const f16_t value : tensor.values<f16_t>()) values.push_back(base::to_float(value));
   else
-    fail(ErrorKind::unsupported, "a tensor of {} in a tree ensemble, expected f16, f32 or f64", name_of(tensor.dtype()));
+    fail(ErrorKind::unsupported, "a tensor of {} in a tree ensemble, expected f16, f32 or f64",
+         name_of(tensor.dtype()));
   return values;
 }
 

@@ -1,5 +1,5 @@
-// Pad goes into the convolution or pooling behind it, whose windows step over the edge by themselves: where it puts zeros before a convolution or an
-// average, and what no maximum can be before MaxPool.
+// Pad goes into the convolution or pooling behind it, whose windows step over the edge by themselves: where it puts
+// zeros before a convolution or an average, and what no maximum can be before MaxPool.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -49,16 +49,21 @@ class Absorber {
  private:
   std::optional<Padding> padded(ValueId value) const {
     const ir::Node* pad = producer_of(graph_, value, "Pad");
-    if (pad == nullptr || is_result(graph_, value) || uses_[static_cast<std::size_t>(value.index)].size() != 1) return std::nullopt;
+    if (pad == nullptr || is_result(graph_, value) || uses_[static_cast<std::size_t>(value.index)].size() != 1)
+      return std::nullopt;
     const ir::Dims* dims = dims_of(graph_, pad->inputs[0]);
-    const bool has_value = pad->inputs.size() > 2 && pad->inputs[2].valid(), has_axes = pad->inputs.size() > 3 && pad->inputs[3].valid();
+    const bool has_value = pad->inputs.size() > 2 && pad->inputs[2].valid(),
+               has_axes = pad->inputs.size() > 3 && pad->inputs[3].valid();
     const Tensor *pads = graph_.constant(pad->inputs[1]), *axes = has_axes ? graph_.constant(pad->inputs[3]) : nullptr;
     const std::optional<double> number = has_value ? number_in(pad->inputs[2]) : std::optional(0.0);
-    if (dims == nullptr || dims->size() < 3 || pads == nullptr || !pads->has_data() || (has_axes && (axes == nullptr || !axes->has_data())) || !number) return std::nullopt;
+    if (dims == nullptr || dims->size() < 3 || pads == nullptr || !pads->has_data() ||
+        (has_axes && (axes == nullptr || !axes->has_data())) || !number)
+      return std::nullopt;
     try {
       if (ops::pad_mode(ops::AttributeReader(*pad, ops::op_of(*pad))) != ops::PadMode::constant) return std::nullopt;
       const auto chosen = axes == nullptr ? std::optional<Integers>() : std::optional(ops::integers_of(*axes));
-      const ops::PadAmounts all = ops::pad_amounts(pads->values<std::int64_t>(), chosen, static_cast<std::int64_t>(dims->size()));
+      const ops::PadAmounts all =
+          ops::pad_amounts(pads->values<std::int64_t>(), chosen, static_cast<std::int64_t>(dims->size()));
       for (std::size_t i = 0; i < dims->size(); ++i) {
         if (i < 2 ? all.begin[i] != 0 || all.end[i] != 0 : all.begin[i] < 0 || all.end[i] < 0) return std::nullopt;
       }
@@ -82,7 +87,8 @@ class Absorber {
     const ops::AttributeReader reader(node, ops::op_of(node));
     const std::string& automatic = reader.text("auto_pad");
     const Integers own = reader.integers_or_empty("pads"), kernel = reader.integers_or_empty("kernel_shape");
-    if ((automatic != "NOTSET" && automatic != "VALID") || (!own.empty() && own.size() != padding.amounts.size())) return;
+    if ((automatic != "NOTSET" && automatic != "VALID") || (!own.empty() && own.size() != padding.amounts.size()))
+      return;
     Integers sum = padding.amounts;
     for (std::size_t i = 0; i < sum.size() && automatic == "NOTSET" && !own.empty(); ++i) sum[i] += own[i];
     const bool has_own = sum != padding.amounts;
@@ -94,7 +100,8 @@ class Absorber {
     graph_.replace_node(id, std::move(node));
   }
 
-  bool fits_pooling(const ops::AttributeReader& reader, const Padding& padding, const Integers& kernel, const Integers& sum, bool has_own) const {
+  bool fits_pooling(const ops::AttributeReader& reader, const Padding& padding, const Integers& kernel,
+                    const Integers& sum, bool has_own) const {
     const ir::Node& node = reader.node();
     const Integers dilations = reader.integers_or_empty("dilations");
     if (kernel.size() * 2 != sum.size() || reader.integer("ceil_mode") != 0) return false;
@@ -113,10 +120,15 @@ class Absorber {
     if (number <= lowest(graph_.value(value).type.dtype)) return true;
     if (number > 0 || graph_.value(value).origin != ir::Origin::node) return false;
     const ir::Node& node = graph_.node(graph_.value(value).producer);
-    constexpr std::string_view positive[] = {"Relu", "Sigmoid", "HardSigmoid", "Softmax", "Abs", "Exp", "Sqrt", "Softplus"};
+    constexpr std::string_view positive[] = {"Relu", "Sigmoid", "HardSigmoid", "Softmax",
+                                             "Abs",  "Exp",     "Sqrt",        "Softplus"};
     if (std::ranges::find(positive, node.op) != std::end(positive)) return true;
-    const std::optional<double> bound = node.op == "Clip" && node.inputs.size() > 1 && node.inputs[1].valid() ? scalar_of(graph_, node.inputs[1]) : std::nullopt;
-    return bound && *bound >= number && (node.inputs.size() < 3 || !node.inputs[2].valid() || scalar_of(graph_, node.inputs[2]).value_or(number - 1) >= number);
+    const std::optional<double> bound = node.op == "Clip" && node.inputs.size() > 1 && node.inputs[1].valid()
+                                            ? scalar_of(graph_, node.inputs[1])
+                                            : std::nullopt;
+    return bound && *bound >= number &&
+           (node.inputs.size() < 3 || !node.inputs[2].valid() ||
+            scalar_of(graph_, node.inputs[2]).value_or(number - 1) >= number);
   }
 
   ir::Graph graph_;
@@ -125,6 +137,8 @@ class Absorber {
 
 }  // namespace
 
-ir::Graph absorb_padding(ir::Graph graph, const PassContext&) { return Absorber(std::move(graph)).run(); }
+ir::Graph absorb_padding(ir::Graph graph, const PassContext&) {
+  return Absorber(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

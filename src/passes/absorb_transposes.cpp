@@ -1,5 +1,5 @@
-// Transposes of a product's operands go into the product, where the device reads operands as they lie. Shapes are known by then: attention,
-// of which such transposes may be a part, has been looked for.
+// Transposes of a product's operands go into the product, where the device reads operands as they lie. Shapes are known
+// by then: attention, of which such transposes may be a part, has been looked for.
 #include <numeric>
 
 #include "passes/find.h"
@@ -36,7 +36,8 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
       const ir::Node* transpose = producer_of(graph, operand, "Transpose");
       if (transpose == nullptr || is_result(graph, operand) || !swaps_last_axes(graph, *transpose)) continue;
       // Weights that fold_constants left as they lie belong to products alone.
-      if (!graph.is_constant(transpose->inputs[0]) && uses[static_cast<std::size_t>(operand.index)].size() != 1) continue;
+      if (!graph.is_constant(transpose->inputs[0]) && uses[static_cast<std::size_t>(operand.index)].size() != 1)
+        continue;
       product.inputs[i] = transpose->inputs[0];
       product.attributes.emplace(i == 0 ? "transA" : "transB", std::int64_t{1});
     }

@@ -55,7 +55,9 @@ class Layout {
 
  private:
   const Dims* dims(ValueId value) const { return dims_of(graph_, value); }
-  static bool has_input(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
+  static bool has_input(const ir::Node& node, std::size_t i) {
+    return node.inputs.size() > i && node.inputs[i].valid();
+  }
 
   // --- masks
   void name_mask(NodeId id) {
@@ -73,29 +75,39 @@ class Layout {
   MaskKind kind_of_constant(const ir::Node& node) {
     const Tensor* mask = graph_.constant(node.inputs[kMask]);
     const Dims *query = dims(node.inputs[0]), *key = dims(node.inputs[kKey]);
-    if (mask == nullptr || mask->dtype() != DType::f32 || !mask->has_data() || query == nullptr || key == nullptr || query->size() < 3 || key->size() < 3) return MaskKind::any;
+    if (mask == nullptr || mask->dtype() != DType::f32 || !mask->has_data() || query == nullptr || key == nullptr ||
+        query->size() < 3 || key->size() < 3)
+      return MaskKind::any;
     const Shape& shape = mask->shape();
     const std::size_t length = query->size() == 4 ? 2 : 1;
     if (shape.size() < 2 || has_input(node, kPastKey)) return MaskKind::any;
     const std::int64_t queries = shape[shape.size() - 2], keys = shape.back();
-    if (queries * keys != mask->elements() || !(*query)[length].surely_equals(queries) || !(*key)[length].surely_equals(keys)) return MaskKind::any;
+    if (queries * keys != mask->elements() || !(*query)[length].surely_equals(queries) ||
+        !(*key)[length].surely_equals(keys))
+      return MaskKind::any;
     const auto [entry, is_new] = kinds_.try_emplace(node.inputs[kMask], MaskKind::any);
     if (is_new) entry->second = kind_of(mask->data<float>(), queries, keys);
     return entry->second;
   }
 
   // --- heads of K and V that several heads of Q share
-  // [batch, heads, length, size] → [batch, heads, 1, length, size] → [batch, heads, group, length, size] → [batch, heads · group, length, size]
+  // [batch, heads, length, size] → [batch, heads, 1, length, size] → [batch, heads, group, length, size] → [batch,
+  // heads · group, length, size]
   std::optional<ValueId> before_repetition(ValueId value) const {
     const ir::Node* merge = producer_of(graph_, value, "Reshape");
     const ir::Node* repeat = merge == nullptr ? nullptr : producer_of(graph_, merge->inputs[0], "Expand");
     const ir::Node* apart = repeat == nullptr ? nullptr : producer_of(graph_, repeat->inputs[0], "Unsqueeze");
     if (apart == nullptr) return std::nullopt;
-    const Dims *from = dims(apart->inputs[0]), *single = dims(apart->outputs[0]), *repeated = dims(repeat->outputs[0]), *to = dims(value);
-    if (from == nullptr || single == nullptr || repeated == nullptr || to == nullptr || from->size() != 4 || single->size() != 5 || repeated->size() != 5 || to->size() != 4) return std::nullopt;
+    const Dims *from = dims(apart->inputs[0]), *single = dims(apart->outputs[0]), *repeated = dims(repeat->outputs[0]),
+               *to = dims(value);
+    if (from == nullptr || single == nullptr || repeated == nullptr || to == nullptr || from->size() != 4 ||
+        single->size() != 5 || repeated->size() != 5 || to->size() != 4)
+      return std::nullopt;
     for (const std::size_t i : {0, 1, 3, 4}) {
       const ir::Dim& dim = (*from)[i < 2 ? i : i - 1];
-      if (!dim.surely_equals((*single)[i]) || !dim.surely_equals((*repeated)[i]) || (i != 1 && !dim.surely_equals((*to)[i < 2 ? i : i - 1]))) return std::nullopt;
+      if (!dim.surely_equals((*single)[i]) || !dim.surely_equals((*repeated)[i]) ||
+          (i != 1 && !dim.surely_equals((*to)[i < 2 ? i : i - 1])))
+        return std::nullopt;
     }
     return (*single)[2].surely_equals(1) ? std::optional(apart->inputs[0]) : std::nullopt;
   }
@@ -103,7 +115,8 @@ class Layout {
   void take_heads_once(NodeId id) {
     ir::Node& node = graph_.node(id);
     if (has_input(node, kPastKey) || node.outputs.size() > 1) return;
-    const std::optional<ValueId> key = before_repetition(node.inputs[kKey]), value = before_repetition(node.inputs[kValue]);
+    const std::optional<ValueId> key = before_repetition(node.inputs[kKey]),
+                                 value = before_repetition(node.inputs[kValue]);
     if (!key || !value || !(*dims(*key))[1].is_known() || !(*dims(*key))[1].surely_equals((*dims(*value))[1])) return;
     node.inputs[kKey] = *key;
     node.inputs[kValue] = *value;
@@ -111,8 +124,9 @@ class Layout {
   }
 
   // --- heads where they lie
-  // A value [batch, heads, length, size] that was transposed from [batch, length, heads, size], with heads and size known; or, where
-  // Q, K and V come of one product, from [batch, length, parts, heads, size] to parts first, of which it is one.
+  // A value [batch, heads, length, size] that was transposed from [batch, length, heads, size], with heads and size
+  // known; or, where Q, K and V come of one product, from [batch, length, parts, heads, size] to parts first, of which
+  // it is one.
   struct Split {
     ValueId from;
     std::int64_t heads, size;
@@ -122,13 +136,16 @@ class Layout {
   std::optional<Split> split(ValueId value) const {
     if (const ir::Node* transpose = producer_of(graph_, value, "Transpose")) {
       const Dims* from = dims(transpose->inputs[0]);
-      if (permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3} || from == nullptr || !is_positive((*from)[2]) || !is_positive((*from)[3])) return std::nullopt;
+      if (permutation_of(*transpose, 4) != Permutation{0, 2, 1, 3} || from == nullptr || !is_positive((*from)[2]) ||
+          !is_positive((*from)[3]))
+        return std::nullopt;
       return Split{transpose->inputs[0], (*from)[2].value(), (*from)[3].value()};
     }
     const std::optional<std::pair<ValueId, std::int64_t>> part = part_of(value);
     const ir::Node* transpose = part ? producer_of(graph_, part->first, "Transpose") : nullptr;
     const Dims* from = transpose == nullptr ? nullptr : dims(transpose->inputs[0]);
-    if (from == nullptr || from->size() != 5 || permutation_of(*transpose, 5) != Permutation{2, 0, 3, 1, 4}) return std::nullopt;
+    if (from == nullptr || from->size() != 5 || permutation_of(*transpose, 5) != Permutation{2, 0, 3, 1, 4})
+      return std::nullopt;
     for (const std::size_t i : {2, 3, 4}) {
       if (!is_positive((*from)[i])) return std::nullopt;
     }
@@ -138,14 +155,16 @@ class Layout {
   std::optional<std::pair<ValueId, std::int64_t>> part_of(ValueId value) const {
     const auto integer = [&](const ir::Node& node, std::size_t input) -> std::optional<std::int64_t> {
       const Tensor* constant = has_input(node, input) ? graph_.constant(node.inputs[input]) : nullptr;
-      if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::i64 || constant->elements() != 1) return std::nullopt;
+      if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::i64 || constant->elements() != 1)
+        return std::nullopt;
       return *constant->data<std::int64_t>();
     };
     if (const ir::Node* gather = producer_of(graph_, value, "Gather")) {
       const auto axis = gather->attributes.find("axis");
       const Tensor* index = graph_.constant(gather->inputs[1]);
       const bool first = axis == gather->attributes.end() || std::get<std::int64_t>(axis->second) == 0;
-      const std::optional<std::int64_t> at = first && index != nullptr && index->shape().empty() ? integer(*gather, 1) : std::nullopt;
+      const std::optional<std::int64_t> at =
+          first && index != nullptr && index->shape().empty() ? integer(*gather, 1) : std::nullopt;
       return at && *at >= 0 ? std::optional(std::pair(gather->inputs[0], *at)) : std::nullopt;
     }
     const ir::Node* squeeze = producer_of(graph_, value, "Squeeze");
@@ -157,8 +176,9 @@ class Layout {
       return along_first ? std::optional(std::pair(slice->inputs[0], *begin)) : std::nullopt;
     }
     const ir::Node* parts = producer_of(graph_, row, "Split");
-    const Dims *whole = parts == nullptr ? nullptr : dims(parts->inputs[0]);
-    if (whole == nullptr || !(*whole)[0].surely_equals(static_cast<std::int64_t>(parts->outputs.size()))) return std::nullopt;
+    const Dims* whole = parts == nullptr ? nullptr : dims(parts->inputs[0]);
+    if (whole == nullptr || !(*whole)[0].surely_equals(static_cast<std::int64_t>(parts->outputs.size())))
+      return std::nullopt;
     const auto axis = parts->attributes.find("axis");
     if (axis != parts->attributes.end() && std::get<std::int64_t>(axis->second) != 0) return std::nullopt;
     return std::pair(parts->inputs[0], static_cast<std::int64_t>(graph_.value(row).output_index));
@@ -169,10 +189,13 @@ class Layout {
     const std::int64_t width = split.heads * split.size, all = split.parts * width;
     const ir::Node* reshape = producer_of(graph_, split.from, "Reshape");
     const Dims* from = reshape == nullptr ? nullptr : dims(reshape->inputs[0]);
-    const bool undone = from != nullptr && from->size() == 3 && (*from)[0].surely_equals(apart[0]) && (*from)[1].surely_equals(apart[1]) && (*from)[2].surely_equals(all);
-    const ValueId whole = undone ? reshape->inputs[0] : builder_.add("Reshape", {split.from, builder_.integers({0, 0, all})});
+    const bool undone = from != nullptr && from->size() == 3 && (*from)[0].surely_equals(apart[0]) &&
+                        (*from)[1].surely_equals(apart[1]) && (*from)[2].surely_equals(all);
+    const ValueId whole =
+        undone ? reshape->inputs[0] : builder_.add("Reshape", {split.from, builder_.integers({0, 0, all})});
     if (split.parts == 1) return whole;
-    return builder_.add("Slice", {whole, builder_.integers({split.part * width}), builder_.integers({(split.part + 1) * width}), builder_.integers({2})});
+    return builder_.add("Slice", {whole, builder_.integers({split.part * width}),
+                                  builder_.integers({(split.part + 1) * width}), builder_.integers({2})});
   }
   // The only node that uses the value.
   std::optional<NodeId> follower(ValueId value, std::string_view op) const {
@@ -183,7 +206,8 @@ class Layout {
 
   void pack(NodeId id) {
     ir::Node node = graph_.node(id);
-    const std::optional<Split> query = split(node.inputs[0]), key = split(node.inputs[kKey]), value = split(node.inputs[kValue]);
+    const std::optional<Split> query = split(node.inputs[0]), key = split(node.inputs[kKey]),
+                               value = split(node.inputs[kValue]);
     if (!query || !key || !value || !node.outputs[0].valid()) return;
     const std::int64_t heads = query->heads, size = value->size;
     node.attributes.insert_or_assign("q_num_heads", heads);
@@ -217,7 +241,8 @@ class Layout {
   // Whether a Reshape of [batch, length, heads, size] makes [batch, length, width] of it.
   bool is_merged(const ir::Node& reshape, ValueId from, std::int64_t width) const {
     const Dims *apart = dims(from), *merged = dims(reshape.outputs[0]);
-    return reshape.inputs[0] == from && apart != nullptr && merged != nullptr && merged->size() == 3 && (*merged)[0].surely_equals((*apart)[0]) && (*merged)[1].surely_equals((*apart)[1]) &&
+    return reshape.inputs[0] == from && apart != nullptr && merged != nullptr && merged->size() == 3 &&
+           (*merged)[0].surely_equals((*apart)[0]) && (*merged)[1].surely_equals((*apart)[1]) &&
            (*merged)[2].surely_equals(width);
   }
 
@@ -230,6 +255,8 @@ class Layout {
 
 }  // namespace
 
-ir::Graph lay_out_attention(ir::Graph graph) { return Layout(std::move(graph)).run(); }
+ir::Graph lay_out_attention(ir::Graph graph) {
+  return Layout(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

@@ -2,8 +2,12 @@
 
 namespace tessera::passes {
 
-bool is_recurrent(const ir::Node& node) { return node.op == "LSTM" || node.op == "GRU"; }
-bool is_attention(const ir::Node& node) { return node.op == "Attention" && node.inputs.size() >= kAttentionOperands; }
+bool is_recurrent(const ir::Node& node) {
+  return node.op == "LSTM" || node.op == "GRU";
+}
+bool is_attention(const ir::Node& node) {
+  return node.op == "Attention" && node.inputs.size() >= kAttentionOperands;
+}
 
 bool has_bf16_kernel(const ir::Graph& graph, const ir::Node& node, const PassContext& context) {
   if (!context.keeps_composite) return false;
@@ -24,7 +28,8 @@ bool has_bf16_kernel(const ir::Graph& graph, const ir::Node& node, const PassCon
     if (!input.valid()) continue;
     const ir::ValueType type = rounded_type(input, is_attention(node) && i >= kAttentionOperands);
     const bool is_constant = graph.is_constant(input);
-    input = is_constant ? alone.add_constant(Tensor(type.dtype, *type.shape(), nullptr, nullptr)) : alone.add_input(alone.fresh_name("input"), type);
+    input = is_constant ? alone.add_constant(Tensor(type.dtype, *type.shape(), nullptr, nullptr))
+                        : alone.add_input(alone.fresh_name("input"), type);
   }
   for (ir::ValueId& output : rounded.outputs) {
     if (output.valid()) output = alone.add_value(alone.fresh_name("output"), rounded_type(output));

@@ -11,7 +11,8 @@ bool is_recurrent(const ir::Node& node);
 bool is_attention(const ir::Node& node);
 inline constexpr std::size_t kAttentionOperands = 3;
 
-// Whether the device has a kernel for the node when its floats (of attention: its operands and its result) are bfloat16, whatever they are now. Dimensions that are not known yet are taken for some.
+// Whether the device has a kernel for the node when its floats (of attention: its operands and its result) are
+// bfloat16, whatever they are now. Dimensions that are not known yet are taken for some.
 bool has_bf16_kernel(const ir::Graph& graph, const ir::Node& node, const PassContext& context);
 
 }  // namespace tessera::passes

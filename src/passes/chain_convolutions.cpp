@@ -1,6 +1,6 @@
-// Convolutions that follow each other become one node that computes a few lines of each at a time, so that what lies between them stays in
-// the cache. What goes in has no use outside and is more than a core's caches hold; by a roofline it must take a good part of the time to write
-// it and to read it again.
+// Convolutions that follow each other become one node that computes a few lines of each at a time, so that what lies
+// between them stays in the cache. What goes in has no use outside and is more than a core's caches hold; by a roofline
+// it must take a good part of the time to write it and to read it again.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -28,7 +28,8 @@ using Group = std::map<std::size_t, NodeId>;
 
 class Chainer {
  public:
-  Chainer(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
+  Chainer(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId>& order = graph_.order();
@@ -39,7 +40,8 @@ class Chainer {
     }
     std::vector<NodeId> links = worthwhile_links();
     // What was in two groups may be in one later.
-    while (std::erase_if(links, [&](NodeId id) { return join(id); }) > 0) {}
+    while (std::erase_if(links, [&](NodeId id) { return join(id); }) > 0) {
+    }
     std::vector<std::pair<NodeId, ir::Node>> chains;
     for (const Group& group : groups_) {
       if (group.size() > 1) chains.emplace_back(group.rbegin()->second, node_of(group));
@@ -59,19 +61,24 @@ class Chainer {
       const ir::ValueType& type = graph_.value(value).type;
       return (type.dtype == DType::f32 || type.dtype == DType::bf16) && type.is_tensor() && type.shape().has_value();
     };
-    return std::ranges::all_of(node.inputs, concrete) && concrete(node.outputs[0]) && dims_of(graph_, node.inputs[0])->size() == 4;
+    return std::ranges::all_of(node.inputs, concrete) && concrete(node.outputs[0]) &&
+           dims_of(graph_, node.inputs[0])->size() == 4;
   }
 
   std::int64_t elements(ValueId value) const { return element_count(*graph_.value(value).type.shape()); }
   double operations(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     const std::int64_t outputs = std::max<std::int64_t>(1, graph_.value(node.inputs[1]).type.shape()->front());
-    return 2.0 * static_cast<double>(elements(node.outputs[0])) * static_cast<double>(elements(node.inputs[1]) / outputs);
+    return 2.0 * static_cast<double>(elements(node.outputs[0])) *
+           static_cast<double>(elements(node.inputs[1]) / outputs);
   }
   std::int64_t bytes(ValueId value) const { return elements(value) * bits_of(graph_.value(value).type.dtype) / 8; }
-  const std::vector<NodeId>& users(NodeId id) const { return uses_[static_cast<std::size_t>(graph_.node(id).outputs[0].index)]; }
+  const std::vector<NodeId>& users(NodeId id) const {
+    return uses_[static_cast<std::size_t>(graph_.node(id).outputs[0].index)];
+  }
 
-  // Stages whose results are better kept from memory, as far as their sizes and the work on them tell; the largest first.
+  // Stages whose results are better kept from memory, as far as their sizes and the work on them tell; the largest
+  // first.
   std::vector<NodeId> worthwhile_links() const {
     std::vector<NodeId> links;
     for (const Group& group : groups_) {
@@ -81,7 +88,9 @@ class Chainer {
         const std::vector<ValueId>& inputs = graph_.node(user).inputs;
         return group_of_.contains(user) && inputs[1] != result && (inputs.size() < 3 || inputs[2] != result);
       };
-      if (!users(id).empty() && !is_result(graph_, result) && std::ranges::all_of(users(id), reads) && is_worth_keeping(id)) links.push_back(id);
+      if (!users(id).empty() && !is_result(graph_, result) && std::ranges::all_of(users(id), reads) &&
+          is_worth_keeping(id))
+        links.push_back(id);
     }
     std::ranges::stable_sort(links, std::greater(), [&](NodeId id) { return bytes(graph_.node(id).outputs[0]); });
     return links;
@@ -102,7 +111,9 @@ class Chainer {
     if (std::ranges::any_of(users(id), [&](NodeId user) { return group_of_.at(user) != into; })) return false;
     Group joined = groups_[into];
     joined.insert(groups_[from].begin(), groups_[from].end());
-    if (joined.size() > ops::kMostConvStages || !context_.keeps_composite || !context_.keeps_composite(graph_, node_of(joined))) return false;
+    if (joined.size() > ops::kMostConvStages || !context_.keeps_composite ||
+        !context_.keeps_composite(graph_, node_of(joined)))
+      return false;
     for (const auto& [place, each] : groups_[from]) group_of_[each] = into;
     groups_[from].clear();
     groups_[into] = std::move(joined);
@@ -116,7 +127,9 @@ class Chainer {
     for (const auto& [place, id] : group) results.insert(graph_.node(id).outputs[0]);
     for (const auto& [place, id] : group) {
       for (const ValueId value : graph_.node(id).inputs) {
-        if (value.valid() && !results.contains(value) && number.try_emplace(value, static_cast<std::int64_t>(inputs.size())).second) inputs.push_back(value);
+        if (value.valid() && !results.contains(value) &&
+            number.try_emplace(value, static_cast<std::int64_t>(inputs.size())).second)
+          inputs.push_back(value);
       }
     }
     std::vector<ops::ConvStage> stages;
@@ -130,7 +143,8 @@ class Chainer {
       stages.push_back(std::move(stage));
     }
     const ir::Node& end = graph_.node(group.rbegin()->second);
-    return {std::string(ops::conv_chain.name), end.name, std::move(inputs), end.outputs, ops::conv_chain_attributes(stages), 0};
+    return {std::string(ops::conv_chain.name),  end.name, std::move(inputs), end.outputs,
+            ops::conv_chain_attributes(stages), 0};
   }
 
   ir::Graph graph_;
@@ -142,6 +156,8 @@ class Chainer {
 
 }  // namespace
 
-ir::Graph chain_convolutions(ir::Graph graph, const PassContext& context) { return Chainer(std::move(graph), context).run(); }
+ir::Graph chain_convolutions(ir::Graph graph, const PassContext& context) {
+  return Chainer(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

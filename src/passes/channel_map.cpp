@@ -9,13 +9,17 @@ namespace tessera::passes {
 namespace {
 
 // The constant as one number a channel of data of this rank with the channels along `axis`.
-std::optional<std::vector<double>> numbers_per_channel(const Tensor* constant, std::size_t axis, std::int64_t channels, std::size_t rank) {
-  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->shape().size() > rank) return std::nullopt;
+std::optional<std::vector<double>> numbers_per_channel(const Tensor* constant, std::size_t axis, std::int64_t channels,
+                                                       std::size_t rank) {
+  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() ||
+      constant->shape().size() > rank)
+    return std::nullopt;
   const std::span<const float> values = constant->values<float>();
   if (values.size() == 1) return std::vector<double>(static_cast<std::size_t>(channels), values[0]);
   const std::size_t missing = rank - constant->shape().size();
   // All of its elements lie along the channels: [channels, 1, 1], with or without a leading 1.
-  if (constant->elements() != channels || missing > axis || constant->shape()[axis - missing] != channels) return std::nullopt;
+  if (constant->elements() != channels || missing > axis || constant->shape()[axis - missing] != channels)
+    return std::nullopt;
   return std::vector<double>(values.begin(), values.end());
 }
 
@@ -33,8 +37,12 @@ void ChannelMap::then(const ChannelMap& next) {
   }
 }
 
-bool ChannelMap::scales() const { return std::ranges::any_of(scale, [](double each) { return each != 1; }); }
-bool ChannelMap::shifts() const { return std::ranges::any_of(shift, [](double each) { return each != 0; }); }
+bool ChannelMap::scales() const {
+  return std::ranges::any_of(scale, [](double each) { return each != 1; });
+}
+bool ChannelMap::shifts() const {
+  return std::ranges::any_of(shift, [](double each) { return each != 0; });
+}
 
 bool ChannelMap::is_finite() const {
   const auto finite = [](double each) { return std::isfinite(static_cast<float>(each)); };
@@ -45,7 +53,9 @@ std::optional<ChannelMap> batch_normalisation_map(const ir::Graph& graph, const 
   std::vector<std::vector<double>> operands;
   for (std::size_t i = 1; i < 5; ++i) {
     const Tensor* constant = graph.constant(node.inputs[i]);
-    if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != channels) return std::nullopt;
+    if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() ||
+        constant->elements() != channels)
+      return std::nullopt;
     operands.emplace_back(constant->values<float>().begin(), constant->values<float>().end());
   }
   for (std::size_t i = 1; i < node.outputs.size(); ++i) {
@@ -63,13 +73,16 @@ std::optional<ChannelMap> batch_normalisation_map(const ir::Graph& graph, const 
   return map;
 }
 
-std::optional<ChannelMap> channel_map(const ir::Graph& graph, const ir::Node& node, ir::ValueId x, std::size_t axis, std::int64_t channels) {
-  if (node.op == "BatchNormalization") return node.inputs[0] == x && axis == 1 ? batch_normalisation_map(graph, node, channels) : std::nullopt;
+std::optional<ChannelMap> channel_map(const ir::Graph& graph, const ir::Node& node, ir::ValueId x, std::size_t axis,
+                                      std::int64_t channels) {
+  if (node.op == "BatchNormalization")
+    return node.inputs[0] == x && axis == 1 ? batch_normalisation_map(graph, node, channels) : std::nullopt;
   const bool sum = node.op == "Add" || node.op == "Sub", product = node.op == "Mul" || node.op == "Div";
   if (!sum && !product) return std::nullopt;
   const bool first = node.inputs[0] == x;
   if (!first && node.op == "Div") return std::nullopt;
-  const auto constant = numbers_per_channel(graph.constant(node.inputs[first ? 1 : 0]), axis, channels, dims_of(graph, x)->size());
+  const auto constant =
+      numbers_per_channel(graph.constant(node.inputs[first ? 1 : 0]), axis, channels, dims_of(graph, x)->size());
   if (!constant) return std::nullopt;
   ChannelMap map = ChannelMap::identity(channels);
   for (std::size_t c = 0; c < constant->size(); ++c) {

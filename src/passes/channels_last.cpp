@@ -1,16 +1,17 @@
 // Brings convolutions, pooling and what stands between them to data with the channels last, [N, spatial..., C].
 //
-// A walk in execution order keeps for every value the one with the same content and the channels last, where there is one.
-// A convolution asks for that form of its input (a Transpose makes it where it is missing) and gives its result in it; the old
-// value becomes a Transpose of the new one, which is dead where nobody asks for it. Operators that do not care for the order of
-// axes, or name them, follow when one of their operands already has the form.
+// A walk in execution order keeps for every value the one with the same content and the channels last, where there is
+// one. A convolution asks for that form of its input (a Transpose makes it where it is missing) and gives its result in
+// it; the old value becomes a Transpose of the new one, which is dead where nobody asks for it. Operators that do not
+// care for the order of axes, or name them, follow when one of their operands already has the form.
+#include "ops/channels_last.h"
+
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "base/error.h"
 #include "ops/builder.h"
-#include "ops/channels_last.h"
 #include "ops/infer.h"
 #include "passes/find.h"
 #include "passes/pass.h"
@@ -22,9 +23,10 @@ using ir::NodeId;
 using ir::ValueId;
 
 constexpr std::array<std::string_view, 33> kUnary{
-    "Abs",  "Acos", "Asin",     "Atan",      "Cast",        "Ceil",  "Celu",      "Clip",       "Cos",     "Elu",  "Erf",      "Exp",      "Floor",
-    "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log",   "Mish",  "Neg",  "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Sign",
-    "Sin",  "Softplus",    "Softsign",  "Sqrt",     "Swish",     "Tanh"};
+    "Abs", "Acos",     "Asin",     "Atan",       "Cast",  "Ceil",        "Celu",      "Clip",     "Cos",
+    "Elu", "Erf",      "Exp",      "Floor",      "Gelu",  "HardSigmoid", "HardSwish", "Identity", "LeakyRelu",
+    "Log", "Mish",     "Neg",      "Reciprocal", "Relu",  "Round",       "Selu",      "Sigmoid",  "Sign",
+    "Sin", "Softplus", "Softsign", "Sqrt",       "Swish", "Tanh"};
 constexpr std::array<std::string_view, 8> kBroadcasting{"Add", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub"};
 
 template <std::size_t n>
@@ -44,7 +46,8 @@ class Layout {
         note_transpose(id, node);
         continue;
       }
-      if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.size() != 1 || !node.outputs[0].valid()) continue;
+      if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.size() != 1 || !node.outputs[0].valid())
+        continue;
       const std::optional<ValueId> result = tried(node);
       if (!result) continue;
       changed_ = true;
@@ -61,8 +64,8 @@ class Layout {
  private:
   static bool is_transpose(const ir::Node& node) { return node.op == "Transpose"; }
 
-  // A Transpose in the graph itself to either form: what it moves is known in that form from here on, and one that goes back is not
-  // needed.
+  // A Transpose in the graph itself to either form: what it moves is known in that form from here on, and one that goes
+  // back is not needed.
   void note_transpose(NodeId id, const ir::Node& node) {
     const std::size_t full = rank(node.inputs[0]);
     const auto perm = node.attributes.find("perm");
@@ -75,7 +78,8 @@ class Layout {
     graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
   }
 
-  // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to say.
+  // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to
+  // say.
   std::optional<ValueId> tried(const ir::Node& node) {
     try {
       return converted(node);
@@ -118,8 +122,13 @@ class Layout {
     const ir::ValueType& type = graph_.value(value).type;
     return type.is_tensor() && type.dims ? type.dims->size() : 0;
   }
-  bool has_last(ValueId value) const { return value.valid() && static_cast<std::size_t>(value.index) < last_.size() && last_[static_cast<std::size_t>(value.index)].valid(); }
-  bool follows(const ir::Node& node) const { return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); }); }
+  bool has_last(ValueId value) const {
+    return value.valid() && static_cast<std::size_t>(value.index) < last_.size() &&
+           last_[static_cast<std::size_t>(value.index)].valid();
+  }
+  bool follows(const ir::Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); });
+  }
   void set_last(ValueId value, ValueId last) {
     if (last_.size() <= static_cast<std::size_t>(value.index)) last_.resize(static_cast<std::size_t>(value.index) + 1);
     last_[static_cast<std::size_t>(value.index)] = last;
@@ -140,7 +149,8 @@ class Layout {
     return std::is_sorted(left.begin(), left.end());
   }
   // The target shape for Reshape, when all but the first dimension are known.
-  static std::optional<std::vector<std::int64_t>> reshape_target(const ir::Dims& dims, const std::vector<std::int64_t>& axes) {
+  static std::optional<std::vector<std::int64_t>> reshape_target(const ir::Dims& dims,
+                                                                 const std::vector<std::int64_t>& axes) {
     std::vector<std::int64_t> target{0};
     for (std::size_t i = 1; i < axes.size(); ++i) {
       const ir::Dim& dim = dims[static_cast<std::size_t>(axes[i])];
@@ -152,7 +162,8 @@ class Layout {
   ir::Node permutation(ValueId value, const std::vector<std::int64_t>& axes) {
     const ir::Dims& dims = *graph_.value(value).type.dims;
     if (moves_nothing(dims, axes)) {
-      if (const auto target = reshape_target(dims, axes)) return {"Reshape", "", {value, builder_.integers(*target)}, {}, {}, 0};
+      if (const auto target = reshape_target(dims, axes))
+        return {"Reshape", "", {value, builder_.integers(*target)}, {}, {}, 0};
     }
     return {"Transpose", "", {value}, {}, {{"perm", axes}}, 0};
   }
@@ -167,7 +178,8 @@ class Layout {
     return node;
   }
 
-  std::optional<ValueId> add(const ir::Node& old, std::string op, std::vector<ValueId> inputs, ir::Attributes attributes) {
+  std::optional<ValueId> add(const ir::Node& old, std::string op, std::vector<ValueId> inputs,
+                             ir::Attributes attributes) {
     const ValueId result = builder_.add(std::move(op), std::move(inputs), std::move(attributes));
     graph_.node(graph_.value(result).producer).name = old.name;
     return result;
@@ -185,7 +197,9 @@ class Layout {
     const ValueId x = node.inputs[0];
     const Tensor* weights = graph_.constant(node.inputs[1]);
     // Other element types have no fast kernels anywhere.
-    if (graph_.value(x).type.dtype != DType::f32 || rank(x) < 3 || rank(x) > 5 || weights == nullptr || weights->shape().size() != rank(x)) return std::nullopt;
+    if (graph_.value(x).type.dtype != DType::f32 || rank(x) < 3 || rank(x) > 5 || weights == nullptr ||
+        weights->shape().size() != rank(x))
+      return std::nullopt;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_form(x);
     if (!takes(node, op, inputs)) return std::nullopt;
@@ -211,7 +225,8 @@ class Layout {
   // With one scale for the whole tensor.
   std::optional<ValueId> quantisation(const ir::Node& node) {
     const ir::ValueType& scale = graph_.value(node.inputs[1]).type;
-    if (!scale.dims || !(scale.dims->empty() || (scale.dims->size() == 1 && (*scale.dims)[0] == ir::Dim(1)))) return std::nullopt;
+    if (!scale.dims || !(scale.dims->empty() || (scale.dims->size() == 1 && (*scale.dims)[0] == ir::Dim(1))))
+      return std::nullopt;
     return unary(node);
   }
 
@@ -237,7 +252,8 @@ class Layout {
         // Numpy aligns the last axes: with all axes named, the channels can go last.
         std::vector<std::int64_t> shape(full - rank(input), 1);
         shape.insert(shape.end(), constant->shape().begin(), constant->shape().end());
-        inputs.push_back(transposed(builder_.add("Reshape", {input, builder_.integers(shape)}), ops::to_channels_last(full)));
+        inputs.push_back(
+            transposed(builder_.add("Reshape", {input, builder_.integers(shape)}), ops::to_channels_last(full)));
       } else {
         return std::nullopt;
       }
@@ -248,7 +264,8 @@ class Layout {
   std::optional<ValueId> global_average(const ir::Node& node) {
     std::vector<std::int64_t> axes;
     for (std::size_t i = 1; i + 1 < rank(node.inputs[0]); ++i) axes.push_back(static_cast<std::int64_t>(i));
-    return add(node, "ReduceMean", {last_form(node.inputs[0]), builder_.integers(axes)}, {{"keepdims", std::int64_t{1}}});
+    return add(node, "ReduceMean", {last_form(node.inputs[0]), builder_.integers(axes)},
+               {{"keepdims", std::int64_t{1}}});
   }
 
   // Where an axis of data with the channels first lies.
@@ -262,11 +279,15 @@ class Layout {
     const auto axis = node.attributes.find("axis");
     if (full < 3 || axis == node.attributes.end()) return std::nullopt;
     // Most of the data should be in the form already.
-    const auto ready = static_cast<std::size_t>(std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); }));
+    const auto ready = static_cast<std::size_t>(
+        std::count_if(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return has_last(input); }));
     if (2 * ready < node.inputs.size()) return std::nullopt;
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(last_form(input));
-    return add(node, "Concat", std::move(inputs), {{"axis", moved_axis(ops::normalise_axis(std::get<std::int64_t>(axis->second), static_cast<std::int64_t>(full)), full)}});
+    return add(
+        node, "Concat", std::move(inputs),
+        {{"axis", moved_axis(ops::normalise_axis(std::get<std::int64_t>(axis->second), static_cast<std::int64_t>(full)),
+                             full)}});
   }
 
   // Over known axes, which stay as axes of one element.
@@ -274,9 +295,12 @@ class Layout {
     const std::size_t full = rank(node.inputs[0]);
     const Tensor* axes = node.inputs.size() > 1 ? graph_.constant(node.inputs[1]) : nullptr;
     const auto keeps = node.attributes.find("keepdims");
-    if (full < 3 || axes == nullptr || !axes->has_data() || axes->elements() == 0 || (keeps != node.attributes.end() && std::get<std::int64_t>(keeps->second) == 0)) return std::nullopt;
+    if (full < 3 || axes == nullptr || !axes->has_data() || axes->elements() == 0 ||
+        (keeps != node.attributes.end() && std::get<std::int64_t>(keeps->second) == 0))
+      return std::nullopt;
     std::vector<std::int64_t> moved;
-    for (const std::int64_t axis : axes->values<std::int64_t>()) moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
+    for (const std::int64_t axis : axes->values<std::int64_t>())
+      moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
     return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(moved)}, node.attributes);
   }
 
@@ -286,13 +310,17 @@ class Layout {
     if (!request || !is_feature_map(node.inputs[0])) return std::nullopt;
     std::vector<std::int64_t> axes;
     for (const std::int64_t axis : request->axes) axes.push_back(moved_axis(axis, rank(node.inputs[0])));
-    return add(node, "Slice", {last_form(node.inputs[0]), builder_.integers(request->starts), builder_.integers(request->ends), builder_.integers(axes), builder_.integers(request->steps)}, {});
+    return add(node, "Slice",
+               {last_form(node.inputs[0]), builder_.integers(request->starts), builder_.integers(request->ends),
+                builder_.integers(axes), builder_.integers(request->steps)},
+               {});
   }
 
   // With scales or sizes for all axes, which are constants.
   std::optional<ValueId> resize(const ir::Node& node) {
     const std::size_t full = rank(node.inputs[0]);
-    if (full != 4 || node.attributes.contains("axes") || (node.inputs.size() > 1 && node.inputs[1].valid())) return std::nullopt;
+    if (full != 4 || node.attributes.contains("axes") || (node.inputs.size() > 1 && node.inputs[1].valid()))
+      return std::nullopt;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_form(inputs[0]);
     for (std::size_t i = 2; i < inputs.size(); ++i) {
@@ -313,6 +341,8 @@ class Layout {
 
 }  // namespace
 
-ir::Graph channels_last(ir::Graph graph, const PassContext& context) { return Layout(std::move(graph), context).run(); }
+ir::Graph channels_last(ir::Graph graph, const PassContext& context) {
+  return Layout(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

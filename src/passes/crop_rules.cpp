@@ -17,23 +17,32 @@ using ops::SliceRange;
 using Result = std::optional<ValueId>;
 
 // Element by element, operands broadcast.
-constexpr std::array<std::string_view, 16> kBroadcasting{"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "PRelu", "Where", "And", "Or", "Equal", "Greater", "Less", "Mod"};
+constexpr std::array<std::string_view, 16> kBroadcasting{"Add",   "Sub",     "Mul",   "Div",   "Pow", "Max",
+                                                         "Min",   "Sum",     "PRelu", "Where", "And", "Or",
+                                                         "Equal", "Greater", "Less",  "Mod"};
 // Element by element, with operands of one element beside the first.
-constexpr std::array<std::string_view, 7> kMaps{"Cast", "Not", "Sin", "Cos", "Gelu", "QuantizeLinear", "DequantizeLinear"};
+constexpr std::array<std::string_view, 7> kMaps{
+    "Cast", "Not", "Sin", "Cos", "Gelu", "QuantizeLinear", "DequantizeLinear"};
 
-bool is_among(std::string_view op, std::span<const std::string_view> list) { return std::ranges::find(list, op) != list.end(); }
+bool is_among(std::string_view op, std::span<const std::string_view> list) {
+  return std::ranges::find(list, op) != list.end();
+}
 
 bool is_map(std::string_view op) {
   const ops::ElementWiseForm* form = ops::find_element_wise_form(op);
-  return is_among(op, kMaps) || (form != nullptr && (form->kind == ops::ElementWiseKind::unary || form->kind == ops::ElementWiseKind::activation));
+  return is_among(op, kMaps) || (form != nullptr && (form->kind == ops::ElementWiseKind::unary ||
+                                                     form->kind == ops::ElementWiseKind::activation));
 }
 
 bool has_one_element(const GraphBuilder& builder, ValueId value) {
   const ir::Dims* dims = builder.dims(value);
-  return dims != nullptr && std::ranges::all_of(*dims, [](const ir::Dim& dim) { return dim.is_known() && dim.value() == 1; });
+  return dims != nullptr &&
+         std::ranges::all_of(*dims, [](const ir::Dim& dim) { return dim.is_known() && dim.value() == 1; });
 }
 
-ValueId with_operands(GraphBuilder& builder, const ir::Node& node, std::vector<ValueId> inputs) { return builder.add(node.op, std::move(inputs), node.attributes); }
+ValueId with_operands(GraphBuilder& builder, const ir::Node& node, std::vector<ValueId> inputs) {
+  return builder.add(node.op, std::move(inputs), node.attributes);
+}
 
 Result crop_map(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   std::vector<ValueId> inputs = node.inputs;
@@ -72,7 +81,9 @@ Result crop_broadcasting(GraphBuilder& builder, const ir::Node& node, const Crop
 
 // Rows of what is computed row by row over the axes from `first` to `last` (exclusive) stay independent of each other.
 Result crop_rows(GraphBuilder& builder, const ir::Node& node, const Crop& crop, std::int64_t first, std::int64_t last) {
-  const bool inside = std::ranges::any_of(crop, [&](const auto& each) { return static_cast<std::int64_t>(each.first) >= first && static_cast<std::int64_t>(each.first) < last; });
+  const bool inside = std::ranges::any_of(crop, [&](const auto& each) {
+    return static_cast<std::int64_t>(each.first) >= first && static_cast<std::int64_t>(each.first) < last;
+  });
   if (inside) return std::nullopt;
   std::vector<ValueId> inputs = node.inputs;
   inputs[0] = cropped(builder, inputs[0], crop);
@@ -86,7 +97,8 @@ Result crop_normalisation(GraphBuilder& builder, const ir::Node& node, const Cro
   // A scale or bias that is not the same for all rows.
   for (std::size_t i = 1; i < node.inputs.size(); ++i) {
     const ir::Dims* dims = node.inputs[i].valid() ? builder.dims(node.inputs[i]) : nullptr;
-    if (node.inputs[i].valid() && (dims == nullptr || static_cast<std::int64_t>(dims->size()) > rank - axis)) return std::nullopt;
+    if (node.inputs[i].valid() && (dims == nullptr || static_cast<std::int64_t>(dims->size()) > rank - axis))
+      return std::nullopt;
   }
   return crop_rows(builder, node, crop, axis, one_axis ? axis + 1 : rank);
 }
@@ -95,16 +107,21 @@ Result crop_transpose(GraphBuilder& builder, const ir::Node& node, const Crop& c
   const std::size_t rank = builder.dims(node.outputs[0])->size();
   const auto perm = ops::AttributeReader(node, ops::op_of(node)).integers_or_empty("perm");
   Crop own;
-  for (const auto& [axis, range] : crop) own.emplace(perm.empty() ? rank - 1 - axis : static_cast<std::size_t>(perm[axis]), range);
+  for (const auto& [axis, range] : crop)
+    own.emplace(perm.empty() ? rank - 1 - axis : static_cast<std::size_t>(perm[axis]), range);
   return with_operands(builder, node, {cropped(builder, node.inputs[0], own)});
 }
 
 // The axis of the input that is this axis of the result: as long, with equal axes on one side of it.
 std::optional<std::size_t> same_axis(const ir::Dims& input, const ir::Dims& result, std::size_t axis) {
   const auto equal = [](const ir::Dim& a, const ir::Dim& b) { return a.surely_equals(b); };
-  if (axis < input.size() && std::equal(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(axis) + 1, input.begin(), equal)) return axis;
+  if (axis < input.size() &&
+      std::equal(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(axis) + 1, input.begin(), equal))
+    return axis;
   const std::size_t behind = result.size() - axis;
-  if (behind <= input.size() && std::equal(result.end() - static_cast<std::ptrdiff_t>(behind), result.end(), input.end() - static_cast<std::ptrdiff_t>(behind), equal)) return input.size() - behind;
+  if (behind <= input.size() && std::equal(result.end() - static_cast<std::ptrdiff_t>(behind), result.end(),
+                                           input.end() - static_cast<std::ptrdiff_t>(behind), equal))
+    return input.size() - behind;
   // Or between groups of axes with as many elements.
   const auto product = [](auto begin, auto end) -> std::optional<std::int64_t> {
     std::int64_t count = 1;
@@ -113,9 +130,12 @@ std::optional<std::size_t> same_axis(const ir::Dims& input, const ir::Dims& resu
     }
     return count;
   };
-  const std::optional<std::int64_t> wanted = product(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(axis));
+  const std::optional<std::int64_t> wanted =
+      product(result.begin(), result.begin() + static_cast<std::ptrdiff_t>(axis));
   for (std::size_t i = 0; wanted && i < input.size(); ++i) {
-    if (input[i].surely_equals(result[axis]) && product(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(i)) == wanted) return i;
+    if (input[i].surely_equals(result[axis]) &&
+        product(input.begin(), input.begin() + static_cast<std::ptrdiff_t>(i)) == wanted)
+      return i;
   }
   return std::nullopt;
 }
@@ -139,7 +159,8 @@ Result crop_reshape(GraphBuilder& builder, const ir::Node& node, const Crop& cro
 
 Result crop_concat(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const std::size_t rank = builder.dims(node.outputs[0])->size();
-  const auto axis = static_cast<std::size_t>(ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(rank)));
+  const auto axis = static_cast<std::size_t>(ops::normalise_axis(
+      ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(rank)));
   const auto along = crop.find(axis);
   if (along != crop.end() && along->second.step != 1) return std::nullopt;
   std::vector<ValueId> parts;
@@ -150,7 +171,8 @@ Result crop_concat(GraphBuilder& builder, const ir::Node& node, const Crop& crop
     Crop own = crop;
     own.erase(axis);
     if (along != crop.end()) {
-      const std::int64_t size = (*dims)[axis].value(), low = std::max(along->second.start, begin), high = std::min(along->second.start + along->second.count, begin + size);
+      const std::int64_t size = (*dims)[axis].value(), low = std::max(along->second.start, begin),
+                         high = std::min(along->second.start + along->second.count, begin + size);
       begin += size;
       if (low >= high) continue;
       if (high - low < size) own.emplace(axis, SliceRange{low - (begin - size), 1, high - low});
@@ -173,7 +195,8 @@ Result crop_product(GraphBuilder& builder, const ir::Node& node, const Crop& cro
   ir::Dims a_like = *a, b_like = *b;  // as if they were as large as the result where they are cropped
   a_like.back() = result.back();
   b_like[b_like.size() - 2] = result[row];
-  const std::optional<Crop> left_crop = broadcast_crop(a_like, result, left), right_crop = broadcast_crop(b_like, result, right);
+  const std::optional<Crop> left_crop = broadcast_crop(a_like, result, left),
+                            right_crop = broadcast_crop(b_like, result, right);
   if (!left_crop || !right_crop) return std::nullopt;
   const ValueId x = cropped(builder, node.inputs[0], *left_crop), w = cropped(builder, node.inputs[1], *right_crop);
   return with_operands(builder, node, {x, w});
@@ -208,7 +231,8 @@ Result crop_window(GraphBuilder& builder, const ir::Node& node, const Crop& crop
     if (std::ranges::find(kernel, -1) != kernel.end()) return std::nullopt;
   }
   ops::WindowAttributes window = ops::read_window_attributes(reader, kernel);
-  if (window.ceil_mode || (window.auto_pad != ops::AutoPad::not_set && window.auto_pad != ops::AutoPad::valid)) return std::nullopt;
+  if (window.ceil_mode || (window.auto_pad != ops::AutoPad::not_set && window.auto_pad != ops::AutoPad::valid))
+    return std::nullopt;
   std::vector<ValueId> inputs = node.inputs;
   Crop data, channels;
   for (const auto& [axis, range] : crop) {
@@ -221,7 +245,9 @@ Result crop_window(GraphBuilder& builder, const ir::Node& node, const Crop& crop
       window.pads[axis - 2] = found->pad_begin;
       window.pads[axis - 2 + spatial] = found->pad_end;
     } else if (axis == 1 && is_conv) {
-      const bool constant = std::ranges::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId input) { return !input.valid() || builder.graph().is_constant(input); });
+      const bool constant = std::ranges::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId input) {
+        return !input.valid() || builder.graph().is_constant(input);
+      });
       if (reader.integer("group") != 1 || !constant) return std::nullopt;
       channels.emplace(0, range);
     } else {
@@ -252,15 +278,21 @@ std::vector<ValueId> slice_inputs(GraphBuilder& builder, ValueId value, const Cr
   return {value, builder.integers(starts), builder.integers(ends), builder.integers(axes), builder.integers(steps)};
 }
 
-ValueId cropped(GraphBuilder& builder, ValueId value, const Crop& crop) { return crop.empty() ? value : builder.add("Slice", slice_inputs(builder, value, crop)); }
+ValueId cropped(GraphBuilder& builder, ValueId value, const Crop& crop) {
+  return crop.empty() ? value : builder.add("Slice", slice_inputs(builder, value, crop));
+}
 
 Result cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   if (is_map(node.op)) return crop_map(builder, node, crop);
   if (is_among(node.op, kBroadcasting)) return crop_broadcasting(builder, node, crop);
-  if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "LayerNormalization" || node.op == "RMSNormalization") return crop_normalisation(builder, node, crop);
-  if (node.op == "BatchNormalization" && ops::AttributeReader(node, ops::op_of(node)).integer("training_mode") == 0) return crop_rows(builder, node, crop, 1, 2);
+  if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "LayerNormalization" ||
+      node.op == "RMSNormalization")
+    return crop_normalisation(builder, node, crop);
+  if (node.op == "BatchNormalization" && ops::AttributeReader(node, ops::op_of(node)).integer("training_mode") == 0)
+    return crop_rows(builder, node, crop, 1, 2);
   if (node.op == "Transpose") return crop_transpose(builder, node, crop);
-  if (node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten") return crop_reshape(builder, node, crop);
+  if (node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten")
+    return crop_reshape(builder, node, crop);
   if (node.op == "Concat") return crop_concat(builder, node, crop);
   if (node.op == "MatMul") return crop_product(builder, node, crop);
   if (node.op == "Conv" || node.op == "MaxPool" || node.op == "AveragePool") return crop_window(builder, node, crop);

@@ -76,18 +76,23 @@ constexpr std::int64_t kMostPositions = 1 << 16;
 // Weights are computed in double from positions, and are as good as equal within that.
 constexpr double kSameWeight = 1e-9;
 
-bool is_whole(double value) { return std::fabs(value - std::nearbyint(value)) < 1e-9 * std::max(1.0, std::fabs(value)); }
+bool is_whole(double value) {
+  return std::fabs(value - std::nearbyint(value)) < 1e-9 * std::max(1.0, std::fabs(value));
+}
 
 bool gives_the_same(const ResizeAxis& whole, const ResizeAxis& part, const Part& at, const SliceRange& range) {
   for (std::int64_t i = 0; i < range.count; ++i) {
     const std::int64_t x = range.start + i * range.step;
     const Neighbours wanted = whole.neighbours(x), found = part.neighbours(x - at.offset);
-    if (found.first + at.input.start != wanted.first || found.second + at.input.start != wanted.second || std::fabs(found.weight - wanted.weight) > kSameWeight) return false;
+    if (found.first + at.input.start != wanted.first || found.second + at.input.start != wanted.second ||
+        std::fabs(found.weight - wanted.weight) > kSameWeight)
+      return false;
   }
   return true;
 }
 
-std::optional<Part> part_for(const ops::AttributeReader& reader, const ops::ResizedAxis& axis, std::int64_t input, bool by_sizes, const SliceRange& range) {
+std::optional<Part> part_for(const ops::AttributeReader& reader, const ops::ResizedAxis& axis, std::int64_t input,
+                             bool by_sizes, const SliceRange& range) {
   if (range.count > kMostPositions || !(axis.scale > 0) || input < 1) return std::nullopt;
   const ResizeAxis whole(reader, axis, input);
   std::int64_t low = input - 1, high = 0;
@@ -96,13 +101,18 @@ std::optional<Part> part_for(const ops::AttributeReader& reader, const ops::Resi
     low = std::min({low, each.first, each.second});
     high = std::max({high, each.first, each.second});
   }
-  // Both edges at whole positions of the result. A position whose neighbours are not as near at the edge as inside may need one more.
+  // Both edges at whole positions of the result. A position whose neighbours are not as near at the edge as inside may
+  // need one more.
   for (std::int64_t margin = 0; margin < 2; ++margin) {
     std::int64_t begin = std::max<std::int64_t>(low - margin, 0), end = std::min(high + 1 + margin, input);
-    while (begin > 0 && (!is_whole(static_cast<double>(begin) * axis.scale) || static_cast<double>(begin) * axis.scale > static_cast<double>(range.start))) --begin;
+    while (begin > 0 && (!is_whole(static_cast<double>(begin) * axis.scale) ||
+                         static_cast<double>(begin) * axis.scale > static_cast<double>(range.start)))
+      --begin;
     const auto offset = static_cast<std::int64_t>(std::nearbyint(static_cast<double>(begin) * axis.scale));
     const std::int64_t wanted = range.start + (range.count - 1) * range.step + 1 - offset;
-    const auto size = [&] { return static_cast<std::int64_t>(std::floor(static_cast<double>(end - begin) * axis.scale + 1e-9)); };
+    const auto size = [&] {
+      return static_cast<std::int64_t>(std::floor(static_cast<double>(end - begin) * axis.scale + 1e-9));
+    };
     while (end < input && (!is_whole(static_cast<double>(end - begin) * axis.scale) || size() < wanted)) ++end;
     if (end - begin >= input || size() < wanted) return std::nullopt;
     Part part{{begin, 1, end - begin}, offset, axis};
@@ -116,7 +126,9 @@ std::optional<Part> part_for(const ops::AttributeReader& reader, const ops::Resi
 const Tensor* given(GraphBuilder& builder, const ir::Node& node, std::size_t input) {
   if (node.inputs.size() <= input || !node.inputs[input].valid()) return nullptr;
   const ir::Dims* dims = builder.dims(node.inputs[input]);
-  return dims != nullptr && dims->size() == 1 && (*dims)[0].is_known() && (*dims)[0].value() == 0 ? nullptr : builder.graph().constant(node.inputs[input]);
+  return dims != nullptr && dims->size() == 1 && (*dims)[0].is_known() && (*dims)[0].value() == 0
+             ? nullptr
+             : builder.graph().constant(node.inputs[input]);
 }
 
 }  // namespace
@@ -143,7 +155,9 @@ std::optional<ValueId> cropped_transposed(GraphBuilder& builder, const ir::Node&
       window.pads[axis - 2 + spatial] = found.pad_end;
       output_padding[axis - 2] = found.output_padding;
     } else if (axis == 1) {
-      const bool constant = std::ranges::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId input) { return !input.valid() || builder.graph().is_constant(input); });
+      const bool constant = std::ranges::all_of(node.inputs.begin() + 1, node.inputs.end(), [&](ValueId input) {
+        return !input.valid() || builder.graph().is_constant(input);
+      });
       if (reader.integer("group") != 1 || !constant) return std::nullopt;
       columns.emplace(1, range);
       bias.emplace(0, range);
@@ -166,8 +180,10 @@ std::optional<ValueId> cropped_resize(GraphBuilder& builder, const ir::Node& nod
   const ops::AttributeReader reader(node, ops::op_of(node));
   const ir::Dims* x = builder.dims(node.inputs[0]);
   const Tensor *scales = given(builder, node, 2), *sizes = given(builder, node, 3);
-  const bool plain = reader.integer("antialias") == 0 && reader.integer("exclude_outside") == 0 && reader.text("keep_aspect_ratio_policy") == "stretch" &&
-                     reader.text("coordinate_transformation_mode") != "tf_crop_and_resize" && ops::resize_mode(reader) != ops::ResizeMode::cubic;
+  const bool plain = reader.integer("antialias") == 0 && reader.integer("exclude_outside") == 0 &&
+                     reader.text("keep_aspect_ratio_policy") == "stretch" &&
+                     reader.text("coordinate_transformation_mode") != "tf_crop_and_resize" &&
+                     ops::resize_mode(reader) != ops::ResizeMode::cubic;
   // Interpolated integers are rounded: a weight that is equal but for its last digits may turn a half.
   const bool rounds = ops::resize_mode(reader) != ops::ResizeMode::nearest && !is_float(builder.dtype(node.inputs[0]));
   if (x == nullptr || (scales == nullptr) == (sizes == nullptr) || !plain || rounds) return std::nullopt;
@@ -188,14 +204,17 @@ std::optional<ValueId> cropped_resize(GraphBuilder& builder, const ir::Node& nod
     if (!part) return std::nullopt;
     data.emplace(axis, part->input);
     new_sizes[axis] = part->axis.size;
-    if (range.step != 1 || range.count != part->axis.size) rest.emplace(axis, SliceRange{range.start - part->offset, range.step, range.count});
+    if (range.step != 1 || range.count != part->axis.size)
+      rest.emplace(axis, SliceRange{range.start - part->offset, range.step, range.count});
   }
   std::vector<ValueId> inputs = node.inputs;
   inputs[0] = cropped(builder, inputs[0], data);
   if (sizes != nullptr) {
     Integers listed;
     if (reader.has_attribute("axes")) {
-      for (const std::int64_t axis : reader.integers("axes")) listed.push_back(new_sizes[static_cast<std::size_t>(ops::normalise_axis(axis, static_cast<std::int64_t>(axes.size())))]);
+      for (const std::int64_t axis : reader.integers("axes"))
+        listed.push_back(
+            new_sizes[static_cast<std::size_t>(ops::normalise_axis(axis, static_cast<std::int64_t>(axes.size())))]);
     } else {
       listed = new_sizes;
     }

@@ -1,5 +1,5 @@
-// Operators with a decomposition become simpler operators, but for those that the device has a kernel for. Comes after folding, because many
-// decompositions need shapes that are known.
+// Operators with a decomposition become simpler operators, but for those that the device has a kernel for. Comes after
+// folding, because many decompositions need shapes that are known.
 #include "passes/decompose_composites.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ ir::Graph decompose_composites(ir::Graph graph, const PassContext& context) {
   for (bool changed = true; changed;) {
     changed = false;
     const std::vector<ir::NodeId> order = graph.order();
-    const bool found = std::any_of(order.begin(), order.end(), [&](ir::NodeId id) { return is_composite(graph.node(id)); });
+    const bool found =
+        std::any_of(order.begin(), order.end(), [&](ir::NodeId id) { return is_composite(graph.node(id)); });
     if (!found) break;
     for (const ir::NodeId id : order) {
       ops::infer_node_in_place(graph, id);

@@ -5,8 +5,8 @@
 
 namespace tessera::passes {
 
-// Puts what the node decomposes into in its place, at the end of the order. True when the node was replaced; false when its
-// types do not say enough yet. The types of its inputs must be known.
+// Puts what the node decomposes into in its place, at the end of the order. True when the node was replaced; false when
+// its types do not say enough yet. The types of its inputs must be known.
 bool decompose_node(ir::Graph& graph, ir::NodeId id);
 
 }  // namespace tessera::passes

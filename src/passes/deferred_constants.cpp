@@ -13,11 +13,13 @@ namespace tessera::passes {
 namespace {
 
 constexpr std::int64_t kLeastBytes = 16 * 1024;
-constexpr std::int64_t kLeastRatio = 16;  // of the elements to those of an operand that is kept beside them, which nobody counts
+constexpr std::int64_t kLeastRatio =
+    16;  // of the elements to those of an operand that is kept beside them, which nobody counts
 
 // Whether it is large, and nothing that it is computed from is memory that nobody counts.
 bool may_wait(const Tensor& source) {
-  return source.elements() * static_cast<std::int64_t>(sizeof(float)) >= kLeastBytes && (source.is_deferred() || base::lies_in_file(source.raw()));
+  return source.elements() * static_cast<std::int64_t>(sizeof(float)) >= kLeastBytes &&
+         (source.is_deferred() || base::lies_in_file(source.raw()));
 }
 
 template <typename T>
@@ -32,15 +34,21 @@ using Conversion = void (*)(const Tensor& from, float* to);
 
 Conversion conversion_from(DType type) {
   switch (type) {
-    case DType::f16: return convert<f16_t>;
-    case DType::bf16: return convert<bf16_t>;
-    case DType::i8: return convert<std::int8_t>;
-    case DType::u8: return convert<std::uint8_t>;
-    default: return nullptr;
+    case DType::f16:
+      return convert<f16_t>;
+    case DType::bf16:
+      return convert<bf16_t>;
+    case DType::i8:
+      return convert<std::int8_t>;
+    case DType::u8:
+      return convert<std::uint8_t>;
+    default:
+      return nullptr;
   }
 }
 
-// Numbers that an operator takes beside a large tensor: one for each index of an axis, or one in all, which is an axis of size 1 around everything.
+// Numbers that an operator takes beside a large tensor: one for each index of an axis, or one in all, which is an axis
+// of size 1 around everything.
 struct ByAxis {
   std::vector<float> numbers;
   std::int64_t inner = 1;  // elements that an index of the axis has one after the other
@@ -64,7 +72,9 @@ std::int64_t product_of(const Shape& shape, std::size_t begin) {
 
 // f32 numbers that broadcast to the shape without making it larger; nothing where they differ along more than one axis.
 std::optional<ByAxis> by_axis(const Tensor& numbers, const Shape& shape) {
-  if (numbers.dtype() != DType::f32 || numbers.shape().size() > shape.size() || numbers.elements() > product_of(shape, 0) / kLeastRatio) return std::nullopt;
+  if (numbers.dtype() != DType::f32 || numbers.shape().size() > shape.size() ||
+      numbers.elements() > product_of(shape, 0) / kLeastRatio)
+    return std::nullopt;
   const std::span<const float> values = numbers.values<float>();
   ByAxis result{{values.begin(), values.end()}, product_of(shape, 0)};
   const std::size_t missing = shape.size() - numbers.shape().size();
@@ -88,7 +98,8 @@ Tensor deferred(const Tensor& source, std::function<void(const Tensor& from, std
 
 std::optional<Tensor> cast(const ir::Node& node, const Tensor& source) {
   const Conversion convert = conversion_from(source.dtype());
-  if (convert == nullptr || std::get<std::int64_t>(node.attributes.at("to")) != static_cast<std::int64_t>(DType::f32)) return std::nullopt;
+  if (convert == nullptr || std::get<std::int64_t>(node.attributes.at("to")) != static_cast<std::int64_t>(DType::f32))
+    return std::nullopt;
   return deferred(source, convert);
 }
 
@@ -98,11 +109,16 @@ std::optional<Tensor> dequantised(const ir::Node& node, const Tensor& source, co
   const auto rank = static_cast<std::int64_t>(source.shape().size());
   const std::int64_t given = integer_of(node, "axis", 1), axis = given < 0 ? given + rank : given;
   if ((source.dtype() != DType::i8 && source.dtype() != DType::u8) || scale.dtype() != DType::f32) return std::nullopt;
-  if (integer_of(node, "block_size", 0) != 0 || integer_of(node, "output_dtype", 0) > static_cast<std::int64_t>(DType::f32)) return std::nullopt;
+  if (integer_of(node, "block_size", 0) != 0 ||
+      integer_of(node, "output_dtype", 0) > static_cast<std::int64_t>(DType::f32))
+    return std::nullopt;
   if (scale.elements() > source.elements() / kLeastRatio) return std::nullopt;
-  if (scale.elements() != 1 && (scale.rank() != 1 || axis < 0 || axis >= rank || scale.elements() != source.shape()[static_cast<std::size_t>(axis)])) return std::nullopt;
+  if (scale.elements() != 1 && (scale.rank() != 1 || axis < 0 || axis >= rank ||
+                                scale.elements() != source.shape()[static_cast<std::size_t>(axis)]))
+    return std::nullopt;
   if (zero != nullptr && (zero->dtype() != source.dtype() || zero->elements() != scale.elements())) return std::nullopt;
-  const std::int64_t inner = scale.elements() == 1 ? source.elements() : product_of(source.shape(), static_cast<std::size_t>(axis) + 1);
+  const std::int64_t inner =
+      scale.elements() == 1 ? source.elements() : product_of(source.shape(), static_cast<std::size_t>(axis) + 1);
   ByAxis scales{{scale.values<float>().begin(), scale.values<float>().end()}, inner}, zeros{{}, inner};
   if (zero != nullptr) {
     zeros.numbers.resize(scales.numbers.size());
@@ -136,7 +152,9 @@ std::optional<Tensor> deferred_result(const ir::Node& node, std::span<const Valu
   const Tensor &source = swapped ? second : first, &numbers = swapped ? first : second;
   if (!may_wait(source)) return std::nullopt;
   if (op == "Cast") return cast(node, source);
-  if (op == "DequantizeLinear") return dequantised(node, source, numbers, inputs.size() > 2 && inputs[2].has_value() ? &inputs[2].tensor() : nullptr);
+  if (op == "DequantizeLinear")
+    return dequantised(node, source, numbers,
+                       inputs.size() > 2 && inputs[2].has_value() ? &inputs[2].tensor() : nullptr);
   if (op == "Add") return with_numbers(source, numbers, std::plus<>());
   if (op == "Sub") return with_numbers(source, numbers, std::minus<>());
   return with_numbers(source, numbers, std::multiplies<>());
@@ -180,7 +198,9 @@ Tensor box_of_taps(const Tensor& weights, std::span<const std::int64_t> first, s
 }
 
 Tensor rounded_to_bf16(const Tensor& source) {
-  const auto round = [](const Tensor& from, bf16_t* to) { std::ranges::transform(from.values<float>(), to, [](float number) { return base::to_bf16(number); }); };
+  const auto round = [](const Tensor& from, bf16_t* to) {
+    std::ranges::transform(from.values<float>(), to, [](float number) { return base::to_bf16(number); });
+  };
   if (!source.has_data()) return Tensor(DType::bf16, source.shape(), nullptr, nullptr);
   if (may_wait(source)) return deferred<bf16_t>(source, round);
   Tensor result(DType::bf16, source.shape());

@@ -1,9 +1,9 @@
 #include "passes/differentiate.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
-
-#include <fmt/ranges.h>
 
 #include "base/error.h"
 #include "ops/gradient.h"
@@ -23,14 +23,21 @@ constexpr std::string_view kGradient = "ai.onnx.preview.training::Gradient";
 // A set of the values of one graph.
 class ValueSet {
  public:
-  bool contains(ValueId id) const { return id.valid() && static_cast<std::size_t>(id.index) < members_.size() && members_[static_cast<std::size_t>(id.index)]; }
+  bool contains(ValueId id) const {
+    return id.valid() && static_cast<std::size_t>(id.index) < members_.size() &&
+           members_[static_cast<std::size_t>(id.index)];
+  }
   void insert(ValueId id) {
     if (!id.valid()) return;
     if (static_cast<std::size_t>(id.index) >= members_.size()) members_.resize(static_cast<std::size_t>(id.index) + 1);
     members_[static_cast<std::size_t>(id.index)] = true;
   }
-  void insert(std::span<const ValueId> ids) { for (ValueId id : ids) insert(id); }
-  bool contains_any(std::span<const ValueId> ids) const { return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return contains(id); }); }
+  void insert(std::span<const ValueId> ids) {
+    for (ValueId id : ids) insert(id);
+  }
+  bool contains_any(std::span<const ValueId> ids) const {
+    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return contains(id); });
+  }
 
  private:
   std::vector<bool> members_;
@@ -63,7 +70,9 @@ Path find_path(const ir::Graph& graph, ValueId y, std::span<const ValueId> xs, s
   wanted.insert(y);
   for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
     const ir::Node& node = graph.node(*id);
-    const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) { return wanted.contains(output) && path.active.contains(output) && !leaves.contains(output); });
+    const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+      return wanted.contains(output) && path.active.contains(output) && !leaves.contains(output);
+    });
     if (!needed) continue;
     path.nodes.push_back(*id);
     for (ValueId input : node.inputs) {
@@ -91,7 +100,9 @@ Path decompose_path(ir::Graph& graph, ValueId y, std::span<const ValueId> xs, st
 
 class Differentiation {
  public:
-  Differentiation(ir::Graph& graph, Path path) : graph_(graph), path_(std::move(path)), builder_(graph) { builder_.set_name_prefix("gradient/"); }
+  Differentiation(ir::Graph& graph, Path path) : graph_(graph), path_(std::move(path)), builder_(graph) {
+    builder_.set_name_prefix("gradient/");
+  }
 
   void run(ValueId y) {
     const ops::Term result(builder_, y);
@@ -115,8 +126,11 @@ class Differentiation {
       output_gradients.push_back(found != gradients_.end() ? found->second : ValueId{});
     }
     // A missing one earlier on the way, or operators that pass nothing back.
-    if (op.gradient != nullptr && std::none_of(output_gradients.begin(), output_gradients.end(), [](ValueId each) { return each.valid(); })) return;
-    if (op.gradient == nullptr) return miss(id, op.decompose != nullptr ? "cannot be decomposed while its shapes are not known" : "");
+    if (op.gradient != nullptr &&
+        std::none_of(output_gradients.begin(), output_gradients.end(), [](ValueId each) { return each.valid(); }))
+      return;
+    if (op.gradient == nullptr)
+      return miss(id, op.decompose != nullptr ? "cannot be decomposed while its shapes are not known" : "");
     std::vector<bool> wanted;
     for (std::size_t i = 0; i < node.formal_inputs(); ++i) wanted.push_back(path_.active.contains(node.inputs[i]));
     try {
@@ -137,7 +151,8 @@ class Differentiation {
 
   void miss(NodeId id, const std::string& reason) {
     const ir::Node& node = graph_.node(id);
-    missing_.push_back(fmt::format("no gradient is stated for {} ({}{})", node.op, ir::describe(graph_, id), reason.empty() ? "" : ": " + reason));
+    missing_.push_back(fmt::format("no gradient is stated for {} ({}{})", node.op, ir::describe(graph_, id),
+                                   reason.empty() ? "" : ": " + reason));
   }
 
   ir::Graph& graph_;
@@ -171,7 +186,8 @@ ValueId copy_with(ir::Graph& graph, ValueId y, std::span<const ValueId> from, st
   }
   for (NodeId id : order) {
     ir::Node node = graph.node(id);
-    const bool changes = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return copies.contains(input); });
+    const bool changes =
+        std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId input) { return copies.contains(input); });
     if (!changes || !needed.contains_any(node.outputs)) continue;
     for (ValueId& input : node.inputs) {
       if (const auto copy = copies.find(input); copy != copies.end()) input = copy->second;
@@ -210,8 +226,10 @@ void replace(ir::Graph& graph, NodeId id) {
     leaves = std::move(given);
   }
   graph.sort_topologically();
-  require(is_float_tensor(graph, y), ErrorKind::invalid_model, "'{}' is {}, expected a float tensor to differentiate", reader.text("y"), ir::to_string(graph.value(y).type));
-  const std::vector<ValueId> gradients = build_gradients(graph, y, std::span(leaves).first(count), std::span(leaves).subspan(count));
+  require(is_float_tensor(graph, y), ErrorKind::invalid_model, "'{}' is {}, expected a float tensor to differentiate",
+          reader.text("y"), ir::to_string(graph.value(y).type));
+  const std::vector<ValueId> gradients =
+      build_gradients(graph, y, std::span(leaves).first(count), std::span(leaves).subspan(count));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].valid()) graph.add_node({"Identity", "", {gradients[i]}, {node.outputs[i]}, {}, 0});
   }
@@ -242,7 +260,8 @@ NodeId next_gradient(const ir::Graph& graph) {
 
 }  // namespace
 
-std::vector<ValueId> build_gradients(ir::Graph& graph, ValueId y, std::span<const ValueId> xs, std::span<const ValueId> constants) {
+std::vector<ValueId> build_gradients(ir::Graph& graph, ValueId y, std::span<const ValueId> xs,
+                                     std::span<const ValueId> constants) {
   Differentiation differentiation(graph, decompose_path(graph, y, xs, constants));
   differentiation.run(y);
   std::vector<ValueId> gradients;

@@ -8,11 +8,13 @@
 
 namespace tessera::passes {
 
-// Appends to the graph what computes the gradients of the sum of y's elements with respect to xs, and returns them, each of the
-// type of its x (zeros where y does not depend on it). y and xs are float tensors of the graph; xs and `constants` are taken as
-// independent of one another, so that paths through one of them count for no other. Values on the way are used as they are, not
-// computed again; composites among their producers are decomposed. The graph's types must have been inferred.
-// Throws Error(unsupported) that lists every node on the way whose operator states no gradient.
-std::vector<ir::ValueId> build_gradients(ir::Graph& graph, ir::ValueId y, std::span<const ir::ValueId> xs, std::span<const ir::ValueId> constants = {});
+// Appends to the graph what computes the gradients of the sum of y's elements with respect to xs, and returns them,
+// each of the type of its x (zeros where y does not depend on it). y and xs are float tensors of the graph; xs and
+// `constants` are taken as independent of one another, so that paths through one of them count for no other. Values on
+// the way are used as they are, not computed again; composites among their producers are decomposed. The graph's types
+// must have been inferred. Throws Error(unsupported) that lists every node on the way whose operator states no
+// gradient.
+std::vector<ir::ValueId> build_gradients(ir::Graph& graph, ir::ValueId y, std::span<const ir::ValueId> xs,
+                                         std::span<const ir::ValueId> constants = {});
 
 }  // namespace tessera::passes

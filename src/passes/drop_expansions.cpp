@@ -1,5 +1,5 @@
-// Expand, Tile and ConstantOfShape whose result only broadcasts onwards go: the operator behind them broadcasts by itself, as long as its other operands
-// give its result the same shape.
+// Expand, Tile and ConstantOfShape whose result only broadcasts onwards go: the operator behind them broadcasts by
+// itself, as long as its other operands give its result the same shape.
 #include <algorithm>
 #include <optional>
 #include <string_view>
@@ -15,7 +15,10 @@ using ir::Dims;
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::string_view kBroadcasting[] = {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Sum", "Mean", "And", "Or", "Xor", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Where"};
+constexpr std::string_view kBroadcasting[] = {
+    "Add",  "Sub",         "Mul",  "Div", "Pow", "Mod",   "Max",     "Min",
+    "Sum",  "Mean",        "And",  "Or",  "Xor", "Equal", "Greater", "GreaterOrEqual",
+    "Less", "LessOrEqual", "Where"};
 
 class Dropper {
  public:
@@ -37,7 +40,8 @@ class Dropper {
     for (const NodeId user : uses_[static_cast<std::size_t>(result.index)]) {
       if (!smaller.valid()) smaller = source(node);
       if (!smaller.valid()) return;
-      if (has_shape_from(node, graph_.node(user)) || keeps_shape(graph_.node(user), result, smaller)) std::ranges::replace(graph_.node(user).inputs, result, smaller);
+      if (has_shape_from(node, graph_.node(user)) || keeps_shape(graph_.node(user), result, smaller))
+        std::ranges::replace(graph_.node(user).inputs, result, smaller);
     }
   }
 
@@ -47,14 +51,18 @@ class Dropper {
     if (node.op == "ConstantOfShape") {
       const auto given = node.attributes.find("value");
       const Tensor value = given == node.attributes.end() ? Tensor::scalar(0.0f) : std::get<Tensor>(given->second);
-      if (value.elements() != 1 || !value.has_data() || value.dtype() == DType::string || bits_of(value.dtype()) < 8) return {};
+      if (value.elements() != 1 || !value.has_data() || value.dtype() == DType::string || bits_of(value.dtype()) < 8)
+        return {};
       Tensor scalar(value.dtype(), {});
-      std::copy_n(static_cast<const std::byte*>(value.raw()), static_cast<std::size_t>(value.bytes()), static_cast<std::byte*>(scalar.mutable_raw()));
+      std::copy_n(static_cast<const std::byte*>(value.raw()), static_cast<std::size_t>(value.bytes()),
+                  static_cast<std::byte*>(scalar.mutable_raw()));
       return graph_.add_constant(std::move(scalar));
     }
     const Tensor* repeats = graph_.constant(node.inputs[1]);
     const Dims* dims = dims_of(graph_, node.inputs[0]);
-    if (repeats == nullptr || !repeats->has_data() || dims == nullptr || repeats->elements() != static_cast<std::int64_t>(dims->size())) return {};
+    if (repeats == nullptr || !repeats->has_data() || dims == nullptr ||
+        repeats->elements() != static_cast<std::int64_t>(dims->size()))
+      return {};
     for (std::size_t i = 0; i < dims->size(); ++i) {
       const std::int64_t times = repeats->values<std::int64_t>()[i];
       if (times < 1 || (times != 1 && !(*dims)[i].surely_equals(1))) return {};
@@ -66,7 +74,9 @@ class Dropper {
   bool has_shape_from(const ir::Node& node, const ir::Node& user) const {
     if (std::ranges::find(kBroadcasting, user.op) == std::end(kBroadcasting) || node.op == "Tile") return false;
     const ValueId shape = node.inputs[node.op == "Expand" ? 1 : 0];
-    return std::ranges::any_of(user.inputs, [&](ValueId input) { return input.valid() && input != node.outputs[0] && is_shape_of(graph_, shape, input); });
+    return std::ranges::any_of(user.inputs, [&](ValueId input) {
+      return input.valid() && input != node.outputs[0] && is_shape_of(graph_, shape, input);
+    });
   }
 
   // Whether the node's result surely has the shape that it has now when it reads `smaller` for `result`.
@@ -91,6 +101,8 @@ class Dropper {
 
 }  // namespace
 
-ir::Graph drop_expansions(ir::Graph graph, const PassContext&) { return Dropper(std::move(graph)).run(); }
+ir::Graph drop_expansions(ir::Graph graph, const PassContext&) {
+  return Dropper(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,6 @@
-// Folds what follows a convolution or a product with constant weights channel by channel into its weights and bias: BatchNormalization, and sums and
-// products with a constant a channel (or one for all). Behind a Concat of such layers it goes to each of them.
+// Folds what follows a convolution or a product with constant weights channel by channel into its weights and bias:
+// BatchNormalization, and sums and products with a constant a channel (or one for all). Behind a Concat of such layers
+// it goes to each of them.
 #include <algorithm>
 #include <optional>
 
@@ -33,7 +34,8 @@ struct Layer {
 
 class Folder {
  public:
-  Folder(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context), uses_(graph_.compute_uses()) {}
+  Folder(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), builder_(graph_), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph fold() {
     const std::vector<NodeId> order = graph_.order();
@@ -97,9 +99,11 @@ class Folder {
     const Tensor* bias = graph_.constant(node.inputs[2]);
     if (bias == nullptr || !bias->has_data() || bias->dtype() != DType::f32) return std::nullopt;
     const std::span<const float> values = bias->values<float>();
-    const bool one_each = !bias->shape().empty() && bias->shape().back() == weights->outputs && bias->elements() == weights->outputs;
+    const bool one_each =
+        !bias->shape().empty() && bias->shape().back() == weights->outputs && bias->elements() == weights->outputs;
     if (values.size() != 1 && !one_each) return std::nullopt;
-    for (std::size_t c = 0; c < layer.map.shift.size(); ++c) layer.map.shift[c] = beta * values[values.size() == 1 ? 0 : c];
+    for (std::size_t c = 0; c < layer.map.shift.size(); ++c)
+      layer.map.shift[c] = beta * values[values.size() == 1 ? 0 : c];
     return layer;
   }
 
@@ -116,7 +120,8 @@ class Folder {
     node.attributes.erase("alpha");
     node.attributes.erase("beta");
     if (map.scales()) {
-      std::optional<Tensor> scaled = layer.weights.scaled(std::vector<double>(static_cast<std::size_t>(layer.weights.inputs), 1.0), map.scale);
+      std::optional<Tensor> scaled =
+          layer.weights.scaled(std::vector<double>(static_cast<std::size_t>(layer.weights.inputs), 1.0), map.scale);
       if (!scaled || !charge(context_, *scaled)) return;
       node.inputs[1] = graph_.add_constant(std::move(*scaled));
     }
@@ -125,7 +130,8 @@ class Folder {
     if (is_plain && map.shifts()) {
       const ValueId product = builder_.add(node.op, node.inputs);
       graph_.node(graph_.value(product).producer).name = linear.name;
-      return put_operator(graph_, after.nodes.back(), "Add", {product, graph_.add_constant(channel_constant(map.shift, layer.axis, layer.rank))});
+      return put_operator(graph_, after.nodes.back(), "Add",
+                          {product, graph_.add_constant(channel_constant(map.shift, layer.axis, layer.rank))});
     }
     if (!is_plain) {
       node.inputs.resize(std::max<std::size_t>(node.inputs.size(), 3));
@@ -140,13 +146,15 @@ class Folder {
     const ir::Node concat = graph_.node(id);
     const ir::Dims* dims = dims_of(graph_, concat.outputs[0]);
     if (dims == nullptr || dims->size() < 2) return;
-    const auto axis = static_cast<std::size_t>(ops::normalise_axis(ops::AttributeReader(concat, ops::op_of(concat)).integer("axis"), static_cast<std::int64_t>(dims->size())));
+    const auto axis = static_cast<std::size_t>(ops::normalise_axis(
+        ops::AttributeReader(concat, ops::op_of(concat)).integer("axis"), static_cast<std::int64_t>(dims->size())));
     const std::size_t rank = dims->size();
     std::vector<std::int64_t> channels;
     std::int64_t total = 0;
     for (const ValueId input : concat.inputs) {
       const ir::ValueInfo& value = graph_.value(input);
-      const std::optional<Layer> layer = value.origin == ir::Origin::node && used_once(input) ? layer_of(graph_.node(value.producer)) : std::nullopt;
+      const std::optional<Layer> layer =
+          value.origin == ir::Origin::node && used_once(input) ? layer_of(graph_.node(value.producer)) : std::nullopt;
       if (!layer || layer->axis != axis) return;
       channels.push_back(layer->weights.outputs);
       total += channels.back();
@@ -157,7 +165,8 @@ class Folder {
     std::ptrdiff_t first = 0;
     for (std::size_t i = 0; i < channels.size(); ++i) {
       const std::ptrdiff_t last = first + static_cast<std::ptrdiff_t>(channels[i]);
-      const ChannelMap own{{after.map.scale.begin() + first, after.map.scale.begin() + last}, {after.map.shift.begin() + first, after.map.shift.begin() + last}};
+      const ChannelMap own{{after.map.scale.begin() + first, after.map.scale.begin() + last},
+                           {after.map.shift.begin() + first, after.map.shift.begin() + last}};
       ValueId part = concat.inputs[i];
       if (own.scales()) part = builder_.add("Mul", {part, builder_.constant(channel_constant(own.scale, axis, rank))});
       if (own.shifts()) part = builder_.add("Add", {part, builder_.constant(channel_constant(own.shift, axis, rank))});

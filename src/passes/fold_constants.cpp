@@ -1,5 +1,5 @@
-// Computes what can be computed ahead: nodes whose inputs are all constants, and Shape and Size of values whose shape is known.
-// Infers types on the way, so that shape arithmetic folded here makes the shapes behind it known.
+// Computes what can be computed ahead: nodes whose inputs are all constants, and Shape and Size of values whose shape
+// is known. Infers types on the way, so that shape arithmetic folded here makes the shapes behind it known.
 #include "passes/fold_constants.h"
 
 #include <algorithm>
@@ -15,18 +15,22 @@
 namespace tessera::passes {
 namespace {
 
-bool reads_only_shapes(const ir::Node& node) { return node.op == "Shape" || node.op == "Size"; }
+bool reads_only_shapes(const ir::Node& node) {
+  return node.op == "Shape" || node.op == "Size";
+}
 
-// The inputs as values if the node can be computed now; nothing otherwise. Weights without bytes (plans of models that are
-// not here) are not computed with.
+// The inputs as values if the node can be computed now; nothing otherwise. Weights without bytes (plans of models that
+// are not here) are not computed with.
 std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const ir::Node& node) {
   std::vector<Value> inputs;
   for (ir::ValueId id : node.inputs) {
     if (!id.valid()) {
       inputs.emplace_back();
-    } else if (const Tensor* constant = graph.constant(id); constant != nullptr && (constant->has_data() || constant->elements() == 0)) {
+    } else if (const Tensor* constant = graph.constant(id);
+               constant != nullptr && (constant->has_data() || constant->elements() == 0)) {
       inputs.emplace_back(*constant);
-    } else if (const ir::ValueType& type = graph.value(id).type; reads_only_shapes(node) && type.is_tensor() && type.shape()) {
+    } else if (const ir::ValueType& type = graph.value(id).type;
+               reads_only_shapes(node) && type.is_tensor() && type.shape()) {
       inputs.emplace_back(Tensor(type.dtype, *type.shape(), nullptr, nullptr));  // its elements are never read
     } else {
       return std::nullopt;
@@ -36,7 +40,8 @@ std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const 
 }
 
 ops::TensorType concrete(const ir::Graph& graph, ir::ValueId id) {
-  const std::optional<Shape> shape = id.valid() && graph.value(id).type.is_tensor() ? graph.value(id).type.shape() : std::nullopt;
+  const std::optional<Shape> shape =
+      id.valid() && graph.value(id).type.is_tensor() ? graph.value(id).type.shape() : std::nullopt;
   return shape ? ops::TensorType{graph.value(id).type.dtype, *shape} : ops::TensorType{};
 }
 
@@ -60,21 +65,25 @@ FoldingBudget price_of(const ir::Graph& graph, const ir::Node& node) {
   }
   const ops::OpDef& op = ops::op_of(node);
   // An unknown shape (NonZero of a constant) is bounded by what its inputs hold, which are constants already.
-  if (known && op.operations != nullptr) price.operations += op.operations(ops::NodeView(node, op, inputs, outputs, constants));
+  if (known && op.operations != nullptr)
+    price.operations += op.operations(ops::NodeView(node, op, inputs, outputs, constants));
   return price;
 }
 
 bool gives_tensors(const ir::Graph& graph, const ir::Node& node) {
   return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ir::ValueId output) {
-    return !output.valid() || (graph.value(output).type.is_tensor() && graph.value(output).type.dtype != DType::undefined);
+    return !output.valid() ||
+           (graph.value(output).type.is_tensor() && graph.value(output).type.dtype != DType::undefined);
   });
 }
 
-// Of constants, how many deferred ones each is computed from, one after the other: reading it takes the stack and the memory of all of them.
+// Of constants, how many deferred ones each is computed from, one after the other: reading it takes the stack and the
+// memory of all of them.
 using Depths = std::map<std::int32_t, int>;
 constexpr int kMostDeferred = 4;
 
-std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::span<const Value> inputs, const PassContext& context, FoldingBudget& left, bool may_defer) {
+std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::span<const Value> inputs,
+                            const PassContext& context, FoldingBudget& left, bool may_defer) {
   try {
     const FoldingBudget price = price_of(graph, node);
     if (price.bytes > left.bytes || price.operations > left.operations) return {};
@@ -91,7 +100,8 @@ std::vector<Value> evaluate(const ir::Graph& graph, const ir::Node& node, std::s
 void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, FoldingBudget& left, Depths& depths) {
   const ir::Node& node = graph.node(id);
   const bool wanted = std::ranges::any_of(node.outputs, [](ir::ValueId output) { return output.valid(); });
-  if (!wanted || !ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node)) return;
+  if (!wanted || !ops::op_of(node).deterministic || !ir::subgraphs_of(node).empty() || !gives_tensors(graph, node))
+    return;
   const auto inputs = constant_inputs(graph, node);
   if (!inputs) return;
   int depth = 0;
@@ -99,7 +109,8 @@ void fold_node(ir::Graph& graph, ir::NodeId id, const PassContext& context, Fold
     if (const auto found = depths.find(input.index); found != depths.end()) depth = std::max(depth, found->second);
   }
   const std::vector<Value> results = evaluate(graph, node, *inputs, context, left, depth < kMostDeferred);
-  const bool all_tensors = std::all_of(results.begin(), results.end(), [](const Value& value) { return !value.has_value() || value.is_tensor(); });
+  const bool all_tensors = std::all_of(results.begin(), results.end(),
+                                       [](const Value& value) { return !value.has_value() || value.is_tensor(); });
   if (!all_tensors) return;
   const std::vector<ir::ValueId> outputs = node.outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -124,7 +135,8 @@ FoldingBudget folding_budget(const ir::Graph& graph, FoldingBudget budget) {
 namespace {
 
 // A node that dequantises 8-bit weights of a layer whose data is dequantised too: lower_quantised wants the integers.
-bool dequantises_weights(const ir::Graph& graph, const ir::Node& node, const std::vector<std::vector<ir::NodeId>>& uses) {
+bool dequantises_weights(const ir::Graph& graph, const ir::Node& node,
+                         const std::vector<std::vector<ir::NodeId>>& uses) {
   if (node.op != "DequantizeLinear") return false;
   const Tensor* bytes = graph.constant(node.inputs[0]);
   const auto index = static_cast<std::size_t>(node.outputs[0].index);
@@ -137,14 +149,19 @@ bool dequantises_weights(const ir::Graph& graph, const ir::Node& node, const std
   });
 }
 
-// A Transpose of large weights of products alone, which read them as they lie (absorb_transposes): a second copy would stay in memory.
-bool transposes_weights(const ir::Graph& graph, const ir::Node& node, const std::vector<std::vector<ir::NodeId>>& uses) {
+// A Transpose of large weights of products alone, which read them as they lie (absorb_transposes): a second copy would
+// stay in memory.
+bool transposes_weights(const ir::Graph& graph, const ir::Node& node,
+                        const std::vector<std::vector<ir::NodeId>>& uses) {
   constexpr std::int64_t kLargeBytes = std::int64_t{4} << 20;
   if (node.op != "Transpose") return false;
   const Tensor* weights = graph.constant(node.inputs[0]);
   const auto index = static_cast<std::size_t>(node.outputs[0].index);
-  if (weights == nullptr || weights->dtype() != DType::f32 || weights->rank() != 2 || weights->bytes() < kLargeBytes) return false;
-  if (permutation_of(node, 2)[0] != 1 || index >= uses.size() || uses[index].empty() || is_result(graph, node.outputs[0])) return false;
+  if (weights == nullptr || weights->dtype() != DType::f32 || weights->rank() != 2 || weights->bytes() < kLargeBytes)
+    return false;
+  if (permutation_of(node, 2)[0] != 1 || index >= uses.size() || uses[index].empty() ||
+      is_result(graph, node.outputs[0]))
+    return false;
   return std::ranges::all_of(uses[index], [&](ir::NodeId id) {
     const ir::Node& use = graph.node(id);
     return use.op == "MatMul" && use.inputs[1] == node.outputs[0] && use.inputs[0] != node.outputs[0];
@@ -178,7 +195,11 @@ ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
 
 }  // namespace
 
-ir::Graph fold_constants(ir::Graph graph, const PassContext& context) { return fold(std::move(graph), context, false); }
-ir::Graph fold_all_constants(ir::Graph graph, const PassContext& context) { return fold(std::move(graph), context, true); }
+ir::Graph fold_constants(ir::Graph graph, const PassContext& context) {
+  return fold(std::move(graph), context, false);
+}
+ir::Graph fold_all_constants(ir::Graph graph, const PassContext& context) {
+  return fold(std::move(graph), context, true);
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,5 @@
-// Element-wise operators behind a Gather of constant rows happen to the rows, before the program runs: where the table is no larger than what is gathered from
-// it, and nothing else reads it.
+// Element-wise operators behind a Gather of constant rows happen to the rows, before the program runs: where the table
+// is no larger than what is gathered from it, and nothing else reads it.
 #include <algorithm>
 #include <set>
 #include <string_view>
@@ -16,7 +16,9 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::string_view kOfOne[] = {"Abs", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu", "Selu", "Sigmoid", "Softplus", "Swish", "Tanh"};
+constexpr std::string_view kOfOne[] = {"Abs",       "Elu",       "Erf",   "Exp", "Gelu", "HardSigmoid",
+                                       "HardSwish", "LeakyRelu", "Mish",  "Neg", "Relu", "Selu",
+                                       "Sigmoid",   "Softplus",  "Swish", "Tanh"};
 constexpr std::string_view kOfTwo[] = {"Add", "Sub", "Mul", "Div"};
 
 class Folder {
@@ -45,7 +47,8 @@ class Folder {
       if (gather == nullptr || !is_private_table(*gather) || !is_used_once(node.inputs[i])) continue;
       std::vector<ValueId> inputs = node.inputs;
       inputs[i] = gather->inputs[0];
-      if (of_two && !(inputs[1 - i] = row(inputs[1 - i], node.inputs[i], *dims_of(graph_, inputs[i]))).valid()) continue;
+      if (of_two && !(inputs[1 - i] = row(inputs[1 - i], node.inputs[i], *dims_of(graph_, inputs[i]))).valid())
+        continue;
       const ValueId indices = gather->inputs[1], table = graph_.add_op(node.op, inputs, node.attributes);
       ops::infer_node_in_place(graph_, graph_.value(table).producer);
       tables_.insert(table.index);
@@ -54,14 +57,18 @@ class Folder {
     }
   }
 
-  // A constant matrix of float32, or what this pass made of one, whose rows this Gather alone reads; no larger than what it gathers as far as that is known.
+  // A constant matrix of float32, or what this pass made of one, whose rows this Gather alone reads; no larger than
+  // what it gathers as far as that is known.
   bool is_private_table(const ir::Node& gather) const {
     const auto axis = gather.attributes.find("axis");
     const ValueId table = gather.inputs[0];
     const bool made = tables_.contains(table.index);
     const ir::Dims *dims = dims_of(graph_, table), *results = dims_of(graph_, gather.outputs[0]);
-    if ((axis != gather.attributes.end() && std::get<std::int64_t>(axis->second) != 0) || !(made || (graph_.is_constant(table) && is_used_once(table)))) return false;
-    if (graph_.value(table).type.dtype != DType::f32 || dims == nullptr || dims->size() != 2 || results == nullptr) return false;
+    if ((axis != gather.attributes.end() && std::get<std::int64_t>(axis->second) != 0) ||
+        !(made || (graph_.is_constant(table) && is_used_once(table))))
+      return false;
+    if (graph_.value(table).type.dtype != DType::f32 || dims == nullptr || dims->size() != 2 || results == nullptr)
+      return false;
     const auto known = [](const ir::Dims& of) {
       double count = 1;
       for (const ir::Dim& dim : of) count *= dim.is_known() ? static_cast<double>(dim.value()) : 1.0;
@@ -77,10 +84,13 @@ class Folder {
   // The constant as a row of the table or one number, where it is that for all that was gathered; else invalid.
   ValueId row(ValueId value, ValueId gathered, const ir::Dims& table) {
     const Tensor* constant = graph_.constant(value);
-    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 || constant->rank() > static_cast<std::int64_t>(dims_of(graph_, gathered)->size())) return {};
+    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 ||
+        constant->rank() > static_cast<std::int64_t>(dims_of(graph_, gathered)->size()))
+      return {};
     const std::int64_t columns = constant->rank() == 0 ? 1 : constant->shape().back();
     if (constant->elements() != columns || (columns != 1 && !table[1].surely_equals(columns))) return {};
-    return constant->rank() <= 1 ? value : graph_.add_constant(Tensor::from<float>({columns}, constant->values<float>()));
+    return constant->rank() <= 1 ? value
+                                 : graph_.add_constant(Tensor::from<float>({columns}, constant->values<float>()));
   }
 
   ir::Graph graph_;

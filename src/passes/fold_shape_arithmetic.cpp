@@ -1,5 +1,6 @@
-// Shapes that nodes compute from names of dimensions: what comes to numbers becomes a constant, Reshape copies the dimensions that it
-// keeps, an Expand to the shape that its operand has goes, and results have the dimensions that were computed for them.
+// Shapes that nodes compute from names of dimensions: what comes to numbers becomes a constant, Reshape copies the
+// dimensions that it keeps, an Expand to the shape that its operand has goes, and results have the dimensions that were
+// computed for them.
 #include <algorithm>
 
 #include "base/error.h"
@@ -20,7 +21,8 @@ using Elements = std::vector<ShapeElement>;
 
 class Folder {
  public:
-  Folder(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), replacements_(graph_) {}
+  Folder(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), replacements_(graph_) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -46,10 +48,14 @@ class Folder {
     if (node.outputs.size() != 1 || !node.outputs[0].valid()) return;
     const ValueId value = node.outputs[0];
     const std::optional<Elements> elements = contents_.of(graph_, value);
-    if (!elements || graph_.is_constant(value) || !std::ranges::all_of(*elements, [](const ShapeElement& each) { return each.number.has_value(); })) return;
+    if (!elements || graph_.is_constant(value) ||
+        !std::ranges::all_of(*elements, [](const ShapeElement& each) { return each.number.has_value(); }))
+      return;
     const ir::ValueType& type = graph_.value(value).type;
     Tensor tensor(type.dtype, type.dims->empty() ? Shape{} : Shape{static_cast<std::int64_t>(elements->size())});
-    const auto write = [&]<typename T>(T* to) { std::ranges::transform(*elements, to, [](const ShapeElement& each) { return static_cast<T>(*each.number); }); };
+    const auto write = [&]<typename T>(T* to) {
+      std::ranges::transform(*elements, to, [](const ShapeElement& each) { return static_cast<T>(*each.number); });
+    };
     if (type.dtype == DType::i64) write(tensor.mutable_data<std::int64_t>());
     else if (type.dtype == DType::i32) write(tensor.mutable_data<std::int32_t>());
     else write(tensor.mutable_data<bool>());
@@ -75,7 +81,8 @@ class Folder {
     if (!request || graph_.is_constant(node.inputs[1])) return;
     const auto allow_zero = node.attributes.find("allowzero");
     const bool zero_is_zero = allow_zero != node.attributes.end() && std::get<std::int64_t>(allow_zero->second) != 0;
-    if (zero_is_zero && std::ranges::any_of(*request, [](const ShapeElement& each) { return each.number == 0; })) return;
+    if (zero_is_zero && std::ranges::any_of(*request, [](const ShapeElement& each) { return each.number == 0; }))
+      return;
     std::vector<std::int64_t> target;
     Elements result;
     bool infers = false;
@@ -106,7 +113,8 @@ class Folder {
     bool same = dims->size() == rank;
     for (std::size_t i = 0; i < rank; ++i) {
       const std::size_t behind = rank - 1 - i;
-      const Dim own = behind < dims->size() ? (*dims)[dims->size() - 1 - behind] : Dim(1), wanted = behind < request->size() ? (*request)[request->size() - 1 - behind].dim() : Dim(1);
+      const Dim own = behind < dims->size() ? (*dims)[dims->size() - 1 - behind] : Dim(1),
+                wanted = behind < request->size() ? (*request)[request->size() - 1 - behind].dim() : Dim(1);
       const bool keeps = wanted.surely_equals(1) || wanted.surely_equals(own);
       same = same && keeps;
       result[i] = ShapeElement::of(keeps ? own : own.surely_equals(1) || wanted.is_known() ? wanted : Dim());
@@ -118,7 +126,8 @@ class Folder {
   // 0, 1 … up to a dimension.
   void range(NodeId id) {
     const ir::Node& node = graph_.node(id);
-    const auto start = contents_.of(graph_, node.inputs[0]), limit = contents_.of(graph_, node.inputs[1]), step = contents_.of(graph_, node.inputs[2]);
+    const auto start = contents_.of(graph_, node.inputs[0]), limit = contents_.of(graph_, node.inputs[1]),
+               step = contents_.of(graph_, node.inputs[2]);
     if (start && limit && step && (*start)[0].number == 0 && (*step)[0].number == 1) refine(id, limit);
   }
 
@@ -131,6 +140,8 @@ class Folder {
 
 }  // namespace
 
-ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context) { return Folder(std::move(graph), context).run(); }
+ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context) {
+  return Folder(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,6 @@
-// Attention that a model spells out, softmax(scale Q K' + mask) V, becomes one Attention node, which never stores the scores. Where the
-// heads were split off and merged by transposes, it reads and writes them where they lie; a mask that is causal becomes a flag.
+// Attention that a model spells out, softmax(scale Q K' + mask) V, becomes one Attention node, which never stores the
+// scores. Where the heads were split off and merged by transposes, it reads and writes them where they lie; a mask that
+// is causal becomes a flag.
 //
 // A row that its mask leaves nothing of gives zeros then, where softmax of nothing but -infinity gives no numbers.
 #include <algorithm>
@@ -21,7 +22,8 @@ using ir::NodeId;
 using ir::ValueId;
 using Permutation = std::vector<std::int64_t>;
 
-// What is at most this, added to a score, leaves nothing of its exponential beside others, and nothing of the score in the sum.
+// What is at most this, added to a score, leaves nothing of its exponential beside others, and nothing of the score in
+// the sum.
 constexpr double kForbidding = -1e9;
 // Copying keys into another order is little beside the scores of so many queries.
 constexpr std::int64_t kManyQueries = 32;
@@ -46,7 +48,8 @@ struct Scores {
 
 class Fuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
+  Fuser(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -79,17 +82,22 @@ class Fuser {
     if (!product && node.op != "Div") return std::nullopt;
     for (std::size_t i = 0; i < (product ? 2 : 1); ++i) {
       const std::optional<double> factor = number(node.inputs[1 - i]);
-      if (!factor || !std::isfinite(*factor) || (!product && *factor == 0) || !same_rank(node.inputs[i], node.outputs[0])) continue;
+      if (!factor || !std::isfinite(*factor) || (!product && *factor == 0) ||
+          !same_rank(node.inputs[i], node.outputs[0]))
+        continue;
       return std::pair(node.inputs[i], product ? *factor : 1 / *factor);
     }
     return std::nullopt;
   }
-  bool same_rank(ValueId a, ValueId b) const { return dims(a) != nullptr && dims(b) != nullptr && dims(a)->size() == dims(b)->size(); }
+  bool same_rank(ValueId a, ValueId b) const {
+    return dims(a) != nullptr && dims(b) != nullptr && dims(a)->size() == dims(b)->size();
+  }
 
   // Whether added to scores of that shape the mask leaves the shape as it is, with an element a key.
   bool is_mask(ValueId mask, const Dims& scores) const {
     const Dims* have = dims(mask);
-    if (have == nullptr || have->empty() || have->size() > scores.size() || !have->back().surely_equals(scores.back())) return false;
+    if (have == nullptr || have->empty() || have->size() > scores.size() || !have->back().surely_equals(scores.back()))
+      return false;
     for (std::size_t i = 1; i < have->size(); ++i) {
       const Dim& dim = (*have)[have->size() - 1 - i];
       if (!dim.surely_equals(1) && !dim.surely_equals(scores[scores.size() - 1 - i])) return false;
@@ -100,7 +108,8 @@ class Fuser {
   // --- the scores
   std::optional<Scores> scores(ValueId value, int step = 0) const {
     if (dims(value) == nullptr || step > kMostSteps) return std::nullopt;
-    if (const ir::Node* product = maker(value, "MatMul")) return Scores{.query = product->inputs[0], .keys = product->inputs[1], .product = value};
+    if (const ir::Node* product = maker(value, "MatMul"))
+      return Scores{.query = product->inputs[0], .keys = product->inputs[1], .product = value};
     if (const ir::Node* add = maker(value, "Add")) {
       for (std::size_t i = 0; i < 2; ++i) {
         std::optional<Scores> found = scores(add->inputs[i], step + 1);
@@ -157,7 +166,8 @@ class Fuser {
     if (const ir::Node* where = maker(weights, "Where")) {
       const ValueId kept = where->inputs[2];
       const ir::Node* guard = maker(where->inputs[0], "IsNaN");
-      if (guard != nullptr && guard->inputs[0] == kept && number(where->inputs[1]) == 0.0 && use_count(kept) == 2) softmax = producer(kept, "Softmax");
+      if (guard != nullptr && guard->inputs[0] == kept && number(where->inputs[1]) == 0.0 && use_count(kept) == 2)
+        softmax = producer(kept, "Softmax");
     }
     const Dims* shape = dims(weights);
     if (softmax == nullptr || shape == nullptr || graph_.value(weights).type.dtype != DType::f32) return std::nullopt;
@@ -195,7 +205,8 @@ class Fuser {
       Permutation permutation = permutation_of(*transpose, rank);
       std::swap(permutation[rank - 2], permutation[rank - 1]);
       ValueId from = transpose->inputs[0];
-      if (!std::is_sorted(permutation.begin(), permutation.end())) from = builder_.add("Transpose", {from}, {{"perm", permutation}});
+      if (!std::is_sorted(permutation.begin(), permutation.end()))
+        from = builder_.add("Transpose", {from}, {{"perm", permutation}});
       else unscale(from, scale);
       return from;
     }
@@ -239,7 +250,9 @@ class Fuser {
     const Dims *q = dims(found->query), *k = dims(found->keys), *v = dims(value), *product = dims(found->product);
     if (q == nullptr || k == nullptr || v == nullptr || product == nullptr) return;
     const std::size_t rank = q->size();
-    if (rank < 2 || rank > 4 || k->size() != rank || v->size() != rank || product->size() != rank || graph_.value(value).type.dtype != DType::f32) return;
+    if (rank < 2 || rank > 4 || k->size() != rank || v->size() != rank || product->size() != rank ||
+        graph_.value(value).type.dtype != DType::f32)
+      return;
     for (std::size_t i = 0; i + 2 < rank; ++i) {
       if (!(*q)[i].surely_equals((*k)[i]) || !(*q)[i].surely_equals((*v)[i])) return;
     }
@@ -267,7 +280,12 @@ class Fuser {
     if (rank == 4) return graph_.replace_node(id, std::move(node));
     const std::vector<ValueId> result = node.outputs;
     const ValueId whole = builder_.add_multi("Attention", node.inputs, 1, node.attributes)[0];
-    graph_.replace_node(id, ir::Node{"Squeeze", node.name, {whole, builder_.integers(rank == 3 ? Permutation{0} : Permutation{0, 1})}, result, {}, 0});
+    graph_.replace_node(id, ir::Node{"Squeeze",
+                                     node.name,
+                                     {whole, builder_.integers(rank == 3 ? Permutation{0} : Permutation{0, 1})},
+                                     result,
+                                     {},
+                                     0});
   }
 
   ir::Graph graph_;
@@ -281,6 +299,8 @@ class Fuser {
 
 }  // namespace
 
-ir::Graph fuse_attention(ir::Graph graph, const PassContext& context) { return lay_out_attention(Fuser(std::move(graph), context).run()); }
+ir::Graph fuse_attention(ir::Graph graph, const PassContext& context) {
+  return lay_out_attention(Fuser(std::move(graph), context).run());
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,5 @@
-// Chains and small graphs of element-wise operators become one node that reads its operands and writes its result once. What is to
-// go in has the result's shape and no use outside; dequantised bytes go into every node that reads them.
+// Chains and small graphs of element-wise operators become one node that reads its operands and writes its result once.
+// What is to go in has the result's shape and no use outside; dequantised bytes go into every node that reads them.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -19,7 +19,8 @@ constexpr std::size_t kMostInputs = 8;
 
 class Fuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
+  Fuser(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -42,14 +43,17 @@ class Fuser {
     bool owns(std::size_t place) const { return nodes.contains(place) && !copied.contains(place); }
   };
 
-  Steps steps_of(NodeId id) const { return graph_.node(id).op.empty() ? Steps{} : ops::element_wise_steps(graph_, graph_.node(id)); }
+  Steps steps_of(NodeId id) const {
+    return graph_.node(id).op.empty() ? Steps{} : ops::element_wise_steps(graph_, graph_.node(id));
+  }
 
   // What steps take from outside them.
   static std::vector<ValueId> operands(const ir::Node& node, const Steps& steps) {
     std::vector<ValueId> values;
     for (const ops::ElementWiseStep& step : steps) {
       for (std::size_t i = 0; i < step.operand_count(); ++i) {
-        if (static_cast<std::size_t>(step.operands[i]) < node.inputs.size()) values.push_back(node.inputs[static_cast<std::size_t>(step.operands[i])]);
+        if (static_cast<std::size_t>(step.operands[i]) < node.inputs.size())
+          values.push_back(node.inputs[static_cast<std::size_t>(step.operands[i])]);
       }
     }
     return values;
@@ -66,8 +70,10 @@ class Fuser {
     std::vector<ValueId> values;
     for (const auto& [place, id] : group.nodes) {
       for (const ValueId value : operands(graph_.node(id), steps_of(id))) {
-        const bool inside = graph_.value(value).origin == ir::Origin::node && group.contains(place_.at(graph_.value(value).producer));
-        if (!inside && number(value).has_value() == numbers && std::ranges::find(values, value) == values.end()) values.push_back(value);
+        const bool inside =
+            graph_.value(value).origin == ir::Origin::node && group.contains(place_.at(graph_.value(value).producer));
+        if (!inside && number(value).has_value() == numbers && std::ranges::find(values, value) == values.end())
+          values.push_back(value);
       }
     }
     return values;
@@ -75,7 +81,8 @@ class Fuser {
 
   bool used_only_in(const Group& group, ValueId value) const {
     if (is_result(graph_, value) || read_.contains(value)) return false;
-    return std::ranges::all_of(uses_[static_cast<std::size_t>(value.index)], [&](NodeId user) { return group.owns(place_.at(user)); });
+    return std::ranges::all_of(uses_[static_cast<std::size_t>(value.index)],
+                               [&](NodeId user) { return group.owns(place_.at(user)); });
   }
 
   // From the last node towards the inputs: every user of a node was looked at before the node is.
@@ -104,7 +111,9 @@ class Fuser {
       larger.nodes.emplace(place, id);
       larger.steps += steps.size();
       // Each number is a step too.
-      if (read_by(larger, false).size() > kMostInputs || larger.steps + read_by(larger, true).size() > ops::kMostElementWiseSteps) continue;
+      if (read_by(larger, false).size() > kMostInputs ||
+          larger.steps + read_by(larger, true).size() > ops::kMostElementWiseSteps)
+        continue;
       group = std::move(larger);
       add_producers(id, steps);
     }
@@ -128,7 +137,8 @@ class Fuser {
       for (ops::ElementWiseStep step : steps_of(id)) {
         for (std::size_t i = 0; i < step.operand_count(); ++i) {
           const auto operand = static_cast<std::size_t>(step.operands[i]);
-          step.operands[i] = operand < node.inputs.size() ? value_number(node.inputs[operand]) : results[operand - node.inputs.size()];
+          step.operands[i] =
+              operand < node.inputs.size() ? value_number(node.inputs[operand]) : results[operand - node.inputs.size()];
         }
         results.push_back(next());
         program.push_back(step);
@@ -136,7 +146,8 @@ class Fuser {
       number_of_value[node.outputs[0]] = results.back();
     }
     const ir::Node& last = graph_.node(root);
-    return {std::string(ops::element_wise.name), last.name, inputs, last.outputs, ops::element_wise_attributes(program), 0};
+    return {std::string(ops::element_wise.name),   last.name, inputs, last.outputs,
+            ops::element_wise_attributes(program), 0};
   }
 
   void fuse(NodeId root) {
@@ -146,7 +157,8 @@ class Fuser {
     if (group.nodes.size() < 2) return;
     ir::Node node = node_of(group, root);
     // A number says nothing of the rank that it had.
-    if (std::ranges::none_of(node.inputs, [&](ValueId input) { return same_dims(graph_, input, node.outputs[0]); })) return;
+    if (std::ranges::none_of(node.inputs, [&](ValueId input) { return same_dims(graph_, input, node.outputs[0]); }))
+      return;
     if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;
     for (const auto& [place, id] : group.nodes) {
       if (group.owns(place)) taken_.insert(id);
@@ -160,12 +172,14 @@ class Fuser {
   std::vector<std::vector<NodeId>> uses_;
   std::map<NodeId, std::size_t> place_;
   std::set<NodeId> taken_;
-  std::set<ValueId> read_;  // by nodes to come
+  std::set<ValueId> read_;                          // by nodes to come
   std::vector<std::pair<NodeId, ir::Node>> fused_;  // in the place of which node
 };
 
 }  // namespace
 
-ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
+ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context) {
+  return Fuser(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

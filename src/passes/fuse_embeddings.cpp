@@ -1,5 +1,6 @@
-// The LayerNormalization of a sum of embeddings, rows of tables that the tokens of [batch, length] name and rows that their places name, becomes
-// EmbedLayerNormalization, which reads each row from its table and writes it once. Places are named by ids, counted, or their rows a constant.
+// The LayerNormalization of a sum of embeddings, rows of tables that the tokens of [batch, length] name and rows that
+// their places name, becomes EmbedLayerNormalization, which reads each row from its table and writes it once. Places
+// are named by ids, counted, or their rows a constant.
 #include <algorithm>
 #include <optional>
 
@@ -21,7 +22,8 @@ struct Embedding {
 
 class Fuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
+  Fuser(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     if (!context_.keeps_composite) return std::move(graph_);
@@ -36,7 +38,9 @@ class Fuser {
 
  private:
   const Dims* dims(ValueId value) const { return dims_of(graph_, value); }
-  bool has_other_uses(ValueId value) const { return is_result(graph_, value) || uses_[static_cast<std::size_t>(value.index)].size() > 1; }
+  bool has_other_uses(ValueId value) const {
+    return is_result(graph_, value) || uses_[static_cast<std::size_t>(value.index)].size() > 1;
+  }
 
   // What a sum is of; sums in it that others use are terms.
   void add_terms(ValueId value, std::vector<ValueId>& terms) const {
@@ -51,10 +55,14 @@ class Fuser {
   // Rows that ids name.
   std::optional<Embedding> looked_up(ValueId value) const {
     const ir::Node* gather = producer_of(graph_, value, "Gather");
-    if (gather == nullptr || dims(gather->inputs[0]) == nullptr || dims(gather->inputs[0])->size() != 2 || dims(gather->inputs[1]) == nullptr) return std::nullopt;
+    if (gather == nullptr || dims(gather->inputs[0]) == nullptr || dims(gather->inputs[0])->size() != 2 ||
+        dims(gather->inputs[1]) == nullptr)
+      return std::nullopt;
     const auto axis = gather->attributes.find("axis");
     const bool rows = axis == gather->attributes.end() || std::get<std::int64_t>(axis->second) == 0;
-    return rows && graph_.is_constant(gather->inputs[0]) ? std::optional(Embedding{gather->inputs[0], gather->inputs[1]}) : std::nullopt;
+    return rows && graph_.is_constant(gather->inputs[0])
+               ? std::optional(Embedding{gather->inputs[0], gather->inputs[1]})
+               : std::nullopt;
   }
 
   bool by_tokens(const Embedding& found, const Dims& result) const {
@@ -70,7 +78,8 @@ class Fuser {
     const bool one_sequence = ids.size() == 1 || (ids.size() == 2 && ids[0].surely_equals(1));
     if (!one_sequence || !ids.back().surely_equals(result[1])) return std::nullopt;
     if (is_counting(found->ids)) return Embedding{found->table, {}};
-    return ids.size() == 2 ? found : Embedding{found->table, builder_.add("Unsqueeze", {found->ids, builder_.integers({0})})};
+    return ids.size() == 2 ? found
+                           : Embedding{found->table, builder_.add("Unsqueeze", {found->ids, builder_.integers({0})})};
   }
   // 0, 1 …
   bool is_counting(ValueId ids) const {
@@ -84,14 +93,17 @@ class Fuser {
     if (shape.size() < 2 || shape.size() > 3 || (shape.size() == 3 && shape[0] != 1)) return std::nullopt;
     const Shape table(shape.end() - 2, shape.end());
     if (!result[1].surely_equals(table[0]) || !result[2].surely_equals(table[1])) return std::nullopt;
-    return Embedding{shape.size() == 2 ? value : graph_.add_constant(Tensor::from<float>(table, rows->values<float>())), {}};
+    return Embedding{shape.size() == 2 ? value : graph_.add_constant(Tensor::from<float>(table, rows->values<float>())),
+                     {}};
   }
 
   void fuse(NodeId id) {
     const ir::Node node = graph_.node(id);
     const ValueId sum = node.inputs[0];
     std::vector<ValueId> terms;
-    if (producer_of(graph_, sum, "Add") == nullptr || dims(sum) == nullptr || dims(sum)->size() != 3 || !normalises_rows(graph_, node)) return;
+    if (producer_of(graph_, sum, "Add") == nullptr || dims(sum) == nullptr || dims(sum)->size() != 3 ||
+        !normalises_rows(graph_, node))
+      return;
     add_terms(sum, terms);
     if (terms.size() < 2 || terms.size() > 3) return;
     const Dims result = *dims(sum);
@@ -109,16 +121,24 @@ class Fuser {
   }
 
   // A sum would repeat a single column.
-  bool is_as_wide(ValueId table, const Dims& result) const { return dims(table) != nullptr && dims(table)->size() == 2 && dims(table)->back().surely_equals(result[2]); }
+  bool is_as_wide(ValueId table, const Dims& result) const {
+    return dims(table) != nullptr && dims(table)->size() == 2 && dims(table)->back().surely_equals(result[2]);
+  }
 
   void place(NodeId id, const ir::Node& node, const std::vector<Embedding>& tokens, const Embedding& places) {
     const ValueId sum = node.inputs[0];
     const auto epsilon = node.attributes.find("epsilon");
-    const ValueId shift = node.inputs.size() > 2 && node.inputs[2].valid() ? node.inputs[2] : zeros(graph_.constant(node.inputs[1])->shape());
+    const ValueId shift = node.inputs.size() > 2 && node.inputs[2].valid()
+                              ? node.inputs[2]
+                              : zeros(graph_.constant(node.inputs[1])->shape());
     const bool segments = tokens.size() > 1;
-    ir::Node fused{"com.microsoft::EmbedLayerNormalization", node.name,
-                   {tokens[0].ids, segments ? tokens[1].ids : ValueId(), tokens[0].table, places.table, segments ? tokens[1].table : ValueId(), node.inputs[1], shift, ValueId(), places.ids},
-                   {node.outputs[0]}, {{"epsilon", epsilon == node.attributes.end() ? 1e-5f : std::get<float>(epsilon->second)}}, 0};
+    ir::Node fused{"com.microsoft::EmbedLayerNormalization",
+                   node.name,
+                   {tokens[0].ids, segments ? tokens[1].ids : ValueId(), tokens[0].table, places.table,
+                    segments ? tokens[1].table : ValueId(), node.inputs[1], shift, ValueId(), places.ids},
+                   {node.outputs[0]},
+                   {{"epsilon", epsilon == node.attributes.end() ? 1e-5f : std::get<float>(epsilon->second)}},
+                   0};
     if (!places.ids.valid()) fused.inputs.resize(7);
     const DType type = graph_.value(tokens[0].ids).type.dtype;
     const bool one_type = std::ranges::all_of(fused.inputs, [&](ValueId input) {
@@ -146,6 +166,8 @@ class Fuser {
 
 }  // namespace
 
-ir::Graph fuse_embeddings(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
+ir::Graph fuse_embeddings(ir::Graph graph, const PassContext& context) {
+  return Fuser(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

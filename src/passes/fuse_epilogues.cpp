@@ -1,6 +1,6 @@
-// What follows a convolution or a product with constant weights becomes part of it and happens in its registers: a sum with a bias, a
-// sum with another tensor, an activation. What lays several axes of a product's data side by side before it goes too. Only as far as
-// the device has a kernel for the result.
+// What follows a convolution or a product with constant weights becomes part of it and happens in its registers: a sum
+// with a bias, a sum with another tensor, an activation. What lays several axes of a product's data side by side before
+// it goes too. Only as far as the device has a kernel for the result.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -19,12 +19,16 @@ using ir::NodeId;
 using ir::ValueId;
 using At = ops::QuantisedLayerInputs;
 
-constexpr std::string_view kConv = "tessera::ChannelsLastConv", kConvTranspose = "tessera::ChannelsLastConvTranspose", kLinear = "tessera::Linear";
+constexpr std::string_view kConv = "tessera::ChannelsLastConv", kConvTranspose = "tessera::ChannelsLastConvTranspose",
+                           kLinear = "tessera::Linear";
 // Inputs: X, W, B, Z; of a transposed convolution no Z.
 constexpr std::size_t kBias = 2, kAddend = 3;
-// The same of bytes (ops/quantised_layers.h): a real result takes a bias and an activation, a quantised one the sum behind it.
+// The same of bytes (ops/quantised_layers.h): a real result takes a bias and an activation, a quantised one the sum
+// behind it.
 constexpr std::string_view kQuantisedConv = "tessera::QuantisedConv", kQuantisedLinear = "tessera::QuantisedLinear";
-bool is_quantised(const ir::Node& node) { return node.op == kQuantisedConv || node.op == kQuantisedLinear; }
+bool is_quantised(const ir::Node& node) {
+  return node.op == kQuantisedConv || node.op == kQuantisedLinear;
+}
 
 // An activation as the fused operators name it (ops/fused_activation.h): its name, and its parameters' values.
 struct Activation {
@@ -36,20 +40,24 @@ struct Activation {
 std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
   if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
   const Tensor* constant = graph.constant(clip.inputs[input]);
-  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != 1) return std::nullopt;
+  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != 1)
+    return std::nullopt;
   return *constant->data<float>();
 }
 
 // The slope of a PRelu that has one for all elements, which makes it a LeakyRelu.
 std::optional<float> only_slope(const ir::Graph& graph, const ir::Node& prelu) {
   const Tensor* slopes = graph.constant(prelu.inputs[1]);
-  if (slopes == nullptr || slopes->dtype() != DType::f32 || !slopes->has_data() || slopes->elements() == 0) return std::nullopt;
+  if (slopes == nullptr || slopes->dtype() != DType::f32 || !slopes->has_data() || slopes->elements() == 0)
+    return std::nullopt;
   const float slope = *slopes->data<float>();
   return is_filled_with(graph, prelu.inputs[1], slope) ? std::optional(slope) : std::nullopt;
 }
 
 std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& node) {
-  constexpr std::string_view by_attributes[] = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Swish", "Tanh", "ThresholdedRelu"};
+  constexpr std::string_view by_attributes[] = {"Celu",     "Elu",   "HardSigmoid", "HardSwish",      "LeakyRelu",
+                                                "Mish",     "Relu",  "Selu",        "Sigmoid",        "Softplus",
+                                                "Softsign", "Swish", "Tanh",        "ThresholdedRelu"};
   if (std::ranges::find(by_attributes, node.op) != std::end(by_attributes)) {
     const ops::AttributeReader reader(node, ops::op_of(node));
     Activation found{node.op, {}};
@@ -74,7 +82,8 @@ std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& nod
 
 class Fuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
+  Fuser(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -98,7 +107,8 @@ class Fuser {
   // The node in the form that takes more into itself.
   std::optional<ir::Node> fusible(const ir::Node& node) const {
     if (has_quantised_result(node)) return has_input(node, At::addend) ? std::nullopt : std::optional(node);
-    if (is_quantised(node) || node.op == kConv || node.op == kConvTranspose || node.op == kLinear) return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
+    if (is_quantised(node) || node.op == kConv || node.op == kConvTranspose || node.op == kLinear)
+      return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
     return as_linear(graph_, node);
   }
 
@@ -110,7 +120,8 @@ class Fuser {
     }
     while (const std::optional<NodeId> next = follower(conv.outputs[0])) {
       ir::Node candidate = conv;
-      const bool ends = has_quantised_result(conv) ? with_quantised_sum(*next, candidate) : with_activation(*next, candidate);
+      const bool ends =
+          has_quantised_result(conv) ? with_quantised_sum(*next, candidate) : with_activation(*next, candidate);
       if (!ends && !with_bias(*next, candidate) && !with_addend(*next, candidate)) break;
       candidate.outputs = {graph_.node(*next).outputs[0]};
       if (!context_.keeps_composite || !context_.keeps_composite(graph_, candidate)) break;
@@ -133,11 +144,14 @@ class Fuser {
     if (x == nullptr || y == nullptr || x->size() <= y->size()) return std::nullopt;
     const auto axis = static_cast<std::ptrdiff_t>(y->size()) - 1;
     const ir::Dim inputs = ir::product({x->begin() + axis, x->end()});
-    if (!surely_equal({x->begin(), x->begin() + axis}, {y->begin(), y->begin() + axis}) || !inputs.surely_equals(y->back()) || inputs.surely_equals(0)) return std::nullopt;
+    if (!surely_equal({x->begin(), x->begin() + axis}, {y->begin(), y->begin() + axis}) ||
+        !inputs.surely_equals(y->back()) || inputs.surely_equals(0))
+      return std::nullopt;
     ir::Node wide = linear;
     wide.inputs[0] = view->inputs[0];
     wide.attributes.emplace("axis", static_cast<std::int64_t>(axis));
-    return context_.keeps_composite && context_.keeps_composite(graph_, wide) ? std::optional(std::move(wide)) : std::nullopt;
+    return context_.keeps_composite && context_.keeps_composite(graph_, wide) ? std::optional(std::move(wide))
+                                                                              : std::nullopt;
   }
 
   bool with_activation(NodeId next, ir::Node& conv) const {
@@ -148,24 +162,34 @@ class Fuser {
     return true;
   }
 
-  static bool has_input(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
+  static bool has_input(const ir::Node& node, std::size_t i) {
+    return node.inputs.size() > i && node.inputs[i].valid();
+  }
   static void set_input(ir::Node& node, std::size_t i, ValueId value) {
     node.inputs.resize(std::max(node.inputs.size(), i + 1));
     node.inputs[i] = value;
   }
 
-  static bool has_quantised_result(const ir::Node& node) { return is_quantised(node) && has_input(node, At::result_scale); }
+  static bool has_quantised_result(const ir::Node& node) {
+    return is_quantised(node) && has_input(node, At::result_scale);
+  }
 
-  // The sum of quantised tensors behind a quantised result, when shapes are known: whether there is a kernel for it depends on them.
+  // The sum of quantised tensors behind a quantised result, when shapes are known: whether there is a kernel for it
+  // depends on them.
   bool with_quantised_sum(NodeId next, ir::Node& layer) const {
     const ir::Node& sum = graph_.node(next);
     const ir::Dims* dims = dims_of(graph_, layer.outputs[0]);
     if (sum.op != "com.microsoft::QLinearAdd" || dims == nullptr || !ir::to_shape(*dims)) return false;
-    constexpr std::size_t kOperand = 3, kResult = 6;  // values, scale and zero point of an operand; scale and zero point
+    constexpr std::size_t kOperand = 3,
+                          kResult = 6;  // values, scale and zero point of an operand; scale and zero point
     const std::size_t own = sum.inputs[0] == layer.outputs[0] ? 0 : kOperand, other = kOperand - own;
-    if (!has_input(sum, own + 2) || !has_input(sum, other + 2) || !has_input(sum, kResult + 1) || !same_dims(graph_, sum.inputs[other], layer.outputs[0])) return false;
+    if (!has_input(sum, own + 2) || !has_input(sum, other + 2) || !has_input(sum, kResult + 1) ||
+        !same_dims(graph_, sum.inputs[other], layer.outputs[0]))
+      return false;
     // The result's scale is called the same number on both sides.
-    if (!same_constant(sum.inputs[own + 1], layer.inputs[At::result_scale]) || !same_constant(sum.inputs[own + 2], layer.inputs[At::result_zero])) return false;
+    if (!same_constant(sum.inputs[own + 1], layer.inputs[At::result_scale]) ||
+        !same_constant(sum.inputs[own + 2], layer.inputs[At::result_zero]))
+      return false;
     for (std::size_t i = 0; i < kOperand; ++i) set_input(layer, At::addend + i, sum.inputs[other + i]);
     for (std::size_t i = 0; i < 2; ++i) set_input(layer, At::sum_scale + i, sum.inputs[kResult + i]);
     return true;
@@ -188,14 +212,18 @@ class Fuser {
     const bool product = conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, kAddend));
     if (!other || !product || has_input(conv, kBias)) return false;
     const Tensor* bias = graph_.constant(*other);
-    if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 || !outputs_of_linear(graph_, conv).surely_equals(bias->elements())) return false;
+    if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 ||
+        !outputs_of_linear(graph_, conv).surely_equals(bias->elements()))
+      return false;
     set_input(conv, kBias, *other);
     return true;
   }
 
   bool with_addend(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) || !same_dims(graph_, *other, conv.outputs[0])) return false;
+    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) ||
+        !same_dims(graph_, *other, conv.outputs[0]))
+      return false;
     set_input(conv, kAddend, *other);
     return true;
   }
@@ -207,6 +235,8 @@ class Fuser {
 
 }  // namespace
 
-ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
+ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context) {
+  return Fuser(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

@@ -1,4 +1,5 @@
-// A sum and the LayerNormalization or RMSNormalization of it become one operator that gives both, where no layer before them takes the sum.
+// A sum and the LayerNormalization or RMSNormalization of it become one operator that gives both, where no layer before
+// them takes the sum.
 #include <optional>
 
 #include "passes/find.h"
@@ -15,7 +16,8 @@ constexpr std::size_t kSum = 3;
 
 class Fuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
+  Fuser(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     if (!context_.keeps_composite) return std::move(graph_);
@@ -36,8 +38,13 @@ class Fuser {
     if (add == nullptr || !normalises_rows(graph_, node) || !same_dims(graph_, add->inputs[0], add->inputs[1])) return;
     const ValueId sum = node.inputs[0];
     const auto epsilon = node.attributes.find("epsilon");
-    ir::Node fused{node.op == "LayerNormalization" ? "com.microsoft::SkipLayerNormalization" : "com.microsoft::SkipSimplifiedLayerNormalization", node.name,
-                   {add->inputs[0], add->inputs[1]}, {node.outputs[0]}, {{"epsilon", epsilon == node.attributes.end() ? 1e-5f : std::get<float>(epsilon->second)}}, 0};
+    ir::Node fused{node.op == "LayerNormalization" ? "com.microsoft::SkipLayerNormalization"
+                                                   : "com.microsoft::SkipSimplifiedLayerNormalization",
+                   node.name,
+                   {add->inputs[0], add->inputs[1]},
+                   {node.outputs[0]},
+                   {{"epsilon", epsilon == node.attributes.end() ? 1e-5f : std::get<float>(epsilon->second)}},
+                   0};
     fused.inputs.insert(fused.inputs.end(), node.inputs.begin() + 1, node.inputs.end());
     const bool wants_sum = is_result(graph_, sum) || uses_[static_cast<std::size_t>(sum.index)].size() > 1;
     if (wants_sum) {
@@ -56,6 +63,8 @@ class Fuser {
 
 }  // namespace
 
-ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context) { return Fuser(std::move(graph), context).run(); }
+ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context) {
+  return Fuser(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

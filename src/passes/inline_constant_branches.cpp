@@ -8,8 +8,10 @@ namespace {
 
 // What stands for the outputs of an If when the branch is taken; its nodes are appended to the graph.
 std::vector<ir::ValueId> take_branch(ir::Graph& graph, const ir::Node& node, bool condition) {
-  const ir::SubgraphPointer branch = std::get<ir::SubgraphPointer>(node.attributes.at(condition ? "then_branch" : "else_branch"));
-  const std::span<const ir::ValueId> captured(node.inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()), node.inputs.end());
+  const ir::SubgraphPointer branch =
+      std::get<ir::SubgraphPointer>(node.attributes.at(condition ? "then_branch" : "else_branch"));
+  const std::span<const ir::ValueId> captured(node.inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()),
+                                              node.inputs.end());
   return ir::append_inlined(graph, *branch, captured);
 }
 

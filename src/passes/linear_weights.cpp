@@ -20,8 +20,12 @@ struct ChannelScales {
   std::vector<double> by_input, by_output;
 
   // What a whole row is multiplied by, and its columns, of which there are as many as `layout` has.
-  double of_row(std::int64_t row) const { return (layout.rows_are_outputs ? by_output : by_input)[static_cast<std::size_t>(row)]; }
-  const double* of_columns(std::int64_t row) const { return (layout.rows_are_outputs ? by_input : by_output).data() + layout.first_channel(row); }
+  double of_row(std::int64_t row) const {
+    return (layout.rows_are_outputs ? by_output : by_input)[static_cast<std::size_t>(row)];
+  }
+  const double* of_columns(std::int64_t row) const {
+    return (layout.rows_are_outputs ? by_input : by_output).data() + layout.first_channel(row);
+  }
 
   void apply(const Tensor& weights, float* to) const {
     const float* from = weights.data<float>();
@@ -37,7 +41,9 @@ struct ChannelScales {
   // Whether the largest weight could be multiplied by the largest factors.
   bool surely_finite(const Tensor& weights) const {
     const auto largest_of = [](const std::vector<double>& values) {
-      return std::transform_reduce(values.begin(), values.end(), 0.0, [](double a, double b) { return std::max(a, b); }, [](double value) { return std::abs(value); });
+      return std::transform_reduce(
+          values.begin(), values.end(), 0.0, [](double a, double b) { return std::max(a, b); },
+          [](double value) { return std::abs(value); });
     };
     float largest = 0;
     for (const float weight : weights.values<float>()) {
@@ -58,10 +64,17 @@ std::optional<LinearWeights> linear_weights(const ir::Graph& graph, const ir::No
   const bool product = is_product(node);
   if (!product && node.op != "Conv" && node.op != "ConvTranspose") return std::nullopt;
   const Tensor* tensor = graph.constant(node.inputs[1]);
-  if (tensor == nullptr || tensor->dtype() != DType::f32 || !tensor->has_data() || tensor->elements() == 0) return std::nullopt;
+  if (tensor == nullptr || tensor->dtype() != DType::f32 || !tensor->has_data() || tensor->elements() == 0)
+    return std::nullopt;
   const Shape& shape = tensor->shape();
   if (product ? shape.size() != 2 : shape.size() < 3) return std::nullopt;
-  LinearWeights result{tensor, 0, 0, shape[0], shape[1], tensor->elements() / shape[0] / shape[1], product ? 1 : integer_of(node, "group", 1)};
+  LinearWeights result{tensor,
+                       0,
+                       0,
+                       shape[0],
+                       shape[1],
+                       tensor->elements() / shape[0] / shape[1],
+                       product ? 1 : integer_of(node, "group", 1)};
   if (result.groups < 1 || result.rows % result.groups != 0) return std::nullopt;
   result.rows_are_outputs = product ? integer_of(node, "transB", 0) != 0 : node.op == "Conv";
   result.inputs = result.rows_are_outputs ? result.columns * result.groups : result.rows;
@@ -69,9 +82,13 @@ std::optional<LinearWeights> linear_weights(const ir::Graph& graph, const ir::No
   return result;
 }
 
-bool is_product(const ir::Node& node) { return node.op == "MatMul" || node.op == "Gemm"; }
+bool is_product(const ir::Node& node) {
+  return node.op == "MatMul" || node.op == "Gemm";
+}
 
-std::size_t channel_axis(const ir::Node& linear, std::size_t rank) { return is_product(linear) ? rank - 1 : 1; }
+std::size_t channel_axis(const ir::Node& linear, std::size_t rank) {
+  return is_product(linear) ? rank - 1 : 1;
+}
 
 std::optional<Tensor> LinearWeights::scaled(std::span<const double> by_input, std::span<const double> by_output) const {
   ChannelScales scales{*this, {by_input.begin(), by_input.end()}, {by_output.begin(), by_output.end()}};

@@ -1,4 +1,5 @@
-// Constant weights of linear operators by the channels that they connect: what happens to channels before or behind the operator can happen to its weights.
+// Constant weights of linear operators by the channels that they connect: what happens to channels before or behind the
+// operator can happen to its weights.
 #pragma once
 
 #include <optional>
@@ -20,9 +21,11 @@ struct LinearWeights {
   // Of a row, the first of the channels that its columns stand for.
   std::int64_t first_channel(std::int64_t row) const { return row / (rows / groups) * columns; }
 
-  // Times a factor for each channel of the input, and one for each of the output; nothing where a weight becomes no finite number. Large weights are deferred.
+  // Times a factor for each channel of the input, and one for each of the output; nothing where a weight becomes no
+  // finite number. Large weights are deferred.
   std::optional<Tensor> scaled(std::span<const double> by_input, std::span<const double> by_output) const;
-  // What the operator adds to each channel of its output for numbers that are the same at all positions of the input, where windows do not leave it.
+  // What the operator adds to each channel of its output for numbers that are the same at all positions of the input,
+  // where windows do not leave it.
   std::vector<double> applied(std::span<const double> by_input) const;
 };
 

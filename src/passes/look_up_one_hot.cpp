@@ -1,5 +1,6 @@
-// A product of one-hot rows with a constant matrix, as JAX and TensorFlow export embeddings, becomes a Gather of the matrix's rows. Where an index lies outside
-// of the matrix its row is all zeros: indices are bounded, and what they are bounded to are rows of zeros behind the matrix.
+// A product of one-hot rows with a constant matrix, as JAX and TensorFlow export embeddings, becomes a Gather of the
+// matrix's rows. Where an index lies outside of the matrix its row is all zeros: indices are bounded, and what they are
+// bounded to are rows of zeros behind the matrix.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -20,9 +21,9 @@ constexpr double kLargestDepth = 0x1p31;  // rows of any matrix that fits memory
 constexpr std::int64_t kLargestDoubleTable = std::int64_t{1} << 20;  // bytes
 
 struct OneHot {
-  ValueId indices;         // the shape of the rows without their last axis, or with 1 for it
+  ValueId indices;  // the shape of the rows without their last axis, or with 1 for it
   bool has_last_axis;
-  bool counts_from_end;    // -1 is the last row
+  bool counts_from_end;  // -1 is the last row
   std::int64_t size;
 };
 
@@ -55,15 +56,18 @@ class Replacer {
 
     ValueId indices = rows->indices;
     const DType dtype = graph_.value(indices).type.dtype;
-    if (rows->has_last_axis) indices = add("Squeeze", {indices, graph_.add_constant(Tensor::from<std::int64_t>({1}, {-1}))});
+    if (rows->has_last_axis)
+      indices = add("Squeeze", {indices, graph_.add_constant(Tensor::from<std::int64_t>({1}, {-1}))});
     // From the end, the first index that names no row is the row behind the zeros for those from the start.
     indices = add("Max", {indices, scalar(dtype, rows->counts_from_end ? -rows->size - 1 : -1)});
     indices = add("Min", {indices, scalar(dtype, rows->size)});
-    put_operator(graph_, id, "Gather", {graph_.add_constant(table(*matrix, rows->counts_from_end)), indices}, {{"axis", std::int64_t{0}}});
+    put_operator(graph_, id, "Gather", {graph_.add_constant(table(*matrix, rows->counts_from_end)), indices},
+                 {{"axis", std::int64_t{0}}});
     return true;
   }
 
-  // The rows, a row of zeros for what lies behind them, one for what lies before them, and where indices count from the end the rows again.
+  // The rows, a row of zeros for what lies behind them, one for what lies before them, and where indices count from the
+  // end the rows again.
   static Tensor table(const Tensor& matrix, bool twice) {
     const std::int64_t rows = matrix.shape()[0], columns = matrix.shape()[1];
     Tensor result(DType::f32, {(twice ? 2 * rows : rows) + 2, columns});
@@ -82,7 +86,9 @@ class Replacer {
     for (std::size_t i = 0; i < 2; ++i) {
       const std::optional<std::int64_t> size = count_of(equal->inputs[1 - i]);
       const ir::Dims* dims = dims_of(graph_, equal->inputs[i]);
-      if (!size || dims == nullptr || dims->size() < graph_.constant(equal->inputs[1 - i])->shape().size() || !dims->back().surely_equals(1)) continue;
+      if (!size || dims == nullptr || dims->size() < graph_.constant(equal->inputs[1 - i])->shape().size() ||
+          !dims->back().surely_equals(1))
+        continue;
       if (is_index(equal->inputs[i])) return OneHot{equal->inputs[i], true, false, *size};
     }
     return std::nullopt;
@@ -93,11 +99,15 @@ class Replacer {
     const auto axis = node.attributes.find("axis");
     const ir::Dims* dims = dims_of(graph_, node.inputs[0]);
     if (dims == nullptr || !is_index(node.inputs[0])) return std::nullopt;
-    if (axis != node.attributes.end() && std::get<std::int64_t>(axis->second) != -1 && std::get<std::int64_t>(axis->second) != static_cast<std::int64_t>(dims->size())) return std::nullopt;
+    if (axis != node.attributes.end() && std::get<std::int64_t>(axis->second) != -1 &&
+        std::get<std::int64_t>(axis->second) != static_cast<std::int64_t>(dims->size()))
+      return std::nullopt;
     const std::optional<double> depth = scalar_of(graph_, node.inputs[1]);
     const Tensor* values = graph_.constant(node.inputs[2]);
     if (!depth || !(*depth >= 1 && *depth <= kLargestDepth)) return std::nullopt;  // no number neither
-    if (values == nullptr || !values->has_data() || values->dtype() != DType::f32 || values->elements() != 2 || values->values<float>()[0] != 0 || values->values<float>()[1] != 1) return std::nullopt;
+    if (values == nullptr || !values->has_data() || values->dtype() != DType::f32 || values->elements() != 2 ||
+        values->values<float>()[0] != 0 || values->values<float>()[1] != 1)
+      return std::nullopt;
     return OneHot{node.inputs[0], false, true, static_cast<std::int64_t>(*depth)};
   }
 
@@ -109,19 +119,24 @@ class Replacer {
   // n of a constant 0, 1, … n - 1 along its last axis.
   std::optional<std::int64_t> count_of(ValueId value) const {
     const Tensor* constant = graph_.constant(value);
-    if (constant == nullptr || !constant->has_data() || constant->rank() == 0 || constant->shape().back() != constant->elements()) return std::nullopt;
+    if (constant == nullptr || !constant->has_data() || constant->rank() == 0 ||
+        constant->shape().back() != constant->elements())
+      return std::nullopt;
     const auto counts = [](const auto& numbers) {
       for (std::size_t i = 0; i < numbers.size(); ++i) {
         if (numbers[i] != static_cast<std::remove_cvref_t<decltype(numbers[i])>>(i)) return false;
       }
       return true;
     };
-    const bool fits = constant->dtype() == DType::i32 ? counts(constant->values<std::int32_t>()) : constant->dtype() == DType::i64 && counts(constant->values<std::int64_t>());
+    const bool fits = constant->dtype() == DType::i32
+                          ? counts(constant->values<std::int32_t>())
+                          : constant->dtype() == DType::i64 && counts(constant->values<std::int64_t>());
     return fits ? std::optional(constant->elements()) : std::nullopt;
   }
 
   ValueId scalar(DType dtype, std::int64_t number) {
-    return graph_.add_constant(dtype == DType::i32 ? Tensor::scalar(static_cast<std::int32_t>(number)) : Tensor::scalar(number));
+    return graph_.add_constant(dtype == DType::i32 ? Tensor::scalar(static_cast<std::int32_t>(number))
+                                                   : Tensor::scalar(number));
   }
   ValueId add(std::string op, std::vector<ValueId> inputs) {
     const ValueId result = graph_.add_op(std::move(op), std::move(inputs));
@@ -134,6 +149,8 @@ class Replacer {
 
 }  // namespace
 
-ir::Graph look_up_one_hot(ir::Graph graph, const PassContext&) { return Replacer(std::move(graph)).run(); }
+ir::Graph look_up_one_hot(ir::Graph graph, const PassContext&) {
+  return Replacer(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

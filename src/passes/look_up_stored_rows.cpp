@@ -1,5 +1,6 @@
-// Rows that a Gather picks from a large table of bytes or halves, which the model widens to f32 and scales as a whole, are picked first and widened then: the
-// table stays as the file has it, where a widened one would take up to four times its size.
+// Rows that a Gather picks from a large table of bytes or halves, which the model widens to f32 and scales as a whole,
+// are picked first and widened then: the table stays as the file has it, where a widened one would take up to four
+// times its size.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -62,7 +63,8 @@ class Mover {
         widening_ = node;
         if (!graph_.is_constant(node.inputs[0])) return false;
         table_ = *graph_.constant(node.inputs[0]);
-        return is_stored_table() && std::ranges::all_of(steps_, [&](const ir::Node& step) { return is_by_row_or_column(step); });
+        return is_stored_table() &&
+               std::ranges::all_of(steps_, [&](const ir::Node& step) { return is_by_row_or_column(step); });
       }
       if (node.op != "Mul" && node.op != "Add" && node.op != "Sub") return false;
       if (graph_.is_constant(node.inputs[0]) == graph_.is_constant(node.inputs[1])) return false;
@@ -75,13 +77,21 @@ class Mover {
   bool is_stored_table() const {
     const DType type = table_.dtype();
     const bool is_byte = type == DType::i8 || type == DType::u8;
-    if (table_.rank() != 2 || static_cast<std::int64_t>(sizeof(float)) * table_.elements() <= small_bytes_ || !table_.has_data()) return false;
-    if (widening_.op == "Cast") return (is_byte || type == DType::f16 || type == DType::bf16) && integer_of(widening_, "to", 0) == kF32;
-    const Tensor *scale = graph_.constant(widening_.inputs[1]), *zero = has_zero_point() ? graph_.constant(widening_.inputs[2]) : nullptr;
-    if (!is_byte || scale == nullptr || !scale->has_data() || scale->dtype() != DType::f32 || integer_of(widening_, "block_size", 0) != 0 || integer_of(widening_, "output_dtype", kF32) > kF32) return false;
-    if (has_zero_point() && (zero == nullptr || !zero->has_data() || zero->elements() != scale->elements())) return false;
+    if (table_.rank() != 2 || static_cast<std::int64_t>(sizeof(float)) * table_.elements() <= small_bytes_ ||
+        !table_.has_data())
+      return false;
+    if (widening_.op == "Cast")
+      return (is_byte || type == DType::f16 || type == DType::bf16) && integer_of(widening_, "to", 0) == kF32;
+    const Tensor *scale = graph_.constant(widening_.inputs[1]),
+                 *zero = has_zero_point() ? graph_.constant(widening_.inputs[2]) : nullptr;
+    if (!is_byte || scale == nullptr || !scale->has_data() || scale->dtype() != DType::f32 ||
+        integer_of(widening_, "block_size", 0) != 0 || integer_of(widening_, "output_dtype", kF32) > kF32)
+      return false;
+    if (has_zero_point() && (zero == nullptr || !zero->has_data() || zero->elements() != scale->elements()))
+      return false;
     const std::int64_t axis = integer_of(widening_, "axis", 1);
-    return scale->elements() == 1 || (scale->rank() == 1 && axis >= -2 && axis <= 1 && scale->elements() == table_.shape()[static_cast<std::size_t>(axis_of_scales())]);
+    return scale->elements() == 1 || (scale->rank() == 1 && axis >= -2 && axis <= 1 &&
+                                      scale->elements() == table_.shape()[static_cast<std::size_t>(axis_of_scales())]);
   }
 
   bool has_zero_point() const { return widening_.inputs.size() > 2 && widening_.inputs[2].valid(); }
@@ -102,8 +112,12 @@ class Mover {
     return {shape.size() == 2 ? shape[0] : 1, shape.empty() ? 1 : shape.back()};
   }
 
-  ValueId add(std::string op, std::vector<ValueId> inputs, ir::Attributes attributes = {}) { return graph_.add_op(std::move(op), std::move(inputs), std::move(attributes)); }
-  ValueId rows_of(const Tensor& table) { return add("Gather", {graph_.add_constant(table), indices_}, {{"axis", std::int64_t{0}}}); }
+  ValueId add(std::string op, std::vector<ValueId> inputs, ir::Attributes attributes = {}) {
+    return graph_.add_op(std::move(op), std::move(inputs), std::move(attributes));
+  }
+  ValueId rows_of(const Tensor& table) {
+    return add("Gather", {graph_.add_constant(table), indices_}, {{"axis", std::int64_t{0}}});
+  }
   ValueId floats(ValueId value) { return add("Cast", {value}, {{"to", kF32}}); }
 
   // The operand for the rows that were picked.
@@ -117,7 +131,8 @@ class Mover {
     const ValueId rows = rows_of(table_);
     if (widening_.op == "Cast") return floats(rows);
     const Tensor scale = *graph_.constant(widening_.inputs[1]);
-    const std::optional<Tensor> zero = has_zero_point() ? std::optional(*graph_.constant(widening_.inputs[2])) : std::nullopt;
+    const std::optional<Tensor> zero =
+        has_zero_point() ? std::optional(*graph_.constant(widening_.inputs[2])) : std::nullopt;
     if (scale.elements() != 1 && axis_of_scales() == 0) {
       const Shape column{table_.shape()[0], 1};
       const ValueId numbers = zero ? add("Sub", {floats(rows), floats(rows_of(zero->reshaped(column)))}) : floats(rows);
@@ -132,14 +147,16 @@ class Mover {
 
   ir::Graph graph_;
   const std::int64_t small_bytes_;
-  Tensor table_;           // as stored
-  ir::Node widening_;              // Cast or DequantizeLinear
+  Tensor table_;       // as stored
+  ir::Node widening_;  // Cast or DequantizeLinear
   std::vector<ir::Node> steps_;
   ValueId indices_;
 };
 
 }  // namespace
 
-ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context) { return Mover(std::move(graph), context.near_cache_bytes).run(); }
+ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context) {
+  return Mover(std::move(graph), context.near_cache_bytes).run();
+}
 
 }  // namespace tessera::passes

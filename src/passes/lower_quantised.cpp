@@ -1,11 +1,11 @@
 // Operators between DequantizeLinear and QuantizeLinear become operators on the integers themselves:
-//   Conv, MatMul and Gemm with 8-bit weights    tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not quantised again stays real
-//   QLinearConv                                 tessera::QuantisedConv
-//   Add of two quantised tensors                 com.microsoft::QLinearAdd
-//   MaxPool, Reshape, Transpose and others that only move numbers, to the same scale: themselves, on bytes
-// Signed activations become unsigned ones first, which is what integer units multiply with signed weights: the same numbers under
-// a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and weights that nobody wants as
-// integers are dequantised here, once.
+//   Conv, MatMul and Gemm with 8-bit weights    tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not
+//   quantised again stays real QLinearConv                                 tessera::QuantisedConv Add of two quantised
+//   tensors                 com.microsoft::QLinearAdd MaxPool, Reshape, Transpose and others that only move numbers, to
+//   the same scale: themselves, on bytes
+// Signed activations become unsigned ones first, which is what integer units multiply with signed weights: the same
+// numbers under a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and
+// weights that nobody wants as integers are dequantised here, once.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,9 +23,12 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::array<std::string_view, 9> kMovers{"MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Gather", "DepthToSpace", "SpaceToDepth"};
+constexpr std::array<std::string_view, 9> kMovers{"MaxPool", "Reshape", "Transpose",    "Squeeze",     "Unsqueeze",
+                                                  "Slice",   "Gather",  "DepthToSpace", "SpaceToDepth"};
 
-bool is_byte(DType type) { return type == DType::u8 || type == DType::i8; }
+bool is_byte(DType type) {
+  return type == DType::u8 || type == DType::i8;
+}
 
 // A tensor as bytes with one scale and one zero point.
 struct Quantised {
@@ -34,11 +37,14 @@ struct Quantised {
 
 class Lowering {
  public:
-  Lowering(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context) {}
+  Lowering(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), builder_(graph_), context_(context) {}
 
   ir::Graph run() {
     const std::vector<NodeId> all = graph_.order();
-    const bool any = std::any_of(all.begin(), all.end(), [&](NodeId id) { return graph_.node(id).op == "DequantizeLinear" || graph_.node(id).op == "QLinearConv"; });
+    const bool any = std::any_of(all.begin(), all.end(), [&](NodeId id) {
+      return graph_.node(id).op == "DequantizeLinear" || graph_.node(id).op == "QLinearConv";
+    });
     if (!any) return std::move(graph_);
     if (context_.keeps_composite) {
       uses_ = graph_.compute_uses();
@@ -53,13 +59,16 @@ class Lowering {
   }
 
  private:
-  // --- reading ----------------------------------------------------------------------------------------------------------
+  // --- reading
+  // ----------------------------------------------------------------------------------------------------------
 
   static bool has(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
 
   // The node that dequantises to this value of f32.
   const ir::Node* dequantising(ValueId value) const {
-    if (!value.valid() || graph_.value(value).origin != ir::Origin::node || graph_.value(value).type.dtype != DType::f32) return nullptr;
+    if (!value.valid() || graph_.value(value).origin != ir::Origin::node ||
+        graph_.value(value).type.dtype != DType::f32)
+      return nullptr;
     const ir::Node& node = graph_.node(graph_.value(value).producer);
     return node.op == "DequantizeLinear" ? &node : nullptr;
   }
@@ -74,7 +83,8 @@ class Lowering {
   bool same(ValueId a, ValueId b) const {
     if (a == b) return true;
     const Tensor *x = single(a), *y = single(b);
-    return x != nullptr && y != nullptr && x->dtype() == y->dtype() && std::memcmp(x->raw(), y->raw(), static_cast<std::size_t>(x->bytes())) == 0;
+    return x != nullptr && y != nullptr && x->dtype() == y->dtype() &&
+           std::memcmp(x->raw(), y->raw(), static_cast<std::size_t>(x->bytes())) == 0;
   }
 
   // The node's scale is one positive number, its zero point one byte; f32 outside.
@@ -87,7 +97,8 @@ class Lowering {
   // What a real tensor is as bytes, when it was dequantised.
   std::optional<Quantised> dequantised(ValueId value) const {
     const ir::Node* node = dequantising(value);
-    if (node == nullptr || !is_by_tensor(*node) || graph_.value(node->inputs[0]).type.dtype != DType::u8) return std::nullopt;
+    if (node == nullptr || !is_by_tensor(*node) || graph_.value(node->inputs[0]).type.dtype != DType::u8)
+      return std::nullopt;
     return Quantised{node->inputs[0], node->inputs[1], has(*node, 2) ? node->inputs[2] : ValueId{}};
   }
 
@@ -99,17 +110,21 @@ class Lowering {
     const ir::Node* node = dequantising(value);
     if (node == nullptr) return std::nullopt;
     const Tensor *bytes = graph_.constant(node->inputs[0]), *scale = graph_.constant(node->inputs[1]);
-    if (bytes == nullptr || !bytes->has_data() || bytes->dtype() != DType::i8 || scale == nullptr || scale->dtype() != DType::f32 || !scale->has_data()) return std::nullopt;
+    if (bytes == nullptr || !bytes->has_data() || bytes->dtype() != DType::i8 || scale == nullptr ||
+        scale->dtype() != DType::f32 || !scale->has_data())
+      return std::nullopt;
     if (scale->elements() != 1) {
       const auto given = node->attributes.find("axis");
-      const std::int64_t own = given == node->attributes.end() ? 1 : std::get<std::int64_t>(given->second), rank = static_cast<std::int64_t>(bytes->shape().size());
+      const std::int64_t own = given == node->attributes.end() ? 1 : std::get<std::int64_t>(given->second),
+                         rank = static_cast<std::int64_t>(bytes->shape().size());
       if (scale->shape().size() != 1 || (own < 0 ? own + rank : own) != axis) return std::nullopt;
     }
     if (has(*node, 2)) {
       const Tensor* zeros = graph_.constant(node->inputs[2]);
       if (zeros == nullptr || !zeros->has_data()) return std::nullopt;
       const auto* bytes_of = static_cast<const std::byte*>(zeros->raw());
-      if (!std::all_of(bytes_of, bytes_of + zeros->bytes(), [](std::byte zero) { return zero == std::byte{0}; })) return std::nullopt;
+      if (!std::all_of(bytes_of, bytes_of + zeros->bytes(), [](std::byte zero) { return zero == std::byte{0}; }))
+        return std::nullopt;
     }
     return Weights{node->inputs[0], node->inputs[1]};
   }
@@ -137,18 +152,22 @@ class Lowering {
     return node.inputs[0] == value && has(node, 2) && is_by_tensor(node) ? next : std::nullopt;
   }
 
-  // --- rewriting ----------------------------------------------------------------------------------------------------------
+  // --- rewriting
+  // ----------------------------------------------------------------------------------------------------------
 
   // A signed tensor that is dequantised wherever it is used becomes unsigned.
   void make_unsigned(NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (node.op != "QuantizeLinear" || !has(node, 2) || !is_by_tensor(node) || single(node.inputs[2])->dtype() != DType::i8) return;
+    if (node.op != "QuantizeLinear" || !has(node, 2) || !is_by_tensor(node) ||
+        single(node.inputs[2])->dtype() != DType::i8)
+      return;
     const ValueId bytes = node.outputs[0];
     if (graph_.is_output(bytes) || node.attributes.contains("output_dtype")) return;
     const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(bytes.index)];
     const bool fits = std::all_of(users.begin(), users.end(), [&](NodeId user) {
       const ir::Node& use = graph_.node(user);
-      return use.op == "DequantizeLinear" && use.inputs[0] == bytes && is_by_tensor(use) && (!has(use, 2) || single(use.inputs[2])->dtype() == DType::i8);
+      return use.op == "DequantizeLinear" && use.inputs[0] == bytes && is_by_tensor(use) &&
+             (!has(use, 2) || single(use.inputs[2])->dtype() == DType::i8);
     });
     if (!fits) return;
     graph_.node(id).inputs[2] = raised(node.inputs[2]);
@@ -168,7 +187,8 @@ class Lowering {
 
   void lower(NodeId id) {
     const ir::Node node = graph_.node(id);
-    // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to say.
+    // Inference may find fault with a node that it found none with before, now that more is known; that is for the run
+    // to say.
     try {
       builder_.set_name_prefix(node.name.empty() ? "" : node.name + "/");
       if (node.op == "Conv") conv(node);
@@ -180,7 +200,8 @@ class Lowering {
     }
   }
 
-  // The node's result, and the activation behind it, as far as they become part of the operator; then it is quantised, or stays real.
+  // The node's result, and the activation behind it, as far as they become part of the operator; then it is quantised,
+  // or stays real.
   struct Result {
     ir::Attributes activation;
     std::vector<ValueId> quantisation;  // scale and zero point, or none
@@ -188,7 +209,8 @@ class Lowering {
   };
   Result result(NodeId id) const {
     Result found{{}, {}, id};
-    if (const std::optional<NodeId> next = follower(graph_.node(id).outputs[0]); next && graph_.node(*next).op == "Relu") {
+    if (const std::optional<NodeId> next = follower(graph_.node(id).outputs[0]);
+        next && graph_.node(*next).op == "Relu") {
       found.activation.emplace("activation", std::string("Relu"));
       found.last = *next;
     }
@@ -202,7 +224,8 @@ class Lowering {
   }
 
   // Puts the operator in the place of those that it does the work of, if the device has a kernel for it.
-  std::optional<ValueId> place(std::string op, const Quantised& x, const Weights& w, ValueId bias, const Result& result, ir::Attributes attributes) {
+  std::optional<ValueId> place(std::string op, const Quantised& x, const Weights& w, ValueId bias, const Result& result,
+                               ir::Attributes attributes) {
     attributes.insert(result.activation.begin(), result.activation.end());
     std::vector<ValueId> inputs{x.bytes, w.bytes, bias, x.scale, x.zero, w.scale};
     inputs.insert(inputs.end(), result.quantisation.begin(), result.quantisation.end());
@@ -211,7 +234,8 @@ class Lowering {
     return std::nullopt;  // it is dead now, as nobody uses it
   }
 
-  // The operator that makes `value` gives what the last of those gave whose work it does, through a Transpose if need be.
+  // The operator that makes `value` gives what the last of those gave whose work it does, through a Transpose if need
+  // be.
   void give(const Result& result, ValueId value, const std::vector<std::int64_t>& transposed = {}) {
     const std::vector<ValueId> outputs = graph_.node(result.last).outputs;
     const DType dtype = graph_.value(value).type.dtype;
@@ -241,23 +265,30 @@ class Lowering {
     }
     const std::optional<Weights> w = signed_weights(node.inputs[kW], node.inputs[kW + 1], node.inputs[kW + 2]);
     if (!w) return;
-    const ValueId bias = has(node, kBias) ? real_bias(node.inputs[kBias], *single(node.inputs[kX + 1])->data<float>(), *graph_.constant(w->scale)) : ValueId{};
+    const ValueId bias = has(node, kBias) ? real_bias(node.inputs[kBias], *single(node.inputs[kX + 1])->data<float>(),
+                                                      *graph_.constant(w->scale))
+                                          : ValueId{};
     if (has(node, kBias) && !bias.valid()) return;
-    convolve(node, {node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]}, *w, bias, {{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer});
+    convolve(node, {node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]}, *w, bias,
+             {{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer});
   }
 
   // Constants as signed bytes around zero; unsigned ones around 128 are the same 128 lower.
   std::optional<Weights> signed_weights(ValueId bytes, ValueId scale, ValueId zero) {
     const Tensor *values = graph_.constant(bytes), *scales = graph_.constant(scale), *zeros = graph_.constant(zero);
-    if (values == nullptr || !values->has_data() || scales == nullptr || !scales->has_data() || zeros == nullptr || !zeros->has_data()) return std::nullopt;
+    if (values == nullptr || !values->has_data() || scales == nullptr || !scales->has_data() || zeros == nullptr ||
+        !zeros->has_data())
+      return std::nullopt;
     const bool is_signed = values->dtype() == DType::i8;
     const auto middle = std::byte{static_cast<unsigned char>(is_signed ? 0 : 128)};
     const auto* given = static_cast<const std::byte*>(zeros->raw());
-    if (!std::all_of(given, given + zeros->bytes(), [&](std::byte each) { return each == middle; })) return std::nullopt;
+    if (!std::all_of(given, given + zeros->bytes(), [&](std::byte each) { return each == middle; }))
+      return std::nullopt;
     if (is_signed) return Weights{bytes, scale};
     Tensor lowered(DType::i8, values->shape());
     const auto* from = static_cast<const std::uint8_t*>(values->raw());
-    std::transform(from, from + values->elements(), lowered.mutable_data<std::int8_t>(), [](std::uint8_t value) { return static_cast<std::int8_t>(value - 128); });
+    std::transform(from, from + values->elements(), lowered.mutable_data<std::int8_t>(),
+                   [](std::uint8_t value) { return static_cast<std::int8_t>(value - 128); });
     return Weights{builder_.constant(std::move(lowered)), scale};
   }
 
@@ -267,7 +298,8 @@ class Lowering {
     if (units == nullptr || !units->has_data() || units->shape().size() != 1) return {};
     Tensor real(DType::f32, units->shape());
     for (std::int64_t i = 0; i < real.elements(); ++i) {
-      const double scale = static_cast<double>(x_scale) * static_cast<double>(w_scales.data<float>()[w_scales.elements() == 1 ? 0 : i]);
+      const double scale =
+          static_cast<double>(x_scale) * static_cast<double>(w_scales.data<float>()[w_scales.elements() == 1 ? 0 : i]);
       real.mutable_data<float>()[i] = static_cast<float>(scale * units->data<std::int32_t>()[i]);
     }
     return builder_.constant(std::move(real));
@@ -324,7 +356,9 @@ class Lowering {
     const ir::Node& add = graph_.node(*next);
     const ValueId other = add.inputs[add.inputs[0] == y ? 1 : 0];
     const Tensor* constant = graph_.constant(other);
-    if (constant == nullptr || constant->dtype() != DType::f32 || constant->shape().size() != 1 || constant->elements() != outputs) return;
+    if (constant == nullptr || constant->dtype() != DType::f32 || constant->shape().size() != 1 ||
+        constant->elements() != outputs)
+      return;
     bias = other;
     start = *next;
   }
@@ -344,7 +378,9 @@ class Lowering {
     // A Relu must be what the rounding does anyway.
     if (found.quantisation.empty() || graph_.value(found.quantisation[1]).type.dtype != DType::u8) return;
     if (!found.activation.empty() && *single(found.quantisation[1])->data<std::uint8_t>() != 0) return;
-    const ValueId y = builder_.add("com.microsoft::QLinearAdd", {a->bytes, a->scale, a->zero, b->bytes, b->scale, b->zero, found.quantisation[0], found.quantisation[1]});
+    const ValueId y = builder_.add(
+        "com.microsoft::QLinearAdd",
+        {a->bytes, a->scale, a->zero, b->bytes, b->scale, b->zero, found.quantisation[0], found.quantisation[1]});
     if (context_.keeps_composite(graph_, graph_.node(graph_.value(y).producer))) give(found, y);
   }
 
@@ -353,7 +389,9 @@ class Lowering {
     const std::optional<Quantised> x = dequantised(node.inputs[0]);
     if (!x || !x->zero.valid() || node.outputs.size() != 1) return;
     const std::optional<NodeId> quantise = quantising(node.outputs[0]);
-    if (!quantise || !same(graph_.node(*quantise).inputs[1], x->scale) || !same(graph_.node(*quantise).inputs[2], x->zero)) return;
+    if (!quantise || !same(graph_.node(*quantise).inputs[1], x->scale) ||
+        !same(graph_.node(*quantise).inputs[2], x->zero))
+      return;
     ir::Node moved = node;
     moved.inputs[0] = x->bytes;
     moved.outputs = graph_.node(*quantise).outputs;
@@ -368,6 +406,8 @@ class Lowering {
 
 }  // namespace
 
-ir::Graph lower_quantised(ir::Graph graph, const PassContext& context) { return Lowering(std::move(graph), context).run(); }
+ir::Graph lower_quantised(ir::Graph graph, const PassContext& context) {
+  return Lowering(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

@@ -34,11 +34,13 @@ std::optional<Part> part_of_gather(const ir::Graph& graph, NodeId id) {
   const ir::Dims *dims = dims_of(graph, node.inputs[0]), *shape = dims_of(graph, node.inputs[1]);
   const std::optional<std::vector<std::int64_t>> indices = constant_integers(graph, node, 1);
   if (dims == nullptr || shape == nullptr || shape->size() != 1 || !indices || indices->empty()) return std::nullopt;
-  const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(dims->size()));
+  const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"),
+                                                static_cast<std::int64_t>(dims->size()));
   const ir::Dim& dim = (*dims)[static_cast<std::size_t>(axis)];
   if (!dim.is_known()) return std::nullopt;
   const auto position = [&](std::int64_t index) { return index < 0 ? index + dim.value() : index; };
-  const bool inside = std::ranges::all_of(*indices, [&](std::int64_t index) { return index >= -dim.value() && index < dim.value(); });
+  const bool inside =
+      std::ranges::all_of(*indices, [&](std::int64_t index) { return index >= -dim.value() && index < dim.value(); });
   if (!inside) return std::nullopt;
   const std::int64_t start = position((*indices)[0]);
   for (std::size_t i = 0; i < indices->size(); ++i) {
@@ -49,7 +51,8 @@ std::optional<Part> part_of_gather(const ir::Graph& graph, NodeId id) {
 
 std::optional<Part> part_of(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
-  if ((node.op != "Slice" && node.op != "Gather") || !node.outputs[0].valid() || !node.inputs[0].valid()) return std::nullopt;
+  if ((node.op != "Slice" && node.op != "Gather") || !node.outputs[0].valid() || !node.inputs[0].valid())
+    return std::nullopt;
   return node.op == "Slice" ? part_of_slice(graph, id) : part_of_gather(graph, id);
 }
 
@@ -80,7 +83,8 @@ void split(ir::Graph& graph, std::vector<Part> parts) {
     graph.replace_node(part.node, std::move(taken));
   }
   const auto count = static_cast<std::int64_t>(sizes.size());
-  node.inputs = {value, graph.add_constant(Tensor::from<std::int64_t>(Shape{count}, std::span<const std::int64_t>(sizes)))};
+  node.inputs = {value,
+                 graph.add_constant(Tensor::from<std::int64_t>(Shape{count}, std::span<const std::int64_t>(sizes)))};
   graph.replace_node(place, std::move(node));
 }
 
@@ -89,7 +93,8 @@ void split(ir::Graph& graph, std::vector<Part> parts) {
 ir::Graph merge_crops(ir::Graph graph, const PassContext&) {
   std::map<std::pair<ValueId, std::int64_t>, std::vector<Part>> parts;  // by value and axis
   for (const NodeId id : graph.order()) {
-    if (const std::optional<Part> part = part_of(graph, id)) parts[{graph.node(id).inputs[0], part->axis}].push_back(*part);
+    if (const std::optional<Part> part = part_of(graph, id))
+      parts[{graph.node(id).inputs[0], part->axis}].push_back(*part);
   }
   for (const auto& [where, together] : parts) {
     if (together.size() > 1) split(graph, together);

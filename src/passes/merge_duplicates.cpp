@@ -1,5 +1,5 @@
-// Constants with the same bytes become one, and so do nodes that compute the same from the same: equal operator, attributes and inputs
-// (either way round where the order does not matter). Random nodes and nodes with subgraphs stay.
+// Constants with the same bytes become one, and so do nodes that compute the same from the same: equal operator,
+// attributes and inputs (either way round where the order does not matter). Random nodes and nodes with subgraphs stay.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -17,15 +17,20 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-std::size_t combined(std::size_t seed, std::size_t hash) { return seed ^ (hash + 0x9e3779b97f4a7c15u + (seed << 6) + (seed >> 2)); }
+std::size_t combined(std::size_t seed, std::size_t hash) {
+  return seed ^ (hash + 0x9e3779b97f4a7c15u + (seed << 6) + (seed >> 2));
+}
 
 std::size_t hash_of_bytes(const Tensor& tensor, std::size_t begin, std::size_t end) {
   return std::hash<std::string_view>()({static_cast<const char*>(tensor.raw()) + begin, end - begin});
 }
 
-std::size_t hash_of_storage(const Tensor& tensor) { return std::hash<const void*>()(tensor.storage()); }
+std::size_t hash_of_storage(const Tensor& tensor) {
+  return std::hash<const void*>()(tensor.storage());
+}
 
-// Of type, shape and the bytes at both ends: different weights differ there nearly always, so that their files' pages are not read.
+// Of type, shape and the bytes at both ends: different weights differ there nearly always, so that their files' pages
+// are not read.
 std::size_t quick_hash(const Tensor& tensor) {
   constexpr std::size_t kSample = 256;
   const auto bytes = static_cast<std::size_t>(tensor.bytes());
@@ -36,7 +41,8 @@ std::size_t quick_hash(const Tensor& tensor) {
 }
 
 bool commutes(const std::string& op) {
-  constexpr std::string_view names[] = {"Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
+  constexpr std::string_view names[] = {"Add",   "Mul",        "And",       "Or",        "Xor",
+                                        "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
   return std::ranges::find(names, op) != std::end(names);
 }
 
@@ -73,10 +79,13 @@ class Merger {
     for (const ValueId id : group) {
       const Tensor& constant = *graph_.constant(id);
       const bool deferred = constant.is_deferred();
-      std::vector<ValueId>& candidates = kept[deferred ? hash_of_storage(constant) : hash_of_bytes(constant, 0, static_cast<std::size_t>(constant.bytes()))];
+      std::vector<ValueId>& candidates =
+          kept[deferred ? hash_of_storage(constant)
+                        : hash_of_bytes(constant, 0, static_cast<std::size_t>(constant.bytes()))];
       const auto same = std::ranges::find_if(candidates, [&](ValueId other) {
         const Tensor& held = *graph_.constant(other);
-        return held.dtype() == constant.dtype() && held.shape() == constant.shape() && (held.shares_storage_with(constant) || (!deferred && !held.is_deferred() && identical(held, constant)));
+        return held.dtype() == constant.dtype() && held.shape() == constant.shape() &&
+               (held.shares_storage_with(constant) || (!deferred && !held.is_deferred() && identical(held, constant)));
       });
       if (same == candidates.end() || !replacements_.replace(id, *same)) candidates.push_back(id);
     }
@@ -86,7 +95,8 @@ class Merger {
   static std::size_t hash_of(const ir::Node& node) {
     std::size_t hash = std::hash<std::string>()(node.op);
     for (const ValueId input : node.inputs) hash = combined(hash, static_cast<std::size_t>(input.index));
-    for (const auto& [name, attribute] : node.attributes) hash = combined(combined(hash, std::hash<std::string>()(name)), hash_of(attribute));
+    for (const auto& [name, attribute] : node.attributes)
+      hash = combined(combined(hash, std::hash<std::string>()(name)), hash_of(attribute));
     return hash;
   }
   // Of numbers and texts; what else there is compares in full.
@@ -99,7 +109,8 @@ class Merger {
       for (const std::int64_t each : *integers) hash = combined(hash, static_cast<std::size_t>(each));
     } else if (const auto* reals = std::get_if<std::vector<float>>(&attribute)) {
       for (const float each : *reals) hash = combined(hash, std::bit_cast<std::uint32_t>(each));
-    } else if (const auto* tensor = std::get_if<Tensor>(&attribute); tensor != nullptr && tensor->has_data() && tensor->dtype() != DType::string) {
+    } else if (const auto* tensor = std::get_if<Tensor>(&attribute);
+               tensor != nullptr && tensor->has_data() && tensor->dtype() != DType::string) {
       hash = combined(hash, quick_hash(*tensor));
     }
     return hash;
@@ -113,7 +124,9 @@ class Merger {
     std::vector<NodeId>& candidates = nodes_[hash_of(key)];
     for (const NodeId candidate : candidates) {
       const ir::Node other = normalised(graph_.node(candidate));
-      if (other.op != key.op || other.inputs != key.inputs || !give_alike(id, candidate) || !ir::equal_attributes(other.attributes, key.attributes)) continue;
+      if (other.op != key.op || other.inputs != key.inputs || !give_alike(id, candidate) ||
+          !ir::equal_attributes(other.attributes, key.attributes))
+        continue;
       return merge(id, candidate);
     }
     candidates.push_back(id);
@@ -125,7 +138,8 @@ class Merger {
     for (const ops::AttributeSpec& spec : ops::op_of(node).attributes) {
       const auto given = key.attributes.find(spec.name);
       if (given == key.attributes.end() || !spec.default_value) continue;
-      if (ir::equal_attributes({{given->first, given->second}}, {{given->first, *spec.default_value}})) key.attributes.erase(given);
+      if (ir::equal_attributes({{given->first, given->second}}, {{given->first, *spec.default_value}}))
+        key.attributes.erase(given);
     }
     while (!key.inputs.empty() && !key.inputs.back().valid()) key.inputs.pop_back();
     if (commutes(node.op)) std::ranges::sort(key.inputs);
@@ -139,13 +153,16 @@ class Merger {
     return !any_number || graph_.node(a).outputs.size() == graph_.node(b).outputs.size();
   }
 
-  // What uses the node's outputs uses the first's. A result keeps its name: it becomes a copy, unless that would be no less work.
+  // What uses the node's outputs uses the first's. A result keeps its name: it becomes a copy, unless that would be no
+  // less work.
   void merge(NodeId id, NodeId first) {
     const std::vector<ValueId> outputs = graph_.node(id).outputs;
-    if (std::ranges::any_of(outputs, [&](ValueId output) { return output.valid() && replacements_.is_result(output); })) {
+    if (std::ranges::any_of(outputs,
+                            [&](ValueId output) { return output.valid() && replacements_.is_result(output); })) {
       const bool is_cheap = ops::op_of(graph_.node(id)).view || graph_.node(id).op == "Identity";
       if (is_cheap || outputs.size() != 1) return;
-      return graph_.replace_node(id, ir::Node{"Identity", graph_.node(id).name, {graph_.node(first).outputs[0]}, outputs, {}, 0});
+      return graph_.replace_node(
+          id, ir::Node{"Identity", graph_.node(id).name, {graph_.node(first).outputs[0]}, outputs, {}, 0});
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].valid()) continue;
@@ -165,6 +182,8 @@ class Merger {
 
 }  // namespace
 
-ir::Graph merge_duplicates(ir::Graph graph, const PassContext&) { return Merger(std::move(graph)).run(); }
+ir::Graph merge_duplicates(ir::Graph graph, const PassContext&) {
+  return Merger(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

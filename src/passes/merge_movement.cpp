@@ -1,5 +1,7 @@
-// Operators that only change a shape, an order or an element type become one where two stand behind each other: reshapes of reshapes, transposes of
-// transposes (also of what was reshaped for them), casts of lossless casts, reductions of reductions, and reductions and lookups of one row with the dimensions that a reshape behind them brings back or takes away. What ends where it began goes.
+// Operators that only change a shape, an order or an element type become one where two stand behind each other:
+// reshapes of reshapes, transposes of transposes (also of what was reshaped for them), casts of lossless casts,
+// reductions of reductions, and reductions and lookups of one row with the dimensions that a reshape behind them brings
+// back or takes away. What ends where it began goes.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -17,23 +19,36 @@ using ir::Dims;
 using ir::NodeId;
 using ir::ValueId;
 
-bool changes_shape_only(const ir::Node& node) { return node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten"; }
+bool changes_shape_only(const ir::Node& node) {
+  return node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten";
+}
 
 // Whether each value of the one type is one of the other.
 bool is_lossless(DType from, DType to) {
   const auto among = [&](std::initializer_list<DType> types) { return std::ranges::find(types, to) != types.end(); };
   switch (from) {
     case DType::f16:
-    case DType::bf16: return among({DType::f32, DType::f64});
-    case DType::f32: return among({DType::f64});
-    case DType::i8: return among({DType::i16, DType::i32, DType::i64, DType::f16, DType::f32, DType::f64});
-    case DType::u8: return among({DType::u16, DType::i16, DType::u32, DType::i32, DType::u64, DType::i64, DType::f16, DType::f32, DType::f64});
-    case DType::i16: return among({DType::i32, DType::i64, DType::f32, DType::f64});
-    case DType::u16: return among({DType::u32, DType::i32, DType::u64, DType::i64, DType::f32, DType::f64});
-    case DType::i32: return among({DType::i64, DType::f64});
-    case DType::u32: return among({DType::u64, DType::i64, DType::f64});
-    case DType::boolean: return among({DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32, DType::f64});
-    default: return false;
+    case DType::bf16:
+      return among({DType::f32, DType::f64});
+    case DType::f32:
+      return among({DType::f64});
+    case DType::i8:
+      return among({DType::i16, DType::i32, DType::i64, DType::f16, DType::f32, DType::f64});
+    case DType::u8:
+      return among(
+          {DType::u16, DType::i16, DType::u32, DType::i32, DType::u64, DType::i64, DType::f16, DType::f32, DType::f64});
+    case DType::i16:
+      return among({DType::i32, DType::i64, DType::f32, DType::f64});
+    case DType::u16:
+      return among({DType::u32, DType::i32, DType::u64, DType::i64, DType::f32, DType::f64});
+    case DType::i32:
+      return among({DType::i64, DType::f64});
+    case DType::u32:
+      return among({DType::u64, DType::i64, DType::f64});
+    case DType::boolean:
+      return among({DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32, DType::f64});
+    default:
+      return false;
   }
 }
 
@@ -56,7 +71,10 @@ class Merger {
   }
 
  private:
-  const ir::Node* producer(ValueId value) const { return value.valid() && graph_.value(value).origin == ir::Origin::node ? &graph_.node(graph_.value(value).producer) : nullptr; }
+  const ir::Node* producer(ValueId value) const {
+    return value.valid() && graph_.value(value).origin == ir::Origin::node ? &graph_.node(graph_.value(value).producer)
+                                                                           : nullptr;
+  }
   bool has_one_use(ValueId value) const {
     const auto index = static_cast<std::size_t>(value.index);
     return index < uses_.size() && uses_[index].size() == 1 && !replacements_.is_result(value);
@@ -68,20 +86,24 @@ class Merger {
     // Through all of them: where the shape is that of the start again, nothing has moved.
     ValueId source = graph_.node(id).inputs[0];
     if (is_back_at(id, source) && replacements_.replace(result, source)) return;
-    for (const ir::Node* node = producer(source); node != nullptr && changes_shape_only(*node); node = producer(source)) {
+    for (const ir::Node* node = producer(source); node != nullptr && changes_shape_only(*node);
+         node = producer(source)) {
       source = node->inputs[0];
       if (is_back_at(id, source) && replacements_.replace(result, source)) return;
     }
     if (reduce(id) || gather(id)) return;
-    if (const std::optional<ValueId> swapped = transposed_in_batches(graph_, result)) return put_operator(graph_, id, "Transpose", {*swapped}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
+    if (const std::optional<ValueId> swapped = transposed_in_batches(graph_, result))
+      return put_operator(graph_, id, "Transpose", {*swapped}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}});
     const ir::Node *outer = &graph_.node(id), *inner = producer(outer->inputs[0]);
     if (inner == nullptr || !changes_shape_only(*inner)) return;
-    if (const ValueId shape = shape_from(*outer); shape.valid()) put_operator(graph_, id, "Reshape", {inner->inputs[0], shape});
+    if (const ValueId shape = shape_from(*outer); shape.valid())
+      put_operator(graph_, id, "Reshape", {inner->inputs[0], shape});
   }
 
   bool is_back_at(NodeId id, ValueId source) const {
     const ir::Node& node = graph_.node(id);
-    return same_dims(graph_, source, node.outputs[0]) || (node.op == "Reshape" && is_shape_of(graph_, node.inputs[1], source));
+    return same_dims(graph_, source, node.outputs[0]) ||
+           (node.op == "Reshape" && is_shape_of(graph_, node.inputs[1], source));
   }
 
   // The constant that reshapes anything with these elements as the node does; an invalid value without one.
@@ -89,9 +111,11 @@ class Merger {
     const Tensor* given = node.op == "Reshape" ? graph_.constant(node.inputs[1]) : nullptr;
     const bool has_bytes = given != nullptr && (given->has_data() || given->elements() == 0);
     // A zero would copy a size of what is no longer there.
-    if (has_bytes && std::ranges::find(given->values<std::int64_t>(), 0) == given->values<std::int64_t>().end()) return node.inputs[1];
+    if (has_bytes && std::ranges::find(given->values<std::int64_t>(), 0) == given->values<std::int64_t>().end())
+      return node.inputs[1];
     const Dims* dims = dims_of(graph_, node.outputs[0]);
-    if (dims == nullptr || std::ranges::count_if(*dims, [](const ir::Dim& dim) { return !dim.is_known(); }) > 1) return {};
+    if (dims == nullptr || std::ranges::count_if(*dims, [](const ir::Dim& dim) { return !dim.is_known(); }) > 1)
+      return {};
     std::vector<std::int64_t> sizes;
     for (const ir::Dim& dim : *dims) sizes.push_back(dim.is_known() ? dim.value() : -1);
     if (std::ranges::find(sizes, 0) != sizes.end()) return {};
@@ -118,14 +142,17 @@ class Merger {
   // A reduction of what was reduced the same way along other axes: x.mean(3).mean(2).
   void reduce_again(NodeId id) {
     const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], outer.op);
-    static constexpr std::array<std::string_view, 5> kNested{"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd"};
-    if (inner == nullptr || !has_one_use(outer.inputs[0]) || std::ranges::find(kNested, outer.op) == kNested.end()) return;
+    static constexpr std::array<std::string_view, 5> kNested{"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin",
+                                                             "ReduceProd"};
+    if (inner == nullptr || !has_one_use(outer.inputs[0]) || std::ranges::find(kNested, outer.op) == kNested.end())
+      return;
     // A mean of integers is rounded each time.
     if (outer.op == "ReduceMean" && !is_float(graph_.value(outer.outputs[0]).type.dtype)) return;
     const auto first = reduced_axes(graph_, *inner), second = reduced_axes(graph_, outer);
     const Dims* from = dims_of(graph_, inner->inputs[0]);
     const bool keeps = keeps_dimensions(outer);
-    if (!first || !second || first->empty() || second->empty() || from == nullptr || keeps != keeps_dimensions(*inner)) return;
+    if (!first || !second || first->empty() || second->empty() || from == nullptr || keeps != keeps_dimensions(*inner))
+      return;
     std::vector<std::int64_t> axes = *first;
     std::int64_t left = 0;  // axes that the first leaves, so far
     for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(from->size()); ++axis) {
@@ -146,11 +173,13 @@ class Merger {
   // One index of a Gather that loses its axis and gets it back, or keeps it for it to go.
   bool gather(NodeId id) {
     const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], "Gather");
-    const Tensor* index = inner != nullptr && has_one_use(outer.inputs[0]) ? graph_.constant(inner->inputs[1]) : nullptr;
+    const Tensor* index =
+        inner != nullptr && has_one_use(outer.inputs[0]) ? graph_.constant(inner->inputs[1]) : nullptr;
     if (index == nullptr || index->elements() != 1 || index->rank() > 1) return false;
     const Dims *from = dims_of(graph_, inner->inputs[0]), *to = dims_of(graph_, outer.outputs[0]);
     if (from == nullptr || to == nullptr) return false;
-    const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(*inner, ops::op_of(*inner)).integer("axis"), static_cast<std::int64_t>(from->size()));
+    const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(*inner, ops::op_of(*inner)).integer("axis"),
+                                                  static_cast<std::int64_t>(from->size()));
     if (!surely_equal(*to, ops::reduced_dims(*from, std::array{axis}, index->rank() == 0))) return false;
     const ValueId other = graph_.add_constant(index->reshaped(index->rank() == 0 ? Shape{1} : Shape{}));
     put_operator(graph_, id, "Gather", {inner->inputs[0], other}, inner->attributes);
@@ -162,7 +191,8 @@ class Merger {
     const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], "Transpose");
     const Dims* dims = inner == nullptr ? nullptr : dims_of(graph_, inner->inputs[0]);
     if (dims == nullptr) return;
-    const std::vector<std::int64_t> first = permutation_of(*inner, dims->size()), second = permutation_of(outer, dims->size());
+    const std::vector<std::int64_t> first = permutation_of(*inner, dims->size()),
+                                    second = permutation_of(outer, dims->size());
     std::vector<std::int64_t> both;
     for (const std::int64_t axis : second) both.push_back(first[static_cast<std::size_t>(axis)]);
     const ValueId x = inner->inputs[0];
@@ -188,6 +218,8 @@ class Merger {
 
 }  // namespace
 
-ir::Graph merge_movement(ir::Graph graph, const PassContext&) { return Merger(std::move(graph)).run(); }
+ir::Graph merge_movement(ir::Graph graph, const PassContext&) {
+  return Merger(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

@@ -1,6 +1,7 @@
-// Crops move towards the inputs: where only part of a result is used, only that part, and what it needs, is computed. A crop is a Slice with
-// positive steps or a Gather of constant indices; what several of them leave of a value moves as their common box. Each move is
-// made only if the operations and bytes of all nodes that it touches, weighed as a roofline does, become no more.
+// Crops move towards the inputs: where only part of a result is used, only that part, and what it needs, is computed. A
+// crop is a Slice with positive steps or a Gather of constant indices; what several of them leave of a value moves as
+// their common box. Each move is made only if the operations and bytes of all nodes that it touches, weighed as a
+// roofline does, become no more.
 #include <algorithm>
 #include <set>
 
@@ -45,7 +46,8 @@ class Mover {
 
     bool takes_all_of(const Crop& other) const {
       return indices.empty() && std::ranges::equal(crop, other, [](const auto& a, const auto& b) {
-               return a.first == b.first && a.second.start == b.second.start && a.second.count == b.second.count && a.second.step == b.second.step;
+               return a.first == b.first && a.second.start == b.second.start && a.second.count == b.second.count &&
+                      a.second.step == b.second.step;
              });
     }
   };
@@ -63,7 +65,8 @@ class Mover {
     for (std::size_t i = 0; i < request->axes.size(); ++i) {
       const auto axis = static_cast<std::size_t>(request->axes[i]);
       if (!dims[axis].is_known()) return std::nullopt;
-      const ops::SliceRange range = ops::slice_range(dims[axis].value(), request->starts[i], request->ends[i], request->steps[i]);
+      const ops::SliceRange range =
+          ops::slice_range(dims[axis].value(), request->starts[i], request->ends[i], request->steps[i]);
       if (range.step < 1 || range.count < 1) return std::nullopt;
       if (range.count < dims[axis].value()) crop.emplace(axis, range);
     }
@@ -74,7 +77,8 @@ class Mover {
   std::optional<User> gather_user(NodeId id, const ir::Dims& dims) const {
     const ir::Node& node = graph_.node(id);
     std::optional<std::vector<std::int64_t>> indices = constant_integers(graph_, node, 1);
-    const auto axis = static_cast<std::size_t>(ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(dims.size())));
+    const auto axis = static_cast<std::size_t>(ops::normalise_axis(
+        ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(dims.size())));
     if (!indices || indices->empty() || !dims[axis].is_known()) return std::nullopt;
     const std::int64_t size = dims[axis].value();
     for (std::int64_t& index : *indices) index += index < 0 ? size : 0;
@@ -93,7 +97,9 @@ class Mover {
     std::vector<User> users;
     for (const NodeId id : uses(value)) {
       const ir::Node& node = graph_.node(id);
-      if ((node.op != "Slice" && node.op != "Gather") || node.inputs[0] != value || std::ranges::count(node.inputs, value) != 1 || !node.outputs[0].valid()) return std::nullopt;
+      if ((node.op != "Slice" && node.op != "Gather") || node.inputs[0] != value ||
+          std::ranges::count(node.inputs, value) != 1 || !node.outputs[0].valid())
+        return std::nullopt;
       std::optional<User> user = node.op == "Slice" ? slice_user(id, dims) : gather_user(id, dims);
       if (!user) return std::nullopt;
       users.push_back(std::move(*user));
@@ -105,7 +111,9 @@ class Mover {
   static Crop common_crop(const std::vector<User>& users) {
     Crop common = users[0].crop;
     if (users.size() == 1) return common;
-    std::erase_if(common, [&](const auto& each) { return std::ranges::any_of(users, [&](const User& user) { return !user.crop.contains(each.first); }); });
+    std::erase_if(common, [&](const auto& each) {
+      return std::ranges::any_of(users, [&](const User& user) { return !user.crop.contains(each.first); });
+    });
     for (auto& [axis, range] : common) {
       std::int64_t low = range.start, high = low;
       for (const User& user : users) {
@@ -140,7 +148,8 @@ class Mover {
   }
 
   bool is_folded(NodeId id) const {
-    return std::ranges::all_of(graph_.node(id).inputs, [&](ValueId input) { return !input.valid() || graph_.is_constant(input); });
+    return std::ranges::all_of(graph_.node(id).inputs,
+                               [&](ValueId input) { return !input.valid() || graph_.is_constant(input); });
   }
 
   // Whether the nodes in their place do no more than the node and its users.
@@ -156,7 +165,9 @@ class Mover {
 
   void move(NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (node.outputs.size() != 1 || !node.outputs[0].valid() || !ir::subgraphs_of(node).empty() || is_result(graph_, node.outputs[0])) return;
+    if (node.outputs.size() != 1 || !node.outputs[0].valid() || !ir::subgraphs_of(node).empty() ||
+        is_result(graph_, node.outputs[0]))
+      return;
     const ValueId result = node.outputs[0];
     if (dims_of(graph_, result) == nullptr || uses(result).empty()) return;
     const ir::Dims dims = *dims_of(graph_, result);
@@ -175,7 +186,8 @@ class Mover {
     }
     for (const NodeId each : added) note_inputs(each);
     NodeId replaced;
-    if (!added.empty() && graph_.node(added.back()).outputs[0] == *cropped) replaced = replace_a_user(*users, crop, added.back());
+    if (!added.empty() && graph_.node(added.back()).outputs[0] == *cropped)
+      replaced = replace_a_user(*users, crop, added.back());
     if (replaced.valid()) cropped = graph_.node(added.back()).outputs[0];
     for (const User& user : *users) {
       if (user.node != replaced) take(user, *cropped, crop);
@@ -193,7 +205,8 @@ class Mover {
     }
   }
 
-  // A Slice that takes all of the crop goes, and what makes the crop gives its value, which keeps its name. Returns the Slice, if there is one.
+  // A Slice that takes all of the crop goes, and what makes the crop gives its value, which keeps its name. Returns the
+  // Slice, if there is one.
   NodeId replace_a_user(const std::vector<User>& users, const Crop& crop, NodeId maker) {
     const auto user = std::ranges::find_if(users, [&](const User& each) { return each.takes_all_of(crop); });
     if (user == users.end()) return {};
@@ -204,7 +217,8 @@ class Mover {
     return user->node;
   }
 
-  // The user reads the cropped value instead of the whole one. What is the same value under two names is made one later.
+  // The user reads the cropped value instead of the whole one. What is the same value under two names is made one
+  // later.
   void take(const User& user, ValueId value, const Crop& crop) {
     ir::Node node = graph_.node(user.node);
     if (user.indices.empty()) {
@@ -219,7 +233,8 @@ class Mover {
       else node.inputs = slice_inputs(builder_, value, rest);
     } else {
       Tensor indices(DType::i64, graph_.constant(node.inputs[1])->shape());
-      std::ranges::transform(user.indices, indices.mutable_data<std::int64_t>(), [&](std::int64_t index) { return index - crop.begin()->second.start; });
+      std::ranges::transform(user.indices, indices.mutable_data<std::int64_t>(),
+                             [&](std::int64_t index) { return index - crop.begin()->second.start; });
       node.inputs = {value, builder_.constant(std::move(indices))};
     }
     graph_.replace_node(user.node, std::move(node));
@@ -235,6 +250,8 @@ class Mover {
 
 }  // namespace
 
-ir::Graph move_crops(ir::Graph graph, const PassContext& context) { return Mover(std::move(graph), context).run(); }
+ir::Graph move_crops(ir::Graph graph, const PassContext& context) {
+  return Mover(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

@@ -11,15 +11,17 @@
 
 namespace tessera::passes {
 
-// Runs one node on constant inputs (an empty Value for an absent one) and returns its outputs. Handed in from above, so that
-// passes know no backend. May throw Error.
+// Runs one node on constant inputs (an empty Value for an absent one) and returns its outputs. Handed in from above, so
+// that passes know no backend. May throw Error.
 using Evaluator = std::function<std::vector<Value>(const ir::Node&, std::span<const Value>)>;
 
-// Whether the device that the graph is for has a kernel of its own for this node, mostly a composite, as far as its types say.
+// Whether the device that the graph is for has a kernel of its own for this node, mostly a composite, as far as its
+// types say.
 using CompositeFilter = std::function<bool(const ir::Graph&, const ir::Node&)>;
 
-// What folding may still do to a graph: make constants of so many bytes, by so much work (operations and elements). What would
-// be more stays in the graph and is computed in the run, so that a small file cannot ask for much before it runs.
+// What folding may still do to a graph: make constants of so many bytes, by so much work (operations and elements).
+// What would be more stays in the graph and is computed in the run, so that a small file cannot ask for much before it
+// runs.
 struct FoldingBudget {
   std::int64_t bytes = std::int64_t{64} << 20;
   double operations = 1e8;
@@ -29,12 +31,14 @@ struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
   bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
-  // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read again.
+  // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read
+  // again.
   std::int64_t near_cache_bytes = std::int64_t{1} << 19;
-  // The graph is for a file: large weights stay in the element type in which they are stored, and are widened in the run.
+  // The graph is for a file: large weights stay in the element type in which they are stored, and are widened in the
+  // run.
   bool keeps_narrow_weights = false;
   DType precision = DType::f32;  // what the user lets layers compute in: f32 or bf16
-  FoldingBudget folding = {};  // of a run of the pipeline, beside a share of the graph's own constants
+  FoldingBudget folding = {};    // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
   FoldingBudget* folding_left = nullptr;
 };
@@ -46,7 +50,8 @@ struct Pass {
   std::string_view name;     // a verb: "fold_constants"
   std::string_view summary;  // one line for people
   ir::Graph (*run)(ir::Graph, const PassContext&);
-  bool device_form = false;  // what it puts in is for the kernels of some device alone: a graph for other programs is better without
+  bool device_form =
+      false;  // what it puts in is for the kernels of some device alone: a graph for other programs is better without
 };
 
 ir::Graph differentiate(ir::Graph graph, const PassContext& context);

@@ -15,14 +15,12 @@ constexpr Pass kPasses[] = {
     {"differentiate",
      "replaces Gradient nodes by the graph that computes the gradients, which the other passes can then improve",
      differentiate},
-    {"sink_constants",
-     "copies constants that a subgraph captures into it, so that the passes can work with them there",
+    {"sink_constants", "copies constants that a subgraph captures into it, so that the passes can work with them there",
      sink_constants},
     {"look_up_stored_rows",
      "looks rows up in tables of int8 and float16 before they are widened, so that the whole table never is",
      look_up_stored_rows},
-    {"fold_constants",
-     "computes nodes whose inputs are constants, and known shapes, once and ahead of the runs",
+    {"fold_constants", "computes nodes whose inputs are constants, and known shapes, once and ahead of the runs",
      fold_constants},
     {"fold_shape_arithmetic",
      "follows the names of dimensions through shape arithmetic, so that Reshape and the like need not "
@@ -34,8 +32,7 @@ constexpr Pass kPasses[] = {
     {"widen_halves",
      "computes in f32 what the model computes in f16 and bf16, where the device has no kernels for those types",
      widen_halves, true},
-    {"decompose_composites",
-     "replaces composite operators without a kernel by the simpler operators that express them",
+    {"decompose_composites", "replaces composite operators without a kernel by the simpler operators that express them",
      decompose_composites},
     {"remove_no_ops",
      "removes Identity, inference Dropout, and casts, reshapes, transposes, slices and joins that change nothing",
@@ -53,8 +50,7 @@ constexpr Pass kPasses[] = {
     {"drop_expansions",
      "removes Expand, Tile and ConstantOfShape where the operator behind them broadcasts, so that no copies are made",
      drop_expansions},
-    {"look_up_one_hot",
-     "replaces products of one-hot rows with a constant matrix by a Gather of its rows",
+    {"look_up_one_hot", "replaces products of one-hot rows with a constant matrix by a Gather of its rows",
      look_up_one_hot},
     {"fold_channel_arithmetic",
      "folds normalisation, sums and products per channel into the weights of the convolution or product before them",
@@ -86,8 +82,7 @@ constexpr Pass kPasses[] = {
      "multiplies per-channel normalisation, sums and products into the weights of the convolution or product that "
      "reads them, so that they take no step of their own",
      move_channel_arithmetic},
-    {"move_crops",
-     "moves Slice and Gather towards the inputs, so that only the used part of a result is computed",
+    {"move_crops", "moves Slice and Gather towards the inputs, so that only the used part of a result is computed",
      move_crops},
     {"lower_quantised",
      "makes integer layers of what stands between DequantizeLinear and QuantizeLinear, so that products "
@@ -97,8 +92,7 @@ constexpr Pass kPasses[] = {
      "makes one node of attention that is spelt out, which never stores its scores and takes the heads "
      "from where they lie",
      fuse_attention, true},
-    {"absorb_transposes",
-     "lets a product read transposed operands as they lie, so that nothing is copied",
+    {"absorb_transposes", "lets a product read transposed operands as they lie, so that nothing is copied",
      absorb_transposes, true},
     {"scale_batch_normalisation",
      "replaces BatchNormalization that went into no layer by one product and one sum per channel, which "
@@ -107,9 +101,7 @@ constexpr Pass kPasses[] = {
     {"channels_last",
      "stores the channels of convolutions, and of what stands between them, last, so that kernels read them in order",
      channels_last, true},
-    {"merge_crops",
-     "replaces Slices and Gathers that together take all of a value apart by one Split",
-     merge_crops},
+    {"merge_crops", "replaces Slices and Gathers that together take all of a value apart by one Split", merge_crops},
     {"fuse_epilogues",
      "adds sums and an activation to the convolution or product before them, so that its result is not "
      "read and written again",
@@ -118,16 +110,13 @@ constexpr Pass kPasses[] = {
      "makes one operator of the look-up in embedding tables, the sum of the rows and its normalisation, "
      "so that each row is read once",
      fuse_embeddings, true},
-    {"fuse_skip_normalisation",
-     "makes one operator of a sum and its normalisation, so that each row is read once",
+    {"fuse_skip_normalisation", "makes one operator of a sum and its normalisation, so that each row is read once",
      fuse_skip_normalisation, true},
     {"fuse_element_wise",
      "makes one loop of element-wise operators that follow each other, so that values between them stay "
      "in registers and cache",
      fuse_element_wise, true},
-    {"lower_precision",
-     "lets layers compute in the precision that was asked for",
-     lower_precision, true},
+    {"lower_precision", "lets layers compute in the precision that was asked for", lower_precision, true},
     {"chain_convolutions",
      "computes convolutions that follow each other a few lines at a time, so that what lies between them "
      "stays in the cache",
@@ -137,12 +126,15 @@ constexpr Pass kPasses[] = {
 // Writes down what passes change, one after the other.
 class Recorder {
  public:
-  Recorder(const ir::Graph& graph, const GraphMeasure& measure, std::vector<PassChange>& reports) : measure_(measure), reports_(reports), now_(look_at(graph)) {}
+  Recorder(const ir::Graph& graph, const GraphMeasure& measure, std::vector<PassChange>& reports)
+      : measure_(measure), reports_(reports), now_(look_at(graph)) {}
 
   void add(std::string_view pass, const ir::Graph& graph) {
     State next = look_at(graph);
-    const bool costs_as_before = now_.cost.operations == next.cost.operations && now_.cost.bytes == next.cost.bytes && now_.cost.seconds == next.cost.seconds;
-    reports_.push_back({std::string(pass), now_.nodes, next.nodes, now_.cost, next.cost, now_.operators != next.operators || !costs_as_before});
+    const bool costs_as_before = now_.cost.operations == next.cost.operations && now_.cost.bytes == next.cost.bytes &&
+                                 now_.cost.seconds == next.cost.seconds;
+    reports_.push_back({std::string(pass), now_.nodes, next.nodes, now_.cost, next.cost,
+                        now_.operators != next.operators || !costs_as_before});
     now_ = std::move(next);
   }
 
@@ -166,21 +158,26 @@ class Recorder {
 
 }  // namespace
 
-std::span<const Pass> all_passes() { return kPasses; }
+std::span<const Pass> all_passes() {
+  return kPasses;
+}
 
-ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options, std::vector<PassChange>* reports) {
+ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const PipelineOptions& options,
+                       std::vector<PassChange>* reports) {
   FoldingBudget folding = folding_budget(graph, given.folding);
   PassContext context = given;
   if (context.folding_left == nullptr) context.folding_left = &folding;
   for (const std::string& name : options.without) {
-    const bool known = std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
+    const bool known =
+        std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
     require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
   }
   std::optional<Recorder> recorder;
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {
     const bool left_out = std::ranges::find(options.without, pass.name) != options.without.end();
-    if (options.progress && !left_out) options.progress(pass.name, static_cast<double>(&pass - kPasses) / static_cast<double>(std::size(kPasses)));
+    if (options.progress && !left_out)
+      options.progress(pass.name, static_cast<double>(&pass - kPasses) / static_cast<double>(std::size(kPasses)));
     if (!left_out) graph = pass.run(std::move(graph), context);
     // Gradients, which are computed first, name tensors that nothing else may need.
     if (&pass == kPasses) graph.remove_dead_and_compact();
@@ -194,7 +191,8 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   PipelineOptions inner = options;
   inner.progress = {};
   // On the budget of the whole: many branches may not fold more than one graph.
-  return rewrite_branches(std::move(graph), [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, inner); });
+  return rewrite_branches(std::move(graph),
+                          [&](ir::Graph branch) { return run_pipeline(std::move(branch), context, inner); });
 }
 
 }  // namespace tessera::passes

@@ -9,9 +9,13 @@ namespace tessera::passes {
 namespace {
 
 constexpr std::array<std::string_view, 3> kProducts{"Conv", "MatMul", "Gemm"};
-constexpr std::array<std::string_view, 11> kOthers{"Add", "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Slice", "Gather", "DepthToSpace", "SpaceToDepth", "Relu"};
+constexpr std::array<std::string_view, 11> kOthers{"Add",          "MaxPool",      "Reshape", "Transpose",
+                                                   "Squeeze",      "Unsqueeze",    "Slice",   "Gather",
+                                                   "DepthToSpace", "SpaceToDepth", "Relu"};
 
-bool is_among(const auto& names, std::string_view name) { return std::ranges::find(names, name) != names.end(); }
+bool is_among(const auto& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 class Finder {
  public:
@@ -22,7 +26,9 @@ class Finder {
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
       if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") continue;
-      const bool reads = std::ranges::any_of(node.inputs, [&](ir::ValueId input) { return is_dequantised(input) && !graph_.is_constant(maker(input)->inputs[0]); });
+      const bool reads = std::ranges::any_of(node.inputs, [&](ir::ValueId input) {
+        return is_dequantised(input) && !graph_.is_constant(maker(input)->inputs[0]);
+      });
       if (reads) found.push_back(fmt::format("{}: {}", ir::describe(node), reason(node)));
     }
     return found;
@@ -30,7 +36,8 @@ class Finder {
 
  private:
   const ir::Node* maker(ir::ValueId value) const {
-    return value.valid() && graph_.value(value).origin == ir::Origin::node ? &graph_.node(graph_.value(value).producer) : nullptr;
+    return value.valid() && graph_.value(value).origin == ir::Origin::node ? &graph_.node(graph_.value(value).producer)
+                                                                           : nullptr;
   }
   bool is_dequantised(ir::ValueId value) const {
     const ir::Node* node = maker(value);
@@ -38,7 +45,9 @@ class Finder {
   }
   bool is_quantised_again(const ir::Node& node) const {
     return std::ranges::any_of(node.outputs, [&](ir::ValueId output) {
-      return output.valid() && std::ranges::any_of(uses_[static_cast<std::size_t>(output.index)], [&](ir::NodeId user) { return graph_.node(user).op == "QuantizeLinear"; });
+      return output.valid() && std::ranges::any_of(uses_[static_cast<std::size_t>(output.index)], [&](ir::NodeId user) {
+               return graph_.node(user).op == "QuantizeLinear";
+             });
     });
   }
 
@@ -50,7 +59,10 @@ class Finder {
       return "its scales, zero points or attributes fit no integer kernel";
     }
     if (!is_among(kOthers, node.op)) return fmt::format("{} has no integer form", node.op);
-    if (!std::ranges::all_of(node.inputs, [&](ir::ValueId input) { return !input.valid() || graph_.is_constant(input) || is_dequantised(input); })) return "not all of its operands are quantised";
+    if (!std::ranges::all_of(node.inputs, [&](ir::ValueId input) {
+          return !input.valid() || graph_.is_constant(input) || is_dequantised(input);
+        }))
+      return "not all of its operands are quantised";
     if (!is_quantised_again(node)) return "its result is not quantised again";
     return "the scales before and behind it fit no integer kernel";
   }
@@ -61,6 +73,8 @@ class Finder {
 
 }  // namespace
 
-std::vector<std::string> real_among_quantised(const ir::Graph& graph) { return Finder(graph).run(); }
+std::vector<std::string> real_among_quantised(const ir::Graph& graph) {
+  return Finder(graph).run();
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,6 @@
-// Activations that a model spells out become one operator, in whatever order it multiplies: x · Sigmoid(a x) is Swish, x · Clip(x + 3, 0, 6) / 6 HardSwish (and
-// without the x HardSigmoid), x · Tanh(Softplus(x)) Mish, x/2 · (1 + Erf(x/√2)) Gelu, and x/2 · (1 + Tanh(√(2/π) (x + 0.044715 x³))) its approximation.
+// Activations that a model spells out become one operator, in whatever order it multiplies: x · Sigmoid(a x) is Swish,
+// x · Clip(x + 3, 0, 6) / 6 HardSwish (and without the x HardSigmoid), x · Tanh(Softplus(x)) Mish, x/2 · (1 +
+// Erf(x/√2)) Gelu, and x/2 · (1 + Tanh(√(2/π) (x + 0.044715 x³))) its approximation.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -51,7 +52,8 @@ class Recogniser {
   // The node of that operator that makes the value, when nothing else uses it.
   const ir::Node* maker(ValueId value, std::string_view op) const {
     const ir::Node* node = producer_of(graph_, value, op);
-    if (node == nullptr || is_result(graph_, value) || static_cast<std::size_t>(value.index) >= uses_.size()) return nullptr;
+    if (node == nullptr || is_result(graph_, value) || static_cast<std::size_t>(value.index) >= uses_.size())
+      return nullptr;
     return uses_[static_cast<std::size_t>(value.index)].size() == 1 ? node : nullptr;
   }
   bool is_number(ValueId value, double number) const {
@@ -73,7 +75,8 @@ class Recogniser {
     } else if (const ir::Node* node = depth < kMostDepth ? maker(value, "Mul") : nullptr) {
       multiply(product, node->inputs[0], depth + 1);
       multiply(product, node->inputs[1], depth + 1);
-    } else if (const ir::Node* quotient = maker(value, "Div"); quotient != nullptr && scalar_of(graph_, quotient->inputs[1])) {
+    } else if (const ir::Node* quotient = maker(value, "Div");
+               quotient != nullptr && scalar_of(graph_, quotient->inputs[1])) {
       multiply(product, quotient->inputs[0], depth + 1);
       divide(product, quotient->inputs[1]);
     } else {
@@ -92,7 +95,8 @@ class Recogniser {
     tolerance_ = tolerance_of(dtype);
     const Product product = product_of(node);
     if (product.factors.size() == 1 && near(product.number, 1.0 / 6)) {
-      if (const std::optional<ValueId> x = clipped(product.factors[0])) replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
+      if (const std::optional<ValueId> x = clipped(product.factors[0]))
+        replace(id, "HardSigmoid", *x, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
     }
     for (std::size_t i = 0; i < 2 && product.factors.size() == 2; ++i) {
       if (gated(id, product.number, product.factors[i], product.factors[1 - i])) return;
@@ -107,7 +111,8 @@ class Recogniser {
     for (std::size_t i = 0; i < 2 && add != nullptr; ++i) {
       if (!is_number(add->inputs[1 - i], 1)) continue;
       if (is_error_function(add->inputs[i], x)) return replace(id, "Gelu", x);
-      if (is_its_approximation(add->inputs[i], x)) return replace(id, "Gelu", x, {{"approximate", std::string("tanh")}});
+      if (is_its_approximation(add->inputs[i], x))
+        return replace(id, "Gelu", x, {{"approximate", std::string("tanh")}});
     }
     return false;
   }
@@ -133,12 +138,15 @@ class Recogniser {
     if (value == x) return 1;
     Product product;
     multiply(product, value);
-    return product.factors == std::vector<ValueId>{x} && std::isfinite(product.number) ? std::optional(product.number) : std::nullopt;
+    return product.factors == std::vector<ValueId>{x} && std::isfinite(product.number) ? std::optional(product.number)
+                                                                                       : std::nullopt;
   }
   // x of Clip(x + 3, 0, 6).
   std::optional<ValueId> clipped(ValueId value) const {
     const ir::Node* clip = maker(value, "Clip");
-    if (clip == nullptr || clip->inputs.size() < 3 || scalar_of(graph_, clip->inputs[1]) != 0.0 || scalar_of(graph_, clip->inputs[2]) != 6.0) return std::nullopt;
+    if (clip == nullptr || clip->inputs.size() < 3 || scalar_of(graph_, clip->inputs[1]) != 0.0 ||
+        scalar_of(graph_, clip->inputs[2]) != 6.0)
+      return std::nullopt;
     const ir::Node* add = maker(clip->inputs[0], "Add");
     for (std::size_t i = 0; i < 2 && add != nullptr; ++i) {
       if (scalar_of(graph_, add->inputs[1 - i]) == 3.0) return add->inputs[i];
@@ -160,7 +168,8 @@ class Recogniser {
     const double root = std::sqrt(2 * std::numbers::inv_pi);
     // Models write the constants with six or seven digits.
     const auto about = [&](double a, double b) { return std::abs(a - b) <= std::max(1e-5, 2 * tolerance_) * b; };
-    return found && (*found)[0] == 0 && about((*found)[1], root) && (*found)[2] == 0 && about((*found)[3], root * 0.044715);
+    return found && (*found)[0] == 0 && about((*found)[1], root) && (*found)[2] == 0 &&
+           about((*found)[3], root * 0.044715);
   }
   std::optional<Polynomial> polynomial(ValueId value, ValueId x, int depth) const {
     if (value == x) return Polynomial{0, 1, 0, 0};
@@ -173,7 +182,8 @@ class Recogniser {
     }
     const ir::Node *add = maker(value, "Add"), *node = add != nullptr ? add : maker(value, "Mul");
     if (node == nullptr) return std::nullopt;
-    const std::optional<Polynomial> a = polynomial(node->inputs[0], x, depth + 1), b = a ? polynomial(node->inputs[1], x, depth + 1) : std::nullopt;
+    const std::optional<Polynomial> a = polynomial(node->inputs[0], x, depth + 1),
+                                    b = a ? polynomial(node->inputs[1], x, depth + 1) : std::nullopt;
     if (!b) return std::nullopt;
     Polynomial result{};
     for (std::size_t i = 0; i < 4; ++i) {
@@ -200,6 +210,8 @@ class Recogniser {
 
 }  // namespace
 
-ir::Graph recognise_activations(ir::Graph graph, const PassContext&) { return Recogniser(std::move(graph)).run(); }
+ir::Graph recognise_activations(ir::Graph graph, const PassContext&) {
+  return Recogniser(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,5 @@
-// A normalisation of [N, groups, …] between reshapes, with a scale and a shift a channel behind it, as PyTorch exports it, becomes
-// GroupNormalization.
+// A normalisation of [N, groups, …] between reshapes, with a scale and a shift a channel behind it, as PyTorch exports
+// it, becomes GroupNormalization.
 #include <algorithm>
 #include <optional>
 
@@ -32,8 +32,11 @@ class Recogniser {
       inside_.clear();
       const ir::Node& node = graph_.node(*id);
       std::optional<Grouped> found;
-      if (node.op == "Add") found = shifted(node.inputs[0], node.inputs[1]), found = found ? found : shifted(node.inputs[1], node.inputs[0]);
-      else if (node.op == "Mul") found = scaled(node.inputs[0], node.inputs[1]), found = found ? found : scaled(node.inputs[1], node.inputs[0]);
+      if (node.op == "Add")
+        found = shifted(node.inputs[0], node.inputs[1]),
+        found = found ? found : shifted(node.inputs[1], node.inputs[0]);
+      else if (node.op == "Mul")
+        found = scaled(node.inputs[0], node.inputs[1]), found = found ? found : scaled(node.inputs[1], node.inputs[0]);
       else if (node.op == "Reshape") found = normalised(node.outputs[0]);
       if (found && is_closed(graph_, uses_, inside_, *id)) place(*id, *found);
     }
@@ -79,20 +82,25 @@ class Recogniser {
     if (first == nullptr || !is_plain(*node)) return std::nullopt;
     const ValueId x = first->inputs[0];
     const Dims *from = dims_of(graph_, x), *between = dims_of(graph_, node->inputs[0]), *to = dims_of(graph_, value);
-    if (from == nullptr || between == nullptr || to == nullptr || from->size() < 3 || between->size() < 3 || to->size() != from->size()) return std::nullopt;
-    const bool fits = (*from)[0].surely_equals((*between)[0]) && (*from)[1].is_known() && (*between)[1].is_known() && (*between)[1].value() > 0 &&
-                      (*from)[1].value() % (*between)[1].value() == 0;
+    if (from == nullptr || between == nullptr || to == nullptr || from->size() < 3 || between->size() < 3 ||
+        to->size() != from->size())
+      return std::nullopt;
+    const bool fits = (*from)[0].surely_equals((*between)[0]) && (*from)[1].is_known() && (*between)[1].is_known() &&
+                      (*between)[1].value() > 0 && (*from)[1].value() % (*between)[1].value() == 0;
     // Of the dimensions that it has again one may be unknown: the others leave only one size for it.
     std::size_t sure = 0;
     for (std::size_t i = 0; i < from->size(); ++i) sure += (*from)[i].surely_equals((*to)[i]) ? 1 : 0;
     if (!fits || (sure + 1 < from->size() && !is_shape_of(graph_, last->inputs[1], x))) return std::nullopt;
     const auto epsilon = node->attributes.find("epsilon");
-    return Grouped{x, {}, {}, (*between)[1].value(), epsilon == node->attributes.end() ? 1e-5f : std::get<float>(epsilon->second)};
+    return Grouped{
+        x, {}, {}, (*between)[1].value(), epsilon == node->attributes.end() ? 1e-5f : std::get<float>(epsilon->second)};
   }
 
   // By a scale of ones and a shift of zeros, over all axes from the third on.
   bool is_plain(const ir::Node& node) const {
-    if (!is_filled_with(graph_, node.inputs[1], 1) || (node.inputs.size() > 2 && node.inputs[2].valid() && !is_filled_with(graph_, node.inputs[2], 0))) return false;
+    if (!is_filled_with(graph_, node.inputs[1], 1) ||
+        (node.inputs.size() > 2 && node.inputs[2].valid() && !is_filled_with(graph_, node.inputs[2], 0)))
+      return false;
     if (node.op == "InstanceNormalization") return true;
     const Dims* dims = dims_of(graph_, node.inputs[0]);
     const auto given = node.attributes.find("axis");
@@ -103,9 +111,11 @@ class Recogniser {
   void place(NodeId id, const Grouped& found) {
     const Dims dims = *dims_of(graph_, found.x);
     const DType type = graph_.value(found.x).type.dtype;
-    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1), shift = per_channel(graph_, found.shift, dims, type, 0);
+    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1),
+                                 shift = per_channel(graph_, found.shift, dims, type, 0);
     if (!scale || !shift) return;
-    put_operator(graph_, id, "GroupNormalization", {found.x, *scale, *shift}, {{"epsilon", found.epsilon}, {"num_groups", found.groups}});
+    put_operator(graph_, id, "GroupNormalization", {found.x, *scale, *shift},
+                 {{"epsilon", found.epsilon}, {"num_groups", found.groups}});
   }
 
   ir::Graph graph_;
@@ -115,6 +125,8 @@ class Recogniser {
 
 }  // namespace
 
-ir::Graph recognise_group_normalisation(ir::Graph graph, const PassContext&) { return Recogniser(std::move(graph)).run(); }
+ir::Graph recognise_group_normalisation(ir::Graph graph, const PassContext&) {
+  return Recogniser(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

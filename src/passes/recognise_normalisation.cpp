@@ -1,6 +1,6 @@
-// Normalisation that a model spells out, (x - mean(x)) / sqrt(mean((x - mean(x))²) + epsilon) with a scale and a shift behind it, in the
-// spellings of exporters, becomes LayerNormalization, or InstanceNormalization where scale and shift go by channels; without a mean it becomes
-// RMSNormalization.
+// Normalisation that a model spells out, (x - mean(x)) / sqrt(mean((x - mean(x))²) + epsilon) with a scale and a shift
+// behind it, in the spellings of exporters, becomes LayerNormalization, or InstanceNormalization where scale and shift
+// go by channels; without a mean it becomes RMSNormalization.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -41,7 +41,8 @@ struct Normalised {
 
 class Recogniser {
  public:
-  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
+  explicit Recogniser(ir::Graph graph)
+      : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -63,7 +64,8 @@ class Recogniser {
     std::optional<Normalised> found = shifted(value);
     if (!found) found = scaled(value);
     if (!found || !is_closed(graph_, uses_, inside_, id) || !normalises(graph_.value(value).type.dtype)) return;
-    if (by_rows(id, *found) || by_channels(id, *found) || by_last_channels(id, *found) || by_groups_of_last_channels(id, *found)) {
+    if (by_rows(id, *found) || by_channels(id, *found) || by_last_channels(id, *found) ||
+        by_groups_of_last_channels(id, *found)) {
       for (const NodeId node : inside_) taken_[static_cast<std::size_t>(graph_.node(node).outputs[0].index)] = true;
     }
   }
@@ -104,7 +106,8 @@ class Recogniser {
   }
 
   std::optional<ValueId> square(ValueId value) {
-    if (const ir::Node* node = take(value, "Mul")) return node->inputs[0] == node->inputs[1] ? std::optional(node->inputs[0]) : std::nullopt;
+    if (const ir::Node* node = take(value, "Mul"))
+      return node->inputs[0] == node->inputs[1] ? std::optional(node->inputs[0]) : std::nullopt;
     const ir::Node* node = take(value, "Pow");
     return node != nullptr && is_number(node->inputs[1], 2) ? std::optional(node->inputs[0]) : std::nullopt;
   }
@@ -132,7 +135,8 @@ class Recogniser {
       const bool fits = count > 0 && std::abs((divides ? 1 / *number : *number) * count - 1) < 1e-6;
       return fits ? found : std::nullopt;
     };
-    if (const ir::Node* node = take(value, "Mul")) return either(*node, [&](ValueId sum, ValueId factor) { return of_sum(sum, factor, false); });
+    if (const ir::Node* node = take(value, "Mul"))
+      return either(*node, [&](ValueId sum, ValueId factor) { return of_sum(sum, factor, false); });
     const ir::Node* node = take(value, "Div");
     return node == nullptr ? std::nullopt : of_sum(node->inputs[0], node->inputs[1], true);
   }
@@ -141,7 +145,9 @@ class Recogniser {
   std::optional<Mean> centred(ValueId value) {
     const ir::Node* node = take(value, "Sub");
     const std::optional<Mean> found = node == nullptr ? std::nullopt : mean(node->inputs[1]);
-    return found && found->of == node->inputs[0] && is_statistic(graph_, node->inputs[1], found->of, found->axes) ? found : std::nullopt;
+    return found && found->of == node->inputs[0] && is_statistic(graph_, node->inputs[1], found->of, found->axes)
+               ? found
+               : std::nullopt;
   }
 
   std::optional<Variance> variance(ValueId value) {
@@ -164,9 +170,12 @@ class Recogniser {
     return either(*bounded, [&](ValueId operand, ValueId zero) -> std::optional<Variance> {
       const ir::Node* node = is_number(zero, 0) ? take(operand, "Sub") : nullptr;
       const std::optional<Variance> squares = node == nullptr ? std::nullopt : mean_of_squares(node->inputs[0]);
-      const std::optional<ValueId> root = squares && !squares->centred ? square(reshaped(node->inputs[1])) : std::nullopt;
+      const std::optional<ValueId> root =
+          squares && !squares->centred ? square(reshaped(node->inputs[1])) : std::nullopt;
       const std::optional<Mean> found = root ? mean(*root) : std::nullopt;
-      return found && found->of == squares->x && found->axes == squares->axes ? std::optional(Variance{found->of, found->axes, true}) : std::nullopt;
+      return found && found->of == squares->x && found->axes == squares->axes
+                 ? std::optional(Variance{found->of, found->axes, true})
+                 : std::nullopt;
     });
   }
 
@@ -182,7 +191,8 @@ class Recogniser {
   }
   std::optional<Variance> power(ValueId value, double exponent) {
     const ir::Node* node = take(value, "Pow");
-    return node != nullptr && is_number(node->inputs[1], exponent) ? variance_and_epsilon(node->inputs[0]) : std::nullopt;
+    return node != nullptr && is_number(node->inputs[1], exponent) ? variance_and_epsilon(node->inputs[0])
+                                                                   : std::nullopt;
   }
   std::optional<Variance> deviation(ValueId value) {
     value = reshaped(value);
@@ -192,7 +202,8 @@ class Recogniser {
   std::optional<Variance> inverse(ValueId value) {
     value = reshaped(value);
     if (const ir::Node* node = take(value, "Reciprocal")) return deviation(node->inputs[0]);
-    if (const ir::Node* node = take(value, "Div")) return is_number(node->inputs[0], 1) ? deviation(node->inputs[1]) : std::nullopt;
+    if (const ir::Node* node = take(value, "Div"))
+      return is_number(node->inputs[0], 1) ? deviation(node->inputs[1]) : std::nullopt;
     return power(value, -0.5);
   }
 
@@ -205,7 +216,10 @@ class Recogniser {
   std::optional<Normalised> normalised(ValueId value) {
     if (const ir::Node* node = take(value, "Div")) {
       const std::optional<Variance> found = deviation(node->inputs[1]);
-      return found && is_statistic(graph_, node->inputs[1], found->x, found->axes) && is_numerator(node->inputs[0], *found) ? std::optional(Normalised{*found, {}, {}}) : std::nullopt;
+      return found && is_statistic(graph_, node->inputs[1], found->x, found->axes) &&
+                     is_numerator(node->inputs[0], *found)
+                 ? std::optional(Normalised{*found, {}, {}})
+                 : std::nullopt;
     }
     const ir::Node* node = take(value, "Mul");
     if (node == nullptr) return std::nullopt;
@@ -218,7 +232,8 @@ class Recogniser {
   std::optional<Normalised> inverse_and_scale(ValueId value) {
     const auto plain = [&](ValueId factor) {
       const std::optional<Variance> found = attempt([&] { return inverse(factor); });
-      return found && is_statistic(graph_, factor, found->x, found->axes) ? std::optional(Normalised{*found, {}, {}}) : std::nullopt;
+      return found && is_statistic(graph_, factor, found->x, found->axes) ? std::optional(Normalised{*found, {}, {}})
+                                                                          : std::nullopt;
     };
     if (const auto found = plain(value)) return found;
     const ir::Node* node = take(value, "Mul");
@@ -254,7 +269,8 @@ class Recogniser {
       return attempt([&] { return as_line(operand, shift); });
     });
   }
-  // x · s + (shift - mean · s) with s = scale / deviation, as TensorFlow computes it, or x · s + (-mean · s + shift), as Keras does.
+  // x · s + (shift - mean · s) with s = scale / deviation, as TensorFlow computes it, or x · s + (-mean · s + shift),
+  // as Keras does.
   std::optional<Normalised> as_line(ValueId product, ValueId rest) {
     const ir::Node* slope = take(product, "Mul");
     if (slope == nullptr) return std::nullopt;
@@ -269,11 +285,16 @@ class Recogniser {
   }
   // What stands beside -mean · factor in a sum; an invalid value for nothing.
   std::optional<ValueId> shift_beside(ValueId rest, ValueId factor, const Variance& of) {
-    if (const ir::Node* difference = take(rest, "Sub")) return is_mean_times(difference->inputs[1], factor, of, false) ? std::optional(difference->inputs[0]) : std::nullopt;
-    if (attempt([&] { return is_mean_times(rest, factor, of, true) ? std::optional(true) : std::nullopt; })) return ValueId();
+    if (const ir::Node* difference = take(rest, "Sub"))
+      return is_mean_times(difference->inputs[1], factor, of, false) ? std::optional(difference->inputs[0])
+                                                                     : std::nullopt;
+    if (attempt([&] { return is_mean_times(rest, factor, of, true) ? std::optional(true) : std::nullopt; }))
+      return ValueId();
     const ir::Node* sum = take(rest, "Add");
     if (sum == nullptr) return std::nullopt;
-    return either(*sum, [&](ValueId offset, ValueId shift) { return is_mean_times(offset, factor, of, true) ? std::optional(shift) : std::nullopt; });
+    return either(*sum, [&](ValueId offset, ValueId shift) {
+      return is_mean_times(offset, factor, of, true) ? std::optional(shift) : std::nullopt;
+    });
   }
   // mean · factor, or its opposite.
   bool is_mean_times(ValueId value, ValueId factor, const Variance& of, bool negative) {
@@ -284,7 +305,9 @@ class Recogniser {
       if (same != factor || (negative && opposite == nullptr)) return std::nullopt;
       const ValueId statistic = negative ? opposite->inputs[0] : average;
       const std::optional<Mean> centre = mean(statistic);
-      return centre && centre->of == of.x && centre->axes == of.axes && is_statistic(graph_, statistic, of.x, of.axes) ? centre : std::nullopt;
+      return centre && centre->of == of.x && centre->axes == of.axes && is_statistic(graph_, statistic, of.x, of.axes)
+                 ? centre
+                 : std::nullopt;
     });
     return found.has_value();
   }
@@ -297,12 +320,14 @@ class Recogniser {
     if (static_cast<std::int64_t>(found.of.axes.size()) != rank - first) return false;
     const bool wants_shift = found.shift.valid();
     const auto scale = per_element(graph_, found.scale, dims, static_cast<std::size_t>(first), type, 1);
-    const auto shift = wants_shift ? per_element(graph_, found.shift, dims, static_cast<std::size_t>(first), type, 0) : std::optional(ValueId());
+    const auto shift = wants_shift ? per_element(graph_, found.shift, dims, static_cast<std::size_t>(first), type, 0)
+                                   : std::optional(ValueId());
     if (!scale || !shift) return false;
     std::vector<ValueId> operands{found.of.x, *scale};
     if (wants_shift) operands.push_back(*shift);
     const std::int64_t axis = first == rank - 1 ? -1 : first;
-    put_operator(graph_, id, found.of.centred ? "LayerNormalization" : "RMSNormalization", std::move(operands), {{"axis", axis}, {"epsilon", static_cast<float>(found.of.epsilon)}});
+    put_operator(graph_, id, found.of.centred ? "LayerNormalization" : "RMSNormalization", std::move(operands),
+                 {{"axis", axis}, {"epsilon", static_cast<float>(found.of.epsilon)}});
     return true;
   }
 
@@ -310,25 +335,32 @@ class Recogniser {
   bool by_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
     const DType type = graph_.value(found.of.x).type.dtype;
-    if (!found.of.centred || dims.size() < 3 || found.of.axes[0] != 2 || found.of.axes.size() != dims.size() - 2) return false;
-    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1), shift = per_channel(graph_, found.shift, dims, type, 0);
+    if (!found.of.centred || dims.size() < 3 || found.of.axes[0] != 2 || found.of.axes.size() != dims.size() - 2)
+      return false;
+    const std::optional<ValueId> scale = per_channel(graph_, found.scale, dims, type, 1),
+                                 shift = per_channel(graph_, found.shift, dims, type, 0);
     if (!scale || !shift) return false;
-    put_operator(graph_, id, "InstanceNormalization", {found.of.x, *scale, *shift}, {{"epsilon", static_cast<float>(found.of.epsilon)}});
+    put_operator(graph_, id, "InstanceNormalization", {found.of.x, *scale, *shift},
+                 {{"epsilon", static_cast<float>(found.of.epsilon)}});
     return true;
   }
 
-  // [N, positions…, C], a map of two axes or more, with all positions normalised, by a scale and a shift of [C]: the operator wants the channels first.
+  // [N, positions…, C], a map of two axes or more, with all positions normalised, by a scale and a shift of [C]: the
+  // operator wants the channels first.
   bool by_last_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
     const DType type = graph_.value(found.of.x).type.dtype;
     if (!found.of.centred || dims.size() < 4 || found.of.axes != between(1, dims.size() - 1)) return false;
-    const auto scale = per_element(graph_, found.scale, dims, dims.size() - 1, type, 1), shift = per_element(graph_, found.shift, dims, dims.size() - 1, type, 0);
+    const auto scale = per_element(graph_, found.scale, dims, dims.size() - 1, type, 1),
+               shift = per_element(graph_, found.shift, dims, dims.size() - 1, type, 0);
     if (!scale || !shift || !graph_.is_constant(*scale) || !graph_.is_constant(*shift)) return false;
-    put_turned(id, "InstanceNormalization", found.of.x, *scale, *shift, {{"epsilon", static_cast<float>(found.of.epsilon)}});
+    put_turned(id, "InstanceNormalization", found.of.x, *scale, *shift,
+               {{"epsilon", static_cast<float>(found.of.epsilon)}});
     return true;
   }
 
-  // [N, positions…, C] as [N, positions…, groups, channels of a group], with all but the groups normalised, and back again, as Keras has it.
+  // [N, positions…, C] as [N, positions…, groups, channels of a group], with all but the groups normalised, and back
+  // again, as Keras has it.
   bool by_groups_of_last_channels(NodeId id, const Normalised& found) {
     const Dims dims = *dims_of(graph_, found.of.x);
     const DType type = graph_.value(found.of.x).type.dtype;
@@ -336,21 +368,30 @@ class Recogniser {
     const ir::Node* split = producer_of(graph_, found.of.x, "Reshape");
     const ValueId result = graph_.node(id).outputs[0];
     const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(result.index)];
-    if (!found.of.centred || rank < 5 || split == nullptr || users.size() != 1 || is_result(graph_, result)) return false;
+    if (!found.of.centred || rank < 5 || split == nullptr || users.size() != 1 || is_result(graph_, result))
+      return false;
     Axes wanted = between(1, rank - 2);
     wanted.push_back(static_cast<std::int64_t>(rank) - 1);
     const ValueId x = split->inputs[0];
     const ir::Node& joined = graph_.node(users[0]);
     const Dims* whole = dims_of(graph_, x);
-    if (found.of.axes != wanted || whole == nullptr || whole->size() + 1 != rank || joined.op != "Reshape" || joined.inputs[0] != result) return false;
+    if (found.of.axes != wanted || whole == nullptr || whole->size() + 1 != rank || joined.op != "Reshape" ||
+        joined.inputs[0] != result)
+      return false;
     if (!same_dims(graph_, x, joined.outputs[0]) && !is_shape_of(graph_, joined.inputs[1], x)) return false;
     const ir::Dim channels = dims[rank - 2] * dims[rank - 1];
     const auto last = static_cast<std::ptrdiff_t>(rank) - 2;
-    if (!channels.is_known() || !dims[rank - 2].is_known() || !whole->back().surely_equals(channels) || !surely_equal({dims.begin(), dims.begin() + last}, {whole->begin(), whole->begin() + last})) return false;
-    const auto scale = per_element(graph_, found.scale, dims, rank - 2, type, 1), shift = per_element(graph_, found.shift, dims, rank - 2, type, 0);
+    if (!channels.is_known() || !dims[rank - 2].is_known() || !whole->back().surely_equals(channels) ||
+        !surely_equal({dims.begin(), dims.begin() + last}, {whole->begin(), whole->begin() + last}))
+      return false;
+    const auto scale = per_element(graph_, found.scale, dims, rank - 2, type, 1),
+               shift = per_element(graph_, found.shift, dims, rank - 2, type, 0);
     if (!scale || !shift || !graph_.is_constant(*scale) || !graph_.is_constant(*shift)) return false;
-    const auto flat = [&](ValueId value) { return graph_.add_constant(graph_.constant(value)->reshaped({channels.value()})); };
-    put_turned(users[0], "GroupNormalization", x, flat(*scale), flat(*shift), {{"epsilon", static_cast<float>(found.of.epsilon)}, {"num_groups", dims[rank - 2].value()}});
+    const auto flat = [&](ValueId value) {
+      return graph_.add_constant(graph_.constant(value)->reshaped({channels.value()}));
+    };
+    put_turned(users[0], "GroupNormalization", x, flat(*scale), flat(*shift),
+               {{"epsilon", static_cast<float>(found.of.epsilon)}, {"num_groups", dims[rank - 2].value()}});
     return true;
   }
 
@@ -377,6 +418,8 @@ class Recogniser {
 
 }  // namespace
 
-ir::Graph recognise_normalisation(ir::Graph graph, const PassContext&) { return Recogniser(std::move(graph)).run(); }
+ir::Graph recognise_normalisation(ir::Graph graph, const PassContext&) {
+  return Recogniser(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,5 @@
-// exp(x - max x) / sum(exp(x - max x)) becomes Softmax, and x - log(sum(exp(x))) LogSoftmax, along one axis. Without the maximum the model would
-// overflow where the operator does not; elsewhere they are equal.
+// exp(x - max x) / sum(exp(x - max x)) becomes Softmax, and x - log(sum(exp(x))) LogSoftmax, along one axis. Without
+// the maximum the model would overflow where the operator does not; elsewhere they are equal.
 #include <limits>
 #include <optional>
 
@@ -49,7 +49,8 @@ class Recogniser {
   std::optional<std::int64_t> reduced(ValueId value, std::string_view op, ValueId x) {
     const ir::Node* node = take(reshaped(value), op);
     const auto axes = node != nullptr && node->inputs[0] == x ? reduced_axes(graph_, *node) : std::nullopt;
-    return axes && axes->size() == 1 && is_statistic(graph_, value, x, *axes) ? std::optional(axes->front()) : std::nullopt;
+    return axes && axes->size() == 1 && is_statistic(graph_, value, x, *axes) ? std::optional(axes->front())
+                                                                              : std::nullopt;
   }
 
   // The operand of softmax along the axis: x of x - max(x), or the value itself.
@@ -72,14 +73,16 @@ class Recogniser {
     for (std::size_t i = 0; i < 2; ++i) {
       if (scalar_of(graph_, bounded->inputs[1 - i]) != -std::numeric_limits<double>::infinity()) continue;
       const ir::Node* reduce = take(bounded->inputs[i], "ReduceMax");
-      return reduce != nullptr && reduce->inputs[0] == x && reduced_axes(graph_, *reduce) == std::vector<std::int64_t>{axis};
+      return reduce != nullptr && reduce->inputs[0] == x &&
+             reduced_axes(graph_, *reduce) == std::vector<std::int64_t>{axis};
     }
     return false;
   }
 
   bool softmax(NodeId id, ValueId above, ValueId below) {
     const ir::Node* exponentials = take(above, "Exp");
-    const std::optional<std::int64_t> axis = exponentials == nullptr ? std::nullopt : reduced(below, "ReduceSum", above);
+    const std::optional<std::int64_t> axis =
+        exponentials == nullptr ? std::nullopt : reduced(below, "ReduceSum", above);
     return axis && place(id, "Softmax", operand(exponentials->inputs[0], *axis), *axis);
   }
   // exp(x) · (1 / sum)
@@ -93,7 +96,8 @@ class Recogniser {
     const ir::Node* node = take(graph_.node(id).inputs[0], "Softmax");
     if (node == nullptr) return false;
     const auto axis = node->attributes.find("axis");
-    return place(id, "LogSoftmax", node->inputs[0], axis == node->attributes.end() ? -1 : std::get<std::int64_t>(axis->second));
+    return place(id, "LogSoftmax", node->inputs[0],
+                 axis == node->attributes.end() ? -1 : std::get<std::int64_t>(axis->second));
   }
 
   // x - log(sum(exp(x)))
@@ -124,6 +128,8 @@ class Recogniser {
 
 }  // namespace
 
-ir::Graph recognise_softmax(ir::Graph graph, const PassContext&) { return Recogniser(std::move(graph)).run(); }
+ir::Graph recognise_softmax(ir::Graph graph, const PassContext&) {
+  return Recogniser(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

@@ -1,5 +1,6 @@
-// Removes nodes that pass their input through: Identity, Dropout at inference, Cast to the same type, Reshape to the same
-// shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything, Pad by nothing, Tile of one.
+// Removes nodes that pass their input through: Identity, Dropout at inference, Cast to the same type, Reshape to the
+// same shape, Transpose by the identity permutation, Concat of one tensor, Slice of everything, Pad by nothing, Tile of
+// one.
 #include <algorithm>
 
 #include "passes/find.h"
@@ -17,7 +18,8 @@ bool dropout_is_off(const ir::Graph& graph, const ir::Node& node) {
   if (node.outputs.size() > 1 && node.outputs[1].valid()) return false;
   if (node.inputs.size() < 3 || !node.inputs[2].valid()) return true;
   const Tensor* training = graph.constant(node.inputs[2]);
-  return training != nullptr && training->dtype() == DType::boolean && training->elements() == 1 && !*training->data<bool>();
+  return training != nullptr && training->dtype() == DType::boolean && training->elements() == 1 &&
+         !*training->data<bool>();
 }
 
 bool is_identity_permutation(const ir::Node& node) {
@@ -44,12 +46,15 @@ bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Identity") return true;
   if (node.op == "Dropout") return dropout_is_off(graph, node);
   if (node.op == "Cast") return graph.value(node.inputs[0]).type.dtype == graph.value(node.outputs[0]).type.dtype;
-  if (node.op == "Reshape" || node.op == "Expand" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze") return same_known_shape(graph, node.inputs[0], node.outputs[0]);
+  if (node.op == "Reshape" || node.op == "Expand" || node.op == "Flatten" || node.op == "Squeeze" ||
+      node.op == "Unsqueeze")
+    return same_known_shape(graph, node.inputs[0], node.outputs[0]);
   if (node.op == "Transpose") return is_identity_permutation(node);
   if (node.op == "Slice") return takes_everything(graph, node);
   if (node.op == "Pad") return all_are(constant_integers(graph, node, 1), 0);
   if (node.op == "Tile") return all_are(constant_integers(graph, node, 1), 1);
-  if (node.op == "Concat" || node.op == "Sum" || node.op == "Max" || node.op == "Min" || node.op == "Mean") return node.inputs.size() == 1;
+  if (node.op == "Concat" || node.op == "Sum" || node.op == "Max" || node.op == "Min" || node.op == "Mean")
+    return node.inputs.size() == 1;
   return false;
 }
 
@@ -72,7 +77,8 @@ ir::Graph remove_no_ops(ir::Graph graph, const PassContext&) {
   }
   std::vector<ir::ValueId> replacements(graph.value_count());
   const auto in_place_of = [&](ir::ValueId value) {
-    while (replacements[static_cast<std::size_t>(value.index)].valid()) value = replacements[static_cast<std::size_t>(value.index)];
+    while (replacements[static_cast<std::size_t>(value.index)].valid())
+      value = replacements[static_cast<std::size_t>(value.index)];
     return value;
   };
   const std::vector<ir::NodeId> order = graph.order();

@@ -4,7 +4,8 @@
 
 namespace tessera::passes {
 
-Replacements::Replacements(const ir::Graph& graph) : is_result_(graph.value_count(), false), replacements_(graph.value_count()) {
+Replacements::Replacements(const ir::Graph& graph)
+    : is_result_(graph.value_count(), false), replacements_(graph.value_count()) {
   for (const ir::ValueId output : graph.outputs()) is_result_[static_cast<std::size_t>(output.index)] = true;
   for (const ir::Variable& variable : graph.variables()) {
     if (variable.update.valid()) is_result_[static_cast<std::size_t>(variable.update.index)] = true;
@@ -25,7 +26,8 @@ void Replacements::apply_to(ir::Node& node) const {
   }
 }
 
-void put_operator(ir::Graph& graph, ir::NodeId id, std::string op, std::vector<ir::ValueId> inputs, ir::Attributes attributes) {
+void put_operator(ir::Graph& graph, ir::NodeId id, std::string op, std::vector<ir::ValueId> inputs,
+                  ir::Attributes attributes) {
   const ir::Node& node = graph.node(id);
   graph.replace_node(id, ir::Node{std::move(op), node.name, std::move(inputs), node.outputs, std::move(attributes), 0});
 }

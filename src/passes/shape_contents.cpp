@@ -16,32 +16,41 @@ using Result = std::optional<Elements>;
 // Longer ones are data.
 constexpr std::size_t kMostElements = 64;
 
-ShapeElement number(std::int64_t value) { return {value, {}}; }
+ShapeElement number(std::int64_t value) {
+  return {value, {}};
+}
 
 Result constant_elements(const Tensor& tensor) {
-  if (!tensor.has_data() || tensor.shape().size() > 1 || tensor.elements() > static_cast<std::int64_t>(kMostElements)) return std::nullopt;
+  if (!tensor.has_data() || tensor.shape().size() > 1 || tensor.elements() > static_cast<std::int64_t>(kMostElements))
+    return std::nullopt;
   Elements elements;
-  if (tensor.dtype() == DType::i64) std::ranges::transform(tensor.values<std::int64_t>(), std::back_inserter(elements), number);
-  else if (tensor.dtype() == DType::i32) std::ranges::transform(tensor.values<std::int32_t>(), std::back_inserter(elements), number);
-  else if (tensor.dtype() == DType::boolean) std::ranges::transform(tensor.values<bool>(), std::back_inserter(elements), number);
+  if (tensor.dtype() == DType::i64)
+    std::ranges::transform(tensor.values<std::int64_t>(), std::back_inserter(elements), number);
+  else if (tensor.dtype() == DType::i32)
+    std::ranges::transform(tensor.values<std::int32_t>(), std::back_inserter(elements), number);
+  else if (tensor.dtype() == DType::boolean)
+    std::ranges::transform(tensor.values<bool>(), std::back_inserter(elements), number);
   else return std::nullopt;
   return elements;
 }
 
 ShapeElement sum(const ShapeElement& a, const ShapeElement& b) {
   std::int64_t result = 0;
-  if (a.number && b.number) return __builtin_add_overflow(*a.number, *b.number, &result) ? ShapeElement{} : number(result);
+  if (a.number && b.number)
+    return __builtin_add_overflow(*a.number, *b.number, &result) ? ShapeElement{} : number(result);
   return a.number == 0 ? b : b.number == 0 ? a : ShapeElement{};
 }
 ShapeElement difference(const ShapeElement& a, const ShapeElement& b) {
   std::int64_t result = 0;
-  if (a.number && b.number) return __builtin_sub_overflow(*a.number, *b.number, &result) ? ShapeElement{} : number(result);
+  if (a.number && b.number)
+    return __builtin_sub_overflow(*a.number, *b.number, &result) ? ShapeElement{} : number(result);
   if (a.is_known() && a == b) return number(0);
   return b.number == 0 ? a : ShapeElement{};
 }
 ShapeElement product(const ShapeElement& a, const ShapeElement& b) {
   std::int64_t result = 0;
-  if (a.number && b.number) return __builtin_mul_overflow(*a.number, *b.number, &result) ? ShapeElement{} : number(result);
+  if (a.number && b.number)
+    return __builtin_mul_overflow(*a.number, *b.number, &result) ? ShapeElement{} : number(result);
   return a.number == 1 ? b : b.number == 1 ? a : ShapeElement{};
 }
 ShapeElement quotient(const ShapeElement& a, const ShapeElement& b) {
@@ -55,7 +64,9 @@ ShapeElement equal(const ShapeElement& a, const ShapeElement& b) {
   const std::optional<std::int64_t>& other = a.number ? a.number : b.number;
   return other && *other < 0 ? number(0) : ShapeElement{};  // a dimension is not negative
 }
-ShapeElement negated(const ShapeElement& condition) { return condition.number ? number(*condition.number == 0 ? 1 : 0) : ShapeElement{}; }
+ShapeElement negated(const ShapeElement& condition) {
+  return condition.number ? number(*condition.number == 0 ? 1 : 0) : ShapeElement{};
+}
 
 using Arithmetic = ShapeElement (*)(const ShapeElement&, const ShapeElement&);
 Arithmetic arithmetic_of(std::string_view op) {
@@ -67,7 +78,9 @@ Arithmetic arithmetic_of(std::string_view op) {
 }
 
 // Element i of a list that broadcasts.
-const ShapeElement& at(const Elements& elements, std::size_t i) { return elements[elements.size() == 1 ? 0 : i]; }
+const ShapeElement& at(const Elements& elements, std::size_t i) {
+  return elements[elements.size() == 1 ? 0 : i];
+}
 
 // The length of what lists of these lengths broadcast to; nothing where they do not.
 std::optional<std::size_t> common_length(std::initializer_list<const Elements*> lists) {
@@ -82,7 +95,8 @@ std::optional<std::size_t> common_length(std::initializer_list<const Elements*> 
 // The nodes of shape arithmetic, by what is known of their inputs.
 class Learner {
  public:
-  Learner(const ShapeContents& contents, const ir::Graph& graph, const ir::Node& node) : contents_(contents), graph_(graph), node_(node) {}
+  Learner(const ShapeContents& contents, const ir::Graph& graph, const ir::Node& node)
+      : contents_(contents), graph_(graph), node_(node) {}
 
   Result result() const {
     const std::string& op = node_.op;
@@ -98,7 +112,9 @@ class Learner {
   }
 
  private:
-  Result input(std::size_t i) const { return i < node_.inputs.size() ? contents_.of(graph_, node_.inputs[i]) : std::nullopt; }
+  Result input(std::size_t i) const {
+    return i < node_.inputs.size() ? contents_.of(graph_, node_.inputs[i]) : std::nullopt;
+  }
   std::size_t rank(std::size_t i) const {
     const ir::Dims* dims = dims_of(graph_, node_.inputs[i]);
     return dims == nullptr ? 0 : dims->size();
@@ -107,9 +123,11 @@ class Learner {
   Result shape() const {
     const ir::Dims* dims = dims_of(graph_, node_.inputs[0]);
     if (dims == nullptr) return std::nullopt;
-    const ops::DimRange range = ops::shape_range(ops::AttributeReader(node_, ops::op_of(node_)), static_cast<std::int64_t>(dims->size()));
+    const ops::DimRange range =
+        ops::shape_range(ops::AttributeReader(node_, ops::op_of(node_)), static_cast<std::int64_t>(dims->size()));
     Elements elements;
-    for (std::int64_t i = range.first; i < range.last; ++i) elements.push_back(ShapeElement::of((*dims)[static_cast<std::size_t>(i)]));
+    for (std::int64_t i = range.first; i < range.last; ++i)
+      elements.push_back(ShapeElement::of((*dims)[static_cast<std::size_t>(i)]));
     return elements;
   }
   Result joined() const {
@@ -136,19 +154,24 @@ class Learner {
     const Result data = input(0);
     const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node_);
     if (!data || !request || request->starts.size() != 1) return std::nullopt;
-    const ops::SliceRange range = ops::slice_range(static_cast<std::int64_t>(data->size()), request->starts[0], request->ends[0], request->steps[0]);
+    const ops::SliceRange range = ops::slice_range(static_cast<std::int64_t>(data->size()), request->starts[0],
+                                                   request->ends[0], request->steps[0]);
     Elements elements;
-    for (std::int64_t i = 0; i < range.count; ++i) elements.push_back((*data)[static_cast<std::size_t>(range.start + i * range.step)]);
+    for (std::int64_t i = 0; i < range.count; ++i)
+      elements.push_back((*data)[static_cast<std::size_t>(range.start + i * range.step)]);
     return elements;
   }
   Result chosen() const {
     const Result condition = input(0), a = input(1), b = input(2);
-    const std::optional<std::size_t> length = condition && a && b ? common_length({&*condition, &*a, &*b}) : std::nullopt;
+    const std::optional<std::size_t> length =
+        condition && a && b ? common_length({&*condition, &*a, &*b}) : std::nullopt;
     if (!length) return std::nullopt;
     Elements elements;
     for (std::size_t i = 0; i < *length; ++i) {
       const ShapeElement& each = at(*condition, i);
-      elements.push_back(each.number ? at(*each.number != 0 ? *a : *b, i) : at(*a, i) == at(*b, i) ? at(*a, i) : ShapeElement{});
+      elements.push_back(each.number              ? at(*each.number != 0 ? *a : *b, i)
+                         : at(*a, i) == at(*b, i) ? at(*a, i)
+                                                  : ShapeElement{});
     }
     return elements;
   }
@@ -190,12 +213,16 @@ ir::Dim ShapeElement::dim() const {
 void ShapeContents::learn(const ir::Graph& graph, const ir::Node& node) {
   if (node.inputs.empty() || node.outputs.size() != 1 || !node.outputs[0].valid()) return;
   const ir::ValueType& type = graph.value(node.outputs[0]).type;
-  const bool holds = type.is_tensor() && (type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean);
+  const bool holds =
+      type.is_tensor() && (type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean);
   if (!holds || !type.dims || type.dims->size() > 1) return;
   Result result = Learner(*this, graph, node).result();
   // A condition is no size; what does not fit its type wraps around, or fails.
-  if (result && type.dtype == DType::boolean) std::ranges::replace_if(*result, [](const ShapeElement& each) { return !each.number; }, ShapeElement{});
-  const bool fails = result && std::ranges::any_of(*result, [&](const ShapeElement& each) { return each.number && !fits(*each.number, type.dtype); });
+  if (result && type.dtype == DType::boolean)
+    std::ranges::replace_if(*result, [](const ShapeElement& each) { return !each.number; }, ShapeElement{});
+  const bool fails = result && std::ranges::any_of(*result, [&](const ShapeElement& each) {
+                       return each.number && !fits(*each.number, type.dtype);
+                     });
   if (!result || fails || result->size() > kMostElements || (type.dims->empty() && result->size() != 1)) return;
   contents_[node.outputs[0]] = std::move(*result);
 }

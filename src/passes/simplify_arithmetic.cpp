@@ -1,6 +1,6 @@
-// Arithmetic becomes cheaper arithmetic that gives the same: powers become products and roots, division by a constant multiplication, and what
-// leaves its operand as it is (times one, less nothing, twice the opposite, a choice that is made) goes. Sums of two are Add, choices between one and zero
-// conversions.
+// Arithmetic becomes cheaper arithmetic that gives the same: powers become products and roots, division by a constant
+// multiplication, and what leaves its operand as it is (times one, less nothing, twice the opposite, a choice that is
+// made) goes. Sums of two are Add, choices between one and zero conversions.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -38,7 +38,8 @@ class Simplifier {
     const ir::Node& node = graph_.node(id);
     if (node.outputs.empty() || !node.outputs[0].valid()) return false;
     const std::optional<ValueId> same = kept(node);
-    return same && same_dims(graph_, *same, node.outputs[0]) && dtype(*same) == dtype(node.outputs[0]) && replacements_.replace(node.outputs[0], *same);
+    return same && same_dims(graph_, *same, node.outputs[0]) && dtype(*same) == dtype(node.outputs[0]) &&
+           replacements_.replace(node.outputs[0], *same);
   }
 
   std::optional<ValueId> kept(const ir::Node& node) const {
@@ -77,8 +78,11 @@ class Simplifier {
   // Whether the zeros of a constant are all negative, or all positive. Integers have no sign there.
   bool has_sign(ValueId zeros, bool negative) const {
     const Tensor& constant = *graph_.constant(zeros);
-    if (constant.dtype() == DType::f32) return std::ranges::all_of(constant.values<float>(), [&](float zero) { return std::signbit(zero) == negative; });
-    if (constant.dtype() == DType::f64) return std::ranges::all_of(constant.values<double>(), [&](double zero) { return std::signbit(zero) == negative; });
+    if (constant.dtype() == DType::f32)
+      return std::ranges::all_of(constant.values<float>(), [&](float zero) { return std::signbit(zero) == negative; });
+    if (constant.dtype() == DType::f64)
+      return std::ranges::all_of(constant.values<double>(),
+                                 [&](double zero) { return std::signbit(zero) == negative; });
     const auto is_signed = [&](auto zero) { return (zero.bits >> 15 != 0) == negative; };
     if (constant.dtype() == DType::f16) return std::ranges::all_of(constant.values<f16_t>(), is_signed);
     if (constant.dtype() == DType::bf16) return std::ranges::all_of(constant.values<bf16_t>(), is_signed);
@@ -105,11 +109,15 @@ class Simplifier {
 
   // By the opposite condition, and between one and zero.
   void choice(NodeId id, const ir::Node& node) {
-    if (const ir::Node* opposite = producer_of(graph_, node.inputs[0], "Not")) return put_operator(graph_, id, "Where", {opposite->inputs[0], node.inputs[2], node.inputs[1]});
+    if (const ir::Node* opposite = producer_of(graph_, node.inputs[0], "Not"))
+      return put_operator(graph_, id, "Where", {opposite->inputs[0], node.inputs[2], node.inputs[1]});
     const DType type = dtype(node.outputs[0]);
     const bool is_number = type == DType::f32 || type == DType::i32 || type == DType::i64;
-    if (!is_number || !is_filled_with(graph_, node.inputs[1], 1) || !is_filled_with(graph_, node.inputs[2], 0) || !has_sign(node.inputs[2], false)) return;
-    if (same_dims(graph_, node.inputs[0], node.outputs[0])) put_operator(graph_, id, "Cast", {node.inputs[0]}, {{"to", static_cast<std::int64_t>(type)}});
+    if (!is_number || !is_filled_with(graph_, node.inputs[1], 1) || !is_filled_with(graph_, node.inputs[2], 0) ||
+        !has_sign(node.inputs[2], false))
+      return;
+    if (same_dims(graph_, node.inputs[0], node.outputs[0]))
+      put_operator(graph_, id, "Cast", {node.inputs[0]}, {{"to", static_cast<std::int64_t>(type)}});
   }
 
   void power(NodeId id, const ir::Node& node) {
@@ -123,15 +131,19 @@ class Simplifier {
 
   void division(NodeId id, const ir::Node& node) {
     if (graph_.is_constant(node.inputs[0])) return;
-    if (const ValueId inverse = inverse_of(node.inputs[1]); inverse.valid()) put_operator(graph_, id, "Mul", {node.inputs[0], inverse});
+    if (const ValueId inverse = inverse_of(node.inputs[1]); inverse.valid())
+      put_operator(graph_, id, "Mul", {node.inputs[0], inverse});
   }
   // Layers that divide by the same number multiply with the same one.
   ValueId inverse_of(ValueId value) {
     const auto [place, is_new] = inverses_.try_emplace(value);
     const Tensor* constant = is_new ? graph_.constant(value) : nullptr;
-    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 || constant->elements() > kMostElements) return place->second;
+    if (constant == nullptr || !constant->has_data() || constant->dtype() != DType::f32 ||
+        constant->elements() > kMostElements)
+      return place->second;
     const std::span<const float> values = constant->values<float>();
-    if (!std::ranges::all_of(values, [](float each) { return std::isnormal(each) && std::isnormal(1 / each); })) return place->second;
+    if (!std::ranges::all_of(values, [](float each) { return std::isnormal(each) && std::isnormal(1 / each); }))
+      return place->second;
     Tensor inverse(DType::f32, constant->shape());
     std::ranges::transform(values, inverse.mutable_data<float>(), [](float each) { return 1 / each; });
     return place->second = graph_.add_constant(std::move(inverse));
@@ -146,6 +158,8 @@ class Simplifier {
 
 }  // namespace
 
-ir::Graph simplify_arithmetic(ir::Graph graph, const PassContext&) { return Simplifier(std::move(graph)).run(); }
+ir::Graph simplify_arithmetic(ir::Graph graph, const PassContext&) {
+  return Simplifier(std::move(graph)).run();
+}
 
 }  // namespace tessera::passes

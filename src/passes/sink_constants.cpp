@@ -1,4 +1,5 @@
-// A constant that a subgraph captures becomes a constant of the subgraph, so that folding and weight packing see it there.
+// A constant that a subgraph captures becomes a constant of the subgraph, so that folding and weight packing see it
+// there.
 #include <algorithm>
 
 #include "passes/pass.h"
@@ -13,7 +14,8 @@ ir::SubgraphPointer with_constants(const ir::Graph& body, const std::vector<std:
   std::vector<ir::ValueId> replacements(copy->value_count());
   for (const auto& [position, tensor] : sunk) {
     const ir::ValueId old = inputs[position];
-    replacements[static_cast<std::size_t>(old.index)] = copy->add_constant(tensor, copy->fresh_name(copy->value(old).name));
+    replacements[static_cast<std::size_t>(old.index)] =
+        copy->add_constant(tensor, copy->fresh_name(copy->value(old).name));
     inputs[position] = {};
   }
   copy->replace_uses(replacements);
@@ -36,11 +38,14 @@ void sink_into(ir::Graph& graph, ir::NodeId id) {
     if (subgraph == nullptr) continue;
     const std::size_t body_formal = (*subgraph)->inputs().size() - static_cast<std::size_t>(node.captures);
     std::vector<std::pair<std::size_t, Tensor>> sunk;
-    for (std::size_t capture : sunk_captures) sunk.emplace_back(body_formal + capture, *graph.constant(node.inputs[formal + capture]));
+    for (std::size_t capture : sunk_captures)
+      sunk.emplace_back(body_formal + capture, *graph.constant(node.inputs[formal + capture]));
     *subgraph = with_constants(**subgraph, sunk);
   }
   for (std::size_t capture : sunk_captures) node.inputs[formal + capture] = {};
-  node.inputs.erase(std::remove_if(node.inputs.begin() + static_cast<std::ptrdiff_t>(formal), node.inputs.end(), [](ir::ValueId id) { return !id.valid(); }), node.inputs.end());
+  node.inputs.erase(std::remove_if(node.inputs.begin() + static_cast<std::ptrdiff_t>(formal), node.inputs.end(),
+                                   [](ir::ValueId id) { return !id.valid(); }),
+                    node.inputs.end());
   node.captures -= static_cast<std::int32_t>(sunk_captures.size());
 }
 

@@ -1,6 +1,7 @@
-// Arithmetic with f16 and bf16 becomes arithmetic with f32, where the device has no kernels for halves: operands are cast once, results stay f32 from
-// node to node, and only what leaves as a half is rounded to one. Casts that mixed precision put around a normalisation or a softmax go with it.
-// Where the user asks for bf16, recurrent layers and attention of bf16 stay that the device has kernels for, as lower_precision makes them.
+// Arithmetic with f16 and bf16 becomes arithmetic with f32, where the device has no kernels for halves: operands are
+// cast once, results stay f32 from node to node, and only what leaves as a half is rounded to one. Casts that mixed
+// precision put around a normalisation or a softmax go with it. Where the user asks for bf16, recurrent layers and
+// attention of bf16 stay that the device has kernels for, as lower_precision makes them.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -19,26 +20,54 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
+bool is_half(DType type) {
+  return type == DType::f16 || type == DType::bf16;
+}
 
 // Attributes that say an element type: what is written with them is meant.
-constexpr std::array<std::string_view, 6> kTypeAttributes{"to", "dtype", "output_dtype", "output_datatype", "precision", "precisions"};
+constexpr std::array<std::string_view, 6> kTypeAttributes{"to",        "dtype",     "output_dtype", "output_datatype",
+                                                          "precision", "precisions"};
 // What copies elements does it with halves as well, unless they are wide already.
-constexpr std::array<std::string_view, 23> kMoving{"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements",
-                                                   "GatherND", "Expand", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "Where", "ScatterND", "ScatterElements", "ReverseSequence", "Dropout",
+constexpr std::array<std::string_view, 23> kMoving{"Identity",
+                                                   "Reshape",
+                                                   "Squeeze",
+                                                   "Unsqueeze",
+                                                   "Flatten",
+                                                   "Transpose",
+                                                   "Concat",
+                                                   "Split",
+                                                   "Slice",
+                                                   "Gather",
+                                                   "GatherElements",
+                                                   "GatherND",
+                                                   "Expand",
+                                                   "Tile",
+                                                   "Pad",
+                                                   "DepthToSpace",
+                                                   "SpaceToDepth",
+                                                   "Where",
+                                                   "ScatterND",
+                                                   "ScatterElements",
+                                                   "ReverseSequence",
+                                                   "Dropout",
                                                    "tessera::ChannelsLastMaxPool"};
 
 // What jumps between neighbouring numbers reads them as the model rounds them.
-constexpr std::array<std::string_view, 18> kJumping{"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero", "Unique", "Floor", "Ceil", "Round", "Sign", "IsInf", "IsNaN", "Mod", "Hardmax"};
+constexpr std::array<std::string_view, 18> kJumping{
+    "Equal",  "Less",  "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero",
+    "Unique", "Floor", "Ceil",        "Round",   "Sign",           "IsInf",  "IsNaN",  "Mod",  "Hardmax"};
 // Whose shape or integers depend on how halves are rounded within stay as they are.
 constexpr std::array<std::string_view, 3> kLeft{"Range", "OneHot", "QuantizeLinear"};
 
 template <std::size_t n>
-bool is_among(std::string_view name, const std::array<std::string_view, n>& list) { return std::ranges::find(list, name) != list.end(); }
+bool is_among(std::string_view name, const std::array<std::string_view, n>& list) {
+  return std::ranges::find(list, name) != list.end();
+}
 
 class Widener {
  public:
-  Widener(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), context_(context), builder_(graph_) {}
+  Widener(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), context_(context), builder_(graph_) {}
 
   ir::Graph run() {
     if (!context_.widens_halves) return std::move(graph_);
@@ -74,17 +103,22 @@ class Widener {
   bool stays_rounded(const ir::Node& node) const {
     if (context_.precision != DType::bf16 || (!is_recurrent(node) && !is_attention(node))) return false;
     const std::span operands = std::span(node.inputs).first(std::min(kAttentionOperands, node.inputs.size()));
-    return std::ranges::all_of(operands, [&](ValueId operand) { return dtype(operand) == DType::bf16; }) && has_bf16_kernel(graph_, node, context_);
+    return std::ranges::all_of(operands, [&](ValueId operand) { return dtype(operand) == DType::bf16; }) &&
+           has_bf16_kernel(graph_, node, context_);
   }
 
   bool can_be_wide(const ir::Node& node) const {
     const ops::OpDef& op = ops::op_of(node);
     if (stays_rounded(node)) return false;
     if (!op.deterministic || !ir::subgraphs_of(node).empty() || is_among(node.op, kLeft)) return false;
-    if (std::ranges::any_of(node.attributes, [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); })) return false;
+    if (std::ranges::any_of(node.attributes,
+                            [](const auto& attribute) { return is_among(attribute.first, kTypeAttributes); }))
+      return false;
     // Statistics in halves.
     const auto stash = node.attributes.find("stash_type");
-    if (stash != node.attributes.end() && std::get<std::int64_t>(stash->second) != static_cast<std::int64_t>(DType::f32)) return false;
+    if (stash != node.attributes.end() &&
+        std::get<std::int64_t>(stash->second) != static_cast<std::int64_t>(DType::f32))
+      return false;
     const auto takes = [](const std::vector<ops::Parameter>& parameters, std::size_t i) {
       return parameters[std::min(i, parameters.size() - 1)].types.contains(DType::f32);
     };
@@ -96,7 +130,9 @@ class Widener {
       any_wide = any_wide || wide_.contains(node.inputs[i]);
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i].valid() && (!graph_.value(node.outputs[i]).type.is_tensor() || (is_half(dtype(node.outputs[i])) && !takes(op.outputs, i)))) return false;
+      if (node.outputs[i].valid() && (!graph_.value(node.outputs[i]).type.is_tensor() ||
+                                      (is_half(dtype(node.outputs[i])) && !takes(op.outputs, i))))
+        return false;
     }
     return any && (any_wide || !is_among(node.op, kMoving));
   }
@@ -135,7 +171,8 @@ class Widener {
     }
     graph_.replace_node(id, std::move(node));
     for (const auto& [half, result] : halves) {
-      graph_.add_node({"Cast", "", {result}, {half}, {{"to", static_cast<std::int64_t>(graph_.value(half).type.dtype)}}, 0});
+      graph_.add_node(
+          {"Cast", "", {result}, {half}, {{"to", static_cast<std::int64_t>(graph_.value(half).type.dtype)}}, 0});
     }
     changed_ = true;
   }
@@ -145,12 +182,14 @@ class Widener {
   ops::GraphBuilder builder_;
   std::map<ValueId, ValueId> wide_, exact_;  // by half
   std::set<ValueId> unrounded_;              // halves that are read wider than they are
-  std::set<ValueId> rounded_;        // halves that nodes here give
+  std::set<ValueId> rounded_;                // halves that nodes here give
   bool changed_ = false;
 };
 
 }  // namespace
 
-ir::Graph widen_halves(ir::Graph graph, const PassContext& context) { return Widener(std::move(graph), context).run(); }
+ir::Graph widen_halves(ir::Graph graph, const PassContext& context) {
+  return Widener(std::move(graph), context).run();
+}
 
 }  // namespace tessera::passes

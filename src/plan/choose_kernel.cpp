@@ -12,7 +12,9 @@ namespace tessera::plan {
 
 namespace {
 
-bool takes(const backends::KernelEntry& entry, const ops::NodeView& view) { return entry.reject == nullptr || entry.reject(view).empty(); }
+bool takes(const backends::KernelEntry& entry, const ops::NodeView& view) {
+  return entry.reject == nullptr || entry.reject(view).empty();
+}
 
 // Why the kernel is passed over where nothing was measured, or "".
 std::string reason_against(const backends::KernelEntry& entry, const ops::NodeView& view) {
@@ -22,7 +24,8 @@ std::string reason_against(const backends::KernelEntry& entry, const ops::NodeVi
 
 std::string slower(const MeasuredKernels& measured, std::string_view kernel) {
   const auto other = measured.seconds.find(kernel), fastest = measured.seconds.find(measured.fastest);
-  if (other == measured.seconds.end() || fastest == measured.seconds.end()) return fmt::format("{} was measured to be faster", measured.fastest);
+  if (other == measured.seconds.end() || fastest == measured.seconds.end())
+    return fmt::format("{} was measured to be faster", measured.fastest);
   return fmt::format("measured {:.4g} us, {} {:.4g} us", other->second * 1e6, measured.fastest, fastest->second * 1e6);
 }
 
@@ -30,7 +33,9 @@ std::string slower(const MeasuredKernels& measured, std::string_view kernel) {
 
 KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view, const MeasuredKernels* measured) {
   const std::span<const backends::KernelEntry* const> entries = device.kernels_for(view.op().name);
-  const bool follow = measured != nullptr && std::ranges::any_of(entries, [&](const backends::KernelEntry* entry) { return entry->name == measured->fastest && takes(*entry, view); });
+  const bool follow = measured != nullptr && std::ranges::any_of(entries, [&](const backends::KernelEntry* entry) {
+                        return entry->name == measured->fastest && takes(*entry, view);
+                      });
   KernelChoice choice;
   for (const backends::KernelEntry* entry : entries) {
     std::string reason;
@@ -42,13 +47,16 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
     }
     choice.rejected.push_back(fmt::format("{}: {}", entry->name, reason));
   }
-  if (choice.rejected.empty()) fail(ErrorKind::unsupported, "device '{}' has no kernel for {}", device.name(), view.op().name);
-  fail(ErrorKind::unsupported, "no kernel of device '{}' takes this {}: {}", device.name(), view.op().name, fmt::join(choice.rejected, "; "));
+  if (choice.rejected.empty())
+    fail(ErrorKind::unsupported, "device '{}' has no kernel for {}", device.name(), view.op().name);
+  fail(ErrorKind::unsupported, "no kernel of device '{}' takes this {}: {}", device.name(), view.op().name,
+       fmt::join(choice.rejected, "; "));
 }
 
 std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Device& device, const ops::NodeView& view) {
   const backends::Device& reference = backends::reference_device();
-  const std::span<const backends::KernelEntry* const> stand_ins = &device == &reference ? std::span<const backends::KernelEntry* const>() : reference.kernels_for(view.op().name);
+  const std::span<const backends::KernelEntry* const> stand_ins =
+      &device == &reference ? std::span<const backends::KernelEntry* const>() : reference.kernels_for(view.op().name);
   std::vector<const backends::KernelEntry*> accepting;
   for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
     if (std::ranges::find(stand_ins, entry) == stand_ins.end() && takes(*entry, view)) accepting.push_back(entry);
@@ -57,14 +65,16 @@ std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Devi
 }
 
 bool accepts(const backends::Device& device, const ops::NodeView& view) {
-  return std::ranges::any_of(accepting_kernels(device, view), [&](const backends::KernelEntry* entry) { return entry->op == view.op().name; });
+  return std::ranges::any_of(accepting_kernels(device, view),
+                             [&](const backends::KernelEntry* entry) { return entry->op == view.op().name; });
 }
 
 namespace {
 
 // Calls body with the node as kernels see it; `otherwise` when a type is not concrete.
 template <typename Body>
-auto with_view(const ir::Graph& graph, const ir::Node& node, decltype(std::declval<Body>()(std::declval<const ops::NodeView&>())) otherwise, Body body) {
+auto with_view(const ir::Graph& graph, const ir::Node& node,
+               decltype(std::declval<Body>()(std::declval<const ops::NodeView&>())) otherwise, Body body) {
   std::vector<ops::TensorType> inputs, outputs;
   std::vector<const Tensor*> constants;
   bool concrete = true;
@@ -89,17 +99,19 @@ auto with_view(const ir::Graph& graph, const ir::Node& node, decltype(std::declv
 
 bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
   const auto entries = device.kernels_for(node.op);
-  const bool known = std::any_of(entries.begin(), entries.end(), [&](const backends::KernelEntry* entry) { return entry->op == node.op; });
+  const bool known = std::any_of(entries.begin(), entries.end(),
+                                 [&](const backends::KernelEntry* entry) { return entry->op == node.op; });
   return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
 }
 
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
-  return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr), [&](const ops::NodeView& view) -> const backends::KernelEntry* {
-    for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
-      if (reason_against(*entry, view).empty()) return entry;
-    }
-    return nullptr;
-  });
+  return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr),
+                   [&](const ops::NodeView& view) -> const backends::KernelEntry* {
+                     for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
+                       if (reason_against(*entry, view).empty()) return entry;
+                     }
+                     return nullptr;
+                   });
 }
 
 }  // namespace tessera::plan

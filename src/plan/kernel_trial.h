@@ -10,10 +10,11 @@ namespace tessera::plan {
 
 class KernelTrial {
  public:
-  // Makes the kernel. `inputs`: one an input of the view, empty for an absent one, of the view's types, which are concrete. The view's node and
-  // all else given by reference outlive the trial. Throws what making the kernel throws, and Error(over_budget).
-  KernelTrial(const backends::KernelEntry& entry, const ops::NodeView& view, std::vector<Value> inputs, backends::WeightStore& weights,
-              const backends::ExecutionResources& resources);
+  // Makes the kernel. `inputs`: one an input of the view, empty for an absent one, of the view's types, which are
+  // concrete. The view's node and all else given by reference outlive the trial. Throws what making the kernel throws,
+  // and Error(over_budget).
+  KernelTrial(const backends::KernelEntry& entry, const ops::NodeView& view, std::vector<Value> inputs,
+              backends::WeightStore& weights, const backends::ExecutionResources& resources);
 
   // Overwrites outputs(). Throws what the kernel throws.
   void run();

@@ -14,7 +14,8 @@
 namespace tessera::plan {
 namespace {
 
-void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights, const MeasuredKernels* measured) {
+void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights,
+                 const MeasuredKernels* measured) {
   KernelChoice choice = choose_kernel(device, view, measured);
   step.entry = choice.entry;
   step.rejected = std::move(choice.rejected);
@@ -24,7 +25,8 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
 }
 
 // What went wrong, or nothing.
-std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights, const MeasuredKernels* measured) {
+std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device,
+                                 backends::WeightStore& weights, const MeasuredKernels* measured) {
   try {
     make_kernel(step, view, device, weights, measured);
     return std::nullopt;
@@ -50,7 +52,8 @@ std::vector<std::size_t> by_work(const std::vector<StepOperands>& operands) {
   return order;
 }
 
-void report(const Plan& plan, const std::vector<StepOperands>& operands, std::vector<std::optional<Error>>& errors, const backends::Device& device) {
+void report(const Plan& plan, const std::vector<StepOperands>& operands, std::vector<std::optional<Error>>& errors,
+            const backends::Device& device) {
   std::vector<std::string> unsupported;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!errors[i]) continue;
@@ -59,23 +62,30 @@ void report(const Plan& plan, const std::vector<StepOperands>& operands, std::ve
     unsupported.push_back(fmt::format("{}: {}", where, errors[i]->message()));
   }
   if (unsupported.empty()) return;
-  throw Error(ErrorKind::unsupported, fmt::format("device '{}' cannot run {} node{} of this model: {}", device.name(), unsupported.size(), unsupported.size() == 1 ? "" : "s",
-                                                  fmt::join(unsupported, "; ")));
+  throw Error(ErrorKind::unsupported,
+              fmt::format("device '{}' cannot run {} node{} of this model: {}", device.name(), unsupported.size(),
+                          unsupported.size() == 1 ? "" : "s", fmt::join(unsupported, "; ")));
 }
 
 }  // namespace
 
-void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options) {
+void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device,
+                  backends::WeightStore& weights, const PlanOptions& options) {
   std::vector<std::optional<Error>> errors(operands.size());
   const std::vector<std::size_t> order = by_work(operands);
   std::vector<MeasuredKernels> measured;
-  if (options.tuner != nullptr) measured = options.tuner->choose(plan, operands, device, weights, {.pool = options.pool, .max_threads = options.max_threads, .allocator = options.allocator});
+  if (options.tuner != nullptr)
+    measured = options.tuner->choose(
+        plan, operands, device, weights,
+        {.pool = options.pool, .max_threads = options.max_threads, .allocator = options.allocator});
   const auto make = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::size_t index = order[static_cast<std::size_t>(i)];
       const StepOperands& each = operands[index];
       Step& step = plan.steps[each.step];
-      errors[index] = try_to_make(step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants), device, weights, measured.empty() ? nullptr : &measured[index]);
+      errors[index] = try_to_make(
+          step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants), device,
+          weights, measured.empty() ? nullptr : &measured[index]);
     }
   };
   const auto count = static_cast<std::int64_t>(operands.size());

@@ -14,7 +14,9 @@
 namespace tessera::plan {
 namespace {
 
-bool is_control(const ir::Node& node) { return !ir::subgraphs_of(node).empty(); }
+bool is_control(const ir::Node& node) {
+  return !ir::subgraphs_of(node).empty();
+}
 
 ops::TensorType concrete_type(const ir::ValueType& type) {
   const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
@@ -78,7 +80,8 @@ class Planner {
 
   void make_source_slots() {
     for (ir::ValueId id : graph().inputs()) plan_->input_slots.push_back(add_slot(Place::input, id));
-    for (const ir::Variable& variable : graph().variables()) plan_->variable_slots.push_back(add_slot(Place::variable, variable.read));
+    for (const ir::Variable& variable : graph().variables())
+      plan_->variable_slots.push_back(add_slot(Place::variable, variable.read));
     for (std::size_t i = 0; i < graph().value_count(); ++i) {
       const ir::ValueId id{static_cast<std::int32_t>(i)};
       if (!graph().is_constant(id)) continue;
@@ -108,9 +111,13 @@ class Planner {
       const bool wanted = output.valid();
       step.output_types.push_back(wanted ? graph().value(output).type : ir::ValueType{});
       output_types.push_back(concrete_type(step.output_types.back()));
-      if (options_.max_value_bytes > 0 && output_types.back().dtype != DType::undefined) check_size(id, output, output_types.back());
+      if (options_.max_value_bytes > 0 && output_types.back().dtype != DType::undefined)
+        check_size(id, output, output_types.back());
       const bool sized = output_types.back().dtype != DType::undefined && output_types.back().dtype != DType::string;
-      add_slot(!wanted ? Place::none : sized && !is_control(node) && inputs_known ? Place::arena : Place::dynamic, output);
+      add_slot(!wanted                                      ? Place::none
+               : sized && !is_control(node) && inputs_known ? Place::arena
+                                                            : Place::dynamic,
+               output);
     }
     if (is_control(node)) {
       step.kind = StepKind::control;
@@ -124,15 +131,18 @@ class Planner {
 
   void check_size(ir::NodeId node, ir::ValueId value, const ops::TensorType& type) {
     try {
-      require(type.bytes() <= options_.max_value_bytes, ErrorKind::over_budget, "value '{}' of {}{} takes {}, more than the limit of {}", base::shown(graph().value(value).name),
-              name_of(type.dtype), to_string(type.shape), base::format_bytes(type.bytes()), base::format_bytes(options_.max_value_bytes));
+      require(type.bytes() <= options_.max_value_bytes, ErrorKind::over_budget,
+              "value '{}' of {}{} takes {}, more than the limit of {}", base::shown(graph().value(value).name),
+              name_of(type.dtype), to_string(type.shape), base::format_bytes(type.bytes()),
+              base::format_bytes(options_.max_value_bytes));
     } catch (Error& error) {
       error.add_context(ir::describe(graph(), node));
       throw;
     }
   }
 
-  // --- lifetimes ------------------------------------------------------------------------------------------------------
+  // --- lifetimes
+  // ------------------------------------------------------------------------------------------------------
 
   void find_lifetimes() {
     lifetimes_.first.assign(plan_->slots.size(), -1);
@@ -166,7 +176,8 @@ class Planner {
     }
   }
 
-  // --- arena ----------------------------------------------------------------------------------------------------------
+  // --- arena
+  // ----------------------------------------------------------------------------------------------------------
 
   // With what is joined written in place, where that takes no more memory.
   void place_in_arena() {
@@ -205,7 +216,8 @@ class Planner {
       for (std::int32_t k = 0; k < step.output_count; ++k) {
         const auto index = static_cast<std::size_t>(step.first_output + k);
         if (plan_->slots[index].place != Place::arena) continue;
-        requests.push_back({concrete_type(plan_->slots[index].type).bytes(), lifetimes_.first[index], lifetimes_.last[index]});
+        requests.push_back(
+            {concrete_type(plan_->slots[index].type).bytes(), lifetimes_.first[index], lifetimes_.last[index]});
         arena.owners.emplace_back(false, index);
       }
       if (step.scratch_bytes > 0) {
@@ -221,7 +233,8 @@ class Planner {
     for (std::size_t i = 0; i < plan_->slots.size(); ++i) {
       if (plan_->slots[i].place != Place::dynamic) continue;
       const std::int64_t last = lifetimes_.last[i];
-      if (last < static_cast<std::int64_t>(plan_->steps.size())) plan_->steps[static_cast<std::size_t>(last)].dying.push_back(static_cast<std::int32_t>(i));
+      if (last < static_cast<std::int64_t>(plan_->steps.size()))
+        plan_->steps[static_cast<std::size_t>(last)].dying.push_back(static_cast<std::int32_t>(i));
     }
   }
 
@@ -229,14 +242,15 @@ class Planner {
   const backends::Device& device_;
   backends::WeightStore& weights_;
   const PlanOptions options_;
-  std::vector<std::int32_t> slot_of_;            // by value
+  std::vector<std::int32_t> slot_of_;  // by value
   Lifetimes lifetimes_;
-  std::vector<StepOperands> operands_;           // of the steps that get a kernel now
+  std::vector<StepOperands> operands_;  // of the steps that get a kernel now
 };
 
 }  // namespace
 
-std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options) {
+std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights,
+                                      const PlanOptions& options) {
   return Planner(std::move(graph), device, weights, options).run();
 }
 

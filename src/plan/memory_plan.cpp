@@ -43,7 +43,9 @@ MemoryPlan place_in_order(const std::vector<BufferRequest>& requests, const std:
     const std::int64_t offset = best >= 0 ? best : previous_end;
     plan.offsets[current] = offset;
     plan.arena_bytes = std::max(plan.arena_bytes, offset + request.bytes);
-    const auto position = std::upper_bound(placed.begin(), placed.end(), offset, [&](std::int64_t value, std::size_t index) { return value < plan.offsets[index]; });
+    const auto position =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [&](std::int64_t value, std::size_t index) { return value < plan.offsets[index]; });
     placed.insert(position, current);
   }
   return plan;
@@ -75,7 +77,8 @@ MemoryPlan plan_memory(const std::vector<BufferRequest>& given) {
   attempt([&](std::size_t a, std::size_t b) { return requests[a].first < requests[b].first; });
   attempt([&](std::size_t a, std::size_t b) { return duration(a) > duration(b); });
   attempt([&](std::size_t a, std::size_t b) {
-    return static_cast<double>(requests[a].bytes) * static_cast<double>(duration(a) + 1) > static_cast<double>(requests[b].bytes) * static_cast<double>(duration(b) + 1);
+    return static_cast<double>(requests[a].bytes) * static_cast<double>(duration(a) + 1) >
+           static_cast<double>(requests[b].bytes) * static_cast<double>(duration(b) + 1);
   });
   best.largest_live_bytes = bound;
   return best;

@@ -21,8 +21,8 @@ struct MemoryPlan {
 
 inline constexpr std::int64_t kArenaAlignment = 64;
 
-// Tries several orders of placement and keeps the smallest arena. Buffers whose lifetimes overlap never overlap in space.
-// Throws Error(over_budget) when the sum of sizes overflows.
+// Tries several orders of placement and keeps the smallest arena. Buffers whose lifetimes overlap never overlap in
+// space. Throws Error(over_budget) when the sum of sizes overflows.
 MemoryPlan plan_memory(const std::vector<BufferRequest>& requests);
 
 }  // namespace tessera::plan

@@ -1,5 +1,5 @@
-// A plan: a graph with known input shapes, lowered to an immutable list of steps with chosen kernels, packed weights and a
-// memory plan. Running is walking that list (src/runtime/executor.h).
+// A plan: a graph with known input shapes, lowered to an immutable list of steps with chosen kernels, packed weights
+// and a memory plan. Running is walking that list (src/runtime/executor.h).
 #pragma once
 
 #include <memory>
@@ -30,8 +30,8 @@ struct Slot {
   Place place = Place::none;
   ir::ValueId value;
   ir::ValueType type;
-  std::int64_t offset = 0;   // in the arena
-  std::int32_t source = -1;  // of an alias; itself never an alias
+  std::int64_t offset = 0;       // in the arena
+  std::int32_t source = -1;      // of an alias; itself never an alias
   std::int64_t view_offset = 0;  // of an alias: bytes from the start of its source
   Tensor constant;
 };
@@ -40,7 +40,8 @@ enum class StepKind : std::uint8_t {
   kernel,   // operand types known: the kernel stands ready
   late,     // operand types depend on data: inference and kernel choice happen when it runs
   control,  // If, Loop, Scan, SequenceMap: runs its subgraphs
-  alias,    // nothing to do: outputs are parts of input 0, or inputs of the output; views of a caller's tensor are made when it runs
+  alias,    // nothing to do: outputs are parts of input 0, or inputs of the output; views of a caller's tensor are made
+            // when it runs
 };
 
 struct Step {
@@ -49,24 +50,24 @@ struct Step {
   const ops::OpDef* op = nullptr;
   const backends::KernelEntry* entry = nullptr;
   std::unique_ptr<backends::Kernel> kernel;
-  std::vector<std::string> rejected;       // kernels passed over, with reasons
-  std::vector<std::int32_t> inputs;        // slots; -1 for an absent input; captures included
-  std::int32_t first_output = 0;           // outputs are consecutive slots
+  std::vector<std::string> rejected;  // kernels passed over, with reasons
+  std::vector<std::int32_t> inputs;   // slots; -1 for an absent input; captures included
+  std::int32_t first_output = 0;      // outputs are consecutive slots
   std::int32_t output_count = 0;
   std::vector<ir::ValueType> output_types;
   ops::Cost cost;
   std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
-  std::vector<std::int32_t> dying;         // dynamic slots whose last use this step is
+  std::vector<std::int32_t> dying;                     // dynamic slots whose last use this step is
 };
 
 struct Plan {
   ir::Graph graph;  // specialised to the shapes of this plan
   std::vector<Slot> slots;
   std::vector<Step> steps;
-  std::vector<std::int32_t> input_slots;    // one a graph input
-  std::vector<std::int32_t> output_slots;   // one a graph output
-  std::vector<std::int32_t> variable_slots; // one a variable: its value at the start
-  std::vector<std::int32_t> update_slots;   // one a variable: its next value, or -1
+  std::vector<std::int32_t> input_slots;     // one a graph input
+  std::vector<std::int32_t> output_slots;    // one a graph output
+  std::vector<std::int32_t> variable_slots;  // one a variable: its value at the start
+  std::vector<std::int32_t> update_slots;    // one a variable: its next value, or -1
   std::int64_t arena_bytes = 0;
   std::int64_t largest_live_bytes = 0;
   std::int64_t constant_bytes = 0;
@@ -75,9 +76,11 @@ struct Plan {
 struct PlanOptions {
   bool in_place = true;
   bool alias_views = true;
-  // No value may have more bytes than this: kernels are made for their operands, and some of them in proportion. 0: any size.
+  // No value may have more bytes than this: kernels are made for their operands, and some of them in proportion. 0: any
+  // size.
   std::int64_t max_value_bytes = 0;
-  // Kernels are made, and their weights packed, on so many threads of it (0: all); the caller holds a core. Null: by the calling thread.
+  // Kernels are made, and their weights packed, on so many threads of it (0: all); the caller holds a core. Null: by
+  // the calling thread.
   base::ThreadPool* pool = nullptr;
   int max_threads = 0;
   // Chooses kernels by measuring them, with memory of the allocator. Null: the device's order does.
@@ -85,10 +88,11 @@ struct PlanOptions {
   backends::TensorAllocator* allocator = nullptr;
 };
 
-// Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws Error(unsupported)
-// listing every node that no kernel of the device accepts, and
-// Error(over_budget) for a value beyond max_value_bytes.
-std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights, const PlanOptions& options = {});
+// Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws
+// Error(unsupported) listing every node that no kernel of the device accepts, and Error(over_budget) for a value beyond
+// max_value_bytes.
+std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights,
+                                      const PlanOptions& options = {});
 
 // Heap bytes of the plan and its graph, about; without tensors and packed weights.
 std::int64_t structure_bytes(const Plan& plan);

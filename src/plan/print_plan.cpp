@@ -7,26 +7,41 @@ namespace {
 
 std::string place_text(const Slot& slot) {
   switch (slot.place) {
-    case Place::none: return "unused";
-    case Place::input: return "input";
-    case Place::constant: return "constant";
-    case Place::variable: return "variable";
-    case Place::arena: return fmt::format("arena+{}", slot.offset);
-    case Place::result: return "result";
-    case Place::dynamic: return "dynamic";
-    case Place::alias: return slot.view_offset == 0 ? fmt::format("alias of %{}", slot.source) : fmt::format("alias of %{}+{}", slot.source, slot.view_offset);
+    case Place::none:
+      return "unused";
+    case Place::input:
+      return "input";
+    case Place::constant:
+      return "constant";
+    case Place::variable:
+      return "variable";
+    case Place::arena:
+      return fmt::format("arena+{}", slot.offset);
+    case Place::result:
+      return "result";
+    case Place::dynamic:
+      return "dynamic";
+    case Place::alias:
+      return slot.view_offset == 0 ? fmt::format("alias of %{}", slot.source)
+                                   : fmt::format("alias of %{}+{}", slot.source, slot.view_offset);
   }
   return "";
 }
 
-std::string printed(const std::string& name) { return base::printable(base::shown(name)); }
+std::string printed(const std::string& name) {
+  return base::printable(base::shown(name));
+}
 
 std::string kernel_text(const Step& step) {
   switch (step.kind) {
-    case StepKind::kernel: return std::string(step.entry->name);
-    case StepKind::late: return "chosen when its inputs are known";
-    case StepKind::control: return "runs its subgraphs";
-    case StepKind::alias: return "a view, nothing to do";
+    case StepKind::kernel:
+      return std::string(step.entry->name);
+    case StepKind::late:
+      return "chosen when its inputs are known";
+    case StepKind::control:
+      return "runs its subgraphs";
+    case StepKind::alias:
+      return "a view, nothing to do";
   }
   return "";
 }
@@ -41,14 +56,15 @@ std::string print_plan(const Plan& plan, bool reasons) {
     text += fmt::format("{:4}  {:<24} {:<36}", i, printed(node.op), kernel_text(step));
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + k)];
-      text += fmt::format(" %{} {} ({})", step.first_output + k, base::printable(base::shortened(ir::to_string(slot.type), 500)), place_text(slot));
+      text += fmt::format(" %{} {} ({})", step.first_output + k,
+                          base::printable(base::shortened(ir::to_string(slot.type), 500)), place_text(slot));
     }
     text += node.name.empty() ? "\n" : fmt::format("  '{}'\n", printed(node.name));
     if (!reasons) continue;
     for (const std::string& reason : step.rejected) text += fmt::format("        passed over {}\n", reason);
   }
-  text += fmt::format("arena {} (largest live set {}), constants {}\n", base::format_bytes(plan.arena_bytes), base::format_bytes(plan.largest_live_bytes),
-                      base::format_bytes(plan.constant_bytes));
+  text += fmt::format("arena {} (largest live set {}), constants {}\n", base::format_bytes(plan.arena_bytes),
+                      base::format_bytes(plan.largest_live_bytes), base::format_bytes(plan.constant_bytes));
   return text;
 }
 

@@ -36,12 +36,15 @@ class Sharer {
     if (step.inputs.empty() || step.inputs[0] < 0) return false;
     const auto offsets = view_offsets(plan_.graph, plan_.graph.node(step.node), *step.op);
     const std::int32_t source = step.inputs[0];
-    if (!offsets || static_cast<std::int32_t>(offsets->size()) != step.output_count || slot(root_of(source)).place == Place::dynamic || !has_bytes(source)) return false;
+    if (!offsets || static_cast<std::int32_t>(offsets->size()) != step.output_count ||
+        slot(root_of(source)).place == Place::dynamic || !has_bytes(source))
+      return false;
     std::int64_t taken = 0, needed = 0;
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const std::int32_t output = step.first_output + k;
       if (slot(output).place == Place::none) continue;
-      if (slot(output).place != Place::arena || (*offsets)[static_cast<std::size_t>(k)] + bytes(output) > bytes(source)) return false;
+      if (slot(output).place != Place::arena || (*offsets)[static_cast<std::size_t>(k)] + bytes(output) > bytes(source))
+        return false;
       taken += bytes(output);
       needed = std::max(needed, last(output));
     }
@@ -50,7 +53,8 @@ class Sharer {
     const std::int32_t root = root_of(source);
     if (slot(root).place == Place::arena && needed > last(root) && 2 * taken < bytes(root)) return false;
     for (std::int32_t k = 0; k < step.output_count; ++k) {
-      if (slot(step.first_output + k).place == Place::arena) alias(step.first_output + k, source, (*offsets)[static_cast<std::size_t>(k)]);
+      if (slot(step.first_output + k).place == Place::arena)
+        alias(step.first_output + k, source, (*offsets)[static_cast<std::size_t>(k)]);
     }
     step.kind = StepKind::alias;
     step.cost = {};
@@ -64,9 +68,10 @@ class Sharer {
       const std::int32_t input = step.inputs[i];
       if ((step.entry->in_place_inputs >> i & 1) == 0 || input < 0) continue;
       const std::int32_t root = root_of(input);
-      if (slot(root).place != Place::arena || last(root) != index || bytes(root) != size || bytes(input) != size) continue;
-      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them change, nor
-      // one that a kernel of many operands reads after the first ones are summed up.
+      if (slot(root).place != Place::arena || last(root) != index || bytes(root) != size || bytes(input) != size)
+        continue;
+      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them
+      // change, nor one that a kernel of many operands reads after the first ones are summed up.
       const bool read_twice = std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
         const bool same_slot_of_two = other == input && step.inputs.size() <= 2;
         return &other != &step.inputs[i] && other >= 0 && root_of(other) == root && !same_slot_of_two;
@@ -80,11 +85,13 @@ class Sharer {
     if (step.kind != StepKind::kernel || step.op->name != "Concat" || slot(result).place != Place::arena) return false;
     if (bits_of(slot(result).type.dtype) < 8) return false;  // parts may begin within a byte
     const ir::Node& node = plan_.graph.node(step.node);
-    if (!lie_in_their_join(*slot(result).type.shape(), ops::AttributeReader(node, *step.op).integer("axis"))) return false;
+    if (!lie_in_their_join(*slot(result).type.shape(), ops::AttributeReader(node, *step.op).integer("axis")))
+      return false;
     std::set<std::int32_t> roots;
     for (const std::int32_t input : step.inputs) {
       const std::int32_t root = root_of(input);
-      const bool whole = slot(root).place == Place::arena && slot(input).view_offset == 0 && has_bytes(root) && bytes(input) == bytes(root);
+      const bool whole = slot(root).place == Place::arena && slot(input).view_offset == 0 && has_bytes(root) &&
+                         bytes(input) == bytes(root);
       if (!whole || !roots.insert(root).second || is_written_after(root, index)) return false;
       // Where a later step writes over the result, nothing may read its parts again.
       if (last(root) > index && is_written_after(result, index)) return false;
@@ -137,7 +144,8 @@ void share_storage(Plan& plan, Lifetimes& lifetimes, const PlanOptions& options)
 bool join_in_place(Plan& plan, Lifetimes& lifetimes) {
   Sharer sharer(plan, lifetimes);
   bool joined = false;
-  for (std::size_t i = 0; i < plan.steps.size(); ++i) joined = (plan.steps[i].output_count == 1 && sharer.join(plan.steps[i], static_cast<std::int64_t>(i))) || joined;
+  for (std::size_t i = 0; i < plan.steps.size(); ++i)
+    joined = (plan.steps[i].output_count == 1 && sharer.join(plan.steps[i], static_cast<std::int64_t>(i))) || joined;
   return joined;
 }
 

@@ -7,12 +7,16 @@ using ir::heap_bytes;
 
 std::int64_t structure_bytes(const Plan& plan) {
   // A run state holds a value and a copy of the shape for each slot.
-  std::int64_t bytes = static_cast<std::int64_t>(plan.slots.capacity() * sizeof(Slot) + plan.slots.size() * (sizeof(Value) + 4 * sizeof(std::int64_t)));
+  std::int64_t bytes = static_cast<std::int64_t>(plan.slots.capacity() * sizeof(Slot) +
+                                                 plan.slots.size() * (sizeof(Value) + 4 * sizeof(std::int64_t)));
   for (const Slot& slot : plan.slots) bytes += heap_bytes(slot.type);
   bytes += static_cast<std::int64_t>(plan.steps.capacity() * sizeof(Step));
   for (const Step& step : plan.steps) {
-    bytes += static_cast<std::int64_t>(step.inputs.capacity() * sizeof(std::int32_t) + step.dying.capacity() * sizeof(std::int32_t) + step.inputs.size() * sizeof(void*));
-    bytes += static_cast<std::int64_t>(step.output_types.capacity() * sizeof(ir::ValueType) + step.rejected.capacity() * sizeof(std::string));
+    bytes +=
+        static_cast<std::int64_t>(step.inputs.capacity() * sizeof(std::int32_t) +
+                                  step.dying.capacity() * sizeof(std::int32_t) + step.inputs.size() * sizeof(void*));
+    bytes += static_cast<std::int64_t>(step.output_types.capacity() * sizeof(ir::ValueType) +
+                                       step.rejected.capacity() * sizeof(std::string));
     for (const ir::ValueType& type : step.output_types) bytes += heap_bytes(type);
     for (const std::string& reason : step.rejected) bytes += heap_bytes(reason);
     bytes += 256;  // the kernel

@@ -21,7 +21,9 @@ constexpr int kFewestRuns = 5, kMostRuns = 20;
 constexpr std::int64_t kMostEvicted = std::int64_t{48} << 20;  // more than a core's part of the last cache
 constexpr std::int64_t kCacheLine = 64;
 
-std::string type_text(const ops::TensorType& type) { return fmt::format("{}{}", name_of(type.dtype), to_string(type.shape)); }
+std::string type_text(const ops::TensorType& type) {
+  return fmt::format("{}{}", name_of(type.dtype), to_string(type.shape));
+}
 
 // What lies between two runs of a kernel in a model: weights of other layers.
 class CacheEviction {
@@ -58,12 +60,23 @@ Tensor plausible(const ops::TensorType& type, const backends::ExecutionResources
   };
   const auto real = [](std::uint32_t bits) { return static_cast<float>(static_cast<std::int32_t>(bits)) * 0x1p-31f; };
   switch (type.dtype) {
-    case DType::f32: fill(tensor.mutable_data<float>(), real); break;
-    case DType::bf16: fill(tensor.mutable_data<bf16_t>(), [&](std::uint32_t bits) { return base::to_bf16(real(bits)); }); break;
-    case DType::f16: fill(tensor.mutable_data<f16_t>(), [&](std::uint32_t bits) { return base::to_f16(real(bits)); }); break;
-    case DType::u8: fill(tensor.mutable_data<std::uint8_t>(), [](std::uint32_t bits) { return static_cast<std::uint8_t>(bits); }); break;
-    case DType::i8: fill(tensor.mutable_data<std::int8_t>(), [](std::uint32_t bits) { return static_cast<std::int8_t>(bits); }); break;
-    default: std::fill_n(static_cast<std::byte*>(tensor.mutable_raw()), tensor.bytes(), std::byte{0});
+    case DType::f32:
+      fill(tensor.mutable_data<float>(), real);
+      break;
+    case DType::bf16:
+      fill(tensor.mutable_data<bf16_t>(), [&](std::uint32_t bits) { return base::to_bf16(real(bits)); });
+      break;
+    case DType::f16:
+      fill(tensor.mutable_data<f16_t>(), [&](std::uint32_t bits) { return base::to_f16(real(bits)); });
+      break;
+    case DType::u8:
+      fill(tensor.mutable_data<std::uint8_t>(), [](std::uint32_t bits) { return static_cast<std::uint8_t>(bits); });
+      break;
+    case DType::i8:
+      fill(tensor.mutable_data<std::int8_t>(), [](std::uint32_t bits) { return static_cast<std::int8_t>(bits); });
+      break;
+    default:
+      std::fill_n(static_cast<std::byte*>(tensor.mutable_raw()), tensor.bytes(), std::byte{0});
   }
   return tensor;
 }
@@ -86,8 +99,8 @@ double timed_run(Candidate& candidate, const std::vector<Tensor>& data, const Ca
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-MeasuredKernels measure(const backends::Device& device, const ops::NodeView& view, backends::WeightStore& weights, const CacheEviction& eviction,
-                        const backends::ExecutionResources& resources) {
+MeasuredKernels measure(const backends::Device& device, const ops::NodeView& view, backends::WeightStore& weights,
+                        const CacheEviction& eviction, const backends::ExecutionResources& resources) {
   std::vector<Value> inputs;
   std::vector<Tensor> data;
   for (std::size_t i = 0; i < view.input_count(); ++i) {
@@ -103,23 +116,28 @@ MeasuredKernels measure(const backends::Device& device, const ops::NodeView& vie
       candidate.best = timed_run(candidate, data, eviction);
       candidates.push_back(std::move(candidate));
     } catch (const Error& error) {
-      if (error.kind() == ErrorKind::cancelled) throw;  // others: it may not fit the session's memory, or fail on such data
+      if (error.kind() == ErrorKind::cancelled)
+        throw;  // others: it may not fit the session's memory, or fail on such data
     } catch (const std::bad_alloc&) {
     }
   }
   MeasuredKernels measured;
   if (candidates.empty()) return measured;
   const auto best_of = [&] { return std::ranges::min_element(candidates, {}, &Candidate::best); };
-  const int runs = static_cast<int>(std::clamp(kSecondsOfKernel / best_of()->best, static_cast<double>(kFewestRuns), static_cast<double>(kMostRuns)));
-  // In turn, so that what else the machine does meets all of them; none is hopeless by a single time, which that may have disturbed.
+  const int runs = static_cast<int>(
+      std::clamp(kSecondsOfKernel / best_of()->best, static_cast<double>(kFewestRuns), static_cast<double>(kMostRuns)));
+  // In turn, so that what else the machine does meets all of them; none is hopeless by a single time, which that may
+  // have disturbed.
   for (int i = 0; i < runs; ++i) {
     for (Candidate& candidate : candidates) {
-      if (i == 0 || candidate.best <= kHopeless * best_of()->best) candidate.best = std::min(candidate.best, timed_run(candidate, data, eviction));
+      if (i == 0 || candidate.best <= kHopeless * best_of()->best)
+        candidate.best = std::min(candidate.best, timed_run(candidate, data, eviction));
     }
   }
   for (const Candidate& candidate : candidates) measured.seconds.emplace(candidate.name, candidate.best);
   const auto usual = std::ranges::find(candidates, choose_kernel(device, view).entry->name, &Candidate::name);
-  measured.fastest = usual == candidates.end() || best_of()->best < kClearlyFaster * usual->best ? best_of()->name : usual->name;
+  measured.fastest =
+      usual == candidates.end() || best_of()->best < kClearlyFaster * usual->best ? best_of()->name : usual->name;
   return measured;
 }
 
@@ -134,11 +152,13 @@ std::string tuning_key(const ops::NodeView& view, int threads) {
     key += view.has_input(i) ? type_text(view.input(i)) + (view.constant(i) != nullptr ? " constant" : "") : "none";
   }
   key += ") ->";
-  for (std::size_t i = 0; i < view.output_count(); ++i) key += view.wants_output(i) ? " " + type_text(view.output(i)) : " none";
+  for (std::size_t i = 0; i < view.output_count(); ++i)
+    key += view.wants_output(i) ? " " + type_text(view.output(i)) : " none";
   return key + fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
 }
 
-std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device, backends::WeightStore& weights,
+std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<StepOperands>& operands,
+                                           const backends::Device& device, backends::WeightStore& weights,
                                            const backends::ExecutionResources& resources) {
   std::vector<MeasuredKernels> choices(operands.size());
   if (!device.computes()) return choices;
@@ -148,7 +168,8 @@ std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<S
   std::map<std::string, std::size_t, std::less<>> unknown;  // a step that has the key
   const auto view_of = [&](std::size_t i) {
     const Step& step = plan.steps[operands[i].step];
-    return ops::NodeView(plan.graph.node(step.node), *step.op, operands[i].inputs, operands[i].outputs, operands[i].constants);
+    return ops::NodeView(plan.graph.node(step.node), *step.op, operands[i].inputs, operands[i].outputs,
+                         operands[i].constants);
   };
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const ops::NodeView view = view_of(i);
@@ -156,7 +177,9 @@ std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<S
     if (entries.size() < 2) continue;
     keys[i] = tuning_key(view, threads);
     const auto known = table_.find(keys[i]);
-    const bool usable = known != table_.end() && std::ranges::any_of(entries, [&](const backends::KernelEntry* entry) { return entry->name == known->second.fastest; });
+    const bool usable = known != table_.end() && std::ranges::any_of(entries, [&](const backends::KernelEntry* entry) {
+                          return entry->name == known->second.fastest;
+                        });
     if (!usable) unknown.emplace(keys[i], i);
   }
   if (!unknown.empty()) {
@@ -169,7 +192,8 @@ std::vector<MeasuredKernels> Tuner::choose(const Plan& plan, const std::vector<S
         MeasuredKernels measured = measure(device, view, weights, eviction, resources);
         if (!measured.fastest.empty()) table_.insert_or_assign(key, std::move(measured));
       } catch (const Error& error) {
-        if (error.kind() != ErrorKind::over_budget) throw;  // where there is no memory to measure in, the device's order stands
+        if (error.kind() != ErrorKind::over_budget)
+          throw;  // where there is no memory to measure in, the device's order stands
       }
     }
     if (progress_) progress_("", 1);

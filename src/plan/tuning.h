@@ -1,4 +1,5 @@
-// Choosing kernels by measuring those that accept a node, with its own shapes and on this machine, instead of by their order in the device's table.
+// Choosing kernels by measuring those that accept a node, with its own shapes and on this machine, instead of by their
+// order in the device's table.
 #pragma once
 
 #include <functional>
@@ -13,8 +14,8 @@
 
 namespace tessera::plan {
 
-// What the speed of a node's kernels depends on: its operator and attributes, types and shapes of its operands, which of them are constants, and
-// the number of threads.
+// What the speed of a node's kernels depends on: its operator and attributes, types and shapes of its operands, which
+// of them are constants, and the number of threads.
 std::string tuning_key(const ops::NodeView& view, int threads);
 
 using TuningTable = std::map<std::string, MeasuredKernels, std::less<>>;  // by tuning_key
@@ -26,11 +27,14 @@ using TuningProgress = std::function<void(std::string_view op, double done)>;
 class Tuner {
  public:
   // `known` need not be measured; where the kernel that it names does not accept the node, it is all the same.
-  explicit Tuner(TuningTable known, TuningProgress progress = {}) : table_(std::move(known)), progress_(std::move(progress)) {}
+  explicit Tuner(TuningTable known, TuningProgress progress = {})
+      : table_(std::move(known)), progress_(std::move(progress)) {}
 
-  // One a step, empty where there is nothing to choose. Data are random, weights come from memory as they do in a model of `constant_bytes`, data from
-  // the cache. A kernel that would not be taken without measuring must be faster by more than times vary.
-  std::vector<MeasuredKernels> choose(const Plan& plan, const std::vector<StepOperands>& operands, const backends::Device& device, backends::WeightStore& weights,
+  // One a step, empty where there is nothing to choose. Data are random, weights come from memory as they do in a model
+  // of `constant_bytes`, data from the cache. A kernel that would not be taken without measuring must be faster by more
+  // than times vary.
+  std::vector<MeasuredKernels> choose(const Plan& plan, const std::vector<StepOperands>& operands,
+                                      const backends::Device& device, backends::WeightStore& weights,
                                       const backends::ExecutionResources& resources);
 
   TuningTable table() const;

@@ -16,7 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double ms_since(Clock::time_point start) { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); }
+double ms_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 // The smallest time that at least `fraction` of the runs do not exceed (nearest-rank percentile).
 double percentile(const std::vector<double>& sorted, double fraction) {
@@ -29,7 +31,8 @@ double median(const std::vector<double>& sorted) {
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-// Of this program alone: getrusage also counts what the process had as a copy of its parent, before it became this program.
+// Of this program alone: getrusage also counts what the process had as a copy of its parent, before it became this
+// program.
 std::int64_t peak_rss_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -41,7 +44,8 @@ std::int64_t peak_rss_bytes() {
 }
 
 // Milliseconds of each run. `interrupted`: whether it was cancelled after the first.
-std::vector<double> timed_runs(Session& session, const NamedValues& inputs, const BenchOptions& options, bool& interrupted) {
+std::vector<double> timed_runs(Session& session, const NamedValues& inputs, const BenchOptions& options,
+                               bool& interrupted) {
   std::vector<double> times;
   const Clock::time_point timed = Clock::now();
   try {
@@ -65,7 +69,9 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   const int cores = base::ThreadPool::process().cores();
   result.threads = options.session.threads > 0 ? std::min(options.session.threads, cores) : cores;
   for (const auto& [name, value] : inputs) {
-    result.shapes[name] = value.is_tensor() ? std::string(name_of(value.tensor().dtype())) + to_string(value.tensor().shape()) : "not a tensor";
+    result.shapes[name] = value.is_tensor()
+                              ? std::string(name_of(value.tensor().dtype())) + to_string(value.tensor().shape())
+                              : "not a tensor";
   }
   const Clock::time_point start = Clock::now();
   Session session(model, options.session);

@@ -15,8 +15,8 @@ struct BenchOptions {
   RunOptions run;
 };
 
-// Times in milliseconds of one process: load (reading the file and fixing dimensions), the first run (planning, packing and
-// running), then `runs` warm runs, as many as were timed.
+// Times in milliseconds of one process: load (reading the file and fixing dimensions), the first run (planning, packing
+// and running), then `runs` warm runs, as many as were timed.
 struct BenchResult {
   double load_ms = 0, first_ms = 0, median_ms = 0, min_ms = 0, p90_ms = 0, p99_ms = 0;
   int runs = 0;
@@ -30,7 +30,8 @@ struct BenchResult {
 // Cancelled when at least one run is timed, it ends with those. Throws as Session does, Error(cancelled) included.
 BenchResult bench_model(const Model& model, double load_ms, const NamedValues& inputs, const BenchOptions& options);
 
-// {"model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "runs", "interrupted",
+// {"model", "precision", "threads", "shapes", "load_ms", "first_ms", "median_ms", "min_ms", "p90_ms", "p99_ms", "runs",
+// "interrupted",
 //  "peak_rss_bytes", "arena_bytes", "weights_bytes"}
 std::string bench_json(const std::string& model, const BenchResult& result);
 

@@ -21,7 +21,8 @@ namespace cpu = backends::cpu;
 
 std::string machine_title() {
   const base::CpuInfo& info = base::cpu_info();
-  return fmt::format("{}, {}, {} core{}", info.model_name, base::isa_name(info), info.usable_cores, info.usable_cores == 1 ? "" : "s");
+  return fmt::format("{}, {}, {} core{}", info.model_name, base::isa_name(info), info.usable_cores,
+                     info.usable_cores == 1 ? "" : "s");
 }
 
 cost::Rates measure_rates(int threads, cpu::RoofEffort effort) {
@@ -62,7 +63,8 @@ Roof measure_roof(int threads, cpu::RoofEffort effort, const Progress& progress,
   Roof roof{measure_rates(threads, effort), 0, {}};
   const std::vector<cpu::MemoryLevel> levels = cpu::memory_levels(threads);
   for (std::size_t i = 0; i < levels.size(); ++i) {
-    progress(levels[i].name + with, begin + (end - begin) * static_cast<double>(i + 1) / static_cast<double>(levels.size() + 1));
+    progress(levels[i].name + with,
+             begin + (end - begin) * static_cast<double>(i + 1) / static_cast<double>(levels.size() + 1));
     const double bandwidth = measure_bandwidth(levels[i], threads, effort);
     if (levels[i].size_bytes == 0) roof.bandwidth = bandwidth;
     // Each core has a first and a second level of its own.
@@ -98,21 +100,24 @@ std::vector<Variant> variants_of(const CalibrationNet& net) {
 }
 
 // `profile`: of so many threads.
-void add_samples(const Model& model, const Variant& variant, int threads, int runs, const cost::DeviceProfile& profile, cost::Correction& correction) {
+void add_samples(const Model& model, const Variant& variant, int threads, int runs, const cost::DeviceProfile& profile,
+                 cost::Correction& correction) {
   const NamedValues inputs = runtime::random_inputs(model, 1);
   SessionOptions options;
   options.threads = threads;
   options.precision = variant.precision;
   if (variant.plain) options.without_passes = passes_that_optimise();
   Session session(model, options);
-  const std::vector<double> seconds = step_seconds(session, inputs, variant.plain ? (runs + 2) / 3 : runs, variant.plain ? 0.1 : 0.2);
+  const std::vector<double> seconds =
+      step_seconds(session, inputs, variant.plain ? (runs + 2) / 3 : runs, variant.plain ? 0.1 : 0.2);
   const std::shared_ptr<const plan::Plan> plan = runtime::SessionAccess::plan(session, inputs);
   const std::vector<std::optional<cost::Work>> works = work_of_steps(*plan);
   const cost::Surroundings surroundings = surroundings_of(*plan, works);
   std::vector<cost::Sample> samples;
   for (std::size_t i = 0; i < works.size(); ++i) {
     if (!works[i]) continue;
-    if (const auto sample = cost::sample_of(*works[i], cost::estimate(*works[i], profile, 1, surroundings), seconds[i])) samples.push_back(*sample);
+    if (const auto sample = cost::sample_of(*works[i], cost::estimate(*works[i], profile, 1, surroundings), seconds[i]))
+      samples.push_back(*sample);
   }
   correction.learn(samples);
 }
@@ -131,7 +136,8 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
   profile.memory_bytes = base::usable_memory_bytes();
   profile.multiprocessors = cores;
   const cpu::RoofEffort roof{effort.roof_seconds, effort.roof_runs};
-  const Roof one = measure_roof(1, roof, progress, 0, 0.2), all = cores > 1 ? measure_roof(cores, roof, progress, 0.2, 0.4) : one;
+  const Roof one = measure_roof(1, roof, progress, 0, 0.2),
+             all = cores > 1 ? measure_roof(cores, roof, progress, 0.2, 0.4) : one;
   profile.vector_rates = all.rates;
   profile.bandwidth = all.bandwidth;
   profile.caches = all.caches;
@@ -140,7 +146,8 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
   profile.overhead_seconds = measure_overhead(effort.net_runs);
   const cost::DeviceProfile one_thread = profile.with_one_thread();
   std::vector<CalibrationNet> nets = calibration_nets();
-  if (nets.size() > effort.most_nets) nets.erase(nets.begin() + static_cast<std::ptrdiff_t>(effort.most_nets), nets.end());
+  if (nets.size() > effort.most_nets)
+    nets.erase(nets.begin() + static_cast<std::ptrdiff_t>(effort.most_nets), nets.end());
   for (std::size_t i = 0; i < nets.size(); ++i) {
     progress("kernels", 0.4 + 0.6 * static_cast<double>(i) / static_cast<double>(nets.size()));
     const std::vector<Variant> variants = variants_of(nets[i]);
@@ -157,7 +164,8 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
 
 std::filesystem::path calibration_path() {
   const std::optional<std::filesystem::path> folder = io::cache_folder();
-  require(folder.has_value(), ErrorKind::not_found, "neither XDG_CACHE_HOME nor HOME says where the calibration is kept");
+  require(folder.has_value(), ErrorKind::not_found,
+          "neither XDG_CACHE_HOME nor HOME says where the calibration is kept");
   return *folder / "cpu.toml";
 }
 

@@ -21,8 +21,8 @@ struct CalibrationEffort {
   std::size_t most_nets = 1000;  // leave out nets beyond these
 };
 
-// Peaks by number type, bandwidth of L1, L2, L3 and memory, with one thread and with all, the cost of starting an operator, and the
-// time of kernels on nets of many layer sizes. Uses all cores; wants a quiet machine.
+// Peaks by number type, bandwidth of L1, L2, L3 and memory, with one thread and with all, the cost of starting an
+// operator, and the time of kernels on nets of many layer sizes. Uses all cores; wants a quiet machine.
 cost::DeviceProfile calibrate_cpu(const Progress& progress = {}, const CalibrationEffort& effort = {});
 
 // $XDG_CACHE_HOME/tessera/cpu.toml, or ~/.cache/tessera/cpu.toml. Throws Error(not_found) when neither variable is set.
@@ -34,8 +34,8 @@ struct CpuProfile {
   cost::DeviceProfile profile;
   bool measured = false;  // false: nobody has run `tessera calibrate` on this machine; the figures are rough ones
 };
-// What calibrate_cpu found, if it was on a processor of this name; else the built-in rough one for as many cores as this process
-// may use. Throws Error(invalid_argument) when the stored file is damaged.
+// What calibrate_cpu found, if it was on a processor of this name; else the built-in rough one for as many cores as
+// this process may use. Throws Error(invalid_argument) when the stored file is damaged.
 CpuProfile load_cpu_profile();
 
 }  // namespace tessera::report

@@ -1,5 +1,5 @@
-// Nets that are no model of anybody's: layers of many sizes behind one another, so that each kernel meets its data as in a real
-// run, partly in caches and partly not.
+// Nets that are no model of anybody's: layers of many sizes behind one another, so that each kernel meets its data as
+// in a real run, partly in caches and partly not.
 #pragma once
 
 #include <vector>
@@ -9,9 +9,9 @@
 namespace tessera::report {
 
 struct CalibrationNet {
-  ir::Graph graph;          // types inferred, all shapes concrete, weights seeded
-  bool quantised = false;   // layers between DequantizeLinear and QuantizeLinear
-  bool products = true;     // has layers with weights: they can be rounded to bfloat16
+  ir::Graph graph;         // types inferred, all shapes concrete, weights seeded
+  bool quantised = false;  // layers between DequantizeLinear and QuantizeLinear
+  bool products = true;    // has layers with weights: they can be rounded to bfloat16
 };
 
 std::vector<CalibrationNet> calibration_nets();

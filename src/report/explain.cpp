@@ -23,8 +23,8 @@ NamedValues shapes_of_inputs(const Model& model) {
   NamedValues inputs;
   for (const ir::ValueId id : model.graph().inputs()) {
     const ir::ValueInfo& input = model.graph().value(id);
-    require(input.type.is_tensor() && input.type.dims.has_value(), ErrorKind::unsupported, "input '{}' is {}: no shape to plan for",
-            input.name, ir::to_string(input.type));
+    require(input.type.is_tensor() && input.type.dims.has_value(), ErrorKind::unsupported,
+            "input '{}' is {}: no shape to plan for", input.name, ir::to_string(input.type));
     Shape shape;
     for (const ir::Dim& dim : *input.type.dims) shape.push_back(dim.is_known() ? dim.value() : 1);
     inputs.emplace(input.name, Tensor(input.type.dtype, std::move(shape), nullptr, nullptr));
@@ -52,7 +52,8 @@ struct Planned {
   std::vector<std::size_t> steps;  // of the plan, one a layer
   std::int64_t unknown = 0;
 
-  Planned(const Model& model, Place where, const SessionOptions& options, std::vector<std::string> without = {}) : place(where) {
+  Planned(const Model& model, Place where, const SessionOptions& options, std::vector<std::string> without = {})
+      : place(where) {
     SessionOptions session = place.session(options);
     // Elsewhere nobody runs this CPU's layout and fused operators.
     if (place.kind == cost::DeviceKind::gpu) without.insert(without.end(), {"channels_last", "fuse_epilogues"});
@@ -65,7 +66,8 @@ struct Planned {
     std::vector<cost::Work> works;
     steps.clear();
     unknown = 0;
-    const std::vector<std::optional<cost::Work>> all = work_of_steps(*plan, place.rounded ? cost::WorkPrecision{} : cost::precisions_for(device, precision));
+    const std::vector<std::optional<cost::Work>> all =
+        work_of_steps(*plan, place.rounded ? cost::WorkPrecision{} : cost::precisions_for(device, precision));
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (!all[i]) {
         ++unknown;
@@ -90,7 +92,8 @@ class Explainer {
     result.training = options_.training;
     result.cpu_measured = options_.cpu_measured;
     result.batch = batch();
-    for (const cost::DeviceProfile& device : options_.devices) result.devices.push_back(report_on(device, result.batch));
+    for (const cost::DeviceProfile& device : options_.devices)
+      result.devices.push_back(report_on(device, result.batch));
     Planned& first = planned(options_.devices[0], options_.precision);
     result.memory = memory_timeline(*first.plan);
     result.optimiser = compare_with_plain(result.devices[0].evaluation);
@@ -105,7 +108,8 @@ class Explainer {
   std::int64_t batch() const {
     for (const ir::ValueId id : model_.graph().inputs()) {
       const ir::ValueType& type = model_.graph().value(id).type;
-      if (type.is_tensor() && type.dims && !type.dims->empty()) return type.dims->front().is_known() ? type.dims->front().value() : 1;
+      if (type.is_tensor() && type.dims && !type.dims->empty())
+        return type.dims->front().is_known() ? type.dims->front().value() : 1;
     }
     return 1;
   }
@@ -138,7 +142,8 @@ class Explainer {
         .graph = &own.plan->graph,
         .batch = batch,
         .training = options_.training,
-        .elsewhere = [this](const cost::DeviceProfile& other, cost::Precision precision) { return evaluate(other, precision); },
+        .elsewhere = [this](const cost::DeviceProfile& other,
+                            cost::Precision precision) { return evaluate(other, precision); },
         .candidates = candidates()};
     report.advice = cost::advise(situation);
     return report;
@@ -157,8 +162,8 @@ class Explainer {
     Planned plain(model_, own.place, options_.session, passes_that_optimise());
     const cost::Evaluation before = plain.evaluate(optimised.device, options_.precision);
     const auto side = [](const Planned& planned, const cost::Evaluation& evaluation) {
-      return OptimiserReport::Side{static_cast<std::int64_t>(planned.plan->graph.node_count()), evaluation.total.operations,
-                                   evaluation.total.bytes, evaluation.total.seconds};
+      return OptimiserReport::Side{static_cast<std::int64_t>(planned.plan->graph.node_count()),
+                                   evaluation.total.operations, evaluation.total.bytes, evaluation.total.seconds};
     };
     OptimiserReport report{side(plain, before), side(own, optimised), {}};
     report.passes = pass_effects(model_, own.place.session(options_.session), *own.plan);
@@ -167,9 +172,10 @@ class Explainer {
   }
 
   MeasuredReport measure(const std::vector<DeviceReport>& devices) {
-    const auto found =
-        std::ranges::find_if(devices, [](const DeviceReport& device) { return device.evaluation.device.kind == cost::DeviceKind::cpu; });
-    require(found != devices.end(), ErrorKind::invalid_argument, "--measure runs on this CPU; ask for --device cpu beside the others");
+    const auto found = std::ranges::find_if(
+        devices, [](const DeviceReport& device) { return device.evaluation.device.kind == cost::DeviceKind::cpu; });
+    require(found != devices.end(), ErrorKind::invalid_argument,
+            "--measure runs on this CPU; ask for --device cpu beside the others");
     MeasuredReport report;
     report.device = static_cast<std::size_t>(found - devices.begin());
     const int cores = base::ThreadPool::process().cores();
@@ -197,7 +203,8 @@ class Explainer {
   }
 
   cost::BatchChoice choose_batch(const cost::Evaluation& now, std::int64_t batch) const {
-    require(options_.samples > 0, ErrorKind::invalid_argument, "a convergence table needs --samples N, the number of examples an epoch");
+    require(options_.samples > 0, ErrorKind::invalid_argument,
+            "a convergence table needs --samples N, the number of examples an epoch");
     return cost::choose_batch(options_.convergence, options_.samples, [&](std::int64_t size) {
       std::vector<cost::Work> works;
       for (const cost::Layer& layer : now.layers)
@@ -221,7 +228,9 @@ namespace {
 
 // A quantised model's layers compute in int8 whatever is asked for.
 std::string precision_words(const cost::Evaluation& evaluation) {
-  const auto in_int8 = [](const cost::Layer& layer) { return layer.work.product && layer.work.precision == cost::Precision::int8; };
+  const auto in_int8 = [](const cost::Layer& layer) {
+    return layer.work.product && layer.work.precision == cost::Precision::int8;
+  };
   const bool mixed = evaluation.precision != cost::Precision::int8 && std::ranges::any_of(evaluation.layers, in_int8);
   return fmt::format("{}{}", mixed ? "int8 and " : "", cost::name_of(evaluation.precision));
 }
@@ -250,7 +259,8 @@ std::string headline(const Explanation& explanation) {
 }
 
 std::string gain_text(const cost::Advice& advice) {
-  if (advice.gain <= 0 || advice.kind == cost::AdviceKind::upgrade || advice.kind == cost::AdviceKind::sharing) return "";
+  if (advice.gain <= 0 || advice.kind == cost::AdviceKind::upgrade || advice.kind == cost::AdviceKind::sharing)
+    return "";
   return fmt::format("Saves {:.{}f}% of the time{}", advice.gain * 100, advice.gain < 0.095 ? 1 : 0,
                      advice.kind == cost::AdviceKind::batch ? " per sample" : "");
 }
@@ -261,7 +271,8 @@ std::vector<const cost::Advice*> things_to_do(const DeviceReport& device) {
   for (const bool about_machine : {false, true}) {
     for (const cost::Advice& advice : device.advice) {
       const bool is_machine = advice.kind == cost::AdviceKind::upgrade || advice.kind == cost::AdviceKind::sharing;
-      const bool has_kind = std::ranges::any_of(list, [&](const cost::Advice* other) { return other->kind == advice.kind; });
+      const bool has_kind =
+          std::ranges::any_of(list, [&](const cost::Advice* other) { return other->kind == advice.kind; });
       if (advice.gain > 0 && is_machine == about_machine && !has_kind && list.size() < 3) list.push_back(&advice);
     }
   }

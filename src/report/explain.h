@@ -66,14 +66,14 @@ struct Explanation {
   std::int64_t products = 0;  // operators that are matrix products or convolutions
 };
 
-// Dimensions that are not fixed count 1; see runtime/assumed_dims.h for better ones. Throws Error as sessions do, and invalid_argument when a measurement is asked
-// for without a CPU among the devices.
+// Dimensions that are not fixed count 1; see runtime/assumed_dims.h for better ones. Throws Error as sessions do, and
+// invalid_argument when a measurement is asked for without a CPU among the devices.
 Explanation explain(const Model& model, const std::string& name, const ExplainOptions& options);
 
 // One sentence: how long a run takes, as measured where it was measured, and what bounds most of that.
 std::string headline(const Explanation& explanation);
-// The (at most) three things to do: advice with a gain, largest first, one of a kind; about the machine only where there is too little
-// about the model.
+// The (at most) three things to do: advice with a gain, largest first, one of a kind; about the machine only where
+// there is too little about the model.
 std::vector<const cost::Advice*> things_to_do(const DeviceReport& device);
 
 // "Saves 43% of the time"; nothing for advice about the machine.

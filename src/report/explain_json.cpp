@@ -45,9 +45,12 @@ json layer_json(const cost::Layer& layer, std::int64_t batch) {
               {"factor", estimate.factor},
               {"alignment", alignment_json(layer.alignment)}};
   if (layer.work.gemm)
-    result["product"] = {
-        {"m", layer.work.gemm->m}, {"n", layer.work.gemm->n}, {"k", layer.work.gemm->k}, {"count", layer.work.gemm->count}};
-  if (layer.padded_multiple > 0) result["padding"] = {{"multiple", layer.padded_multiple}, {"gain_seconds", layer.padding_gain_seconds}};
+    result["product"] = {{"m", layer.work.gemm->m},
+                         {"n", layer.work.gemm->n},
+                         {"k", layer.work.gemm->k},
+                         {"count", layer.work.gemm->count}};
+  if (layer.padded_multiple > 0)
+    result["padding"] = {{"multiple", layer.padded_multiple}, {"gain_seconds", layer.padding_gain_seconds}};
   result["arithmetic_bound_from_batch"] =
       layer.batch_factor > 0 ? json(std::ceil(layer.batch_factor * static_cast<double>(batch))) : json(nullptr);
   return result;
@@ -56,7 +59,10 @@ json layer_json(const cost::Layer& layer, std::int64_t batch) {
 json advice_json(const std::vector<cost::Advice>& list) {
   json result = json::array();
   for (const cost::Advice& advice : list)
-    result.push_back({{"kind", cost::name_of(advice.kind)}, {"text", advice.text}, {"gain", advice.gain}, {"layers", advice.layers}});
+    result.push_back({{"kind", cost::name_of(advice.kind)},
+                      {"text", advice.text},
+                      {"gain", advice.gain},
+                      {"layers", advice.layers}});
   return result;
 }
 
@@ -65,27 +71,29 @@ json device_json(const DeviceReport& device, std::int64_t batch) {
   const cost::DeviceProfile& profile = device.evaluation.device;
   json layers = json::array();
   for (const cost::Layer& layer : device.evaluation.layers) layers.push_back(layer_json(layer, batch));
-  return {
-      {"name", profile.name},
-      {"title", profile.title},
-      {"precision", cost::name_of(device.evaluation.precision)},
-      {"supported", profile.supports(device.evaluation.precision)},
-      {"fits", device.fits},
-      {"memory_bytes", profile.memory_bytes},
-      {"watts", profile.watts > 0 ? json(profile.watts) : json(nullptr)},
-      {"peak", profile.peak(device.evaluation.precision, true)},
-      {"bandwidth", profile.bandwidth},
-      {"seconds", total.seconds},
-      {"roof_seconds", total.roof_seconds},
-      {"operations", total.operations},
-      {"bytes", total.bytes},
-      {"bound", cost::name_of(total.bound)},
-      {"bound_share", total.bound_share},
-      {"bound_seconds", {{"memory", total.memory_seconds}, {"arithmetic", total.arithmetic_seconds}, {"overhead", total.overhead_seconds}}},
-      {"utilisation", {{"arithmetic", total.arithmetic_utilisation}, {"memory", total.memory_utilisation}}},
-      {"unknown_nodes", device.unknown_nodes},
-      {"layers", layers},
-      {"advice", advice_json(device.advice)}};
+  return {{"name", profile.name},
+          {"title", profile.title},
+          {"precision", cost::name_of(device.evaluation.precision)},
+          {"supported", profile.supports(device.evaluation.precision)},
+          {"fits", device.fits},
+          {"memory_bytes", profile.memory_bytes},
+          {"watts", profile.watts > 0 ? json(profile.watts) : json(nullptr)},
+          {"peak", profile.peak(device.evaluation.precision, true)},
+          {"bandwidth", profile.bandwidth},
+          {"seconds", total.seconds},
+          {"roof_seconds", total.roof_seconds},
+          {"operations", total.operations},
+          {"bytes", total.bytes},
+          {"bound", cost::name_of(total.bound)},
+          {"bound_share", total.bound_share},
+          {"bound_seconds",
+           {{"memory", total.memory_seconds},
+            {"arithmetic", total.arithmetic_seconds},
+            {"overhead", total.overhead_seconds}}},
+          {"utilisation", {{"arithmetic", total.arithmetic_utilisation}, {"memory", total.memory_utilisation}}},
+          {"unknown_nodes", device.unknown_nodes},
+          {"layers", layers},
+          {"advice", advice_json(device.advice)}};
 }
 
 json side_json(const OptimiserReport::Side& side) {
@@ -99,19 +107,21 @@ std::string explanation_json(const Explanation& explanation) {
   for (const DeviceReport& device : explanation.devices) devices.push_back(device_json(device, explanation.batch));
   json todo = json::array();
   for (const cost::Advice* advice : things_to_do(explanation.devices[0])) todo.push_back(advice->text);
-  json result{{"model", explanation.model},
-              {"batch", explanation.batch},
-              {"training", explanation.training},
-              {"cpu_measured", explanation.cpu_measured},
-              {"headline", headline(explanation)},
-              {"things_to_do", todo},
-              {"products", explanation.products},
-              {"devices", devices},
-              {"memory",
-               {{"arena_bytes", explanation.memory.arena_bytes},
-                {"weight_bytes", explanation.memory.weight_bytes},
-                {"live_bytes", explanation.memory.live_bytes}}},
-              {"optimiser", {{"before", side_json(explanation.optimiser.before)}, {"after", side_json(explanation.optimiser.after)}}}};
+  json result{
+      {"model", explanation.model},
+      {"batch", explanation.batch},
+      {"training", explanation.training},
+      {"cpu_measured", explanation.cpu_measured},
+      {"headline", headline(explanation)},
+      {"things_to_do", todo},
+      {"products", explanation.products},
+      {"devices", devices},
+      {"memory",
+       {{"arena_bytes", explanation.memory.arena_bytes},
+        {"weight_bytes", explanation.memory.weight_bytes},
+        {"live_bytes", explanation.memory.live_bytes}}},
+      {"optimiser",
+       {{"before", side_json(explanation.optimiser.before)}, {"after", side_json(explanation.optimiser.after)}}}};
   if (const std::optional<MeasuredReport>& measured = explanation.measured) {
     result["measured"] = {{"device", explanation.devices[measured->device].evaluation.device.name},
                           {"threads", measured->threads},
@@ -131,7 +141,8 @@ std::string explanation_json(const Explanation& explanation) {
                       {"iteration_seconds", row.iteration_seconds},
                       {"seconds", row.seconds}});
     }
-    result["batch_choice"] = {{"rows", rows}, {"best_batch", explanation.batch_choice->rows[explanation.batch_choice->best].batch}};
+    result["batch_choice"] = {{"rows", rows},
+                              {"best_batch", explanation.batch_choice->rows[explanation.batch_choice->best].batch}};
   }
   return json_text(result, 2);
 }

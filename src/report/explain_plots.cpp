@@ -27,7 +27,8 @@ struct Frame {
 };
 // Where the script writes what a mark is.
 constexpr std::string_view kReadout =
-    "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow keys.</p></div>\n";
+    "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow "
+    "keys.</p></div>\n";
 constexpr Frame kWide{900, 460, 64, 16, 14, 46, "wide", 9}, kNarrow{380, 400, 50, 16, 14, 44, "narrow", 4};
 
 // "100 G", "1000", "0.1".
@@ -39,7 +40,8 @@ std::string tick_text(double value) {
   return fmt::format("{:g}{}", value, units[unit]);
 }
 
-void axes(Drawing& drawing, const Frame& frame, const Scale& x, const Scale& y, const std::string& x_name, const std::string& y_name) {
+void axes(Drawing& drawing, const Frame& frame, const Scale& x, const Scale& y, const std::string& x_name,
+          const std::string& y_name) {
   const double bottom = frame.height - frame.bottom, right = frame.width - frame.right;
   for (const double tick : x.ticks(frame.ticks)) {
     drawing.line(x(tick), frame.top, x(tick), bottom, "grid");
@@ -66,8 +68,8 @@ std::vector<Roof> roofs(const Explanation& explanation) {
   std::vector<Roof> list;
   const cost::Evaluation& first = explanation.devices[0].evaluation;
   const DeviceProfile& device = first.device;
-  const double peak =
-      first.layers.empty() || device.supports(first.precision) ? device.peak(first.precision, true) : device.vector_rates.f32;
+  const double peak = first.layers.empty() || device.supports(first.precision) ? device.peak(first.precision, true)
+                                                                               : device.vector_rates.f32;
   list.push_back({device.bandwidth, peak, "memory " + count_text(device.bandwidth, "B/s"),
                   fmt::format("{} {}", cost::name_of(first.precision), rate_text(peak, first.precision)), "roof"});
   for (const cost::Cache& cache : device.caches) {
@@ -81,8 +83,8 @@ std::vector<Roof> roofs(const Explanation& explanation) {
         {device.bandwidth, vector_peak, "", "vector units " + rate_text(vector_peak, first.precision), "cacheroof"});
   for (std::size_t i = 1; i < explanation.devices.size(); ++i) {
     const cost::Evaluation& other = explanation.devices[i].evaluation;
-    const double other_peak =
-        other.device.supports(other.precision) ? other.device.peak(other.precision, true) : other.device.vector_rates.f32;
+    const double other_peak = other.device.supports(other.precision) ? other.device.peak(other.precision, true)
+                                                                     : other.device.vector_rates.f32;
     list.push_back({other.device.bandwidth, other_peak, "", other.device.name, "otherroof"});
   }
   return list;
@@ -98,7 +100,8 @@ RoofCorners corners(const Roof& roof, const Scale& x, const Scale& y) {
 
 void draw_roof(Drawing& drawing, const Roof& roof, const Scale& x, const Scale& y) {
   const auto [start, ridge] = corners(roof, x, y);
-  if (start < ridge) drawing.line(x(start), y(start * roof.bandwidth), x(ridge), y(ridge * roof.bandwidth), roof.css_class);
+  if (start < ridge)
+    drawing.line(x(start), y(start * roof.bandwidth), x(ridge), y(ridge * roof.bandwidth), roof.css_class);
   if (ridge < x.high()) drawing.line(x(ridge), y(roof.peak), x(x.high()), y(roof.peak), roof.css_class);
 }
 
@@ -208,11 +211,13 @@ std::string memory_plot(const Explanation& explanation, const Frame& frame) {
   constexpr std::string_view units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
   double unit_bytes = 1;
-  for (; unit + 1 < std::size(units) && static_cast<double>(memory.arena_bytes) >= 1024 * unit_bytes; ++unit) unit_bytes *= 1024;
+  for (; unit + 1 < std::size(units) && static_cast<double>(memory.arena_bytes) >= 1024 * unit_bytes; ++unit)
+    unit_bytes *= 1024;
   const auto amount = [&](std::int64_t bytes) { return static_cast<double>(bytes) / unit_bytes; };
   const Scale x(0, static_cast<double>(memory.live_bytes.size()), frame.left, frame.width - frame.right, false);
   const Scale y(0, amount(memory.arena_bytes) * 1.2, frame.height - frame.bottom, frame.top, false);
-  Drawing drawing(frame.width, frame.height, frame.css_class, "Memory in use at each step, and the arena that holds it");
+  Drawing drawing(frame.width, frame.height, frame.css_class,
+                  "Memory in use at each step, and the arena that holds it");
   axes(drawing, frame, x, y, "step", std::string(units[unit]));
   std::string area = fmt::format("M{:.1f} {:.1f}", x(0), y(0));
   for (std::size_t i = 0; i < memory.live_bytes.size(); ++i)
@@ -220,12 +225,15 @@ std::string memory_plot(const Explanation& explanation, const Frame& frame) {
   drawing.path(area + fmt::format("V{:.1f}z", y(0)), "live");
   for (std::size_t i = 0; i < memory.live_bytes.size(); ++i) {
     const double left = x(static_cast<double>(i)), width = x(static_cast<double>(i + 1)) - left;
-    drawing.mark(fmt::format("M{:.1f} {:.1f}h{:.2f}V{:.1f}h{:.2f}z", left, y(0), width, y(amount(memory.live_bytes[i])), -width), "step",
-                 fmt::format("step {}, {}: {} in use", i, memory.step_names[i], base::format_bytes(memory.live_bytes[i])));
+    drawing.mark(
+        fmt::format("M{:.1f} {:.1f}h{:.2f}V{:.1f}h{:.2f}z", left, y(0), width, y(amount(memory.live_bytes[i])), -width),
+        "step",
+        fmt::format("step {}, {}: {} in use", i, memory.step_names[i], base::format_bytes(memory.live_bytes[i])));
   }
   const double arena = y(amount(memory.arena_bytes));
   drawing.line(frame.left, arena, frame.width - frame.right, arena, "roof");
-  drawing.text(frame.width - frame.right - 4, arena - 6, "arena " + base::format_bytes(memory.arena_bytes), "roofname", "end");
+  drawing.text(frame.width - frame.right - 4, arena - 6, "arena " + base::format_bytes(memory.arena_bytes), "roofname",
+               "end");
   return drawing.finish();
 }
 
@@ -254,7 +262,8 @@ std::string layer_label(const Explanation& explanation, std::size_t device, std:
 std::string roofline_plots(const Explanation& explanation) {
   std::string html;
   for (const Frame& frame : {kWide, kNarrow})
-    html += "<div class=\"" + std::string(frame.css_class) + "\">" + roofline_plot(explanation, frame) + std::string(kReadout);
+    html += "<div class=\"" + std::string(frame.css_class) + "\">" + roofline_plot(explanation, frame) +
+            std::string(kReadout);
   return html;
 }
 
@@ -262,7 +271,8 @@ std::string memory_plots(const Explanation& explanation) {
   std::string html;
   for (Frame frame : {kWide, kNarrow}) {
     frame.height = 260;
-    html += "<div class=\"" + std::string(frame.css_class) + "\">" + memory_plot(explanation, frame) + std::string(kReadout);
+    html += "<div class=\"" + std::string(frame.css_class) + "\">" + memory_plot(explanation, frame) +
+            std::string(kReadout);
   }
   return html;
 }

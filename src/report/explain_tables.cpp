@@ -44,10 +44,8 @@ double total_seconds(const Explanation& explanation) {
 
 // Measured times come before predicted ones wherever both are known.
 void add_time_columns(const Explanation& explanation, std::vector<HtmlColumn>& columns) {
-  if (is_measured(explanation))
-    columns.push_back({"Measured", ColumnKind::number});
-  else
-    columns.push_back({"Predicted", ColumnKind::number});
+  if (is_measured(explanation)) columns.push_back({"Measured", ColumnKind::number});
+  else columns.push_back({"Predicted", ColumnKind::number});
   columns.push_back({"Share", ColumnKind::number});
   if (is_measured(explanation)) columns.push_back({"Predicted", ColumnKind::number});
 }

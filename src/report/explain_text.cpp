@@ -36,16 +36,18 @@ std::string device_text(const Explanation& explanation) {
 
 std::string bound_text(const cost::Total& total) {
   const auto share = [&](double seconds) { return total.seconds > 0 ? seconds / total.seconds * 100 : 0; };
-  return fmt::format("bound     memory {:.0f}%, arithmetic {:.0f}%, overhead {:.0f}% of the time; {} operations, {} read and written\n",
-                     share(total.memory_seconds), share(total.arithmetic_seconds), share(total.overhead_seconds),
-                     base::format_count(total.operations), bytes_text(total.bytes));
+  return fmt::format(
+      "bound     memory {:.0f}%, arithmetic {:.0f}%, overhead {:.0f}% of the time; {} operations, {} read and "
+      "written\n",
+      share(total.memory_seconds), share(total.arithmetic_seconds), share(total.overhead_seconds),
+      base::format_count(total.operations), bytes_text(total.bytes));
 }
 
 std::string optimiser_text(const OptimiserReport& report) {
-  return fmt::format("optimiser nodes {} -> {}, operations {} -> {}, bytes {} -> {}, predicted {} -> {}\n", report.before.nodes,
-                     report.after.nodes, base::format_count(report.before.operations), base::format_count(report.after.operations),
-                     bytes_text(report.before.bytes), bytes_text(report.after.bytes), time_text(report.before.seconds),
-                     time_text(report.after.seconds));
+  return fmt::format("optimiser nodes {} -> {}, operations {} -> {}, bytes {} -> {}, predicted {} -> {}\n",
+                     report.before.nodes, report.after.nodes, base::format_count(report.before.operations),
+                     base::format_count(report.after.operations), bytes_text(report.before.bytes),
+                     bytes_text(report.after.bytes), time_text(report.before.seconds), time_text(report.after.seconds));
 }
 
 std::string alignment_text(const cost::Alignment& alignment) {
@@ -96,22 +98,24 @@ std::string layer_table(const Explanation& explanation, std::size_t index, bool 
 
 std::string measured_text(const MeasuredReport& report, const Evaluation& evaluation) {
   return fmt::format(
-      "measured  {} against {} predicted ({:.0f}% off); by operator {:.0f}% off in the median, {:.0f}% at the 90th percentile\n",
-      time_text(report.total_seconds), time_text(evaluation.total.seconds), report.total_error * 100, report.median_error * 100,
-      report.p90_error * 100);
+      "measured  {} against {} predicted ({:.0f}% off); by operator {:.0f}% off in the median, {:.0f}% at the 90th "
+      "percentile\n",
+      time_text(report.total_seconds), time_text(evaluation.total.seconds), report.total_error * 100,
+      report.median_error * 100, report.p90_error * 100);
 }
 
 std::string comparison_text(const Explanation& explanation) {
   const double first = explanation.devices[0].evaluation.total.seconds;
-  std::string text =
-      fmt::format("{:<44} {:>5} {:>10} {:>7} {:>7} {:>7} {:>7}\n", "device", "type", "predicted", "times", "memory", "arith.", "overh.");
+  std::string text = fmt::format("{:<44} {:>5} {:>10} {:>7} {:>7} {:>7} {:>7}\n", "device", "type", "predicted",
+                                 "times", "memory", "arith.", "overh.");
   for (const DeviceReport& device : explanation.devices) {
     const cost::Total& total = device.evaluation.total;
     const bool supported = device.evaluation.device.supports(device.evaluation.precision);
     const auto share = [&](double seconds) { return total.seconds > 0 ? seconds / total.seconds * 100 : 0; };
     text += fmt::format("{:<44} {:>5} {:>10} {:>6.2f}x {:>6.0f}% {:>6.0f}% {:>6.0f}%{}\n",
-                        base::printable(base::shortened(device.evaluation.device.title, 44)), cost::name_of(device.evaluation.precision),
-                        time_text(total.seconds), total.seconds > 0 ? first / total.seconds : 0, share(total.memory_seconds),
+                        base::printable(base::shortened(device.evaluation.device.title, 44)),
+                        cost::name_of(device.evaluation.precision), time_text(total.seconds),
+                        total.seconds > 0 ? first / total.seconds : 0, share(total.memory_seconds),
                         share(total.arithmetic_seconds), share(total.overhead_seconds),
                         supported ? "" : "  does not have this type: counted at the rate of f32");
   }
@@ -123,8 +127,9 @@ std::string batch_choice_text(const cost::BatchChoice& choice) {
       fmt::format("{:>8} {:>8} {:>12} {:>14} {:>12}\n", "batch", "epochs", "iterations", "per iteration", "training");
   for (std::size_t i = 0; i < choice.rows.size(); ++i) {
     const cost::BatchChoice::Row& row = choice.rows[i];
-    text += fmt::format("{:>8} {:>8.1f} {:>12.0f} {:>14} {:>10.2f} h{}\n", row.batch, row.epochs, row.iterations,
-                        time_text(row.iteration_seconds), row.seconds / 3600, i == choice.best ? "  <- the fastest" : "");
+    text +=
+        fmt::format("{:>8} {:>8.1f} {:>12.0f} {:>14} {:>10.2f} h{}\n", row.batch, row.epochs, row.iterations,
+                    time_text(row.iteration_seconds), row.seconds / 3600, i == choice.best ? "  <- the fastest" : "");
   }
   return text;
 }
@@ -136,20 +141,24 @@ std::string explanation_text(const Explanation& explanation, bool all_operators)
   std::string text = base::printable(headline(explanation)) + ".\n\n";
   const std::vector<const cost::Advice*> todo = things_to_do(first);
   for (std::size_t i = 0; i < todo.size(); ++i)
-    text += fmt::format("  {}. {}.{}\n", i + 1, todo[i]->text, gain_text(*todo[i]).empty() ? "" : " " + gain_text(*todo[i]) + ".");
+    text += fmt::format("  {}. {}.{}\n", i + 1, todo[i]->text,
+                        gain_text(*todo[i]).empty() ? "" : " " + gain_text(*todo[i]) + ".");
   if (todo.empty()) text += "  Nothing that this model could change would make it faster here.\n";
   text += '\n' + device_text(explanation) + bound_text(first.evaluation.total) + optimiser_text(explanation.optimiser);
   text += fmt::format("memory    arena {}, weights {}\n", base::format_bytes(explanation.memory.arena_bytes),
                       base::format_bytes(explanation.memory.weight_bytes));
-  if (explanation.training) text += fmt::format("products  {} matrix products and convolutions in a training step\n", explanation.products);
-  if (explanation.measured) text += measured_text(*explanation.measured, explanation.devices[explanation.measured->device].evaluation);
+  if (explanation.training)
+    text += fmt::format("products  {} matrix products and convolutions in a training step\n", explanation.products);
+  if (explanation.measured)
+    text += measured_text(*explanation.measured, explanation.devices[explanation.measured->device].evaluation);
   for (const DeviceReport& device : explanation.devices) {
     if (!device.fits)
-      text += fmt::format("memory    it does not fit into the {} of {}\n", base::format_bytes(device.evaluation.device.memory_bytes),
-                          device.evaluation.device.title);
+      text += fmt::format("memory    it does not fit into the {} of {}\n",
+                          base::format_bytes(device.evaluation.device.memory_bytes), device.evaluation.device.title);
   }
   if (first.unknown_nodes > 0)
-    text += fmt::format("unknown   {} nodes have shapes that depend on data, or subgraphs, and are not counted\n", first.unknown_nodes);
+    text += fmt::format("unknown   {} nodes have shapes that depend on data, or subgraphs, and are not counted\n",
+                        first.unknown_nodes);
   text += '\n' + layer_table(explanation, 0, all_operators);
   if (explanation.devices.size() > 1) text += '\n' + comparison_text(explanation);
   if (explanation.batch_choice) text += '\n' + batch_choice_text(*explanation.batch_choice);

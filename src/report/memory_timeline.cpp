@@ -9,8 +9,9 @@ MemoryTimeline memory_timeline(const plan::Plan& plan) {
   MemoryTimeline timeline{std::vector<std::int64_t>(plan.steps.size(), 0), {}, plan.arena_bytes, plan.constant_bytes};
   std::vector<std::int64_t> first(plan.slots.size(), -1), last(plan.slots.size(), -1);
   const auto root = [&](std::int32_t slot) {
-    return static_cast<std::size_t>(
-        plan.slots[static_cast<std::size_t>(slot)].place == plan::Place::alias ? plan.slots[static_cast<std::size_t>(slot)].source : slot);
+    return static_cast<std::size_t>(plan.slots[static_cast<std::size_t>(slot)].place == plan::Place::alias
+                                        ? plan.slots[static_cast<std::size_t>(slot)].source
+                                        : slot);
   };
   for (std::int64_t i = 0; i < steps; ++i) {
     const plan::Step& step = plan.steps[static_cast<std::size_t>(i)];

@@ -20,7 +20,9 @@
 namespace tessera::report {
 namespace {
 
-std::string shown(const std::string& name) { return base::printable(base::shown(name)); }
+std::string shown(const std::string& name) {
+  return base::printable(base::shown(name));
+}
 
 // The real numbers that integers of a quantised model stand for.
 ir::ValueId dequantised(ir::Graph& graph, ir::ValueId value) {
@@ -53,11 +55,14 @@ Model with_outputs(const Model& model, const std::vector<PairedValue>& wanted, s
 }
 
 // Names of `theirs` by those of `ours`: equal ones, or by position.
-std::map<std::string, std::string> counterparts(const std::vector<ValueDescription>& ours, const std::vector<ValueDescription>& theirs, std::string_view what) {
+std::map<std::string, std::string> counterparts(const std::vector<ValueDescription>& ours,
+                                                const std::vector<ValueDescription>& theirs, std::string_view what) {
   std::set<std::string> known;
   for (const ValueDescription& each : theirs) known.insert(each.name);
-  const bool by_name = std::ranges::all_of(ours, [&](const ValueDescription& each) { return known.contains(each.name); });
-  require(by_name || ours.size() == theirs.size(), ErrorKind::invalid_argument, "A has {} {}s and B has {}, and not all of A's names are among B's", ours.size(), what, theirs.size());
+  const bool by_name =
+      std::ranges::all_of(ours, [&](const ValueDescription& each) { return known.contains(each.name); });
+  require(by_name || ours.size() == theirs.size(), ErrorKind::invalid_argument,
+          "A has {} {}s and B has {}, and not all of A's names are among B's", ours.size(), what, theirs.size());
   std::map<std::string, std::string> pairs;
   for (std::size_t i = 0; i < ours.size(); ++i) pairs.emplace(ours[i].name, by_name ? ours[i].name : theirs[i].name);
   return pairs;
@@ -65,7 +70,8 @@ std::map<std::string, std::string> counterparts(const std::vector<ValueDescripti
 
 class Side {
  public:
-  Side(const Model& model, SessionOptions options, NamedValues inputs) : model_(model), options_(std::move(options)), inputs_(std::move(inputs)) {}
+  Side(const Model& model, SessionOptions options, NamedValues inputs)
+      : model_(model), options_(std::move(options)), inputs_(std::move(inputs)) {}
 
   const Model& model() const { return model_; }
   // The values in their order.
@@ -108,11 +114,15 @@ class Side {
 class Comparer {
  public:
   Comparer(const Model& a, const Model& b, const NamedValues& inputs, const ModelDifferenceOptions& options)
-      : options_(options), outputs_(counterparts(a.outputs(), b.outputs(), "output")), a_(a, options.a, inputs), b_(b, options.b, inputs_of_b(a, b, inputs)) {
+      : options_(options),
+        outputs_(counterparts(a.outputs(), b.outputs(), "output")),
+        a_(a, options.a, inputs),
+        b_(b, options.b, inputs_of_b(a, b, inputs)) {
     for (const ir::NodeId id : a.graph().order()) {
       const ir::Node& node = a.graph().node(id);
       for (const ir::ValueId output : node.outputs) {
-        if (output.valid()) makers_.emplace(a.graph().value(output).name, Maker{&node, static_cast<std::int64_t>(makers_.size()) + 1});
+        if (output.valid())
+          makers_.emplace(a.graph().value(output).name, Maker{&node, static_cast<std::int64_t>(makers_.size()) + 1});
       }
     }
   }
@@ -211,7 +221,11 @@ std::string place(const OutputDifference& difference) {
   return "[" + text + "]";
 }
 
-std::string described(const ValueComparison& each) { return each.op.empty() ? "no node" : each.node.empty() ? fmt::format("a {} node", each.op) : fmt::format("node '{}' ({})", shown(each.node), each.op); }
+std::string described(const ValueComparison& each) {
+  return each.op.empty()     ? "no node"
+         : each.node.empty() ? fmt::format("a {} node", each.op)
+                             : fmt::format("node '{}' ({})", shown(each.node), each.op);
+}
 
 // Columns of a line: figures, then what is left for the value and its operator.
 constexpr std::size_t kNameBytes = 44, kOperatorBytes = 16;
@@ -259,7 +273,9 @@ std::string first_element(const OutputDifference& difference) {
                      difference.first_b);
 }
 
-nlohmann::json number(double value) { return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(fmt::format("{}", value)); }
+nlohmann::json number(double value) {
+  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(fmt::format("{}", value));
+}
 
 nlohmann::json to_json(const std::vector<ValueComparison>& list) {
   nlohmann::json result = nlohmann::json::array();
@@ -278,7 +294,9 @@ nlohmann::json to_json(const std::vector<ValueComparison>& list) {
                          {"different_elements", difference.different_elements}};
     entry["cosine"] = difference.has_ratios ? number(difference.cosine) : nlohmann::json();
     entry["snr_db"] = difference.has_ratios ? number(difference.snr_db) : nlohmann::json();
-    if (difference.different_elements > 0) entry["first"] = {{"index", difference.first}, {"a", number(difference.first_a)}, {"b", number(difference.first_b)}};
+    if (difference.different_elements > 0)
+      entry["first"] = {
+          {"index", difference.first}, {"a", number(difference.first_a)}, {"b", number(difference.first_b)}};
     result.push_back(std::move(entry));
   }
   return result;
@@ -286,7 +304,9 @@ nlohmann::json to_json(const std::vector<ValueComparison>& list) {
 
 }  // namespace
 
-bool ModelDifference::same() const { return first() == nullptr; }
+bool ModelDifference::same() const {
+  return first() == nullptr;
+}
 
 const ValueComparison* ModelDifference::first() const {
   const ValueComparison* earliest = nullptr;
@@ -298,7 +318,10 @@ const ValueComparison* ModelDifference::first() const {
   return earliest;
 }
 
-ModelDifference compare_models(const Model& a, const Model& b, const NamedValues& inputs, const ModelDifferenceOptions& options) { return Comparer(a, b, inputs, options).run(); }
+ModelDifference compare_models(const Model& a, const Model& b, const NamedValues& inputs,
+                               const ModelDifferenceOptions& options) {
+  return Comparer(a, b, inputs, options).run();
+}
 
 void sort_values(ModelDifference& difference, DifferenceOrder order) {
   // Small numbers come first. What has no ratios because it cannot be compared is the worst of all.
@@ -316,16 +339,19 @@ void sort_values(ModelDifference& difference, DifferenceOrder order) {
 }
 
 std::string headline(const ModelDifference& difference) {
-  const std::string counts = fmt::format("{} outputs and {} values between", difference.outputs.size(), difference.values.size());
+  const std::string counts =
+      fmt::format("{} outputs and {} values between", difference.outputs.size(), difference.values.size());
   const ValueComparison* first = difference.first();
   if (first == nullptr) return fmt::format("the same: {}", counts);
-  return fmt::format("the first value that differs: '{}', made by {}", shown(first->difference.name), described(*first));
+  return fmt::format("the first value that differs: '{}', made by {}", shown(first->difference.name),
+                     described(*first));
 }
 
 std::string model_difference_text(const ModelDifference& difference, std::size_t most) {
   std::string text;
   const auto list = [&](const char* title, const std::vector<ValueComparison>& comparisons) {
-    const std::size_t different = static_cast<std::size_t>(std::ranges::count_if(comparisons, [](const ValueComparison& each) { return !each.difference.close; }));
+    const std::size_t different = static_cast<std::size_t>(
+        std::ranges::count_if(comparisons, [](const ValueComparison& each) { return !each.difference.close; }));
     if (different == 0) return;
     text += fmt::format("{} of {} {} differ:\n", different, comparisons.size(), title) + table_head();
     std::size_t listed = 0;

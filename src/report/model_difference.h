@@ -27,7 +27,7 @@ struct ValueComparison {
   std::string op, node;       // that makes the value in A; empty for inputs and constants
   std::int64_t position = 0;  // in the order in which A computes values; 0 for those
   OutputDifference difference;
-  std::string name_b;         // of the value in B; difference.name is that in A
+  std::string name_b;  // of the value in B; difference.name is that in A
 };
 
 struct ModelDifference {
@@ -43,9 +43,10 @@ struct ModelDifference {
   const ValueComparison* first() const;
 };
 
-// Inputs and outputs that have other names in B go by their position, if there are as many. Throws Error: invalid_argument (inputs or outputs do
-// not correspond), and what sessions throw.
-ModelDifference compare_models(const Model& a, const Model& b, const NamedValues& inputs, const ModelDifferenceOptions& options);
+// Inputs and outputs that have other names in B go by their position, if there are as many. Throws Error:
+// invalid_argument (inputs or outputs do not correspond), and what sessions throw.
+ModelDifference compare_models(const Model& a, const Model& b, const NamedValues& inputs,
+                               const ModelDifferenceOptions& options);
 
 // "the first value that differs: 'x', made by node 'y' (Conv)"
 std::string headline(const ModelDifference& difference);

@@ -17,8 +17,8 @@
 namespace tessera::report {
 namespace {
 
-// Quantised weights are matrices or filters of small integers. Scalars and vectors of these types are zero points; indices and
-// shapes are of wider types.
+// Quantised weights are matrices or filters of small integers. Scalars and vectors of these types are zero points;
+// indices and shapes are of wider types.
 bool is_quantised_weight(const Tensor& constant) {
   const int bits = bits_of(constant.dtype());
   return is_integer(constant.dtype()) && bits <= 8 && constant.rank() >= 2;
@@ -41,14 +41,18 @@ void count_nodes(const ir::Graph& graph, ModelInfo& info) {
 }
 
 bool has_known_shapes(const Model& model) {
-  return std::ranges::all_of(model.graph().inputs(), [&](ir::ValueId id) { return !model.graph().value(id).type.is_tensor() || model.graph().value(id).type.shape().has_value(); });
+  return std::ranges::all_of(model.graph().inputs(), [&](ir::ValueId id) {
+    return !model.graph().value(id).type.is_tensor() || model.graph().value(id).type.shape().has_value();
+  });
 }
 
 // The model after the passes, as it would be planned.
 ir::Graph after_passes(const Model& model) {
   ir::Graph graph = model.graph();
   passes::PassContext context;
-  context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
+  context.evaluate = [](const ir::Node& node, std::span<const Value> inputs) {
+    return runtime::evaluate_node(backends::reference_device(), node, inputs, {});
+  };
   return passes::run_pipeline(std::move(graph), context);
 }
 
@@ -61,17 +65,27 @@ nlohmann::json values_json(const std::vector<ValueDescription>& values) {
       else if (!value.dim_names[i].empty()) shape.push_back(value.dim_names[i]);
       else shape.push_back(nullptr);
     }
-    list.push_back({{"name", value.name}, {"type", value.type}, {"shape", value.rank_known ? shape : nlohmann::json(nullptr)}});
+    list.push_back(
+        {{"name", value.name}, {"type", value.type}, {"shape", value.rank_known ? shape : nlohmann::json(nullptr)}});
   }
   return list;
 }
 
 nlohmann::json package_json(const io::PackageOrigin& package) {
   nlohmann::json sections = nlohmann::json::array();
-  for (const io::Section& section : package.sections) sections.push_back({{"name", section.name}, {"bytes", section.stored_bytes}});
+  for (const io::Section& section : package.sections)
+    sections.push_back({{"name", section.name}, {"bytes", section.stored_bytes}});
   const io::PackageInfo& info = package.info;
-  return {{"tessera_version", info.tessera_version}, {"device", info.device}, {"instruction_set", info.instruction_set}, {"precision", info.precision}, {"ready", info.ready},
-          {"passes", info.passes}, {"without", info.without}, {"packings", package.packings->size()}, {"packed_bytes", package.packings->bytes()}, {"sections", sections}};
+  return {{"tessera_version", info.tessera_version},
+          {"device", info.device},
+          {"instruction_set", info.instruction_set},
+          {"precision", info.precision},
+          {"ready", info.ready},
+          {"passes", info.passes},
+          {"without", info.without},
+          {"packings", package.packings->size()},
+          {"packed_bytes", package.packings->bytes()},
+          {"sections", sections}};
 }
 
 }  // namespace
@@ -99,7 +113,9 @@ ModelInfo describe_model(const Model& model) {
     }
   } catch (const Error& error) {
     // Not every model can run with dimensions that are made up.
-    if ((error.kind() != ErrorKind::invalid_model && error.kind() != ErrorKind::invalid_argument) || has_known_shapes(model)) throw;
+    if ((error.kind() != ErrorKind::invalid_model && error.kind() != ErrorKind::invalid_argument) ||
+        has_known_shapes(model))
+      throw;
     info.why_no_work = error.what();
   }
   return info;

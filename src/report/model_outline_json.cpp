@@ -33,10 +33,8 @@ nlohmann::json elements_json(const Tensor& tensor) {
     for (const std::uint64_t value : tensor.values<std::uint64_t>()) values.push_back(value);
   } else {
     for (const double value : backends::reference::read<double>(tensor)) {
-      if (is_float(tensor.dtype()))
-        values.push_back(finite_number(value));
-      else
-        values.push_back(static_cast<std::int64_t>(value));
+      if (is_float(tensor.dtype())) values.push_back(finite_number(value));
+      else values.push_back(static_cast<std::int64_t>(value));
     }
   }
   return values;

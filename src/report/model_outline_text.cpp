@@ -215,10 +215,8 @@ std::string node_text(const ModelOutline& model, const std::string& name) {
       text += fmt::format("  output     {}\n", value_text(model, *scope, output, kManyElements));
       std::vector<std::string> users = model.users(*scope, output);
       for (std::string& user : users) user = base::printable(user);
-      if (!users.empty())
-        text += wrapped("             to ", users);
-      else if (!output.empty())
-        text += "             to nothing\n";
+      if (!users.empty()) text += wrapped("             to ", users);
+      else if (!output.empty()) text += "             to nothing\n";
     }
   }
   return text;

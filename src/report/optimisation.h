@@ -14,8 +14,9 @@ struct Optimisation {
   std::string device;         // that time is predicted for
   bool measured = true;       // false: its figures are rough ones
   OptimiseReport report;
-  std::int64_t model_bytes = 0;   // of the file that was optimised; 0: not known
-  std::string verified_against;   // empty: nothing was run. Otherwise what the written file was compared with, on the same inputs:
+  std::int64_t model_bytes = 0;  // of the file that was optimised; 0: not known
+  std::string verified_against;  // empty: nothing was run. Otherwise what the written file was compared with, on the
+                                 // same inputs:
   std::vector<OutputDifference> differences;
 };
 

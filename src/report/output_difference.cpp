@@ -15,10 +15,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::string describe(const Value& value) {
   switch (value.kind()) {
-    case Value::Kind::none: return "nothing";
-    case Value::Kind::tensor: return fmt::format("{}{}", name_of(value.tensor().dtype()), to_string(value.tensor().shape()));
-    case Value::Kind::sequence: return fmt::format("a sequence of {}", value.elements().size());
-    case Value::Kind::map: return fmt::format("a map of {}", value.elements().size());
+    case Value::Kind::none:
+      return "nothing";
+    case Value::Kind::tensor:
+      return fmt::format("{}{}", name_of(value.tensor().dtype()), to_string(value.tensor().shape()));
+    case Value::Kind::sequence:
+      return fmt::format("a sequence of {}", value.elements().size());
+    case Value::Kind::map:
+      return fmt::format("a map of {}", value.elements().size());
   }
   return "";
 }
@@ -47,17 +51,17 @@ class Comparison {
   }
 
  private:
-  static bool is_numeric(const Tensor& tensor) { return tensor.dtype() != DType::string && !is_complex(tensor.dtype()); }
+  static bool is_numeric(const Tensor& tensor) {
+    return tensor.dtype() != DType::string && !is_complex(tensor.dtype());
+  }
 
   void set_ratios() {
     result_.has_ratios = true;
     const double norms = std::sqrt(squares_a_) * std::sqrt(squares_b_);
     if (norms > 0) result_.cosine = std::clamp(products_ / norms, -1.0, 1.0);
-    else
-      result_.cosine = squares_a_ == squares_b_ ? 1 : 0;  // of two zero vectors: they are the same
+    else result_.cosine = squares_a_ == squares_b_ ? 1 : 0;  // of two zero vectors: they are the same
     if (noise_ == 0) result_.snr_db = kInfinity;
-    else
-      result_.snr_db = squares_a_ > 0 ? 10 * std::log10(squares_a_ / noise_) : -kInfinity;
+    else result_.snr_db = squares_a_ > 0 ? 10 * std::log10(squares_a_ / noise_) : -kInfinity;
   }
 
   // The largest |a|.
@@ -97,7 +101,8 @@ class Comparison {
     result_.elements += a.elements();
     for (std::size_t i = 0; i < x.size(); ++i) {
       const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
-      const double difference = same ? 0 : std::abs(x[i] - y[i]), apart = std::isnan(difference) ? kInfinity : difference;
+      const double difference = same ? 0 : std::abs(x[i] - y[i]),
+                   apart = std::isnan(difference) ? kInfinity : difference;
       result_.largest = std::max(result_.largest, apart);
       if (std::isfinite(x[i]) && std::isfinite(y[i])) {
         finite_ = true;
@@ -124,7 +129,8 @@ class Comparison {
 
 }  // namespace
 
-std::vector<OutputDifference> output_differences(const NamedValues& a, const NamedValues& b, const Closeness& closeness) {
+std::vector<OutputDifference> output_differences(const NamedValues& a, const NamedValues& b,
+                                                 const Closeness& closeness) {
   std::vector<OutputDifference> differences;
   for (const auto& [name, value] : a) {
     const auto other = b.find(name);

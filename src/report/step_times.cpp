@@ -7,7 +7,8 @@
 
 namespace tessera::report {
 
-std::vector<double> step_seconds(Session& session, const NamedValues& inputs, int runs, double seconds, const RunOptions& how) {
+std::vector<double> step_seconds(Session& session, const NamedValues& inputs, int runs, double seconds,
+                                 const RunOptions& how) {
   std::vector<StepTiming> timings;
   RunOptions run = how;
   run.timings = &timings;
@@ -15,14 +16,16 @@ std::vector<double> step_seconds(Session& session, const NamedValues& inputs, in
   std::vector<std::vector<double>> samples;
   const auto start = std::chrono::steady_clock::now();
   const auto enough = [&](int done) {
-    return done >= runs || (done >= 3 && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds);
+    return done >= runs ||
+           (done >= 3 && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds);
   };
   for (int done = 0; !enough(done); ++done) {
     timings.clear();
     session.run(inputs, run);
     std::erase_if(timings, [](const StepTiming& timing) { return timing.depth > 0; });
     samples.resize(timings.size());
-    for (std::size_t i = 0; i < timings.size(); ++i) samples[i].push_back(static_cast<double>(timings[i].duration_ns) * 1e-9);
+    for (std::size_t i = 0; i < timings.size(); ++i)
+      samples[i].push_back(static_cast<double>(timings[i].duration_ns) * 1e-9);
   }
   std::vector<double> result;
   for (std::vector<double>& times : samples) {
@@ -45,8 +48,8 @@ std::vector<std::optional<cost::Work>> work_of_steps(const plan::Plan& plan, cos
 }
 
 std::vector<std::string> passes_that_optimise() {
-  static constexpr std::string_view needed[] = {"differentiate", "sink_constants", "fold_constants", "inline_constant_branches",
-                                                "decompose_composites"};
+  static constexpr std::string_view needed[] = {"differentiate", "sink_constants", "fold_constants",
+                                                "inline_constant_branches", "decompose_composites"};
   std::vector<std::string> names;
   for (const passes::Pass& pass : passes::all_passes()) {
     if (std::ranges::find(needed, pass.name) == std::end(needed)) names.emplace_back(pass.name);

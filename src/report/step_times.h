@@ -12,14 +12,17 @@
 
 namespace tessera::report {
 
-// Seconds of each step of the model's own graph, the lower quartile of `runs` warm runs: what other programs add does not
-// count. Stops early, with at least three runs, when `seconds` have passed.
-std::vector<double> step_seconds(Session& session, const NamedValues& inputs, int runs, double seconds, const RunOptions& run = {});
+// Seconds of each step of the model's own graph, the lower quartile of `runs` warm runs: what other programs add does
+// not count. Stops early, with at least three runs, when `seconds` have passed.
+std::vector<double> step_seconds(Session& session, const NamedValues& inputs, int runs, double seconds,
+                                 const RunOptions& run = {});
 
-// Work of each step with its kernel; nothing for steps whose operands' types depend on data, and for subgraphs. Views are no work.
+// Work of each step with its kernel; nothing for steps whose operands' types depend on data, and for subgraphs. Views
+// are no work.
 std::vector<std::optional<cost::Work>> work_of_steps(const plan::Plan& plan, cost::WorkPrecision precision = {});
 
-// The names of all passes but those that shapes, and the branches that these decide, need: what an optimiser may leave out.
+// The names of all passes but those that shapes, and the branches that these decide, need: what an optimiser may leave
+// out.
 std::vector<std::string> passes_that_optimise();
 
 // Bytes that a plan keeps in memory: constants and the arena.

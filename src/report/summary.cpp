@@ -13,7 +13,8 @@ constexpr std::size_t kShown = 6;
 
 std::string first_strings(const Tensor& tensor) {
   std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(kShown, static_cast<std::size_t>(tensor.elements())); ++i) text += (i ? ", " : "") + fmt::format("\"{}\"", base::printable(base::shown(tensor.data<std::string>()[i])));
+  for (std::size_t i = 0; i < std::min<std::size_t>(kShown, static_cast<std::size_t>(tensor.elements())); ++i)
+    text += (i ? ", " : "") + fmt::format("\"{}\"", base::printable(base::shown(tensor.data<std::string>()[i])));
   return text;
 }
 
@@ -35,7 +36,8 @@ void add_statistics(const std::vector<double>& values, ValueSummary& summary) {
   }
   summary.has_statistics = finite > 0;
   summary.mean = finite > 0 ? sum / static_cast<double>(finite) : 0;
-  for (std::size_t i = 0; i < std::min(kShown, values.size()); ++i) summary.first_values += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
+  for (std::size_t i = 0; i < std::min(kShown, values.size()); ++i)
+    summary.first_values += fmt::format("{}{:.6g}", i ? ", " : "", values[i]);
 }
 
 // A part of a sequence or map, in a few words.
@@ -43,15 +45,20 @@ std::string brief(const Value& value) {
   if (!value.has_value()) return "nothing";
   if (value.is_tensor()) {
     const Tensor& tensor = value.tensor();
-    if (tensor.elements() != 1 || is_complex(tensor.dtype())) return std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
-    return tensor.dtype() == DType::string ? first_strings(tensor) : fmt::format("{:.6g}", backends::reference::read<double>(tensor)[0]);
+    if (tensor.elements() != 1 || is_complex(tensor.dtype()))
+      return std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
+    return tensor.dtype() == DType::string ? first_strings(tensor)
+                                           : fmt::format("{:.6g}", backends::reference::read<double>(tensor)[0]);
   }
   const bool is_map = value.kind() == Value::Kind::map;
   const std::vector<Value>& elements = value.elements();
   std::string text;
   for (std::size_t i = 0; i < std::min(kShown, elements.size()); ++i) {
     text += i ? ", " : "";
-    if (is_map) text += (value.keys().dtype() == DType::string ? value.keys().values<std::string>()[i] : std::to_string(value.keys().values<std::int64_t>()[i])) + ": ";
+    if (is_map)
+      text += (value.keys().dtype() == DType::string ? value.keys().values<std::string>()[i]
+                                                     : std::to_string(value.keys().values<std::int64_t>()[i])) +
+              ": ";
     text += brief(elements[i]);
   }
   if (elements.size() > kShown) text += ", …";
@@ -63,7 +70,9 @@ std::string brief(const Value& value) {
 ValueSummary summarise(const Value& value) {
   ValueSummary summary;
   if (!value.is_tensor()) {
-    summary.type = !value.has_value() ? "nothing" : fmt::format("{} of {}", value.kind() == Value::Kind::map ? "map" : "sequence", value.elements().size());
+    summary.type = !value.has_value() ? "nothing"
+                                      : fmt::format("{} of {}", value.kind() == Value::Kind::map ? "map" : "sequence",
+                                                    value.elements().size());
     if (value.has_value()) summary.first_values = brief(value);
     return summary;
   }
@@ -97,11 +106,13 @@ std::vector<RankedElement> largest_elements(const Value& value, int most) {
 }
 
 std::string summary_text(const ValueSummary& summary) {
-  if (!summary.is_tensor) return summary.first_values.empty() ? summary.type : summary.type + "  " + summary.first_values;
+  if (!summary.is_tensor)
+    return summary.first_values.empty() ? summary.type : summary.type + "  " + summary.first_values;
   std::string text = summary.type + to_string(summary.shape);
   if (!summary.has_data) return text + "  not computed";
   if (summary.has_statistics) {
-    text += fmt::format("  min {:.6g}, max {:.6g} at {}, mean {:.6g}", summary.minimum, summary.maximum, summary.arg_maximum, summary.mean);
+    text += fmt::format("  min {:.6g}, max {:.6g} at {}, mean {:.6g}", summary.minimum, summary.maximum,
+                        summary.arg_maximum, summary.mean);
   }
   if (summary.not_finite > 0) text += fmt::format(", {} NaN or infinite", summary.not_finite);
   const bool all_shown = element_count(summary.shape) <= static_cast<std::int64_t>(kShown);

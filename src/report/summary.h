@@ -9,15 +9,15 @@
 namespace tessera::report {
 
 struct ValueSummary {
-  std::string type;                          // "f32"; "sequence" …
-  Shape shape;                               // of a tensor
+  std::string type;  // "f32"; "sequence" …
+  Shape shape;       // of a tensor
   bool is_tensor = false;
-  bool has_data = true;                      // false: of a device that only plans
-  bool has_statistics = false;               // numbers only
-  double minimum = 0, maximum = 0, mean = 0; // of the finite elements
-  std::int64_t not_finite = 0;               // NaN and infinities
-  std::int64_t arg_maximum = 0;              // flat index of the largest element
-  std::string first_values;                  // the first few elements
+  bool has_data = true;                       // false: of a device that only plans
+  bool has_statistics = false;                // numbers only
+  double minimum = 0, maximum = 0, mean = 0;  // of the finite elements
+  std::int64_t not_finite = 0;                // NaN and infinities
+  std::int64_t arg_maximum = 0;               // flat index of the largest element
+  std::string first_values;                   // the first few elements
 };
 
 ValueSummary summarise(const Value& value);

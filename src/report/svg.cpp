@@ -46,30 +46,38 @@ double Scale::operator()(double value) const {
 std::vector<double> Scale::ticks(int most) const {
   std::vector<double> result;
   if (logarithmic_) {
-    const int first = static_cast<int>(std::ceil(std::log10(low_) - 1e-9)), last = static_cast<int>(std::floor(std::log10(high_) + 1e-9));
+    const int first = static_cast<int>(std::ceil(std::log10(low_) - 1e-9)),
+              last = static_cast<int>(std::floor(std::log10(high_) + 1e-9));
     const int step = std::max(1, (last - first) / std::max(1, most) + 1);
     for (int power = first; power <= last; power += step) result.push_back(std::pow(10.0, power));
     return result;
   }
   const double rough = (high_ - low_) / most, power = std::pow(10.0, std::floor(std::log10(rough)));
-  const double step = rough <= power ? power : rough <= 2 * power ? 2 * power : rough <= 5 * power ? 5 * power : 10 * power;
-  for (double value = std::ceil(low_ / step) * step; value <= high_ * (1 + 1e-9); value += step) result.push_back(value);
+  const double step = rough <= power       ? power
+                      : rough <= 2 * power ? 2 * power
+                      : rough <= 5 * power ? 5 * power
+                                           : 10 * power;
+  for (double value = std::ceil(low_ / step) * step; value <= high_ * (1 + 1e-9); value += step)
+    result.push_back(value);
   return result;
 }
 
 Drawing::Drawing(double width, double height, std::string_view css_class, std::string_view label) {
-  text_ = fmt::format("<svg class=\"plot {}\" viewBox=\"0 0 {:g} {:g}\" role=\"group\" aria-label=\"{}\">\n", css_class, width, height,
-                      html_text(label));
+  text_ = fmt::format("<svg class=\"plot {}\" viewBox=\"0 0 {:g} {:g}\" role=\"group\" aria-label=\"{}\">\n", css_class,
+                      width, height, html_text(label));
 }
 
 void Drawing::line(double x1, double y1, double x2, double y2, std::string_view css_class) {
-  text_ += fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css_class, x1, y1, x2, y2);
+  text_ += fmt::format("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", css_class, x1,
+                       y1, x2, y2);
 }
 
-void Drawing::text(double x, double y, std::string_view text, std::string_view css_class, std::string_view anchor, double degrees) {
-  const std::string turned = degrees != 0 ? fmt::format(" transform=\"rotate({:.1f} {:.1f} {:.1f})\"", degrees, x, y) : "";
-  text_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", css_class, x, y, anchor, turned,
-                       html_text(text));
+void Drawing::text(double x, double y, std::string_view text, std::string_view css_class, std::string_view anchor,
+                   double degrees) {
+  const std::string turned =
+      degrees != 0 ? fmt::format(" transform=\"rotate({:.1f} {:.1f} {:.1f})\"", degrees, x, y) : "";
+  text_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", css_class, x, y,
+                       anchor, turned, html_text(text));
 }
 
 void Drawing::path(std::string_view d, std::string_view css_class) {
@@ -77,7 +85,8 @@ void Drawing::path(std::string_view d, std::string_view css_class) {
 }
 
 void Drawing::mark(std::string_view d, std::string_view css_class, std::string_view label) {
-  text_ += fmt::format("<path class=\"mark {}\" d=\"{}\" role=\"img\" aria-label=\"{}\"/>\n", css_class, d, html_text(label));
+  text_ += fmt::format("<path class=\"mark {}\" d=\"{}\" role=\"img\" aria-label=\"{}\"/>\n", css_class, d,
+                       html_text(label));
 }
 
 std::string Drawing::finish() {
@@ -85,8 +94,8 @@ std::string Drawing::finish() {
 }
 
 std::string circle_path(double x, double y, double radius) {
-  return fmt::format("M{:.1f} {:.1f}a{:.1f} {:.1f} 0 1 0 {:.1f} 0a{:.1f} {:.1f} 0 1 0 {:.1f} 0z", x - radius, y, radius, radius, 2 * radius,
-                     radius, radius, -2 * radius);
+  return fmt::format("M{:.1f} {:.1f}a{:.1f} {:.1f} 0 1 0 {:.1f} 0a{:.1f} {:.1f} 0 1 0 {:.1f} 0z", x - radius, y, radius,
+                     radius, 2 * radius, radius, radius, -2 * radius);
 }
 
 std::string square_path(double x, double y, double radius) {
@@ -96,7 +105,8 @@ std::string square_path(double x, double y, double radius) {
 
 std::string diamond_path(double x, double y, double radius) {
   const double half = radius * 1.253;
-  return fmt::format("M{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}z", x, y - half, half, half, -half, half, -half, -half);
+  return fmt::format("M{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}l{:.1f} {:.1f}z", x, y - half, half, half, -half, half,
+                     -half, -half);
 }
 
 }  // namespace tessera::report

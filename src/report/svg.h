@@ -7,8 +7,8 @@
 
 namespace tessera::report {
 
-// With <, >, &, " and ' as entities, and what a page may not hold (control characters, bytes that are no UTF-8) as base::printable
-// writes it.
+// With <, >, &, " and ' as entities, and what a page may not hold (control characters, bytes that are no UTF-8) as
+// base::printable writes it.
 std::string html_text(std::string_view text);
 
 // Positions of values on an axis of a plot, in pixels.
@@ -34,7 +34,8 @@ class Drawing {
 
   void line(double x1, double y1, double x2, double y2, std::string_view css_class);
   // `anchor`: start, middle or end; `degrees` turns it clockwise about its position.
-  void text(double x, double y, std::string_view text, std::string_view css_class, std::string_view anchor = "start", double degrees = 0);
+  void text(double x, double y, std::string_view text, std::string_view css_class, std::string_view anchor = "start",
+            double degrees = 0);
   void path(std::string_view d, std::string_view css_class);
   // A mark that says `label` when it is pointed at or walked to with the arrow keys.
   void mark(std::string_view d, std::string_view css_class, std::string_view label);

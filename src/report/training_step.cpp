@@ -49,9 +49,9 @@ Model training_step(const Model& model) {
     names.push_back(graph.value(weights[i]).name + ".momentum");
     operands.push_back(graph.add_variable(names.back(), std::move(zeros)));
   }
-  const std::vector<ValueId> updates =
-      builder.add_multi("ai.onnx.preview.training::Momentum", std::move(operands), 2 * weights.size(),
-                        {{"alpha", 0.9f}, {"beta", 1.0f}, {"mode", std::string("standard")}, {"norm_coefficient", 0.0f}});
+  const std::vector<ValueId> updates = builder.add_multi(
+      "ai.onnx.preview.training::Momentum", std::move(operands), 2 * weights.size(),
+      {{"alpha", 0.9f}, {"beta", 1.0f}, {"mode", std::string("standard")}, {"norm_coefficient", 0.0f}});
   for (std::size_t i = 0; i < names.size(); ++i) graph.set_variable_update(names[i], updates[i]);
   graph.sort_topologically();
   return Model(std::make_shared<const ir::Graph>(std::move(graph)));

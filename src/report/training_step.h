@@ -5,9 +5,9 @@
 
 namespace tessera::report {
 
-// Forward, the gradients of the sum of the first float output by every float weight of rank 1 or more, and an update with
-// momentum: weights become variables. Throws Error(unsupported) listing operators without a gradient, invalid_argument when the
-// model has nothing to train.
+// Forward, the gradients of the sum of the first float output by every float weight of rank 1 or more, and an update
+// with momentum: weights become variables. Throws Error(unsupported) listing operators without a gradient,
+// invalid_argument when the model has nothing to train.
 Model training_step(const Model& model);
 
 }  // namespace tessera::report

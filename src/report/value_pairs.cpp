@@ -168,10 +168,8 @@ class Pairing {
                b_rounds = b_.rounded(b) != b || is_dequantised(b_, b) || b_.is_quantised(b);
     if (a_rounds != b_rounds) {
       result_.quantised = true;
-      if (a_rounds)
-        a = a_.rounded(a);
-      else
-        b = b_.rounded(b);
+      if (a_rounds) a = a_.rounded(a);
+      else b = b_.rounded(b);
     } else if (a_.name(a) != b_.name(b) && a_.is_quantised(a) != b_.is_quantised(b)) {
       a = a_.rounded(a);
       b = b_.rounded(b);

@@ -32,14 +32,13 @@ std::vector<Json> elements_of(const Tensor& tensor) {
   } else if (tensor.dtype() == DType::boolean) {
     for (bool value : tensor.values<bool>()) list.emplace_back(value);
   } else {
-    require(!is_complex(tensor.dtype()), ErrorKind::unsupported, "JSON has no place for a {} tensor; write an .npz archive", name_of(tensor.dtype()));
+    require(!is_complex(tensor.dtype()), ErrorKind::unsupported,
+            "JSON has no place for a {} tensor; write an .npz archive", name_of(tensor.dtype()));
     backends::reference::with_wide_type(tensor.dtype(), [&](auto zero) {
       using T = decltype(zero);
       for (const T value : backends::reference::read<T>(tensor)) {
-        if constexpr (std::is_floating_point_v<T>)
-          list.push_back(of_number(value));
-        else
-          list.emplace_back(value);
+        if constexpr (std::is_floating_point_v<T>) list.push_back(of_number(value));
+        else list.emplace_back(value);
       }
     });
   }
@@ -59,7 +58,8 @@ std::string key_text(const Tensor& keys, std::size_t i) {
 
 Json to_json(const Value& value) {
   switch (value.kind()) {
-    case Value::Kind::none: return nullptr;
+    case Value::Kind::none:
+      return nullptr;
     case Value::Kind::tensor: {
       std::vector<Json> elements = elements_of(value.tensor());
       std::size_t at = 0;
@@ -72,7 +72,8 @@ Json to_json(const Value& value) {
     }
     case Value::Kind::map: {
       Json object = Json::object();
-      for (std::size_t i = 0; i < value.elements().size(); ++i) object[key_text(value.keys(), i)] = to_json(value.elements()[i]);
+      for (std::size_t i = 0; i < value.elements().size(); ++i)
+        object[key_text(value.keys(), i)] = to_json(value.elements()[i]);
       return object;
     }
   }
@@ -81,7 +82,8 @@ Json to_json(const Value& value) {
 
 [[noreturn]] void wrong(const Json& json, const std::string& expected) {
   // Writing calls itself once a level, and levels there may be any number of.
-  const bool flat = json.size() < 100 && std::all_of(json.begin(), json.end(), [](const Json& element) { return element.is_primitive(); });
+  const bool flat = json.size() < 100 &&
+                    std::all_of(json.begin(), json.end(), [](const Json& element) { return element.is_primitive(); });
   const std::string text = flat ? base::shortened(json_text(json), 60) : json.is_array() ? "a list" : "an object";
   fail(ErrorKind::invalid_argument, "{} where {} was expected", text, expected);
 }
@@ -99,8 +101,10 @@ template <typename T>
 T integer_of(const Json& json, DType type) {
   const int bits = bits_of(type);
   if (json.is_number_integer() && (json.is_number_unsigned() || json.get<std::int64_t>() >= 0 || std::is_signed_v<T>)) {
-    const std::uint64_t largest = (std::uint64_t{1} << (bits - 1)) - 1 + (std::is_signed_v<T> ? 0 : std::uint64_t{1} << (bits - 1));
-    const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= largest : json.get<std::int64_t>() >= -static_cast<std::int64_t>(largest) - 1;
+    const std::uint64_t largest =
+        (std::uint64_t{1} << (bits - 1)) - 1 + (std::is_signed_v<T> ? 0 : std::uint64_t{1} << (bits - 1));
+    const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= largest
+                                                : json.get<std::int64_t>() >= -static_cast<std::int64_t>(largest) - 1;
     if (fits) return json.get<T>();
   }
   wrong(json, fmt::format("a whole number ({})", name_of(type)));
@@ -122,13 +126,15 @@ struct Flattener {
     }
     // Below an empty list only the declaration knows.
     if (!shape.empty() && shape.back() == 0 && type.dims) {
-      while (shape.size() < type.dims->size()) shape.push_back(std::max<std::int64_t>(0, (*type.dims)[shape.size()].value()));
+      while (shape.size() < type.dims->size())
+        shape.push_back(std::max<std::int64_t>(0, (*type.dims)[shape.size()].value()));
     }
   }
 
   void collect(const Json& json, std::size_t axis) {
     if (axis == shape.size()) return elements.push_back(&json);  // a list here fits no element type
-    if (!json.is_array() || static_cast<std::int64_t>(json.size()) != shape[axis]) wrong(json, fmt::format("a list of {}", shape[axis]));
+    if (!json.is_array() || static_cast<std::int64_t>(json.size()) != shape[axis])
+      wrong(json, fmt::format("a list of {}", shape[axis]));
     for (const Json& element : json) collect(element, axis + 1);
   }
 };
@@ -143,18 +149,22 @@ Tensor tensor_from(const Json& json, const ir::ValueType& type) {
     for (std::size_t i = 0; i < flat.elements.size(); ++i) read(*flat.elements[i], i);
   };
   if (dtype == DType::string) {
-    for_each([&](const Json& element, std::size_t i) { element.is_string() ? void(tensor.mutable_data<std::string>()[i] = element.get<std::string>()) : wrong(element, "a string"); });
+    for_each([&](const Json& element, std::size_t i) {
+      element.is_string() ? void(tensor.mutable_data<std::string>()[i] = element.get<std::string>())
+                          : wrong(element, "a string");
+    });
   } else if (dtype == DType::boolean) {
-    for_each([&](const Json& element, std::size_t i) { element.is_boolean() ? void(tensor.mutable_data<bool>()[i] = element.get<bool>()) : wrong(element, "true or false"); });
+    for_each([&](const Json& element, std::size_t i) {
+      element.is_boolean() ? void(tensor.mutable_data<bool>()[i] = element.get<bool>())
+                           : wrong(element, "true or false");
+    });
   } else {
     backends::reference::with_wide_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       std::vector<T> values;
       for_each([&](const Json& element, std::size_t) {
-        if constexpr (std::is_floating_point_v<T>)
-          values.push_back(number_of(element, dtype));
-        else
-          values.push_back(integer_of<T>(element, dtype));
+        if constexpr (std::is_floating_point_v<T>) values.push_back(number_of(element, dtype));
+        else values.push_back(integer_of<T>(element, dtype));
       });
       backends::reference::write(values, tensor);
     });
@@ -165,7 +175,8 @@ Tensor tensor_from(const Json& json, const ir::ValueType& type) {
 std::int64_t integer_key(const std::string& text) {
   std::int64_t key = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), key);
-  require(error == std::errc() && end == text.data() + text.size(), ErrorKind::invalid_argument, "key '{}' where a whole number was expected", text);
+  require(error == std::errc() && end == text.data() + text.size(), ErrorKind::invalid_argument,
+          "key '{}' where a whole number was expected", text);
   return key;
 }
 
@@ -176,10 +187,8 @@ Value map_from(const Json& json, const ir::ValueType& type) {
   Tensor keys(type.dtype, {static_cast<std::int64_t>(json.size())});
   std::vector<Value> values;
   for (const auto& [key, element] : json.items()) {
-    if (type.dtype == DType::string)
-      keys.mutable_data<std::string>()[values.size()] = key;
-    else
-      keys.mutable_data<std::int64_t>()[values.size()] = integer_key(key);
+    if (type.dtype == DType::string) keys.mutable_data<std::string>()[values.size()] = key;
+    else keys.mutable_data<std::int64_t>()[values.size()] = integer_key(key);
     values.push_back(value_from(element, *type.element));
   }
   return Value::map(std::move(keys), std::move(values));
@@ -187,10 +196,14 @@ Value map_from(const Json& json, const ir::ValueType& type) {
 
 Value value_from(const Json& json, const ir::ValueType& type) {
   switch (type.kind) {
-    case Kind::tensor: return tensor_from(json, type);
-    case Kind::optional: return json.is_null() ? Value() : value_from(json, *type.element);
-    case Kind::map: return map_from(json, type);
-    case Kind::sequence: break;
+    case Kind::tensor:
+      return tensor_from(json, type);
+    case Kind::optional:
+      return json.is_null() ? Value() : value_from(json, *type.element);
+    case Kind::map:
+      return map_from(json, type);
+    case Kind::sequence:
+      break;
   }
   if (!json.is_array()) wrong(json, "a list");
   std::vector<Value> elements;

@@ -13,12 +13,15 @@ namespace {
 using Arrays = std::map<std::string, Tensor>;
 using Kind = ir::ValueType::Kind;
 
-bool is_map(const Value& value) { return value.kind() == Value::Kind::map; }
+bool is_map(const Value& value) {
+  return value.kind() == Value::Kind::map;
+}
 
 // The tensors as one, [count, …]; nothing unless all are tensors of one type and shape.
 std::optional<Tensor> stack(std::span<const Value> values) {
   const auto fits = [&](const Value& value) {
-    return value.is_tensor() && value.tensor().dtype() == values[0].tensor().dtype() && value.tensor().shape() == values[0].tensor().shape();
+    return value.is_tensor() && value.tensor().dtype() == values[0].tensor().dtype() &&
+           value.tensor().shape() == values[0].tensor().shape();
   };
   if (values.empty() || !values[0].is_tensor() || !std::all_of(values.begin(), values.end(), fits)) return std::nullopt;
   Shape shape = values[0].tensor().shape();
@@ -31,7 +34,9 @@ std::optional<Tensor> stack(std::span<const Value> values) {
 }
 
 bool all_maps_of_equal_keys(const std::vector<Value>& elements) {
-  return std::all_of(elements.begin(), elements.end(), [&](const Value& element) { return is_map(element) && identical(element.keys(), elements[0].keys()); });
+  return std::all_of(elements.begin(), elements.end(), [&](const Value& element) {
+    return is_map(element) && identical(element.keys(), elements[0].keys());
+  });
 }
 
 void put(const std::string& name, const Value& value, Arrays& arrays) {
@@ -42,11 +47,13 @@ void put(const std::string& name, const Value& value, Arrays& arrays) {
     return;
   }
   const std::vector<Value>& elements = value.elements();
-  require(!elements.empty(), ErrorKind::unsupported, "'{}' is an empty {}, which {}", name, is_map(value) ? "map" : "sequence", elsewhere);
+  require(!elements.empty(), ErrorKind::unsupported, "'{}' is an empty {}, which {}", name,
+          is_map(value) ? "map" : "sequence", elsewhere);
   std::optional<Tensor> values;
   if (is_map(value)) {
     values = stack(elements);
-    require(values.has_value(), ErrorKind::unsupported, "'{}' is a map with values of different types or shapes, which {}", name, elsewhere);
+    require(values.has_value(), ErrorKind::unsupported,
+            "'{}' is a map with values of different types or shapes, which {}", name, elsewhere);
   } else if (all_maps_of_equal_keys(elements)) {
     std::vector<Value> rows;
     for (const Value& element : elements) {
@@ -69,8 +76,8 @@ Tensor slice(const Tensor& tensor, std::int64_t i) {
   return result;
 }
 
-// The element type that an array of this name has by the declared types: of the value, or of the sequence or map that it is a
-// part of; undefined if unknown.
+// The element type that an array of this name has by the declared types: of the value, or of the sequence or map that
+// it is a part of; undefined if unknown.
 DType declared_type(std::string_view array, const TypesByName& types) {
   for (std::size_t end = array.size(); end != std::string_view::npos && end > 0; end = array.rfind('/', end - 1)) {
     const auto found = types.find(array.substr(0, end));
@@ -118,8 +125,9 @@ class Collector {
       const Tensor keys = take(name + "/keys"), values = take(name + "/values");
       const bool rows = type.kind == Kind::sequence;
       const std::size_t axis = rows ? 1 : 0;
-      require(values.rank() > static_cast<std::int64_t>(axis) && values.shape()[axis] == keys.elements(), ErrorKind::invalid_argument,
-              "'{0}/values' has shape {1} for {2} keys of '{0}'", name, to_string(values.shape()), keys.elements());
+      require(values.rank() > static_cast<std::int64_t>(axis) && values.shape()[axis] == keys.elements(),
+              ErrorKind::invalid_argument, "'{0}/values' has shape {1} for {2} keys of '{0}'", name,
+              to_string(values.shape()), keys.elements());
       if (!rows) return map(keys, values);
       std::vector<Value> maps;
       for (std::int64_t i = 0; i < values.shape()[0]; ++i) maps.push_back(map(keys, slice(values, i)));

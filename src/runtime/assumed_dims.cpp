@@ -46,7 +46,8 @@ bool has_channels_last(const ir::Dims& dims) {
 bool is_recurrent_state(const ir::ValueInfo& input, std::size_t axis) {
   const ir::Dims& dims = *input.type.dims;
   if (dims.size() != 3 || axis != 1 || !dims[0].is_known() || !dims[2].is_known() || dims[0].value() > 8) return false;
-  return dims[0].value() > 1 || contains(input.name, {"state", "hidden", "cell"}) || input.name == "h" || input.name == "c";
+  return dims[0].value() > 1 || contains(input.name, {"state", "hidden", "cell"}) || input.name == "h" ||
+         input.name == "c";
 }
 
 Role role_of(const ir::ValueInfo& input, std::size_t axis) {
@@ -54,7 +55,8 @@ Role role_of(const ir::ValueInfo& input, std::size_t axis) {
   if (const std::optional<Role> role = role_by_name(dims[axis].name())) return *role;
   if (axis == 0) return Role::batch;
   if (is_recurrent_state(input, axis)) return Role::batch;
-  const bool picture = (dims.size() == 4 || dims.size() == 5) && (is_float(input.type.dtype) || input.type.dtype == DType::u8);
+  const bool picture =
+      (dims.size() == 4 || dims.size() == 5) && (is_float(input.type.dtype) || input.type.dtype == DType::u8);
   if (!picture) return Role::sequence;
   return axis == (has_channels_last(dims) ? dims.size() - 1 : 1) ? Role::channels : Role::picture;
 }
@@ -67,7 +69,8 @@ std::vector<OpenDim> open_dims(const Model& model) {
     for (std::size_t axis = 0; axis < input.type.dims->size(); ++axis) {
       if ((*input.type.dims)[axis].is_known()) continue;
       OpenDim dim{dim_name(input, axis), role_of(input, axis)};
-      // A symbol may stand in several inputs; where it was taken for a batch only by its place, another place may say more.
+      // A symbol may stand in several inputs; where it was taken for a batch only by its place, another place may say
+      // more.
       const auto same = std::ranges::find(open, dim.name, &OpenDim::name);
       if (same == open.end()) open.push_back(std::move(dim));
       else if (same->role == Role::batch && !role_by_name(dim.name)) same->role = dim.role;
@@ -85,12 +88,22 @@ std::map<std::string, std::int64_t> dims_of(const std::vector<OpenDim>& open, co
   std::map<std::string, std::int64_t> dims;
   for (const auto& [name, role] : open) {
     switch (role) {
-      case Role::batch: dims[name] = 1; break;
-      case Role::channels: dims[name] = sizes.channels; break;
-      case Role::picture: dims[name] = sizes.picture; break;
+      case Role::batch:
+        dims[name] = 1;
+        break;
+      case Role::channels:
+        dims[name] = sizes.channels;
+        break;
+      case Role::picture:
+        dims[name] = sizes.picture;
+        break;
       case Role::sequence:
-      case Role::past: dims[name] = sizes.sequence; break;
-      case Role::total: dims[name] = has_past ? 2 * sizes.sequence : sizes.sequence; break;
+      case Role::past:
+        dims[name] = sizes.sequence;
+        break;
+      case Role::total:
+        dims[name] = has_past ? 2 * sizes.sequence : sizes.sequence;
+        break;
     }
   }
   return dims;
@@ -98,7 +111,8 @@ std::map<std::string, std::int64_t> dims_of(const std::vector<OpenDim>& open, co
 
 // Of other errors no size is at fault.
 bool is_about_shapes(const Error& error) {
-  return error.kind() == ErrorKind::invalid_model || error.kind() == ErrorKind::invalid_argument || error.kind() == ErrorKind::failed;
+  return error.kind() == ErrorKind::invalid_model || error.kind() == ErrorKind::invalid_argument ||
+         error.kind() == ErrorKind::failed;
 }
 
 // What is wrong with the model at these sizes: of types, and of what small nodes compute from shapes.
@@ -119,7 +133,9 @@ std::optional<std::string> fault_of(const Model& fixed) {
 }
 
 std::vector<Sizes> sizes_to_try(const std::vector<OpenDim>& open) {
-  const auto has = [&](Role role) { return std::ranges::any_of(open, [&](const OpenDim& dim) { return dim.role == role; }); };
+  const auto has = [&](Role role) {
+    return std::ranges::any_of(open, [&](const OpenDim& dim) { return dim.role == role; });
+  };
   const bool sequences = has(Role::sequence) || has(Role::past) || has(Role::total);
   std::vector<Sizes> sizes{{}};
   if (has(Role::channels)) sizes.push_back({.channels = 1});
@@ -169,7 +185,8 @@ AssumedDims assume_dims(const Model& model) {
       Model fixed = model.with_dims(dims);
       fault = fault_of(fixed);
       if (!fault) {
-        return {std::move(fixed), dims, fmt::format("assuming {}; change with --dim NAME=N", listed(open, dims)), only_batches};
+        return {std::move(fixed), dims, fmt::format("assuming {}; change with --dim NAME=N", listed(open, dims)),
+                only_batches};
       }
     } catch (const Error& error) {
       if (!is_about_shapes(error)) throw;
@@ -177,7 +194,8 @@ AssumedDims assume_dims(const Model& model) {
     }
     if (first_fault.empty()) first_fault = *fault;
   }
-  fail(ErrorKind::invalid_argument, "no sizes were found that the model accepts; fix its dimensions with --dim NAME=N (with {}: {})",
+  fail(ErrorKind::invalid_argument,
+       "no sizes were found that the model accepts; fix its dimensions with --dim NAME=N (with {}: {})",
        listed(open, dims_of(open, {})), first_fault);
 }
 

@@ -13,8 +13,8 @@ namespace tessera::runtime {
 namespace {
 
 using backends::ExecutionResources;
-using backends::reference::AxisView;
 using backends::reference::axis_view;
+using backends::reference::AxisView;
 using backends::reference::copy_run;
 
 // The slice at `index` along `axis`, without that axis.
@@ -23,7 +23,8 @@ Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, con
   Shape shape = tensor.shape();
   shape.erase(shape.begin() + axis);
   Tensor slice = resources.allocate(tensor.dtype(), shape);
-  for (std::int64_t o = 0; o < view.outer; ++o) copy_run(tensor, (o * view.length + index) * view.inner, slice, o * view.inner, view.inner);
+  for (std::int64_t o = 0; o < view.outer; ++o)
+    copy_run(tensor, (o * view.length + index) * view.inner, slice, o * view.inner, view.inner);
   return slice;
 }
 
@@ -31,7 +32,8 @@ Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, con
 class ScanOutput {
  public:
   // `expected`: how many slices there will be, or a guess.
-  ScanOutput(const ExecutionResources& resources, std::int64_t expected) : resources_(&resources), expected_(std::max<std::int64_t>(expected, 1)) {}
+  ScanOutput(const ExecutionResources& resources, std::int64_t expected)
+      : resources_(&resources), expected_(std::max<std::int64_t>(expected, 1)) {}
   ScanOutput(const ScanOutput&) = delete;
   ScanOutput& operator=(const ScanOutput&) = delete;
   ~ScanOutput() { release_characters(); }
@@ -42,8 +44,8 @@ class ScanOutput {
   void add(const Tensor& slice) {
     if (count_ == 0) slice_shape_ = slice.shape();
     require(slice.shape() == slice_shape_ && (count_ == 0 || slice.dtype() == slices_.dtype()), ErrorKind::failed,
-            "a scan output changes its type from {}{} to {}{} between iterations", name_of(slices_.dtype()), to_string(slice_shape_), name_of(slice.dtype()),
-            to_string(slice.shape()));
+            "a scan output changes its type from {}{} to {}{} between iterations", name_of(slices_.dtype()),
+            to_string(slice_shape_), name_of(slice.dtype()), to_string(slice.shape()));
     if (count_ == capacity()) grow(slice.dtype(), count_ == 0 ? expected_ : base::checked_multiply(count_, 2));
     charge_characters(slice);
     copy_run(slice, 0, slices_, count_ * slice.elements(), slice.elements());
@@ -61,7 +63,8 @@ class ScanOutput {
     const std::int64_t size = view.outer * view.inner;
     for (std::int64_t i = 0; i < count_; ++i) {
       const std::int64_t position = reversed ? count_ - 1 - i : i;
-      for (std::int64_t o = 0; o < view.outer; ++o) copy_run(slices_, i * size + o * view.inner, result, (o * view.length + position) * view.inner, view.inner);
+      for (std::int64_t o = 0; o < view.outer; ++o)
+        copy_run(slices_, i * size + o * view.inner, result, (o * view.length + position) * view.inner, view.inner);
     }
     return with_characters(std::move(result));
   }
@@ -113,7 +116,8 @@ Tensor empty_stack(const ir::ValueType& slice_type, std::int64_t axis) {
 
 bool read_condition(const Value& value) {
   const Tensor& tensor = value.tensor();
-  require(tensor.elements() == 1, ErrorKind::failed, "a condition must be one bool, but has shape {}", to_string(tensor.shape()));
+  require(tensor.elements() == 1, ErrorKind::failed, "a condition must be one bool, but has shape {}",
+          to_string(tensor.shape()));
   return *tensor.data<bool>();
 }
 
@@ -122,13 +126,20 @@ Value scalar_for(const Program& body, std::size_t input, Tensor scalar) {
   return ops::loop_scalar_dims(body.graph(), input).empty() ? scalar : scalar.reshaped({1});
 }
 
-const ir::ValueType& output_type(const Program& body, std::size_t i) { return body.graph().value(body.graph().outputs()[i]).type; }
+const ir::ValueType& output_type(const Program& body, std::size_t i) {
+  return body.graph().value(body.graph().outputs()[i]).type;
+}
 
 class ControlFlow {
  public:
-  ControlFlow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms, RunControl& control)
-      : node_(node), attributes_(node, op), inputs_(inputs.first(node.formal_inputs())),
-        captures_(inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()), inputs.end()), subprograms_(subprograms), control_(control) {}
+  ControlFlow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms,
+              RunControl& control)
+      : node_(node),
+        attributes_(node, op),
+        inputs_(inputs.first(node.formal_inputs())),
+        captures_(inputs.begin() + static_cast<std::ptrdiff_t>(node.formal_inputs()), inputs.end()),
+        subprograms_(subprograms),
+        control_(control) {}
 
   std::vector<Value> run() {
     ++control_.depth;
@@ -161,13 +172,16 @@ class ControlFlow {
     Program& program = body("body");
     const std::size_t carried = inputs_.size() > 2 ? inputs_.size() - 2 : 0;
     const std::size_t scans = program.graph().outputs().size() - 1 - carried;
-    const std::int64_t trips = inputs_.size() > 0 && inputs_[0].has_value() ? read_trip_count(inputs_[0].tensor()) : INT64_MAX;
+    const std::int64_t trips =
+        inputs_.size() > 0 && inputs_[0].has_value() ? read_trip_count(inputs_[0].tensor()) : INT64_MAX;
     bool condition = inputs_.size() > 1 && inputs_[1].has_value() ? read_condition(inputs_[1]) : true;
-    std::vector<Value> state(inputs_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(2, inputs_.size())), inputs_.end());
+    std::vector<Value> state(inputs_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(2, inputs_.size())),
+                             inputs_.end());
     std::deque<ScanOutput> collected = scan_outputs(scans, std::min<std::int64_t>(trips, kFirstScans));
     GrowthBudget budget(control_.max_growing_bytes, runs_all_trips(program) ? trips : -1, state);
     for (std::int64_t i = 0; i < trips && condition; ++i) {
-      std::vector<Value> formal{scalar_for(program, 0, Tensor::scalar(i)), scalar_for(program, 1, Tensor::scalar(condition))};
+      std::vector<Value> formal{scalar_for(program, 0, Tensor::scalar(i)),
+                                scalar_for(program, 1, Tensor::scalar(condition))};
       formal.insert(formal.end(), state.begin(), state.end());
       std::vector<Value> outputs = run_body("body", std::move(formal));
       condition = read_condition(outputs[0]);
@@ -180,7 +194,8 @@ class ControlFlow {
       budget.check(i + 1, scan_bytes, state);
     }
     for (std::size_t k = 0; k < scans; ++k) {
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0) : collected[k].stacked(0, false));
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, 1 + carried + k), 0)
+                                           : collected[k].stacked(0, false));
     }
     return detached(std::move(state));
   }
@@ -209,7 +224,8 @@ class ControlFlow {
   }
 
   static std::int64_t read_trip_count(const Tensor& tensor) {
-    require(tensor.elements() == 1, ErrorKind::failed, "the trip count must be one number, but has shape {}", to_string(tensor.shape()));
+    require(tensor.elements() == 1, ErrorKind::failed, "the trip count must be one number, but has shape {}",
+            to_string(tensor.shape()));
     return *tensor.data<std::int64_t>();
   }
 
@@ -234,7 +250,8 @@ class ControlFlow {
   std::vector<Value> run_scan() {
     Program& program = body("body");
     const std::size_t scan_inputs = static_cast<std::size_t>(attributes_.integer("num_scan_inputs"));
-    require(scan_inputs <= inputs_.size(), ErrorKind::invalid_model, "num_scan_inputs is {}, but there are {} inputs", scan_inputs, inputs_.size());
+    require(scan_inputs <= inputs_.size(), ErrorKind::invalid_model, "num_scan_inputs is {}, but there are {} inputs",
+            scan_inputs, inputs_.size());
     const std::size_t states = inputs_.size() - scan_inputs;
     const std::size_t scans = program.graph().outputs().size() - states;
     std::vector<Value> state(inputs_.begin(), inputs_.begin() + static_cast<std::ptrdiff_t>(states));
@@ -245,7 +262,8 @@ class ControlFlow {
       for (std::size_t k = 0; k < scan_inputs; ++k) {
         const Tensor& sequence = inputs_[states + k].tensor();
         const std::int64_t axis = ops::normalise_axis(listed("scan_input_axes", k), sequence.rank());
-        formal.emplace_back(slice_at(sequence, axis, listed("scan_input_directions", k) == 1 ? length - 1 - step : step, control_.resources));
+        formal.emplace_back(slice_at(sequence, axis, listed("scan_input_directions", k) == 1 ? length - 1 - step : step,
+                                     control_.resources));
       }
       std::vector<Value> outputs = run_body("body", std::move(formal));
       for (std::size_t k = 0; k < states; ++k) state[k] = std::move(outputs[k]);
@@ -253,7 +271,8 @@ class ControlFlow {
     }
     for (std::size_t k = 0; k < scans; ++k) {
       const std::int64_t axis = listed("scan_output_axes", k);
-      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis) : collected[k].stacked(axis, listed("scan_output_directions", k) == 1));
+      state.push_back(collected[k].empty() ? empty_stack(output_type(program, states + k), axis)
+                                           : collected[k].stacked(axis, listed("scan_output_directions", k) == 1));
     }
     return detached(std::move(state));
   }
@@ -262,7 +281,9 @@ class ControlFlow {
     std::int64_t length = -1;
     for (std::size_t k = 0; k < scan_inputs; ++k) {
       const Tensor& sequence = inputs_[states + k].tensor();
-      const std::int64_t own = sequence.shape()[static_cast<std::size_t>(ops::normalise_axis(listed("scan_input_axes", k), sequence.rank()))];
+      const std::int64_t own =
+          sequence
+              .shape()[static_cast<std::size_t>(ops::normalise_axis(listed("scan_input_axes", k), sequence.rank()))];
       require(length < 0 || length == own, ErrorKind::failed, "scan inputs have lengths {} and {}", length, own);
       length = own;
     }
@@ -280,7 +301,8 @@ class ControlFlow {
           formal.push_back(input);
           continue;
         }
-        require(input.elements().size() == length, ErrorKind::failed, "sequences of {} and {} elements are mapped together", length, input.elements().size());
+        require(input.elements().size() == length, ErrorKind::failed,
+                "sequences of {} and {} elements are mapped together", length, input.elements().size());
         formal.push_back(input.elements()[i]);
       }
       std::vector<Value> outputs = run_body("body", std::move(formal));
@@ -301,7 +323,8 @@ class ControlFlow {
 
 }  // namespace
 
-std::vector<Value> run_control_flow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs, Subprograms& subprograms, RunControl& control) {
+std::vector<Value> run_control_flow(const ir::Node& node, const ops::OpDef& op, std::span<const Value> inputs,
+                                    Subprograms& subprograms, RunControl& control) {
   return ControlFlow(node, op, inputs, subprograms, control).run();
 }
 

@@ -15,7 +15,8 @@ std::vector<std::string> device_names() {
 
 std::string describe_machine() {
   const base::CpuInfo& info = base::cpu_info();
-  return fmt::format("{}, {}, {} core{}", info.model_name, base::isa_name(info), info.usable_cores, info.usable_cores == 1 ? "" : "s");
+  return fmt::format("{}, {}, {} core{}", info.model_name, base::isa_name(info), info.usable_cores,
+                     info.usable_cores == 1 ? "" : "s");
 }
 
 }  // namespace tessera

@@ -13,7 +13,8 @@
 namespace tessera::runtime {
 namespace {
 
-// What folding a node may take at once, with what its kernel takes for itself; a result whose size nobody knows beforehand ends there.
+// What folding a node may take at once, with what its kernel takes for itself; a result whose size nobody knows
+// beforehand ends there.
 std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudget& budget) {
   return base::checked_multiply(4, passes::folding_budget(graph, budget).bytes);
 }
@@ -40,8 +41,10 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   environment.device = &backends::find_device(options.device);
   // A device that does not compute may plan for machines larger than this one.
   const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
-  environment.account = std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
-  environment.weights = std::make_unique<SharedWeightStore>(environment.account, model.package() != nullptr ? model.package()->packings : nullptr);
+  environment.account =
+      std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
+  environment.weights = std::make_unique<SharedWeightStore>(
+      environment.account, model.package() != nullptr ? model.package()->packings : nullptr);
   environment.unpacked = std::make_unique<UnpackedConstants>(environment.account);
   environment.results = std::make_unique<ResultAllocator>(environment.account);
   environment.threads = options.threads;
@@ -60,13 +63,18 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   environment.pass_context.widens_halves = !environment.device->computes_halves();
   environment.pass_context.precision = precision;
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};
-  environment.pass_context.evaluate = [most = bytes_to_fold_in(model.graph(), environment.pass_context.folding)](const ir::Node& node, std::span<const Value> inputs) {
+  environment.pass_context.evaluate = [most = bytes_to_fold_in(model.graph(), environment.pass_context.folding)](
+                                          const ir::Node& node, std::span<const Value> inputs) {
     ResultAllocator allocator(std::make_shared<MemoryAccount>(most));
     return evaluate_node(backends::reference_device(), node, inputs, {.allocator = &allocator});
   };
-  environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(*device, graph, node); };
+  environment.pass_context.keeps_composite = [device = environment.device](const ir::Graph& graph,
+                                                                           const ir::Node& node) {
+    return plan::may_accept(*device, graph, node);
+  };
   environment.account->charge(Purpose::weights, bytes_of_constants(model.graph()));
-  for (const ir::Variable& variable : model.graph().variables()) environment.account->charge(Purpose::variables, variable.initial.bytes());
+  for (const ir::Variable& variable : model.graph().variables())
+    environment.account->charge(Purpose::variables, variable.initial.bytes());
   return environment;
 }
 
@@ -77,13 +85,16 @@ bool is_optimised_for(const Model& model, const SessionOptions& options) {
          info.precision == name_of(precision_for(model, options));
 }
 
-std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options, const ProgramEnvironment& environment) {
-  if (is_optimised_for(model, options)) return std::make_unique<Program>(model.graph(), environment, model.package()->info.ready);
+std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options,
+                                      const ProgramEnvironment& environment) {
+  if (is_optimised_for(model, options))
+    return std::make_unique<Program>(model.graph(), environment, model.package()->info.ready);
   // Once for the model with its symbolic dimensions; each plan then starts from what is left.
   const std::int64_t before = bytes_of_constants(model.graph());
   ir::Graph optimised = passes::run_pipeline(model.graph(), environment.pass_context, environment.pipeline);
   // And what passes read of the model's deferred constants.
-  environment.account->charge(Purpose::weights, bytes_of_constants(optimised, &model.graph()) + bytes_of_constants(model.graph()) - before);
+  environment.account->charge(
+      Purpose::weights, bytes_of_constants(optimised, &model.graph()) + bytes_of_constants(model.graph()) - before);
   return std::make_unique<Program>(std::move(optimised), environment);
 }
 

@@ -16,7 +16,9 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
 // Whether the passes of these options ran on the model before, for this device and these instruction sets.
 bool is_optimised_for(const Model& model, const SessionOptions& options);
 
-// The program of the model: its graph after the passes. `environment` outlives it. Throws Error as passes::run_pipeline does, and over_budget.
-std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options, const ProgramEnvironment& environment);
+// The program of the model: its graph after the passes. `environment` outlives it. Throws Error as passes::run_pipeline
+// does, and over_budget.
+std::unique_ptr<Program> make_program(const Model& model, const SessionOptions& options,
+                                      const ProgramEnvironment& environment);
 
 }  // namespace tessera::runtime

@@ -42,7 +42,8 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
   ir::Node local = node;
   for (std::size_t i = 0; i < local.inputs.size(); ++i) {
     const bool present = local.inputs[i].valid() && i < inputs.size() && inputs[i].has_value();
-    require(!present || inputs[i].is_tensor(), ErrorKind::unsupported, "{} of what is not a tensor needs an executor", node.op);
+    require(!present || inputs[i].is_tensor(), ErrorKind::unsupported, "{} of what is not a tensor needs an executor",
+            node.op);
     local.inputs[i] = present ? graph.add_constant(inputs[i].tensor()) : ir::ValueId{};
   }
   ops::infer_node(graph, local, [&graph](ir::ValueId id) { return graph.constant(id); });
@@ -75,16 +76,22 @@ ir::ValueType type_of_operand(const Value& value, const ir::ValueType* planned) 
 
 ir::ValueType type_of(const Value& value) {
   switch (value.kind()) {
-    case Value::Kind::tensor: return ir::ValueType::tensor(value.tensor().dtype(), value.tensor().shape());
-    case Value::Kind::sequence: return ir::ValueType::sequence(value.elements().empty() ? ir::ValueType{} : type_of(value.elements()[0]));
-    case Value::Kind::map: return ir::ValueType::map(value.keys().dtype(), value.elements().empty() ? ir::ValueType{} : type_of(value.elements()[0]));
-    case Value::Kind::none: break;
+    case Value::Kind::tensor:
+      return ir::ValueType::tensor(value.tensor().dtype(), value.tensor().shape());
+    case Value::Kind::sequence:
+      return ir::ValueType::sequence(value.elements().empty() ? ir::ValueType{} : type_of(value.elements()[0]));
+    case Value::Kind::map:
+      return ir::ValueType::map(value.keys().dtype(),
+                                value.elements().empty() ? ir::ValueType{} : type_of(value.elements()[0]));
+    case Value::Kind::none:
+      break;
   }
   return ir::ValueType::optional(ir::ValueType{});
 }
 
 std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
-                                 const backends::ExecutionResources& resources, std::span<const ir::ValueType> planned) {
+                                 const backends::ExecutionResources& resources,
+                                 std::span<const ir::ValueType> planned) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
   // A graph of this one node, so that inference sees the actual inputs as constants.
@@ -95,7 +102,8 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
   std::vector<const Tensor*> constants, constant_of;  // by input position, by value
   for (std::size_t i = 0; i < local.inputs.size(); ++i) {
     const bool present = local.inputs[i].valid() && i < inputs.size();
-    const ir::ValueType type = present ? type_of_operand(inputs[i], i < planned.size() ? &planned[i] : nullptr) : ir::ValueType{};
+    const ir::ValueType type =
+        present ? type_of_operand(inputs[i], i < planned.size() ? &planned[i] : nullptr) : ir::ValueType{};
     local.inputs[i] = present ? graph.add_input("", type) : ir::ValueId{};
     operands.push_back(present ? &inputs[i] : nullptr);
     input_types.push_back(concrete(type));
@@ -106,24 +114,30 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
     local.outputs.resize(std::max(local.outputs.size(), output + 1));
     local.outputs[output] = graph.add_value("");
   }
-  const std::vector<ir::ValueType> types = ops::infer_node(graph, local, [&](ir::ValueId id) { return constant_of[static_cast<std::size_t>(id.index)]; });
+  const std::vector<ir::ValueType> types =
+      ops::infer_node(graph, local, [&](ir::ValueId id) { return constant_of[static_cast<std::size_t>(id.index)]; });
   for (const ir::ValueType& type : types) output_types.push_back(concrete(type));
   const ops::NodeView view(local, op, input_types, output_types, constants);
-  if (op.decompose != nullptr && !plan::accepts(device, view)) return evaluate_composite(device, node, op, inputs, resources);
+  if (op.decompose != nullptr && !plan::accepts(device, view))
+    return evaluate_composite(device, node, op, inputs, resources);
   try {
     std::vector<Value> outputs(local.outputs.size());
     for (std::size_t i = 0; i < types.size(); ++i) {
-      if (local.outputs[i].valid() && output_types[i].dtype != DType::undefined) outputs[i] = resources.allocate(output_types[i].dtype, output_types[i].shape);
+      if (local.outputs[i].valid() && output_types[i].dtype != DType::undefined)
+        outputs[i] = resources.allocate(output_types[i].dtype, output_types[i].shape);
     }
     // Nothing to compute; a loop over the other dimensions might take forever.
     bool gives_nothing = true;
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) gives_nothing = gives_nothing && (!node.outputs[i].valid() || (outputs[i].is_tensor() && outputs[i].tensor().elements() == 0));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i)
+      gives_nothing = gives_nothing &&
+                      (!node.outputs[i].valid() || (outputs[i].is_tensor() && outputs[i].tensor().elements() == 0));
     if (gives_nothing) {
       outputs.resize(node.outputs.size());
       return outputs;
     }
     PackAtOnce weights;
-    const std::unique_ptr<backends::Kernel> kernel = backends::make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
+    const std::unique_ptr<backends::Kernel> kernel =
+        backends::make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
     const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
     backends::KernelContext context(local, op, operands, outputs, types, resources);
     context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
@@ -142,7 +156,8 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
   } catch (const std::bad_alloc&) {
     throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(node));
   } catch (const std::length_error&) {
-    throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be").add_context(ir::describe(node));
+    throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be")
+        .add_context(ir::describe(node));
   }
 }
 

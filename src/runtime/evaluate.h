@@ -1,5 +1,5 @@
-// Runs one node at once, without a plan: types are inferred from the actual inputs, a kernel is chosen and run. Used for
-// constant folding, for steps whose shapes depend on data, and by tests.
+// Runs one node at once, without a plan: types are inferred from the actual inputs, a kernel is chosen and run. Used
+// for constant folding, for steps whose shapes depend on data, and by tests.
 #pragma once
 
 #include <span>
@@ -16,6 +16,7 @@ ir::ValueType type_of(const Value& value);
 // Nodes with subgraphs are refused with Error(unsupported): they need an executor. Errors carry the node's name.
 // `planned`: types of the inputs, for what an empty sequence or map does not say itself; empty, or one an input.
 std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
-                                 const backends::ExecutionResources& resources, std::span<const ir::ValueType> planned = {});
+                                 const backends::ExecutionResources& resources,
+                                 std::span<const ir::ValueType> planned = {});
 
 }  // namespace tessera::runtime

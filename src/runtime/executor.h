@@ -9,20 +9,20 @@
 
 namespace tessera::runtime {
 
-// The changing part of one run of a plan: its arena and the values in its slots. Used again by later runs; the arena is only
-// borrowed for each.
+// The changing part of one run of a plan: its arena and the values in its slots. Used again by later runs; the arena is
+// only borrowed for each.
 struct RunState {
   std::shared_ptr<std::byte> arena;
-  std::byte* bound_arena = nullptr;          // where the values in the arena lie
-  std::vector<Value> values;                 // by slot
-  std::vector<const Value*> operands;        // inputs of all steps in a row; null for an absent one
-  std::vector<std::size_t> first_operand;    // by step
+  std::byte* bound_arena = nullptr;        // where the values in the arena lie
+  std::vector<Value> values;               // by slot
+  std::vector<const Value*> operands;      // inputs of all steps in a row; null for an absent one
+  std::vector<std::size_t> first_operand;  // by step
 };
 
 std::unique_ptr<RunState> make_run_state(const plan::Plan& plan);
 
 // Runs every step. `variables` are read, and replaced by their updates at the end. Returns the outputs.
-std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs, std::vector<Tensor>& variables,
-                           const ProgramEnvironment& environment, RunControl& control);
+std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs,
+                           std::vector<Tensor>& variables, const ProgramEnvironment& environment, RunControl& control);
 
 }  // namespace tessera::runtime

@@ -38,10 +38,12 @@ void GrowthBudget::check_forecast(std::int64_t done, double per_iteration, std::
   if (trips_ < 0) return;
   const double expected = static_cast<double>(held) + per_iteration * static_cast<double>(trips_ - done);
   require(expected <= static_cast<double>(most_bytes_), ErrorKind::over_budget,
-          "the results of the loop hold {} after {} of {} iterations and would grow to {}, more than the {} that growing results may "
+          "the results of the loop hold {} after {} of {} iterations and would grow to {}, more than the {} that "
+          "growing results may "
           "take; {}",
-          base::format_bytes(held), done, trips_, base::format_bytes(static_cast<std::int64_t>(std::min(expected, 9e18))),
-          base::format_bytes(most_bytes_), kAdvice);
+          base::format_bytes(held), done, trips_,
+          base::format_bytes(static_cast<std::int64_t>(std::min(expected, 9e18))), base::format_bytes(most_bytes_),
+          kAdvice);
 }
 
 void GrowthBudget::check(std::int64_t done, std::int64_t scan_bytes, std::span<const Value> carried) {

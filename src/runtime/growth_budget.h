@@ -14,8 +14,9 @@ class GrowthBudget {
   // `trips`: how many iterations there will be, or -1 where a condition may end them sooner.
   GrowthBudget(std::int64_t most_bytes, std::int64_t trips, std::span<const Value> initial);
 
-  // After each of the iterations; `done` of them. Throws Error(over_budget) where the results hold more than the budget, and where
-  // those of all iterations surely or, after a thousand iterations that all added something, apparently will.
+  // After each of the iterations; `done` of them. Throws Error(over_budget) where the results hold more than the
+  // budget, and where those of all iterations surely or, after a thousand iterations that all added something,
+  // apparently will.
   void check(std::int64_t done, std::int64_t scan_bytes, std::span<const Value> carried);
 
  private:

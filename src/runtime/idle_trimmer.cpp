@@ -22,7 +22,8 @@ void IdleTrimmer::wake() {
     if (!started_) pthread_detach(base::start_worker_thread([this] { work(); }));
     started_ = true;
   } catch (const std::exception&) {
-    // Without a thread idle memory waits to be used again; the next idle block tries anew. Who gives a block back may be a destructor.
+    // Without a thread idle memory waits to be used again; the next idle block tries anew. Who gives a block back may
+    // be a destructor.
     awake_.store(false, std::memory_order_relaxed);
   }
   changed_.notify_all();

@@ -24,11 +24,12 @@ constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 constexpr std::int64_t kOwnMapping = std::int64_t{1} << 20;
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // so that sizes can be rounded up
-// A result up to this size does not come from a pool; it is charged with what surrounds its bytes (a value, its shape, its owner),
-// because there may be millions of them in a sequence.
+// A result up to this size does not come from a pool; it is charged with what surrounds its bytes (a value, its shape,
+// its owner), because there may be millions of them in a sequence.
 constexpr std::int64_t kSmallResultBytes = 1024, kAroundResultBytes = 256;
 
-constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "variables", "plans", "the arena", "results"};
+constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "variables",
+                                                  "plans",   "the arena",      "results"};
 
 // Sizes are rounded so that slightly different requests share blocks: to 1/8 of the power of two below.
 std::int64_t size_class(std::int64_t bytes) {
@@ -78,8 +79,8 @@ void MemoryAccount::charge(Purpose purpose, std::int64_t bytes) {
   const std::int64_t before = total_.fetch_add(bytes, std::memory_order_relaxed);
   if (limit_ > 0 && bytes > limit_ - before) {
     total_.fetch_sub(bytes, std::memory_order_relaxed);
-    fail(ErrorKind::over_budget, "{} for {} do not fit: {} of the limit of {} are in use", base::format_bytes(bytes), kPurposeNames[static_cast<int>(purpose)],
-         base::format_bytes(before), base::format_bytes(limit_));
+    fail(ErrorKind::over_budget, "{} for {} do not fit: {} of the limit of {} are in use", base::format_bytes(bytes),
+         kPurposeNames[static_cast<int>(purpose)], base::format_bytes(before), base::format_bytes(limit_));
   }
   used_[static_cast<std::size_t>(purpose)].fetch_add(bytes, std::memory_order_relaxed);
 }
@@ -89,7 +90,8 @@ void MemoryAccount::release(Purpose purpose, std::int64_t bytes) {
   total_.fetch_sub(bytes, std::memory_order_relaxed);
 }
 
-MemoryCharge::MemoryCharge(std::shared_ptr<MemoryAccount> account, Purpose purpose, std::int64_t bytes) : purpose_(purpose), bytes_(bytes) {
+MemoryCharge::MemoryCharge(std::shared_ptr<MemoryAccount> account, Purpose purpose, std::int64_t bytes)
+    : purpose_(purpose), bytes_(bytes) {
   account->charge(purpose, bytes);
   account_ = std::move(account);
 }
@@ -98,7 +100,8 @@ MemoryCharge::~MemoryCharge() {
   if (account_ != nullptr) account_->release(purpose_, bytes_);
 }
 
-MemoryCharge::MemoryCharge(MemoryCharge&& other) noexcept : account_(std::move(other.account_)), purpose_(other.purpose_), bytes_(other.bytes_) {}
+MemoryCharge::MemoryCharge(MemoryCharge&& other) noexcept
+    : account_(std::move(other.account_)), purpose_(other.purpose_), bytes_(other.bytes_) {}
 
 MemoryCharge& MemoryCharge::operator=(MemoryCharge&& other) noexcept {
   std::swap(account_, other.account_);
@@ -122,7 +125,8 @@ struct BlockPool::State {
 
   std::int64_t kept_bytes() const { return std::max(peak_bytes, former_peak_bytes) + slack_bytes; }
 
-  // Takes blocks out of the idle ones, the smallest first, until at most `bytes` are idle; the caller frees them unlocked.
+  // Takes blocks out of the idle ones, the smallest first, until at most `bytes` are idle; the caller frees them
+  // unlocked.
   std::vector<Block> take_out_beyond(std::int64_t bytes) {
     std::vector<Block> blocks;
     while (idle_bytes > std::max<std::int64_t>(bytes, 0)) {
@@ -195,9 +199,11 @@ struct BlockPool::State {
   }
 };
 
-BlockPool::BlockPool(double spare_ratio, std::int64_t slack_bytes) : state_(std::make_shared<State>(spare_ratio, slack_bytes)) {}
+BlockPool::BlockPool(double spare_ratio, std::int64_t slack_bytes)
+    : state_(std::make_shared<State>(spare_ratio, slack_bytes)) {}
 
-std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose, const std::byte* preferred) {
+std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,
+                                           const std::byte* preferred) {
   const std::int64_t charged = size_class(bytes);
   account->charge(purpose, charged);
   State::Block block;
@@ -209,7 +215,8 @@ std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<M
   }
   const std::size_t spare = static_cast<std::size_t>(block.first - bytes);
   base::poison(block.second + bytes, spare);
-  return {block.second, [state = state_, size = block.first, account = std::move(account), purpose, charged, spare](std::byte* data) {
+  return {block.second,
+          [state = state_, size = block.first, account = std::move(account), purpose, charged, spare](std::byte* data) {
             base::unpoison(data + size - spare, spare);
             account->release(purpose, charged);
             state->give_back({size, data});
@@ -271,7 +278,8 @@ namespace {
 std::shared_ptr<std::byte> take_small(std::int64_t bytes, const std::shared_ptr<MemoryAccount>& account) {
   const std::int64_t charged = bytes + kAroundResultBytes;
   account->charge(Purpose::results, charged);
-  auto* data = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<std::size_t>(base::round_up(std::max<std::int64_t>(bytes, 1), 64))));
+  auto* data = static_cast<std::byte*>(
+      std::aligned_alloc(64, static_cast<std::size_t>(base::round_up(std::max<std::int64_t>(bytes, 1), 64))));
   if (data == nullptr) {
     account->release(Purpose::results, charged);
     fail(ErrorKind::over_budget, "the system has no {} of memory", base::format_bytes(bytes));
@@ -288,12 +296,15 @@ Tensor ResultAllocator::allocate(DType type, Shape shape) {
   if (type == DType::string) {
     // Charged without the characters of long strings, which come later.
     auto charge = std::make_shared<MemoryCharge>(account_, Purpose::results, byte_count(type, shape));
-    auto strings = std::make_shared<std::pair<Tensor, std::shared_ptr<MemoryCharge>>>(Tensor(type, shape), std::move(charge));
+    auto strings =
+        std::make_shared<std::pair<Tensor, std::shared_ptr<MemoryCharge>>>(Tensor(type, shape), std::move(charge));
     void* data = strings->first.mutable_raw();
     return Tensor(type, std::move(shape), data, std::move(strings));
   }
   const std::int64_t bytes = byte_count(type, shape);
-  std::shared_ptr<std::byte> block = bytes <= kSmallResultBytes ? take_small(bytes, account_) : result_blocks().take(bytes, account_, Purpose::results);
+  std::shared_ptr<std::byte> block = bytes <= kSmallResultBytes
+                                         ? take_small(bytes, account_)
+                                         : result_blocks().take(bytes, account_, Purpose::results);
   void* data = block.get();
   return Tensor(type, std::move(shape), data, std::move(block));
 }
@@ -301,9 +312,11 @@ Tensor ResultAllocator::allocate(DType type, Shape shape) {
 Tensor ResultAllocator::with_characters(Tensor strings) {
   std::int64_t bytes = 0;
   // A short string lies in the object itself.
-  for (const std::string& text : strings.values<std::string>()) bytes += text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0;
+  for (const std::string& text : strings.values<std::string>())
+    bytes += text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0;
   if (bytes == 0) return strings;
-  auto charged = std::make_shared<std::pair<MemoryCharge, Tensor>>(MemoryCharge(account_, Purpose::results, bytes), strings);
+  auto charged =
+      std::make_shared<std::pair<MemoryCharge, Tensor>>(MemoryCharge(account_, Purpose::results, bytes), strings);
   return Tensor(DType::string, strings.shape(), strings.mutable_raw(), std::move(charged));
 }
 

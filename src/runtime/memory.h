@@ -1,5 +1,5 @@
-// Memory of the runtime: every byte in use charged to a session and a purpose, under the session's limit, and blocks that are
-// used again instead of going back to the system (a first touch of fresh memory costs more than many kernels).
+// Memory of the runtime: every byte in use charged to a session and a purpose, under the session's limit, and blocks
+// that are used again instead of going back to the system (a first touch of fresh memory costs more than many kernels).
 #pragma once
 
 #include <array>
@@ -23,7 +23,9 @@ class MemoryAccount {
   // Throws Error(over_budget) naming the request, the purpose and what is in use.
   void charge(Purpose purpose, std::int64_t bytes);
   void release(Purpose purpose, std::int64_t bytes);
-  std::int64_t used(Purpose purpose) const { return used_[static_cast<std::size_t>(purpose)].load(std::memory_order_relaxed); }
+  std::int64_t used(Purpose purpose) const {
+    return used_[static_cast<std::size_t>(purpose)].load(std::memory_order_relaxed);
+  }
   std::int64_t limit() const { return limit_; }
   std::int64_t total() const { return total_.load(std::memory_order_relaxed); }
 
@@ -48,16 +50,17 @@ class MemoryCharge {
   std::int64_t bytes_ = 0;
 };
 
-// Blocks of at least the size asked for, 64-byte aligned, on huge pages where large. A block returns to the pool when its last
-// owner lets go. In use and idle together, a pool holds no more than was in use at once lately (plus a small slack), so
-// changing sizes do not pile up; an idle pool empties itself after a while (see IdleTrimmer). Thread-safe.
+// Blocks of at least the size asked for, 64-byte aligned, on huge pages where large. A block returns to the pool when
+// its last owner lets go. In use and idle together, a pool holds no more than was in use at once lately (plus a small
+// slack), so changing sizes do not pile up; an idle pool empties itself after a while (see IdleTrimmer). Thread-safe.
 class BlockPool {
  public:
   // `spare_ratio`: a block of up to so many times the request may serve it. `slack_bytes`: kept beyond what was in use.
   BlockPool(double spare_ratio, std::int64_t slack_bytes);
-  // A block charged to the account until it is let go; `preferred` if that is idle and large enough, so that who comes again finds
-  // their data in cache. Throws Error(over_budget).
-  std::shared_ptr<std::byte> take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose, const std::byte* preferred = nullptr);
+  // A block charged to the account until it is let go; `preferred` if that is idle and large enough, so that who comes
+  // again finds their data in cache. Throws Error(over_budget).
+  std::shared_ptr<std::byte> take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,
+                                  const std::byte* preferred = nullptr);
   // Gives idle blocks back to the system.
   void trim();
   // Ends a period: what was in use at once in it and in the period before limits what is kept. Returns the bytes freed.
@@ -69,8 +72,8 @@ class BlockPool {
   std::shared_ptr<State> state_;
 };
 
-// A fresh block of the system's, 64-byte aligned, on huge pages where large; uncharged, and given back when its last owner lets go. Throws
-// Error(over_budget) when there is none.
+// A fresh block of the system's, 64-byte aligned, on huge pages where large; uncharged, and given back when its last
+// owner lets go. Throws Error(over_budget) when there is none.
 std::shared_ptr<std::byte[]> system_block(std::int64_t bytes);
 
 // The pools of the process: all sessions share them, so ten sessions that run two at a time hold two arenas.

@@ -39,20 +39,17 @@ ModelMetadata metadata_of(const ir::Graph& graph) {
     else if (key == "producer_version") metadata.producer_version = text;
     else if (key == "domain") metadata.domain = text;
     else if (key == "doc_string") metadata.doc_string = text;
-    else if (key == "model_version")
-      metadata.model_version = std::strtoll(text.c_str(), nullptr, 10);
-    else if (key == "ir_version")
-      metadata.ir_version = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key == "model_version") metadata.model_version = std::strtoll(text.c_str(), nullptr, 10);
+    else if (key == "ir_version") metadata.ir_version = std::strtoll(text.c_str(), nullptr, 10);
     else if (key.starts_with(kOpset))
       metadata.opsets[key.substr(kOpset.size())] = std::strtoll(text.c_str(), nullptr, 10);
-    else if (key.starts_with(kProperty))
-      metadata.properties[key.substr(kProperty.size())] = text;
+    else if (key.starts_with(kProperty)) metadata.properties[key.substr(kProperty.size())] = text;
   }
   return metadata;
 }
 
-// Names that the file gives to dimensions of which nothing is known. They are for people to read: nothing follows from them,
-// since they may be false.
+// Names that the file gives to dimensions of which nothing is known. They are for people to read: nothing follows from
+// them, since they may be false.
 void add_names(ValueDescription& description, const std::vector<std::string>& names) {
   if (description.dims.size() != names.size()) return;
   ir::ValueType type = ir::ValueType::tensor(description.dtype, ir::Dims(names.size()));
@@ -67,21 +64,24 @@ void add_names(ValueDescription& description, const std::vector<std::string>& na
 
 }  // namespace
 
-Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package) : graph_(std::move(graph)), package_(std::move(package)) {
+Model::Model(std::shared_ptr<const ir::Graph> graph, std::shared_ptr<const io::PackageOrigin> package)
+    : graph_(std::move(graph)), package_(std::move(package)) {
   for (ir::ValueId id : graph_->inputs()) inputs_.push_back(describe(graph_->value(id)));
   for (ir::ValueId id : graph_->outputs()) outputs_.push_back(describe(graph_->value(id)));
   metadata_ = metadata_of(*graph_);
 }
 
 // `owner` keeps the bytes, which begin at a multiple of 64 if they are a package.
-Model Model::read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner, const std::optional<std::filesystem::path>& folder,
-                  const ModelLimits& limits) {
+Model Model::read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner,
+                  const std::optional<std::filesystem::path>& folder, const ModelLimits& limits) {
   if (io::is_container(bytes)) {
     io::Package package = io::read_package(bytes, owner, limits);
-    return Model(std::make_shared<const ir::Graph>(std::move(package.graph)), std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
+    return Model(std::make_shared<const ir::Graph>(std::move(package.graph)),
+                 std::make_shared<const io::PackageOrigin>(std::move(package.origin)));
   }
   std::vector<ir::ValueType> declared;
-  Model model(std::make_shared<const ir::Graph>(io::read_model_bytes(bytes, {.limits = limits, .declared_outputs = &declared}, owner, folder)));
+  Model model(std::make_shared<const ir::Graph>(
+      io::read_model_bytes(bytes, {.limits = limits, .declared_outputs = &declared}, owner, folder)));
   for (std::size_t i = 0; i < declared.size(); ++i) add_names(model.outputs_[i], describe({"", declared[i]}).dim_names);
   return model;
 }
@@ -98,10 +98,11 @@ Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) 
   }
 }
 
-Model Model::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const std::optional<std::filesystem::path>& external_data_folder,
-                        const ModelLimits& limits) {
+Model Model::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                        const std::optional<std::filesystem::path>& external_data_folder, const ModelLimits& limits) {
   constexpr std::uintptr_t kPackageAlignment = 64;
-  if (!io::is_container(bytes) || (owner != nullptr && reinterpret_cast<std::uintptr_t>(bytes.data()) % kPackageAlignment == 0)) {
+  if (!io::is_container(bytes) ||
+      (owner != nullptr && reinterpret_cast<std::uintptr_t>(bytes.data()) % kPackageAlignment == 0)) {
     return read(bytes, owner, external_data_folder, limits);
   }
   Tensor copy(DType::u8, {static_cast<std::int64_t>(bytes.size())});
@@ -109,7 +110,9 @@ Model Model::from_bytes(std::span<const std::byte> bytes, std::shared_ptr<const 
   return read({static_cast<const std::byte*>(copy.raw()), bytes.size()}, copy.owner(), std::nullopt, limits);
 }
 
-void Model::save(const std::filesystem::path& path) const { io::write_model(*graph_, path); }
+void Model::save(const std::filesystem::path& path) const {
+  io::write_model(*graph_, path);
+}
 
 Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
   auto graph = std::make_shared<ir::Graph>(*graph_);
@@ -125,13 +128,15 @@ Model Model::with_dims(const std::map<std::string, std::int64_t>& dims) const {
       if (names.find("'" + name + "'") == std::string::npos) names += (names.empty() ? "'" : ", '") + name + "'";
       const auto found = dims.find(name);
       if (found == dims.end()) continue;
-      require(found->second >= 0, ErrorKind::invalid_argument, "dimension '{}' cannot be {}", found->first, found->second);
+      require(found->second >= 0, ErrorKind::invalid_argument, "dimension '{}' cannot be {}", found->first,
+              found->second);
       used[name] = true;
       dim = found->second;
     }
   }
   for (const auto& [name, value] : dims) {
-    require(used.contains(name), ErrorKind::invalid_argument, "no input has a dimension '{}'; symbolic dimensions are {}", name, names.empty() ? "none" : names);
+    require(used.contains(name), ErrorKind::invalid_argument,
+            "no input has a dimension '{}'; symbolic dimensions are {}", name, names.empty() ? "none" : names);
   }
   ops::infer_graph(*graph);
   Model model(std::move(graph), package_);

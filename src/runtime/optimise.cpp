@@ -27,11 +27,14 @@ constexpr std::string_view kOwnDomain = "tessera::";
 // One ONNX file holds less than 2 GiB.
 constexpr std::int64_t kMostBytesInside = std::int64_t{3} << 29, kLeastBytesOutside = 1024;
 
-bool is_own(const ir::Node& node) { return node.op.starts_with(kOwnDomain); }
+bool is_own(const ir::Node& node) {
+  return node.op.starts_with(kOwnDomain);
+}
 
 class Optimiser {
  public:
-  Optimiser(const Model& model, const OptimiseOptions& options) : model_(model), options_(options.session), graph_(model.graph()) {
+  Optimiser(const Model& model, const OptimiseOptions& options)
+      : model_(model), options_(options.session), graph_(model.graph()) {
     options_.precision = precision_for(model, options_);
     report_.nodes_before = static_cast<std::int64_t>(graph_.node_count());
     measure_ = options.measure;
@@ -47,7 +50,9 @@ class Optimiser {
     for (const passes::Pass& pass : passes::all_passes()) {
       if (pass.device_form) options_.without_passes.emplace_back(pass.name);
     }
-    require(options_.precision == DType::f32, ErrorKind::invalid_argument, "ONNX has no form for layers that round to {}; write a .tsr, or ask for the precision when the model runs", name_of(options_.precision));
+    require(options_.precision == DType::f32, ErrorKind::invalid_argument,
+            "ONNX has no form for layers that round to {}; write a .tsr, or ask for the precision when the model runs",
+            name_of(options_.precision));
     environment_ = make_environment(model_, options_);
     // Other programs have kernels for ONNX's composites; ours they do not know.
     environment_.pass_context.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return !is_own(node); };
@@ -60,14 +65,17 @@ class Optimiser {
     report_.own_operators.assign(own.begin(), own.end());
     const bool large = bytes_of_constants(graph_, nullptr, true) > kMostBytesInside;
     say("writing the file", 0.9);
-    const io::WrittenModel written = io::write_model(graph_, path, {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt, .opset = opset_});
+    const io::WrittenModel written = io::write_model(
+        graph_, path,
+        {.external_data_threshold = large ? std::optional(kLeastBytesOutside) : std::nullopt, .opset = opset_});
     report_.opset = written.opset;
     report_.opset_raised_by = written.raised_by;
     return finish(written.bytes);
   }
 
   OptimiseReport write_package(const std::filesystem::path& path) {
-    require(!opset_, ErrorKind::invalid_argument, "an operator set version can be chosen for .onnx files only, not for '{}'", path.string());
+    require(!opset_, ErrorKind::invalid_argument,
+            "an operator set version can be chosen for .onnx files only, not for '{}'", path.string());
     environment_ = make_environment(model_, options_);
     const bool ready = has_concrete_inputs();
     run_passes();
@@ -77,7 +85,9 @@ class Optimiser {
     const std::shared_ptr<PreparedPlan> prepared = plan_ahead(program, ready);
     std::vector<io::Packing> packings;
     const std::vector<SharedWeightStore::Held> held = environment_.weights->packings();
-    for (const SharedWeightStore::Held& each : held) packings.push_back({each.weights, each.name, {each.packed->data.get(), static_cast<std::size_t>(each.packed->bytes)}});
+    for (const SharedWeightStore::Held& each : held)
+      packings.push_back(
+          {each.weights, each.name, {each.packed->data.get(), static_cast<std::size_t>(each.packed->bytes)}});
     say("writing the file", 0.9);
     const io::WrittenPackage written = io::write_package(path, graph_, info(ready), packings);
     report_.packings = written.packings;
@@ -89,7 +99,8 @@ class Optimiser {
   void leave_out_all_but(const std::vector<std::string>& only) {
     if (only.empty()) return;
     for (const std::string& name : only) {
-      const bool known = std::ranges::any_of(passes::all_passes(), [&](const passes::Pass& pass) { return pass.name == name; });
+      const bool known =
+          std::ranges::any_of(passes::all_passes(), [&](const passes::Pass& pass) { return pass.name == name; });
       require(known, ErrorKind::invalid_argument, "there is no pass '{}'", name);
     }
     for (const passes::Pass& pass : passes::all_passes()) {
@@ -98,12 +109,16 @@ class Optimiser {
   }
 
   bool has_concrete_inputs() const {
-    return std::ranges::all_of(graph_.inputs(), [&](ir::ValueId id) { return graph_.value(id).type.is_tensor() && graph_.value(id).type.shape().has_value(); });
+    return std::ranges::all_of(graph_.inputs(), [&](ir::ValueId id) {
+      return graph_.value(id).type.is_tensor() && graph_.value(id).type.shape().has_value();
+    });
   }
 
   ir::Graph decomposed(ir::Graph graph) const {
-    graph = passes::remove_no_ops(passes::decompose_composites(std::move(graph), environment_.pass_context), environment_.pass_context);
-    return passes::rewrite_branches(std::move(graph), [this](ir::Graph branch) { return decomposed(std::move(branch)); });
+    graph = passes::remove_no_ops(passes::decompose_composites(std::move(graph), environment_.pass_context),
+                                  environment_.pass_context);
+    return passes::rewrite_branches(std::move(graph),
+                                    [this](ir::Graph branch) { return decomposed(std::move(branch)); });
   }
 
   static void add_own_operators(const ir::Graph& graph, std::set<std::string>& found) {
@@ -120,12 +135,16 @@ class Optimiser {
     pipeline.measure = measure_;
     pipeline.branches = true;
     int round = 0;
-    if (progress_) pipeline.progress = [&](std::string_view pass, double done) { say(fmt::format("pass {}", pass), (round + done) / times * 0.5); };
-    for (; round < times; ++round) graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, pipeline, &report_.passes);
+    if (progress_)
+      pipeline.progress = [&](std::string_view pass, double done) {
+        say(fmt::format("pass {}", pass), (round + done) / times * 0.5);
+      };
+    for (; round < times; ++round)
+      graph_ = passes::run_pipeline(std::move(graph_), environment_.pass_context, pipeline, &report_.passes);
   }
 
-  // Kernels pack while a plan is made. Symbolic dimensions count as 1 in it: most packings do not depend on them. Not every model can run with that.
-  // Windows keep their taps, of which a map of one pixel would meet the centre alone.
+  // Kernels pack while a plan is made. Symbolic dimensions count as 1 in it: most packings do not depend on them. Not
+  // every model can run with that. Windows keep their taps, of which a map of one pixel would meet the centre alone.
   std::shared_ptr<PreparedPlan> plan_ahead(Program& program, bool ready) {
     const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
     const std::vector<std::string> without = environment_.pipeline.without;
@@ -152,7 +171,13 @@ class Optimiser {
   }
 
   io::PackageInfo info(bool ready) const {
-    io::PackageInfo info{TESSERA_VERSION, options_.device, base::isa_name(base::cpu_info()), std::string(name_of(options_.precision)), {}, environment_.pipeline.without, ready};
+    io::PackageInfo info{TESSERA_VERSION,
+                         options_.device,
+                         base::isa_name(base::cpu_info()),
+                         std::string(name_of(options_.precision)),
+                         {},
+                         environment_.pipeline.without,
+                         ready};
     for (const PassChange& change : report_.passes) {
       if (std::ranges::find(info.passes, change.pass) == info.passes.end()) info.passes.push_back(change.pass);
     }
@@ -185,7 +210,9 @@ class Optimiser {
 
 void check_output_name(const std::filesystem::path& path) {
   require(path.extension() == ".onnx" || path.extension() == ".tsr", ErrorKind::invalid_argument,
-          "cannot tell what to write to '{}': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package", path.string());
+          "cannot tell what to write to '{}': give it a name that ends in .onnx for an ONNX model, or in .tsr for a "
+          "package",
+          path.string());
 }
 
 OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) try {
@@ -197,8 +224,12 @@ OptimiseReport optimise(const Model& model, const std::filesystem::path& path, c
   base::fail_for_memory();
 }
 
-void verify_package(const std::filesystem::path& path) { io::verify_package(path); }
+void verify_package(const std::filesystem::path& path) {
+  io::verify_package(path);
+}
 
-bool is_package(const std::filesystem::path& path) { return io::is_container(io::MappedFile::map(io::InputFile::open(path))->bytes()); }
+bool is_package(const std::filesystem::path& path) {
+  return io::is_container(io::MappedFile::map(io::InputFile::open(path))->bytes());
+}
 
 }  // namespace tessera

@@ -13,7 +13,9 @@ constexpr std::int64_t kFirstSlab = std::int64_t{256} << 10, kLargestSlab = std:
 
 }  // namespace
 
-std::shared_ptr<std::byte[]> allocate_packed(std::int64_t bytes) { return system_block(bytes); }
+std::shared_ptr<std::byte[]> allocate_packed(std::int64_t bytes) {
+  return system_block(bytes);
+}
 
 std::shared_ptr<std::byte[]> PackedMemory::allocate(std::int64_t bytes) {
   if (bytes >= kLargestSlab / 2) return allocate_packed(bytes);

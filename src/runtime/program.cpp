@@ -11,8 +11,8 @@
 namespace tessera::runtime {
 namespace {
 
-// Shapes and types of the inputs, flattened. A value that is not a tensor counts by its kind: its parts are looked at when
-// they are used.
+// Shapes and types of the inputs, flattened. A value that is not a tensor counts by its kind: its parts are looked at
+// when they are used.
 std::vector<std::int64_t> key_of(const std::vector<Value>& inputs) {
   std::vector<std::int64_t> key;
   key.reserve(inputs.size() * 5);
@@ -58,29 +58,38 @@ std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source,
   std::set<const void*> known;
   if (source != nullptr) for_each_constant(*source, [&](const Tensor& constant) { known.insert(constant.storage()); });
   std::int64_t bytes = 0;
-  for_each_constant(graph, [&](const Tensor& constant) { bytes += (constant.is_deferred() && !with_deferred) || known.contains(constant.storage()) ? 0 : constant.bytes(); });
+  for_each_constant(graph, [&](const Tensor& constant) {
+    bytes += (constant.is_deferred() && !with_deferred) || known.contains(constant.storage()) ? 0 : constant.bytes();
+  });
   return bytes;
 }
 
 PreparedPlan::PreparedPlan() = default;
 PreparedPlan::~PreparedPlan() = default;
 
-Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready) : graph_(std::move(graph)), environment_(environment), ready_(ready) {
+Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready)
+    : graph_(std::move(graph)), environment_(environment), ready_(ready) {
   for (const ir::Variable& variable : graph_.variables()) variables_.push_back(variable.initial);
 }
 
 Program::~Program() = default;
 
 std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) const {
-  ir::Graph specialised = ready_ ? graph_ : passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
+  ir::Graph specialised =
+      ready_ ? graph_
+             : passes::run_pipeline(specialise(graph_, inputs), environment_.pass_context, environment_.pipeline);
   auto prepared = std::make_shared<PreparedPlan>();
-  plan::PlanOptions options{.max_value_bytes = environment_.account->limit(), .pool = &base::ThreadPool::process(), .max_threads = environment_.threads};
+  plan::PlanOptions options{.max_value_bytes = environment_.account->limit(),
+                            .pool = &base::ThreadPool::process(),
+                            .max_threads = environment_.threads};
   if (environment_.tuner != nullptr) options.tuner = &environment_.tuner->tuner();
   options.allocator = environment_.results.get();
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
   if (environment_.tuner != nullptr) environment_.tuner->save();
-  const std::int64_t folded_bytes = bytes_of_constants(prepared->plan->graph, &graph_) + compute_unpacked(prepared->plan->graph);
-  prepared->charge = MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
+  const std::int64_t folded_bytes =
+      bytes_of_constants(prepared->plan->graph, &graph_) + compute_unpacked(prepared->plan->graph);
+  prepared->charge =
+      MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];
     if (step.kind != plan::StepKind::control) continue;
@@ -91,8 +100,8 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
   return prepared;
 }
 
-// Deferred constants that no kernel packed are read as they are: they are computed now, so that they count. Returns the bytes of those that
-// the plan alone has.
+// Deferred constants that no kernel packed are read as they are: they are computed now, so that they count. Returns the
+// bytes of those that the plan alone has.
 std::int64_t Program::compute_unpacked(const ir::Graph& planned) const {
   if (!environment_.device->computes()) return 0;
   std::set<const void*> packed, shared;
@@ -119,7 +128,10 @@ std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs
   std::shared_ptr<PreparedPlan> prepared = make(inputs);
   recently_used_.push_front(key);
   plans_.emplace(std::move(key), std::pair(prepared, recently_used_.begin()));
-  const auto too_many = [&] { return plans_.size() > environment_.max_plans || environment_.account->used(Purpose::plans) > environment_.max_plan_bytes; };
+  const auto too_many = [&] {
+    return plans_.size() > environment_.max_plans ||
+           environment_.account->used(Purpose::plans) > environment_.max_plan_bytes;
+  };
   while (plans_.size() > 1 && too_many()) {
     plans_.erase(recently_used_.back());
     recently_used_.pop_back();
@@ -169,8 +181,9 @@ void Program::set_variable(std::string_view name, Tensor value) {
   const std::size_t index = variable_index(name);
   std::lock_guard lock(variables_mutex_);
   const Tensor& current = variables_[index];
-  require(current.dtype() == value.dtype() && current.shape() == value.shape(), ErrorKind::invalid_argument, "variable '{}' is {}{}, but {}{} is given", name,
-          name_of(current.dtype()), to_string(current.shape()), name_of(value.dtype()), to_string(value.shape()));
+  require(current.dtype() == value.dtype() && current.shape() == value.shape(), ErrorKind::invalid_argument,
+          "variable '{}' is {}{}, but {}{} is given", name, name_of(current.dtype()), to_string(current.shape()),
+          name_of(value.dtype()), to_string(value.shape()));
   variables_[index] = std::move(value);
 }
 

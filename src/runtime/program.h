@@ -1,6 +1,6 @@
-// A graph ready to run for any input shapes: plans are made at first use of each combination and kept in a cache that is
-// bounded by count and by bytes.
-// A session runs one program; each subgraph of a control-flow node is a program of its own.
+// A graph ready to run for any input shapes: plans are made at first use of each combination and kept in a cache that
+// is bounded by count and by bytes. A session runs one program; each subgraph of a control-flow node is a program of
+// its own.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,8 @@
 
 namespace tessera::runtime {
 
-// Deferred constants of a model that kernels read as they are: computed and charged once, whichever plans and branches use them.
+// Deferred constants of a model that kernels read as they are: computed and charged once, whichever plans and branches
+// use them.
 class UnpackedConstants {
  public:
   explicit UnpackedConstants(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
@@ -43,12 +44,12 @@ struct ProgramEnvironment {
   std::unique_ptr<SharedWeightStore> weights;
   std::unique_ptr<UnpackedConstants> unpacked;
   std::unique_ptr<ResultAllocator> results;
-  int threads = 0;                   // most threads that make plans; 0: all
+  int threads = 0;                     // most threads that make plans; 0: all
   std::unique_ptr<StoredTuner> tuner;  // null: kernels are not measured
   passes::PassContext pass_context;
   passes::PipelineOptions pipeline;
-  std::size_t max_plans = 16;        // per program
-  std::int64_t max_plan_bytes = 0;   // of all programs; each keeps at least one plan
+  std::size_t max_plans = 16;       // per program
+  std::int64_t max_plan_bytes = 0;  // of all programs; each keeps at least one plan
 };
 
 // What one run carries through all of its programs.
@@ -58,9 +59,9 @@ struct RunControl {
   std::vector<StepTiming>* timings = nullptr;
   std::span<const Tensor> bound = {};  // of the session's own program: memory for each output, or no tensor
   std::optional<base::ThreadPool::CoreLease>* lease = nullptr;  // given up while a gate holds the run
-  std::int64_t start_ns = 0;  // of the run, on the steady clock
-  int depth = 0;  // of nested subgraphs
-  std::int64_t max_growing_bytes = INT64_MAX;  // of the results of a Loop; see growth_budget.h
+  std::int64_t start_ns = 0;                                    // of the run, on the steady clock
+  int depth = 0;                                                // of nested subgraphs
+  std::int64_t max_growing_bytes = INT64_MAX;                   // of the results of a Loop; see growth_budget.h
 };
 
 class Program;
@@ -78,28 +79,29 @@ struct PreparedPlan {
   ~PreparedPlan();
 };
 
-// Bytes in memory of the constants of `graph`, without those that it shares with `source` if one is given. Those of a deferred constant
-// are there when something has read it; `with_deferred` counts them in any case.
+// Bytes in memory of the constants of `graph`, without those that it shares with `source` if one is given. Those of a
+// deferred constant are there when something has read it; `with_deferred` counts them in any case.
 std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source = nullptr, bool with_deferred = false);
 
 class Program {
  public:
-  // `graph` is closed and inferred; the environment outlives the program. `ready`: its shapes are numbers, and the passes have no more to
-  // do.
+  // `graph` is closed and inferred; the environment outlives the program. `ready`: its shapes are numbers, and the
+  // passes have no more to do.
   Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready = false);
   ~Program();
 
   const ir::Graph& graph() const { return graph_; }
   bool is_ready() const { return ready_; }
   // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
-  // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one by one.
+  // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one
+  // by one.
   std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);
   // The plan for these inputs, made now if need be. The caller holds a core.
   std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs);
 
-  Tensor variable(std::string_view name);              // a copy; throws invalid_argument for an unknown name
+  Tensor variable(std::string_view name);  // a copy; throws invalid_argument for an unknown name
   void set_variable(std::string_view name, Tensor value);
-  void trim();                                         // forgets idle run states
+  void trim();  // forgets idle run states
 
  private:
   using Key = std::vector<std::int64_t>;

@@ -19,7 +19,9 @@ namespace {
 
 using namespace runtime;
 
-std::string describe(const Value& value) { return ir::to_string(type_of(value)); }
+std::string describe(const Value& value) {
+  return ir::to_string(type_of(value));
+}
 
 struct Mismatch {
   const ir::ValueType* wanted;
@@ -31,10 +33,17 @@ std::optional<Mismatch> find_mismatch(const ir::ValueType& wanted, const Value& 
   using Kind = ir::ValueType::Kind;
   bool agrees = false;
   switch (wanted.kind) {
-    case Kind::tensor: agrees = given.is_tensor() && (wanted.dtype == DType::undefined || given.tensor().dtype() == wanted.dtype); break;
-    case Kind::optional: return given.has_value() ? find_mismatch(*wanted.element, given) : std::nullopt;
-    case Kind::sequence: agrees = given.kind() == Value::Kind::sequence; break;
-    case Kind::map: agrees = given.kind() == Value::Kind::map && given.keys().dtype() == wanted.dtype; break;
+    case Kind::tensor:
+      agrees = given.is_tensor() && (wanted.dtype == DType::undefined || given.tensor().dtype() == wanted.dtype);
+      break;
+    case Kind::optional:
+      return given.has_value() ? find_mismatch(*wanted.element, given) : std::nullopt;
+    case Kind::sequence:
+      agrees = given.kind() == Value::Kind::sequence;
+      break;
+    case Kind::map:
+      agrees = given.kind() == Value::Kind::map && given.keys().dtype() == wanted.dtype;
+      break;
   }
   if (!agrees) return Mismatch{&wanted, &given};
   if (wanted.is_tensor()) return std::nullopt;
@@ -49,19 +58,25 @@ void check_input(const std::string& name, const ir::ValueType& wanted, const Val
   if (!wanted.is_tensor()) {
     const std::optional<Mismatch> mismatch = find_mismatch(wanted, given);
     if (!mismatch) return;
-    require(mismatch->found != &given, ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
-    fail(ErrorKind::invalid_argument, "input '{}' holds {}, expected {} (the input is declared {})", name, describe(*mismatch->found), ir::to_string(*mismatch->wanted), ir::to_string(wanted));
+    require(mismatch->found != &given, ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name,
+            describe(given), ir::to_string(wanted));
+    fail(ErrorKind::invalid_argument, "input '{}' holds {}, expected {} (the input is declared {})", name,
+         describe(*mismatch->found), ir::to_string(*mismatch->wanted), ir::to_string(wanted));
   }
-  require(given.is_tensor(), ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given), ir::to_string(wanted));
+  require(given.is_tensor(), ErrorKind::invalid_argument, "input '{}' is {}, expected {}", name, describe(given),
+          ir::to_string(wanted));
   const Tensor& tensor = given.tensor();
-  require(wanted.dtype == DType::undefined || tensor.dtype() == wanted.dtype, ErrorKind::invalid_argument, "input '{}' has element type {}, expected {} (the input is declared {})", name,
-          name_of(tensor.dtype()), name_of(wanted.dtype), ir::to_string(wanted));
+  require(wanted.dtype == DType::undefined || tensor.dtype() == wanted.dtype, ErrorKind::invalid_argument,
+          "input '{}' has element type {}, expected {} (the input is declared {})", name, name_of(tensor.dtype()),
+          name_of(wanted.dtype), ir::to_string(wanted));
   if (!wanted.dims) return;
-  require(tensor.shape().size() == wanted.dims->size(), ErrorKind::invalid_argument, "input '{}' has rank {} (shape {}), expected rank {} (declared {})", name, tensor.rank(),
+  require(tensor.shape().size() == wanted.dims->size(), ErrorKind::invalid_argument,
+          "input '{}' has rank {} (shape {}), expected rank {} (declared {})", name, tensor.rank(),
           to_string(tensor.shape()), wanted.dims->size(), ir::to_string(wanted));
   for (std::size_t i = 0; i < wanted.dims->size(); ++i) {
-    require((*wanted.dims)[i].may_equal(tensor.shape()[i]), ErrorKind::invalid_argument, "input '{}' has shape {}: dimension {} is {}, expected {} (declared {})", name,
-            to_string(tensor.shape()), i, tensor.shape()[i], ir::to_string((*wanted.dims)[i]), ir::to_string(wanted));
+    require((*wanted.dims)[i].may_equal(tensor.shape()[i]), ErrorKind::invalid_argument,
+            "input '{}' has shape {}: dimension {} is {}, expected {} (declared {})", name, to_string(tensor.shape()),
+            i, tensor.shape()[i], ir::to_string((*wanted.dims)[i]), ir::to_string(wanted));
   }
 }
 
@@ -80,22 +95,26 @@ struct Session::State {
   std::shared_ptr<const ir::Graph> graph;
   ProgramEnvironment environment;
   std::unique_ptr<Program> program;
-  // Programs that compute some of the outputs only, by their indices; the least recently made goes when there are too many.
+  // Programs that compute some of the outputs only, by their indices; the least recently made goes when there are too
+  // many.
   static constexpr std::size_t kMostPartialPrograms = 8;
   std::mutex partial_mutex;
   std::list<std::pair<std::vector<std::size_t>, std::shared_ptr<Program>>> partial_programs;
 
   std::vector<Value> ordered(const NamedValues& inputs) const {
     for (const auto& [name, value] : inputs) {
-      const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(), [&](ir::ValueId id) { return graph->value(id).name == name; });
-      require(known, ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name, known_inputs(*graph));
+      const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(),
+                                     [&](ir::ValueId id) { return graph->value(id).name == name; });
+      require(known, ErrorKind::invalid_argument, "the model has no input '{}'; its inputs are {}", name,
+              known_inputs(*graph));
     }
     std::vector<Value> values;
     for (ir::ValueId id : graph->inputs()) {
       const ir::ValueInfo& info = graph->value(id);
       const auto found = inputs.find(info.name);
       const bool may_be_absent = info.type.kind == ir::ValueType::Kind::optional;
-      require(found != inputs.end() || may_be_absent, ErrorKind::invalid_argument, "input '{}' is missing; the model's inputs are {}", info.name, known_inputs(*graph));
+      require(found != inputs.end() || may_be_absent, ErrorKind::invalid_argument,
+              "input '{}' is missing; the model's inputs are {}", info.name, known_inputs(*graph));
       values.push_back(found != inputs.end() ? found->second : Value());
       check_input(info.name, info.type, values.back());
     }
@@ -116,12 +135,14 @@ struct Session::State {
     for (const std::size_t index : outputs) wanted.push_back(part.outputs()[index]);
     part.set_outputs(std::move(wanted));
     part.remove_dead_and_compact();
-    partial_programs.emplace_front(outputs, std::make_shared<Program>(std::move(part), environment, program->is_ready()));
+    partial_programs.emplace_front(outputs,
+                                   std::make_shared<Program>(std::move(part), environment, program->is_ready()));
     if (partial_programs.size() > kMostPartialPrograms) partial_programs.pop_back();
     return partial_programs.front().second;
   }
 
-  std::vector<Value> run(Program& which, const std::vector<Value>& inputs, std::span<const Tensor> bound, const RunOptions& run_options, const base::StopSignal& stop) {
+  std::vector<Value> run(Program& which, const std::vector<Value>& inputs, std::span<const Tensor> bound,
+                         const RunOptions& run_options, const base::StopSignal& stop) {
     base::ThreadPool& pool = base::ThreadPool::process();
     std::optional<base::ThreadPool::CoreLease> lease;
     lease.emplace(pool);
@@ -132,7 +153,9 @@ struct Session::State {
     control.max_growing_bytes = options.max_growing_bytes;
     control.bound = bound;
     control.lease = &lease;
-    control.start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    control.start_ns =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count();
     if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
     return which.run(inputs, control);
   }
@@ -158,17 +181,21 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) try {
-  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr, std::chrono::nanoseconds(options.time_limit_ns));
+  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr,
+                              std::chrono::nanoseconds(options.time_limit_ns));
   std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
   NamedValues named;
-  for (std::size_t i = 0; i < outputs.size(); ++i) named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
   return named;
 } catch (const std::bad_alloc&) {
   base::fail_for_memory();
 }
 
-std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs, const RunOptions& options) try {
-  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr, std::chrono::nanoseconds(options.time_limit_ns));
+std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
+                                const RunOptions& options) try {
+  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr,
+                              std::chrono::nanoseconds(options.time_limit_ns));
   const std::vector<Value> ordered = state_->ordered(inputs);
   const std::vector<std::size_t> requested = find_outputs(*state_->graph, outputs);
   std::vector<std::size_t> ascending = requested;
@@ -178,7 +205,10 @@ std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<Out
   const bool computes_all = program.get() == state_->program.get();
   std::vector<std::size_t> position;
   for (const std::size_t index : requested) {
-    position.push_back(computes_all ? index : static_cast<std::size_t>(std::lower_bound(ascending.begin(), ascending.end(), index) - ascending.begin()));
+    position.push_back(computes_all
+                           ? index
+                           : static_cast<std::size_t>(std::lower_bound(ascending.begin(), ascending.end(), index) -
+                                                      ascending.begin()));
   }
   std::vector<Tensor> bound(program->graph().outputs().size());
   for (std::size_t i = 0; i < outputs.size(); ++i) bound[position[i]] = outputs[i].into;
@@ -190,15 +220,21 @@ std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<Out
   base::fail_for_memory();
 }
 
-Tensor Session::variable(std::string_view name) { return state_->program->variable(name); }
-void Session::set_variable(std::string_view name, const Tensor& value) { state_->program->set_variable(name, value.clone()); }
+Tensor Session::variable(std::string_view name) {
+  return state_->program->variable(name);
+}
+void Session::set_variable(std::string_view name, const Tensor& value) {
+  state_->program->set_variable(name, value.clone());
+}
 
-DType Session::precision() const { return state_->environment.pass_context.precision; }
+DType Session::precision() const {
+  return state_->environment.pass_context.precision;
+}
 
 MemoryUse Session::memory() const {
   const MemoryAccount& account = *state_->environment.account;
-  return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables), account.used(Purpose::plans),
-          account.used(Purpose::arena), account.used(Purpose::results)};
+  return {account.used(Purpose::weights), account.used(Purpose::packed_weights), account.used(Purpose::variables),
+          account.used(Purpose::plans),   account.used(Purpose::arena),          account.used(Purpose::results)};
 }
 
 void Session::trim() {
@@ -219,6 +255,8 @@ Session::PlanMemory Session::plan_memory(const NamedValues& inputs) {
   return {found->arena_bytes, found->largest_live_bytes};
 }
 
-std::shared_ptr<const plan::Plan> runtime::SessionAccess::plan(Session& session, const NamedValues& inputs) { return session.state_->plan_for(inputs)->plan; }
+std::shared_ptr<const plan::Plan> runtime::SessionAccess::plan(Session& session, const NamedValues& inputs) {
+  return session.state_->plan_for(inputs)->plan;
+}
 
 }  // namespace tessera

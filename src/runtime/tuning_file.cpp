@@ -38,11 +38,15 @@ plan::TuningTable read_choices(const Json& choices) {
 
 std::filesystem::path tuning_path() {
   const std::optional<std::filesystem::path> folder = io::cache_folder();
-  require(folder.has_value(), ErrorKind::not_found, "neither XDG_CACHE_HOME nor HOME says where measured choices of kernels are kept");
+  require(folder.has_value(), ErrorKind::not_found,
+          "neither XDG_CACHE_HOME nor HOME says where measured choices of kernels are kept");
   const Json of = origin();
-  std::string name = fmt::format("tuning-{}-{}-{}.json", of["cpu"].get<std::string>(), of["instruction_set"].get<std::string>(), of["tessera"].get<std::string>());
+  std::string name = fmt::format("tuning-{}-{}-{}.json", of["cpu"].get<std::string>(),
+                                 of["instruction_set"].get<std::string>(), of["tessera"].get<std::string>());
   for (char& character : name) {
-    if (std::isalnum(static_cast<unsigned char>(character)) == 0 && std::string_view("-+.").find(character) == std::string_view::npos) character = '_';
+    if (std::isalnum(static_cast<unsigned char>(character)) == 0 &&
+        std::string_view("-+.").find(character) == std::string_view::npos)
+      character = '_';
   }
   return *folder / name;
 }
@@ -52,10 +56,12 @@ plan::TuningTable load_tuning(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path, unknown)) return {};
   const std::vector<std::byte> bytes = io::read_file(path, kMostBytes);
   try {
-    const Json file = Json::parse(reinterpret_cast<const char*>(bytes.data()), reinterpret_cast<const char*>(bytes.data()) + bytes.size());
+    const Json file = Json::parse(reinterpret_cast<const char*>(bytes.data()),
+                                  reinterpret_cast<const char*>(bytes.data()) + bytes.size());
     return file.at("measured_on") == origin() ? read_choices(file.at("choices")) : plan::TuningTable();
   } catch (const Json::exception& error) {
-    fail(ErrorKind::invalid_argument, "'{}' is no table of measured kernels ({}); delete it to measure anew", path.string(), error.what());
+    fail(ErrorKind::invalid_argument, "'{}' is no table of measured kernels ({}); delete it to measure anew",
+         path.string(), error.what());
   }
 }
 

@@ -8,25 +8,28 @@
 
 namespace tessera::runtime {
 
-// In the user's cache folder, one file a CPU model with its instruction sets and a version of Tessera. Throws Error(not_found) when no variable says where that is.
+// In the user's cache folder, one file a CPU model with its instruction sets and a version of Tessera. Throws
+// Error(not_found) when no variable says where that is.
 std::filesystem::path tuning_path();
 
-// Empty when there is no file, and when it is of another CPU, other instruction sets or another version of Tessera. Throws Error(invalid_argument) when
-// it is damaged, io.
+// Empty when there is no file, and when it is of another CPU, other instruction sets or another version of Tessera.
+// Throws Error(invalid_argument) when it is damaged, io.
 plan::TuningTable load_tuning(const std::filesystem::path& path);
 
-// Adds the table to what the file holds for this CPU; what it held for another is lost. Makes the folder if need be. Throws as load_tuning does.
+// Adds the table to what the file holds for this CPU; what it held for another is lost. Makes the folder if need be.
+// Throws as load_tuning does.
 void save_tuning(const plan::TuningTable& table, const std::filesystem::path& path);
 
 // A tuner that knows what the file knows.
 class StoredTuner {
  public:
-  // `path`: empty for tuning_path(); where that file cannot be used (no folder, not writable, damaged), a warning says why, and
-  // nothing is kept. A file that was asked for must be usable: throws as load_tuning and save_tuning do.
+  // `path`: empty for tuning_path(); where that file cannot be used (no folder, not writable, damaged), a warning says
+  // why, and nothing is kept. A file that was asked for must be usable: throws as load_tuning and save_tuning do.
   StoredTuner(std::filesystem::path path, plan::TuningProgress progress);
 
   plan::Tuner& tuner() { return tuner_; }
-  // Writes what was measured since the last call, if anything was. Thread-safe. Throws as save_tuning does for a file that was asked for.
+  // Writes what was measured since the last call, if anything was. Thread-safe. Throws as save_tuning does for a file
+  // that was asked for.
   void save();
 
  private:

@@ -50,11 +50,14 @@ bool holds_denormals(std::span<const float> numbers) {
   return std::any_of(number, number + left, [](float each) { return is_denormal(std::bit_cast<std::uint32_t>(each)); });
 }
 
-// Zeros for denormal weights: products with them vanish beside any other, and cost some processors a hundred times as much (ADR 0012).
+// Zeros for denormal weights: products with them vanish beside any other, and cost some processors a hundred times as
+// much (ADR 0012).
 Tensor without_denormals(const Tensor& weights) {
   if (weights.dtype() != DType::f32 || !holds_denormals(weights.values<float>())) return weights;
   Tensor result(DType::f32, weights.shape());
-  std::ranges::transform(weights.values<float>(), result.mutable_data<float>(), [](float number) { return is_denormal(std::bit_cast<std::uint32_t>(number)) ? 0.0f : number; });
+  std::ranges::transform(weights.values<float>(), result.mutable_data<float>(), [](float number) {
+    return is_denormal(std::bit_cast<std::uint32_t>(number)) ? 0.0f : number;
+  });
   return result;
 }
 
@@ -107,7 +110,8 @@ struct SharedWeightStore::State {
   }
 
   // The bytes as a file has them, or made.
-  std::shared_ptr<const std::byte[]> obtain(const Key& key, const Tensor& weights, std::int64_t bytes, const backends::PackFunction& pack) {
+  std::shared_ptr<const std::byte[]> obtain(const Key& key, const Tensor& weights, std::int64_t bytes,
+                                            const backends::PackFunction& pack) {
     if (stored != nullptr) {
       const std::span<const std::byte> found = stored->find(key.first, key.second);
       if (found.data() != nullptr && found.size() == static_cast<std::size_t>(bytes)) return {stored, found.data()};
@@ -118,12 +122,16 @@ struct SharedWeightStore::State {
   }
 };
 
-SharedWeightStore::SharedWeightStore(std::shared_ptr<MemoryAccount> account, std::shared_ptr<const io::StoredPackings> stored) : state_(std::make_shared<State>()) {
+SharedWeightStore::SharedWeightStore(std::shared_ptr<MemoryAccount> account,
+                                     std::shared_ptr<const io::StoredPackings> stored)
+    : state_(std::make_shared<State>()) {
   state_->account = std::move(account);
   state_->stored = std::move(stored);
 }
 
-std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes,
+std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(const Tensor& weights,
+                                                                               std::string_view packing,
+                                                                               std::int64_t bytes,
                                                                                const backends::PackFunction& pack) {
   // Views of one storage under different shapes may pack differently, so the shape is part of the key.
   const Key key(weights.storage(), std::string(packing) + to_string(weights.shape()));
@@ -135,7 +143,8 @@ std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(c
   try {
     MemoryCharge charge(state_->account, Purpose::packed_weights, bytes);
     std::shared_ptr<const std::byte[]> data = state_->obtain(key, weights, bytes, pack);
-    holder = {new Holder{{std::move(data), bytes}, weights, std::move(charge)}, [state = state_, key](const Holder* last) {
+    holder = {new Holder{{std::move(data), bytes}, weights, std::move(charge)},
+              [state = state_, key](const Holder* last) {
                 delete last;
                 std::lock_guard lock(state->mutex);
                 state->forget_if_unused(key);
@@ -152,7 +161,8 @@ std::vector<SharedWeightStore::Held> SharedWeightStore::packings() const {
   std::vector<Held> held;
   std::lock_guard lock(state_->mutex);
   for (const auto& [key, entry] : state_->entries) {
-    if (const std::shared_ptr<const Holder> holder = entry.holder.lock()) held.push_back({holder->weights, key.second, {holder, &holder->packed}});
+    if (const std::shared_ptr<const Holder> holder = entry.holder.lock())
+      held.push_back({holder->weights, key.second, {holder, &holder->packed}});
   }
   return held;
 }
@@ -162,7 +172,9 @@ std::size_t SharedWeightStore::size() const {
   return state_->entries.size();
 }
 
-std::shared_ptr<const backends::PackedWeights> PackAtOnce::find_or_pack(const Tensor& weights, std::string_view, std::int64_t bytes, const backends::PackFunction& pack) {
+std::shared_ptr<const backends::PackedWeights> PackAtOnce::find_or_pack(const Tensor& weights, std::string_view,
+                                                                        std::int64_t bytes,
+                                                                        const backends::PackFunction& pack) {
   const std::shared_ptr<std::byte[]> data = allocate_packed(bytes);
   pack_contents(weights, data.get(), pack);
   return std::make_shared<const backends::PackedWeights>(data, bytes);

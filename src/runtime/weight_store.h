@@ -12,15 +12,19 @@
 
 namespace tessera::runtime {
 
-// Keeps each packing of each constant once, for as long as a kernel uses it: a plan that goes takes the packings of its own
-// folded constants with it. A packing holds its constant alive, so an address cannot come to mean another constant. Thread-safe:
-// different packings are made at the same time, and who asks for one that is being made waits for it. Packings may outlive the store.
+// Keeps each packing of each constant once, for as long as a kernel uses it: a plan that goes takes the packings of its
+// own folded constants with it. A packing holds its constant alive, so an address cannot come to mean another constant.
+// Thread-safe: different packings are made at the same time, and who asks for one that is being made waits for it.
+// Packings may outlive the store.
 class SharedWeightStore final : public backends::WeightStore {
  public:
   // `stored`: packings that need not be made, or null. One whose size is not what the kernel expects is made anew.
-  explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account, std::shared_ptr<const io::StoredPackings> stored = nullptr);
+  explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account,
+                             std::shared_ptr<const io::StoredPackings> stored = nullptr);
   // Throws Error(over_budget) and whatever `pack` throws.
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes, const backends::PackFunction& pack) override;
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
+                                                              std::int64_t bytes,
+                                                              const backends::PackFunction& pack) override;
   // Packings in use.
   std::size_t size() const;
   // The packings in use with what they were made of, in no particular order.
@@ -39,7 +43,9 @@ class SharedWeightStore final : public backends::WeightStore {
 // Packs anew each time, for a kernel that nothing outlives.
 class PackAtOnce final : public backends::WeightStore {
  public:
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing, std::int64_t bytes, const backends::PackFunction& pack) override;
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
+                                                              std::int64_t bytes,
+                                                              const backends::PackFunction& pack) override;
 };
 
 }  // namespace tessera::runtime

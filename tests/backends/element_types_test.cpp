@@ -37,9 +37,12 @@ std::vector<DType> listed(TypeSet set) {
   std::copy_if(kTypes.begin(), kTypes.end(), std::back_inserter(types), [&](DType type) { return set.contains(type); });
   return types;
 }
-TypeSet both(TypeSet a, TypeSet b) { return a.without(ops::types::all.without(b)); }
+TypeSet both(TypeSet a, TypeSet b) {
+  return a.without(ops::types::all.without(b));
+}
 
-// Parameters of an example that have the same type: those of one type variable, and those that the example ties together.
+// Parameters of an example that have the same type: those of one type variable, and those that the example ties
+// together.
 struct Group {
   TypeSet types = ops::types::all;
   std::set<std::string_view> parameters;
@@ -83,15 +86,18 @@ class Example {
 
  private:
   static bool is_fixed(const ExampleOperand& operand) {
-    return operand.kind == Value::Kind::none || (operand.kind == Value::Kind::tensor && operand.dtype != DType::undefined);
+    return operand.kind == Value::Kind::none ||
+           (operand.kind == Value::Kind::tensor && operand.dtype != DType::undefined);
   }
   std::string_view key_of(const Parameter& parameter) const {
-    const bool tied = std::find(example_.together.begin(), example_.together.end(), parameter.name) != example_.together.end();
+    const bool tied =
+        std::find(example_.together.begin(), example_.together.end(), parameter.name) != example_.together.end();
     if (tied) return "together";
     for (const std::string_view name : example_.together) {
       for (const std::vector<Parameter>* parameters : {&op_.inputs, &op_.outputs}) {
         for (const Parameter& other : *parameters) {
-          if (other.name == name && !parameter.variable.empty() && other.variable == parameter.variable) return "together";
+          if (other.name == name && !parameter.variable.empty() && other.variable == parameter.variable)
+            return "together";
         }
       }
     }
@@ -133,13 +139,18 @@ NamedValues run(const OpCall& call, const std::string& device, Operands operands
   return session.run(inputs);
 }
 
-// Some roundings apart: kernels for the CPU sum in another order, and compute in float32 what the reference computes in float64.
+// Some roundings apart: kernels for the CPU sum in another order, and compute in float32 what the reference computes in
+// float64.
 testing::AssertionResult agree(const Value& actual, const Value& expected) {
   if (actual.kind() != expected.kind()) return testing::AssertionFailure() << "another kind of value";
   if (!expected.has_value()) return testing::AssertionSuccess();
-  if (expected.is_tensor()) return close_to(actual.tensor(), expected.tensor(), Tolerance::epsilons(expected.tensor().dtype(), 4));
-  if (expected.kind() == Value::Kind::map && !identical(actual.keys(), expected.keys())) return testing::AssertionFailure() << "other keys";
-  if (actual.elements().size() != expected.elements().size()) return testing::AssertionFailure() << actual.elements().size() << " elements, expected " << expected.elements().size();
+  if (expected.is_tensor())
+    return close_to(actual.tensor(), expected.tensor(), Tolerance::epsilons(expected.tensor().dtype(), 4));
+  if (expected.kind() == Value::Kind::map && !identical(actual.keys(), expected.keys()))
+    return testing::AssertionFailure() << "other keys";
+  if (actual.elements().size() != expected.elements().size())
+    return testing::AssertionFailure() << actual.elements().size() << " elements, expected "
+                                       << expected.elements().size();
   for (std::size_t i = 0; i < expected.elements().size(); ++i) {
     if (const auto same = agree(actual.elements()[i], expected.elements()[i]); !same) return same;
   }
@@ -159,7 +170,9 @@ std::string error_of(const OpCall& call, const std::string& device) {
 using Seen = std::map<std::string_view, std::set<DType>>;
 
 DType element_type(const Value& value) {
-  return value.is_tensor() ? value.tensor().dtype() : !value.has_value() || value.elements().empty() ? DType::undefined : element_type(value.elements()[0]);
+  return value.is_tensor()                                ? value.tensor().dtype()
+         : !value.has_value() || value.elements().empty() ? DType::undefined
+                                                          : element_type(value.elements()[0]);
 }
 
 void expect_signature(const OpDef& op, const NamedValues& outputs, Seen& seen) {
@@ -167,7 +180,8 @@ void expect_signature(const OpDef& op, const NamedValues& outputs, Seen& seen) {
     const Parameter& output = op.outputs[std::min(static_cast<std::size_t>(std::stoi(name)), op.outputs.size() - 1)];
     const DType type = element_type(value);
     seen[output.name].insert(type);
-    EXPECT_TRUE(output.any_kind || output.types.contains(type)) << "output '" << output.name << "' is " << name_of(type);
+    EXPECT_TRUE(output.any_kind || output.types.contains(type))
+        << "output '" << output.name << "' is " << name_of(type);
   }
 }
 
@@ -176,17 +190,21 @@ std::optional<DType> wider(DType type) {
   switch (type) {
     case DType::f16:
     case DType::bf16:
-    case DType::f32: return DType::f64;
+    case DType::f32:
+      return DType::f64;
     case DType::i8:
     case DType::i16:
-    case DType::i32: return DType::i64;
-    default: return std::nullopt;
+    case DType::i32:
+      return DType::i64;
+    default:
+      return std::nullopt;
   }
 }
 
 // Equal numbers, but for roundings in `narrow`, whatever their types.
 void expect_like_wide(const Value& actual, const Value& expected, DType narrow) {
-  if (!expected.is_tensor() || expected.tensor().dtype() == DType::string || is_complex(expected.tensor().dtype())) return;
+  if (!expected.is_tensor() || expected.tensor().dtype() == DType::string || is_complex(expected.tensor().dtype()))
+    return;
   Tensor widened(DType::f64, actual.tensor().shape()), exact(DType::f64, expected.tensor().shape());
   backends::reference::write(backends::reference::read<double>(actual.tensor()), widened);
   backends::reference::write(backends::reference::read<double>(expected.tensor()), exact);
@@ -206,9 +224,12 @@ void expect_like_wide(const OpCall& call, const OpCall& wide, DType narrow) {
 }
 
 // Planned ahead, folded, and looked at when it runs.
-constexpr std::pair<Operands, const char*> kWays[] = {{Operands::shaped_inputs, "inputs"}, {Operands::constants, "constants"}, {Operands::unshaped_inputs, "inputs of unknown shape"}};
+constexpr std::pair<Operands, const char*> kWays[] = {{Operands::shaped_inputs, "inputs"},
+                                                      {Operands::constants, "constants"},
+                                                      {Operands::unshaped_inputs, "inputs of unknown shape"}};
 
-void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<Operands, const char*>> ways, Seen& outputs) {
+void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<Operands, const char*>> ways,
+                 Seen& outputs) {
   const char* way = "reference";
   try {
     const NamedValues expected = run(call, "reference");
@@ -216,7 +237,8 @@ void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<
     for (const auto& [operands, name] : ways) {
       way = name;
       const NamedValues actual = run(call, "cpu", operands);
-      for (const auto& [output, value] : expected) EXPECT_TRUE(agree(actual.at(output), value)) << way << ", output " << output;
+      for (const auto& [output, value] : expected)
+        EXPECT_TRUE(agree(actual.at(output), value)) << way << ", output " << output;
     }
   } catch (const Error& error) {
     ADD_FAILURE() << way << ": " << error.what();
@@ -225,9 +247,13 @@ void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<
 
 std::string title(const OpCall& call) {
   std::string text = call.op + ":";
-  for (const Value& input : call.inputs) text += input.has_value() ? fmt::format(" {}{}", name_of(element_type(input)), input.is_tensor() ? to_string(input.tensor().shape()) : "s") : " none";
+  for (const Value& input : call.inputs)
+    text += input.has_value() ? fmt::format(" {}{}", name_of(element_type(input)),
+                                            input.is_tensor() ? to_string(input.tensor().shape()) : "s")
+                              : " none";
   for (const auto& [name, attribute] : call.attributes) {
-    if (ir::kind_of(attribute) == ir::AttributeKind::integer) text += fmt::format(" {}={}", name, std::get<std::int64_t>(attribute));
+    if (ir::kind_of(attribute) == ir::AttributeKind::integer)
+      text += fmt::format(" {}={}", name, std::get<std::int64_t>(attribute));
   }
   return text;
 }
@@ -250,7 +276,9 @@ class ElementTypes : public testing::TestWithParam<const OpDef*> {};
 // Whether the example says that its operator refuses the call.
 bool is_refused(const Example& typed, const Refusal& refusal, const OpCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (typed.parameter_at(i).name == refusal.parameter && call.inputs[i].has_value() && refusal.types.contains(element_type(call.inputs[i]))) return true;
+    if (typed.parameter_at(i).name == refusal.parameter && call.inputs[i].has_value() &&
+        refusal.types.contains(element_type(call.inputs[i])))
+      return true;
   }
   return false;
 }
@@ -268,8 +296,11 @@ TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
         if (call.inputs[i].has_value()) inputs[typed.parameter_at(i).name].insert(element_type(call.inputs[i]));
       }
       const bool is_pair = chosen.size() > 1;
-      if (!is_refused(typed, example.refuses, call)) return expect_runs(op, call, std::span(kWays).first(is_pair ? 1 : std::size(kWays)), outputs);
-      for (const char* device : {"cpu", "reference"}) EXPECT_NE(error_of(call, device).find(example.refuses.message), std::string::npos) << device << ": " << error_of(call, device);
+      if (!is_refused(typed, example.refuses, call))
+        return expect_runs(op, call, std::span(kWays).first(is_pair ? 1 : std::size(kWays)), outputs);
+      for (const char* device : {"cpu", "reference"})
+        EXPECT_NE(error_of(call, device).find(example.refuses.message), std::string::npos)
+            << device << ": " << error_of(call, device);
     };
     if (typed.groups().empty()) visit({});
     for (const auto& [name, group] : typed.groups()) {
@@ -314,7 +345,8 @@ TEST(ElementTypes, NodesWithoutOutputsAreInferredAndCounted) {
         ops::infer_graph(graph);
         EXPECT_LE(cost::work_of(graph).size(), 1u);
       } catch (const Error& error) {
-        EXPECT_EQ(error.kind(), ErrorKind::invalid_model) << error.what();  // as with outputs: some types do not go together
+        EXPECT_EQ(error.kind(), ErrorKind::invalid_model)
+            << error.what();  // as with outputs: some types do not go together
       }
     }
   }
@@ -328,13 +360,15 @@ TEST(ElementTypes, OthersAreRefused) {
     const OpCall usual = typed.call({});
     for (std::size_t i = 0; i < usual.inputs.size(); ++i) {
       const Parameter& parameter = typed.parameter_at(i);
-      if (parameter.any_kind || !usual.inputs[i].is_tensor() || !done.insert({op.name, parameter.name}).second) continue;
+      if (parameter.any_kind || !usual.inputs[i].is_tensor() || !done.insert({op.name, parameter.name}).second)
+        continue;
       for (const DType type : kTypes) {
         if (parameter.types.contains(type)) continue;
         OpCall call = usual;
         call.inputs[i] = Tensor(type, usual.inputs[i].tensor().shape());
         const std::string said = error_of(call, "reference");
-        EXPECT_NE(said.find(fmt::format("input '{}' is {}, expected one of: ", parameter.name, name_of(type))), std::string::npos)
+        EXPECT_NE(said.find(fmt::format("input '{}' is {}, expected one of: ", parameter.name, name_of(type))),
+                  std::string::npos)
             << title(call) << " said: " << said;
       }
     }

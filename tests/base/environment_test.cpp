@@ -34,7 +34,8 @@ TEST(Environment, ThreadsAreAWholeNumber) {
   }
   for (const std::string text : {"garbage", "-1", "1025", "2x", " 2", "99999999999999999999999"}) {
     const Variable variable("TESSERA_NUM_THREADS", text.c_str());
-    EXPECT_EQ(error_of([] { base::threads_by_environment(); }), "TESSERA_NUM_THREADS expects a whole number from 0 (all cores) to 1024, got '" + text + "'");
+    EXPECT_EQ(error_of([] { base::threads_by_environment(); }),
+              "TESSERA_NUM_THREADS expects a whole number from 0 (all cores) to 1024, got '" + text + "'");
   }
 }
 
@@ -44,7 +45,8 @@ TEST(Environment, TheInstructionSetIsOneOfFour) {
     EXPECT_EQ(base::isa_by_environment(), text);
   }
   const Variable variable("TESSERA_ISA", "AVX2");
-  EXPECT_EQ(error_of([] { base::isa_by_environment(); }), "TESSERA_ISA expects scalar, avx2, avx512 or amx, got 'AVX2'");
+  EXPECT_EQ(error_of([] { base::isa_by_environment(); }),
+            "TESSERA_ISA expects scalar, avx2, avx512 or amx, got 'AVX2'");
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ std::size_t resident_pages(const std::byte* begin) {
   file.seekg(static_cast<std::streamoff>(reinterpret_cast<std::uintptr_t>(begin) / 4096 * 8));
   file.read(reinterpret_cast<char*>(entries.data()), static_cast<std::streamsize>(entries.size() * 8));
   EXPECT_TRUE(file.good());
-  return static_cast<std::size_t>(std::count_if(entries.begin(), entries.end(), [](std::uint64_t entry) { return entry >> 63 != 0; }));
+  return static_cast<std::size_t>(
+      std::count_if(entries.begin(), entries.end(), [](std::uint64_t entry) { return entry >> 63 != 0; }));
 }
 
 TEST(FilePages, GoBackAndComeAgain) {

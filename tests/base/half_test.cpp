@@ -77,10 +77,8 @@ TEST(SmallFloats, EveryValueComesBack) {
     for (int bits = 0; bits < (type == DType::f4e2m1 ? 16 : 256); ++bits) {
       const float value = small_float_to_float(type, static_cast<std::uint8_t>(bits));
       const std::uint8_t back = float_to_small_float(type, value, false);
-      if (std::isnan(value))
-        EXPECT_TRUE(std::isnan(small_float_to_float(type, back))) << name_of(type) << " " << bits;
-      else
-        EXPECT_EQ(back, bits) << name_of(type);
+      if (std::isnan(value)) EXPECT_TRUE(std::isnan(small_float_to_float(type, back))) << name_of(type) << " " << bits;
+      else EXPECT_EQ(back, bits) << name_of(type);
     }
   }
 }

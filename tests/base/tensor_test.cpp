@@ -21,12 +21,10 @@ TEST(Tensor, CountsElementsAndBytes) {
   EXPECT_EQ(byte_count(DType::u4, {3, 3}), 5);
   EXPECT_EQ(byte_count(DType::i2, {5}), 2);
   EXPECT_EQ(byte_count(DType::c128, {2}), 32);
-  expect_error_containing(ErrorKind::over_budget, "shape [4294967296, 4294967296] has too many elements", [] {
-    element_count({1LL << 32, 1LL << 32});
-  });
-  expect_error_containing(ErrorKind::invalid_argument, "negative dimension -1 in shape [0, -1]", [] {
-    element_count({0, -1});
-  });
+  expect_error_containing(ErrorKind::over_budget, "shape [4294967296, 4294967296] has too many elements",
+                          [] { element_count({1LL << 32, 1LL << 32}); });
+  expect_error_containing(ErrorKind::invalid_argument, "negative dimension -1 in shape [0, -1]",
+                          [] { element_count({0, -1}); });
   expect_error_containing(ErrorKind::over_budget, "size overflow", [] { byte_count(DType::f64, {kLargest / 4}); });
 }
 
@@ -38,9 +36,8 @@ TEST(Tensor, HoldsValues) {
   EXPECT_EQ(tensor.values<float>()[3], 4.0f);
   expect_error_containing(ErrorKind::invalid_argument, "tensor holds f32, not i32",
                           [&] { tensor.data<std::int32_t>(); });
-  expect_error_containing(ErrorKind::invalid_argument, "3 values given for shape [2]", [] {
-    Tensor::from<float>({2}, {1, 2, 3});
-  });
+  expect_error_containing(ErrorKind::invalid_argument, "3 values given for shape [2]",
+                          [] { Tensor::from<float>({2}, {1, 2, 3}); });
 }
 
 // Sanitizers need allocator_may_return_null=1 for it.
@@ -96,13 +93,15 @@ TEST(Tensor, DeferredElementsAreComputedWhenTheyAreRead) {
   EXPECT_EQ(view.contents().raw(), a.raw());
   EXPECT_EQ(view.contents().shape(), Shape{6});
   EXPECT_EQ(fills, 1);
-  expect_error_containing(ErrorKind::invalid_argument, "strings", [] { Tensor::deferred(DType::string, {1}, [](void*) {}); });
+  expect_error_containing(ErrorKind::invalid_argument, "strings",
+                          [] { Tensor::deferred(DType::string, {1}, [](void*) {}); });
   EXPECT_FALSE(Tensor(DType::f32, {1}, nullptr, nullptr).has_data());
 }
 
 TEST(Tensor, ContentsOfADeferredTensorGoWithWhoAskedForThem) {
   int fills = 0;
-  const Tensor a = Tensor::deferred(DType::i32, {}, [&](void* to) { *static_cast<std::int32_t*>(to) = 7 + 0 * ++fills; });
+  const Tensor a =
+      Tensor::deferred(DType::i32, {}, [&](void* to) { *static_cast<std::int32_t*>(to) = 7 + 0 * ++fills; });
   const void* storage = a.storage();
   EXPECT_EQ(a.contents().values<std::int32_t>()[0], 7);
   EXPECT_EQ(a.contents().values<std::int32_t>()[0], 7);

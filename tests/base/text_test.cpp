@@ -21,7 +21,10 @@ TEST(Text, LeavesReadableTextAlone) {
 TEST(Text, EscapesWhatATerminalWouldObey) {
   EXPECT_EQ(printable("\x1b[2J\x07"), "\\x1B[2J\\x07");
   EXPECT_EQ(printable(std::string("a\0b\r\n\t\x7f", 7)), "a\\x00b\\x0D\\x0A\\x09\\x7F");
-  EXPECT_EQ(printable("\xc2\x9b" "31m"), "\\xC2\\x9B31m") << "the one-character form of ESC [";
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\\xC2\\x9B31m")
+      << "the one-character form of ESC [";
   EXPECT_EQ(printable("exe.\u202Egnp"), "exe.\\u202Egnp") << "text that runs backwards";
   EXPECT_EQ(printable("a\u2028b"), "a\\u2028b");
 }
@@ -41,7 +44,8 @@ TEST(Text, ShowsBothEndsOfALongName) {
   EXPECT_TRUE(shown(name).ends_with("_the_end"));
   std::string wide;
   for (int i = 0; i < 200; ++i) wide += "名";
-  for (std::size_t most = 0; most < 20; ++most) EXPECT_EQ(printable(shortened(wide, most)), shortened(wide, most)) << "cut inside of a character";
+  for (std::size_t most = 0; most < 20; ++most)
+    EXPECT_EQ(printable(shortened(wide, most)), shortened(wide, most)) << "cut inside of a character";
 }
 
 TEST(Text, MessagesAreShortAndPrintableWhateverIsQuoted) {

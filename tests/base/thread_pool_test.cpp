@@ -140,7 +140,8 @@ TEST(ThreadPool, FewChunksAreEvenedOut) {
   ThreadPool pool(4);
   EXPECT_EQ(chunks_of(pool, 14, 5, 0), (std::set<Range>{{0, 3}, {3, 7}, {7, 10}, {10, 14}}));  // halves are equal
   EXPECT_EQ(chunks_of(pool, 99, 35, 0), (std::set<Range>{{0, 24}, {24, 49}, {49, 74}, {74, 99}}));
-  EXPECT_EQ(chunks_of(pool, 300, 128, 0), (std::set<Range>{{0, 64}, {64, 128}, {128, 192}, {192, 300}}));  // whole units of 64
+  EXPECT_EQ(chunks_of(pool, 300, 128, 0),
+            (std::set<Range>{{0, 64}, {64, 128}, {128, 192}, {192, 300}}));  // whole units of 64
   EXPECT_EQ(chunks_of(pool, 99, 60, 0), (std::set<Range>{{0, 60}, {60, 99}}));
   EXPECT_EQ(chunks_of(pool, 1000, 10, 0).size(), 100u);
 }

@@ -21,7 +21,8 @@ Work product(std::int64_t m, std::int64_t n, std::int64_t k, Precision precision
   work.gemm = Product{.m = m, .n = n, .k = k, .fixed_n = true, .fixed_k = true};
   const double bytes = cost::storage_bytes(precision);
   work.weight_bytes = bytes * static_cast<double>(n * k);
-  work.cost = {work.gemm->operations(), work.weight_bytes + bytes * static_cast<double>(m * k), bytes * static_cast<double>(m * n)};
+  work.cost = {work.gemm->operations(), work.weight_bytes + bytes * static_cast<double>(m * k),
+               bytes * static_cast<double>(m * n)};
   return work;
 }
 

@@ -12,8 +12,8 @@ constexpr double kImages = 117'266;
 constexpr const char* kTable = "2048:65, 3072:75-80, 4096:85-90";
 
 TEST(Convergence, SsdWhenTimeGrowsWithTheBatch) {
-  const cost::BatchChoice choice =
-      cost::choose_batch(cost::parse_convergence(kTable), kImages, [](std::int64_t batch) { return 1e-3 * static_cast<double>(batch); });
+  const cost::BatchChoice choice = cost::choose_batch(
+      cost::parse_convergence(kTable), kImages, [](std::int64_t batch) { return 1e-3 * static_cast<double>(batch); });
   ASSERT_EQ(choice.rows.size(), 3u);
   EXPECT_EQ(choice.rows[choice.best].batch, 2048);
   EXPECT_NEAR(choice.rows[0].iterations, 65 * kImages / 2048, 1e-6);
@@ -25,12 +25,14 @@ TEST(Convergence, SsdWhenTimeGrowsWithTheBatch) {
 // With a fixed part an iteration (starting operators, exchanging gradients), fewer iterations pay.
 TEST(Convergence, SsdWithAFixedPartAnIteration) {
   const auto best = [](double fixed) {
-    const cost::BatchChoice choice = cost::choose_batch(cost::parse_convergence(kTable), kImages,
-                                                        [&](std::int64_t batch) { return fixed + 1e-3 * static_cast<double>(batch); });
+    const cost::BatchChoice choice =
+        cost::choose_batch(cost::parse_convergence(kTable), kImages,
+                           [&](std::int64_t batch) { return fixed + 1e-3 * static_cast<double>(batch); });
     return choice.rows[choice.best].batch;
   };
   EXPECT_EQ(best(0.5), 2048);
-  // 65 (a + 2048) / 2048 = 77.5 (a + 3072) / 3072 at a = 1919 samples' time; 87.5 (a + 4096) / 4096 meets 77.5 (…) / 3072 at 2584.
+  // 65 (a + 2048) / 2048 = 77.5 (a + 3072) / 3072 at a = 1919 samples' time; 87.5 (a + 4096) / 4096 meets 77.5 (…) /
+  // 3072 at 2584.
   EXPECT_EQ(best(1.8), 2048);
   EXPECT_EQ(best(2.0), 3072);
   EXPECT_EQ(best(2.8), 4096);
@@ -49,7 +51,8 @@ TEST(Convergence, FaultsAreNamed) {
     expect_error_containing(ErrorKind::invalid_argument, "a convergence table has entries BATCH:EPOCHS",
                             [&] { cost::parse_convergence(text); });
   }
-  expect_error_containing(ErrorKind::invalid_argument, "the convergence table is empty", [] { cost::parse_convergence(" # nothing\n"); });
+  expect_error_containing(ErrorKind::invalid_argument, "the convergence table is empty",
+                          [] { cost::parse_convergence(" # nothing\n"); });
   expect_error_containing(ErrorKind::invalid_argument, "names batch 8 twice",
                           [] { cost::choose_batch({{8, 1}, {8, 2}}, 100, [](std::int64_t) { return 1.0; }); });
 }

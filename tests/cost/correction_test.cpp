@@ -30,7 +30,8 @@ TEST(Correction, AKernelNeverMeasuredTakesAfterAll) {
 
 TEST(Correction, LearnsTheMedianOfWhatIsAlike) {
   Correction correction({{"a", {20, 10}, 2}, {"a", {30, 20}, 8}});
-  const Sample again[] = {{"a", {20, 10}, 5, true}, {"a", {20, 10}, 4, true}, {"b", {20, 10}, 7, true}, {"a", {20, 10}, 100, true}};
+  const Sample again[] = {
+      {"a", {20, 10}, 5, true}, {"a", {20, 10}, 4, true}, {"b", {20, 10}, 7, true}, {"a", {20, 10}, 100, true}};
   correction.learn(again);
   ASSERT_EQ(correction.samples().size(), 3u);  // the new one of "a" stands for the old one
   EXPECT_NEAR(correction.factor("a", {20, 10}), 5, 0.01);
@@ -50,7 +51,8 @@ TEST(Correction, WhatWasMeasuredThereCountsMoreThanManyNeighbours) {
 TEST(Correction, ForgetsTheOldestOfWhatItLearned) {
   Correction correction({{"calibrated", {1}, 3}});
   std::vector<Sample> samples;
-  for (std::size_t i = 0; i < Correction::kMostLearned + 5; ++i) samples.push_back({"a", {static_cast<double>(i)}, 2, true});
+  for (std::size_t i = 0; i < Correction::kMostLearned + 5; ++i)
+    samples.push_back({"a", {static_cast<double>(i)}, 2, true});
   correction.learn(samples);
   EXPECT_EQ(correction.samples().size(), Correction::kMostLearned + 1);
   EXPECT_TRUE(correction.knows("calibrated"));

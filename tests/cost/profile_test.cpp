@@ -20,8 +20,8 @@ const DeviceProfile& device(const char* name) {
 }
 
 TEST(Profile, EveryDeviceThatIsPromised) {
-  for (const char* name : {"t4", "v100-16", "v100-32", "a100-40-pcie", "a100-40-sxm", "a100-80-pcie", "a100-80-sxm", "a10", "l4", "l40s",
-                           "h100-pcie", "h100-sxm", "h200", "cpu"}) {
+  for (const char* name : {"t4", "v100-16", "v100-32", "a100-40-pcie", "a100-40-sxm", "a100-80-pcie", "a100-80-sxm",
+                           "a10", "l4", "l40s", "h100-pcie", "h100-sxm", "h200", "cpu"}) {
     EXPECT_FALSE(device(name).sources.empty()) << name;
   }
 }
@@ -60,7 +60,8 @@ TEST(Profile, PeaksDependOnWhatComputes) {
 
 TEST(Profile, TextReadsBack) {
   DeviceProfile profile = device("h100-sxm");
-  profile.one_thread = DeviceProfile::OneThread{profile.vector_rates, 5e9, profile.caches, cost::Correction({{"cpu_relu", {7}, 3, true}})};
+  profile.one_thread = DeviceProfile::OneThread{profile.vector_rates, 5e9, profile.caches,
+                                                cost::Correction({{"cpu_relu", {7}, 3, true}})};
   profile.correction = cost::Correction({{"cpu_relu", {1, 2, 3, 4, 5, 6, 0}, 1.25}});
   const DeviceProfile again = cost::parse_profile(cost::profile_text(profile), "again");
   EXPECT_EQ(cost::profile_text(again), cost::profile_text(profile));
@@ -79,13 +80,17 @@ TEST(Profile, TextReadsBack) {
 
 TEST(Profile, SamplesOfAnEarlierVersionAreRead) {
   const auto parse = [](const char* shape) {
-    return cost::parse_profile(std::string("name = 'a'\n[vector]\nf32 = 1\n[memory]\nsize_gb = 8\nbandwidth_gb_s = 100\n[one_thread]\nbandwidth_gb_s = 50\n"
-                                           "[[sample]]\nkernel = 'k'\nfactor = 2\nshape = ") + shape, "x.toml");
+    return cost::parse_profile(std::string("name = 'a'\n[vector]\nf32 = 1\n[memory]\nsize_gb = 8\nbandwidth_gb_s = "
+                                           "100\n[one_thread]\nbandwidth_gb_s = 50\n"
+                                           "[[sample]]\nkernel = 'k'\nfactor = 2\nshape = ") +
+                                   shape,
+                               "x.toml");
   };
   const DeviceProfile old = parse("[1, 2, 3, 4, 5, 6]");
   EXPECT_EQ(old.correction.samples()[0].shape, (cost::ShapeClass{1, 2, 3, 4, 5, 6, 0}));
   EXPECT_TRUE(old.with_one_thread().correction.knows("k"));  // those of all threads stand in
-  expect_error_containing(ErrorKind::invalid_argument, "'shape' must be a list of up to 7 numbers", [&] { parse("[1, 2, 3, 4, 5, 6, 7, 8]"); });
+  expect_error_containing(ErrorKind::invalid_argument, "'shape' must be a list of up to 7 numbers",
+                          [&] { parse("[1, 2, 3, 4, 5, 6, 7, 8]"); });
   expect_error_containing(ErrorKind::invalid_argument, "'shape' must be a list of numbers", [&] { parse("[1, 'a']"); });
 }
 
@@ -104,15 +109,19 @@ TEST(Profile, FaultsOfAFileAreNamed) {
   expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML: line 1", [&] { parse("name = "); });
   expect_error(ErrorKind::invalid_argument, "x.toml: 'name' is missing", [&] { parse(""); });
   expect_error(ErrorKind::invalid_argument, "x.toml [vector]: 'f32' is missing or zero", [&] { parse("name = 'a'"); });
-  expect_error(ErrorKind::invalid_argument, "x.toml: [memory] is missing", [&] { parse("name = 'a'\n[vector]\nf32 = 1"); });
-  expect_error_containing(ErrorKind::invalid_argument, "unknown key 'f33'", [&] { parse("name = 'a'\n[vector]\nf33 = 1"); });
+  expect_error(ErrorKind::invalid_argument, "x.toml: [memory] is missing",
+               [&] { parse("name = 'a'\n[vector]\nf32 = 1"); });
+  expect_error_containing(ErrorKind::invalid_argument, "unknown key 'f33'",
+                          [&] { parse("name = 'a'\n[vector]\nf33 = 1"); });
   expect_error_containing(ErrorKind::invalid_argument, "'f32' must be a number, not negative",
                           [&] { parse("name = 'a'\n[vector]\nf32 = -1"); });
-  expect_error_containing(ErrorKind::invalid_argument, "'kind' is 'tpu', expected gpu or cpu", [&] { parse("name = 'a'\nkind = 'tpu'"); });
+  expect_error_containing(ErrorKind::invalid_argument, "'kind' is 'tpu', expected gpu or cpu",
+                          [&] { parse("name = 'a'\nkind = 'tpu'"); });
   expect_error_containing(ErrorKind::invalid_argument, "'misaligned_share' must be in (0, 1]", [&] {
     parse(("name = 'a'\n[vector]\nf32 = 1\n" + memory + "[units]\nmultiprocessors = 1\nmisaligned_share = 2").c_str());
   });
-  expect_error_containing(ErrorKind::invalid_argument, "there is no device 'a1000'; there are ", [] { cost::load_profile("a1000"); });
+  expect_error_containing(ErrorKind::invalid_argument, "there is no device 'a1000'; there are ",
+                          [] { cost::load_profile("a1000"); });
   expect_error_containing(ErrorKind::not_found, "missing.toml", [] { cost::load_profile("/nowhere/missing.toml"); });
 }
 

@@ -35,7 +35,8 @@ cost::Estimate on(const char* name, const Work& work) {
   return cost::estimate(work, device(name));
 }
 
-// --- the table of the specification ------------------------------------------------------------------------------------------
+// --- the table of the specification
+// ------------------------------------------------------------------------------------------
 
 TEST(Roofline, LinearLayerOfALargeBatchIsBoundByArithmetic) {
   const Work work = work_of_op("MatMul", {{512, 1024}, {1024, 4096}});
@@ -53,8 +54,9 @@ TEST(Roofline, LinearLayerOfBatchOneIsBoundByMemoryAnywhere) {
 }
 
 TEST(Roofline, MaxPoolingIntensity) {
-  const Work work = work_of_op("MaxPool", {{1, 64, 56, 56}},
-                               {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+  const Work work =
+      work_of_op("MaxPool", {{1, 64, 56, 56}},
+                 {{"kernel_shape", std::vector<std::int64_t>{3, 3}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
   EXPECT_DOUBLE_EQ(on("v100-16", work).intensity, 2.25);
 }
 
@@ -68,7 +70,8 @@ TEST(Roofline, LayerNormalisationIntensityIsBelowTen) {
   EXPECT_LT(intensity, 10);
 }
 
-// --- the formula -----------------------------------------------------------------------------------------------------------
+// --- the formula
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(Roofline, TimeIsTheLongerOfBothAndTheStart) {
   const Work work = work_of_op("MatMul", {{512, 1024}, {1024, 4096}});
@@ -98,7 +101,8 @@ TEST(Roofline, GatherReadsOnlyWhatItGathers) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
   const ir::ValueId indices = graph.add_input("i", ir::ValueType::tensor(DType::i64, Shape{10}));
-  graph.add_output(builder.add("Gather", {graph.add_constant(Tensor(DType::f32, {100000, 64}, nullptr, nullptr)), indices}));
+  graph.add_output(
+      builder.add("Gather", {graph.add_constant(Tensor(DType::f32, {100000, 64}, nullptr, nullptr)), indices}));
   EXPECT_LT(cost::work_of(graph, graph.order()[0])->bytes(), 2 * 10 * 64 * 4 + 100);
 }
 
@@ -117,7 +121,8 @@ TEST(Roofline, PrecisionChangesBytesAndUnits) {
 TEST(Roofline, IntegerAndRoundedLayersMultiplyInTheirOwnPrecision) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
-  const ir::ValueId bytes = graph.add_input("x", ir::ValueType::tensor(DType::u8, Shape{512, 1024})), weights = graph.add_constant(Tensor(DType::i8, {1024, 4096}));
+  const ir::ValueId bytes = graph.add_input("x", ir::ValueType::tensor(DType::u8, Shape{512, 1024})),
+                    weights = graph.add_constant(Tensor(DType::i8, {1024, 4096}));
   const ir::ValueId one = builder.scalar(1);
   graph.add_output(builder.add("tessera::QuantisedLinear", {bytes, weights, {}, one, {}, one}));
   const Work integer = *cost::work_of(graph, graph.order()[0]);
@@ -125,26 +130,34 @@ TEST(Roofline, IntegerAndRoundedLayersMultiplyInTheirOwnPrecision) {
   ASSERT_TRUE(integer.gemm);
   EXPECT_EQ(integer.gemm->n, 4096);
   EXPECT_NEAR(integer.bytes(), 512 * 1024 + 1024 * 4096 + 512 * 4096 * 4, 16);
-  EXPECT_EQ(work_of_op("tessera::Linear", {{512, 1024}, {1024, 4096}}, {{"precision", std::string("bf16")}}, {}).precision, Precision::bf16);
+  EXPECT_EQ(
+      work_of_op("tessera::Linear", {{512, 1024}, {1024, 4096}}, {{"precision", std::string("bf16")}}, {}).precision,
+      Precision::bf16);
   const auto chain = [](std::vector<std::string> precisions) {
     std::vector<ops::ConvStage> stages{{.operands = {0, 1, -1, -1}}, {.operands = {3, 2, -1, -1}}};
     for (std::size_t i = 0; i < 2; ++i) stages[i].precision = precisions[i];
-    return work_of_op("tessera::ConvChain", {{1, 8, 8, 4}, {16, 4, 1, 1}, {4, 16, 1, 1}}, ops::conv_chain_attributes(stages), {});
+    return work_of_op("tessera::ConvChain", {{1, 8, 8, 4}, {16, 4, 1, 1}, {4, 16, 1, 1}},
+                      ops::conv_chain_attributes(stages), {});
   };
   const Work rounded = chain({"bf16", "bf16"});
   EXPECT_EQ(rounded.precision, Precision::bf16);
   EXPECT_EQ(rounded.weight_bytes, 2 * 2 * 16 * 4);
   EXPECT_EQ(chain({"bf16", ""}).precision, Precision::f32);
-  const Work transposed = work_of_op("tessera::Linear", {{512, 4, 256}, {4096, 1024}}, {{"axis", std::int64_t{1}}, {"transB", std::int64_t{1}}}, {});
+  const Work transposed = work_of_op("tessera::Linear", {{512, 4, 256}, {4096, 1024}},
+                                     {{"axis", std::int64_t{1}}, {"transB", std::int64_t{1}}}, {});
   ASSERT_TRUE(transposed.gemm);
-  EXPECT_EQ((std::array{transposed.gemm->m, transposed.gemm->n, transposed.gemm->k}), (std::array<std::int64_t, 3>{512, 4096, 1024}));
+  EXPECT_EQ((std::array{transposed.gemm->m, transposed.gemm->n, transposed.gemm->k}),
+            (std::array<std::int64_t, 3>{512, 4096, 1024}));
 }
 
 TEST(Roofline, LayersOfBfloat16MultiplyInIt) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::bf16, Shape{20, 1, 80}));
-  const auto weights = [&](Shape shape) { return graph.add_constant(Tensor(DType::bf16, std::move(shape), nullptr, nullptr)); };
-  graph.add_output(ops::GraphBuilder(graph).add("LSTM", {x, weights({1, 2048, 80}), weights({1, 2048, 512})}, {{"hidden_size", std::int64_t{512}}}));
+  const auto weights = [&](Shape shape) {
+    return graph.add_constant(Tensor(DType::bf16, std::move(shape), nullptr, nullptr));
+  };
+  graph.add_output(ops::GraphBuilder(graph).add("LSTM", {x, weights({1, 2048, 80}), weights({1, 2048, 512})},
+                                                {{"hidden_size", std::int64_t{512}}}));
   const Work work = *cost::work_of(graph, graph.order()[0]);
   EXPECT_EQ(work.precision, Precision::bf16);
   EXPECT_DOUBLE_EQ(work.weight_bytes, 2 * 2048 * (80 + 512));
@@ -152,8 +165,9 @@ TEST(Roofline, LayersOfBfloat16MultiplyInIt) {
 }
 
 TEST(Roofline, ProductsOfConvolutions) {
-  const Work conv = work_of_op("Conv", {{2, 3, 224, 224}, {64, 3, 7, 7}},
-                               {{"strides", std::vector<std::int64_t>{2, 2}}, {"pads", std::vector<std::int64_t>{3, 3, 3, 3}}});
+  const Work conv =
+      work_of_op("Conv", {{2, 3, 224, 224}, {64, 3, 7, 7}},
+                 {{"strides", std::vector<std::int64_t>{2, 2}}, {"pads", std::vector<std::int64_t>{3, 3, 3, 3}}});
   ASSERT_TRUE(conv.gemm);
   EXPECT_EQ(conv.gemm->m, 2 * 112 * 112);
   EXPECT_EQ(conv.gemm->n, 64);

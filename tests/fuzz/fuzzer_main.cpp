@@ -16,7 +16,9 @@ namespace {
 
 const Target* target = nullptr;
 
-std::span<const std::byte> as_bytes(const std::uint8_t* data, std::size_t size) { return std::as_bytes(std::span(data, size)); }
+std::span<const std::byte> as_bytes(const std::uint8_t* data, std::size_t size) {
+  return std::as_bytes(std::span(data, size));
+}
 
 // Bytes before the message, and its type.
 struct Layout {
@@ -47,7 +49,8 @@ const ProtobufMutator& mutator() {
 
 [[noreturn]] void explain_usage() {
   std::fprintf(stderr, "usage: tessera_fuzz --target=NAME [libFuzzer's arguments] [CORPUS…]; targets:");
-  for (const Target& known : all_targets()) std::fprintf(stderr, " %.*s", static_cast<int>(known.name.size()), known.name.data());
+  for (const Target& known : all_targets())
+    std::fprintf(stderr, " %.*s", static_cast<int>(known.name.size()), known.name.data());
   std::fprintf(stderr, "\n");
   std::exit(2);
 }
@@ -77,15 +80,19 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
   constexpr unsigned as_bytes_one_in = 8;  // what is no message must be tried as well
   if (target->messages.empty() || seed % as_bytes_one_in == 0) return LLVMFuzzerMutate(data, size, most);
   const Layout layout = layout_of(as_bytes(data, size));
-  const std::size_t mutated = put(mutator().mutate(layout.message, message_in(data, size, layout), seed), layout, data, most);
+  const std::size_t mutated =
+      put(mutator().mutate(layout.message, message_in(data, size, layout), seed), layout, data, most);
   return mutated > 0 ? mutated : LLVMFuzzerMutate(data, size, most);
 }
 
-extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* first, std::size_t first_size, const std::uint8_t* second,
-                                                 std::size_t second_size, std::uint8_t* out, std::size_t most, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* first, std::size_t first_size,
+                                                 const std::uint8_t* second, std::size_t second_size, std::uint8_t* out,
+                                                 std::size_t most, unsigned seed) {
   if (target->messages.empty() || first_size > most) return 0;
   const Layout layout = layout_of(as_bytes(first, first_size)), other = layout_of(as_bytes(second, second_size));
   if (layout.message != other.message) return 0;
   std::memcpy(out, first, layout.prefix);
-  return put(mutator().cross_over(layout.message, message_in(first, first_size, layout), message_in(second, second_size, other), seed), layout, out, most);
+  return put(mutator().cross_over(layout.message, message_in(first, first_size, layout),
+                                  message_in(second, second_size, other), seed),
+             layout, out, most);
 }

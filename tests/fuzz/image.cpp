@@ -16,9 +16,12 @@ void image(std::span<const std::byte> input) {
   options.max_pixels = std::int64_t{1} << 22;
   try {
     const Tensor pixels = io::read_image_bytes(bytes, options);
-    const bool as_asked = pixels.dtype() == DType::u8 && pixels.rank() == 3 && pixels.shape()[0] * pixels.shape()[1] <= options.max_pixels &&
+    const bool as_asked = pixels.dtype() == DType::u8 && pixels.rank() == 3 &&
+                          pixels.shape()[0] * pixels.shape()[1] <= options.max_pixels &&
                           (options.channels == 0 || pixels.shape()[2] == options.channels);
-    if (!as_asked) finding("a picture of shape " + to_string(pixels.shape()) + " for " + std::to_string(options.channels) + " channels");
+    if (!as_asked)
+      finding("a picture of shape " + to_string(pixels.shape()) + " for " + std::to_string(options.channels) +
+              " channels");
   } catch (const Error&) {
   }
 }

@@ -1,9 +1,8 @@
 // Bytes → graph → bytes → an equal graph.
-#include "io/onnx/reader.h"
-
 #include <algorithm>
 #include <set>
 
+#include "io/onnx/reader.h"
 #include "io/onnx/upgrade.h"
 #include "io/onnx/writer.h"
 #include "ir/text.h"
@@ -30,13 +29,16 @@ std::optional<std::vector<std::byte>> write(const ir::Graph& graph, std::optiona
   }
 }
 
-// What the writer may change: values of subgraphs get other names where they would hide those around, graphs without a name get
-// one, and the file says anew who wrote it and in which version. What was ignored in reading is not written, nor are absent inputs at
-// the end; outputs that ONNX requires are. Shapes of computed values are what is inferred, whatever the file declares, and so are all shapes within bodies.
+// What the writer may change: values of subgraphs get other names where they would hide those around, graphs without a
+// name get one, and the file says anew who wrote it and in which version. What was ignored in reading is not written,
+// nor are absent inputs at the end; outputs that ONNX requires are. Shapes of computed values are what is inferred,
+// whatever the file declares, and so are all shapes within bodies.
 class Normaliser {
  public:
   static ir::Graph normalise(ir::Graph graph) {
-    std::erase_if(graph.metadata, [](const auto& entry) { return entry.first == "ir_version" || entry.first.starts_with("opset:") || entry.first.starts_with("ignored:"); });
+    std::erase_if(graph.metadata, [](const auto& entry) {
+      return entry.first == "ir_version" || entry.first.starts_with("opset:") || entry.first.starts_with("ignored:");
+    });
     graph.metadata.emplace("producer_name", "tessera");
     Normaliser().visit(graph, false);
     return graph;
@@ -59,7 +61,8 @@ class Normaliser {
     for (const ir::NodeId id : graph.order()) {
       std::vector<ir::ValueId>& outputs = graph.node(id).outputs;
       for (ir::ValueId& output : outputs) {
-        if (output.valid() && uses[static_cast<std::size_t>(output.index)].empty() && !graph.is_output(output)) output = ir::ValueId{};
+        if (output.valid() && uses[static_cast<std::size_t>(output.index)].empty() && !graph.is_output(output))
+          output = ir::ValueId{};
       }
       while (!outputs.empty() && !outputs.back().valid()) outputs.pop_back();
     }
@@ -103,19 +106,23 @@ bool infers(ir::Graph graph) {
 }
 
 // The graph, written and read again; nothing when it cannot be written.
-std::optional<ir::Graph> round_trip(const ir::Graph& graph, const io::ReadOptions& options, std::optional<std::int64_t> opset) {
+std::optional<ir::Graph> round_trip(const ir::Graph& graph, const io::ReadOptions& options,
+                                    std::optional<std::int64_t> opset) {
   const std::optional<std::vector<std::byte>> bytes = write(graph, opset);
   if (!bytes) return std::nullopt;
   try {
     return io::read_model_bytes(*bytes, options);
   } catch (const Error& error) {
     if (!infers(graph)) return std::nullopt;  // read without inference, because it has operators that are not supported
-    finding(std::string("a model that was read is written as one that is refused: ") + error.what() + "\n" + ir::print(graph));
+    finding(std::string("a model that was read is written as one that is refused: ") + error.what() + "\n" +
+            ir::print(graph));
   }
 }
 
 void expect_equal(const ir::Graph& graph, const ir::Graph& again) {
-  if (!ir::structurally_equal(graph, again)) finding("what was written reads as another graph.\nread:\n" + ir::print(graph) + "\nread again:\n" + ir::print(again));
+  if (!ir::structurally_equal(graph, again))
+    finding("what was written reads as another graph.\nread:\n" + ir::print(graph) + "\nread again:\n" +
+            ir::print(again));
 }
 
 // Whether there is a QuantizeLinear, whose attribute output_dtype the writer replaces by a zero point in every version.
@@ -127,8 +134,8 @@ bool quantises(const ir::Graph& graph) {
   });
 }
 
-// In the newest version, operators are written as they stand. In the file's own version they take other forms, which only have to be
-// readable: that they mean the same is tested with values.
+// In the newest version, operators are written as they stand. In the file's own version they take other forms, which
+// only have to be readable: that they mean the same is tested with values.
 void check_round_trip(const ir::Graph& graph, const io::ReadOptions& options) {
   round_trip(graph, options, std::nullopt);
   const std::int64_t newest = io::newest_version("");

@@ -1,5 +1,5 @@
-// A .tsr file from bytes to outputs, with the packed weights that it holds. The first byte says whether checksums are made right first, as a forger would, so
-// that what lies behind them is reached.
+// A .tsr file from bytes to outputs, with the packed weights that it holds. The first byte says whether checksums are
+// made right first, as a forger would, so that what lies behind them is reached.
 #include "io/package.h"
 
 #include <xxhash.h>
@@ -24,9 +24,11 @@ T number_at(std::span<const std::byte> bytes, std::size_t offset) {
 
 void sign(std::span<std::byte> bytes) {
   if (bytes.size() < kTable) return;
-  const std::uint64_t count = std::min<std::uint64_t>(number_at<std::uint32_t>(bytes, 12), (bytes.size() - kTable) / kEntry);
+  const std::uint64_t count =
+      std::min<std::uint64_t>(number_at<std::uint32_t>(bytes, 12), (bytes.size() - kTable) / kEntry);
   for (std::size_t entry = kTable; entry < kTable + count * kEntry; entry += kEntry) {
-    const auto offset = number_at<std::uint64_t>(bytes, entry + 40), stored = number_at<std::uint64_t>(bytes, entry + 48);
+    const auto offset = number_at<std::uint64_t>(bytes, entry + 40),
+               stored = number_at<std::uint64_t>(bytes, entry + 48);
     if (offset > bytes.size() || stored > bytes.size() - offset) continue;
     const std::uint64_t checksum = XXH3_64bits(bytes.data() + offset, stored);
     std::memcpy(bytes.data() + entry + 64, &checksum, sizeof(checksum));
@@ -47,7 +49,8 @@ void package(std::span<const std::byte> input) {
   std::optional<Model> model;
   try {
     io::Package read = io::read_package(bytes, file);
-    model.emplace(std::make_shared<const ir::Graph>(std::move(read.graph)), std::make_shared<const io::PackageOrigin>(std::move(read.origin)));
+    model.emplace(std::make_shared<const ir::Graph>(std::move(read.graph)),
+                  std::make_shared<const io::PackageOrigin>(std::move(read.origin)));
   } catch (const Error&) {
     return;
   }

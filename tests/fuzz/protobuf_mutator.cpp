@@ -23,20 +23,61 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-constexpr std::array<std::int64_t, 26> kIntegers{
-    0, 1, -1, 2, -2, 3, 4, 5, 7, 8, 16, 17, 63, 64, 127, 128, 255, 65535, 65536, INT32_MAX, INT32_MIN, std::int64_t{1} << 31,
-    std::int64_t{1} << 32, std::int64_t{1} << 40, INT64_MAX, INT64_MIN};
-constexpr std::array<double, 16> kReals{0, -0.0, 1, -1, 0.5, 2, 1e-3, 1e3, 1e-40, 3e38, -3e38, 1e300, 2147483648.0,
-                                        std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+constexpr std::array<std::int64_t, 26> kIntegers{0,
+                                                 1,
+                                                 -1,
+                                                 2,
+                                                 -2,
+                                                 3,
+                                                 4,
+                                                 5,
+                                                 7,
+                                                 8,
+                                                 16,
+                                                 17,
+                                                 63,
+                                                 64,
+                                                 127,
+                                                 128,
+                                                 255,
+                                                 65535,
+                                                 65536,
+                                                 INT32_MAX,
+                                                 INT32_MIN,
+                                                 std::int64_t{1} << 31,
+                                                 std::int64_t{1} << 32,
+                                                 std::int64_t{1} << 40,
+                                                 INT64_MAX,
+                                                 INT64_MIN};
+constexpr std::array<double, 16> kReals{0,
+                                        -0.0,
+                                        1,
+                                        -1,
+                                        0.5,
+                                        2,
+                                        1e-3,
+                                        1e3,
+                                        1e-40,
+                                        3e38,
+                                        -3e38,
+                                        1e300,
+                                        2147483648.0,
+                                        std::numeric_limits<double>::infinity(),
+                                        -std::numeric_limits<double>::infinity(),
                                         std::numeric_limits<double>::quiet_NaN()};
 // Values of text attributes.
-constexpr std::array kTexts{
-    "",          "NOTSET",  "SAME_UPPER", "SAME_LOWER", "VALID",    "constant",    "reflect",       "edge",      "wrap",   "nearest",
-    "linear",    "cubic",   "bilinear",   "bicubic",    "align_corners", "asymmetric", "half_pixel", "floor",    "ceil",   "tf_crop_and_resize",
-    "none",      "add",     "mul",        "min",        "max",      "mean",        "sum",           "forward",   "reverse", "bidirectional",
-    "Tanh",      "Relu",    "Sigmoid",    "Affine",     "LEFT",     "RIGHT",       "avg",           "zeros",     "border", "ij,jk->ik",
-    "...i->i",   "ii",      "DCR",        "CRD",        "SOFTMAX",  "LOGISTIC",    "SUM",           "AVERAGE",   "BRANCH_LEQ", "LEAF",
-    "RBF",       "POLY",    "TF",         "IDF",        "TFIDF",    "RGB",         "L2",            "tanh",      "UPPER",  "[a-z]+"};
+constexpr std::array kTexts{"",           "NOTSET",     "SAME_UPPER", "SAME_LOWER", "VALID",
+                            "constant",   "reflect",    "edge",       "wrap",       "nearest",
+                            "linear",     "cubic",      "bilinear",   "bicubic",    "align_corners",
+                            "asymmetric", "half_pixel", "floor",      "ceil",       "tf_crop_and_resize",
+                            "none",       "add",        "mul",        "min",        "max",
+                            "mean",       "sum",        "forward",    "reverse",    "bidirectional",
+                            "Tanh",       "Relu",       "Sigmoid",    "Affine",     "LEFT",
+                            "RIGHT",      "avg",        "zeros",      "border",     "ij,jk->ik",
+                            "...i->i",    "ii",         "DCR",        "CRD",        "SOFTMAX",
+                            "LOGISTIC",   "SUM",        "AVERAGE",    "BRANCH_LEQ", "LEAF",
+                            "RBF",        "POLY",       "TF",         "IDF",        "TFIDF",
+                            "RGB",        "L2",         "tanh",       "UPPER",      "[a-z]+"};
 constexpr std::array kDomains{"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft", "other"};
 constexpr int kTypeCodes = 28;  // one more than the last element type
 
@@ -46,15 +87,22 @@ class Random {
   std::size_t below(std::size_t count) { return static_cast<std::size_t>(engine_() % count); }
   bool one_in(std::size_t count) { return below(count) == 0; }
   template <typename List>
-  const auto& pick(const List& list) { return list[below(std::size(list))]; }
+  const auto& pick(const List& list) {
+    return list[below(std::size(list))];
+  }
 
   std::int64_t integer(std::int64_t old) {
     switch (below(5)) {
-      case 0: return static_cast<std::int64_t>(static_cast<std::uint64_t>(old) + 1);
-      case 1: return static_cast<std::int64_t>(static_cast<std::uint64_t>(old) - 1);
-      case 2: return static_cast<std::int64_t>(static_cast<std::uint64_t>(old) ^ (std::uint64_t{1} << below(64)));
-      case 3: return static_cast<std::int64_t>(below(6));
-      default: return pick(kIntegers);
+      case 0:
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(old) + 1);
+      case 1:
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(old) - 1);
+      case 2:
+        return static_cast<std::int64_t>(static_cast<std::uint64_t>(old) ^ (std::uint64_t{1} << below(64)));
+      case 3:
+        return static_cast<std::int64_t>(below(6));
+      default:
+        return pick(kIntegers);
     }
   }
   double real() { return one_in(2) ? pick(kReals) : static_cast<double>(below(2001)) / 100 - 10; }
@@ -69,21 +117,40 @@ struct Site {
   const FieldDescriptor* field;
 };
 
-const FieldDescriptor* field_of(const Message& message, std::string_view name) { return message.GetDescriptor()->FindFieldByName(std::string(name)); }
-bool is_a(const Message& message, std::string_view type) { return message.GetDescriptor()->name() == type; }
+const FieldDescriptor* field_of(const Message& message, std::string_view name) {
+  return message.GetDescriptor()->FindFieldByName(std::string(name));
+}
+bool is_a(const Message& message, std::string_view type) {
+  return message.GetDescriptor()->name() == type;
+}
 
-void set_text(Message& message, std::string_view name, std::string text) { message.GetReflection()->SetString(&message, field_of(message, name), std::move(text)); }
-void add_text(Message& message, std::string_view name, std::string text) { message.GetReflection()->AddString(&message, field_of(message, name), std::move(text)); }
+void set_text(Message& message, std::string_view name, std::string text) {
+  message.GetReflection()->SetString(&message, field_of(message, name), std::move(text));
+}
+void add_text(Message& message, std::string_view name, std::string text) {
+  message.GetReflection()->AddString(&message, field_of(message, name), std::move(text));
+}
 void set_integer(Message& message, std::string_view name, std::int64_t value) {
   const FieldDescriptor* field = field_of(message, name);
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32) message.GetReflection()->SetInt32(&message, field, static_cast<std::int32_t>(value));
+  if (field->cpp_type() == FieldDescriptor::CPPTYPE_INT32)
+    message.GetReflection()->SetInt32(&message, field, static_cast<std::int32_t>(value));
   else message.GetReflection()->SetInt64(&message, field, value);
 }
-void add_integer(Message& message, std::string_view name, std::int64_t value) { message.GetReflection()->AddInt64(&message, field_of(message, name), value); }
-std::int32_t get_int32(const Message& message, std::string_view name) { return message.GetReflection()->GetInt32(message, field_of(message, name)); }
-std::string get_text(const Message& message, std::string_view name) { return message.GetReflection()->GetString(message, field_of(message, name)); }
-Message& add_message(Message& message, std::string_view name) { return *message.GetReflection()->AddMessage(&message, field_of(message, name)); }
-Message& sub_message(Message& message, std::string_view name) { return *message.GetReflection()->MutableMessage(&message, field_of(message, name)); }
+void add_integer(Message& message, std::string_view name, std::int64_t value) {
+  message.GetReflection()->AddInt64(&message, field_of(message, name), value);
+}
+std::int32_t get_int32(const Message& message, std::string_view name) {
+  return message.GetReflection()->GetInt32(message, field_of(message, name));
+}
+std::string get_text(const Message& message, std::string_view name) {
+  return message.GetReflection()->GetString(message, field_of(message, name));
+}
+Message& add_message(Message& message, std::string_view name) {
+  return *message.GetReflection()->AddMessage(&message, field_of(message, name));
+}
+Message& sub_message(Message& message, std::string_view name) {
+  return *message.GetReflection()->MutableMessage(&message, field_of(message, name));
+}
 
 // "com.microsoft::Gelu" → {"com.microsoft", "Gelu"}
 std::pair<std::string, std::string> split_name(std::string_view name) {
@@ -97,10 +164,11 @@ class Editor {
   Editor(Message& root, Random& random) : root_(root), random_(random) { scan(root_); }
 
   void edit() {
-    constexpr std::array<void (Editor::*)(), 16> edits{&Editor::change, &Editor::change,     &Editor::change,        &Editor::add,           &Editor::remove,
-                               &Editor::repeat, &Editor::rename_use, &Editor::rename_use,    &Editor::new_tensor,    &Editor::new_tensor,
-                               &Editor::new_node, &Editor::new_node, &Editor::new_attribute, &Editor::new_attribute, &Editor::forget_types,
-                               &Editor::fix_input};
+    constexpr std::array<void (Editor::*)(), 16> edits{
+        &Editor::change,        &Editor::change,        &Editor::change,       &Editor::add,
+        &Editor::remove,        &Editor::repeat,        &Editor::rename_use,   &Editor::rename_use,
+        &Editor::new_tensor,    &Editor::new_tensor,    &Editor::new_node,     &Editor::new_node,
+        &Editor::new_attribute, &Editor::new_attribute, &Editor::forget_types, &Editor::fix_input};
     (this->*random_.pick(edits))();
   }
 
@@ -147,20 +215,25 @@ class Editor {
       const int count = field->is_repeated() ? reflection.FieldSize(message, field) : 1;
       for (int i = 0; i < count; ++i) {
         if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-          scan(field->is_repeated() ? *reflection.MutableRepeatedMessage(&message, field, i) : *reflection.MutableMessage(&message, field));
+          scan(field->is_repeated() ? *reflection.MutableRepeatedMessage(&message, field, i)
+                                    : *reflection.MutableMessage(&message, field));
         } else if (names_value(message, *field)) {
-          value_names_.push_back(field->is_repeated() ? reflection.GetRepeatedString(message, field, i) : reflection.GetString(message, field));
+          value_names_.push_back(field->is_repeated() ? reflection.GetRepeatedString(message, field, i)
+                                                      : reflection.GetString(message, field));
         }
       }
     }
   }
 
   static bool names_value(const Message& message, const FieldDescriptor& field) {
-    if (is_a(message, "NodeProto") || is_a(message, "FunctionProto")) return field.name() == "input" || field.name() == "output";
+    if (is_a(message, "NodeProto") || is_a(message, "FunctionProto"))
+      return field.name() == "input" || field.name() == "output";
     return field.name() == "name" && (is_a(message, "ValueInfoProto") || is_a(message, "TensorProto"));
   }
 
-  static bool uses_value(const Message& message, const FieldDescriptor& field) { return is_a(message, "NodeProto") && field.name() == "input"; }
+  static bool uses_value(const Message& message, const FieldDescriptor& field) {
+    return is_a(message, "NodeProto") && field.name() == "input";
+  }
 
   std::vector<Message*> all_of(std::string_view type) const {
     std::vector<Message*> found;
@@ -170,7 +243,8 @@ class Editor {
     return found;
   }
 
-  // --- edits of any message -------------------------------------------------------------------------------------------
+  // --- edits of any message
+  // -------------------------------------------------------------------------------------------
 
   void change() {
     if (sites_.empty()) return;
@@ -191,59 +265,92 @@ class Editor {
     switch (field->cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
         return put(&Reflection::SetInt32, &Reflection::SetRepeatedInt32,
-                   static_cast<std::int32_t>(is_type_code(*field) ? static_cast<std::int64_t>(random_.below(kTypeCodes))
-                                                                  : random_.integer(index < 0 ? reflection.GetInt32(*message, field) : reflection.GetRepeatedInt32(*message, field, index))));
+                   static_cast<std::int32_t>(
+                       is_type_code(*field)
+                           ? static_cast<std::int64_t>(random_.below(kTypeCodes))
+                           : random_.integer(index < 0 ? reflection.GetInt32(*message, field)
+                                                       : reflection.GetRepeatedInt32(*message, field, index))));
       case FieldDescriptor::CPPTYPE_INT64:
         return put(&Reflection::SetInt64, &Reflection::SetRepeatedInt64,
-                   random_.integer(index < 0 ? reflection.GetInt64(*message, field) : reflection.GetRepeatedInt64(*message, field, index)));
-      case FieldDescriptor::CPPTYPE_UINT64: return put(&Reflection::SetUInt64, &Reflection::SetRepeatedUInt64, static_cast<std::uint64_t>(random_.integer(0)));
-      case FieldDescriptor::CPPTYPE_FLOAT: return put(&Reflection::SetFloat, &Reflection::SetRepeatedFloat, as_float(random_.real()));
-      case FieldDescriptor::CPPTYPE_DOUBLE: return put(&Reflection::SetDouble, &Reflection::SetRepeatedDouble, random_.real());
+                   random_.integer(index < 0 ? reflection.GetInt64(*message, field)
+                                             : reflection.GetRepeatedInt64(*message, field, index)));
+      case FieldDescriptor::CPPTYPE_UINT64:
+        return put(&Reflection::SetUInt64, &Reflection::SetRepeatedUInt64,
+                   static_cast<std::uint64_t>(random_.integer(0)));
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        return put(&Reflection::SetFloat, &Reflection::SetRepeatedFloat, as_float(random_.real()));
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        return put(&Reflection::SetDouble, &Reflection::SetRepeatedDouble, random_.real());
       case FieldDescriptor::CPPTYPE_STRING: {
-        std::string text = new_text(*message, *field, index < 0 ? reflection.GetString(*message, field) : reflection.GetRepeatedString(*message, field, index));
+        std::string text = new_text(
+            *message, *field,
+            index < 0 ? reflection.GetString(*message, field) : reflection.GetRepeatedString(*message, field, index));
         if (index < 0) reflection.SetString(message, field, std::move(text));
         else reflection.SetRepeatedString(message, field, index, std::move(text));
         return;
       }
       case FieldDescriptor::CPPTYPE_MESSAGE: {
         const std::vector<Message*> donors = all_of(field->message_type()->name());
-        std::unique_ptr<Message> copy;  // taken first: the donor may hold the place, stand in it, or be the other of a oneof
+        std::unique_ptr<Message>
+            copy;  // taken first: the donor may hold the place, stand in it, or be the other of a oneof
         if (!donors.empty()) {
           copy.reset(donors[0]->New());
           copy->CopyFrom(*random_.pick(donors));
         }
-        Message* place = index < 0 ? reflection.MutableMessage(message, field) : reflection.MutableRepeatedMessage(message, field, index);
+        Message* place = index < 0 ? reflection.MutableMessage(message, field)
+                                   : reflection.MutableRepeatedMessage(message, field, index);
         if (copy != nullptr) place->CopyFrom(*copy);
         return;
       }
-      default: return;
+      default:
+        return;
     }
   }
 
   static float as_float(double value) {
     if (std::isnan(value)) return std::numeric_limits<float>::quiet_NaN();
-    if (std::abs(value) > std::numeric_limits<float>::max()) return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(value < 0 ? -1 : 1));
+    if (std::abs(value) > std::numeric_limits<float>::max())
+      return std::copysign(std::numeric_limits<float>::infinity(), static_cast<float>(value < 0 ? -1 : 1));
     return static_cast<float>(value);
   }
 
-  static bool is_type_code(const FieldDescriptor& field) { return field.name() == "data_type" || field.name() == "elem_type" || field.name() == "key_type" || field.name() == "type"; }
+  static bool is_type_code(const FieldDescriptor& field) {
+    return field.name() == "data_type" || field.name() == "elem_type" || field.name() == "key_type" ||
+           field.name() == "type";
+  }
 
   void add() {
     Message* message = random_.pick(messages_);
     const Descriptor& type = *message->GetDescriptor();
     if (type.field_count() == 0) return;
-    const FieldDescriptor* field = type.field(static_cast<int>(random_.below(static_cast<std::size_t>(type.field_count()))));
+    const FieldDescriptor* field =
+        type.field(static_cast<int>(random_.below(static_cast<std::size_t>(type.field_count()))));
     const Reflection& reflection = *message->GetReflection();
     if (!field->is_repeated()) return change({message, field}, -1);
     switch (field->cpp_type()) {
-      case FieldDescriptor::CPPTYPE_INT32: reflection.AddInt32(message, field, 0); break;
-      case FieldDescriptor::CPPTYPE_INT64: reflection.AddInt64(message, field, 0); break;
-      case FieldDescriptor::CPPTYPE_UINT64: reflection.AddUInt64(message, field, 0); break;
-      case FieldDescriptor::CPPTYPE_FLOAT: reflection.AddFloat(message, field, 0); break;
-      case FieldDescriptor::CPPTYPE_DOUBLE: reflection.AddDouble(message, field, 0); break;
-      case FieldDescriptor::CPPTYPE_STRING: reflection.AddString(message, field, ""); break;
-      case FieldDescriptor::CPPTYPE_MESSAGE: messages_.push_back(reflection.AddMessage(message, field)); break;
-      default: return;
+      case FieldDescriptor::CPPTYPE_INT32:
+        reflection.AddInt32(message, field, 0);
+        break;
+      case FieldDescriptor::CPPTYPE_INT64:
+        reflection.AddInt64(message, field, 0);
+        break;
+      case FieldDescriptor::CPPTYPE_UINT64:
+        reflection.AddUInt64(message, field, 0);
+        break;
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        reflection.AddFloat(message, field, 0);
+        break;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        reflection.AddDouble(message, field, 0);
+        break;
+      case FieldDescriptor::CPPTYPE_STRING:
+        reflection.AddString(message, field, "");
+        break;
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        messages_.push_back(reflection.AddMessage(message, field));
+        break;
+      default:
+        return;
     }
     const int last = reflection.FieldSize(*message, field) - 1;
     change({message, field}, last);
@@ -255,7 +362,8 @@ class Editor {
     const Site& site = random_.pick(sites_);
     const Reflection& reflection = *site.parent->GetReflection();
     if (!site.field->is_repeated() || random_.one_in(8)) return reflection.ClearField(site.parent, site.field);
-    move_element(site, static_cast<int>(random_.below(static_cast<std::size_t>(reflection.FieldSize(*site.parent, site.field)))));
+    move_element(site, static_cast<int>(
+                           random_.below(static_cast<std::size_t>(reflection.FieldSize(*site.parent, site.field)))));
     reflection.RemoveLast(site.parent, site.field);
   }
 
@@ -268,7 +376,8 @@ class Editor {
     const Reflection& reflection = *list.parent->GetReflection();
     const int count = reflection.FieldSize(*list.parent, list.field);
     if (list.field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && random_.one_in(2)) {
-      const Message& element = reflection.GetRepeatedMessage(*list.parent, list.field, static_cast<int>(random_.below(static_cast<std::size_t>(count))));
+      const Message& element = reflection.GetRepeatedMessage(
+          *list.parent, list.field, static_cast<int>(random_.below(static_cast<std::size_t>(count))));
       const std::unique_ptr<Message> copy(element.New());
       copy->CopyFrom(element);
       reflection.AddMessage(list.parent, list.field)->CopyFrom(*copy);
@@ -283,12 +392,14 @@ class Editor {
     reflection.SwapElements(list.parent, list.field, index, static_cast<int>(random_.below(count)));
   }
 
-  // --- names and other text -------------------------------------------------------------------------------------------
+  // --- names and other text
+  // -------------------------------------------------------------------------------------------
 
   // A node reads another value.
   void rename_use() {
     std::vector<Site> uses;
-    std::ranges::copy_if(sites_, std::back_inserter(uses), [](const Site& site) { return uses_value(*site.parent, *site.field); });
+    std::ranges::copy_if(sites_, std::back_inserter(uses),
+                         [](const Site& site) { return uses_value(*site.parent, *site.field); });
     if (uses.empty()) return change();
     const Site& site = random_.pick(uses);
     const int count = site.parent->GetReflection()->FieldSize(*site.parent, site.field);
@@ -335,7 +446,8 @@ class Editor {
     return bytes;
   }
 
-  // --- edits of ONNX's messages ---------------------------------------------------------------------------------------
+  // --- edits of ONNX's messages
+  // ---------------------------------------------------------------------------------------
 
   void new_tensor() {
     const std::vector<Message*> tensors = all_of("TensorProto");
@@ -356,7 +468,8 @@ class Editor {
     int type = get_int32(tensor, "data_type");
     tensor.Clear();
     set_text(tensor, "name", std::move(name));
-    if (type <= 0 || type >= kDTypeCount || random_.one_in(4)) type = 1 + static_cast<int>(random_.below(kDTypeCount - 1));
+    if (type <= 0 || type >= kDTypeCount || random_.one_in(4))
+      type = 1 + static_cast<int>(random_.below(kDTypeCount - 1));
     set_integer(tensor, "data_type", type);
     std::size_t elements = 1;
     for (const std::int64_t dim : shape) {
@@ -468,7 +581,9 @@ class Editor {
     if (random_.one_in(3) || op.outputs.empty()) return;
     const FieldDescriptor* outputs = field_of(graph, "output");
     const auto count = static_cast<std::size_t>(graph.GetReflection()->FieldSize(graph, outputs));
-    Message& output = count == 0 || random_.one_in(2) ? add_message(graph, "output") : *graph.GetReflection()->MutableRepeatedMessage(&graph, outputs, static_cast<int>(random_.below(count)));
+    Message& output = count == 0 || random_.one_in(2) ? add_message(graph, "output")
+                                                      : *graph.GetReflection()->MutableRepeatedMessage(
+                                                            &graph, outputs, static_cast<int>(random_.below(count)));
     output.Clear();
     set_text(output, "name", prefix + "0");
   }
@@ -485,10 +600,18 @@ class Editor {
     set_text(attribute, "name", std::string(spec.name));
     const std::size_t count = random_.below(5);
     switch (spec.kind) {
-      case ir::AttributeKind::real: set_integer(attribute, "type", 1); return reflection.SetFloat(&attribute, field_of(attribute, "f"), as_float(random_.real()));
-      case ir::AttributeKind::integer: set_integer(attribute, "type", 2); return set_integer(attribute, "i", random_.integer(1));
-      case ir::AttributeKind::text: set_integer(attribute, "type", 3); return set_text(attribute, "s", random_.pick(kTexts));
-      case ir::AttributeKind::tensor: set_integer(attribute, "type", 4); return fill_tensor(sub_message(attribute, "t"), random_shape());
+      case ir::AttributeKind::real:
+        set_integer(attribute, "type", 1);
+        return reflection.SetFloat(&attribute, field_of(attribute, "f"), as_float(random_.real()));
+      case ir::AttributeKind::integer:
+        set_integer(attribute, "type", 2);
+        return set_integer(attribute, "i", random_.integer(1));
+      case ir::AttributeKind::text:
+        set_integer(attribute, "type", 3);
+        return set_text(attribute, "s", random_.pick(kTexts));
+      case ir::AttributeKind::tensor:
+        set_integer(attribute, "type", 4);
+        return fill_tensor(sub_message(attribute, "t"), random_shape());
       case ir::AttributeKind::graph: {
         set_integer(attribute, "type", 5);
         const std::vector<Message*> graphs = all_of("GraphProto");
@@ -499,11 +622,14 @@ class Editor {
       }
       case ir::AttributeKind::reals:
         set_integer(attribute, "type", 6);
-        for (std::size_t i = 0; i < count; ++i) reflection.AddFloat(&attribute, field_of(attribute, "floats"), as_float(random_.real()));
+        for (std::size_t i = 0; i < count; ++i)
+          reflection.AddFloat(&attribute, field_of(attribute, "floats"), as_float(random_.real()));
         return;
       case ir::AttributeKind::integers:
         set_integer(attribute, "type", 7);
-        for (std::size_t i = 0; i < count; ++i) add_integer(attribute, "ints", random_.one_in(4) ? random_.integer(1) : static_cast<std::int64_t>(random_.below(4)));
+        for (std::size_t i = 0; i < count; ++i)
+          add_integer(attribute, "ints",
+                      random_.one_in(4) ? random_.integer(1) : static_cast<std::int64_t>(random_.below(4)));
         return;
       case ir::AttributeKind::texts:
         set_integer(attribute, "type", 8);
@@ -513,7 +639,10 @@ class Editor {
         set_integer(attribute, "type", 9);
         for (std::size_t i = 0; i < count; ++i) fill_tensor(add_message(attribute, "tensors"), random_shape());
         return;
-      case ir::AttributeKind::type: set_integer(attribute, "type", 13); return set_integer(sub_message(sub_message(attribute, "tp"), "tensor_type"), "elem_type", 1 + static_cast<std::int64_t>(random_.below(26)));
+      case ir::AttributeKind::type:
+        set_integer(attribute, "type", 13);
+        return set_integer(sub_message(sub_message(attribute, "tp"), "tensor_type"), "elem_type",
+                           1 + static_cast<std::int64_t>(random_.below(26)));
     }
   }
 
@@ -569,7 +698,8 @@ std::string ProtobufMutator::mutate(std::string_view type, std::string_view byte
   return message->SerializeAsString();
 }
 
-std::string ProtobufMutator::cross_over(std::string_view type, std::string_view bytes, std::string_view other, std::uint64_t seed) const {
+std::string ProtobufMutator::cross_over(std::string_view type, std::string_view bytes, std::string_view other,
+                                        std::uint64_t seed) const {
   const std::unique_ptr<Message> message = schema_->parse(type, bytes), donor = schema_->parse(type, other);
   if (message == nullptr || donor == nullptr) return "";
   Random random(seed);

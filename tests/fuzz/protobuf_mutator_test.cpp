@@ -17,7 +17,8 @@ std::string model(std::string_view text) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-const std::string kModel = model("graph { input %x : f32[2, 3] constant %w = f32[3] {1, 2, 3} %y = Add (%x, %w) %z = Relu (%y) output %z }");
+const std::string kModel =
+    model("graph { input %x : f32[2, 3] constant %w = f32[3] {1, 2, 3} %y = Add (%x, %w) %z = Relu (%y) output %z }");
 
 std::optional<ir::Graph> read(const std::string& bytes) {
   try {

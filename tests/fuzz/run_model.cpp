@@ -56,7 +56,8 @@ bool inputs_are_small(const Model& model) {
 bool is_exact(const ir::Graph& graph) {
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     const ir::ValueType& type = graph.value(ir::ValueId{static_cast<std::int32_t>(i)}).type;
-    if (!type.is_tensor() || is_float(type.dtype) || is_complex(type.dtype) || type.dtype == DType::undefined) return false;
+    if (!type.is_tensor() || is_float(type.dtype) || is_complex(type.dtype) || type.dtype == DType::undefined)
+      return false;
   }
   for (const ir::NodeId id : graph.order()) {
     if (!ops::op_of(graph.node(id)).deterministic) return false;
@@ -94,7 +95,8 @@ void check_agreement(const Model& model, const NamedValues& cpu, const NamedValu
     const Value& other = reference.at(name);
     if (value.kind() == Value::Kind::tensor || value.kind() != other.kind()) {
       const std::string ours = describe(value, exact), theirs = describe(other, exact);
-      if (ours != theirs) finding("output '" + name + "' is " + ours + " on the cpu and " + theirs + " on the reference");
+      if (ours != theirs)
+        finding("output '" + name + "' is " + ours + " on the cpu and " + theirs + " on the reference");
     }
   }
 }

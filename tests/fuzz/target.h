@@ -1,7 +1,8 @@
 // Fuzz targets: each gives bytes that may be anything to one part of the library.
 //
-// A target returns for whatever the library accepts, and for what it refuses with tessera::Error. All else is a finding: another
-// exception, a fault that a sanitizer sees, a hang, more memory than the limits of scripts/fuzz.sh, a broken promise (see finding).
+// A target returns for whatever the library accepts, and for what it refuses with tessera::Error. All else is a
+// finding: another exception, a fault that a sanitizer sees, a hang, more memory than the limits of scripts/fuzz.sh, a
+// broken promise (see finding).
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,9 @@ namespace tessera::fuzz {
 struct Target {
   std::string_view name;
   void (*run)(std::span<const std::byte> input);
-  // Messages of onnx.proto that an input holds, so that mutations keep their structure. One: the input is such a message.
-  // Several: the first byte, modulo their number, says which one follows. None: the input has no such structure.
+  // Messages of onnx.proto that an input holds, so that mutations keep their structure. One: the input is such a
+  // message. Several: the first byte, modulo their number, says which one follows. None: the input has no such
+  // structure.
   std::span<const std::string_view> messages;
 };
 

@@ -13,14 +13,20 @@ constexpr std::array<std::string_view, 1> kModel{"ModelProto"};
 constexpr std::array<std::string_view, 4> kValues{"TensorProto", "SequenceProto", "OptionalProto", "MapProto"};
 
 constexpr std::array kTargets{
-    Target{"onnx_reader", onnx_reader, kModel}, Target{"text", text, {}}, Target{"model_run", model_run, kModel},
-    Target{"npy", npy, {}},                     Target{"image", image, {}}, Target{"value_proto", value_proto, kValues},
+    Target{"onnx_reader", onnx_reader, kModel},
+    Target{"text", text, {}},
+    Target{"model_run", model_run, kModel},
+    Target{"npy", npy, {}},
+    Target{"image", image, {}},
+    Target{"value_proto", value_proto, kValues},
     Target{"package", package, {}},
 };
 
 }  // namespace
 
-std::span<const Target> all_targets() { return kTargets; }
+std::span<const Target> all_targets() {
+  return kTargets;
+}
 
 const Target* find_target(std::string_view name) {
   const auto found = std::ranges::find(kTargets, name, &Target::name);

@@ -25,9 +25,11 @@ void text(std::span<const std::byte> input) {
   try {
     back = ir::parse(printed);
   } catch (const Error& error) {
-    finding(std::string("a graph that was parsed is printed as text that is refused: ") + error.what() + "\n" + printed);
+    finding(std::string("a graph that was parsed is printed as text that is refused: ") + error.what() + "\n" +
+            printed);
   }
-  if (!ir::structurally_equal(*graph, *back)) finding("what was printed parses as another graph.\nparsed:\n" + printed + "\nparsed again:\n" + ir::print(*back));
+  if (!ir::structurally_equal(*graph, *back))
+    finding("what was printed parses as another graph.\nparsed:\n" + printed + "\nparsed again:\n" + ir::print(*back));
 }
 
 }  // namespace tessera::fuzz

@@ -1,4 +1,5 @@
-// Values of ONNX test data: the first byte says whether a TensorProto, SequenceProto, OptionalProto or MapProto follows.
+// Values of ONNX test data: the first byte says whether a TensorProto, SequenceProto, OptionalProto or MapProto
+// follows.
 #include <array>
 
 #include "io/onnx/reader.h"
@@ -12,7 +13,8 @@ namespace {
 void check_round_trip(const Value& value) {
   if (value.is_tensor()) {
     const Value back = io::read_value_proto(io::write_value_proto(value, "name"), {});
-    if (!back.is_tensor() || !identical(back.tensor(), value.tensor())) finding("a tensor that was read is written as another one");
+    if (!back.is_tensor() || !identical(back.tensor(), value.tensor()))
+      finding("a tensor that was read is written as another one");
   } else if (value.kind() != Value::Kind::none) {
     for (const Value& element : value.elements()) check_round_trip(element);
   }

@@ -1,5 +1,6 @@
-// Runs kernels of device "cpu" on fixed shapes with one thread, once to warm up and once within run_counted(), which is what
-// check_counts.py has Callgrind count. Prints the compiler, the instruction set, and a line "case kernel" for each counted run.
+// Runs kernels of device "cpu" on fixed shapes with one thread, once to warm up and once within run_counted(), which is
+// what check_counts.py has Callgrind count. Prints the compiler, the instruction set, and a line "case kernel" for each
+// counted run.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -29,15 +30,18 @@ using Integers = std::vector<std::int64_t>;
 struct Case {
   const char* name;
   const char* op;
-  std::vector<Tensor> inputs;     // all but the first are constants of the node; one without a value is absent
+  std::vector<Tensor> inputs;  // all but the first are constants of the node; one without a value is absent
   ir::Attributes attributes = {};
 };
 
 std::uint64_t next_seed = 1;
 
-Tensor random(const Shape& shape) { return test::random_tensor(DType::f32, shape, next_seed++); }
+Tensor random(const Shape& shape) {
+  return test::random_tensor(DType::f32, shape, next_seed++);
+}
 Tensor random_bytes(DType type, const Shape& shape) {
-  return type == DType::u8 ? test::random_tensor(type, shape, next_seed++, 0, 255) : test::random_tensor(type, shape, next_seed++, -127, 127);
+  return type == DType::u8 ? test::random_tensor(type, shape, next_seed++, 0, 255)
+                           : test::random_tensor(type, shape, next_seed++, -127, 127);
 }
 
 // Some millions of instructions each, so that starting a kernel does not show; odd sizes, so that edges do.
@@ -48,17 +52,30 @@ std::vector<Case> cases() {
   depthwise["group"] = std::int64_t{96};
   halved["strides"] = Integers{2, 2};
   // An inverted residual block.
-  const std::vector<ops::ConvStage> block{{.operands = {0, 1, -1, -1}, .activation = "Relu"}, {.operands = {4, 2, -1, -1}, .pads = {1, 1, 1, 1}, .group = 72, .activation = "Relu"}, {.operands = {5, 3, -1, 0}}};
+  const std::vector<ops::ConvStage> block{
+      {.operands = {0, 1, -1, -1}, .activation = "Relu"},
+      {.operands = {4, 2, -1, -1}, .pads = {1, 1, 1, 1}, .group = 72, .activation = "Relu"},
+      {.operands = {5, 3, -1, 0}}};
   return {
       {"product", "tessera::Linear", {random({130, 192}), random({192, 260}), random({260})}, relu},
-      {"convolution", "tessera::ChannelsLastConv", {random({1, 41, 41, 48}), random({72, 48, 3, 3}), random({72})}, halved},
+      {"convolution",
+       "tessera::ChannelsLastConv",
+       {random({1, 41, 41, 48}), random({72, 48, 3, 3}), random({72})},
+       halved},
       {"winograd", "tessera::ChannelsLastConv", {random({1, 30, 30, 64}), random({72, 64, 3, 3}), random({72})}, same},
-      {"depthwise", "tessera::ChannelsLastConv", {random({1, 57, 57, 96}), random({96, 1, 3, 3}), random({96})}, depthwise},
-      {"convolution_chain", "tessera::ConvChain", {random({1, 43, 43, 12}), random({72, 12, 1, 1}), random({72, 1, 3, 3}), random({12, 72, 1, 1})}, ops::conv_chain_attributes(block)},
+      {"depthwise",
+       "tessera::ChannelsLastConv",
+       {random({1, 57, 57, 96}), random({96, 1, 3, 3}), random({96})},
+       depthwise},
+      {"convolution_chain",
+       "tessera::ConvChain",
+       {random({1, 43, 43, 12}), random({72, 12, 1, 1}), random({72, 1, 3, 3}), random({12, 72, 1, 1})},
+       ops::conv_chain_attributes(block)},
       {"quantised_convolution",
        "tessera::QuantisedConv",
-       {random_bytes(DType::u8, {1, 29, 29, 64}), random_bytes(DType::i8, {72, 64, 3, 3}), random({72}), Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f),
-        Tensor::scalar(2.0f), Tensor::scalar<std::uint8_t>(131)},
+       {random_bytes(DType::u8, {1, 29, 29, 64}), random_bytes(DType::i8, {72, 64, 3, 3}), random({72}),
+        Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f), Tensor::scalar(2.0f),
+        Tensor::scalar<std::uint8_t>(131)},
        same},
       {"softmax", "Softmax", {random({600, 1001})}},
       {"layer_normalisation", "LayerNormalization", {random({600, 769}), random({769}), random({769})}},
@@ -69,7 +86,8 @@ std::vector<Case> cases() {
 void run(const Case& each) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
-  std::vector<ir::ValueId> operands{graph.add_input("x", ir::ValueType::tensor(each.inputs[0].dtype(), each.inputs[0].shape()))};
+  std::vector<ir::ValueId> operands{
+      graph.add_input("x", ir::ValueType::tensor(each.inputs[0].dtype(), each.inputs[0].shape()))};
   for (std::size_t i = 1; i < each.inputs.size(); ++i) operands.push_back(builder.constant(each.inputs[i]));
   const ir::ValueId output = builder.add(each.op, operands, each.attributes);
   const ir::Node& node = graph.node(graph.order().front());

@@ -97,7 +97,8 @@ TEST(Image, RefusesOtherFormatsAndMissingFiles) {
   const test::TemporaryFolder folder;
   EXPECT_THAT(error_of([&] { read_image(folder / "none.png"); }), HasSubstr("none.png' does not exist"));
   std::ofstream(folder / "a.gif") << "GIF89a";
-  EXPECT_THAT(error_of([&] { read_image(folder / "a.gif"); }), AllOf(HasSubstr("none of the picture formats"), HasSubstr("(in file ")));
+  EXPECT_THAT(error_of([&] { read_image(folder / "a.gif"); }),
+              AllOf(HasSubstr("none of the picture formats"), HasSubstr("(in file ")));
 }
 
 TEST(Image, TruncatedFilesAreErrors) {

@@ -97,9 +97,7 @@ TEST(Npz, RefusesWhatIsNotAnArchiveOfArrays) {
   EXPECT_THAT(error_of(read), HasSubstr("entry 'readme.txt' is not an .npy array"));
   make_zip(folder / "a.npz", {{"x.npy", "hello, world"}}, false);
   EXPECT_THAT(error_of(read), HasSubstr("wrong first bytes (in entry x.npy, in file "));
-  EXPECT_THAT(error_of([&] {
-                write_npz(folder / "a.npz", {{"", Tensor::scalar<float>(1)}});
-              }),
+  EXPECT_THAT(error_of([&] { write_npz(folder / "a.npz", {{"", Tensor::scalar<float>(1)}}); }),
               HasSubstr("without a name"));
 }
 

@@ -33,14 +33,18 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::ptrdiff_t entries(const fs::path& folder) { return std::distance(fs::directory_iterator(folder), {}); }
+std::ptrdiff_t entries(const fs::path& folder) {
+  return std::distance(fs::directory_iterator(folder), {});
+}
 
 mode_t mode_of(const fs::path& path) {
-  struct stat status {};
+  struct stat status{};
   return ::lstat(path.c_str(), &status) == 0 ? status.st_mode : 0;
 }
 
-void write(OutputFile& file, std::string_view text) { file.write(std::as_bytes(std::span(text))); }
+void write(OutputFile& file, std::string_view text) {
+  file.write(std::as_bytes(std::span(text)));
+}
 
 TEST(OutputFile, ReplacesAFileOrLeavesItAsItWas) {
   for (const Name name : {Name::none_if_possible, Name::always}) {
@@ -85,9 +89,16 @@ TEST(OutputFile, RefusesWhatIsNoRegularFileAndLeavesIt) {
   fs::create_symlink("round", folder / "round");
   const bool device = ::mknod((folder / "null").c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;  // only root may
   std::vector<std::pair<std::string, std::string>> cases{
-      {"folder", "it is a directory"}, {"folder/", "it is a directory"}, {"pipe", "it is not a regular file"}, {"socket", "it is not a regular file"},
-      {"dangling", "a symbolic link to something that does not exist"}, {"to_pipe", "it is not a regular file"}, {"round", "Too many levels of symbolic links"},
-      {"none/x", "the folder '" + (folder / "none").string() + "' does not exist"}, {"pipe/x", "is not a folder"}, {"new/", "it is a directory"}};
+      {"folder", "it is a directory"},
+      {"folder/", "it is a directory"},
+      {"pipe", "it is not a regular file"},
+      {"socket", "it is not a regular file"},
+      {"dangling", "a symbolic link to something that does not exist"},
+      {"to_pipe", "it is not a regular file"},
+      {"round", "Too many levels of symbolic links"},
+      {"none/x", "the folder '" + (folder / "none").string() + "' does not exist"},
+      {"pipe/x", "is not a folder"},
+      {"new/", "it is a directory"}};
   if (device) cases.emplace_back("null", "it is not a regular file");
   for (const auto& [name, text] : cases) {
     const fs::path path = folder.path() / name;
@@ -170,8 +181,13 @@ TEST(OutputFile, TheLimitOfFilesIsAnError) {
     const rlimit limit{100, 100};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const std::string text(101, 'x');
-    const bool text_refused = error_of([&] { write_text(folder / "a", text); }).find("more than the 100 bytes that this process may write") != std::string::npos;
-    const bool array_refused = error_of([&] { write_npz(folder / "a", {{"x", Tensor::from<float>({1000}, std::vector<float>(1000))}}); }).find("more than the 100 bytes") != std::string::npos;
+    const bool text_refused = error_of([&] {
+                                write_text(folder / "a", text);
+                              }).find("more than the 100 bytes that this process may write") != std::string::npos;
+    const bool array_refused =
+        error_of([&] {
+          write_npz(folder / "a", {{"x", Tensor::from<float>({1000}, std::vector<float>(1000))}});
+        }).find("more than the 100 bytes") != std::string::npos;
     write_text(folder / "b", text.substr(1));
     return text_refused && array_refused ? 0 : 1;
   });

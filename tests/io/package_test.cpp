@@ -32,7 +32,8 @@ ir::Graph make_graph() {
   })");
   Tensor large(DType::f32, {3, 1000}), bytes(DType::u8, {20'000});
   for (std::int64_t i = 0; i < large.elements(); ++i) large.mutable_data<float>()[i] = static_cast<float>(i);
-  for (std::int64_t i = 0; i < bytes.elements(); ++i) bytes.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
+  for (std::int64_t i = 0; i < bytes.elements(); ++i)
+    bytes.mutable_data<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
   const ir::ValueId weights = graph.add_constant(large, "large");
   graph.add_constant(large.reshaped({1000, 3}), "view of large");
   const ir::ValueId table = graph.add_constant(bytes, "bytes");
@@ -58,21 +59,27 @@ class PackageTest : public testing::Test {
   const std::filesystem::path path = folder / "model.tsr";
 };
 
-const Tensor& constant(const ir::Graph& graph, std::string_view name) { return *graph.constant(graph.find_value(name)); }
+const Tensor& constant(const ir::Graph& graph, std::string_view name) {
+  return *graph.constant(graph.find_value(name));
+}
 
 TEST_F(PackageTest, HoldsGraphConstantsAndPackings) {
   ir::Graph graph = make_graph();
   graph.remove_dead_and_compact();
   const std::vector<std::byte> packed(100, std::byte{5}), other(64, std::byte{6});
   const Tensor& weights = constant(graph, "large");
-  const io::WrittenPackage written = io::write_package(path, graph, kInfo, {{weights, "gemm", packed}, {weights, "other", other}, {Tensor(DType::f32, {1}), "no constant", packed}});
+  const io::WrittenPackage written = io::write_package(
+      path, graph, kInfo,
+      {{weights, "gemm", packed}, {weights, "other", other}, {Tensor(DType::f32, {1}), "no constant", packed}});
   EXPECT_EQ(written.packings, 2);
   EXPECT_EQ(written.packed_bytes, 164);
   EXPECT_EQ(static_cast<std::uintmax_t>(written.file_bytes), std::filesystem::file_size(path));
   io::verify_package(path);
 
   io::Package package = read();
-  std::erase_if(package.graph.metadata, [](const auto& entry) { return entry.first == "ir_version" || entry.first == "producer_name" || entry.first.starts_with("opset:"); });
+  std::erase_if(package.graph.metadata, [](const auto& entry) {
+    return entry.first == "ir_version" || entry.first == "producer_name" || entry.first.starts_with("opset:");
+  });
   EXPECT_TRUE(ir::structurally_equal(package.graph, graph)) << ir::print(package.graph, {.max_constant_elements = 8});
   const io::PackageInfo& info = package.origin.info;
   EXPECT_EQ(info.instruction_set, "some+set");
@@ -111,7 +118,8 @@ std::vector<std::byte> texts_info(bool ready) {
   return out.take();
 }
 
-std::vector<std::byte> one_packing(std::uint64_t constant, std::uint64_t offset, std::uint64_t bytes, std::uint32_t count = 1) {
+std::vector<std::byte> one_packing(std::uint64_t constant, std::uint64_t offset, std::uint64_t bytes,
+                                   std::uint32_t count = 1) {
   io::ByteWriter out;
   out.u32(count);
   out.u64(constant);
@@ -132,7 +140,8 @@ class HostilePackage : public PackageTest {
     for (const io::Section& section : good.sections()) {
       if (section.kind == without) continue;
       const auto changed = changes.find(section.kind);
-      sections.emplace_back(section.name, section.kind).append(changed != changes.end() ? std::span<const std::byte>(changed->second) : good.bytes_of(section));
+      sections.emplace_back(section.name, section.kind)
+          .append(changed != changes.end() ? std::span<const std::byte>(changed->second) : good.bytes_of(section));
     }
     io::write_container(path, sections);
   }
@@ -144,7 +153,8 @@ class HostilePackage : public PackageTest {
 };
 
 TEST_F(HostilePackage, IsRefusedWithoutASection) {
-  const std::map<std::uint32_t, std::string> names{{1, "information"}, {2, "the graph"}, {3, "packings"}, {4, "constants"}, {5, "packed weights"}};
+  const std::map<std::uint32_t, std::string> names{
+      {1, "information"}, {2, "the graph"}, {3, "packings"}, {4, "constants"}, {5, "packed weights"}};
   for (const auto& [kind, name] : names) {
     write({}, kind);
     refuses("the package has no section of " + name);
@@ -179,13 +189,17 @@ TEST_F(HostilePackage, IsRefusedForInformationThatIsCutOff) {
 
 TEST_F(HostilePackage, IsRefusedForConstantsThatAreNotThere) {
   write({{4, std::vector<std::byte>(100)}});
-  expect_error_containing(ErrorKind::invalid_model, "external data: 12000 bytes at offset 0 of '#constants', which has 100 bytes", [&] { read(); });
+  expect_error_containing(ErrorKind::invalid_model,
+                          "external data: 12000 bytes at offset 0 of '#constants', which has 100 bytes",
+                          [&] { read(); });
 }
 
 TEST_F(HostilePackage, IsRefusedForDataOutsideOfIt) {
   io::write_model(graph, folder / "outside.onnx", {.external_data_threshold = 1024});
   write({{2, io::read_file(folder / "outside.onnx", 1 << 20)}});
-  expect_error_containing(ErrorKind::invalid_model, "external data 'outside.onnx.data' in a package, whose data all lie in itself", [&] { read(); });
+  expect_error_containing(ErrorKind::invalid_model,
+                          "external data 'outside.onnx.data' in a package, whose data all lie in itself",
+                          [&] { read(); });
 }
 
 std::vector<std::byte> entries(std::uint32_t count, const std::vector<std::string>& texts) {

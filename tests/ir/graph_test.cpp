@@ -86,9 +86,12 @@ TEST(Graph, ReplacesANode) {
 }
 
 TEST(Graph, ReplacesManyUsesAlongChains) {
-  Graph graph = ir::parse("graph { input %x : f32[] %a = A (%x) %b = B (%a) %c = C (%b) %d = D (%c, %a, %x) output %d }");
+  Graph graph =
+      ir::parse("graph { input %x : f32[] %a = A (%x) %b = B (%a) %c = C (%b) %d = D (%c, %a, %x) output %d }");
   std::vector<ValueId> replacements(graph.value_count());
-  const auto replace = [&](const char* from, const char* to) { replacements[static_cast<std::size_t>(graph.find_value(from).index)] = graph.find_value(to); };
+  const auto replace = [&](const char* from, const char* to) {
+    replacements[static_cast<std::size_t>(graph.find_value(from).index)] = graph.find_value(to);
+  };
   replace("c", "b");
   replace("b", "a");
   replace("a", "x");

@@ -213,12 +213,9 @@ TEST(Text, SurvivesMutations) {
       const auto at = static_cast<std::size_t>(random.next_integer(0, static_cast<std::int64_t>(mutated.size()) - 1));
       const char other =
           random.next_u32() % 2 ? text[random.next_u32() % text.size()] : static_cast<char>(random.next_u32());
-      if (random.next_u32() % 3 == 0)
-        mutated.erase(at, static_cast<std::size_t>(random.next_integer(1, 5)));
-      else if (random.next_u32() % 2 == 0)
-        mutated[at] = other;
-      else
-        mutated.insert(at, 1, other);
+      if (random.next_u32() % 3 == 0) mutated.erase(at, static_cast<std::size_t>(random.next_integer(1, 5)));
+      else if (random.next_u32() % 2 == 0) mutated[at] = other;
+      else mutated.insert(at, 1, other);
       if (mutated.empty()) break;
     }
     try {

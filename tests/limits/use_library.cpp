@@ -1,6 +1,8 @@
-// A host program that loads a model and runs it on all threads, twice, as limits_test.py lets it: under limits of the system.
+// A host program that loads a model and runs it on all threads, twice, as limits_test.py lets it: under limits of the
+// system.
 //
-//   use_library MODEL: exit code 0 and "ran with N threads" in the end, or 20 and the text of a tessera::Error. Anything else is a fault of the library.
+//   use_library MODEL: exit code 0 and "ran with N threads" in the end, or 20 and the text of a tessera::Error.
+//   Anything else is a fault of the library.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -15,7 +17,9 @@
 
 int main(int argc, char** argv) {
   try {
-    tessera::set_log_handler([](tessera::LogLevel, std::string_view message) { std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(message.size()), message.data()); });
+    tessera::set_log_handler([](tessera::LogLevel, std::string_view message) {
+      std::fprintf(stderr, "warning: %.*s\n", static_cast<int>(message.size()), message.data());
+    });
     const tessera::Model model = tessera::Model::load(argv[1]);
     const tessera::NamedValues inputs = tessera::runtime::random_inputs(model, 1, 0);
     tessera::Session session(model);

@@ -1,4 +1,5 @@
-// How far results of float32 are from those of float64, net by net: with Winograd's transforms, fused activations and sums in any order.
+// How far results of float32 are from those of float64, net by net: with Winograd's transforms, fused activations and
+// sums in any order.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -27,14 +28,19 @@ ir::Graph widened(ir::Graph graph) {
   for (std::size_t i = 0; i < count; ++i) {
     const ir::ValueId id{static_cast<std::int32_t>(i)};
     const Tensor* constant = graph.constant(id);
-    if (constant != nullptr && constant->dtype() == DType::f32) replacements[i] = graph.add_constant(widened(*constant));
-    else if (graph.value(id).type.is_tensor() && graph.value(id).type.dtype == DType::f32) graph.value(id).type.dtype = DType::f64;
+    if (constant != nullptr && constant->dtype() == DType::f32)
+      replacements[i] = graph.add_constant(widened(*constant));
+    else if (graph.value(id).type.is_tensor() && graph.value(id).type.dtype == DType::f32)
+      graph.value(id).type.dtype = DType::f64;
   }
   graph.replace_uses(replacements);
   for (const ir::NodeId id : graph.order()) {
     ir::Node& node = graph.node(id);
-    if (node.op == "Cast" && std::get<std::int64_t>(node.attributes.at("to")) == static_cast<std::int64_t>(DType::f32)) node.attributes["to"] = static_cast<std::int64_t>(DType::f64);
-    if (const auto value = node.attributes.find("value"); value != node.attributes.end() && std::holds_alternative<Tensor>(value->second)) value->second = widened(std::get<Tensor>(value->second));
+    if (node.op == "Cast" && std::get<std::int64_t>(node.attributes.at("to")) == static_cast<std::int64_t>(DType::f32))
+      node.attributes["to"] = static_cast<std::int64_t>(DType::f64);
+    if (const auto value = node.attributes.find("value");
+        value != node.attributes.end() && std::holds_alternative<Tensor>(value->second))
+      value->second = widened(std::get<Tensor>(value->second));
   }
   ops::infer_graph(graph);
   return graph;
@@ -43,7 +49,8 @@ ir::Graph widened(ir::Graph graph) {
 double norm(const Tensor& exact, const Tensor* other) {
   double sum = 0;
   for (std::int64_t i = 0; i < exact.elements(); ++i) {
-    const double value = exact.data<double>()[i] - (other == nullptr ? 0.0 : static_cast<double>(other->data<float>()[i]));
+    const double value =
+        exact.data<double>()[i] - (other == nullptr ? 0.0 : static_cast<double>(other->data<float>()[i]));
     sum += value * value;
   }
   return std::sqrt(sum);
@@ -71,7 +78,8 @@ TEST_P(Float64, ResultsAreWithinATenThousandth) {
     }
   }
   ir::Graph graph = models::build_model(GetParam(), options);
-  const Model model(std::make_shared<const ir::Graph>(graph)), wide(std::make_shared<const ir::Graph>(widened(std::move(graph))));
+  const Model model(std::make_shared<const ir::Graph>(graph)),
+      wide(std::make_shared<const ir::Graph>(widened(std::move(graph))));
   const NamedValues inputs = runtime::random_inputs(model, 5);
   NamedValues wide_inputs;
   for (const auto& [name, value] : inputs) wide_inputs.emplace(name, widened(value.tensor()));

@@ -27,14 +27,16 @@ TEST(Gradients, OfEveryNetWithSymbolicShapes) {
     ASSERT_FALSE(weights.empty());
     const std::vector<ir::ValueId> gradients = passes::build_gradients(graph, graph.outputs()[0], weights);
     ASSERT_EQ(gradients.size(), weights.size());
-    for (std::size_t i = 0; i < weights.size(); ++i) EXPECT_EQ(graph.value(gradients[i]).type, graph.value(weights[i]).type) << graph.value(weights[i]).name;
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      EXPECT_EQ(graph.value(gradients[i]).type, graph.value(weights[i]).type) << graph.value(weights[i]).name;
   }
 }
 
 TEST(Gradients, OfRecurrentNetsAreMissing) {
   ir::Graph graph = models::build_model("lstm", {.fill_weights = false});
   const std::vector<ir::ValueId> weights = weights_of(graph);
-  expect_error_containing(ErrorKind::unsupported, "no gradient is stated for LSTM", [&] { passes::build_gradients(graph, graph.outputs()[0], weights); });
+  expect_error_containing(ErrorKind::unsupported, "no gradient is stated for LSTM",
+                          [&] { passes::build_gradients(graph, graph.outputs()[0], weights); });
 }
 
 }  // namespace

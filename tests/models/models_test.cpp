@@ -108,12 +108,10 @@ TEST(Models, RejectsUnknownNetsAndDims) {
   for (const ModelEntry& entry : all_models()) names += (names.empty() ? "" : ", ") + std::string(entry.name);
   test::expect_error(ErrorKind::invalid_argument, "there is no net 'resnet19'; nets: " + names,
                      [] { build_model("resnet19"); });
-  test::expect_error(ErrorKind::invalid_argument, "'lenet5' has no dimension 'seq'; its dimensions: batch", [] {
-    build_model("lenet5", shapes_only({{"seq", 3}}));
-  });
-  test::expect_error(ErrorKind::invalid_argument, "dimension 'batch' cannot be 0", [] {
-    build_model("lenet5", shapes_only({{"batch", 0}}));
-  });
+  test::expect_error(ErrorKind::invalid_argument, "'lenet5' has no dimension 'seq'; its dimensions: batch",
+                     [] { build_model("lenet5", shapes_only({{"seq", 3}})); });
+  test::expect_error(ErrorKind::invalid_argument, "dimension 'batch' cannot be 0",
+                     [] { build_model("lenet5", shapes_only({{"batch", 0}})); });
 }
 
 }  // namespace

@@ -11,7 +11,9 @@ namespace {
 
 class RoundTrip : public testing::TestWithParam<const char*> {};
 
-ir::Graph through_onnx(const ir::Graph& graph) { return io::read_model_bytes(io::write_model_bytes(graph)); }
+ir::Graph through_onnx(const ir::Graph& graph) {
+  return io::read_model_bytes(io::write_model_bytes(graph));
+}
 
 TEST_P(RoundTrip, OnnxGivesAnEqualGraph) {
   const ir::Graph read = through_onnx(models::build_model(GetParam()));
@@ -24,7 +26,8 @@ TEST_P(RoundTrip, TextGivesAnEqualGraph) {
 }
 
 // Small nets that together have images, symbols, recurrence, data-dependent shapes and embeddings.
-INSTANTIATE_TEST_SUITE_P(Nets, RoundTrip, testing::Values("lenet5", "ssd", "mobilenet_v3_small"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Nets, RoundTrip, testing::Values("lenet5", "ssd", "mobilenet_v3_small"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace tessera::round_trip_test

@@ -42,9 +42,8 @@ TEST(Activation, FunctionsWithDefaultAttributes) {
 TEST(Gelu, ApproximatesByTanh) {
   const Tensor y = run_op_tensor({"Gelu", {Tensor::scalar(1.0f)}, {{"approximate", std::string("tanh")}}});
   EXPECT_TRUE(close_to(y, Tensor::scalar(0.841192f), Tolerance::epsilons(DType::f32, 2)));
-  expect_error(ErrorKind::invalid_model, "approximate is 'fast', expected none or tanh", [] {
-    run_op({"Gelu", {Tensor::scalar(1.0f)}, {{"approximate", std::string("fast")}}});
-  });
+  expect_error(ErrorKind::invalid_model, "approximate is 'fast', expected none or tanh",
+               [] { run_op({"Gelu", {Tensor::scalar(1.0f)}, {{"approximate", std::string("fast")}}}); });
 }
 
 TEST(Shrink, TakesIntegers) {

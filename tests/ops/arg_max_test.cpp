@@ -25,9 +25,8 @@ TEST(ArgMax, InfersAndRefuses) {
   const ir::ValueType x = ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), 3});
   EXPECT_EQ(ir::to_string(infer_op("ArgMax", {x}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}})[0]),
             "i64[batch]");
-  expect_error(ErrorKind::invalid_model, "axis 0 of [0, 2] has no elements to choose from", [] {
-    run_op({"ArgMax", {Tensor(DType::f32, {0, 2})}});
-  });
+  expect_error(ErrorKind::invalid_model, "axis 0 of [0, 2] has no elements to choose from",
+               [] { run_op({"ArgMax", {Tensor(DType::f32, {0, 2})}}); });
 }
 
 }  // namespace

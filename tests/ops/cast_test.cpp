@@ -76,17 +76,15 @@ TEST(CastLike, TakesTheTypeOfTheSecond) {
 TEST(BitCast, KeepsBits) {
   EXPECT_TRUE(identical(run_op_tensor({"BitCast", {vector_of<float>({1})}, {{"to", std::int64_t{6}}}}),
                         vector_of<std::int32_t>({0x3F800000})));
-  expect_error(ErrorKind::invalid_model, "f32 has 32 bits and i64 has 64, expected the same width", [] {
-    run_op({"BitCast", {vector_of<float>({1})}, {{"to", std::int64_t{7}}}});
-  });
+  expect_error(ErrorKind::invalid_model, "f32 has 32 bits and i64 has 64, expected the same width",
+               [] { run_op({"BitCast", {vector_of<float>({1})}, {{"to", std::int64_t{7}}}}); });
 }
 
 TEST(Cast, InfersTheType) {
   const ir::ValueType x = ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("n")});
   EXPECT_EQ(ir::to_string(infer_op("Cast", {x}, {{"to", std::int64_t{7}}})[0]), "i64[n]");
-  expect_error(ErrorKind::invalid_model, "attribute 'to' is 99, which is no element type", [&] {
-    infer_op("Cast", {x}, {{"to", std::int64_t{99}}});
-  });
+  expect_error(ErrorKind::invalid_model, "attribute 'to' is 99, which is no element type",
+               [&] { infer_op("Cast", {x}, {{"to", std::int64_t{99}}}); });
 }
 
 }  // namespace

@@ -26,22 +26,22 @@ TEST(Col2Im, MovesStringsAndAddsComplexNumbersAndBools) {
   const ir::Attributes apart = {{"strides", std::vector<std::int64_t>{3}}};
   EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {words, list({5}), list({2})}, apart}),
                         Tensor::from<std::string>({1, 1, 5}, {"a", "c", "", "b", "d"})));
-  expect_error(ErrorKind::unsupported, "blocks of strings overlap, and strings have no sum", [&] { run_op({"Col2Im", {words, list({3}), list({2})}}); });
+  expect_error(ErrorKind::unsupported, "blocks of strings overlap, and strings have no sum",
+               [&] { run_op({"Col2Im", {words, list({3}), list({2})}}); });
   const auto pairs = Tensor::from<std::complex<float>>({1, 2, 2}, {{1, 2}, {3, 4}, {5, 6}, {7, 8}});
   EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {pairs, list({3}), list({2})}}),
                         Tensor::from<std::complex<float>>({1, 1, 3}, {{1, 2}, {8, 10}, {7, 8}})));
-  EXPECT_TRUE(identical(run_op_tensor({"Col2Im", {Tensor::from<bool>({1, 2, 2}, {false, true, true, false}), list({3}), list({2})}}),
-                        Tensor::from<bool>({1, 1, 3}, {false, true, false})));
+  EXPECT_TRUE(identical(
+      run_op_tensor({"Col2Im", {Tensor::from<bool>({1, 2, 2}, {false, true, true, false}), list({3}), list({2})}}),
+      Tensor::from<bool>({1, 1, 3}, {false, true, false})));
 }
 
 TEST(Col2Im, RefusesWhatDoesNotFit) {
   const Tensor columns(DType::f32, {1, 2, 3});
-  expect_error(ErrorKind::invalid_model, "input is [1, 2, 3], expected [N, a multiple of 2, 4]", [&] {
-    run_op({"Col2Im", {columns, list({5}), list({2})}});
-  });
-  expect_error(ErrorKind::invalid_model, "a block of 6 does not fit into an image of 5 at axis 0", [&] {
-    run_op({"Col2Im", {columns, list({5}), list({6})}});
-  });
+  expect_error(ErrorKind::invalid_model, "input is [1, 2, 3], expected [N, a multiple of 2, 4]",
+               [&] { run_op({"Col2Im", {columns, list({5}), list({2})}}); });
+  expect_error(ErrorKind::invalid_model, "a block of 6 does not fit into an image of 5 at axis 0",
+               [&] { run_op({"Col2Im", {columns, list({5}), list({6})}}); });
   expect_error(ErrorKind::invalid_model, "attribute 'strides' has the entry 0", [&] {
     run_op({"Col2Im", {columns, list({4}), list({2})}, {{"strides", std::vector<std::int64_t>{0}}}});
   });

@@ -25,9 +25,8 @@ TEST(Concat, KeepsSymbolsAndTakesWhatIsKnown) {
 }
 
 TEST(Concat, RefusesOtherShapes) {
-  expect_error(ErrorKind::invalid_model, "cannot join [2, 1] and [2, 2] along axis 0: axis 1 differs", [] {
-    run_op({"Concat", {kA, kB}, axis(0)});
-  });
+  expect_error(ErrorKind::invalid_model, "cannot join [2, 1] and [2, 2] along axis 0: axis 1 differs",
+               [] { run_op({"Concat", {kA, kB}, axis(0)}); });
 }
 
 TEST(Split, EvenWithASmallerLastPart) {
@@ -44,12 +43,10 @@ TEST(Split, GivenSizes) {
 }
 
 TEST(Split, RefusesWrongSizes) {
-  expect_error(ErrorKind::invalid_model, "the parts add up to 3, but the dimension is 2", [] {
-    run_op({"Split", {kB, Tensor::from<std::int64_t>({2}, {1, 2})}, axis(1), 2});
-  });
-  expect_error(ErrorKind::invalid_model, "cannot split a dimension of 2 into 4 parts of 1", [] {
-    run_op({"Split", {kB}, {{"num_outputs", std::int64_t{4}}}, 4});
-  });
+  expect_error(ErrorKind::invalid_model, "the parts add up to 3, but the dimension is 2",
+               [] { run_op({"Split", {kB, Tensor::from<std::int64_t>({2}, {1, 2})}, axis(1), 2}); });
+  expect_error(ErrorKind::invalid_model, "cannot split a dimension of 2 into 4 parts of 1",
+               [] { run_op({"Split", {kB}, {{"num_outputs", std::int64_t{4}}}, 4}); });
 }
 
 }  // namespace

@@ -14,13 +14,16 @@ namespace {
 using test::random_tensor;
 using Stages = std::vector<ConvStage>;
 
-const Value kData(random_tensor(DType::f32, {2, 7, 6, 3}, 1)), kWiden(random_tensor(DType::f32, {5, 3, 1, 1}, 2)), kBias(random_tensor(DType::f32, {5}, 3)),
-    kFilter(random_tensor(DType::f32, {5, 1, 3, 3}, 4)), kNarrow(random_tensor(DType::f32, {3, 5, 1, 1}, 5));
+const Value kData(random_tensor(DType::f32, {2, 7, 6, 3}, 1)), kWiden(random_tensor(DType::f32, {5, 3, 1, 1}, 2)),
+    kBias(random_tensor(DType::f32, {5}, 3)), kFilter(random_tensor(DType::f32, {5, 1, 3, 3}, 4)),
+    kNarrow(random_tensor(DType::f32, {3, 5, 1, 1}, 5));
 const std::vector<Value> kInputs{kData, kWiden, kBias, kFilter, kNarrow};
 
 // An inverted residual block: wider, 3×3 for each channel, narrower, and its own input.
 Stages block() {
-  return {{.operands = {0, 1, 2, -1}, .activation = "Clip", .parameters = {-0.5f, 0.75f}}, {.operands = {5, 3, -1, -1}, .pads = {1, 1, 1, 1}, .group = 5, .activation = "Relu"}, {.operands = {6, 4, -1, 0}}};
+  return {{.operands = {0, 1, 2, -1}, .activation = "Clip", .parameters = {-0.5f, 0.75f}},
+          {.operands = {5, 3, -1, -1}, .pads = {1, 1, 1, 1}, .group = 5, .activation = "Relu"},
+          {.operands = {6, 4, -1, 0}}};
 }
 
 // All of it rounds; what lies between is stored so.
@@ -42,37 +45,61 @@ std::string error_of(const std::vector<Value>& inputs, const ir::Attributes& att
 
 TEST(ConvChain, ComputesItsStagesOneAfterTheOther) {
   const std::string conv = "tessera::ChannelsLastConv";
-  const Tensor wide = test::run_op_tensor({conv, {kData, kWiden, kBias}, {{"activation", std::string("Clip")}, {"activation_params", std::vector<float>{-0.5f, 0.75f}}}});
-  const Tensor filtered = test::run_op_tensor({conv, {wide, kFilter}, {{"group", std::int64_t{5}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}, {"activation", std::string("Relu")}}});
+  const Tensor wide = test::run_op_tensor(
+      {conv,
+       {kData, kWiden, kBias},
+       {{"activation", std::string("Clip")}, {"activation_params", std::vector<float>{-0.5f, 0.75f}}}});
+  const Tensor filtered = test::run_op_tensor({conv,
+                                               {wide, kFilter},
+                                               {{"group", std::int64_t{5}},
+                                                {"pads", std::vector<std::int64_t>{1, 1, 1, 1}},
+                                                {"activation", std::string("Relu")}}});
   const Tensor expected = test::run_op_tensor({conv, {filtered, kNarrow, Value(), kData}});
-  EXPECT_TRUE(identical(test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(block())}), expected));
+  EXPECT_TRUE(identical(test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(block())}),
+                        expected));
 }
 
 TEST(ConvChain, StagesRoundAsTheirConvolutionsDo) {
   const std::string conv = "tessera::ChannelsLastConv", precision = "bf16";
   const std::int64_t stored = static_cast<std::int64_t>(DType::bf16);
-  const Tensor wide = test::run_op_tensor({conv, {kData, kWiden, kBias}, {{"precision", precision}, {"output_dtype", stored}, {"activation", std::string("Clip")}, {"activation_params", std::vector<float>{-0.5f, 0.75f}}}});
-  const Tensor filtered = test::run_op_tensor({conv, {wide, kFilter}, {{"precision", precision}, {"output_dtype", stored}, {"group", std::int64_t{5}}, {"pads", std::vector<std::int64_t>{1, 1, 1, 1}}, {"activation", std::string("Relu")}}});
+  const Tensor wide = test::run_op_tensor({conv,
+                                           {kData, kWiden, kBias},
+                                           {{"precision", precision},
+                                            {"output_dtype", stored},
+                                            {"activation", std::string("Clip")},
+                                            {"activation_params", std::vector<float>{-0.5f, 0.75f}}}});
+  const Tensor filtered = test::run_op_tensor({conv,
+                                               {wide, kFilter},
+                                               {{"precision", precision},
+                                                {"output_dtype", stored},
+                                                {"group", std::int64_t{5}},
+                                                {"pads", std::vector<std::int64_t>{1, 1, 1, 1}},
+                                                {"activation", std::string("Relu")}}});
   const Tensor expected = test::run_op_tensor({conv, {filtered, kNarrow, Value(), kData}, {{"precision", precision}}});
   EXPECT_EQ(wide.dtype(), DType::bf16);
   EXPECT_EQ(expected.dtype(), DType::f32);
-  EXPECT_TRUE(identical(test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(rounded_block())}), expected));
+  EXPECT_TRUE(identical(
+      test::run_op_tensor({std::string(conv_chain.name), kInputs, conv_chain_attributes(rounded_block())}), expected));
 }
 
 TEST(ConvChain, AttributesHoldItsStages) {
   for (const Stages& stages : {block(), rounded_block()}) {
     const ir::Attributes attributes = conv_chain_attributes(stages);
-    EXPECT_EQ(attributes.contains("precisions"), !stages[0].precision.empty());  // as files had them before there were any
+    EXPECT_EQ(attributes.contains("precisions"),
+              !stages[0].precision.empty());  // as files had them before there were any
     ir::Node node{std::string(conv_chain.name), "", {}, {}, attributes, 0};
     const Stages held = conv_stages(AttributeReader(node, conv_chain));
     ASSERT_EQ(held.size(), stages.size());
-    for (std::size_t i = 0; i < stages.size(); ++i) EXPECT_EQ(std::pair(held[i].precision, held[i].output_dtype), std::pair(stages[i].precision, stages[i].output_dtype));
+    for (std::size_t i = 0; i < stages.size(); ++i)
+      EXPECT_EQ(std::pair(held[i].precision, held[i].output_dtype),
+                std::pair(stages[i].precision, stages[i].output_dtype));
   }
 }
 
 TEST(ConvChain, ResultHasTheTypeOfItsLastStage) {
   std::vector<ir::ValueType> types;
-  for (const Value& input : kInputs) types.push_back(ir::ValueType::tensor(DType::f32, ir::to_dims(input.tensor().shape())));
+  for (const Value& input : kInputs)
+    types.push_back(ir::ValueType::tensor(DType::f32, ir::to_dims(input.tensor().shape())));
   types[0].dtype = DType::bf16;
   Stages stages = rounded_block();
   EXPECT_EQ(test::infer_op(std::string(conv_chain.name), types, conv_chain_attributes(stages))[0].dtype, DType::f32);
@@ -81,9 +108,12 @@ TEST(ConvChain, ResultHasTheTypeOfItsLastStage) {
 }
 
 TEST(ConvChain, KeepsSymbolicSizes) {
-  const auto picture = [](const char* height) { return ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol(height), 6, 3}); };
+  const auto picture = [](const char* height) {
+    return ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol(height), 6, 3});
+  };
   std::vector<ir::ValueType> types{picture("height")};
-  for (std::size_t i = 1; i < kInputs.size(); ++i) types.push_back(ir::ValueType::tensor(DType::f32, ir::to_dims(kInputs[i].tensor().shape())));
+  for (std::size_t i = 1; i < kInputs.size(); ++i)
+    types.push_back(ir::ValueType::tensor(DType::f32, ir::to_dims(kInputs[i].tensor().shape())));
   EXPECT_EQ(test::infer_op(std::string(conv_chain.name), types, conv_chain_attributes(block()))[0], picture("height"));
 }
 
@@ -111,11 +141,15 @@ TEST(ConvChain, RefusesWhatMakesNoSense) {
     return conv_chain_attributes(stages);
   };
   EXPECT_EQ(error_of(kInputs, conv_chain_attributes({})), "has 0 stages, expected 1 to 16");
-  EXPECT_EQ(error_of(kInputs, with_operands(0, {5, 1, 2, -1})), "stage 0 takes value 5 as operand 0, expected an earlier one");
-  EXPECT_EQ(error_of(kInputs, with_operands(1, {5, 6, -1, -1})), "stage 1 takes value 6 as operand 1, expected an earlier one");
-  EXPECT_EQ(error_of(kInputs, with_operands(2, {-1, 4, -1, 0})), "stage 2 takes value -1 as operand 0, expected an earlier one");
+  EXPECT_EQ(error_of(kInputs, with_operands(0, {5, 1, 2, -1})),
+            "stage 0 takes value 5 as operand 0, expected an earlier one");
+  EXPECT_EQ(error_of(kInputs, with_operands(1, {5, 6, -1, -1})),
+            "stage 1 takes value 6 as operand 1, expected an earlier one");
+  EXPECT_EQ(error_of(kInputs, with_operands(2, {-1, 4, -1, 0})),
+            "stage 2 takes value -1 as operand 0, expected an earlier one");
   EXPECT_EQ(error_of(kInputs, with_operands(0, {0, 1, -1, -1})), "a value of the chain is not used");
-  EXPECT_NE(error_of(kInputs, with_operands(2, {6, 4, -1, 5})).find("expected"), std::string::npos);  // an addend of another shape
+  EXPECT_NE(error_of(kInputs, with_operands(2, {6, 4, -1, 5})).find("expected"),
+            std::string::npos);  // an addend of another shape
   Stages stages = block();
   stages[0].activation = "Rely";
   EXPECT_NE(error_of(kInputs, conv_chain_attributes(stages)).find("Rely"), std::string::npos);

@@ -21,9 +21,11 @@ TEST(ConvTransposeWithDynamicPads, IsConvTransposeWithThesePads) {
 }
 
 TEST(ConvTransposeWithDynamicPads, LeavesSpatialSizesOpen) {
-  const ValueType x = ValueType::tensor(DType::f32, Shape{1, 2, 4}), w = ValueType::tensor(DType::f32, Shape{2, 3, 3}), pads = ValueType::tensor(DType::i64, Shape{2});
+  const ValueType x = ValueType::tensor(DType::f32, Shape{1, 2, 4}), w = ValueType::tensor(DType::f32, Shape{2, 3, 3}),
+                  pads = ValueType::tensor(DType::i64, Shape{2});
   EXPECT_EQ(infer_op(kOp, {x, w, pads})[0], ValueType::tensor(DType::f32, Dims{1, 3, ir::Dim()}));
-  expect_error(ErrorKind::invalid_model, "4 pads, expected 2", [&] { infer_op(kOp, {x, w, ValueType::tensor(DType::i64, Shape{4})}); });
+  expect_error(ErrorKind::invalid_model, "4 pads, expected 2",
+               [&] { infer_op(kOp, {x, w, ValueType::tensor(DType::i64, Shape{4})}); });
 }
 
 }  // namespace

@@ -24,9 +24,8 @@ TEST(Cumulative, SumsAndProducts) {
 }
 
 TEST(Cumulative, RefusesBadAxes) {
-  expect_error(ErrorKind::invalid_model, "axis 2 is outside [-2, 2) of a tensor of rank 2", [] {
-    run_op({"CumSum", {kX, Tensor::scalar(std::int64_t{2})}});
-  });
+  expect_error(ErrorKind::invalid_model, "axis 2 is outside [-2, 2) of a tensor of rank 2",
+               [] { run_op({"CumSum", {kX, Tensor::scalar(std::int64_t{2})}}); });
 }
 
 }  // namespace

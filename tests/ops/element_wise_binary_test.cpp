@@ -31,9 +31,8 @@ TEST(ElementWiseBinary, InfersSymbols) {
   EXPECT_EQ(ir::to_string(
                 infer_op("Where", {ir::ValueType::tensor(DType::boolean, ir::Dims{batch}), type({1}), type({})})[0]),
             "f32[batch]");
-  expect_error(ErrorKind::invalid_model, "shapes [2] and [3] do not broadcast", [&] {
-    infer_op("Add", {type({2}), type({3})});
-  });
+  expect_error(ErrorKind::invalid_model, "shapes [2] and [3] do not broadcast",
+               [&] { infer_op("Add", {type({2}), type({3})}); });
 }
 
 TEST(Div, OfIntegersTruncatesAndNeverTraps) {
@@ -44,9 +43,8 @@ TEST(Div, OfIntegersTruncatesAndNeverTraps) {
   EXPECT_TRUE(identical(run_op_tensor({"Div", {Tensor::scalar(std::int8_t{-128}), Tensor::scalar(std::int8_t{-1})}}),
                         Tensor::scalar(std::int8_t{-128})));
   for (const char* op : {"Div", "Mod"}) {
-    expect_error(ErrorKind::failed, "integer division by zero", [&] {
-      run_op({op, {lowest, Tensor::scalar(std::int64_t{0})}});
-    });
+    expect_error(ErrorKind::failed, "integer division by zero",
+                 [&] { run_op({op, {lowest, Tensor::scalar(std::int64_t{0})}}); });
   }
 }
 
@@ -55,9 +53,8 @@ TEST(Mod, FollowsTheDivisorOrTheDividend) {
   EXPECT_TRUE(identical(run_op_tensor({"Mod", {x, y}}), vector_of<std::int32_t>({2, -2, 5})));
   EXPECT_TRUE(
       identical(run_op_tensor({"Mod", {x, y}, {{"fmod", std::int64_t{1}}}}), vector_of<std::int32_t>({-1, 1, 5})));
-  expect_error(ErrorKind::invalid_model, "fmod is 0 with elements of type f32, expected 1 for floats", [] {
-    run_op({"Mod", {Tensor::scalar(1.0f), Tensor::scalar(1.0f)}});
-  });
+  expect_error(ErrorKind::invalid_model, "fmod is 0 with elements of type f32, expected 1 for floats",
+               [] { run_op({"Mod", {Tensor::scalar(1.0f), Tensor::scalar(1.0f)}}); });
 }
 
 TEST(Pow, TakesMixedTypes) {
@@ -68,18 +65,16 @@ TEST(Pow, TakesMixedTypes) {
                         vector_of<std::int32_t>({2})));
   EXPECT_TRUE(identical(run_op_tensor({"Pow", {vector_of<float>({2}), vector_of<std::int64_t>({-1})}}),
                         vector_of<float>({0.5f})));
-  expect_error(ErrorKind::failed, "0 to the power of -1", [] {
-    run_op({"Pow", {vector_of<std::int32_t>({0}), vector_of<std::int32_t>({-1})}});
-  });
+  expect_error(ErrorKind::failed, "0 to the power of -1",
+               [] { run_op({"Pow", {vector_of<std::int32_t>({0}), vector_of<std::int32_t>({-1})}}); });
 }
 
 TEST(PRelu, RefusesSlopesThatWouldGrowTheResult) {
   const Tensor x = Tensor::from<float>({2, 2}, {-1, 2, -3, 4});
   EXPECT_TRUE(identical(run_op_tensor({"PRelu", {x, vector_of<float>({0.5f, 1})}}),
                         Tensor::from<float>({2, 2}, {-0.5f, 2, -1.5f, 4})));
-  expect_error(ErrorKind::invalid_model, "slope [3, 1, 1] does not broadcast to [2, 2]", [&] {
-    run_op({"PRelu", {x, Tensor::from<float>({3, 1, 1}, {1, 2, 3})}});
-  });
+  expect_error(ErrorKind::invalid_model, "slope [3, 1, 1] does not broadcast to [2, 2]",
+               [&] { run_op({"PRelu", {x, Tensor::from<float>({3, 1, 1}, {1, 2, 3})}}); });
 }
 
 TEST(BitShift, LosesBitsOutsideTheType) {

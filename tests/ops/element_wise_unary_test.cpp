@@ -68,18 +68,16 @@ TEST(Clip, BoundsAreOptional) {
   EXPECT_TRUE(identical(run_op_tensor({"Clip", {x, Tensor::scalar(-1.0f)}}), floats({-1, 0, 2})));
   EXPECT_TRUE(identical(run_op_tensor({"Clip", {x, Value(), Tensor::scalar(1.0f)}}), floats({-2, 0, 1})));
   EXPECT_TRUE(identical(run_op_tensor({"Clip", {x, Tensor::scalar(2.0f), Tensor::scalar(1.0f)}}), floats({1, 1, 1})));
-  expect_error(ErrorKind::invalid_model, "bound 'min' has shape [2], expected a scalar", [&] {
-    run_op({"Clip", {x, floats({1, 2})}});
-  });
+  expect_error(ErrorKind::invalid_model, "bound 'min' has shape [2], expected a scalar",
+               [&] { run_op({"Clip", {x, floats({1, 2})}}); });
 }
 
 TEST(ElementWiseUnary, KeepsSymbolsAndRefusesOtherTypes) {
   const ir::ValueType x = ir::ValueType::tensor(DType::f16, ir::Dims{ir::Dim::symbol("batch"), 3});
   EXPECT_EQ(infer_op("Exp", {x})[0], x);
   EXPECT_EQ(ir::to_string(infer_op("IsNaN", {x})[0]), "bool[batch, 3]");
-  expect_error(ErrorKind::invalid_model, "input 'X' is i32, expected one of: f32 f16 f64 bf16", [] {
-    run_op({"Exp", {Tensor::scalar(std::int32_t{1})}});
-  });
+  expect_error(ErrorKind::invalid_model, "input 'X' is i32, expected one of: f32 f16 f64 bf16",
+               [] { run_op({"Exp", {Tensor::scalar(std::int32_t{1})}}); });
 }
 
 }  // namespace

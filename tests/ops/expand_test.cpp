@@ -26,15 +26,12 @@ TEST(Expand, KeepsSymbols) {
 }
 
 TEST(Expand, RefusesWhatDoesNotFit) {
-  expect_error(ErrorKind::invalid_model, "cannot expand [2, 1] to [3, 1]", [] {
-    run_op({"Expand", {kColumn, list({3, 1})}});
-  });
-  expect_error(ErrorKind::invalid_model, "dimension -1 in the requested shape", [] {
-    run_op({"Expand", {kColumn, list({2, -1})}});
-  });
-  expect_error(ErrorKind::over_budget, "shape [2, 4611686018427387904] has too many elements", [] {
-    run_op({"Expand", {kColumn, list({1, std::int64_t{1} << 62})}});
-  });
+  expect_error(ErrorKind::invalid_model, "cannot expand [2, 1] to [3, 1]",
+               [] { run_op({"Expand", {kColumn, list({3, 1})}}); });
+  expect_error(ErrorKind::invalid_model, "dimension -1 in the requested shape",
+               [] { run_op({"Expand", {kColumn, list({2, -1})}}); });
+  expect_error(ErrorKind::over_budget, "shape [2, 4611686018427387904] has too many elements",
+               [] { run_op({"Expand", {kColumn, list({1, std::int64_t{1} << 62})}}); });
 }
 
 TEST(Tile, RepeatsAxes) {
@@ -47,15 +44,12 @@ TEST(Tile, RepeatsAxes) {
 }
 
 TEST(Tile, RefusesBadRepeats) {
-  expect_error(ErrorKind::invalid_model, "axis 0 is repeated -1 times", [] {
-    run_op({"Tile", {kColumn, list({-1, 1})}});
-  });
-  expect_error(ErrorKind::invalid_model, "1 repeats for a tensor of rank 2", [] {
-    run_op({"Tile", {kColumn, list({2})}});
-  });
-  expect_error(ErrorKind::over_budget, "size overflow: 2 x 9223372036854775807", [] {
-    run_op({"Tile", {kColumn, list({INT64_MAX, 1})}});
-  });
+  expect_error(ErrorKind::invalid_model, "axis 0 is repeated -1 times",
+               [] { run_op({"Tile", {kColumn, list({-1, 1})}}); });
+  expect_error(ErrorKind::invalid_model, "1 repeats for a tensor of rank 2",
+               [] { run_op({"Tile", {kColumn, list({2})}}); });
+  expect_error(ErrorKind::over_budget, "size overflow: 2 x 9223372036854775807",
+               [] { run_op({"Tile", {kColumn, list({INT64_MAX, 1})}}); });
 }
 
 }  // namespace

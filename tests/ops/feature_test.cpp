@@ -28,9 +28,8 @@ TEST(LabelEncoder, RefusesBrokenTables) {
             {x},
             {{"keys_strings", std::vector<std::string>{"a", "b"}}, {"values_int64s", std::vector<std::int64_t>{1}}}});
   });
-  expect_error(ErrorKind::invalid_model, "0 keys_* attributes are given, expected one", [&] {
-    run_op({"ai.onnx.ml::LabelEncoder", {x}});
-  });
+  expect_error(ErrorKind::invalid_model, "0 keys_* attributes are given, expected one",
+               [&] { run_op({"ai.onnx.ml::LabelEncoder", {x}}); });
 }
 
 TEST(ArrayFeatureExtractor, TakesColumns) {
@@ -38,9 +37,8 @@ TEST(ArrayFeatureExtractor, TakesColumns) {
   EXPECT_TRUE(
       identical(run_op_tensor({"ai.onnx.ml::ArrayFeatureExtractor", {x, Tensor::from<std::int64_t>({2}, {2, 0})}}),
                 Tensor::from<float>({2, 2}, {3, 1, 6, 4})));
-  expect_error(ErrorKind::failed, "index 3 is outside [-3, 3)", [&] {
-    run_op({"ai.onnx.ml::ArrayFeatureExtractor", {x, Tensor::from<std::int64_t>({1}, {3})}});
-  });
+  expect_error(ErrorKind::failed, "index 3 is outside [-3, 3)",
+               [&] { run_op({"ai.onnx.ml::ArrayFeatureExtractor", {x, Tensor::from<std::int64_t>({1}, {3})}}); });
 }
 
 TEST(Binarizer, ComparesWithTheThreshold) {

@@ -40,7 +40,8 @@ TEST(GatherBlockQuantized, DequantisesTheRowsItTakes) {
   const Tensor indices = Tensor::from<std::int64_t>({3}, {1, 0, -1});
   EXPECT_TRUE(close_to(gather(indices, {kScales}), rows({3, 4, -3, -6, 3, 4})));
   // Zero points 2 and 1, then 0 and 8.
-  EXPECT_TRUE(close_to(gather(indices, {kScales, Tensor::from<std::uint8_t>({2, 1}, {0x12, 0x80})}), rows({27, 4, 3, 8, 27, 4})));
+  EXPECT_TRUE(close_to(gather(indices, {kScales, Tensor::from<std::uint8_t>({2, 1}, {0x12, 0x80})}),
+                       rows({27, 4, 3, 8, 27, 4})));
 }
 
 TEST(GatherBlockQuantized, GivesZerosOutsideOfTheTable) {
@@ -53,26 +54,38 @@ TEST(GatherBlockQuantized, GathersTheQuantisedAxis) {
   Tensor numbers(DType::u4, {32, 1});
   std::copy(bytes.begin(), bytes.end(), static_cast<std::uint8_t*>(numbers.mutable_raw()));
   const Tensor scales = Tensor::from<float>({2, 1}, {1, 10});
-  EXPECT_TRUE(close_to(run_op_tensor({kOp, {numbers, Tensor::from<std::int64_t>({2}, {17, 15}), scales}, {{"block_size", kBlock}, {"quantize_axis", std::int64_t{0}}}}),
+  EXPECT_TRUE(close_to(run_op_tensor({kOp,
+                                      {numbers, Tensor::from<std::int64_t>({2}, {17, 15}), scales},
+                                      {{"block_size", kBlock}, {"quantize_axis", std::int64_t{0}}}}),
                        Tensor::from<float>({2, 1}, {30, 3})));
 }
 
 TEST(GatherBlockQuantized, KeepsSymbolicShape) {
   const Dim batch = Dim::symbol("batch"), length = Dim::symbol("length");
-  const ValueType data = ValueType::tensor(DType::u8, Shape{100, 16}), indices = ValueType::tensor(DType::i64, Dims{batch, length}), scales = ValueType::tensor(DType::f16, Shape{100, 2});
-  EXPECT_EQ(infer_op(kOp, {data, indices, scales}, {{"block_size", kBlock}})[0], ValueType::tensor(DType::f16, Dims{batch, length, 32}));
+  const ValueType data = ValueType::tensor(DType::u8, Shape{100, 16}),
+                  indices = ValueType::tensor(DType::i64, Dims{batch, length}),
+                  scales = ValueType::tensor(DType::f16, Shape{100, 2});
+  EXPECT_EQ(infer_op(kOp, {data, indices, scales}, {{"block_size", kBlock}})[0],
+            ValueType::tensor(DType::f16, Dims{batch, length, 32}));
 }
 
 TEST(GatherBlockQuantized, RefusesWhatDoesNotFit) {
-  const ValueType data = ValueType::tensor(DType::u8, Shape{100, 16}), indices = ValueType::tensor(DType::i64, Shape{3}), scales = ValueType::tensor(DType::f32, Shape{100, 2}),
+  const ValueType data = ValueType::tensor(DType::u8, Shape{100, 16}),
+                  indices = ValueType::tensor(DType::i64, Shape{3}),
+                  scales = ValueType::tensor(DType::f32, Shape{100, 2}),
                   small = ValueType::tensor(DType::f8e4m3fn, Shape{100, 32});
-  const auto refuse = [&](const std::string& message, const std::vector<ValueType>& inputs, const Attributes& attributes) {
+  const auto refuse = [&](const std::string& message, const std::vector<ValueType>& inputs,
+                          const Attributes& attributes) {
     expect_error(ErrorKind::invalid_model, message, [&] { infer_op(kOp, inputs, attributes); });
   };
-  refuse("scales of shape [100, 2] do not cover a table of [100, 32] in blocks of 32 along axis 1", {data, indices, scales}, {{"block_size", std::int64_t{32}}});
-  refuse("gather_axis is 1 for a table of u8, expected 0", {data, indices, scales}, {{"block_size", kBlock}, {"gather_axis", std::int64_t{1}}});
-  refuse("gather_axis and quantize_axis are both 0 for a packed table", {data, indices, scales}, {{"block_size", kBlock}, {"quantize_axis", std::int64_t{0}}});
-  refuse("block_size is 0, expected a power of two of at least 16", {data, indices, scales}, {{"block_size", std::int64_t{0}}});
+  refuse("scales of shape [100, 2] do not cover a table of [100, 32] in blocks of 32 along axis 1",
+         {data, indices, scales}, {{"block_size", std::int64_t{32}}});
+  refuse("gather_axis is 1 for a table of u8, expected 0", {data, indices, scales},
+         {{"block_size", kBlock}, {"gather_axis", std::int64_t{1}}});
+  refuse("gather_axis and quantize_axis are both 0 for a packed table", {data, indices, scales},
+         {{"block_size", kBlock}, {"quantize_axis", std::int64_t{0}}});
+  refuse("block_size is 0, expected a power of two of at least 16", {data, indices, scales},
+         {{"block_size", std::int64_t{0}}});
   refuse("a table of f8e4m3fn has no zero points", {small, indices, scales, small}, {{"block_size", kBlock}});
 }
 

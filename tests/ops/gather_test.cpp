@@ -25,20 +25,17 @@ TEST(Gather, JoinsSymbols) {
 }
 
 TEST(Gather, RefusesIndicesOutside) {
-  expect_error(ErrorKind::failed, "index 2 is outside [-2, 2)", [] {
-    run_op({"Gather", {kData, Tensor::scalar<std::int64_t>(2)}});
-  });
-  expect_error(ErrorKind::failed, "index -9223372036854775808 is outside [-2, 2)", [] {
-    run_op({"Gather", {kData, Tensor::scalar<std::int64_t>(INT64_MIN)}});
-  });
+  expect_error(ErrorKind::failed, "index 2 is outside [-2, 2)",
+               [] { run_op({"Gather", {kData, Tensor::scalar<std::int64_t>(2)}}); });
+  expect_error(ErrorKind::failed, "index -9223372036854775808 is outside [-2, 2)",
+               [] { run_op({"Gather", {kData, Tensor::scalar<std::int64_t>(INT64_MIN)}}); });
 }
 
 TEST(GatherElements, PicksAlongAxis) {
   const Tensor indices = Tensor::from<std::int64_t>({1, 3}, {1, 0, -1});
   EXPECT_TRUE(identical(run_op_tensor({"GatherElements", {kData, indices}}), Tensor::from<float>({1, 3}, {4, 2, 6})));
-  expect_error(ErrorKind::invalid_model, "data of rank 2 and indices of rank 1 must have the same rank", [] {
-    run_op({"GatherElements", {kData, Tensor::from<std::int64_t>({1}, {0})}});
-  });
+  expect_error(ErrorKind::invalid_model, "data of rank 2 and indices of rank 1 must have the same rank",
+               [] { run_op({"GatherElements", {kData, Tensor::from<std::int64_t>({1}, {0})}}); });
 }
 
 TEST(GatherND, PicksSlicesWithinBatches) {
@@ -52,9 +49,8 @@ TEST(GatherND, PicksSlicesWithinBatches) {
 }
 
 TEST(GatherND, RefusesTooLongIndices) {
-  expect_error(ErrorKind::invalid_model, "an index has 3 parts, but 2 axes of data [2, 3] are left to it", [] {
-    run_op({"GatherND", {kData, Tensor::from<std::int64_t>({1, 3}, {0, 0, 0})}});
-  });
+  expect_error(ErrorKind::invalid_model, "an index has 3 parts, but 2 axes of data [2, 3] are left to it",
+               [] { run_op({"GatherND", {kData, Tensor::from<std::int64_t>({1, 3}, {0, 0, 0})}}); });
 }
 
 }  // namespace

@@ -23,12 +23,10 @@ TEST(ConstantOfShape, FillsWithTheValue) {
 }
 
 TEST(ConstantOfShape, RefusesBadShapes) {
-  expect_error(ErrorKind::invalid_model, "dimension -3 in the requested shape", [] {
-    run_op({"ConstantOfShape", {list({-3})}});
-  });
-  expect_error(ErrorKind::over_budget, "shape [4294967296, 4294967296] has too many elements", [] {
-    run_op({"ConstantOfShape", {list({std::int64_t{1} << 32, std::int64_t{1} << 32})}});
-  });
+  expect_error(ErrorKind::invalid_model, "dimension -3 in the requested shape",
+               [] { run_op({"ConstantOfShape", {list({-3})}}); });
+  expect_error(ErrorKind::over_budget, "shape [4294967296, 4294967296] has too many elements",
+               [] { run_op({"ConstantOfShape", {list({std::int64_t{1} << 32, std::int64_t{1} << 32})}}); });
   expect_error(ErrorKind::invalid_model, "a result of rank 1000000000000, expected at most 64",
                [] { infer_op("ConstantOfShape", {ir::ValueType::tensor(DType::i64, Shape{1000000000000})}); });
 }
@@ -57,9 +55,8 @@ TEST(EyeLike, OnesOnADiagonal) {
       identical(run_op_tensor({"EyeLike", {x}, attributes}), Tensor::from<std::int32_t>({2, 3}, {0, 1, 0, 0, 0, 1})));
   EXPECT_TRUE(
       identical(run_op_tensor({"EyeLike", {x}, {{"k", INT64_MIN}}}), Tensor::from<float>({2, 3}, {0, 0, 0, 0, 0, 0})));
-  expect_error(ErrorKind::invalid_model, "attribute 'dtype' is 99, which is no element type", [&] {
-    run_op({"EyeLike", {x}, {{"dtype", std::int64_t{99}}}});
-  });
+  expect_error(ErrorKind::invalid_model, "attribute 'dtype' is 99, which is no element type",
+               [&] { run_op({"EyeLike", {x}, {{"dtype", std::int64_t{99}}}}); });
 }
 
 TEST(OneHot, OnAndOffValues) {

@@ -37,10 +37,12 @@ TEST(GridSample, NearestTakesEveryType) {
   const Tensor places = Tensor::from<float>({1, 1, 3, 2}, {-0.5f, 0.5f, 0.5f, -0.5f, 9, 9});
   const ir::Attributes nearest{{"mode", std::string("nearest")}};
   const std::int64_t large = (std::int64_t{1} << 53) + 1;
-  EXPECT_TRUE(identical(run_op_tensor({"GridSample", {Tensor::from<std::string>({1, 1, 2, 2}, {"a", "b", "c", "d"}), places}, nearest}),
-                        Tensor::from<std::string>({1, 1, 1, 3}, {"c", "b", ""})));
-  EXPECT_TRUE(identical(run_op_tensor({"GridSample", {Tensor::from<std::int64_t>({1, 1, 2, 2}, {1, large, -large, 2}), places}, nearest}),
-                        Tensor::from<std::int64_t>({1, 1, 1, 3}, {-large, large, 0})));
+  EXPECT_TRUE(identical(
+      run_op_tensor({"GridSample", {Tensor::from<std::string>({1, 1, 2, 2}, {"a", "b", "c", "d"}), places}, nearest}),
+      Tensor::from<std::string>({1, 1, 1, 3}, {"c", "b", ""})));
+  EXPECT_TRUE(identical(
+      run_op_tensor({"GridSample", {Tensor::from<std::int64_t>({1, 1, 2, 2}, {1, large, -large, 2}), places}, nearest}),
+      Tensor::from<std::int64_t>({1, 1, 1, 3}, {-large, large, 0})));
 }
 
 TEST(GridSample, InterpolatesBothPartsOfComplexNumbers) {
@@ -50,12 +52,10 @@ TEST(GridSample, InterpolatesBothPartsOfComplexNumbers) {
 }
 
 TEST(GridSample, RefusesWrongGrids) {
-  expect_error(ErrorKind::invalid_model, "mode is 'linear' for strings, expected nearest", [] {
-    run_op({"GridSample", {Tensor(DType::string, {1, 1, 2, 2}), Tensor(DType::f32, {1, 1, 3, 2})}});
-  });
-  expect_error(ErrorKind::invalid_model, "grid is [1, 1, 3], expected rank 4 and 2 in the last axis", [] {
-    run_op({"GridSample", {kImage, Tensor(DType::f32, {1, 1, 3})}});
-  });
+  expect_error(ErrorKind::invalid_model, "mode is 'linear' for strings, expected nearest",
+               [] { run_op({"GridSample", {Tensor(DType::string, {1, 1, 2, 2}), Tensor(DType::f32, {1, 1, 3, 2})}}); });
+  expect_error(ErrorKind::invalid_model, "grid is [1, 1, 3], expected rank 4 and 2 in the last axis",
+               [] { run_op({"GridSample", {kImage, Tensor(DType::f32, {1, 1, 3})}}); });
 }
 
 TEST(AffineGrid, IdentityGivesPixelCentres) {
@@ -66,9 +66,8 @@ TEST(AffineGrid, IdentityGivesPixelCentres) {
                        kClose));
   EXPECT_TRUE(close_to(run_op_tensor({"AffineGrid", {theta, size}, {{"align_corners", std::int64_t{1}}}}),
                        Tensor::from<float>({1, 2, 2, 2}, {-1, -1, 1, -1, -1, 1, 1, 1}), kClose));
-  expect_error(ErrorKind::invalid_model, "size has 3 elements, expected 4 or 5", [&] {
-    run_op({"AffineGrid", {theta, Tensor::from<std::int64_t>({3}, {1, 1, 2})}});
-  });
+  expect_error(ErrorKind::invalid_model, "size has 3 elements, expected 4 or 5",
+               [&] { run_op({"AffineGrid", {theta, Tensor::from<std::int64_t>({3}, {1, 1, 2})}}); });
 }
 
 }  // namespace

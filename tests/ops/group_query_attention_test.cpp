@@ -200,9 +200,8 @@ TEST(GroupQueryAttention, RefusesWhatDoesNotFit) {
                with([](OpCall& call) { call.attributes["kv_num_heads"] = Integer{2}; }));
   expect_error(ErrorKind::invalid_model, "do_rotary needs 'cos_cache' and 'sin_cache'",
                with([](OpCall& call) { call.attributes["do_rotary"] = Integer{1}; }));
-  expect_error(ErrorKind::invalid_model, "'past_key' and 'past_value' must be given together", with([](OpCall& call) {
-                 call.inputs[3] = floats({1, 1, 1, 1}, {0});
-               }));
+  expect_error(ErrorKind::invalid_model, "'past_key' and 'past_value' must be given together",
+               with([](OpCall& call) { call.inputs[3] = floats({1, 1, 1, 1}, {0}); }));
   expect_error(ErrorKind::invalid_model, "sliding_window_cache needs local_window_size and 'past_key'",
                with([](OpCall& call) { call.attributes["sliding_window_cache"] = Integer{1}; }));
   expect_error(ErrorKind::invalid_model, "kv_cache_bit_width is 3 with k_quant_type PER_TENSOR", with([](OpCall& call) {

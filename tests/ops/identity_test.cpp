@@ -39,9 +39,8 @@ TEST(Dropout, DropsBySeedInTraining) {
 }
 
 TEST(Dropout, RefusesBadRatios) {
-  expect_error(ErrorKind::invalid_argument, "ratio is 1, expected a number in [0, 1)", [] {
-    run_op({"Dropout", {kX, Tensor::scalar(1.0f), Tensor::scalar(true)}});
-  });
+  expect_error(ErrorKind::invalid_argument, "ratio is 1, expected a number in [0, 1)",
+               [] { run_op({"Dropout", {kX, Tensor::scalar(1.0f), Tensor::scalar(true)}}); });
 }
 
 }  // namespace

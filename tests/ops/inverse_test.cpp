@@ -10,7 +10,9 @@ namespace {
 TEST(Inverse, InvertsEveryMatrix) {
   // The first needs its rows exchanged.
   const Tensor x = Tensor::from<double>({2, 2, 2}, {0, 2, 4, 0, 1, 2, 3, 4});
-  EXPECT_TRUE(close_to(run_op_tensor({"com.microsoft::Inverse", {x}}), Tensor::from<double>({2, 2, 2}, {0, 0.25, 0.5, 0, -2, 1, 1.5, -0.5}), Tolerance::epsilons(DType::f64, 4)));
+  EXPECT_TRUE(close_to(run_op_tensor({"com.microsoft::Inverse", {x}}),
+                       Tensor::from<double>({2, 2, 2}, {0, 0.25, 0.5, 0, -2, 1, 1.5, -0.5}),
+                       Tolerance::epsilons(DType::f64, 4)));
 }
 
 TEST(Inverse, RefusesMatricesThatAreNotSquare) {

@@ -8,13 +8,17 @@ namespace {
 
 using ir::ValueType;
 
-ir::Dims dims_of(ir::Dims x, ir::Dims w, const ir::Attributes& attributes = {}, std::optional<ir::Dims> bias = std::nullopt) {
-  std::vector<ValueType> inputs{ValueType::tensor(DType::f32, std::move(x)), ValueType::tensor(DType::f32, std::move(w))};
+ir::Dims dims_of(ir::Dims x, ir::Dims w, const ir::Attributes& attributes = {},
+                 std::optional<ir::Dims> bias = std::nullopt) {
+  std::vector<ValueType> inputs{ValueType::tensor(DType::f32, std::move(x)),
+                                ValueType::tensor(DType::f32, std::move(w))};
   if (bias) inputs.push_back(ValueType::tensor(DType::f32, std::move(*bias)));
   return *test::infer_op("tessera::Linear", inputs, attributes)[0].dims;
 }
 
-ir::Attributes with(std::int64_t axis, std::int64_t transposed) { return {{"axis", axis}, {"transB", transposed}}; }
+ir::Attributes with(std::int64_t axis, std::int64_t transposed) {
+  return {{"axis", axis}, {"transB", transposed}};
+}
 
 TEST(Linear, InputsAreTheAxesFromTheGivenOneOn) {
   const ir::Dim batch = ir::Dim::symbol("batch");

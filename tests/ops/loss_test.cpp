@@ -30,12 +30,10 @@ TEST(NegativeLogLikelihoodLoss, IgnoresOneLabelAndRefusesOthersOutside) {
   EXPECT_TRUE(
       close_to(run_op_tensor({"NegativeLogLikelihoodLoss", {kInput, target}, {{"ignore_index", std::int64_t{-7}}}}),
                Tensor::scalar(-4.0f / 3), Tolerance::epsilons(DType::f32, 1)));
-  expect_error(ErrorKind::failed, "label -7 is outside [0, 3)", [&] {
-    run_op({"NegativeLogLikelihoodLoss", {kInput, target}});
-  });
-  expect_error(ErrorKind::invalid_model, "labels of shape [2] do not fit scores of shape [2, 3, 2]", [&] {
-    run_op({"NegativeLogLikelihoodLoss", {kInput, Tensor::from<std::int64_t>({2}, {0, 0})}});
-  });
+  expect_error(ErrorKind::failed, "label -7 is outside [0, 3)",
+               [&] { run_op({"NegativeLogLikelihoodLoss", {kInput, target}}); });
+  expect_error(ErrorKind::invalid_model, "labels of shape [2] do not fit scores of shape [2, 3, 2]",
+               [&] { run_op({"NegativeLogLikelihoodLoss", {kInput, Tensor::from<std::int64_t>({2}, {0, 0})}}); });
 }
 
 TEST(SoftmaxCrossEntropyLoss, GivesLogProbabilities) {

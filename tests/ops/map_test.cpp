@@ -11,8 +11,12 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Texts = std::vector<std::string>;
 
-Tensor texts(const Texts& values) { return Tensor::from<std::string>({static_cast<std::int64_t>(values.size())}, std::span<const std::string>(values)); }
-Tensor integers(const Integers& values) { return Tensor::from<std::int64_t>({static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values)); }
+Tensor texts(const Texts& values) {
+  return Tensor::from<std::string>({static_cast<std::int64_t>(values.size())}, std::span<const std::string>(values));
+}
+Tensor integers(const Integers& values) {
+  return Tensor::from<std::int64_t>({static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values));
+}
 
 template <typename T>
 Value map_of(Tensor keys, std::vector<T> values) {
@@ -21,7 +25,9 @@ Value map_of(Tensor keys, std::vector<T> values) {
   return Value::map(std::move(keys), std::move(parts));
 }
 
-float number(const Value* value) { return *value->tensor().data<float>(); }
+float number(const Value* value) {
+  return *value->tensor().data<float>();
+}
 
 TEST(ZipMap, MakesAMapOfEachRow) {
   const Tensor scores = Tensor::from<float>({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -33,7 +39,8 @@ TEST(ZipMap, MakesAMapOfEachRow) {
 }
 
 TEST(ZipMap, TakesARowWithoutBatch) {
-  const Value maps = run_op({"ai.onnx.ml::ZipMap", {Tensor::from<float>({2}, {0.5f, 0.25f})}, {{"classlabels_int64s", Integers{7, -1}}}})[0];
+  const Value maps = run_op(
+      {"ai.onnx.ml::ZipMap", {Tensor::from<float>({2}, {0.5f, 0.25f})}, {{"classlabels_int64s", Integers{7, -1}}}})[0];
   ASSERT_EQ(maps.elements().size(), 1u);
   EXPECT_EQ(number(maps.elements()[0].find(-1)), 0.25f);
 }
@@ -41,21 +48,27 @@ TEST(ZipMap, TakesARowWithoutBatch) {
 TEST(ZipMap, InfersAndRefuses) {
   const auto scores = [](ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); };
   const ir::Attributes labels{{"classlabels_int64s", Integers{1, 2}}};
-  EXPECT_EQ(ir::to_string(infer_op("ai.onnx.ml::ZipMap", {scores({ir::Dim::symbol("n"), 2})}, labels)[0]), "seq(map(i64, f32[]))");
-  expect_error(ErrorKind::invalid_model, "X has 3 columns for 2 keys", [&] { infer_op("ai.onnx.ml::ZipMap", {scores({4, 3})}, labels); });
-  expect_error(ErrorKind::invalid_model, "X has rank 3, expected 1 or 2", [&] { infer_op("ai.onnx.ml::ZipMap", {scores({1, 4, 2})}, labels); });
-  expect_error(ErrorKind::invalid_model, "none of classlabels_int64s and classlabels_strings are given, expected one", [&] { infer_op("ai.onnx.ml::ZipMap", {scores({4, 3})}); });
+  EXPECT_EQ(ir::to_string(infer_op("ai.onnx.ml::ZipMap", {scores({ir::Dim::symbol("n"), 2})}, labels)[0]),
+            "seq(map(i64, f32[]))");
+  expect_error(ErrorKind::invalid_model, "X has 3 columns for 2 keys",
+               [&] { infer_op("ai.onnx.ml::ZipMap", {scores({4, 3})}, labels); });
+  expect_error(ErrorKind::invalid_model, "X has rank 3, expected 1 or 2",
+               [&] { infer_op("ai.onnx.ml::ZipMap", {scores({1, 4, 2})}, labels); });
+  expect_error(ErrorKind::invalid_model, "none of classlabels_int64s and classlabels_strings are given, expected one",
+               [&] { infer_op("ai.onnx.ml::ZipMap", {scores({4, 3})}); });
   expect_error(ErrorKind::invalid_model, "classlabels_int64s holds '5' twice",
                [&] { infer_op("ai.onnx.ml::ZipMap", {scores({4, 2})}, {{"classlabels_int64s", Integers{5, 5}}}); });
 }
 
 TEST(DictVectorizer, PutsValuesInTheOrderOfTheVocabulary) {
   const Value map = map_of<float>(texts({"c", "a", "other"}), {8, 4, 1});
-  EXPECT_TRUE(identical(run_op_tensor({"ai.onnx.ml::DictVectorizer", {map}, {{"string_vocabulary", Texts{"a", "c", "b", "z"}}}}),
-                        Tensor::from<float>({1, 4}, {4, 8, 0, 0})));
+  EXPECT_TRUE(identical(
+      run_op_tensor({"ai.onnx.ml::DictVectorizer", {map}, {{"string_vocabulary", Texts{"a", "c", "b", "z"}}}}),
+      Tensor::from<float>({1, 4}, {4, 8, 0, 0})));
   const Value words = map_of<std::string>(integers({3, 1}), {"three", "one"});
-  EXPECT_TRUE(identical(run_op_tensor({"ai.onnx.ml::DictVectorizer", {words}, {{"int64_vocabulary", Integers{1, 2, 3}}}}),
-                        Tensor::from<std::string>({1, 3}, {"one", "", "three"})));
+  EXPECT_TRUE(
+      identical(run_op_tensor({"ai.onnx.ml::DictVectorizer", {words}, {{"int64_vocabulary", Integers{1, 2, 3}}}}),
+                Tensor::from<std::string>({1, 3}, {"one", "", "three"})));
 }
 
 TEST(DictVectorizer, RefusesOtherKeys) {
@@ -82,25 +95,33 @@ TEST(CastMap, OrdersByKey) {
 TEST(CastMap, PlacesByKey) {
   const Value map = map_of<float>(integers({3, 1}), {4.5f, -1.5f});
   EXPECT_TRUE(identical(cast_map(map, "TO_FLOAT", "SPARSE", 5), Tensor::from<float>({1, 5}, {0, -1.5f, 0, 4.5f, 0})));
-  EXPECT_TRUE(identical(cast_map(map, "TO_STRING", "SPARSE", 4), Tensor::from<std::string>({1, 4}, {"0", "-1.5", "0", "4.5"})));
-  expect_error(ErrorKind::failed, "key 3 is outside [0, 3), the places that max_map gives", [&] { cast_map(map, "TO_FLOAT", "SPARSE", 3); });
-  expect_error(ErrorKind::failed, "key -1 is outside [0, 3), the places that max_map gives", [&] { cast_map(map_of<float>(integers({-1}), {1}), "TO_FLOAT", "SPARSE", 3); });
+  EXPECT_TRUE(
+      identical(cast_map(map, "TO_STRING", "SPARSE", 4), Tensor::from<std::string>({1, 4}, {"0", "-1.5", "0", "4.5"})));
+  expect_error(ErrorKind::failed, "key 3 is outside [0, 3), the places that max_map gives",
+               [&] { cast_map(map, "TO_FLOAT", "SPARSE", 3); });
+  expect_error(ErrorKind::failed, "key -1 is outside [0, 3), the places that max_map gives",
+               [&] { cast_map(map_of<float>(integers({-1}), {1}), "TO_FLOAT", "SPARSE", 3); });
 }
 
 TEST(CastMap, RefusesUnknownForms) {
   const Value map = map_of<float>(integers({3}), {4.5f});
-  expect_error(ErrorKind::invalid_model, "cast_to 'TO_DOUBLE' is none of TO_FLOAT, TO_STRING, TO_INT64", [&] { cast_map(map, "TO_DOUBLE"); });
-  expect_error(ErrorKind::invalid_model, "map_form 'ROW' is neither DENSE nor SPARSE", [&] { cast_map(map, "TO_FLOAT", "ROW"); });
-  expect_error(ErrorKind::failed, "'x' is not a number", [&] { cast_map(map_of<std::string>(integers({3}), {"x"}), "TO_FLOAT"); });
+  expect_error(ErrorKind::invalid_model, "cast_to 'TO_DOUBLE' is none of TO_FLOAT, TO_STRING, TO_INT64",
+               [&] { cast_map(map, "TO_DOUBLE"); });
+  expect_error(ErrorKind::invalid_model, "map_form 'ROW' is neither DENSE nor SPARSE",
+               [&] { cast_map(map, "TO_FLOAT", "ROW"); });
+  expect_error(ErrorKind::failed, "'x' is not a number",
+               [&] { cast_map(map_of<std::string>(integers({3}), {"x"}), "TO_FLOAT"); });
 }
 
 // Scores -> maps -> the first map -> scores again, and a map as an input of the model.
 TEST(Maps, FlowThroughModels) {
   auto graph = std::make_shared<ir::Graph>();
-  const ir::ValueId map = graph->add_input("map", ir::ValueType::map(DType::string, ir::ValueType::tensor(DType::f32, ir::Dims{})));
+  const ir::ValueId map =
+      graph->add_input("map", ir::ValueType::map(DType::string, ir::ValueType::tensor(DType::f32, ir::Dims{})));
   ops::GraphBuilder builder(*graph);
   const ir::ValueId row = builder.add("ai.onnx.ml::DictVectorizer", {map}, {{"string_vocabulary", Texts{"a", "b"}}});
-  graph->add_output(builder.add("ai.onnx.ml::ZipMap", {builder.add("Neg", {row})}, {{"classlabels_strings", Texts{"x", "y"}}}));
+  graph->add_output(
+      builder.add("ai.onnx.ml::ZipMap", {builder.add("Neg", {row})}, {{"classlabels_strings", Texts{"x", "y"}}}));
   graph->value(graph->outputs()[0]).name = "zipped";
   for (const std::string device : {"cpu", "reference"}) {
     Session session(Model(graph), {.device = device});
@@ -109,8 +130,10 @@ TEST(Maps, FlowThroughModels) {
     EXPECT_EQ(number(zipped.elements().at(0).find("x")), 0);
     // An empty map does not say what it would hold.
     EXPECT_EQ(number(session.run({{"map", Value::map(texts({}), {})}}).at("zipped").elements().at(0).find("y")), 0);
-    expect_error(ErrorKind::invalid_argument, "input 'map' is map(i64, f32[]), expected map(string, f32[])", [&] { session.run({{"map", map_of<float>(integers({1}), {1})}}); });
-    expect_error(ErrorKind::invalid_argument, "input 'map' holds f64[], expected f32[] (the input is declared map(string, f32[]))",
+    expect_error(ErrorKind::invalid_argument, "input 'map' is map(i64, f32[]), expected map(string, f32[])",
+                 [&] { session.run({{"map", map_of<float>(integers({1}), {1})}}); });
+    expect_error(ErrorKind::invalid_argument,
+                 "input 'map' holds f64[], expected f32[] (the input is declared map(string, f32[]))",
                  [&] { session.run({{"map", map_of<double>(texts({"a"}), {1})}}); });
   }
 }

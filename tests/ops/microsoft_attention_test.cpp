@@ -128,9 +128,7 @@ TEST(MicrosoftAttention, RefusesWhatDoesNotFit) {
   expect_error(ErrorKind::invalid_model, "a hidden size of 1 does not divide into 2 heads",
                with([](OpCall& call) { call.attributes["num_heads"] = Integer{2}; }));
   expect_error(ErrorKind::invalid_model, "qkv_hidden_sizes is [1, 1, 2], but the weights have 3 columns",
-               with([](OpCall& call) {
-                 call.attributes["qkv_hidden_sizes"] = std::vector<Integer>{1, 1, 2};
-               }));
+               with([](OpCall& call) { call.attributes["qkv_hidden_sizes"] = std::vector<Integer>{1, 1, 2}; }));
   expect_error(ErrorKind::invalid_model, "past_present_share_buffer needs inputs 'past' and 'past_sequence_length'",
                with([](OpCall& call) { call.attributes["past_present_share_buffer"] = Integer{1}; }));
   expect_error(ErrorKind::invalid_model,

@@ -158,18 +158,14 @@ TEST(MultiHeadAttention, RefusesWhatDoesNotFit) {
                   other = ValueType::tensor(DType::f32, Shape{1, 3, 6}),
                   heads = ValueType::tensor(DType::f32, Shape{1, 2, 3, 4});
   const ir::Attributes two{{"num_heads", Integer{2}}};
-  expect_error(ErrorKind::invalid_model, "'key' has shape [1, 3, 6], expected [1, ?, 8]", [&] {
-    infer_op(kAttention, {three, other, other}, two);
-  });
-  expect_error(ErrorKind::invalid_model, "'value' is missing; a key of rank 3 needs it", [&] {
-    infer_op(kAttention, {three, three}, two);
-  });
-  expect_error(ErrorKind::invalid_model, "'value' has shape [1, 3, 8], expected rank 4", [&] {
-    infer_op(kAttention, {three, heads, three}, two);
-  });
-  expect_error(ErrorKind::invalid_model, "the hidden size 8 of 'query' does not divide into 3 heads", [&] {
-    infer_op(kAttention, {three, three, three}, {{"num_heads", Integer{3}}});
-  });
+  expect_error(ErrorKind::invalid_model, "'key' has shape [1, 3, 6], expected [1, ?, 8]",
+               [&] { infer_op(kAttention, {three, other, other}, two); });
+  expect_error(ErrorKind::invalid_model, "'value' is missing; a key of rank 3 needs it",
+               [&] { infer_op(kAttention, {three, three}, two); });
+  expect_error(ErrorKind::invalid_model, "'value' has shape [1, 3, 8], expected rank 4",
+               [&] { infer_op(kAttention, {three, heads, three}, two); });
+  expect_error(ErrorKind::invalid_model, "the hidden size 8 of 'query' does not divide into 3 heads",
+               [&] { infer_op(kAttention, {three, three, three}, {{"num_heads", Integer{3}}}); });
 }
 
 }  // namespace

@@ -20,9 +20,8 @@ TEST(Optional, HoldsAValueOrNone) {
 TEST(Optional, RefusesToGiveWhatIsNotThere) {
   const Value none = run_op({"Optional", {}, {{"type", ir::ValueType::tensor(DType::f32)}}})[0];
   EXPECT_FALSE(none.has_value());
-  expect_error(ErrorKind::invalid_model, "neither an input nor attribute 'type' is given", [] {
-    run_op({"Optional", {}});
-  });
+  expect_error(ErrorKind::invalid_model, "neither an input nor attribute 'type' is given",
+               [] { run_op({"Optional", {}}); });
 }
 
 }  // namespace

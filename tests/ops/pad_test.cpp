@@ -40,18 +40,14 @@ TEST(Pad, GivenAxesLeaveOthers) {
 }
 
 TEST(Pad, RefusesBadRequests) {
-  expect_error(ErrorKind::invalid_model, "pads -2 and -2 remove more than a dimension of 3", [] {
-    run_op({"Pad", {line({1, 2, 3}), list({-2, -2})}});
-  });
-  expect_error(ErrorKind::invalid_model, "1 pads for 1 axes, expected two an axis", [] {
-    run_op({"Pad", {line({1, 2, 3}), list({1})}});
-  });
-  expect_error(ErrorKind::failed, "mode edge cannot pad axis 0, which has no elements", [] {
-    run_op({"Pad", {line({}), list({1, 0})}, mode("edge")});
-  });
-  expect_error(ErrorKind::over_budget, "size overflow: 9223372036854775807 + 9223372036854775807", [] {
-    run_op({"Pad", {line({}), list({INT64_MAX, INT64_MAX})}});
-  });
+  expect_error(ErrorKind::invalid_model, "pads -2 and -2 remove more than a dimension of 3",
+               [] { run_op({"Pad", {line({1, 2, 3}), list({-2, -2})}}); });
+  expect_error(ErrorKind::invalid_model, "1 pads for 1 axes, expected two an axis",
+               [] { run_op({"Pad", {line({1, 2, 3}), list({1})}}); });
+  expect_error(ErrorKind::failed, "mode edge cannot pad axis 0, which has no elements",
+               [] { run_op({"Pad", {line({}), list({1, 0})}, mode("edge")}); });
+  expect_error(ErrorKind::over_budget, "size overflow: 9223372036854775807 + 9223372036854775807",
+               [] { run_op({"Pad", {line({}), list({INT64_MAX, INT64_MAX})}}); });
 }
 
 TEST(CenterCropPad, CropsAndPadsAroundTheCentre) {

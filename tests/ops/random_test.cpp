@@ -27,12 +27,10 @@ TEST(Random, LikeTakesShapeAndType) {
   const ir::ValueType x = ir::ValueType::tensor(DType::f16, ir::Dims{ir::Dim::symbol("n")});
   EXPECT_EQ(infer_op("RandomNormalLike", {x})[0], x);
   EXPECT_EQ(ir::to_string(infer_op("RandomUniformLike", {x}, {{"dtype", std::int64_t{11}}})[0]), "f64[n]");
-  expect_error(ErrorKind::invalid_model, "cannot give random numbers of type i32", [] {
-    run_op({"RandomNormalLike", {Tensor::scalar(std::int32_t{1})}});
-  });
-  expect_error(ErrorKind::invalid_model, "dimension -1 in the requested shape", [] {
-    run_op({"RandomNormal", {}, {{"shape", std::vector<std::int64_t>{-1}}}});
-  });
+  expect_error(ErrorKind::invalid_model, "cannot give random numbers of type i32",
+               [] { run_op({"RandomNormalLike", {Tensor::scalar(std::int32_t{1})}}); });
+  expect_error(ErrorKind::invalid_model, "dimension -1 in the requested shape",
+               [] { run_op({"RandomNormal", {}, {{"shape", std::vector<std::int64_t>{-1}}}}); });
 }
 
 TEST(Bernoulli, DrawsByProbability) {

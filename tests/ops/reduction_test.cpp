@@ -84,12 +84,10 @@ TEST(Reduction, InfersWhatIsCertain) {
 }
 
 TEST(Reduction, RefusesBadAxes) {
-  expect_error(ErrorKind::invalid_model, "axis 2 is outside [-2, 2) of a tensor of rank 2", [] {
-    run_op({"ReduceSum", {kX, axes({2})}});
-  });
-  expect_error(ErrorKind::invalid_model, "axis -1 is listed more than once", [] {
-    run_op({"ReduceSum", {kX, axes({1, -1})}});
-  });
+  expect_error(ErrorKind::invalid_model, "axis 2 is outside [-2, 2) of a tensor of rank 2",
+               [] { run_op({"ReduceSum", {kX, axes({2})}}); });
+  expect_error(ErrorKind::invalid_model, "axis -1 is listed more than once",
+               [] { run_op({"ReduceSum", {kX, axes({1, -1})}}); });
 }
 
 }  // namespace

@@ -53,9 +53,8 @@ TEST(NonMaxSuppression, DropsOverlappingBoxes) {
   EXPECT_TRUE(identical(run_op_tensor({"NonMaxSuppression", {boxes, scores, most, overlap, score}}),
                         Tensor::from<std::int64_t>({2, 3}, {0, 0, 2, 0, 0, 0})));
   EXPECT_EQ(run_op_tensor({"NonMaxSuppression", {boxes, scores}}).shape(), (Shape{0, 3}));
-  expect_error(ErrorKind::invalid_model, "boxes [1, 3, 4] and scores [1, 1, 2] do not fit together", [&] {
-    run_op({"NonMaxSuppression", {boxes, Tensor(DType::f32, {1, 1, 2})}});
-  });
+  expect_error(ErrorKind::invalid_model, "boxes [1, 3, 4] and scores [1, 1, 2] do not fit together",
+               [&] { run_op({"NonMaxSuppression", {boxes, Tensor(DType::f32, {1, 1, 2})}}); });
 }
 
 }  // namespace

@@ -36,12 +36,10 @@ TEST(Squeeze, DropsUnitAxes) {
 }
 
 TEST(Squeeze, RefusesLargerAxes) {
-  expect_error(ErrorKind::invalid_model, "cannot squeeze axis 1 of [1, 2, 1, 3]: its dimension is not 1", [] {
-    run_op({"Squeeze", {kOneToSix, axes({1})}});
-  });
-  expect_error(ErrorKind::invalid_model, "axis -4 is listed more than once", [] {
-    run_op({"Squeeze", {kOneToSix, axes({0, -4})}});
-  });
+  expect_error(ErrorKind::invalid_model, "cannot squeeze axis 1 of [1, 2, 1, 3]: its dimension is not 1",
+               [] { run_op({"Squeeze", {kOneToSix, axes({1})}}); });
+  expect_error(ErrorKind::invalid_model, "axis -4 is listed more than once",
+               [] { run_op({"Squeeze", {kOneToSix, axes({0, -4})}}); });
 }
 
 TEST(Unsqueeze, AddsUnitAxes) {
@@ -52,9 +50,8 @@ TEST(Unsqueeze, AddsUnitAxes) {
 }
 
 TEST(Unsqueeze, RefusesAxesOutsideTheResult) {
-  expect_error(ErrorKind::invalid_model, "axis 5 is outside [-5, 5) of a tensor of rank 5", [] {
-    run_op({"Unsqueeze", {kOneToSix, axes({5})}});
-  });
+  expect_error(ErrorKind::invalid_model, "axis 5 is outside [-5, 5) of a tensor of rank 5",
+               [] { run_op({"Unsqueeze", {kOneToSix, axes({5})}}); });
 }
 
 }  // namespace

@@ -76,15 +76,12 @@ TEST(Resize, KeepsSymbolsOfUnscaledAxes) {
 TEST(Resize, RefusesBadRequests) {
   expect_error(ErrorKind::invalid_model, "1 scales for 2 axes", [] { run_op({"Resize", {kRow, {}, scales({2})}}); });
   expect_error(ErrorKind::invalid_model, "scale -1 of axis 1", [] { run_op({"Resize", {kRow, {}, scales({1, -1})}}); });
-  expect_error(ErrorKind::over_budget, "a resized dimension of 4.000000060189865e+30", [] {
-    run_op({"Resize", {kRow, {}, scales({1, 1e30f})}});
-  });
-  expect_error(ErrorKind::invalid_model, "exactly one of scales and sizes must be given", [] {
-    run_op({"Resize", {kRow}});
-  });
-  expect_error(ErrorKind::failed, "cannot resize [0] to [2]", [] {
-    run_op({"Resize", {Tensor(DType::f32, {0}), {}, {}, sizes({2})}});
-  });
+  expect_error(ErrorKind::over_budget, "a resized dimension of 4.000000060189865e+30",
+               [] { run_op({"Resize", {kRow, {}, scales({1, 1e30f})}}); });
+  expect_error(ErrorKind::invalid_model, "exactly one of scales and sizes must be given",
+               [] { run_op({"Resize", {kRow}}); });
+  expect_error(ErrorKind::failed, "cannot resize [0] to [2]",
+               [] { run_op({"Resize", {Tensor(DType::f32, {0}), {}, {}, sizes({2})}}); });
 }
 
 }  // namespace

@@ -14,12 +14,10 @@ TEST(ReverseSequence, TurnsThePrefixOfEachEntry) {
 }
 
 TEST(ReverseSequence, RefusesWrongLengths) {
-  expect_error(ErrorKind::failed, "sequence length 4 is outside [0, 3]", [] {
-    run_op({"ReverseSequence", {kX, Tensor::from<std::int64_t>({2}, {4, 1})}});
-  });
-  expect_error(ErrorKind::invalid_model, "3 sequence lengths for a batch of 2", [] {
-    run_op({"ReverseSequence", {kX, Tensor::from<std::int64_t>({3}, {1, 1, 1})}});
-  });
+  expect_error(ErrorKind::failed, "sequence length 4 is outside [0, 3]",
+               [] { run_op({"ReverseSequence", {kX, Tensor::from<std::int64_t>({2}, {4, 1})}}); });
+  expect_error(ErrorKind::invalid_model, "3 sequence lengths for a batch of 2",
+               [] { run_op({"ReverseSequence", {kX, Tensor::from<std::int64_t>({3}, {1, 1, 1})}}); });
 }
 
 }  // namespace

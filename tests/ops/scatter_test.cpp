@@ -33,9 +33,8 @@ TEST(ScatterElements, RefusesBadOperands) {
   expect_error(ErrorKind::failed, "index 5 is outside [-5, 5)", [&] {
     run_op({"ScatterElements", {kLine, Tensor::from<std::int64_t>({1, 2}, {0, 5}), two}, {{"axis", std::int64_t{1}}}});
   });
-  expect_error(ErrorKind::invalid_model, "updates has dimension 2 at axis 1, expected 1", [&] {
-    run_op({"ScatterElements", {kLine, Tensor::from<std::int64_t>({1, 1}, {0}), two}});
-  });
+  expect_error(ErrorKind::invalid_model, "updates has dimension 2 at axis 1, expected 1",
+               [&] { run_op({"ScatterElements", {kLine, Tensor::from<std::int64_t>({1, 1}, {0}), two}}); });
 }
 
 TEST(ScatterND, WritesSlices) {
@@ -46,9 +45,8 @@ TEST(ScatterND, WritesSlices) {
                         Tensor::from<std::int8_t>({3, 2}, {9, 9, 3, 4, 100, 100})));
   EXPECT_TRUE(identical(run_op_tensor({"ScatterND", {data, indices, updates}, reduction("add")}),
                         Tensor::from<std::int8_t>({3, 2}, {10, 11, 3, 4, 105, 106})));
-  expect_error(ErrorKind::invalid_model, "updates has rank 1, expected 2", [&] {
-    run_op({"ScatterND", {data, indices, updates.reshaped({4})}});
-  });
+  expect_error(ErrorKind::invalid_model, "updates has rank 1, expected 2",
+               [&] { run_op({"ScatterND", {data, indices, updates.reshaped({4})}}); });
 }
 
 TEST(TensorScatter, LinearAndCircular) {
@@ -60,9 +58,8 @@ TEST(TensorScatter, LinearAndCircular) {
                                        {cache, update, Tensor::from<std::int64_t>({2}, {2, 4})},
                                        {{"mode", std::string("circular")}}}),
                         Tensor::from<float>({2, 3, 1}, {8, 2, 7, 4, 9, 10})));
-  expect_error(ErrorKind::failed, "write index 2 with 2 steps is outside a cache of 3", [&] {
-    run_op({"TensorScatter", {cache, update, Tensor::from<std::int64_t>({2}, {2, 0})}});
-  });
+  expect_error(ErrorKind::failed, "write index 2 with 2 steps is outside a cache of 3",
+               [&] { run_op({"TensorScatter", {cache, update, Tensor::from<std::int64_t>({2}, {2, 0})}}); });
 }
 
 }  // namespace

@@ -19,9 +19,8 @@ TEST(Compress, TakesWhereTrue) {
   EXPECT_TRUE(identical(run_op_tensor({"Compress", {kGrid, condition}, {{"axis", std::int64_t{0}}}}),
                         Tensor::from<float>({2, 2}, {3, 4, 5, 6})));
   EXPECT_TRUE(identical(run_op_tensor({"Compress", {kGrid, condition}}), Tensor::from<float>({2}, {2, 3})));
-  expect_error(ErrorKind::failed, "condition 2 is true, but there are only 2 entries", [&] {
-    run_op({"Compress", {kGrid, condition}, {{"axis", std::int64_t{1}}}});
-  });
+  expect_error(ErrorKind::failed, "condition 2 is true, but there are only 2 entries",
+               [&] { run_op({"Compress", {kGrid, condition}, {{"axis", std::int64_t{1}}}}); });
 }
 
 TEST(NonZero, ListsIndicesByAxis) {
@@ -68,9 +67,8 @@ TEST(TopK, TiesGoToTheLowerIndex) {
 }
 
 TEST(TopK, RefusesMoreThanThereIs) {
-  expect_error(ErrorKind::invalid_model, "K is 3, expected at most the dimension, 2", [] {
-    run_op({"TopK", {kGrid, list({3})}, {}, 2});
-  });
+  expect_error(ErrorKind::invalid_model, "K is 3, expected at most the dimension, 2",
+               [] { run_op({"TopK", {kGrid, list({3})}, {}, 2}); });
 }
 
 }  // namespace

@@ -36,15 +36,12 @@ TEST(Sequence, InsertEraseAtLength) {
 
 TEST(Sequence, RefusesPositionsOutside) {
   expect_error(ErrorKind::failed, "index 2 is outside [-2, 2)", [] { run_op({"SequenceAt", {pair(), position(2)}}); });
-  expect_error(ErrorKind::failed, "index 3 is outside [-2, 2]", [] {
-    run_op({"SequenceInsert", {pair(), kA, position(3)}});
-  });
-  expect_error(ErrorKind::failed, "index -1 is outside [0, 0)", [] {
-    run_op({"SequenceErase", {Value::sequence({})}});
-  });
-  expect_error(ErrorKind::invalid_model, "input 'input_sequence' is f32[2], expected a sequence", [] {
-    run_op({"SequenceLength", {kA}});
-  });
+  expect_error(ErrorKind::failed, "index 3 is outside [-2, 2]",
+               [] { run_op({"SequenceInsert", {pair(), kA, position(3)}}); });
+  expect_error(ErrorKind::failed, "index -1 is outside [0, 0)",
+               [] { run_op({"SequenceErase", {Value::sequence({})}}); });
+  expect_error(ErrorKind::invalid_model, "input 'input_sequence' is f32[2], expected a sequence",
+               [] { run_op({"SequenceLength", {kA}}); });
 }
 
 TEST(SplitToSequence, PartsOfASizeOrGivenSizes) {
@@ -53,9 +50,8 @@ TEST(SplitToSequence, PartsOfASizeOrGivenSizes) {
   EXPECT_TRUE(identical(by_two.elements()[1].tensor(), Tensor::from<std::int32_t>({1}, {3})));
   const Value single = run_one({"SplitToSequence", {x}, {{"keepdims", std::int64_t{0}}}});
   EXPECT_TRUE(identical(single.elements()[2].tensor(), Tensor::scalar<std::int32_t>(3)));
-  expect_error(ErrorKind::failed, "cannot split into parts of 0", [&] {
-    run_op({"SplitToSequence", {x, position(0)}});
-  });
+  expect_error(ErrorKind::failed, "cannot split into parts of 0",
+               [&] { run_op({"SplitToSequence", {x, position(0)}}); });
 }
 
 TEST(ConcatFromSequence, AlongAnOldOrANewAxis) {

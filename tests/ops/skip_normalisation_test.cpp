@@ -57,12 +57,10 @@ TEST(SkipNormalisation, RefusesWhatDoesNotFit) {
                   wider = ValueType::tensor(DType::f32, Shape{4, 2, 3, 8}),
                   gamma = ValueType::tensor(DType::f32, Shape{8}),
                   short_gamma = ValueType::tensor(DType::f32, Shape{7});
-  expect_error(ErrorKind::invalid_model, "'skip' of shape [4, 2, 3, 8] does not broadcast to [2, 3, 8]", [&] {
-    infer_op(kLayer, {x, wider, gamma});
-  });
-  expect_error(ErrorKind::invalid_model, "'gamma' has shape [7], expected [8]", [&] {
-    infer_op(kSimplified, {x, x, short_gamma});
-  });
+  expect_error(ErrorKind::invalid_model, "'skip' of shape [4, 2, 3, 8] does not broadcast to [2, 3, 8]",
+               [&] { infer_op(kLayer, {x, wider, gamma}); });
+  expect_error(ErrorKind::invalid_model, "'gamma' has shape [7], expected [8]",
+               [&] { infer_op(kSimplified, {x, x, short_gamma}); });
 }
 
 }  // namespace

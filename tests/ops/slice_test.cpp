@@ -47,12 +47,10 @@ TEST(Slice, LeavesOtherAxesSymbolic) {
 }
 
 TEST(Slice, RefusesBadRequests) {
-  expect_error(ErrorKind::invalid_model, "a slice with step 0", [] {
-    run_op({"Slice", {kGrid, list({0}), list({1}), list({0}), list({0})}});
-  });
-  expect_error(ErrorKind::invalid_model, "2 starts, 1 ends, 2 axes and 2 steps must be as many", [] {
-    run_op({"Slice", {kGrid, list({0, 0}), list({1})}});
-  });
+  expect_error(ErrorKind::invalid_model, "a slice with step 0",
+               [] { run_op({"Slice", {kGrid, list({0}), list({1}), list({0}), list({0})}}); });
+  expect_error(ErrorKind::invalid_model, "2 starts, 1 ends, 2 axes and 2 steps must be as many",
+               [] { run_op({"Slice", {kGrid, list({0, 0}), list({1})}}); });
 }
 
 }  // namespace

@@ -22,9 +22,8 @@ TEST(StringNormalizer, ChangesCaseAndDropsStopwords) {
                         words({"GRÖßE", "\xFFX"})));
   EXPECT_TRUE(identical(run_op_tensor({"StringNormalizer", {words({"monday"}).reshaped({1, 1})}, upper}),
                         words({""}).reshaped({1, 1})));
-  expect_error(ErrorKind::invalid_model, "case_change_action is 'lower', expected NONE, LOWER or UPPER", [] {
-    run_op({"StringNormalizer", {words({"a"})}, {{"case_change_action", std::string("lower")}}});
-  });
+  expect_error(ErrorKind::invalid_model, "case_change_action is 'lower', expected NONE, LOWER or UPPER",
+               [] { run_op({"StringNormalizer", {words({"a"})}, {{"case_change_action", std::string("lower")}}}); });
 }
 
 TEST(StringSplit, AsPythonDoes) {
@@ -40,9 +39,8 @@ TEST(RegexFullMatch, MatchesWholeStrings) {
   const ir::Attributes pattern = {{"pattern", std::string("[a-z]+")}};
   EXPECT_TRUE(identical(run_op_tensor({"RegexFullMatch", {words({"abc", "abc1"})}, pattern}),
                         Tensor::from<bool>({2}, {true, false})));
-  expect_error(ErrorKind::invalid_model, "pattern '(': missing ): (", [] {
-    run_op({"RegexFullMatch", {words({"a"})}, {{"pattern", std::string("(")}}});
-  });
+  expect_error(ErrorKind::invalid_model, "pattern '(': missing ): (",
+               [] { run_op({"RegexFullMatch", {words({"a"})}, {{"pattern", std::string("(")}}}); });
 }
 
 }  // namespace

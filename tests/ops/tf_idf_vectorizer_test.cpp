@@ -32,14 +32,12 @@ TEST(TfIdfVectorizer, CountsPairsAndSingles) {
 TEST(TfIdfVectorizer, RefusesBrokenPools) {
   ir::Attributes broken = attributes("TF", 0, 1);
   broken["ngram_counts"] = std::vector<std::int64_t>{0, 3};
-  expect_error(ErrorKind::invalid_model, "7 items are no whole 2-grams", [&] {
-    run_op({"TfIdfVectorizer", {kRow}, broken});
-  });
+  expect_error(ErrorKind::invalid_model, "7 items are no whole 2-grams",
+               [&] { run_op({"TfIdfVectorizer", {kRow}, broken}); });
   broken = attributes("TF", 0, 1);
   broken["ngram_indexes"] = std::vector<std::int64_t>{0, -1, 2, 3, 4, 5, 6};
-  expect_error(ErrorKind::invalid_model, "ngram_indexes reach from -1 to 6", [&] {
-    run_op({"TfIdfVectorizer", {kRow}, broken});
-  });
+  expect_error(ErrorKind::invalid_model, "ngram_indexes reach from -1 to 6",
+               [&] { run_op({"TfIdfVectorizer", {kRow}, broken}); });
 }
 
 }  // namespace

@@ -28,12 +28,10 @@ TEST(Transpose, PermutesSymbols) {
 }
 
 TEST(Transpose, RefusesWhatIsNoPermutation) {
-  expect_error(ErrorKind::invalid_model, "axis 1 is listed more than once", [] {
-    run_op({"Transpose", {kMatrix}, {{"perm", std::vector<std::int64_t>{1, 1}}}});
-  });
-  expect_error(ErrorKind::invalid_model, "perm names 1 axes of a tensor of rank 2", [] {
-    run_op({"Transpose", {kMatrix}, {{"perm", std::vector<std::int64_t>{0}}}});
-  });
+  expect_error(ErrorKind::invalid_model, "axis 1 is listed more than once",
+               [] { run_op({"Transpose", {kMatrix}, {{"perm", std::vector<std::int64_t>{1, 1}}}}); });
+  expect_error(ErrorKind::invalid_model, "perm names 1 axes of a tensor of rank 2",
+               [] { run_op({"Transpose", {kMatrix}, {{"perm", std::vector<std::int64_t>{0}}}}); });
 }
 
 // From the example in the ONNX description of DepthToSpace, one row of it.
@@ -56,12 +54,10 @@ TEST(SpaceToDepth, UndoesDepthToSpace) {
 
 TEST(SpaceToDepth, RefusesBadBlocks) {
   const Tensor x(DType::f32, {1, 1, 2, 3});
-  expect_error(ErrorKind::invalid_model, "width 3 is no multiple of 2", [&] {
-    run_op({"SpaceToDepth", {x}, {{"blocksize", std::int64_t{2}}}});
-  });
-  expect_error(ErrorKind::invalid_model, "blocksize is 0, expected a positive number", [&] {
-    run_op({"SpaceToDepth", {x}, {{"blocksize", std::int64_t{0}}}});
-  });
+  expect_error(ErrorKind::invalid_model, "width 3 is no multiple of 2",
+               [&] { run_op({"SpaceToDepth", {x}, {{"blocksize", std::int64_t{2}}}}); });
+  expect_error(ErrorKind::invalid_model, "blocksize is 0, expected a positive number",
+               [&] { run_op({"SpaceToDepth", {x}, {{"blocksize", std::int64_t{0}}}}); });
 }
 
 }  // namespace

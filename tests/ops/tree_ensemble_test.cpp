@@ -66,10 +66,12 @@ ir::Attributes ten_leaves(std::size_t voters) {
   const Reals zero_reals(10, 0.0f);
   Reals weights(10, 0.0f);
   std::fill_n(weights.begin(), voters, 0.1f);
-  return {{"nodes_treeids", trees},        {"nodes_nodeids", zeros},     {"nodes_featureids", zeros},
-          {"nodes_values", zero_reals},    {"nodes_truenodeids", zeros}, {"nodes_falsenodeids", zeros},
-          {"nodes_modes", Texts(10, "LEAF")}, {"class_treeids", trees},  {"class_nodeids", zeros},
-          {"class_ids", zeros},            {"class_weights", weights},   {"classlabels_int64s", Integers{0, 1}}};
+  return {{"nodes_treeids", trees},           {"nodes_nodeids", zeros},
+          {"nodes_featureids", zeros},        {"nodes_values", zero_reals},
+          {"nodes_truenodeids", zeros},       {"nodes_falsenodeids", zeros},
+          {"nodes_modes", Texts(10, "LEAF")}, {"class_treeids", trees},
+          {"class_nodeids", zeros},           {"class_ids", zeros},
+          {"class_weights", weights},         {"classlabels_int64s", Integers{0, 1}}};
 }
 
 TEST(TreeEnsembleClassifier, SumsInThePrecisionOfItsInput) {
@@ -116,10 +118,18 @@ TEST(TreeEnsemble, TakesHalfPrecision) {
     return tensor;
   };
   const Integers zero{0}, one{1};
-  const ir::Attributes tree{{"nodes_featureids", zero}, {"nodes_splits", halves({0.5})}, {"nodes_modes", Tensor::from<std::uint8_t>({1}, {0})},
-                            {"nodes_truenodeids", zero}, {"nodes_trueleafs", one}, {"nodes_falsenodeids", one}, {"nodes_falseleafs", one},
-                            {"leaf_targetids", Integers{0, 0}}, {"leaf_weights", halves({1.5, 4})}, {"tree_roots", zero}};
-  EXPECT_TRUE(identical(run_op_tensor({"ai.onnx.ml::TreeEnsemble", {halves({0, 1}).reshaped({2, 1})}, tree}), halves({1.5, 4}).reshaped({2, 1})));
+  const ir::Attributes tree{{"nodes_featureids", zero},
+                            {"nodes_splits", halves({0.5})},
+                            {"nodes_modes", Tensor::from<std::uint8_t>({1}, {0})},
+                            {"nodes_truenodeids", zero},
+                            {"nodes_trueleafs", one},
+                            {"nodes_falsenodeids", one},
+                            {"nodes_falseleafs", one},
+                            {"leaf_targetids", Integers{0, 0}},
+                            {"leaf_weights", halves({1.5, 4})},
+                            {"tree_roots", zero}};
+  EXPECT_TRUE(identical(run_op_tensor({"ai.onnx.ml::TreeEnsemble", {halves({0, 1}).reshaped({2, 1})}, tree}),
+                        halves({1.5, 4}).reshaped({2, 1})));
 }
 
 TEST(TreeEnsemble, RefusesBrokenTrees) {

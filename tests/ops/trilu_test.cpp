@@ -21,9 +21,8 @@ TEST(Trilu, ExtremeDiagonals) {
 }
 
 TEST(Trilu, RefusesVectors) {
-  expect_error(ErrorKind::invalid_model, "input has rank 1, expected at least 2", [] {
-    run_op({"Trilu", {kX.reshaped({6})}});
-  });
+  expect_error(ErrorKind::invalid_model, "input has rank 1, expected at least 2",
+               [] { run_op({"Trilu", {kX.reshaped({6})}}); });
 }
 
 }  // namespace

@@ -14,13 +14,20 @@ namespace {
 using ir::ValueId;
 using Names = std::vector<std::string>;
 
-ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
-Tensor vector(std::initializer_list<float> values) { return Tensor::from<float>({static_cast<std::int64_t>(values.size())}, values); }
+ir::ValueType f32(ir::Dims dims) {
+  return ir::ValueType::tensor(DType::f32, std::move(dims));
+}
+Tensor vector(std::initializer_list<float> values) {
+  return Tensor::from<float>({static_cast<std::int64_t>(values.size())}, values);
+}
 
 // A model with inputs a, b [n] and nodes of Gradient; names of values are what Gradient refers to.
 class Differentiate : public testing::Test {
  protected:
-  Differentiate() : builder_(*graph_), a_(graph_->add_input("a", f32({ir::Dim::symbol("n")}))), b_(graph_->add_input("b", f32({ir::Dim::symbol("n")}))) {}
+  Differentiate()
+      : builder_(*graph_),
+        a_(graph_->add_input("a", f32({ir::Dim::symbol("n")}))),
+        b_(graph_->add_input("b", f32({ir::Dim::symbol("n")}))) {}
 
   ValueId name(ValueId value, const std::string& name) {
     graph_->value(value).name = name;
@@ -59,17 +66,17 @@ TEST_F(Differentiate, TakesIntermediateTensorsAsIndependent) {
   name(builder_.add("Mul", {h, builder_.add("Mul", {h, b_})}), "y");
   add_gradient("y", {"h"}, {h}, {});
   add_gradient("y", {"a", "b"}, {a_, b_});
-  EXPECT_EQ(run("g0", vector({0}), vector({3})), (std::vector<float>{6}));   // 2 h b
-  EXPECT_EQ(run("g1", vector({0}), vector({3})), (std::vector<float>{6}));   // 2 exp(a)² b
-  EXPECT_EQ(run("g2", vector({0}), vector({3})), (std::vector<float>{1}));   // h²
+  EXPECT_EQ(run("g0", vector({0}), vector({3})), (std::vector<float>{6}));  // 2 h b
+  EXPECT_EQ(run("g1", vector({0}), vector({3})), (std::vector<float>{6}));  // 2 exp(a)² b
+  EXPECT_EQ(run("g2", vector({0}), vector({3})), (std::vector<float>{1}));  // h²
 }
 
 TEST_F(Differentiate, EvaluatesAtOtherValues) {
   const ValueId h = name(builder_.add("Neg", {a_}), "h");
   name(builder_.add("Mul", {h, b_}), "y");
-  add_gradient("y", {"h"}, {a_}, {});                  // at h = a: dy/dh = b
-  add_gradient("y", {"h", "b"}, {b_, b_});             // one value for both
-  add_gradient("y", {"b"}, {a_, b_}, {"h"});           // h given as a constant
+  add_gradient("y", {"h"}, {a_}, {});         // at h = a: dy/dh = b
+  add_gradient("y", {"h", "b"}, {b_, b_});    // one value for both
+  add_gradient("y", {"b"}, {a_, b_}, {"h"});  // h given as a constant
   EXPECT_EQ(run("g0", vector({5}), vector({3})), (std::vector<float>{3}));
   EXPECT_EQ(run("g1", vector({5}), vector({3})), (std::vector<float>{3}));
   EXPECT_EQ(run("g2", vector({5}), vector({3})), (std::vector<float>{3}));
@@ -94,7 +101,12 @@ TEST_F(Differentiate, IsZeroWhereNothingDepends) {
 TEST_F(Differentiate, UnwantedOutputsAreNotComputed) {
   name(builder_.add("Mul", {a_, b_}), "y");
   const ValueId gradient = graph_->add_value("g1", graph_->value(b_).type);
-  graph_->add_node({"ai.onnx.preview.training::Gradient", "", {a_, b_}, {ValueId{}, gradient}, {{"y", std::string("y")}, {"xs", Names{"a", "b"}}}, 0});
+  graph_->add_node({"ai.onnx.preview.training::Gradient",
+                    "",
+                    {a_, b_},
+                    {ValueId{}, gradient},
+                    {{"y", std::string("y")}, {"xs", Names{"a", "b"}}},
+                    0});
   graph_->add_output(gradient);
   EXPECT_EQ(run("g1", vector({2}), vector({7})), (std::vector<float>{2}));
 }
@@ -105,29 +117,36 @@ TEST_F(Differentiate, ListsEverythingThatIsMissing) {
   name(builder_.add("ReduceProd", {unfold}), "y");
   add_gradient("y", {"a"}, {a_});
   expect_error(ErrorKind::unsupported,
-               "no gradient is stated for ReduceProd (node 'ReduceProd_5' (ReduceProd)); no gradient is stated for TopK (node 'TopK_2' (TopK))",
+               "no gradient is stated for ReduceProd (node 'ReduceProd_5' (ReduceProd)); no gradient is stated for "
+               "TopK (node 'TopK_2' (TopK))",
                [&] { run("g0", vector({2}), vector({7})); });
 }
 
 TEST_F(Differentiate, SaysWhyAGradientIsMissing) {
   name(builder_.add("Pad", {a_, builder_.integers({0, 1})}, {{"mode", std::string("edge")}}), "y");
   add_gradient("y", {"a"}, {a_});
-  expect_error(ErrorKind::unsupported, "no gradient is stated for Pad (node 'Pad_1' (Pad): mode edge)", [&] { run("g0", vector({2}), vector({7})); });
+  expect_error(ErrorKind::unsupported, "no gradient is stated for Pad (node 'Pad_1' (Pad): mode edge)",
+               [&] { run("g0", vector({2}), vector({7})); });
 }
 
 TEST_F(Differentiate, RefusesUnknownNames) {
   add_gradient("y", {"a"}, {a_});
-  expect_error(ErrorKind::invalid_model, "there is no tensor 'y' to differentiate", [&] { run("g0", vector({2}), vector({7})); });
+  expect_error(ErrorKind::invalid_model, "there is no tensor 'y' to differentiate",
+               [&] { run("g0", vector({2}), vector({7})); });
 }
 
 TEST_F(Differentiate, RefusesGradientsThatNeedOneAnother) {
   add_gradient("g1", {"a"}, {a_});
   add_gradient("g0", {"a"}, {a_});
-  expect_error(ErrorKind::invalid_model, "Gradient nodes that need one another: node 'ai.onnx.preview.training::Gradient_0' (ai.onnx.preview.training::Gradient)", [&] { run("g0", vector({2}), vector({7})); });
+  expect_error(ErrorKind::invalid_model,
+               "Gradient nodes that need one another: node 'ai.onnx.preview.training::Gradient_0' "
+               "(ai.onnx.preview.training::Gradient)",
+               [&] { run("g0", vector({2}), vector({7})); });
 }
 
 TEST_F(Differentiate, ChecksItsLists) {
-  expect_error(ErrorKind::invalid_model, "1 inputs for 2 names in xs and zs", [&] { add_gradient("y", {"a"}, {a_}, {"b"}); });
+  expect_error(ErrorKind::invalid_model, "1 inputs for 2 names in xs and zs",
+               [&] { add_gradient("y", {"a"}, {a_}, {"b"}); });
 }
 
 // Composites are differentiated through what they decompose into.
@@ -136,19 +155,24 @@ TEST(DifferentiateComposites, FlexAttention) {
   const ValueId scores = modifier->add_input("scores", {});
   modifier->add_output(modifier->add_op("Tanh", {scores}));
   const auto operand = [](Shape shape, std::uint64_t seed) { return random_tensor(DType::f64, shape, seed, -1, 1); };
-  expect_gradient({"ai.onnx.preview::FlexAttention", {operand({1, 4, 3, 2}, 1), operand({1, 2, 5, 2}, 2), operand({1, 2, 5, 3}, 3)}, {{"score_mod", ir::SubgraphPointer(modifier)}}},
+  expect_gradient({"ai.onnx.preview::FlexAttention",
+                   {operand({1, 4, 3, 2}, 1), operand({1, 2, 5, 2}, 2), operand({1, 2, 5, 3}, 3)},
+                   {{"score_mod", ir::SubgraphPointer(modifier)}}},
                   {.symbolic = false});
 }
 
 TEST(DifferentiateComposites, SkipLayerNormalization) {
   const auto operand = [](Shape shape, std::uint64_t seed) { return random_tensor(DType::f64, shape, seed, -1, 1); };
-  expect_gradient({"com.microsoft::SkipLayerNormalization", {operand({2, 3, 4}, 1), operand({2, 3, 4}, 2), operand({4}, 3), operand({4}, 4), operand({4}, 5)}},
+  expect_gradient({"com.microsoft::SkipLayerNormalization",
+                   {operand({2, 3, 4}, 1), operand({2, 3, 4}, 2), operand({4}, 3), operand({4}, 4), operand({4}, 5)}},
                   {.step = 1e-3, .tolerance = 1e-4});
 }
 
 TEST(DifferentiateComposites, MultiHeadAttention) {
   const auto operand = [](Shape shape, std::uint64_t seed) { return random_tensor(DType::f64, shape, seed, -1, 1); };
-  expect_gradient({"com.microsoft::MultiHeadAttention", {operand({2, 3, 4}, 1), operand({2, 5, 4}, 2), operand({2, 5, 4}, 3)}, {{"num_heads", std::int64_t{2}}}},
+  expect_gradient({"com.microsoft::MultiHeadAttention",
+                   {operand({2, 3, 4}, 1), operand({2, 5, 4}, 2), operand({2, 5, 4}, 3)},
+                   {{"num_heads", std::int64_t{2}}}},
                   {.step = 1e-3, .tolerance = 1e-4, .symbolic = false});
 }
 

@@ -17,22 +17,31 @@ using Lines = std::vector<std::string>;
 
 const std::string kStart = "graph { input %x : f32[batch, 4] input %z : f32[batch, 4] ";
 
-void expect_merged(const std::string& text, const Lines& nodes) { test::expect_rewritten(kStart + text, "merge_duplicates", nodes, 0); }
-void expect_apart(const std::string& text) { test::expect_left_alone(kStart + text, "merge_duplicates"); }
+void expect_merged(const std::string& text, const Lines& nodes) {
+  test::expect_rewritten(kStart + text, "merge_duplicates", nodes, 0);
+}
+void expect_apart(const std::string& text) {
+  test::expect_left_alone(kStart + text, "merge_duplicates");
+}
 
 TEST(MergeDuplicates, NodesThatComputeTheSame) {
-  expect_merged("%a = Exp (%x) %b = Exp (%x) %c = Neg (%a) %d = Neg (%b) %y = Mul (%c, %d) output %y }", {"%a = Exp (%x)", "%c = Neg (%a)", "%y = Mul (%c, %c)"});
-  expect_merged("%a = LeakyRelu (%x) {alpha = 0.01} %b = LeakyRelu (%x) %y = Add (%a, %b) output %y }", {"%a = LeakyRelu (%x) {alpha = 0.01}", "%y = Add (%a, %a)"});
+  expect_merged("%a = Exp (%x) %b = Exp (%x) %c = Neg (%a) %d = Neg (%b) %y = Mul (%c, %d) output %y }",
+                {"%a = Exp (%x)", "%c = Neg (%a)", "%y = Mul (%c, %c)"});
+  expect_merged("%a = LeakyRelu (%x) {alpha = 0.01} %b = LeakyRelu (%x) %y = Add (%a, %b) output %y }",
+                {"%a = LeakyRelu (%x) {alpha = 0.01}", "%y = Add (%a, %a)"});
 }
 
 TEST(MergeDuplicates, SumsAndProductsEitherWayRound) {
-  expect_merged("%a = Add (%x, %z) %b = Add (%z, %x) %y = Mul (%a, %b) output %y }", {"%a = Add (%x, %z)", "%y = Mul (%a, %a)"});
+  expect_merged("%a = Add (%x, %z) %b = Add (%z, %x) %y = Mul (%a, %b) output %y }",
+                {"%a = Add (%x, %z)", "%y = Mul (%a, %a)"});
   expect_apart("%a = Sub (%x, %z) %b = Sub (%z, %x) %y = Mul (%a, %b) output %y }");
 }
 
 TEST(MergeDuplicates, OutputsThatOnlyOneOfThemWants) {
-  expect_merged("%a, none = Split (%x) {axis = 1, num_outputs = 2} none, %b = Split (%x) {axis = 1, num_outputs = 2} %y = Mul (%a, %b) output %y }",
-                {"%a, %? = Split (%x) {axis = 1, num_outputs = 2}", "%y = Mul (%a, %?)"});
+  expect_merged(
+      "%a, none = Split (%x) {axis = 1, num_outputs = 2} none, %b = Split (%x) {axis = 1, num_outputs = 2} %y = Mul "
+      "(%a, %b) output %y }",
+      {"%a, %? = Split (%x) {axis = 1, num_outputs = 2}", "%y = Mul (%a, %?)"});
 }
 
 TEST(MergeDuplicates, AttributesAndInputsThatDiffer) {
@@ -42,29 +51,40 @@ TEST(MergeDuplicates, AttributesAndInputsThatDiffer) {
 
 TEST(MergeDuplicates, RandomNumbersAndSubgraphs) {
   expect_apart("%a = RandomNormalLike (%x) %b = RandomNormalLike (%x) %y = Sub (%a, %b) output %y }");
-  const std::string branches = " captures (%x) {else_branch = graph { input %u : f32[batch, 4] %r = RandomNormalLike (%u) output %r }, then_branch = graph { input %u : f32[batch, 4] output %u }} ";
-  expect_apart("input %c : bool[] %a = If (%c)" + branches + "%b = If (%c)" + branches + "%y = Sub (%a, %b) output %y }");
+  const std::string branches =
+      " captures (%x) {else_branch = graph { input %u : f32[batch, 4] %r = RandomNormalLike (%u) output %r }, "
+      "then_branch = graph { input %u : f32[batch, 4] output %u }} ";
+  expect_apart("input %c : bool[] %a = If (%c)" + branches + "%b = If (%c)" + branches +
+               "%y = Sub (%a, %b) output %y }");
 }
 
 TEST(MergeDuplicates, ResultsKeepTheirNames) {
   expect_merged("%a = Exp (%x) %b = Exp (%x) output %a, %b }", {"%a = Exp (%x)", "%b = Identity (%a)"});
   expect_apart("%a = Identity (%x) %b = Identity (%x) output %a, %b }");
   // What a variable becomes is a result too.
-  expect_merged("variable %v \"state\" = f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} update %b %a = Exp (%v) %b = Exp (%v) %y = Neg (%a) output %y }", {"%a = Exp (%v)", "%b = Identity (%a)", "%y = Neg (%a)"});
+  expect_merged(
+      "variable %v \"state\" = f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} update %b %a = Exp (%v) %b = Exp (%v) %y = Neg (%a) "
+      "output %y }",
+      {"%a = Exp (%v)", "%b = Identity (%a)", "%y = Neg (%a)"});
 }
 
 std::size_t constants_of(const ir::Graph& graph) {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < graph.value_count(); ++i) count += graph.is_constant(ir::ValueId{static_cast<std::int32_t>(i)}) ? 1 : 0;
+  for (std::size_t i = 0; i < graph.value_count(); ++i)
+    count += graph.is_constant(ir::ValueId{static_cast<std::int32_t>(i)}) ? 1 : 0;
   return count;
 }
 
 TEST(MergeDuplicates, ConstantsWithTheSameBytes) {
-  expect_merged("constant %c = f32[4] {1, 2, 3, 4} constant %d = f32[4] {1, 2, 3, 4} %a = Mul (%x, %c) %b = Mul (%z, %d) %y = Add (%a, %b) output %y }",
-                {"%a = Mul (%x, %c)", "%b = Mul (%z, %c)", "%y = Add (%a, %b)"});
+  expect_merged(
+      "constant %c = f32[4] {1, 2, 3, 4} constant %d = f32[4] {1, 2, 3, 4} %a = Mul (%x, %c) %b = Mul (%z, %d) %y = "
+      "Add (%a, %b) output %y }",
+      {"%a = Mul (%x, %c)", "%b = Mul (%z, %c)", "%y = Add (%a, %b)"});
   // Another shape, another type, another zero.
-  expect_apart("constant %c = f32[4] {0, 0, 0, 0} constant %d = f32[1, 4] {0, 0, 0, 0} constant %e = f32[4] {-0.0, 0, 0, 0} %a = Mul (%x, %c) %b = Mul (%z, %d) %f = Div (%z, %e) "
-               "%g = Add (%a, %b) %y = Add (%f, %g) output %y }");
+  expect_apart(
+      "constant %c = f32[4] {0, 0, 0, 0} constant %d = f32[1, 4] {0, 0, 0, 0} constant %e = f32[4] {-0.0, 0, 0, 0} %a "
+      "= Mul (%x, %c) %b = Mul (%z, %d) %f = Div (%z, %e) "
+      "%g = Add (%a, %b) %y = Add (%f, %g) output %y }");
   // One that is an output stays.
   expect_apart("constant %c = f32[4] {1, 2, 3, 4} constant %d = f32[4] {1, 2, 3, 4} output %c, %d }");
 }
@@ -84,7 +104,9 @@ TEST(MergeDuplicates, LargeConstantsThatDifferInTheMiddle) {
 }
 
 TEST(MergeDuplicates, DeferredConstantsOfOneStorageAreNotComputed) {
-  const auto deferred = [](float value) { return Tensor::deferred(DType::f32, {2}, [value](void* to) { std::fill_n(static_cast<float*>(to), 2, value); }); };
+  const auto deferred = [](float value) {
+    return Tensor::deferred(DType::f32, {2}, [value](void* to) { std::fill_n(static_cast<float*>(to), 2, value); });
+  };
   const Tensor first = deferred(1), alike = deferred(1);
   ir::Graph graph;
   ops::GraphBuilder builder(graph);

@@ -15,11 +15,15 @@ namespace {
 
 PassContext context() {
   PassContext result;
-  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
+  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) {
+    return runtime::evaluate_node(backends::reference_device(), node, inputs, {});
+  };
   return result;
 }
 
-ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
+ir::ValueType f32(ir::Dims dims) {
+  return ir::ValueType::tensor(DType::f32, std::move(dims));
+}
 
 std::vector<std::string> ops_of(const ir::Graph& graph) {
   std::vector<std::string> names;
@@ -69,22 +73,38 @@ TEST(RemoveNoOps, KeepsGraphOutputsAndTheirNames) {
 }
 
 TEST(RemoveNoOps, ResultsThatAreTheSameOrGivenStayResults) {
-  test::expect_rewritten("graph { input %x : f32[2] %a = Relu (%x) %b = Identity (%a) %y = Identity (%b) %z = Identity (%a) %w = Identity (%x) %n = Neg (%a) output %y, %z, %w, %n }", "remove_no_ops",
-                         {"%y = Relu (%x)", "%z = Identity (%y)", "%w = Identity (%x)", "%n = Neg (%y)"});
-  test::expect_left_alone("graph { input %x : f32[2] %a = Relu (%x) %y = Identity (%a) output %a, %y }", "remove_no_ops");
+  test::expect_rewritten(
+      "graph { input %x : f32[2] %a = Relu (%x) %b = Identity (%a) %y = Identity (%b) %z = Identity (%a) %w = Identity "
+      "(%x) %n = Neg (%a) output %y, %z, %w, %n }",
+      "remove_no_ops", {"%y = Relu (%x)", "%z = Identity (%y)", "%w = Identity (%x)", "%n = Neg (%y)"});
+  test::expect_left_alone("graph { input %x : f32[2] %a = Relu (%x) %y = Identity (%a) output %a, %y }",
+                          "remove_no_ops");
 }
 
 TEST(RemoveNoOps, SlicesOfEverything) {
-  const std::string start = "graph { input %x : f32[n, 4] constant %0 = i64[1] {0} constant %1 = i64[1] {1} constant %4 = i64[1] {4} constant %end = i64[1] {9223372036854775807} constant %back = i64[1] {-1} ";
-  test::expect_rewritten(start + "%a = Slice (%x, %0, %end, %0) %b = Slice (%a, %0, %4, %1) %y = Exp (%b) output %y }", "remove_no_ops", {"%y = Exp (%x)"});
-  test::expect_left_alone(start + "%a = Slice (%x, %0, %4, %0) %b = Slice (%a, %1, %end, %1) %c = Slice (%b, %0, %end, %1, %4) %y = Exp (%c) output %y }", "remove_no_ops");
-  test::expect_left_alone("graph { input %x : f32[4] constant %s = i64[1] {-1} constant %e = i64[1] {-9} constant %0 = i64[1] {0} %a = Slice (%x, %s, %e, %0, %s) %y = Exp (%a) output %y }", "remove_no_ops");
+  const std::string start =
+      "graph { input %x : f32[n, 4] constant %0 = i64[1] {0} constant %1 = i64[1] {1} constant %4 = i64[1] {4} "
+      "constant %end = i64[1] {9223372036854775807} constant %back = i64[1] {-1} ";
+  test::expect_rewritten(start + "%a = Slice (%x, %0, %end, %0) %b = Slice (%a, %0, %4, %1) %y = Exp (%b) output %y }",
+                         "remove_no_ops", {"%y = Exp (%x)"});
+  test::expect_left_alone(start +
+                              "%a = Slice (%x, %0, %4, %0) %b = Slice (%a, %1, %end, %1) %c = Slice (%b, %0, %end, %1, "
+                              "%4) %y = Exp (%c) output %y }",
+                          "remove_no_ops");
+  test::expect_left_alone(
+      "graph { input %x : f32[4] constant %s = i64[1] {-1} constant %e = i64[1] {-9} constant %0 = i64[1] {0} %a = "
+      "Slice (%x, %s, %e, %0, %s) %y = Exp (%a) output %y }",
+      "remove_no_ops");
 }
 
 TEST(RemoveNoOps, PadsByNothingAndTilesOfOne) {
-  const std::string start = "graph { input %x : f32[n, 4] constant %none = i64[4] {0, 0, 0, 0} constant %some = i64[4] {0, 0, 0, 1} constant %once = i64[2] {1, 1} constant %twice = i64[2] {1, 2} ";
-  test::expect_rewritten(start + "%a = Pad (%x, %none) %b = Tile (%a, %once) %y = Exp (%b) output %y }", "remove_no_ops", {"%y = Exp (%x)"});
-  test::expect_left_alone(start + "%a = Pad (%x, %some) %b = Tile (%a, %twice) %y = Exp (%b) output %y }", "remove_no_ops");
+  const std::string start =
+      "graph { input %x : f32[n, 4] constant %none = i64[4] {0, 0, 0, 0} constant %some = i64[4] {0, 0, 0, 1} constant "
+      "%once = i64[2] {1, 1} constant %twice = i64[2] {1, 2} ";
+  test::expect_rewritten(start + "%a = Pad (%x, %none) %b = Tile (%a, %once) %y = Exp (%b) output %y }",
+                         "remove_no_ops", {"%y = Exp (%x)"});
+  test::expect_left_alone(start + "%a = Pad (%x, %some) %b = Tile (%a, %twice) %y = Exp (%b) output %y }",
+                          "remove_no_ops");
 }
 
 TEST(RemoveNoOps, KeepsATransposeThatMoves) {
@@ -108,10 +128,12 @@ ir::Graph branching(bool known_condition) {
   };
   ir::Graph graph;
   const ir::ValueType boolean = ir::ValueType::tensor(DType::boolean, ir::Dims{});
-  const ir::ValueId condition = known_condition ? graph.add_constant(Tensor::scalar(true)) : graph.add_input("condition", boolean);
+  const ir::ValueId condition =
+      known_condition ? graph.add_constant(Tensor::scalar(true)) : graph.add_input("condition", boolean);
   const ir::ValueId x = graph.add_input("x", f32({2})), one = graph.add_constant(Tensor::scalar(1.0f));
   const ir::ValueId y = graph.add_value("y", f32({2}));
-  graph.add_node({"If", "choose", {condition, x, one}, {y}, {{"then_branch", branch(true)}, {"else_branch", branch(false)}}, 2});
+  graph.add_node(
+      {"If", "choose", {condition, x, one}, {y}, {{"then_branch", branch(true)}, {"else_branch", branch(false)}}, 2});
   graph.add_output(y);
   return graph;
 }
@@ -130,7 +152,9 @@ TEST(InlineConstantBranches, KeepsOnlyTheBranchTaken) {
   EXPECT_EQ(inlined.value(inlined.outputs()[0]).name, "y");
 }
 
-TEST(InlineConstantBranches, LeavesAnUnknownCondition) { EXPECT_EQ(ops_of(run_pipeline(branching(false), context())), (Names{"If"})); }
+TEST(InlineConstantBranches, LeavesAnUnknownCondition) {
+  EXPECT_EQ(ops_of(run_pipeline(branching(false), context())), (Names{"If"}));
+}
 
 // means = MultiHeadAttention of a reshaped x with itself; the new shape [1, elements of x, 1] is computed.
 ir::Graph attention_of_reshaped(ir::Dims dims) {
@@ -138,9 +162,11 @@ ir::Graph attention_of_reshaped(ir::Dims dims) {
   ops::GraphBuilder builder(graph);
   const ir::ValueId x = graph.add_input("x", f32(std::move(dims)));
   const ir::ValueId count = builder.add("Unsqueeze", {builder.add("Size", {x}), builder.integers({0})});
-  const ir::ValueId shape = builder.add("Concat", {builder.integers({1}), count, builder.integers({1})}, {{"axis", std::int64_t{0}}});
+  const ir::ValueId shape =
+      builder.add("Concat", {builder.integers({1}), count, builder.integers({1})}, {{"axis", std::int64_t{0}}});
   const ir::ValueId rows = builder.add("Reshape", {x, shape});
-  graph.add_output(builder.add("com.microsoft::MultiHeadAttention", {rows, rows, rows}, {{"num_heads", std::int64_t{1}}}));
+  graph.add_output(
+      builder.add("com.microsoft::MultiHeadAttention", {rows, rows, rows}, {{"num_heads", std::int64_t{1}}}));
   return graph;
 }
 
@@ -155,23 +181,30 @@ TEST(DecomposeComposites, WaitsForShapes) {
 
 TEST(DecomposeComposites, LeavesWhatTheDeviceRunsItself) {
   PassContext with_kernel = context();
-  with_kernel.keeps_composite = [](const ir::Graph&, const ir::Node& node) { return node.op == "com.microsoft::MultiHeadAttention"; };
-  EXPECT_EQ(ops_of(run_pipeline(attention_of_reshaped({2, 3}), with_kernel)), (Names{"Reshape", "com.microsoft::MultiHeadAttention"}));
+  with_kernel.keeps_composite = [](const ir::Graph&, const ir::Node& node) {
+    return node.op == "com.microsoft::MultiHeadAttention";
+  };
+  EXPECT_EQ(ops_of(run_pipeline(attention_of_reshaped({2, 3}), with_kernel)),
+            (Names{"Reshape", "com.microsoft::MultiHeadAttention"}));
 }
 
 TEST(DecomposeComposites, NamesTheNodeThatItCannotDecompose) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_input("x", f32({2, 3, 4})), y = graph.add_value("y");
   const ir::ValueId mask = graph.add_input("mask", ir::ValueType::tensor(DType::i32, ir::Dims{7}));
-  graph.add_node({"com.microsoft::MultiHeadAttention", "looks", {x, x, x, {}, mask}, {y}, {{"num_heads", std::int64_t{1}}}, 0});
+  graph.add_node(
+      {"com.microsoft::MultiHeadAttention", "looks", {x, x, x, {}, mask}, {y}, {{"num_heads", std::int64_t{1}}}, 0});
   graph.add_output(y);
-  test::expect_error_containing(ErrorKind::invalid_model, "the mask has shape [7], which does not fit a batch of 2, 3 queries and 3 keys (in node 'looks'",
-                                [&] { decompose_composites(std::move(graph), context()); });
+  test::expect_error_containing(
+      ErrorKind::invalid_model,
+      "the mask has shape [7], which does not fit a batch of 2, 3 queries and 3 keys (in node 'looks'",
+      [&] { decompose_composites(std::move(graph), context()); });
 }
 
 TEST(Pipeline, SwitchesPassesOffByName) {
   EXPECT_EQ(ops_of(run_pipeline(branching(true), context(), {.without = {"inline_constant_branches"}})), (Names{"If"}));
-  test::expect_error(ErrorKind::invalid_argument, "there is no pass 'tidy'", [] { run_pipeline({}, context(), {.without = {"tidy"}}); });
+  test::expect_error(ErrorKind::invalid_argument, "there is no pass 'tidy'",
+                     [] { run_pipeline({}, context(), {.without = {"tidy"}}); });
 }
 
 // Files may hold nodes that give nothing, and operators of which a later output is wanted and not the first.
@@ -179,12 +212,17 @@ TEST(Pipeline, EachPassAloneTakesNodesWithoutOutputs) {
   for (const Pass& alone : all_passes()) {
     SCOPED_TRACE(alone.name);
     ir::Graph graph;
-    const ir::ValueId x = graph.add_input("x", f32({2, 3})), s = graph.add_constant(Tensor::from<std::int64_t>({2}, {1, 1}));
-    const ir::ValueId scale = graph.add_constant(Tensor::from<float>({3}, {1, 2, 3})), sum = graph.add_op("Add", {x, x});
-    for (const char* op : {"Add", "Mul", "Div", "Sub", "Neg", "Log", "Softmax", "Transpose", "Identity", "Expand", "Tile", "Cast"}) {
-      const bool two = std::string_view("Add Mul Div Sub").find(op) != std::string_view::npos, with_shape = std::string_view("Expand Tile").find(op) != std::string_view::npos;
+    const ir::ValueId x = graph.add_input("x", f32({2, 3})),
+                      s = graph.add_constant(Tensor::from<std::int64_t>({2}, {1, 1}));
+    const ir::ValueId scale = graph.add_constant(Tensor::from<float>({3}, {1, 2, 3})),
+                      sum = graph.add_op("Add", {x, x});
+    for (const char* op :
+         {"Add", "Mul", "Div", "Sub", "Neg", "Log", "Softmax", "Transpose", "Identity", "Expand", "Tile", "Cast"}) {
+      const bool two = std::string_view("Add Mul Div Sub").find(op) != std::string_view::npos,
+                 with_shape = std::string_view("Expand Tile").find(op) != std::string_view::npos;
       const std::vector<ir::ValueId> inputs = two ? std::vector{x, x} : with_shape ? std::vector{x, s} : std::vector{x};
-      const ir::Attributes attributes = std::string_view(op) == "Cast" ? ir::Attributes{{"to", std::int64_t{1}}} : ir::Attributes{};
+      const ir::Attributes attributes =
+          std::string_view(op) == "Cast" ? ir::Attributes{{"to", std::int64_t{1}}} : ir::Attributes{};
       graph.add_node({op, "", inputs, {}, attributes, 0});
       graph.add_node({op, "", inputs, {ir::ValueId{}}, attributes, 0});
     }
@@ -197,7 +235,8 @@ TEST(Pipeline, EachPassAloneTakesNodesWithoutOutputs) {
     for (const Pass& pass : all_passes()) {
       if (pass.name != alone.name) options.without.emplace_back(pass.name);
     }
-    EXPECT_EQ(ops_of(run_pipeline(graph, test::cpu_pass_context(), options, &changes)), (Names{"Add", "LayerNormalization"}));
+    EXPECT_EQ(ops_of(run_pipeline(graph, test::cpu_pass_context(), options, &changes)),
+              (Names{"Add", "LayerNormalization"}));
   }
 }
 

@@ -1,5 +1,6 @@
-// The property that every pass must keep: whatever the graph, the optimised one computes the same. Small random graphs, on device "cpu" with
-// all passes and with some of them off, against the reference. TESSERA_SLOW_TESTS runs 2,000 of them, TESSERA_FIRST_SEED=N others.
+// The property that every pass must keep: whatever the graph, the optimised one computes the same. Small random graphs,
+// on device "cpu" with all passes and with some of them off, against the reference. TESSERA_SLOW_TESTS runs 2,000 of
+// them, TESSERA_FIRST_SEED=N others.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +37,8 @@ std::vector<std::string> names_of_passes() {
 }
 
 // How the run of a graph parts from the expected values; empty: it does not.
-std::string difference(const GraphCase& made, const std::vector<Value>& expected, const std::vector<double>& bounds, const SessionOptions& options, const ir::Graph& ran) {
+std::string difference(const GraphCase& made, const std::vector<Value>& expected, const std::vector<double>& bounds,
+                       const SessionOptions& options, const ir::Graph& ran) {
   NamedValues got;
   try {
     got = Session(Model(std::make_shared<const ir::Graph>(ran)), options).run(made.inputs);
@@ -45,16 +47,22 @@ std::string difference(const GraphCase& made, const std::vector<Value>& expected
   }
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     const ir::ValueId id = made.graph.outputs()[i];
-    const Tensor &wanted = expected[static_cast<std::size_t>(id.index)].tensor(), &found = got.find(made.graph.value(id).name)->second.tensor();
-    if (found.dtype() != wanted.dtype() || found.shape() != wanted.shape()) return fmt::format("output '{}' is {}{}, expected {}{}", made.graph.value(id).name, name_of(found.dtype()), to_string(found.shape()), name_of(wanted.dtype()), to_string(wanted.shape()));
+    const Tensor &wanted = expected[static_cast<std::size_t>(id.index)].tensor(),
+                 &found = got.find(made.graph.value(id).name)->second.tensor();
+    if (found.dtype() != wanted.dtype() || found.shape() != wanted.shape())
+      return fmt::format("output '{}' is {}{}, expected {}{}", made.graph.value(id).name, name_of(found.dtype()),
+                         to_string(found.shape()), name_of(wanted.dtype()), to_string(wanted.shape()));
     const Tensor expected_numbers = widened(wanted), found_numbers = widened(found);
     if (expected_numbers.dtype() != DType::f32) {
-      if (!identical(found, wanted)) return fmt::format("output '{}' of {} differs", made.graph.value(id).name, name_of(wanted.dtype()));
+      if (!identical(found, wanted))
+        return fmt::format("output '{}' of {} differs", made.graph.value(id).name, name_of(wanted.dtype()));
       continue;
     }
     for (std::int64_t k = 0; k < wanted.elements(); ++k) {
       const double a = found_numbers.data<float>()[k], b = expected_numbers.data<float>()[k];
-      if (!(std::fabs(a - b) <= bounds[i])) return fmt::format("output '{}'[{}] is {}, expected {} within {}", made.graph.value(id).name, k, a, b, bounds[i]);
+      if (!(std::fabs(a - b) <= bounds[i]))
+        return fmt::format("output '{}'[{}] is {}, expected {} within {}", made.graph.value(id).name, k, a, b,
+                           bounds[i]);
     }
   }
   return "";
@@ -88,7 +96,8 @@ passes::PassContext without_caches() {
 
 std::string difference_without_caches(const GraphCase& made) {
   const std::vector<Value> expected = evaluate_graph(made.graph, made.inputs);
-  return difference(made, expected, rounding_bounds(made.graph, made.inputs, expected), {.device = "cpu"}, passes::run_pipeline(made.graph, without_caches(), {}));
+  return difference(made, expected, rounding_bounds(made.graph, made.inputs, expected), {.device = "cpu"},
+                    passes::run_pipeline(made.graph, without_caches(), {}));
 }
 
 // A fault of one graph, if it has one: how to see it again, and what it says.
@@ -99,7 +108,9 @@ struct Fault {
 
 std::optional<Fault> find_fault(const GraphCase& made, base::Philox& random) {
   std::vector<std::function<std::string(const GraphCase&)>> looks{
-      [](const GraphCase& each) { return difference(each, {.device = "reference", .without_passes = names_of_passes()}); },
+      [](const GraphCase& each) {
+        return difference(each, {.device = "reference", .without_passes = names_of_passes()});
+      },
       [](const GraphCase& each) { return difference(each, {.device = "cpu"}); },
       difference_without_caches,
   };
@@ -108,13 +119,15 @@ std::optional<Fault> find_fault(const GraphCase& made, base::Philox& random) {
   std::vector<std::string> optional = names;
   std::erase(optional, "decompose_composites");
   for (int i = 0; i < 2; ++i) {
-    const std::string name = optional[static_cast<std::size_t>(random.next_integer(0, static_cast<std::int64_t>(optional.size()) - 1))];
+    const std::string name =
+        optional[static_cast<std::size_t>(random.next_integer(0, static_cast<std::int64_t>(optional.size()) - 1))];
     looks.push_back([name](const GraphCase& each) {
       const std::string found = difference(each, {.device = "cpu", .without_passes = {name}});
       return found.empty() ? found : fmt::format("without {}: {}", name, found);
     });
   }
-  for (const std::string& name : names) looks.push_back([name](const GraphCase& each) { return broken_rule(each, name); });
+  for (const std::string& name : names)
+    looks.push_back([name](const GraphCase& each) { return broken_rule(each, name); });
   for (const auto& look : looks) {
     if (const std::string message = look(made); !message.empty()) return Fault{look, message};
   }
@@ -134,7 +147,9 @@ TEST_P(RandomGraphs, ComputeTheSameWithPassesOnAndOff) {
     if (!fault) continue;
     ++faults;
     const GraphCase small = shrink(made, [&](const GraphCase& each) { return !fault->look(each).empty(); });
-    ADD_FAILURE() << "seed " << seed << ": " << fault->message << "\nas small as it gets: " << fault->look(small) << "\n" << describe(small);
+    ADD_FAILURE() << "seed " << seed << ": " << fault->message << "\nas small as it gets: " << fault->look(small)
+                  << "\n"
+                  << describe(small);
   }
 }
 
@@ -145,13 +160,37 @@ TEST(RandomGraph, RepeatsFromItsSeedAndCoversOperators) {
   int symbolic = 0;
   for (std::uint64_t seed = 1; seed <= 160; ++seed) {
     const GraphCase made = random_graph(seed, 8);
-    if (seed == 1) { EXPECT_EQ(describe(made), describe(random_graph(seed, 8))); }
+    if (seed == 1) {
+      EXPECT_EQ(describe(made), describe(random_graph(seed, 8)));
+    }
     for (const ir::NodeId id : made.graph.order()) ++counts[made.graph.node(id).op];
     symbolic += made.graph.value(made.graph.inputs()[0]).type.shape() ? 0 : 1;
   }
   EXPECT_GT(symbolic, 5);
-  for (const char* op : {"Conv", "ConvTranspose", "MaxPool", "AveragePool", "MatMul", "Gemm", "BatchNormalization", "LayerNormalization", "Softmax", "Concat", "Split", "Slice", "Gather", "Pad", "Transpose",
-                         "Reshape", "Shape", "Squeeze", "Unsqueeze", "ReduceMean", "Cast", "Where", "Clip", "QuantizeLinear"}) {
+  for (const char* op : {"Conv",
+                         "ConvTranspose",
+                         "MaxPool",
+                         "AveragePool",
+                         "MatMul",
+                         "Gemm",
+                         "BatchNormalization",
+                         "LayerNormalization",
+                         "Softmax",
+                         "Concat",
+                         "Split",
+                         "Slice",
+                         "Gather",
+                         "Pad",
+                         "Transpose",
+                         "Reshape",
+                         "Shape",
+                         "Squeeze",
+                         "Unsqueeze",
+                         "ReduceMean",
+                         "Cast",
+                         "Where",
+                         "Clip",
+                         "QuantizeLinear"}) {
     EXPECT_GT(counts[op], 0) << op;
   }
 }
@@ -175,8 +214,11 @@ TEST(RandomGraph, GivesPassesSomethingToDo) {
     passes::run_pipeline(random_graph(seed, 16).graph, without_caches(), options, &reports);
     for (const PassChange& report : reports) changed[report.pass] += report.changed ? 1 : 0;
   }
-  // Gradients, subgraphs, lower precision and many channels are not for these graphs; nor are composites that every device takes apart.
-  for (const char* other : {"differentiate", "sink_constants", "inline_constant_branches", "decompose_composites", "lower_precision", "scale_batch_normalisation"}) changed.erase(other);
+  // Gradients, subgraphs, lower precision and many channels are not for these graphs; nor are composites that every
+  // device takes apart.
+  for (const char* other : {"differentiate", "sink_constants", "inline_constant_branches", "decompose_composites",
+                            "lower_precision", "scale_batch_normalisation"})
+    changed.erase(other);
   for (const auto& [pass, count] : changed) EXPECT_GT(count, 0) << pass;
 }
 
@@ -192,7 +234,9 @@ ir::Graph turn_differences(ir::Graph graph) {
 TEST(Shrink, LeavesTheFaultAlone) {
   const ShowsFault shows = [](const GraphCase& each) {
     const std::vector<Value> expected = evaluate_graph(each.graph, each.inputs);
-    return !difference(each, expected, rounding_bounds(each.graph, each.inputs, expected), {.device = "reference", .without_passes = names_of_passes()}, turn_differences(each.graph)).empty();
+    return !difference(each, expected, rounding_bounds(each.graph, each.inputs, expected),
+                       {.device = "reference", .without_passes = names_of_passes()}, turn_differences(each.graph))
+                .empty();
   };
   int shrunk = 0;
   for (std::uint64_t seed = 1; seed <= 200 && shrunk < 3; ++seed) {

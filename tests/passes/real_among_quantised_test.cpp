@@ -18,8 +18,11 @@ TEST(RealAmongQuantised, SaysWhyAnOperatorIsNotLowered) {
     %c = MatMul "mix" (%a, %w)
     %y = QuantizeLinear (%b, %s, %z)
     output %y, %c
-  })"), test::cpu_pass_context());
-  EXPECT_EQ(real_among_quantised(graph), (std::vector<std::string>{"node 'act' (Softmax): Softmax has no integer form", "node 'mix' (MatMul): its weights are not constants"}));
+  })"),
+                                       test::cpu_pass_context());
+  EXPECT_EQ(real_among_quantised(graph),
+            (std::vector<std::string>{"node 'act' (Softmax): Softmax has no integer form",
+                                      "node 'mix' (MatMul): its weights are not constants"}));
 }
 
 TEST(RealAmongQuantised, HasNothingToSayOfLoweredLayers) {
@@ -34,7 +37,8 @@ TEST(RealAmongQuantised, HasNothingToSayOfLoweredLayers) {
     %c = MatMul (%a, %b)
     %y = QuantizeLinear (%c, %s, %z)
     output %y
-  })"), test::cpu_pass_context());
+  })"),
+                                       test::cpu_pass_context());
   EXPECT_EQ(real_among_quantised(graph), std::vector<std::string>{});
 }
 

@@ -41,12 +41,10 @@ void write_graphs(const std::filesystem::path& folder, std::uint64_t first, std:
 }  // namespace
 
 int main(int count, char** arguments) try {
-  if (count == 2 && std::string_view(arguments[1]) == "--operators")
-    print_operators();
+  if (count == 2 && std::string_view(arguments[1]) == "--operators") print_operators();
   else if (count == 4)
     write_graphs(arguments[1], std::strtoull(arguments[2], nullptr, 10), std::strtoull(arguments[3], nullptr, 10));
-  else
-    return exit_code(ErrorKind::invalid_argument);
+  else return exit_code(ErrorKind::invalid_argument);
   return 0;
 } catch (const Error& error) {
   fmt::print(stderr, "emit_graphs: {}\n", error.what());

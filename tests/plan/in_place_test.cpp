@@ -20,12 +20,14 @@ TEST(InPlace, ASumOfManyReadsAnOperandThatComesAgain) {
     %s = Sum (%a, %one, %a)
     %y = Neg (%s)
     output %y
-  })", x);
+  })",
+                              x);
   EXPECT_TRUE(identical(y, Tensor::from<float>({4}, {-8, -16, -24, -32})));
 }
 
 TEST(InPlace, ASumOfAValueWithItself) {
-  const Tensor y = run_on_cpu("graph { input %x : f32[2] %a = Neg (%x) %s = Add (%a, %a) %y = Neg (%s) output %y }", Tensor::from<float>({2}, {1, 2}));
+  const Tensor y = run_on_cpu("graph { input %x : f32[2] %a = Neg (%x) %s = Add (%a, %a) %y = Neg (%s) output %y }",
+                              Tensor::from<float>({2}, {1, 2}));
   EXPECT_TRUE(identical(y, Tensor::from<float>({2}, {2, 4})));
 }
 

@@ -8,7 +8,9 @@
 namespace tessera::plan::memory_plan_test {
 namespace {
 
-bool overlap_in_time(const BufferRequest& a, const BufferRequest& b) { return a.first <= b.last && b.first <= a.last; }
+bool overlap_in_time(const BufferRequest& a, const BufferRequest& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
 void expect_sound(const std::vector<BufferRequest>& requests, const MemoryPlan& plan) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -16,13 +18,16 @@ void expect_sound(const std::vector<BufferRequest>& requests, const MemoryPlan& 
     EXPECT_LE(plan.offsets[i] + requests[i].bytes, plan.arena_bytes);
     for (std::size_t j = 0; j < i; ++j) {
       if (!overlap_in_time(requests[i], requests[j])) continue;
-      const bool apart = plan.offsets[i] + requests[i].bytes <= plan.offsets[j] || plan.offsets[j] + requests[j].bytes <= plan.offsets[i];
+      const bool apart = plan.offsets[i] + requests[i].bytes <= plan.offsets[j] ||
+                         plan.offsets[j] + requests[j].bytes <= plan.offsets[i];
       EXPECT_TRUE(apart) << "buffers " << i << " and " << j << " overlap";
     }
   }
 }
 
-TEST(MemoryPlan, NoRequestsNeedNoArena) { EXPECT_EQ(plan_memory({}).arena_bytes, 0); }
+TEST(MemoryPlan, NoRequestsNeedNoArena) {
+  EXPECT_EQ(plan_memory({}).arena_bytes, 0);
+}
 
 TEST(MemoryPlan, AChainNeedsTwoNeighbours) {
   std::vector<BufferRequest> chain;

@@ -14,7 +14,10 @@ namespace {
 // None of these layers packs weights.
 class NoWeights final : public backends::WeightStore {
  public:
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t, const backends::PackFunction&) override { return nullptr; }
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t,
+                                                              const backends::PackFunction&) override {
+    return nullptr;
+  }
 };
 
 std::shared_ptr<const Plan> planned(const std::string& text, const PlanOptions& options = {}) {
@@ -29,7 +32,8 @@ std::string place(const Plan& plan, const std::string& name) {
     if (slot.place == Place::arena) return "arena";
     if (slot.place == Place::result) return "result";
     if (slot.place != Place::alias) return "other";
-    return plan.graph.value(plan.slots[static_cast<std::size_t>(slot.source)].value).name + "+" + std::to_string(slot.view_offset);
+    return plan.graph.value(plan.slots[static_cast<std::size_t>(slot.source)].value).name + "+" +
+           std::to_string(slot.view_offset);
   }
   return "none";
 }
@@ -45,16 +49,20 @@ void expect_right(const std::string& text) {
   for (int run = 0; run < 2; ++run) {
     const NamedValues got = session.run(inputs);
     for (const ir::ValueId output : model.graph().outputs()) {
-      EXPECT_TRUE(identical(got.at(model.graph().value(output).name).tensor(), expected[static_cast<std::size_t>(output.index)].tensor())) << text;
+      EXPECT_TRUE(identical(got.at(model.graph().value(output).name).tensor(),
+                            expected[static_cast<std::size_t>(output.index)].tensor()))
+          << text;
     }
   }
 }
 
-const std::string kBounds = "constant %0 = i64[1] {0} constant %1 = i64[1] {1} constant %2 = i64[1] {2} constant %4 = i64[1] {4} ";
+const std::string kBounds =
+    "constant %0 = i64[1] {0} constant %1 = i64[1] {1} constant %2 = i64[1] {2} constant %4 = i64[1] {4} ";
 
 TEST(ShareStorage, RowsAreViews) {
   const std::string text = "graph { input %x : f32[1, 4, 3] " + kBounds +
-                           "constant %row = i64[] {-1} %a = Neg (%x) %b = Slice (%a, %1, %4, %1) %d, %e = Split (%a) {axis = 1} %c = Gather (%a, %row) {axis = 1} %f = Slice (%x, %2, %4, %1) "
+                           "constant %row = i64[] {-1} %a = Neg (%x) %b = Slice (%a, %1, %4, %1) %d, %e = Split (%a) "
+                           "{axis = 1} %c = Gather (%a, %row) {axis = 1} %f = Slice (%x, %2, %4, %1) "
                            "%y = Relu (%b) %z = Relu (%c) %v = Add (%d, %e) %w = Mul (%f, %f) output %y, %z, %v, %w }";
   const auto plan = planned(text);
   EXPECT_EQ(place(*plan, "a"), "arena");
@@ -68,29 +76,35 @@ TEST(ShareStorage, RowsAreViews) {
 }
 
 TEST(ShareStorage, PartsThatBeginWithinAByteAreCopied) {
-  const std::string text = "graph { input %x : f32[1, 3] input %z : f32[1, 3] constant %s = f32[] {0.25} constant %0 = i4[] {0} "
-                           "%a = QuantizeLinear (%x, %s, %0) %b = QuantizeLinear (%z, %s, %0) %c = Concat (%a, %b) {axis = 0} %y = DequantizeLinear (%c, %s, %0) output %y }";
+  const std::string text =
+      "graph { input %x : f32[1, 3] input %z : f32[1, 3] constant %s = f32[] {0.25} constant %0 = i4[] {0} "
+      "%a = QuantizeLinear (%x, %s, %0) %b = QuantizeLinear (%z, %s, %0) %c = Concat (%a, %b) {axis = 0} %y = "
+      "DequantizeLinear (%c, %s, %0) output %y }";
   EXPECT_EQ(place(*planned(text), "b"), "arena");
   expect_right(text);
 }
 
 TEST(ShareStorage, OtherCropsAreCopied) {
   const std::string text = "graph { input %x : f32[2, 4, 6] " + kBounds +
-                           "%a = Neg (%x) %b = Slice (%a, %1, %4, %1) %c = Slice (%a, %0, %4, %2, %2) %d, %e = Split (%a) {axis = 2} %y = Relu (%b) %z = Relu (%c) %v = Add (%d, %e) output %y, %z, %v }";
+                           "%a = Neg (%x) %b = Slice (%a, %1, %4, %1) %c = Slice (%a, %0, %4, %2, %2) %d, %e = Split "
+                           "(%a) {axis = 2} %y = Relu (%b) %z = Relu (%c) %v = Add (%d, %e) output %y, %z, %v }";
   const auto plan = planned(text);
   for (const char* name : {"b", "c", "d", "e"}) EXPECT_EQ(place(*plan, name), "arena") << name;
   expect_right(text);
 }
 
 TEST(ShareStorage, ASmallPartKeepsNoLargeValueAlive) {
-  const std::string start = "graph { input %x : f32[64, 8] " + kBounds + "%a = Neg (%x) %b = Slice (%a, %0, %1, %0) %m = Relu (%a) ";
+  const std::string start =
+      "graph { input %x : f32[64, 8] " + kBounds + "%a = Neg (%x) %b = Slice (%a, %0, %1, %0) %m = Relu (%a) ";
   EXPECT_EQ(place(*planned(start + "%n = Floor (%m) %k = Neg (%n) %y = Add (%k, %b) output %y }"), "b"), "arena");
   EXPECT_EQ(place(*planned(start + "%c = Relu (%b) %y = Add (%m, %c) %z = Add (%a, %y) output %y, %z }"), "b"), "a+0");
   expect_right(start + "%n = Floor (%m) %k = Neg (%n) %y = Add (%k, %b) output %y }");
 }
 
 TEST(ShareStorage, PartsAreWrittenWhereTheyAreJoined) {
-  const std::string text = "graph { input %x : f32[1, 3, 5] input %z : f32[1, 2, 5] %a = Neg (%x) %b = Floor (%z) %c = Concat (%a, %b) {axis = 1} %d = Abs (%c) %e = Concat (%d, %d) {axis = 0} %y = Relu (%e) output %y }";
+  const std::string text =
+      "graph { input %x : f32[1, 3, 5] input %z : f32[1, 2, 5] %a = Neg (%x) %b = Floor (%z) %c = Concat (%a, %b) "
+      "{axis = 1} %d = Abs (%c) %e = Concat (%d, %d) {axis = 0} %y = Relu (%e) output %y }";
   const auto plan = planned(text);
   EXPECT_EQ(place(*plan, "a"), "c+0");
   EXPECT_EQ(place(*plan, "b"), "c+60");
@@ -99,8 +113,11 @@ TEST(ShareStorage, PartsAreWrittenWhereTheyAreJoined) {
 }
 
 TEST(ShareStorage, JoinsOfJoinsAndViews) {
-  const std::string text = "graph { input %x : f32[2, 6] constant %s = i64[2] {3, 4} %a = Neg (%x) %r = Reshape (%a, %s) %b = Floor (%r) %c = Abs (%r) %d = Concat (%b, %c) {axis = 0} "
-                           "input %z : f32[1, 4] %e = Ceil (%z) %f = Concat (%e, %d) {axis = 0} %g = Relu (%c) %y = Neg (%f) output %y, %g }";
+  const std::string text =
+      "graph { input %x : f32[2, 6] constant %s = i64[2] {3, 4} %a = Neg (%x) %r = Reshape (%a, %s) %b = Floor (%r) %c "
+      "= Abs (%r) %d = Concat (%b, %c) {axis = 0} "
+      "input %z : f32[1, 4] %e = Ceil (%z) %f = Concat (%e, %d) {axis = 0} %g = Relu (%c) %y = Neg (%f) output %y, %g "
+      "}";
   const auto plan = planned(text);
   EXPECT_EQ(place(*plan, "e"), "f+0");
   EXPECT_EQ(place(*plan, "d"), "f+16");
@@ -111,8 +128,11 @@ TEST(ShareStorage, JoinsOfJoinsAndViews) {
 
 TEST(ShareStorage, WhatIsWrittenOverLaterIsCopied) {
   // %y over %a behind the join; then %d over %c while %b is read again.
-  const std::string parts = "graph { input %x : f32[3, 5] input %z : f32[2, 5] %a = Neg (%x) %b = Floor (%z) %c = Concat (%a, %b) {axis = 0} ";
-  const std::string over_a_part = parts + "%n = Relu (%a) %m = Abs (%n) %k = Neg (%c) output %m, %k }", over_the_join = parts + "%d = Neg (%c) %e = Abs (%d) %f = Relu (%b) %g = Abs (%f) output %e, %g }";
+  const std::string parts =
+      "graph { input %x : f32[3, 5] input %z : f32[2, 5] %a = Neg (%x) %b = Floor (%z) %c = Concat (%a, %b) {axis = "
+      "0} ";
+  const std::string over_a_part = parts + "%n = Relu (%a) %m = Abs (%n) %k = Neg (%c) output %m, %k }",
+                    over_the_join = parts + "%d = Neg (%c) %e = Abs (%d) %f = Relu (%b) %g = Abs (%f) output %e, %g }";
   EXPECT_EQ(place(*planned(over_a_part), "a"), "arena");
   EXPECT_EQ(place(*planned(over_the_join), "a"), "arena");
   expect_right(over_a_part);
@@ -121,8 +141,10 @@ TEST(ShareStorage, WhatIsWrittenOverLaterIsCopied) {
 
 TEST(ShareStorage, JoinsThatWouldTakeMoreMemoryAreCopied) {
   // %a waits for long: the place of %b beside it would be kept while the large values pass.
-  const std::string text = "graph { input %x : f32[1, 64] constant %s = i64[2] {64, 64} %a = Neg (%x) %l = Expand (%x, %s) %m = Floor (%l) %n = Ceil (%m) constant %axes = i64[1] {0} %b = ReduceMax (%n, %axes) "
-                           "%c = Concat (%a, %b) {axis = 0} %y = Abs (%c) output %y }";
+  const std::string text =
+      "graph { input %x : f32[1, 64] constant %s = i64[2] {64, 64} %a = Neg (%x) %l = Expand (%x, %s) %m = Floor (%l) "
+      "%n = Ceil (%m) constant %axes = i64[1] {0} %b = ReduceMax (%n, %axes) "
+      "%c = Concat (%a, %b) {axis = 0} %y = Abs (%c) output %y }";
   const auto plan = planned(text);
   EXPECT_EQ(place(*plan, "c"), "arena");
   EXPECT_LE(plan->arena_bytes, planned(text, {.alias_views = false})->arena_bytes);

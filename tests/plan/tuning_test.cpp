@@ -27,13 +27,25 @@ void work(KernelContext& context, const char* name, std::chrono::microseconds ti
   }
   std::fill_n(context.output(0).mutable_data<float>(), context.output(0).elements(), 1.0f);
 }
-void slow(KernelContext& context) { work(context, "slow", std::chrono::microseconds(400)); }
-void fast(KernelContext& context) { work(context, "fast", std::chrono::microseconds(100)); }
-void unexpected(KernelContext& context) { work(context, "unexpected", std::chrono::microseconds(20)); }
-void failing(KernelContext&) { fail(ErrorKind::failed, "never works"); }
+void slow(KernelContext& context) {
+  work(context, "slow", std::chrono::microseconds(400));
+}
+void fast(KernelContext& context) {
+  work(context, "fast", std::chrono::microseconds(100));
+}
+void unexpected(KernelContext& context) {
+  work(context, "unexpected", std::chrono::microseconds(20));
+}
+void failing(KernelContext&) {
+  fail(ErrorKind::failed, "never works");
+}
 
-std::string few(const ops::NodeView& view) { return view.input(0).elements() < 4 ? "few elements" : ""; }
-std::string expected_slow(const ops::NodeView&) { return "expected to be slow"; }
+std::string few(const ops::NodeView& view) {
+  return view.input(0).elements() < 4 ? "few elements" : "";
+}
+std::string expected_slow(const ops::NodeView&) {
+  return "expected to be slow";
+}
 
 class TestDevice final : public backends::Device {
  public:
@@ -41,7 +53,9 @@ class TestDevice final : public backends::Device {
     for (const KernelEntry& entry : entries_) pointers_.push_back(&entry);
   }
   std::string_view name() const override { return "test"; }
-  std::span<const KernelEntry* const> kernels_for(std::string_view op) const override { return op == "Neg" ? std::span<const KernelEntry* const>(pointers_) : std::span<const KernelEntry* const>(); }
+  std::span<const KernelEntry* const> kernels_for(std::string_view op) const override {
+    return op == "Neg" ? std::span<const KernelEntry* const>(pointers_) : std::span<const KernelEntry* const>();
+  }
 
  private:
   std::vector<KernelEntry> entries_;
@@ -57,20 +71,27 @@ TestDevice device_with_all() {
 
 class NoWeights final : public backends::WeightStore {
  public:
-  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t, const backends::PackFunction&) override { return nullptr; }
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor&, std::string_view, std::int64_t,
+                                                              const backends::PackFunction&) override {
+    return nullptr;
+  }
 };
 
-std::shared_ptr<const Plan> plan_of(const backends::Device& device, Tuner* tuner, const std::string& shape = "[8]", int threads = 0) {
+std::shared_ptr<const Plan> plan_of(const backends::Device& device, Tuner* tuner, const std::string& shape = "[8]",
+                                    int threads = 0) {
   runs.clear();
   NoWeights weights;
   const ir::Graph graph = test::parsed("graph { input %x : f32" + shape + " %y = Neg (%x) output %y }");
   return make_plan(graph, device, weights, {.max_threads = threads, .tuner = tuner});
 }
 
-std::string_view kernel_of(const Plan& plan) { return plan.steps.at(0).entry->name; }
+std::string_view kernel_of(const Plan& plan) {
+  return plan.steps.at(0).entry->name;
+}
 
 TEST(Tuner, TakesWhatIsMeasuredToBeTheFastest) {
-  const TestDevice device({{.op = "Neg", .name = "slow", .function = slow}, {.op = "Neg", .name = "fast", .function = fast}});
+  const TestDevice device(
+      {{.op = "Neg", .name = "slow", .function = slow}, {.op = "Neg", .name = "fast", .function = fast}});
   Tuner tuner({});
   const auto plan = plan_of(device, &tuner);
   EXPECT_EQ(kernel_of(*plan), "fast");
@@ -87,7 +108,10 @@ TEST(Tuner, TakesWhatIsMeasuredToBeTheFastest) {
 }
 
 TEST(Tuner, WithoutOneTheOrderOfTheTableDecides) {
-  EXPECT_EQ(kernel_of(*plan_of(TestDevice({{.op = "Neg", .name = "slow", .function = slow}, {.op = "Neg", .name = "fast", .function = fast}}), nullptr)), "slow");
+  EXPECT_EQ(kernel_of(*plan_of(TestDevice({{.op = "Neg", .name = "slow", .function = slow},
+                                           {.op = "Neg", .name = "fast", .function = fast}}),
+                               nullptr)),
+            "slow");
   EXPECT_TRUE(runs.empty());
 }
 
@@ -133,7 +157,8 @@ TEST(Tuner, MeasuresAnewWhereTheKnownKernelIsNotThere) {
 }
 
 TEST(Tuner, IsNotAskedWhereOneKernelTakesTheNode) {
-  const TestDevice device({{.op = "Neg", .name = "fast", .reject = few, .function = fast}, {.op = "Neg", .name = "slow", .function = slow}});
+  const TestDevice device({{.op = "Neg", .name = "fast", .reject = few, .function = fast},
+                           {.op = "Neg", .name = "slow", .function = slow}});
   Tuner tuner({});
   EXPECT_EQ(kernel_of(*plan_of(device, &tuner, "[3]")), "slow");
   EXPECT_TRUE(runs.empty());
@@ -156,7 +181,8 @@ TEST(TuningKey, NamesAllThatSpeedDependsOn) {
     return tuning_key(ops::NodeView(node, op, inputs, outputs, constants), threads);
   };
   EXPECT_EQ(key({}, {2, 3}, true, 2), "Clip (f32[2, 3], f32[] constant) -> f32[2, 3], 2 threads");
-  EXPECT_EQ(key({{"a", std::int64_t{1}}, {"b", std::string("x")}}, {2}, false, 1), "Clip {a = 1, b = \"x\"} (f32[2], f32[]) -> f32[2], 1 thread");
+  EXPECT_EQ(key({{"a", std::int64_t{1}}, {"b", std::string("x")}}, {2}, false, 1),
+            "Clip {a = 1, b = \"x\"} (f32[2], f32[]) -> f32[2], 1 thread");
 }
 
 TEST(AcceptingKernels, StandInsOfTheReferenceAreNotAmongThem) {
@@ -167,7 +193,8 @@ TEST(AcceptingKernels, StandInsOfTheReferenceAreNotAmongThem) {
   const ops::NodeView view(node, op, types, types, constants), of_halves(node, op, halves, halves, constants);
   const auto names = [&](const char* device) {
     std::vector<std::string> found;
-    for (const KernelEntry* entry : accepting_kernels(backends::find_device(device), view)) found.emplace_back(entry->name);
+    for (const KernelEntry* entry : accepting_kernels(backends::find_device(device), view))
+      found.emplace_back(entry->name);
     return found;
   };
   EXPECT_THAT(names("cpu"), ElementsAre("cpu_relu"));

@@ -27,11 +27,13 @@ TEST(ExplainPage, HasAMarkALayerAndNeedsNoNetwork) {
   report::ExplainOptions options;
   for (const char* name : {"a100-40-sxm", "l4"}) options.devices.push_back(*cost::find_built_in_profile(name));
   options.precision = cost::Precision::f16;
-  const Model model(std::make_shared<const ir::Graph>(models::build_model("resnet18", {.dims = {{"batch", 4}}, .fill_weights = false})));
+  const Model model(std::make_shared<const ir::Graph>(
+      models::build_model("resnet18", {.dims = {{"batch", 4}}, .fill_weights = false})));
   const report::Explanation explanation = report::explain(model, "<b>resnet18</b>", options);
   const std::string page = report::explanation_html(explanation);
   std::size_t layers = 0;
-  for (const cost::Layer& layer : explanation.devices[0].evaluation.layers) layers += layer.estimate.operations > 0 ? 1 : 0;
+  for (const cost::Layer& layer : explanation.devices[0].evaluation.layers)
+    layers += layer.estimate.operations > 0 ? 1 : 0;
   EXPECT_GT(layers, 20u);
   EXPECT_EQ(count(page, "class=\"mark dot"), 2 * layers);  // once for wide and once for narrow screens
   EXPECT_EQ(count(page, "class=\"mark step"), 2 * explanation.memory.live_bytes.size());

@@ -36,8 +36,8 @@ Model dense_net(int layers, std::int64_t width = 64, std::int64_t batch = 32) {
   ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{batch, width}));
   for (int i = 0; i < layers; ++i) {
     std::vector<float> values(static_cast<std::size_t>(width * width), 0.01f * static_cast<float>(i + 1));
-    x = builder.add("MatMul",
-                    {x, builder.constant(Tensor::from<float>({width, width}, std::span<const float>(values)), "w" + std::to_string(i))});
+    x = builder.add("MatMul", {x, builder.constant(Tensor::from<float>({width, width}, std::span<const float>(values)),
+                                                   "w" + std::to_string(i))});
     if (i + 1 < layers) x = builder.add("Relu", {x});
   }
   graph.add_output(x);
@@ -101,13 +101,15 @@ TEST(Explain, HeadlineAndAdviceOfASmallNetOnALargeDevice) {
 }
 
 TEST(Explain, PrecisionAdviceOfABigNet) {
-  const Explanation explanation = report::explain(net("resnet50", {{"batch", 64}}), "resnet50", on({"a100-40-sxm"}, Precision::f32));
+  const Explanation explanation =
+      report::explain(net("resnet50", {{"batch", 64}}), "resnet50", on({"a100-40-sxm"}, Precision::f32));
   const cost::Advice* precision = find_advice(explanation, AdviceKind::precision);
   ASSERT_NE(precision, nullptr);
   EXPECT_GT(precision->gain, 0.4);
   EXPECT_THAT(precision->text, HasSubstr("instead of f32"));
   // Its first layer has three channels, and its devices matrix units only below float32.
-  const Explanation half = report::explain(net("resnet50", {{"batch", 64}}), "resnet50", on({"a100-40-sxm", "h100-sxm"}));
+  const Explanation half =
+      report::explain(net("resnet50", {{"batch", 64}}), "resnet50", on({"a100-40-sxm", "h100-sxm"}));
   const cost::Layer& stem = half.devices[0].evaluation.layers[0];
   EXPECT_FALSE(stem.alignment.aligned);
   EXPECT_THAT(find_advice(half, AdviceKind::upgrade)->text, HasSubstr("NVIDIA H100 SXM5 80 GB runs it"));
@@ -115,7 +117,8 @@ TEST(Explain, PrecisionAdviceOfABigNet) {
 
 TEST(Explain, TheCpuIsExplainedByItsPlan) {
   const Explanation explanation =
-      report::explain(model_of(models::build_model("mobilenet_v2", {.dims = {{"batch", 1}}})), "mobilenet_v2", on({"cpu"}, Precision::f32));
+      report::explain(model_of(models::build_model("mobilenet_v2", {.dims = {{"batch", 1}}})), "mobilenet_v2",
+                      on({"cpu"}, Precision::f32));
   const cost::Evaluation& evaluation = explanation.devices[0].evaluation;
   EXPECT_EQ(evaluation.layers[1].work.kernel, "cpu_conv_chain");
   EXPECT_TRUE(evaluation.layers[1].work.product);
@@ -156,18 +159,22 @@ TEST(Explain, RoundedToBf16TheCpuIsExplainedByTheKernelsOfThat) {
 }
 
 TEST(Explain, WhatWritesAResultIsToldApart) {
-  const cost::Evaluation evaluation = report::explain(dense_net(3), "dense", on({"cpu"}, Precision::f32)).devices[0].evaluation;
-  const auto last = std::ranges::find_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.writes_result; });
+  const cost::Evaluation evaluation =
+      report::explain(dense_net(3), "dense", on({"cpu"}, Precision::f32)).devices[0].evaluation;
+  const auto last =
+      std::ranges::find_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.writes_result; });
   ASSERT_NE(last, evaluation.layers.end());
   EXPECT_EQ(last->work.shape_class()[6], cost::kResultDistance);
-  EXPECT_EQ(std::ranges::count_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.writes_result; }), 1);
+  EXPECT_EQ(std::ranges::count_if(evaluation.layers, [](const cost::Layer& layer) { return layer.work.writes_result; }),
+            1);
 }
 
 TEST(Explain, BatchForTrainingFromATable) {
   report::ExplainOptions options = on({"v100-16"});
   options.training = true;
   options.convergence = cost::parse_convergence("2048:65,3072:75-80,4096:85-90");
-  expect_error_containing(ErrorKind::invalid_argument, "--samples", [&] { report::explain(dense_net(3), "dense", options); });
+  expect_error_containing(ErrorKind::invalid_argument, "--samples",
+                          [&] { report::explain(dense_net(3), "dense", options); });
   options.samples = 117'266;
   const Explanation explanation = report::explain(net("resnet18", {{"batch", 32}}), "resnet18", options);
   ASSERT_TRUE(explanation.batch_choice);
@@ -187,7 +194,8 @@ TEST(Explain, SaysWhatDoesNotFit) {
 
 TEST(Explain, JsonHasEveryLayer) {
   report::ExplainOptions options = on({"a100-40-sxm", "v100-16"}, Precision::bf16);
-  const auto json = nlohmann::json::parse(report::explanation_json(report::explain(net("lenet5", {{"batch", 8}}), "lenet5", options)));
+  const auto json = nlohmann::json::parse(
+      report::explanation_json(report::explain(net("lenet5", {{"batch", 8}}), "lenet5", options)));
   EXPECT_EQ(json["batch"], 8);
   EXPECT_EQ(json["devices"].size(), 2u);
   EXPECT_TRUE(json["devices"][0]["supported"]);
@@ -199,14 +207,16 @@ TEST(Explain, JsonHasEveryLayer) {
 }
 
 TEST(Calibration, AQuickOneIsSavedAndFound) {
-  const cost::DeviceProfile profile = report::calibrate_cpu({}, {.roof_seconds = 1e-4, .roof_runs = 1, .net_runs = 1, .most_nets = 1});
+  const cost::DeviceProfile profile =
+      report::calibrate_cpu({}, {.roof_seconds = 1e-4, .roof_runs = 1, .net_runs = 1, .most_nets = 1});
   EXPECT_GT(profile.vector_rates.f32, 1e9);
   EXPECT_GT(profile.bandwidth, 1e8);
   EXPECT_EQ(profile.caches.size(), 3u);
   ASSERT_TRUE(profile.one_thread);
   EXPECT_TRUE(profile.correction.knows("cpu_channels_last_conv"));
   EXPECT_TRUE(profile.one_thread->correction.knows("cpu_channels_last_conv"));
-  EXPECT_TRUE(std::ranges::any_of(profile.correction.samples(), [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
+  EXPECT_TRUE(std::ranges::any_of(profile.correction.samples(),
+                                  [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
   const TemporaryFolder folder;
   setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
   EXPECT_FALSE(report::load_cpu_profile().measured);
@@ -226,8 +236,9 @@ TEST(Calibration, NetsAreNoModelsButManySizes) {
     for (const ir::NodeId id : net.graph.order()) operators.insert(net.graph.node(id).op);
   }
   EXPECT_GE(quantised, 2);
-  for (const char* op : {"Conv", "ConvTranspose", "MatMul", "Gemm", "Softmax", "LayerNormalization", "MaxPool", "Transpose", "Concat",
-                         "Gather", "Add", "Erf", "Cast", "QuantizeLinear", "DequantizeLinear", "LSTM", "GRU"})
+  for (const char* op :
+       {"Conv", "ConvTranspose", "MatMul", "Gemm", "Softmax", "LayerNormalization", "MaxPool", "Transpose", "Concat",
+        "Gather", "Add", "Erf", "Cast", "QuantizeLinear", "DequantizeLinear", "LSTM", "GRU"})
     EXPECT_TRUE(operators.contains(op)) << op;
 }
 

@@ -8,10 +8,14 @@
 namespace tessera::report::graph_cost_test {
 namespace {
 
-GraphCost cost_of(const std::string& text) { return graph_measure(*cost::find_built_in_profile("l4"), "cpu")(test::parsed(text)); }
+GraphCost cost_of(const std::string& text) {
+  return graph_measure(*cost::find_built_in_profile("l4"), "cpu")(test::parsed(text));
+}
 
 TEST(GraphMeasure, CountsOperationsAndBytes) {
-  const GraphCost cost = cost_of("graph { input %x : f32[2, 3] constant %w = f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12} %y = MatMul (%x, %w) output %y }");
+  const GraphCost cost = cost_of(
+      "graph { input %x : f32[2, 3] constant %w = f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12} %y = MatMul (%x, "
+      "%w) output %y }");
   EXPECT_EQ(cost.operations, 2 * 2 * 3 * 4);
   EXPECT_EQ(cost.bytes, 4 * (2 * 3 + 3 * 4 + 2 * 4));
   EXPECT_GT(cost.seconds, 0);

@@ -50,7 +50,8 @@ class Learning : public testing::Test {
   }
 
   TemporaryFolder folder_;
-  const Model model_ = Model(std::make_shared<const ir::Graph>(models::build_model("lenet5", {.dims = {{"batch", 16}}})));
+  const Model model_ =
+      Model(std::make_shared<const ir::Graph>(models::build_model("lenet5", {.dims = {{"batch", 16}}})));
 };
 
 TEST_F(Learning, PredictsWhatWasMeasured) {
@@ -59,7 +60,8 @@ TEST_F(Learning, PredictsWhatWasMeasured) {
   EXPECT_GT(learned, 5u);
   const report::Explanation then = explain(1, false);
   // Layers alike share a sample; lenet5 has none.
-  EXPECT_NEAR(then.devices[0].evaluation.total.seconds, first.measured->total_seconds, 0.1 * first.measured->total_seconds);
+  EXPECT_NEAR(then.devices[0].evaluation.total.seconds, first.measured->total_seconds,
+              0.1 * first.measured->total_seconds);
   const cost::DeviceProfile stored = report::load_cpu_profile().profile;
   EXPECT_LE(stored.one_thread->correction.samples().size(), learned);
   EXPECT_TRUE(stored.one_thread->correction.samples()[0].learned);
@@ -78,7 +80,8 @@ TEST_F(Learning, WhatIsMeasuredAgainIsReplaced) {
 TEST_F(Learning, Bf16HasSamplesOfItsOwn) {
   report::learn_from(explain(0, true, cost::Precision::bf16));
   const cost::Correction correction = report::load_cpu_profile().profile.correction;
-  EXPECT_TRUE(std::ranges::any_of(correction.samples(), [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
+  EXPECT_TRUE(std::ranges::any_of(correction.samples(),
+                                  [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
 }
 
 TEST_F(Learning, NothingIsWrittenWhenItCannotLearn) {
@@ -89,19 +92,22 @@ TEST_F(Learning, NothingIsWrittenWhenItCannotLearn) {
     return other;
   };
   const std::string before = file();
-  expect_error_containing(ErrorKind::invalid_argument, "nothing was measured", [&] { report::learn_from(explain(0, false)); });
+  expect_error_containing(ErrorKind::invalid_argument, "nothing was measured",
+                          [&] { report::learn_from(explain(0, false)); });
   expect_error_containing(ErrorKind::invalid_argument, "there is nothing to learn in int8",
                           [&] { report::learn_from(explain(0, true, cost::Precision::int8)); });
   report::Explanation faster = measured;
   faster.devices[0].evaluation.device.bandwidth *= 2;
   expect_error_containing(ErrorKind::invalid_argument, "not as this CPU", [&] { report::learn_from(faster); });
   expect_error_containing(ErrorKind::invalid_argument, "not as this CPU", [&] { report::learn_from(with_threads(1)); });
-  expect_error_containing(ErrorKind::invalid_argument, "of one thread and of all 2, not of 3", [&] { report::learn_from(with_threads(3)); });
+  expect_error_containing(ErrorKind::invalid_argument, "of one thread and of all 2, not of 3",
+                          [&] { report::learn_from(with_threads(3)); });
   EXPECT_EQ(file(), before);
   cost::DeviceProfile all = report::load_cpu_profile().profile;
   all.one_thread.reset();
   report::save_calibration(all, report::calibration_path());
-  expect_error_containing(ErrorKind::invalid_argument, "holds no times of one thread", [&] { report::learn_from(with_threads(1)); });
+  expect_error_containing(ErrorKind::invalid_argument, "holds no times of one thread",
+                          [&] { report::learn_from(with_threads(1)); });
   std::ofstream(report::calibration_path()) << "name = ";
   expect_error_containing(ErrorKind::invalid_argument, "is no TOML", [&] { report::learn_from(measured); });
   EXPECT_EQ(file(), "name = ");

@@ -15,12 +15,16 @@ namespace {
 using test::parsed;
 using testing::HasSubstr;
 
-Model model(const std::string& text) { return Model(std::make_shared<const ir::Graph>(parsed(text))); }
+Model model(const std::string& text) {
+  return Model(std::make_shared<const ir::Graph>(parsed(text)));
+}
 
 // y = Relu(x * factor + shift), by name a chain of three nodes.
 Model chain(const std::string& factor, const std::string& last = "Relu") {
-  return model("graph { input %x : f32[2, 3] constant %f = f32[] {" + factor + "} constant %s = f32[] {1}"
-               " %scaled = Mul \"scale\" (%x, %f) %moved = Add \"shift\" (%scaled, %s) %y = " + last + " \"last\" (%moved) output %y }");
+  return model("graph { input %x : f32[2, 3] constant %f = f32[] {" + factor +
+               "} constant %s = f32[] {1}"
+               " %scaled = Mul \"scale\" (%x, %f) %moved = Add \"shift\" (%scaled, %s) %y = " +
+               last + " \"last\" (%moved) output %y }");
 }
 
 const NamedValues kInputs{{"x", Tensor::from<float>({2, 3}, {0, 0, 0, 0, 2, 4})}};
@@ -65,7 +69,8 @@ TEST(CompareModels, NamesTheFirstNodeThatParts) {
 TEST(CompareModels, StartsAtTheNodeWhereTheFaultIs) {
   const ModelDifference difference = compare_models(chain("-2"), chain("-2", "Neg"), kInputs, {});
   EXPECT_EQ(difference.first()->difference.name, "y");
-  EXPECT_TRUE(std::ranges::all_of(difference.values, [](const ValueComparison& each) { return each.difference.identical; }));
+  EXPECT_TRUE(
+      std::ranges::all_of(difference.values, [](const ValueComparison& each) { return each.difference.identical; }));
 }
 
 TEST(CompareModels, ForgivesWhatItIsToldTo) {
@@ -75,7 +80,8 @@ TEST(CompareModels, ForgivesWhatItIsToldTo) {
 }
 
 TEST(CompareModels, HandsOutNoMoreThanItMayAtOnce) {
-  const ModelDifference one = compare_models(chain("2"), chain("3"), kInputs, {}), several = compare_models(chain("2"), chain("3"), kInputs, {.most_bytes = 24});
+  const ModelDifference one = compare_models(chain("2"), chain("3"), kInputs, {}),
+                        several = compare_models(chain("2"), chain("3"), kInputs, {.most_bytes = 24});
   EXPECT_EQ(one.runs, 2);
   EXPECT_EQ(several.runs, 3);
   EXPECT_EQ(names(one.values), names(several.values));
@@ -83,7 +89,8 @@ TEST(CompareModels, HandsOutNoMoreThanItMayAtOnce) {
 }
 
 TEST(CompareModels, SaysWhenShapesOrTypesDiffer) {
-  const Model other = model("graph { input %x : f32[2, 3] constant %two = i64[1] {6} %y = Reshape \"flat\" (%x, %two) output %y }");
+  const Model other =
+      model("graph { input %x : f32[2, 3] constant %two = i64[1] {6} %y = Reshape \"flat\" (%x, %two) output %y }");
   const ModelDifference difference = compare_models(chain("2"), other, kInputs, {});
   EXPECT_EQ(difference.first()->difference.mismatch, "f32[2, 3] and f32[6]");
   EXPECT_EQ(difference.only_in_a, 2);
@@ -91,12 +98,15 @@ TEST(CompareModels, SaysWhenShapesOrTypesDiffer) {
 }
 
 TEST(CompareModels, TakesInputsAndOutputsOfOtherNamesByPosition) {
-  const Model other = model("graph { input %in : f32[2, 3] constant %f = f32[] {2} constant %s = f32[] {1} %a = Mul (%in, %f) %b = Add (%a, %s) %out = Relu (%b) output %out }");
+  const Model other = model(
+      "graph { input %in : f32[2, 3] constant %f = f32[] {2} constant %s = f32[] {1} %a = Mul (%in, %f) %b = Add (%a, "
+      "%s) %out = Relu (%b) output %out }");
   const ModelDifference difference = compare_models(chain("2"), other, kInputs, {});
   EXPECT_TRUE(difference.same());
   EXPECT_EQ(names(difference.outputs), (std::vector<std::string>{"y"}));
   const Model two = model("graph { input %x : f32[2, 3] %a = Neg (%x) %b = Relu (%x) output %a, %b }");
-  test::expect_error(ErrorKind::invalid_argument, "A has 1 outputs and B has 2, and not all of A's names are among B's", [&] { compare_models(chain("2"), two, kInputs, {}); });
+  test::expect_error(ErrorKind::invalid_argument, "A has 1 outputs and B has 2, and not all of A's names are among B's",
+                     [&] { compare_models(chain("2"), two, kInputs, {}); });
 }
 
 // A: x, convolution-like product, activation, another product. B: the same with rounded values between, as quantisers

@@ -60,7 +60,7 @@ TEST(OptimisationText, SaysWhatItWasComparedWith) {
                          .relative = 0.125,
                          .has_ratios = true,
                          .cosine = 0.99,
-                          .snr_db = 20,
+                         .snr_db = 20,
                          .first = {}}};
   const std::string text = report::optimisation_text(result);
   EXPECT_THAT(text, HasSubstr("verified against net.onnx in float32 without passes, on device cpu:\n"));

@@ -105,12 +105,10 @@ TEST_F(PictureInputTest, SaysWhatIsNoPictureOrTakesNone) {
           "input 'image' is f32[1, 1, 8, 8]: ImageNet's mean and deviation are for 3 channels", PictureScale::imagenet);
   refuses(input(DType::f32, {1, 3, 0, 8}), "input 'image' is f32[1, 3, 0, 8], which holds no pixel");
   std::ofstream(path) << "no picture";
-  expect_error_containing(ErrorKind::unsupported, "none of the picture formats that are read", [&] {
-    read_picture_input(path, input(DType::f32, {1, 3, 8, 8}));
-  });
-  expect_error_containing(ErrorKind::not_found, "missing.png", [&] {
-    read_picture_input(folder / "missing.png", input(DType::f32, {1, 3, 8, 8}));
-  });
+  expect_error_containing(ErrorKind::unsupported, "none of the picture formats that are read",
+                          [&] { read_picture_input(path, input(DType::f32, {1, 3, 8, 8})); });
+  expect_error_containing(ErrorKind::not_found, "missing.png",
+                          [&] { read_picture_input(folder / "missing.png", input(DType::f32, {1, 3, 8, 8})); });
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ namespace {
 
 using test::close_to;
 
-ir::ValueType f32(ir::Dims dims) { return ir::ValueType::tensor(DType::f32, std::move(dims)); }
+ir::ValueType f32(ir::Dims dims) {
+  return ir::ValueType::tensor(DType::f32, std::move(dims));
+}
 
 // If(condition): captured x doubled, or x itself.
 Model branching_model() {
@@ -29,7 +31,13 @@ Model branching_model() {
     return body;
   };
   ops::GraphBuilder builder(*graph);
-  ir::Node node{"If", "choose", {condition, x}, {graph->add_value("y", f32({2}))}, {{"then_branch", ir::SubgraphPointer(branch(true))}, {"else_branch", ir::SubgraphPointer(branch(false))}}, 1};
+  ir::Node node{
+      "If",
+      "choose",
+      {condition, x},
+      {graph->add_value("y", f32({2}))},
+      {{"then_branch", ir::SubgraphPointer(branch(true))}, {"else_branch", ir::SubgraphPointer(branch(false))}},
+      1};
   graph->add_output(node.outputs[0]);
   graph->add_node(node);
   return Model(graph);
@@ -61,7 +69,12 @@ Model looping_model() {
   const ir::ValueId trips = graph->add_input("trips", ir::ValueType::tensor(DType::i64, ir::Dims{}));
   const ir::ValueId start = graph->add_input("start", f32({2}));
   const ir::ValueId step = graph->add_input("step", f32({2}));
-  ir::Node node{"Loop", "sum", {trips, {}, start, step}, {graph->add_value("sum"), graph->add_value("history")}, {{"body", ir::SubgraphPointer(body)}}, 1};
+  ir::Node node{"Loop",
+                "sum",
+                {trips, {}, start, step},
+                {graph->add_value("sum"), graph->add_value("history")},
+                {{"body", ir::SubgraphPointer(body)}},
+                1};
   graph->set_outputs(node.outputs);
   graph->add_node(node);
   return Model(graph);
@@ -70,15 +83,18 @@ Model looping_model() {
 TEST(ControlFlow, LoopCarriesStateAndStacksScanOutputs) {
   Session session(looping_model());
   const Tensor start = Tensor::from<float>({2}, {1.0f, 10.0f}), step = Tensor::from<float>({2}, {1.0f, 2.0f});
-  const NamedValues outputs = session.run({{"trips", Tensor::scalar(std::int64_t{3})}, {"start", start}, {"step", step}});
+  const NamedValues outputs =
+      session.run({{"trips", Tensor::scalar(std::int64_t{3})}, {"start", start}, {"step", step}});
   EXPECT_TRUE(close_to(outputs.at("sum").tensor(), Tensor::from<float>({2}, {4.0f, 16.0f})));
-  EXPECT_TRUE(close_to(outputs.at("history").tensor(), Tensor::from<float>({3, 2}, {2.0f, 12.0f, 3.0f, 14.0f, 4.0f, 16.0f})));
+  EXPECT_TRUE(
+      close_to(outputs.at("history").tensor(), Tensor::from<float>({3, 2}, {2.0f, 12.0f, 3.0f, 14.0f, 4.0f, 16.0f})));
 }
 
 TEST(ControlFlow, LoopOfNoIterationsPassesItsStateThrough) {
   Session session(looping_model());
   const Tensor start = Tensor::from<float>({2}, {1.0f, 10.0f});
-  const NamedValues outputs = session.run({{"trips", Tensor::scalar(std::int64_t{0})}, {"start", start}, {"step", start}});
+  const NamedValues outputs =
+      session.run({{"trips", Tensor::scalar(std::int64_t{0})}, {"start", start}, {"step", start}});
   EXPECT_TRUE(close_to(outputs.at("sum").tensor(), start));
   EXPECT_FALSE(outputs.at("sum").tensor().shares_storage_with(start));
   EXPECT_EQ(outputs.at("history").tensor().shape(), (Shape{0, 2}));
@@ -92,7 +108,8 @@ TEST(ControlFlow, AnEndlessLoopCanBeCancelled) {
   body->set_outputs({condition, body->add_input("state", f32({1}))});
   auto graph = std::make_shared<ir::Graph>();
   const ir::ValueId start = graph->add_input("start", f32({1}));
-  ir::Node node{"Loop", "forever", {{}, {}, start}, {graph->add_value("end")}, {{"body", ir::SubgraphPointer(body)}}, 0};
+  ir::Node node{"Loop", "forever", {{}, {}, start}, {graph->add_value("end")}, {{"body", ir::SubgraphPointer(body)}},
+                0};
   graph->set_outputs(node.outputs);
   graph->add_node(node);
   Session session{Model(graph)};
@@ -119,12 +136,19 @@ TEST(ControlFlow, ScanWalksAnAxisBackwards) {
   auto graph = std::make_shared<ir::Graph>();
   const ir::ValueId start = graph->add_input("start", f32({}));
   const ir::ValueId sequence = graph->add_input("sequence", f32({ir::Dim::symbol("length")}));
-  ir::Node node{"Scan", "", {start, sequence}, {graph->add_value("sum"), graph->add_value("sums")},
-                {{"body", ir::SubgraphPointer(body)}, {"num_scan_inputs", std::int64_t{1}}, {"scan_input_directions", std::vector<std::int64_t>{1}}}, 0};
+  ir::Node node{"Scan",
+                "",
+                {start, sequence},
+                {graph->add_value("sum"), graph->add_value("sums")},
+                {{"body", ir::SubgraphPointer(body)},
+                 {"num_scan_inputs", std::int64_t{1}},
+                 {"scan_input_directions", std::vector<std::int64_t>{1}}},
+                0};
   graph->set_outputs(node.outputs);
   graph->add_node(node);
   Session session{Model(graph)};
-  const NamedValues outputs = session.run({{"start", Tensor::scalar(0.0f)}, {"sequence", Tensor::from<float>({3}, {1.0f, 2.0f, 4.0f})}});
+  const NamedValues outputs =
+      session.run({{"start", Tensor::scalar(0.0f)}, {"sequence", Tensor::from<float>({3}, {1.0f, 2.0f, 4.0f})}});
   EXPECT_TRUE(close_to(outputs.at("sum").tensor(), Tensor::scalar(7.0f)));
   EXPECT_TRUE(close_to(outputs.at("sums").tensor(), Tensor::from<float>({3}, {4.0f, 6.0f, 7.0f})));
 }

@@ -13,11 +13,13 @@ namespace {
 
 ir::Node node(const std::string& op, std::vector<bool> wanted) {
   ir::Node result{op, "under_test", {ir::ValueId{0}}, {}, {}, 0};
-  for (std::size_t i = 0; i < wanted.size(); ++i) result.outputs.push_back(wanted[i] ? ir::ValueId{static_cast<std::int32_t>(1 + i)} : ir::ValueId{});
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    result.outputs.push_back(wanted[i] ? ir::ValueId{static_cast<std::int32_t>(1 + i)} : ir::ValueId{});
   return result;
 }
 
-std::vector<Value> evaluate(const ir::Node& node, const Value& input, const backends::ExecutionResources& resources = {}) {
+std::vector<Value> evaluate(const ir::Node& node, const Value& input,
+                            const backends::ExecutionResources& resources = {}) {
   return evaluate_node(backends::reference_device(), node, {&input, 1}, resources);
 }
 
@@ -32,8 +34,9 @@ TEST(EvaluateNode, GivesTheOutputsThatAreWanted) {
 
 // An output that ONNX wants may be left out all the same, by a file or by a pass that finds it unused.
 TEST(Session, RunsNodesWhoseFirstOutputIsNotWanted) {
-  const Model model(std::make_shared<ir::Graph>(ir::parse(
-      "graph { input %x : f32[1, 1, 4] none, %at = MaxPool (%x) {kernel_shape = [2], strides = [2]} () = Max (%x, %x) output %at }")));
+  const Model model(
+      std::make_shared<ir::Graph>(ir::parse("graph { input %x : f32[1, 1, 4] none, %at = MaxPool (%x) {kernel_shape = "
+                                            "[2], strides = [2]} () = Max (%x, %x) output %at }")));
   for (const std::string device : {"cpu", "reference"}) {
     for (const std::vector<std::string>& without : {std::vector<std::string>{}, {"fold_constants"}}) {
       Session session(model, {.device = device, .without_passes = without});

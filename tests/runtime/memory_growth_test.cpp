@@ -1,5 +1,5 @@
-// Resident memory stays where it is over runs with changing shapes, and over loads and unloads. bench/memory_growth.cpp does the
-// same for long, with real models.
+// Resident memory stays where it is over runs with changing shapes, and over loads and unloads. bench/memory_growth.cpp
+// does the same for long, with real models.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,12 +17,13 @@ namespace {
 
 constexpr std::int64_t kWidth = 64;
 
-// A product with constant weights, one with weights that only the shapes tell (folded and packed for each plan), a loop, and a
-// result whose size depends on the data.
+// A product with constant weights, one with weights that only the shapes tell (folded and packed for each plan), a
+// loop, and a result whose size depends on the data.
 Model changing_model() {
   auto graph = std::make_shared<ir::Graph>();
   ops::GraphBuilder builder(*graph);
-  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol("seq"), kWidth}));
+  const ir::ValueId x = graph->add_input(
+      "x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol("seq"), kWidth}));
   Tensor weights(DType::f32, {kWidth, kWidth});
   std::ranges::fill(weights.mutable_values<float>(), 0.01f);
   const ir::ValueId hidden = builder.add("Softmax", {builder.add("MatMul", {x, builder.constant(weights)})});
@@ -36,11 +37,14 @@ Model changing_model() {
   ops::GraphBuilder inside(*body);
   body->add_input("i", ir::ValueType::tensor(DType::i64, Shape{}));
   const ir::ValueId go = body->add_input("go", ir::ValueType::tensor(DType::boolean, Shape{}));
-  const ir::ValueId state = body->add_input("state", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol("seq"), ir::Dim::symbol("seq2")}));
+  const ir::ValueId state = body->add_input(
+      "state", ir::ValueType::tensor(
+                   DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol("seq"), ir::Dim::symbol("seq2")}));
   const ir::ValueId next = inside.add("Relu", {inside.add("Add", {state, state})});
   body->set_outputs({go, next, inside.add("ReduceMean", {next})});
   const std::vector<ir::ValueId> looped =
-      builder.add_multi("Loop", {builder.constant(Tensor::scalar(std::int64_t{3})), ir::ValueId{}, scores}, 2, {{"body", ir::SubgraphPointer(body)}});
+      builder.add_multi("Loop", {builder.constant(Tensor::scalar(std::int64_t{3})), ir::ValueId{}, scores}, 2,
+                        {{"body", ir::SubgraphPointer(body)}});
   const std::vector<ir::ValueId> results{looped[0], looped[1], builder.add("NonZero", {looped[0]})};
   for (const ir::ValueId result : results) graph->add_output(result);
   graph->value(results[0]).name = "y";
@@ -97,7 +101,8 @@ TEST(MemoryGrowth, LoadsAndUnloadsStayFlat) {
   const test::TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "changing.onnx";
   changing_model().save(path);
-  const std::int64_t grown = growth(test::kSanitized ? 15 : 150, [&](int run) { Session(Model::load(path)).run({{"x", input_of(run)}}); });
+  const std::int64_t grown =
+      growth(test::kSanitized ? 15 : 150, [&](int run) { Session(Model::load(path)).run({{"x", input_of(run)}}); });
   EXPECT_TRUE(test::kSanitized || grown < std::int64_t{3} << 20) << grown << " bytes";
 }
 

@@ -94,7 +94,8 @@ TEST_F(BlockPoolTest, ChargesWhoeverHoldsTheBlock) {
   EXPECT_EQ(account->total(), 0);
   const std::shared_ptr<std::byte> block = pool.take(kMiB, other, Purpose::results);
   EXPECT_EQ(other->used(Purpose::results), kMiB);
-  test::expect_error(ErrorKind::over_budget, "2.0 MiB for results do not fit: 1.0 MiB of the limit of 2.0 MiB are in use",
+  test::expect_error(ErrorKind::over_budget,
+                     "2.0 MiB for results do not fit: 1.0 MiB of the limit of 2.0 MiB are in use",
                      [&] { pool.take(2 * kMiB, other, Purpose::results); });
   EXPECT_EQ(other->total(), kMiB);
 }
@@ -161,9 +162,11 @@ TEST(WeightStore, MakesDifferentPackingsAtOnceAndEachOnlyOnce) {
 TEST(WeightStore, DeferredWeightsAreThereWhileTheyArePacked) {
   SharedWeightStore store(std::make_shared<MemoryAccount>());
   int fills = 0;
-  const Tensor weights = Tensor::deferred(DType::f32, {4}, [&](void* to) { std::fill_n(static_cast<float*>(to), 4, static_cast<float>(++fills)); });
+  const Tensor weights = Tensor::deferred(
+      DType::f32, {4}, [&](void* to) { std::fill_n(static_cast<float*>(to), 4, static_cast<float>(++fills)); });
   const auto pack = [](const Tensor& contents, std::byte* to) { std::memcpy(to, contents.raw(), 16); };
-  const auto first = store.find_or_pack(weights, "a", 16, pack), view = store.find_or_pack(weights.reshaped({2, 2}), "a", 16, pack);
+  const auto first = store.find_or_pack(weights, "a", 16, pack),
+             view = store.find_or_pack(weights.reshaped({2, 2}), "a", 16, pack);
   EXPECT_EQ(store.find_or_pack(weights, "a", 16, pack), first);
   EXPECT_NE(view, first);
   EXPECT_EQ(fills, 2);
@@ -175,7 +178,8 @@ TEST(WeightStore, TriesAgainAfterAFailure) {
   SharedWeightStore store(account);
   const Tensor weights(DType::f32, {4});
   EXPECT_THROW(store.find_or_pack(weights, "a", 2000, [](const Tensor&, std::byte*) {}), Error);
-  EXPECT_THROW(store.find_or_pack(weights, "a", 64, [](const Tensor&, std::byte*) { fail(ErrorKind::failed, "no"); }), Error);
+  EXPECT_THROW(store.find_or_pack(weights, "a", 64, [](const Tensor&, std::byte*) { fail(ErrorKind::failed, "no"); }),
+               Error);
   EXPECT_EQ(store.size(), 0u);
   EXPECT_EQ(account->total(), 0);
   EXPECT_NE(store.find_or_pack(weights, "a", 64, [](const Tensor&, std::byte* to) { *to = std::byte{}; }), nullptr);

@@ -41,7 +41,9 @@ void expect_identical(const NamedValues& a, const NamedValues& b) {
   for (const auto& [name, value] : a) EXPECT_TRUE(identical(value.tensor(), b.at(name).tensor())) << name;
 }
 
-NamedValues run(const Model& model, const NamedValues& inputs, const std::string& device = "cpu") { return Session(model, {.device = device}).run(inputs); }
+NamedValues run(const Model& model, const NamedValues& inputs, const std::string& device = "cpu") {
+  return Session(model, {.device = device}).run(inputs);
+}
 
 class OptimiseTest : public testing::Test {
  protected:
@@ -63,7 +65,8 @@ TEST_P(Nets, GiveTheSameBitsFromAPackage) {
   expect_identical(run(model, inputs), run(loaded, inputs));
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, Nets, testing::Values("lenet5", "mobilenet_v3_small", "bert_mini", "dlrm"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Small, Nets, testing::Values("lenet5", "mobilenet_v3_small", "bert_mini", "dlrm"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST_F(OptimiseTest, PackagesTakeAnyShapeThatTheModelTakes) {
   const Model model = build("lenet5");
@@ -119,14 +122,17 @@ TEST_F(OptimiseTest, PackedWeightsComeFromTheFile) {
   // Another device has other kernels, and takes the constants.
   expect_identical(run(good, inputs, "reference"), run(bad, inputs, "reference"));
   verify_package(package);
-  expect_error(ErrorKind::invalid_model, "section 'packed' is damaged: its checksum differs", [&] { verify_package(folder / "bad.tsr"); });
+  expect_error(ErrorKind::invalid_model, "section 'packed' is damaged: its checksum differs",
+               [&] { verify_package(folder / "bad.tsr"); });
 }
 
 TEST_F(OptimiseTest, StoredPackingsOfAnotherSizeAreMadeAnew) {
   alignas(64) std::byte constants[64] = {}, packed[128] = {};
   // One entry: of the constant at byte 0, "gemm[4]", 128 bytes from byte 0 on.
-  const std::vector<std::uint8_t> list{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 'g', 'e', 'm', 'm', '[', '4', ']', 0, 0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 0, 0, 0, 0};
-  const auto stored = std::make_shared<const io::StoredPackings>(std::as_bytes(std::span(list)), constants, packed, nullptr);
+  const std::vector<std::uint8_t> list{1,   0,   0,   0, 0, 0, 0, 0, 0, 0, 0, 0,   7, 0, 0, 0, 'g', 'e', 'm', 'm',
+                                       '[', '4', ']', 0, 0, 0, 0, 0, 0, 0, 0, 128, 0, 0, 0, 0, 0,   0,   0};
+  const auto stored =
+      std::make_shared<const io::StoredPackings>(std::as_bytes(std::span(list)), constants, packed, nullptr);
   const auto account = std::make_shared<runtime::MemoryAccount>();
   runtime::SharedWeightStore store(account, stored);
   const Tensor weights(DType::f32, {4}, constants, nullptr);
@@ -145,9 +151,11 @@ Model weight_only_model() {
   ir::Graph graph;
   const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{2, 256}));
   Tensor weights(DType::i8, {256, 512});
-  for (std::int64_t i = 0; i < weights.elements(); ++i) weights.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(i * 7 % 251 - 125);
+  for (std::int64_t i = 0; i < weights.elements(); ++i)
+    weights.mutable_data<std::int8_t>()[i] = static_cast<std::int8_t>(i * 7 % 251 - 125);
   const ir::ValueId scale = graph.add_constant(Tensor::scalar(0.01f), "scale");
-  const ir::ValueId real = graph.add_op("DequantizeLinear", {graph.add_constant(weights, "weights"), scale}, {}, "real");
+  const ir::ValueId real =
+      graph.add_op("DequantizeLinear", {graph.add_constant(weights, "weights"), scale}, {}, "real");
   graph.add_output(graph.add_op("MatMul", {x, real}, {}, "y"));
   graph.metadata["opset:ai.onnx"] = "13";
   ops::infer_graph(graph);
@@ -175,11 +183,15 @@ TEST_F(OptimiseTest, SaysHowFarItIs) {
   };
   optimise(build("lenet5", {{"batch", 1}}), package, options);
   EXPECT_EQ(last, 1);
-  for (const char* expected : {"pass fold_constants", "packing weights", "writing the file"}) EXPECT_EQ(std::ranges::count(said, expected) > 0, true) << expected;
+  for (const char* expected : {"pass fold_constants", "packing weights", "writing the file"})
+    EXPECT_EQ(std::ranges::count(said, expected) > 0, true) << expected;
 }
 
 TEST_F(OptimiseTest, RefusesOtherNames) {
-  expect_error(ErrorKind::invalid_argument, "cannot tell what to write to 'model.bin': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package", [&] { optimise(build("lenet5"), "model.bin"); });
+  expect_error(ErrorKind::invalid_argument,
+               "cannot tell what to write to 'model.bin': give it a name that ends in .onnx for an ONNX model, or in "
+               ".tsr for a package",
+               [&] { optimise(build("lenet5"), "model.bin"); });
 }
 
 TEST_F(OptimiseTest, OnnxHasNoOperatorsOfOurs) {
@@ -190,24 +202,29 @@ TEST_F(OptimiseTest, OnnxHasNoOperatorsOfOurs) {
   const Model written = Model::load(onnx);
   EXPECT_EQ(written.package(), nullptr);
   EXPECT_EQ(static_cast<std::int64_t>(written.graph().node_count()), report.nodes_after);
-  for (const ir::NodeId id : written.graph().order()) EXPECT_EQ(written.graph().node(id).op.find("::"), std::string::npos);
+  for (const ir::NodeId id : written.graph().order())
+    EXPECT_EQ(written.graph().node(id).op.find("::"), std::string::npos);
   // A package's operators go back to ONNX's.
   optimise(model, package);
   EXPECT_TRUE(optimise(Model::load(package), onnx).own_operators.empty());
   const NamedValues inputs = runtime::random_inputs(model, 3);
-  const Tensor want = run(model, inputs).begin()->second.tensor(), have = run(Model::load(onnx), inputs).begin()->second.tensor();
-  for (std::size_t i = 0; i < want.values<float>().size(); ++i) EXPECT_NEAR(have.values<float>()[i], want.values<float>()[i], 1e-4);
+  const Tensor want = run(model, inputs).begin()->second.tensor(),
+               have = run(Model::load(onnx), inputs).begin()->second.tensor();
+  for (std::size_t i = 0; i < want.values<float>().size(); ++i)
+    EXPECT_NEAR(have.values<float>()[i], want.values<float>()[i], 1e-4);
 }
 
 TEST_F(OptimiseTest, RunsThePassesAskedFor) {
   const Model model = build("mobilenet_v3_small", {{"batch", 1}});
   OptimiseOptions options;
   options.only_passes = {"fold_constants", "remove_no_ops"};
-  for (const PassChange& change : optimise(model, onnx, options).passes) EXPECT_TRUE(change.pass == "fold_constants" || change.pass == "remove_no_ops") << change.pass;
+  for (const PassChange& change : optimise(model, onnx, options).passes)
+    EXPECT_TRUE(change.pass == "fold_constants" || change.pass == "remove_no_ops") << change.pass;
   options = {};
   options.session.without_passes = {"fold_channel_arithmetic"};
   const OptimiseReport report = optimise(model, onnx, options);
-  EXPECT_FALSE(std::ranges::any_of(report.passes, [](const PassChange& change) { return change.pass == "fold_channel_arithmetic"; }));
+  EXPECT_FALSE(std::ranges::any_of(report.passes,
+                                   [](const PassChange& change) { return change.pass == "fold_channel_arithmetic"; }));
   EXPECT_GT(report.nodes_after, optimise(model, onnx).nodes_after);
   options.session.without_passes = {"no_such_pass"};
   expect_error(ErrorKind::invalid_argument, "there is no pass 'no_such_pass'", [&] { optimise(model, onnx, options); });
@@ -242,7 +259,8 @@ TEST_F(OptimiseTest, CostsAreAskedForPassByPass) {
     EXPECT_EQ(change.cost_after.operations, static_cast<double>(change.nodes_after)) << change.pass;
     EXPECT_TRUE(change.changed || change.nodes_before == change.nodes_after) << change.pass;
   }
-  EXPECT_EQ(asked, static_cast<int>(report.passes.size()) + 4);  // at the start and the end, and before each of two rounds
+  EXPECT_EQ(asked,
+            static_cast<int>(report.passes.size()) + 4);  // at the start and the end, and before each of two rounds
 }
 
 TEST_F(OptimiseTest, APackageRunsInThePrecisionThatItWasMadeWith) {
@@ -267,7 +285,8 @@ TEST_F(OptimiseTest, APackageRunsInThePrecisionThatItWasMadeWith) {
   // The other way round nothing is hidden: the passes run again.
   optimise(model, package);
   EXPECT_EQ(Session(Model::load(package)).precision(), DType::f32);
-  expect_identical(Session(Model::load(package), rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
+  expect_identical(Session(Model::load(package), rounded.session).run(inputs),
+                   Session(model, rounded.session).run(inputs));
 }
 
 TEST_F(OptimiseTest, PackagesHoldChainsThatRound) {
@@ -277,20 +296,26 @@ TEST_F(OptimiseTest, PackagesHoldChainsThatRound) {
   optimise(model, package, rounded);
   const Model loaded = Model::load(package);
   const ir::Graph& graph = loaded.graph();
-  EXPECT_TRUE(std::ranges::any_of(graph.order(), [&](ir::NodeId id) { return graph.node(id).op == "tessera::ConvChain" && graph.node(id).attributes.contains("precisions"); }));
+  EXPECT_TRUE(std::ranges::any_of(graph.order(), [&](ir::NodeId id) {
+    return graph.node(id).op == "tessera::ConvChain" && graph.node(id).attributes.contains("precisions");
+  }));
   const NamedValues inputs = runtime::random_inputs(model, 3);
   expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
 }
 
 TEST_F(OptimiseTest, PackagesHoldLayersOfBfloat16) {
-  for (const auto& [name, op, dims] : {std::tuple("lstm", "LSTM", std::map<std::string, std::int64_t>{{"batch", 1}, {"time", 12}}), std::tuple("bert_mini", "Attention", std::map<std::string, std::int64_t>{{"batch", 1}, {"seq", 16}})}) {
+  for (const auto& [name, op, dims] :
+       {std::tuple("lstm", "LSTM", std::map<std::string, std::int64_t>{{"batch", 1}, {"time", 12}}),
+        std::tuple("bert_mini", "Attention", std::map<std::string, std::int64_t>{{"batch", 1}, {"seq", 16}})}) {
     const Model model = build(name, dims);
     OptimiseOptions rounded;
     rounded.session.precision = DType::bf16;
     optimise(model, package, rounded);
     const Model loaded = Model::load(package);
     const ir::Graph& graph = loaded.graph();
-    EXPECT_TRUE(std::ranges::any_of(graph.order(), [&](ir::NodeId id) { return graph.node(id).op == op && graph.value(graph.node(id).inputs[0]).type.dtype == DType::bf16; })) << name;
+    EXPECT_TRUE(std::ranges::any_of(graph.order(), [&](ir::NodeId id) {
+      return graph.node(id).op == op && graph.value(graph.node(id).inputs[0]).type.dtype == DType::bf16;
+    })) << name;
     const NamedValues inputs = runtime::random_inputs(model, 3);
     expect_identical(Session(loaded, rounded.session).run(inputs), Session(model, rounded.session).run(inputs));
   }

@@ -167,9 +167,8 @@ TEST(OutputRequest, RefusesWhatDoesNotFit) {
   refused("outputs 'sum' and 'exp' are bound to memory that overlaps",
           {{"sum", memory_of(floats, {1, 2})}, {"exp", Tensor(DType::f32, {1, 2}, floats.data() + 1, nullptr)}});
   refused("output 'sum' is bound to a null pointer", {{"sum", Tensor(DType::f32, {1, 2}, nullptr, nullptr)}});
-  expect_error(ErrorKind::invalid_argument, "input 'x' is missing; the model's inputs are 'x', 'i'", [&] {
-    session.run({{"i", Tensor::from<std::int64_t>({1}, {0})}}, {"sum"});
-  });
+  expect_error(ErrorKind::invalid_argument, "input 'x' is missing; the model's inputs are 'x', 'i'",
+               [&] { session.run({{"i", Tensor::from<std::int64_t>({1}, {0})}}, {"sum"}); });
 }
 
 TEST(OutputRequest, SizesThatDependOnDataAreCheckedAtTheEnd) {
@@ -179,9 +178,7 @@ TEST(OutputRequest, SizesThatDependOnDataAreCheckedAtTheEnd) {
   session.run(x, {{"at", Tensor(DType::i64, {1, 2}, at.data(), nullptr)}});
   EXPECT_EQ(at, (std::array<std::int64_t, 2>{1, 2}));
   expect_error_containing(ErrorKind::invalid_argument, "output 'at' is i64[1, 2], but is bound to memory of i64[1, 1]",
-                          [&] {
-                            session.run(x, {{"at", Tensor(DType::i64, {1, 1}, at.data(), nullptr)}});
-                          });
+                          [&] { session.run(x, {{"at", Tensor(DType::i64, {1, 1}, at.data(), nullptr)}}); });
 }
 
 TEST(OutputRequest, AModelWithVariablesUpdatesThemWhateverIsAsked) {

@@ -48,11 +48,13 @@ TEST(Session, RunsForEveryBatch) {
     for (std::int64_t i = 0; i < x.elements(); ++i) x.mutable_data<float>()[i] = static_cast<float>(i) - 2.0f;
     const Tensor y = session.run({{"x", x}}).at("y").tensor();
     ASSERT_EQ(y.shape(), x.shape());
-    for (std::int64_t i = 0; i < x.elements(); ++i) EXPECT_EQ(y.data<float>()[i], std::max(0.0f, 2 * (static_cast<float>(i) - 2.0f)));
+    for (std::int64_t i = 0; i < x.elements(); ++i)
+      EXPECT_EQ(y.data<float>()[i], std::max(0.0f, 2 * (static_cast<float>(i) - 2.0f)));
   }
 }
 
-// The planner's list of values grows, and moves, while kernels pack their weights (the address sanitizer sees a stale pointer).
+// The planner's list of values grows, and moves, while kernels pack their weights (the address sanitizer sees a stale
+// pointer).
 TEST(Session, PacksTheWeightsOfManyLayers) {
   constexpr std::int64_t width = 64, layers = 128;
   auto graph = std::make_shared<ir::Graph>();
@@ -78,14 +80,18 @@ TEST(Session, DecomposesAnOperatorWhoseShapesDependOnData) {
   auto graph = std::make_shared<ir::Graph>();
   ops::GraphBuilder builder(*graph);
   const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{5}));
-  const ir::ValueId places = builder.add("Cast", {builder.add("NonZero", {x})}, {{"to", static_cast<std::int64_t>(DType::f32)}});
+  const ir::ValueId places =
+      builder.add("Cast", {builder.add("NonZero", {x})}, {{"to", static_cast<std::int64_t>(DType::f32)}});
   const ir::ValueId values = builder.add("Unsqueeze", {places, builder.integers({2})});
-  const ir::ValueId keys = builder.add("Mul", {values, builder.scalar(0)}), query = builder.constant(Tensor::from<float>({1, 1, 1}, {0}));
-  const ir::ValueId y = builder.add("com.microsoft::MultiHeadAttention", {query, keys, values}, {{"num_heads", std::int64_t{1}}});
+  const ir::ValueId keys = builder.add("Mul", {values, builder.scalar(0)}),
+                    query = builder.constant(Tensor::from<float>({1, 1, 1}, {0}));
+  const ir::ValueId y =
+      builder.add("com.microsoft::MultiHeadAttention", {query, keys, values}, {{"num_heads", std::int64_t{1}}});
   graph->value(y).name = "y";
   graph->add_output(y);
   Session session{Model(graph)};
-  for (const auto& [given, mean] : {std::pair{Tensor::from<float>({5}, {0, 1, 0, 0, 1}), 2.5f}, {Tensor::from<float>({5}, {1, 1, 0, 0, 1}), 5.0f / 3}}) {
+  for (const auto& [given, mean] : {std::pair{Tensor::from<float>({5}, {0, 1, 0, 0, 1}), 2.5f},
+                                    {Tensor::from<float>({5}, {1, 1, 0, 0, 1}), 5.0f / 3}}) {
     const Tensor result = session.run({{"x", given}}).at("y").tensor();
     EXPECT_TRUE(close_to(result, Tensor::from<float>({1, 1, 1}, {mean}), test::Tolerance::epsilons(DType::f32, 4)));
   }
@@ -105,18 +111,23 @@ TEST(Session, ForgetsPlansBeyondItsLimit) {
 TEST(Session, TellsWhatIsWrongWithInputs) {
   Session session(doubling_model());
   const Tensor good(DType::f32, {1, 4});
-  expect_error([&] { session.run({}); }, ErrorKind::invalid_argument, "input 'x' is missing; the model's inputs are 'x'");
-  expect_error([&] { session.run({{"x", good}, {"z", good}}); }, ErrorKind::invalid_argument, "the model has no input 'z'; its inputs are 'x'");
+  expect_error([&] { session.run({}); }, ErrorKind::invalid_argument,
+               "input 'x' is missing; the model's inputs are 'x'");
+  expect_error([&] { session.run({{"x", good}, {"z", good}}); }, ErrorKind::invalid_argument,
+               "the model has no input 'z'; its inputs are 'x'");
   expect_error([&] { session.run({{"x", Tensor(DType::i64, {1, 4})}}); }, ErrorKind::invalid_argument,
                "input 'x' has element type i64, expected f32 (the input is declared f32[batch, 4])");
-  expect_error([&] { session.run({{"x", Tensor(DType::f32, {4})}}); }, ErrorKind::invalid_argument, "input 'x' has rank 1 (shape [4]), expected rank 2 (declared f32[batch, 4])");
+  expect_error([&] { session.run({{"x", Tensor(DType::f32, {4})}}); }, ErrorKind::invalid_argument,
+               "input 'x' has rank 1 (shape [4]), expected rank 2 (declared f32[batch, 4])");
   expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 5})}}); }, ErrorKind::invalid_argument,
                "input 'x' has shape [1, 5]: dimension 1 is 5, expected 4 (declared f32[batch, 4])");
 }
 
 TEST(Session, RefusesUnknownDevicesAndPasses) {
-  expect_error([] { Session session(doubling_model(), {.device = "tpu"}); }, ErrorKind::invalid_argument, "there is no device 'tpu'; devices: cpu, reference, null");
-  expect_error([] { Session session(doubling_model(), {.without_passes = {"fold"}}); }, ErrorKind::invalid_argument, "there is no pass 'fold'");
+  expect_error([] { Session session(doubling_model(), {.device = "tpu"}); }, ErrorKind::invalid_argument,
+               "there is no device 'tpu'; devices: cpu, reference, null");
+  expect_error([] { Session session(doubling_model(), {.without_passes = {"fold"}}); }, ErrorKind::invalid_argument,
+               "there is no pass 'fold'");
 }
 
 TEST(Session, KeepsWithinItsMemoryLimit) {
@@ -147,9 +158,12 @@ TEST(Session, MultipliesByWeightsInBlocksAsTheyLie) {
   constexpr std::int64_t size = 1024, blocks = size / 32;
   auto graph = std::make_shared<ir::Graph>();
   ops::GraphBuilder builder(*graph);
-  const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("rows"), size}));
-  const Tensor numbers = test::random_tensor(DType::u8, {size, blocks, 16}, 1, 0, 255), scales = test::random_tensor(DType::f32, {size, blocks}, 2);
-  graph->add_output(builder.add("com.microsoft::MatMulNBits", {x, builder.constant(numbers), builder.constant(scales)}, {{"K", size}, {"N", size}, {"block_size", std::int64_t{32}}}));
+  const ir::ValueId x =
+      graph->add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("rows"), size}));
+  const Tensor numbers = test::random_tensor(DType::u8, {size, blocks, 16}, 1, 0, 255),
+               scales = test::random_tensor(DType::f32, {size, blocks}, 2);
+  graph->add_output(builder.add("com.microsoft::MatMulNBits", {x, builder.constant(numbers), builder.constant(scales)},
+                                {{"K", size}, {"N", size}, {"block_size", std::int64_t{32}}}));
   Session session{Model(graph)};
   for (const std::int64_t rows : {1, 3, 40}) session.run({{"x", test::random_tensor(DType::f32, {rows, size}, 3)}});
   EXPECT_EQ(session.memory().weights_bytes, numbers.bytes() + scales.bytes());
@@ -207,7 +221,8 @@ TEST(Session, CancelledRunStopsWithAnError) {
   cancellation.cancel();
   RunOptions options;
   options.cancellation = &cancellation;
-  expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 4})}}, options); }, ErrorKind::cancelled, "the run was cancelled (in node 'Add_0' (Add))");
+  expect_error([&] { session.run({{"x", Tensor(DType::f32, {1, 4})}}, options); }, ErrorKind::cancelled,
+               "the run was cancelled (in node 'Add_0' (Add))");
 }
 
 TEST(Session, RecordsTimings) {

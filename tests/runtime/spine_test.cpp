@@ -1,5 +1,5 @@
-// Proof that the spine carries what comes: training as a graph with variables, priorities at the gate between steps, and
-// plans for machines that are not here.
+// Proof that the spine carries what comes: training as a graph with variables, priorities at the gate between steps,
+// and plans for machines that are not here.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -26,7 +26,8 @@ Model line_fitting_step() {
   const ir::ValueId error = builder.add("Sub", {builder.add("Add", {builder.add("Mul", {a, x}), b}), y});
   const ir::ValueId twice = builder.scalar(2.0), rate = builder.scalar(0.3);
   auto descend = [&](ir::ValueId parameter, ir::ValueId gradient_terms) {
-    const ir::ValueId gradient = builder.add("ReduceMean", {builder.add("Mul", {gradient_terms, twice}), builder.integers({0})});
+    const ir::ValueId gradient =
+        builder.add("ReduceMean", {builder.add("Mul", {gradient_terms, twice}), builder.integers({0})});
     return builder.add("Sub", {parameter, builder.add("Mul", {gradient, rate})});
   };
   graph->set_variable_update("a", descend(a, builder.add("Mul", {error, x})));

@@ -34,7 +34,8 @@ class TuningFile : public testing::Test {
     auto graph = std::make_shared<ir::Graph>();
     ops::GraphBuilder builder(*graph);
     const ir::ValueId x = graph->add_input("x", ir::ValueType::tensor(DType::f32, Shape{1, 24, 16, 16}));
-    const ir::ValueId y = builder.add("Conv", {x, builder.constant(test::random_tensor(DType::f32, {20, 24, 3, 3}, 1))}, {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
+    const ir::ValueId y = builder.add("Conv", {x, builder.constant(test::random_tensor(DType::f32, {20, 24, 3, 3}, 1))},
+                                      {{"pads", std::vector<std::int64_t>{1, 1, 1, 1}}});
     graph->value(y).name = "y";
     graph->add_output(y);
     model_.emplace(graph);
@@ -60,7 +61,8 @@ class TuningFile : public testing::Test {
     set_log_handler({});
     EXPECT_TRUE(measured_) << reason;
     ASSERT_EQ(warnings.size(), 1u) << reason;
-    EXPECT_THAT(warnings[0], testing::StartsWith("the measured choices of kernels hold for this session and are not kept: "));
+    EXPECT_THAT(warnings[0],
+                testing::StartsWith("the measured choices of kernels hold for this session and are not kept: "));
     EXPECT_THAT(warnings[0], HasSubstr(reason));
   }
   // Makes the file say that this kernel is the fastest.
@@ -81,7 +83,9 @@ TEST_F(TuningFile, IsWrittenWithEveryTimeAndReadBack) {
   plan(tuned());
   EXPECT_TRUE(measured_);
   const Json json = read();
-  EXPECT_EQ(json["measured_on"], (Json{{"cpu", base::cpu_info().model_name}, {"instruction_set", base::isa_name(base::cpu_info())}, {"tessera", TESSERA_VERSION}}));
+  EXPECT_EQ(json["measured_on"], (Json{{"cpu", base::cpu_info().model_name},
+                                       {"instruction_set", base::isa_name(base::cpu_info())},
+                                       {"tessera", TESSERA_VERSION}}));
   ASSERT_EQ(json["choices"].size(), 1u);
   const auto [key, choice] = *json["choices"].items().begin();
   EXPECT_THAT(key, testing::StartsWith("tessera::ChannelsLastConv {"));
@@ -102,9 +106,11 @@ TEST_F(TuningFile, ItsChoiceIsTakenWithoutMeasuring) {
     measured_ = false;
     const std::string text = plan(tuned());
     EXPECT_THAT(text, HasSubstr(fmt::format("{:<36}", kernel)));
-    if (kernel == std::string_view(kDirect)) EXPECT_THAT(text, HasSubstr("passed over cpu_channels_last_winograd: measured "));
+    if (kernel == std::string_view(kDirect))
+      EXPECT_THAT(text, HasSubstr("passed over cpu_channels_last_winograd: measured "));
     EXPECT_FALSE(measured_);
-    EXPECT_TRUE(test::close_to(Session(*model_, tuned()).run(inputs_).at("y").tensor(), plain, test::Tolerance::epsilons(DType::f32, 500)));
+    EXPECT_TRUE(test::close_to(Session(*model_, tuned()).run(inputs_).at("y").tensor(), plain,
+                               test::Tolerance::epsilons(DType::f32, 500)));
   }
   // Without being asked for, it has no say.
   forge(kDirect);
@@ -149,7 +155,8 @@ TEST_F(TuningFile, KeepsWhatOthersHaveAdded) {
 TEST_F(TuningFile, ADamagedOneIsAnError) {
   plan(tuned());
   const std::string whole = read().dump();
-  for (const std::string& text : {whole.substr(0, whole.size() / 2), std::string("[]"), std::string(), std::string(R"({"choices": {}})")}) {
+  for (const std::string& text :
+       {whole.substr(0, whole.size() / 2), std::string("[]"), std::string(), std::string(R"({"choices": {}})")}) {
     std::ofstream(file_) << text;
     try {
       plan(tuned());
@@ -163,7 +170,8 @@ TEST_F(TuningFile, ADamagedOneIsAnError) {
 }
 
 TEST_F(TuningFile, WhereNoneCanBeWrittenIsSaidBeforeMeasuring) {
-  for (const std::string& path : {std::string("/proc/nowhere/table.json"), "/" + std::string(5000, 'a') + "/table.json"}) {
+  for (const std::string& path :
+       {std::string("/proc/nowhere/table.json"), "/" + std::string(5000, 'a') + "/table.json"}) {
     SessionOptions options = tuned();
     options.tuning_file = path;
     EXPECT_THROW(Session(*model_, options), Error) << path.substr(0, 40);
@@ -176,7 +184,8 @@ TEST_F(TuningFile, LiesInTheUsersCacheFolder) {
   options.tuning_file.clear();
   plan(options);
   EXPECT_EQ(tuning_path().parent_path(), folder_ / "tessera");
-  EXPECT_THAT(tuning_path().filename().string(), testing::MatchesRegex("tuning-[A-Za-z0-9_.+-]+-" TESSERA_VERSION "\\.json"));
+  EXPECT_THAT(tuning_path().filename().string(),
+              testing::MatchesRegex("tuning-[A-Za-z0-9_.+-]+-" TESSERA_VERSION "\\.json"));
   EXPECT_TRUE(std::filesystem::exists(tuning_path()));
   setenv("XDG_CACHE_HOME", "/proc/nowhere", 1);
   expect_unkept(options, "cannot");

@@ -55,7 +55,9 @@ class OneKernel final : public backends::Device {
     entry_.avoid = nullptr;
   }
   std::string_view name() const override { return "one kernel"; }
-  std::span<const backends::KernelEntry* const> kernels_for(std::string_view op) const override { return op == op_ ? std::span(&pointer_, 1) : cpu_.kernels_for(op); }
+  std::span<const backends::KernelEntry* const> kernels_for(std::string_view op) const override {
+    return op == op_ ? std::span(&pointer_, 1) : cpu_.kernels_for(op);
+  }
 
  private:
   const backends::Device& cpu_ = backends::find_device("cpu");
@@ -67,18 +69,23 @@ class OneKernel final : public backends::Device {
 }  // namespace
 
 std::string chosen_cpu_kernel(const OpCall& call) {
-  return with_view(call, [](const ops::NodeView& view) { return std::string(plan::choose_kernel(backends::find_device("cpu"), view).entry->name); });
+  return with_view(call, [](const ops::NodeView& view) {
+    return std::string(plan::choose_kernel(backends::find_device("cpu"), view).entry->name);
+  });
 }
 
 std::vector<std::string> accepting_cpu_kernels(const OpCall& call) {
   return with_view(call, [](const ops::NodeView& view) {
     std::vector<std::string> names;
-    for (const backends::KernelEntry* entry : plan::accepting_kernels(backends::find_device("cpu"), view)) names.emplace_back(entry->name);
+    for (const backends::KernelEntry* entry : plan::accepting_kernels(backends::find_device("cpu"), view))
+      names.emplace_back(entry->name);
     return names;
   });
 }
 
-Tensor run_op_tensor_by(const OpCall& call, std::string_view kernel, int threads) { return run_op_on(OneKernel(call.op, kernel), call, threads)[0].tensor(); }
+Tensor run_op_tensor_by(const OpCall& call, std::string_view kernel, int threads) {
+  return run_op_on(OneKernel(call.op, kernel), call, threads)[0].tensor();
+}
 
 void expect_matches_reference(const OpCall& call, Tolerance tolerance) {
   SCOPED_TRACE(describe(call));

@@ -17,7 +17,9 @@ Tensor cast(const Tensor& tensor, DType type) {
   return runtime::evaluate_node(backends::reference_device(), node, std::vector<Value>{tensor}, {})[0].tensor();
 }
 
-double epsilon_of(DType type) { return type == DType::f16 ? 0x1p-10 : type == DType::bf16 ? 0x1p-7 : kEpsilon; }
+double epsilon_of(DType type) {
+  return type == DType::f16 ? 0x1p-10 : type == DType::bf16 ? 0x1p-7 : kEpsilon;
+}
 
 Value noisy(const Value& value, double epsilons, base::Philox& random) {
   const DType type = value.is_tensor() ? value.tensor().dtype() : DType::undefined;
@@ -27,7 +29,8 @@ Value noisy(const Value& value, double epsilons, base::Philox& random) {
   if (type != DType::f32) return value;
   Tensor moved = value.tensor().clone();
   const double step = epsilons * kEpsilon * largest_magnitude(moved);
-  for (float& element : moved.mutable_values<float>()) element = static_cast<float>(element + step * (2 * random.next_uniform() - 1));
+  for (float& element : moved.mutable_values<float>())
+    element = static_cast<float>(element + step * (2 * random.next_uniform() - 1));
   return moved;
 }
 
@@ -42,7 +45,8 @@ std::vector<Value> given_values(const ir::Graph& graph, const NamedValues& input
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)})) values[i] = *constant;
   }
-  for (const ir::ValueId id : graph.inputs()) values[static_cast<std::size_t>(id.index)] = inputs.find(graph.value(id).name)->second;
+  for (const ir::ValueId id : graph.inputs())
+    values[static_cast<std::size_t>(id.index)] = inputs.find(graph.value(id).name)->second;
   return values;
 }
 
@@ -55,13 +59,16 @@ void compute(const ir::Node& node, std::span<const Value> operands, std::vector<
 
 std::vector<Value> operands_of(const ir::Node& node, const std::vector<Value>& values) {
   std::vector<Value> operands;
-  for (const ir::ValueId id : node.inputs) operands.push_back(id.valid() ? values[static_cast<std::size_t>(id.index)] : Value());
+  for (const ir::ValueId id : node.inputs)
+    operands.push_back(id.valid() ? values[static_cast<std::size_t>(id.index)] : Value());
   return operands;
 }
 
 }  // namespace
 
-Tensor widened(const Tensor& tensor) { return tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16 ? cast(tensor, DType::f32) : tensor; }
+Tensor widened(const Tensor& tensor) {
+  return tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16 ? cast(tensor, DType::f32) : tensor;
+}
 
 double largest_magnitude(const Tensor& tensor) {
   if (tensor.dtype() != DType::f32) return 0;
@@ -82,7 +89,8 @@ void evaluate_node_of(const ir::Graph& graph, ir::NodeId id, std::vector<Value>&
   compute(node, operands_of(node, values), values);
 }
 
-std::vector<Value> evaluate_graph(const ir::Graph& graph, const NamedValues& inputs, const std::optional<Noise>& noise) {
+std::vector<Value> evaluate_graph(const ir::Graph& graph, const NamedValues& inputs,
+                                  const std::optional<Noise>& noise) {
   std::vector<Value> values = given_values(graph, inputs);
   base::Philox random(noise ? noise->seed : 0);
   for (const ir::NodeId id : graph.order()) {
@@ -94,20 +102,24 @@ std::vector<Value> evaluate_graph(const ir::Graph& graph, const NamedValues& inp
     }
     compute(node, operands, values);
     for (const ir::ValueId output : node.outputs) {
-      if (moves && output.valid()) values[static_cast<std::size_t>(output.index)] = noisy(values[static_cast<std::size_t>(output.index)], noise->epsilons, random);
+      if (moves && output.valid())
+        values[static_cast<std::size_t>(output.index)] =
+            noisy(values[static_cast<std::size_t>(output.index)], noise->epsilons, random);
     }
   }
   return values;
 }
 
-std::vector<double> rounding_bounds(const ir::Graph& graph, const NamedValues& inputs, const std::vector<Value>& exact) {
+std::vector<double> rounding_bounds(const ir::Graph& graph, const NamedValues& inputs,
+                                    const std::vector<Value>& exact) {
   constexpr int kTrials = 3;
   constexpr double kSafety = 8, kFloorEpsilons = 32, kHalfFloorEpsilons = 4;
   std::vector<double> bounds;
   for (const ir::ValueId id : graph.outputs()) {
     const Tensor& tensor = exact[static_cast<std::size_t>(id.index)].tensor();
     const double epsilon = epsilon_of(tensor.dtype());
-    bounds.push_back((epsilon == kEpsilon ? kFloorEpsilons : kHalfFloorEpsilons) * epsilon * largest_magnitude(widened(tensor)));
+    bounds.push_back((epsilon == kEpsilon ? kFloorEpsilons : kHalfFloorEpsilons) * epsilon *
+                     largest_magnitude(widened(tensor)));
   }
   std::vector<double> moved(bounds.size());
   for (int trial = 0; trial < kTrials; ++trial) {

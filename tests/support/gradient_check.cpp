@@ -16,7 +16,9 @@ namespace {
 using backends::reference::read;
 using ir::ValueId;
 
-std::string input_name(std::size_t i) { return "x" + std::to_string(i); }
+std::string input_name(std::size_t i) {
+  return "x" + std::to_string(i);
+}
 
 struct Example {
   std::shared_ptr<ir::Graph> graph = std::make_shared<ir::Graph>();
@@ -25,7 +27,8 @@ struct Example {
 
 ir::ValueType type_of(const Tensor& tensor, std::size_t input, bool symbolic) {
   ir::Dims dims = ir::to_dims(tensor.shape());
-  for (std::size_t i = 0; symbolic && i < dims.size(); ++i) dims[i] = ir::Dim::symbol(input_name(input) + "_" + std::to_string(i));
+  for (std::size_t i = 0; symbolic && i < dims.size(); ++i)
+    dims[i] = ir::Dim::symbol(input_name(input) + "_" + std::to_string(i));
   return ir::ValueType::tensor(tensor.dtype(), std::move(dims));
 }
 
@@ -41,7 +44,8 @@ std::vector<Value> results_of(const OpCall& call) {
   auto graph = std::make_shared<ir::Graph>();
   ops::GraphBuilder builder(*graph);
   std::vector<ValueId> inputs;
-  for (const Value& input : call.inputs) inputs.push_back(input.has_value() ? graph->add_constant(input.tensor()) : ValueId{});
+  for (const Value& input : call.inputs)
+    inputs.push_back(input.has_value() ? graph->add_constant(input.tensor()) : ValueId{});
   for (ValueId output : builder.add_multi(call.op, inputs, call.outputs, call.attributes)) graph->add_output(output);
   Session session(Model(graph), {.device = "reference"});
   return run(session, *graph, {});
@@ -70,8 +74,10 @@ Example make_example(const OpCall& call, const std::vector<Value>& results, bool
     const Tensor& result = results[i].tensor();
     if (!is_float(result.dtype())) continue;
     const ValueId weights = graph.add_constant(random_tensor(result.dtype(), result.shape(), 100 + i, -1, 1));
-    const ValueId part = builder.add("Cast", {builder.add("ReduceSum", {builder.add("Mul", {outputs[i], weights})}, {{"keepdims", std::int64_t{0}}})},
-                                     {{"to", static_cast<std::int64_t>(DType::f64)}});
+    const ValueId part = builder.add(
+        "Cast",
+        {builder.add("ReduceSum", {builder.add("Mul", {outputs[i], weights})}, {{"keepdims", std::int64_t{0}}})},
+        {{"to", static_cast<std::int64_t>(DType::f64)}});
     sum = sum.valid() ? builder.add("Add", {sum, part}) : part;
   }
   graph.add_output(sum);
@@ -83,8 +89,10 @@ Example make_example(const OpCall& call, const std::vector<Value>& results, bool
 
 void check(const OpCall& call, const GradientCheck& options, bool symbolic) {
   const std::vector<Value> results = results_of(call);
-  const Example forward = make_example(call, results, false, false), backward = make_example(call, results, symbolic, true);
-  Session values(Model(forward.graph), {.device = "reference"}), gradients(Model(backward.graph), {.device = "reference"});
+  const Example forward = make_example(call, results, false, false),
+                backward = make_example(call, results, symbolic, true);
+  Session values(Model(forward.graph), {.device = "reference"}),
+      gradients(Model(backward.graph), {.device = "reference"});
   NamedValues inputs;
   for (std::size_t i : forward.differentiable) inputs[input_name(i)] = call.inputs[i];
   const std::vector<Value> stated = run(gradients, *backward.graph, inputs);

@@ -56,7 +56,8 @@ std::string report_of(const std::function<void()>& body) {
 std::string read_all(int in) {
   std::string text;
   char buffer[4096];
-  for (ssize_t got = 0; (got = read(in, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<std::size_t>(got));
+  for (ssize_t got = 0; (got = read(in, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(got));
   return text;
 }
 
@@ -87,7 +88,9 @@ Outcome run_guarded(const std::function<void()>& body) {
   rusage usage{};
   wait4(child, &status, 0, &usage);
   Outcome outcome;
-  const auto seconds = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6; };
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
   outcome.seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   outcome.resident_bytes = usage.ru_maxrss * 1024 - before;
   if (WIFSIGNALED(status)) outcome.crash = strsignal(WTERMSIG(status));
@@ -113,7 +116,8 @@ Outcome expect_harmless(const std::string& what, const std::function<void()>& bo
   return outcome;
 }
 
-void expect_refused(const std::string& what, ErrorKind kind, const std::string& part, const std::function<void()>& body) {
+void expect_refused(const std::string& what, ErrorKind kind, const std::string& part,
+                    const std::function<void()>& body) {
   const Outcome outcome = expect_harmless(what, body);
   if (!outcome.crash.empty()) return;
   if (!outcome.kind) {

@@ -19,7 +19,9 @@ std::string title(const OpCall& call) {
   std::string text = call.op + "(";
   for (const Value& input : call.inputs) {
     const bool is_tensor = input.is_tensor();
-    text += (text.back() == '(' ? "" : ", ") + (is_tensor ? std::string(name_of(input.tensor().dtype())) + to_string(input.tensor().shape()) : std::string("none"));
+    text += (text.back() == '(' ? "" : ", ") +
+            (is_tensor ? std::string(name_of(input.tensor().dtype())) + to_string(input.tensor().shape())
+                       : std::string("none"));
   }
   return text + ")\n" + base::shortened(ir::print(graph_of(call, Operands::unshaped_inputs)), 600);
 }
@@ -35,7 +37,8 @@ Tensor run_once(const OpCall& call, Operands operands, const std::string& device
   Session session(model, options);
   NamedValues inputs;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    if (operands != Operands::constants && call.inputs[i].has_value()) inputs["input" + std::to_string(i)] = call.inputs[i];
+    if (operands != Operands::constants && call.inputs[i].has_value())
+      inputs["input" + std::to_string(i)] = call.inputs[i];
   }
   const NamedValues outputs = session.run(inputs);
   const Value& first = outputs.begin()->second;
@@ -45,8 +48,9 @@ Tensor run_once(const OpCall& call, Operands operands, const std::string& device
 // Calls visit(way, result or null, error or null) for every way; whatever visit throws ends it.
 template <typename Visit>
 void run_everywhere(const OpCall& call, Visit visit) {
-  static constexpr std::pair<Operands, const char*> ways[] = {
-      {Operands::constants, "constants"}, {Operands::shaped_inputs, "inputs"}, {Operands::unshaped_inputs, "inputs of unknown shape"}};
+  static constexpr std::pair<Operands, const char*> ways[] = {{Operands::constants, "constants"},
+                                                              {Operands::shaped_inputs, "inputs"},
+                                                              {Operands::unshaped_inputs, "inputs of unknown shape"}};
   for (const char* device : {"cpu", "reference"}) {
     for (const auto& [operands, name] : ways) {
       const std::string way = std::string(name) + " on " + device;
@@ -73,7 +77,9 @@ ir::Graph graph_of(const OpCall& call, Operands operands) {
     if (!input.has_value()) node.inputs.push_back({});
     else if (!input.is_tensor()) node.inputs.push_back(graph.add_input(name, runtime::type_of(input)));
     else if (operands == Operands::constants) node.inputs.push_back(graph.add_constant(input.tensor(), name));
-    else if (operands == Operands::shaped_inputs) node.inputs.push_back(graph.add_input(name, ir::ValueType::tensor(input.tensor().dtype(), input.tensor().shape())));
+    else if (operands == Operands::shaped_inputs)
+      node.inputs.push_back(
+          graph.add_input(name, ir::ValueType::tensor(input.tensor().dtype(), input.tensor().shape())));
     else node.inputs.push_back(graph.add_input(name, ir::ValueType::tensor(input.tensor().dtype())));
   }
   for (std::size_t i = 0; i < call.outputs; ++i) {
@@ -88,7 +94,8 @@ void expect_call_refused(const OpCall& call, const std::string& part) {
   const Outcome outcome = expect_harmless(title(call), [&] {
     run_everywhere(call, [&](const std::string& way, const Tensor*, const Error* error) {
       if (error == nullptr) throw std::runtime_error(way + ": no error");
-      if (std::string(error->what()).find(part) == std::string::npos) throw std::runtime_error(way + ": " + error->what());
+      if (std::string(error->what()).find(part) == std::string::npos)
+        throw std::runtime_error(way + ": " + error->what());
     });
   });
 }

@@ -12,8 +12,8 @@
 
 namespace tessera::test {
 
-// One operand: numbers that every element type takes as it can (integers drop the fraction and wrap, bool is "not zero", a string is the
-// number's text, an imaginary part twice the number), repeated as often as the shape needs.
+// One operand: numbers that every element type takes as it can (integers drop the fraction and wrap, bool is "not
+// zero", a string is the number's text, an imaginary part twice the number), repeated as often as the shape needs.
 struct ExampleOperand {
   Value::Kind kind = Value::Kind::none;  // none: absent
   Shape shape = {};
@@ -38,7 +38,8 @@ struct OpExample {
   std::vector<std::pair<std::string_view, ops::TypeSet>> only = {};
   // Parameters that have one type in this example, beside those of one type variable.
   std::vector<std::string_view> together = {};
-  // Further attributes, made for the type that this parameter has. An output that no input gives its type varies through them.
+  // Further attributes, made for the type that this parameter has. An output that no input gives its type varies
+  // through them.
   std::string_view attributes_follow = {};
   ir::Attributes (*follow)(DType) = nullptr;
   Refusal refuses = {};
@@ -58,23 +59,40 @@ const std::vector<OpExample>& op_examples();
 // The operand with elements of this type, where it does not state its own.
 Value make_value(const ExampleOperand& operand, DType dtype);
 
-// --- how examples are written ---------------------------------------------------------------------------------------------------
+// --- how examples are written
+// ---------------------------------------------------------------------------------------------------
 
 ExampleOperand at(Shape shape, std::vector<double> values = {1, 2.5, 0, -1.5, 0.5, 3, -0.25});
-inline ExampleOperand number(double value) { return at({}, {value}); }
+inline ExampleOperand number(double value) {
+  return at({}, {value});
+}
 ExampleOperand as(DType dtype, ExampleOperand operand);
 ExampleOperand integers(std::vector<double> values);  // 1-D i64
 ExampleOperand sequence(std::vector<ExampleOperand> elements);
 ExampleOperand map(DType keys, std::vector<ExampleOperand> elements);
 inline const ExampleOperand absent{};
 
-inline ir::Attribute whole(std::int64_t value) { return value; }
-inline ir::Attribute whole_list(std::vector<std::int64_t> values) { return values; }
-inline ir::Attribute real(float value) { return value; }
-inline ir::Attribute real_list(std::vector<float> values) { return values; }
-inline ir::Attribute text(std::string value) { return value; }
-inline ir::Attribute text_list(std::vector<std::string> values) { return values; }
+inline ir::Attribute whole(std::int64_t value) {
+  return value;
+}
+inline ir::Attribute whole_list(std::vector<std::int64_t> values) {
+  return values;
+}
+inline ir::Attribute real(float value) {
+  return value;
+}
+inline ir::Attribute real_list(std::vector<float> values) {
+  return values;
+}
+inline ir::Attribute text(std::string value) {
+  return value;
+}
+inline ir::Attribute text_list(std::vector<std::string> values) {
+  return values;
+}
 // ONNX's number of an element type, as attributes name it.
-inline ir::Attribute code_of(DType type) { return static_cast<std::int64_t>(type); }
+inline ir::Attribute code_of(DType type) {
+  return static_cast<std::int64_t>(type);
+}
 
 }  // namespace tessera::test

@@ -7,7 +7,9 @@
 namespace tessera::test {
 namespace {
 
-ir::ValueType pair_of(DType type) { return ir::ValueType::tensor(type, Shape{2}); }
+ir::ValueType pair_of(DType type) {
+  return ir::ValueType::tensor(type, Shape{2});
+}
 
 ir::Attributes branches(DType type) {
   const auto branch = [type](double value) {
@@ -31,7 +33,8 @@ ir::Attributes loop_body(DType type) {
 // Element and state change places.
 ir::Attributes scan_body(DType type) {
   auto graph = std::make_shared<ir::Graph>();
-  const ir::ValueId state = graph->add_input("state", pair_of(type)), element = graph->add_input("element", pair_of(type));
+  const ir::ValueId state = graph->add_input("state", pair_of(type)),
+                    element = graph->add_input("element", pair_of(type));
   graph->set_outputs({element, state});
   return {{"body", ir::SubgraphPointer(graph)}, {"num_scan_inputs", whole(1)}};
 }
@@ -39,12 +42,15 @@ ir::Attributes scan_body(DType type) {
 ir::Attributes joining_body(DType type) {
   auto graph = std::make_shared<ir::Graph>();
   ops::GraphBuilder builder(*graph);
-  const ir::ValueId element = graph->add_input("element", pair_of(type)), other = graph->add_input("other", pair_of(type));
+  const ir::ValueId element = graph->add_input("element", pair_of(type)),
+                    other = graph->add_input("other", pair_of(type));
   graph->add_output(builder.add("Concat", {element, other}, {{"axis", whole(0)}}));
   return {{"body", ir::SubgraphPointer(graph)}};
 }
 
-ir::Attributes empty_of(DType type) { return {{"dtype", code_of(type)}}; }
+ir::Attributes empty_of(DType type) {
+  return {{"dtype", code_of(type)}};
+}
 
 }  // namespace
 
@@ -52,9 +58,21 @@ std::vector<OpExample> structure_examples() {
   const ExampleOperand list = sequence({at({2}), at({2}, {3, 1})});
   return {
       {.op = "If", .operands = {as(DType::boolean, number(1))}, .attributes_follow = "outputs", .follow = branches},
-      {.op = "Loop", .operands = {number(3), number(1), at({2})}, .outputs = 2, .attributes_follow = "v_initial", .follow = loop_body},
-      {.op = "Scan", .operands = {at({2}), at({3, 2})}, .outputs = 2, .attributes_follow = "initial_state_and_scan_inputs", .follow = scan_body},
-      {.op = "SequenceMap", .operands = {list, at({2})}, .together = {"input_sequence", "additional_inputs"}, .attributes_follow = "input_sequence", .follow = joining_body},
+      {.op = "Loop",
+       .operands = {number(3), number(1), at({2})},
+       .outputs = 2,
+       .attributes_follow = "v_initial",
+       .follow = loop_body},
+      {.op = "Scan",
+       .operands = {at({2}), at({3, 2})},
+       .outputs = 2,
+       .attributes_follow = "initial_state_and_scan_inputs",
+       .follow = scan_body},
+      {.op = "SequenceMap",
+       .operands = {list, at({2})},
+       .together = {"input_sequence", "additional_inputs"},
+       .attributes_follow = "input_sequence",
+       .follow = joining_body},
       {"SequenceConstruct", {at({2}), at({2}, {3, 1})}},
       {.op = "SequenceEmpty", .attributes_follow = "output", .follow = empty_of},
       {.op = "SequenceInsert", .operands = {list, at({2}), number(1)}, .together = {"input_sequence", "tensor"}},

@@ -21,8 +21,12 @@ namespace tessera::test {
 
 passes::PassContext cpu_pass_context() {
   passes::PassContext result;
-  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) { return runtime::evaluate_node(backends::reference_device(), node, inputs, {}); };
-  result.keeps_composite = [](const ir::Graph& graph, const ir::Node& node) { return plan::may_accept(backends::cpu_device(), graph, node); };
+  result.evaluate = [](const ir::Node& node, std::span<const Value> inputs) {
+    return runtime::evaluate_node(backends::reference_device(), node, inputs, {});
+  };
+  result.keeps_composite = [](const ir::Graph& graph, const ir::Node& node) {
+    return plan::may_accept(backends::cpu_device(), graph, node);
+  };
   result.widens_halves = !backends::cpu_device().computes_halves();
   return result;
 }
@@ -39,7 +43,8 @@ std::vector<std::string> ops_of(const ir::Graph& graph) {
     const ir::Node& node = graph.node(id);
     const auto activation = node.attributes.find("activation");
     const bool added = node.op == "tessera::ChannelsLastConv" && node.inputs.size() > 3 && node.inputs[3].valid();
-    names.push_back(node.op + (added ? " + Z" : "") + (activation == node.attributes.end() ? "" : " " + std::get<std::string>(activation->second)));
+    names.push_back(node.op + (added ? " + Z" : "") +
+                    (activation == node.attributes.end() ? "" : " " + std::get<std::string>(activation->second)));
   }
   return names;
 }
@@ -48,7 +53,8 @@ std::vector<std::string> nodes_of(const ir::Graph& graph) {
   std::vector<std::string> lines;
   std::istringstream text(ir::print(graph));
   for (std::string line; std::getline(text, line);) {
-    if (line.find(" = ") == std::string::npos || line.starts_with("  constant") || line.starts_with("  variable")) continue;
+    if (line.find(" = ") == std::string::npos || line.starts_with("  constant") || line.starts_with("  variable"))
+      continue;
     line = line.substr(2, line.rfind(" : ") - 2);
     line = std::regex_replace(line, std::regex("%(constant|value|[A-Z][A-Za-z]+)_[0-9]+(:out)?"), "%?");
     lines.push_back(std::regex_replace(line, std::regex(" \"[^\"]*\" \\("), " ("));
@@ -74,12 +80,14 @@ void expect_same_outputs(const Model& model, const std::string& pass, int epsilo
   const NamedValues expected = Session(model, without).run(inputs), got = Session(model).run(inputs);
   for (const auto& [name, value] : expected) {
     const Tensor &have = got.at(name).tensor(), &want = value.tensor();
-    if (want.dtype() == DType::f32) EXPECT_TRUE(close_to(have, want, Tolerance::epsilons(DType::f32, epsilons))) << name;
+    if (want.dtype() == DType::f32)
+      EXPECT_TRUE(close_to(have, want, Tolerance::epsilons(DType::f32, epsilons))) << name;
     else EXPECT_TRUE(identical(have, want)) << name;
   }
 }
 
-void expect_rewritten(const std::string& text, std::string_view pass, const std::vector<std::string>& nodes, int epsilons) {
+void expect_rewritten(const std::string& text, std::string_view pass, const std::vector<std::string>& nodes,
+                      int epsilons) {
   SCOPED_TRACE(text);
   EXPECT_EQ(nodes_of(pass_of(pass).run(parsed(text), cpu_pass_context())), nodes);
   expect_same_outputs(Model(std::make_shared<const ir::Graph>(parsed(text))), std::string(pass), epsilons);

@@ -1,4 +1,5 @@
-// What tests of passes need: graphs of text, passes as a session for the CPU runs them, and graphs as a list of operators.
+// What tests of passes need: graphs of text, passes as a session for the CPU runs them, and graphs as a list of
+// operators.
 #pragma once
 
 #include <string>
@@ -21,8 +22,10 @@ std::vector<std::string> nodes_of(const ir::Graph& graph);
 
 // Runs the model on random inputs with the pass and without it, and expects equal outputs within so many epsilons.
 void expect_same_outputs(const Model& model, const std::string& pass, int epsilons = 500);
-// Expects these nodes (as nodes_of gives them) of what the pass makes of a graph in text form, and that sessions compute the same with and without it.
-void expect_rewritten(const std::string& text, std::string_view pass, const std::vector<std::string>& nodes, int epsilons = 500);
+// Expects these nodes (as nodes_of gives them) of what the pass makes of a graph in text form, and that sessions
+// compute the same with and without it.
+void expect_rewritten(const std::string& text, std::string_view pass, const std::vector<std::string>& nodes,
+                      int epsilons = 500);
 // Expects that the pass leaves the graph as it is, but for what nothing uses.
 void expect_left_alone(const std::string& text, std::string_view pass);
 

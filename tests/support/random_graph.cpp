@@ -24,13 +24,15 @@ bool is_good(const Value& value) {
   if (!value.is_tensor()) return false;
   const Tensor& tensor = value.tensor();
   const double largest = largest_magnitude(tensor);
-  return tensor.elements() > 0 && tensor.elements() <= kMostElements && largest <= kLargest && (tensor.dtype() != DType::f32 || largest >= 1 / kLargest || largest == 0);
+  return tensor.elements() > 0 && tensor.elements() <= kMostElements && largest <= kLargest &&
+         (tensor.dtype() != DType::f32 || largest >= 1 / kLargest || largest == 0);
 }
 
 bool agrees(const ir::ValueType& type, const Value& value) {
   if (!type.dims || !value.is_tensor()) return true;
   const Shape& shape = value.tensor().shape();
-  return std::equal(type.dims->begin(), type.dims->end(), shape.begin(), shape.end(), [](const ir::Dim& dim, std::int64_t size) { return dim.may_equal(size); });
+  return std::equal(type.dims->begin(), type.dims->end(), shape.begin(), shape.end(),
+                    [](const ir::Dim& dim, std::int64_t size) { return dim.may_equal(size); });
 }
 
 bool is_well_conditioned(const GraphCase& made) {
@@ -38,7 +40,9 @@ bool is_well_conditioned(const GraphCase& made) {
   const std::vector<double> bounds = rounding_bounds(made.graph, made.inputs, values);
   for (std::size_t i = 0; i < bounds.size(); ++i) {
     const Tensor& output = values[static_cast<std::size_t>(made.graph.outputs()[i].index)].tensor();
-    if (!(bounds[i] <= kMostNoise * largest_magnitude(output)) && output.dtype() == DType::f32 && largest_magnitude(output) > 0) return false;
+    if (!(bounds[i] <= kMostNoise * largest_magnitude(output)) && output.dtype() == DType::f32 &&
+        largest_magnitude(output) > 0)
+      return false;
   }
   return true;
 }
@@ -49,11 +53,13 @@ void GraphMaker::add_inputs() {
   const bool symbolic = chance(0.35);
   const std::int64_t batch = number(1, 3), inputs = number(1, 3);
   const auto small = [&] { return one_of<std::int64_t>({1, 2, 3, 4, 5, 6, 7, 8}); };
-  const std::int64_t channels = one_of<std::int64_t>({1, 2, 3, 4, 6, 8, 16, 17}), height = number(3, 9), width = number(3, 9);
+  const std::int64_t channels = one_of<std::int64_t>({1, 2, 3, 4, 6, 8, 16, 17}), height = number(3, 9),
+                     width = number(3, 9);
   for (std::int64_t i = 0; i < inputs; ++i) {
     const std::int64_t rank = one_of<std::int64_t>({2, 3, 4, 4, 4, 5});
     Shape shape{batch, chance(0.7) ? channels : small()};
-    for (std::int64_t axis = 2; axis < rank; ++axis) shape.push_back(rank == 5 ? number(2, 4) : chance(0.7) ? (axis == 2 ? height : width) : small());
+    for (std::int64_t axis = 2; axis < rank; ++axis)
+      shape.push_back(rank == 5 ? number(2, 4) : chance(0.7) ? (axis == 2 ? height : width) : small());
     ir::Dims dims = ir::to_dims(shape);
     if (symbolic) dims[0] = ir::Dim::symbol("batch");
     const Id id = graph_.add_input("x" + std::to_string(i), ir::ValueType::tensor(DType::f32, dims));
@@ -76,7 +82,9 @@ GraphMaker::Id GraphMaker::pick(const std::function<bool(Id)>& filter) {
   return one_of(candidates);
 }
 
-GraphMaker::Id GraphMaker::input_of_floats() { return one_of(float_inputs_); }
+GraphMaker::Id GraphMaker::input_of_floats() {
+  return one_of(float_inputs_);
+}
 
 std::int64_t GraphMaker::known_axis(Id id, std::int64_t least_size) {
   std::vector<std::int64_t> axes;
@@ -94,25 +102,31 @@ bool GraphMaker::all_known(Id id, std::int64_t from) const {
   return true;
 }
 
-double GraphMaker::magnitude(Id id) const { return largest_magnitude(values_[static_cast<std::size_t>(id.index)].tensor()); }
+double GraphMaker::magnitude(Id id) const {
+  return largest_magnitude(values_[static_cast<std::size_t>(id.index)].tensor());
+}
 
 GraphMaker::Id GraphMaker::weights(Shape shape, double low, double high) {
   return builder_.constant(random_tensor(DType::f32, shape, random_.next_u64(), low, high));
 }
 
 GraphMaker::Id GraphMaker::whole_weights(DType type, Shape shape, std::int64_t low, std::int64_t high) {
-  return builder_.constant(random_tensor(type, shape, random_.next_u64(), static_cast<double>(low), static_cast<double>(high)));
+  return builder_.constant(
+      random_tensor(type, shape, random_.next_u64(), static_cast<double>(low), static_cast<double>(high)));
 }
 
 GraphMaker::Id GraphMaker::broadcast_weights(Id id, double low, double high) {
   const std::int64_t first = chance(0.5) ? number(0, rank(id)) : 0;
   const bool per_channel = chance(0.4);
   Shape shape;
-  for (std::int64_t axis = first; axis < rank(id); ++axis) shape.push_back(known(id, axis) && (per_channel ? axis == 1 : chance(0.6)) ? size(id, axis) : 1);
+  for (std::int64_t axis = first; axis < rank(id); ++axis)
+    shape.push_back(known(id, axis) && (per_channel ? axis == 1 : chance(0.6)) ? size(id, axis) : 1);
   return weights(shape, low, high);
 }
 
-void GraphMaker::set_exact(bool exact) { builder_.set_name_prefix(exact ? std::string(kExactPrefix) : ""); }
+void GraphMaker::set_exact(bool exact) {
+  builder_.set_name_prefix(exact ? std::string(kExactPrefix) : "");
+}
 
 void GraphMaker::evaluate() {
   for (const ir::NodeId id : graph_.order()) {
@@ -122,7 +136,9 @@ void GraphMaker::evaluate() {
     evaluate_node_of(graph_, id, values_);
     for (const Id output : node.outputs) {
       const Value& value = values_[static_cast<std::size_t>(output.index)];
-      if (!agrees(graph_.value(output).type, value)) throw std::logic_error("inference says " + ir::to_string(graph_.value(output).type) + ", but it is " + to_string(value.tensor().shape()) + ": " + ir::print(graph_));
+      if (!agrees(graph_.value(output).type, value))
+        throw std::logic_error("inference says " + ir::to_string(graph_.value(output).type) + ", but it is " +
+                               to_string(value.tensor().shape()) + ": " + ir::print(graph_));
       need(is_good(value));
     }
   }
@@ -169,12 +185,15 @@ GraphCase GraphMaker::finish() {
 }
 
 GraphCase random_graph(std::uint64_t seed, int nodes) {
-  const std::vector<std::vector<Recipe>> families{element_wise_recipes(), element_wise_recipes(), movement_recipes(), layer_recipes(), layer_recipes(), structure_recipes(), quantised_recipes()};
+  const std::vector<std::vector<Recipe>> families{element_wise_recipes(), element_wise_recipes(), movement_recipes(),
+                                                  layer_recipes(),        layer_recipes(),        structure_recipes(),
+                                                  quantised_recipes()};
   for (std::uint64_t trial = 0;; ++trial) {
     GraphMaker maker(seed + (trial << 48));
     maker.add_inputs();
     int done = 0;
-    for (int tries = 0; done < nodes && tries < 20 * nodes; ++tries) done += maker.attempt(maker.one_of(maker.one_of(families))) ? 1 : 0;
+    for (int tries = 0; done < nodes && tries < 20 * nodes; ++tries)
+      done += maker.attempt(maker.one_of(maker.one_of(families))) ? 1 : 0;
     GraphCase made = maker.finish();
     if (!made.graph.outputs().empty() && is_well_conditioned(made)) return made;
   }
@@ -182,7 +201,8 @@ GraphCase random_graph(std::uint64_t seed, int nodes) {
 
 std::string describe(const GraphCase& graph_case) {
   std::string text = ir::print(graph_case.graph);
-  for (const auto& [name, value] : graph_case.inputs) text += "# %" + name + " = " + ir::format_tensor(value.tensor(), std::nullopt) + "\n";
+  for (const auto& [name, value] : graph_case.inputs)
+    text += "# %" + name + " = " + ir::format_tensor(value.tensor(), std::nullopt) + "\n";
   return text;
 }
 

@@ -10,13 +10,16 @@ using Id = GraphMaker::Id;
 using Names = std::vector<std::string>;
 using Integers = std::vector<std::int64_t>;
 
-bool is_map(GraphMaker& g, Id id) { return g.rank(id) >= 3 && g.rank(id) <= 5 && g.all_known(id, 1); }
+bool is_map(GraphMaker& g, Id id) {
+  return g.rank(id) >= 3 && g.rank(id) <= 5 && g.all_known(id, 1);
+}
 Id pick_map(GraphMaker& g) {
   return g.pick([&](Id id) { return is_map(g, id); });
 }
 
 Id activation(GraphMaker& g, Id x) {
-  const std::string op = g.one_of(Names{"", "", "Relu", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "Silu", "Mish", "Elu"});
+  const std::string op = g.one_of(
+      Names{"", "", "Relu", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSwish", "Silu", "Mish", "Elu"});
   if (op.empty()) return x;
   if (op == "Clip") return g.op(op, {x, g.scalar(0), g.scalar(6)});
   if (op == "Silu") return g.op("Mul", {x, g.op("Sigmoid", {x})});
@@ -25,7 +28,8 @@ Id activation(GraphMaker& g, Id x) {
 
 Id batch_normalised(GraphMaker& g, Id x) {
   const Shape channels{g.size(x, 1)};
-  return g.op("BatchNormalization", {x, g.weights(channels, 0.5, 1.5), g.weights(channels), g.weights(channels), g.weights(channels, 0.5, 1.5)});
+  return g.op("BatchNormalization", {x, g.weights(channels, 0.5, 1.5), g.weights(channels), g.weights(channels),
+                                     g.weights(channels, 0.5, 1.5)});
 }
 
 // What often stands behind a linear layer.
@@ -53,11 +57,16 @@ void scaled_layer(GraphMaker& g) {
   if (g.chance(0.2)) g.offer(y);
   if (g.chance(0.4)) y = g.op("Relu", {y});
   const Integers two(static_cast<std::size_t>(g.rank(x)) - 2, 2), ones(2 * two.size(), g.number(0, 1));
-  if (g.chance(0.4)) y = g.chance(0.5) ? g.op("MaxPool", {y}, {{"kernel_shape", two}, {"pads", ones}}) : g.op("AveragePool", {y}, {{"kernel_shape", two}, {"pads", ones}, {"count_include_pad", g.number(0, 1)}});
+  if (g.chance(0.4))
+    y = g.chance(0.5)
+            ? g.op("MaxPool", {y}, {{"kernel_shape", two}, {"pads", ones}})
+            : g.op("AveragePool", {y}, {{"kernel_shape", two}, {"pads", ones}, {"count_include_pad", g.number(0, 1)}});
   else if (g.chance(0.3)) y = g.op("Concat", {y, x}, {{"axis", std::int64_t{1}}});
   const std::int64_t channels = g.size(y, 1);
   const double bound = std::sqrt(3.0 / static_cast<double>(channels));
-  if (g.chance(0.2)) return g.offer(g.op("Gemm", {g.op("Flatten", {g.op("GlobalAveragePool", {y})}), g.weights({channels, 3}, -bound, bound)}));
+  if (g.chance(0.2))
+    return g.offer(
+        g.op("Gemm", {g.op("Flatten", {g.op("GlobalAveragePool", {y})}), g.weights({channels, 3}, -bound, bound)}));
   Shape weights{3, channels};
   weights.resize(static_cast<std::size_t>(g.rank(y)), g.number(1, 2));
   g.offer(g.op("Conv", {y, g.weights(weights, -bound, bound)}, {{"pads", Integers(ones.size(), g.number(0, 1))}}));
@@ -109,7 +118,8 @@ void conv(GraphMaker& g) {
 void conv_transpose(GraphMaker& g) {
   const Id x = pick_map(g);
   Window shape = window(g, x, g.chance(0.3));
-  const std::int64_t channels = g.size(x, 1), group = channels % 2 == 0 && g.chance(0.25) ? 2 : 1, made = g.number(1, 4);
+  const std::int64_t channels = g.size(x, 1), group = channels % 2 == 0 && g.chance(0.25) ? 2 : 1,
+                     made = g.number(1, 4);
   shape.attributes["group"] = group;
   Shape weights{channels, made};
   weights.insert(weights.end(), shape.kernel.begin(), shape.kernel.end());
@@ -124,10 +134,14 @@ void padded_window(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return is_map(g, id) && g.rank(id) == 4; });
   const std::int64_t channels = g.size(x, 1), low = g.number(0, 2), high = g.chance(0.7) ? low : g.number(0, 2);
   const Id padded = g.op("Pad", {x, g.integers({0, 0, low, low, 0, 0, high, high})});
-  if (g.chance(0.3)) return g.offer(g.op("AveragePool", {padded}, {{"kernel_shape", Integers{2, 2}}, {"count_include_pad", g.number(0, 1)}}));
+  if (g.chance(0.3))
+    return g.offer(
+        g.op("AveragePool", {padded}, {{"kernel_shape", Integers{2, 2}}, {"count_include_pad", g.number(0, 1)}}));
   if (g.chance(0.3)) return g.offer(g.op("MaxPool", {padded}, {{"kernel_shape", Integers{2, 2}}}));
   const double bound = std::sqrt(3.0 / static_cast<double>(9 * channels));
-  g.offer(g.op("Conv", {padded, g.weights({4, channels, 3, 3}, -bound, bound)}, {{"kernel_shape", Integers{3, 3}}, {"pads", g.chance(0.6) ? Integers{0, 0, 0, 0} : Integers{1, 1, 1, 1}}}));
+  g.offer(
+      g.op("Conv", {padded, g.weights({4, channels, 3, 3}, -bound, bound)},
+           {{"kernel_shape", Integers{3, 3}}, {"pads", g.chance(0.6) ? Integers{0, 0, 0, 0} : Integers{1, 1, 1, 1}}}));
 }
 
 void pool(GraphMaker& g) {
@@ -186,7 +200,9 @@ void product(GraphMaker& g) {
   g.offer(g.op("Mul", {g.op("MatMul", {a, g.op("Transpose", {b}, {{"perm", perm}})}), g.scalar(0.25)}));
 }
 
-void normalise_batch(GraphMaker& g) { g.offer(activation(g, batch_normalised(g, g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, 1); })))); }
+void normalise_batch(GraphMaker& g) {
+  g.offer(activation(g, batch_normalised(g, g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, 1); }))));
+}
 
 Id layer_normalised(GraphMaker& g, Id x) {
   const Shape width{g.size(x, g.rank(x) - 1)};
@@ -204,7 +220,8 @@ Id layer_normalised(GraphMaker& g, Id x) {
 }
 
 void normalise_layer(GraphMaker& g) {
-  Id x = g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, g.rank(id) - 1) && g.size(id, g.rank(id) - 1) > 2; });
+  Id x =
+      g.pick([&](Id id) { return g.rank(id) >= 2 && g.known(id, g.rank(id) - 1) && g.size(id, g.rank(id) - 1) > 2; });
   if (g.chance(0.4)) x = g.op("Add", {x, g.op("Tanh", {x})});
   g.offer(layer_normalised(g, x));
 }
@@ -214,8 +231,12 @@ Id table_of_two(GraphMaker& g, std::int64_t width) {
   if (g.chance(0.6)) return g.weights({2, width});
   const Id bytes = g.whole_weights(g.chance(0.5) ? DType::i8 : DType::u8, {2, width}, 0, 100);
   const bool by_row = g.chance(0.5);
-  if (g.chance(0.4)) return g.op("DequantizeLinear", {bytes, g.weights({by_row ? 2 : width}, 0.01, 0.02)}, {{"axis", std::int64_t{by_row ? 0 : 1}}});
-  const Id scales = g.chance(0.3) ? g.scalar(0.015) : by_row ? g.weights({2, 1}, 0.01, 0.02) : g.weights({width}, 0.01, 0.02);
+  if (g.chance(0.4))
+    return g.op("DequantizeLinear", {bytes, g.weights({by_row ? 2 : width}, 0.01, 0.02)},
+                {{"axis", std::int64_t{by_row ? 0 : 1}}});
+  const Id scales = g.chance(0.3) ? g.scalar(0.015)
+                    : by_row      ? g.weights({2, 1}, 0.01, 0.02)
+                                  : g.weights({width}, 0.01, 0.02);
   return g.op("Mul", {g.op("Cast", {bytes}, {{"to", std::int64_t{1}}}), scales});
 }
 
@@ -228,7 +249,9 @@ void embed(GraphMaker& g) {
     g.set_exact(true);
     const Id ids = g.op("Cast", {g.op("Greater", {input, g.scalar(above)})}, {{"to", std::int64_t{7}}});
     const bool one_hot = g.chance(0.3);
-    const Id hot = one_hot ? g.op("OneHot", {ids, g.builder().scalar(2, DType::i64), g.builder().constant(Tensor::from<float>({2}, {0, 1}))}) : Id();
+    const Id hot = one_hot ? g.op("OneHot", {ids, g.builder().scalar(2, DType::i64),
+                                             g.builder().constant(Tensor::from<float>({2}, {0, 1}))})
+                           : Id();
     g.set_exact(false);
     const Id table = table_of_two(g, width);
     const Id found = one_hot ? g.op("MatMul", {hot, table}) : g.op("Gather", {table, ids});
@@ -250,7 +273,8 @@ void normalise_channels(GraphMaker& g) {
   else g.offer(g.op("InstanceNormalization", inputs, {{"epsilon", 1e-3f}}));
 }
 
-// GroupNormalization as exporters write it: groups as channels of InstanceNormalization, then a scale and a shift a channel.
+// GroupNormalization as exporters write it: groups as channels of InstanceNormalization, then a scale and a shift a
+// channel.
 void normalise_groups(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return is_map(g, id) && g.rank(id) == 4 && g.size(id, 1) % 2 == 0; });
   const std::int64_t channels = g.size(x, 1), groups = channels % 4 == 0 && g.chance(0.5) ? 4 : 2;
@@ -263,7 +287,8 @@ void normalise_groups(GraphMaker& g) {
 
 // InstanceNormalization of data with the channels last, as Keras writes it.
 void normalise_last_channels(GraphMaker& g) {
-  const Id x = g.pick([&](Id id) { return g.rank(id) == 4 && g.all_known(id, 1) && g.size(id, 1) * g.size(id, 2) > 2; });
+  const Id x =
+      g.pick([&](Id id) { return g.rank(id) == 4 && g.all_known(id, 1) && g.size(id, 1) * g.size(id, 2) > 2; });
   const Id axes = g.integers({1, 2}), mean = g.op("ReduceMean", {x, axes}), centred = g.op("Sub", {x, mean});
   const Id variance = g.op("ReduceMean", {g.op("Mul", {centred, centred}), axes});
   Id factor = g.op("Reciprocal", {g.op("Sqrt", {g.op("Add", {variance, g.scalar(1e-3)})})});
@@ -285,16 +310,20 @@ void reduce(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) >= 1; });
   Integers axes{g.number(0, g.rank(x) - 1)};
   if (g.rank(x) == 4 && g.chance(0.5)) axes = g.chance(0.7) ? Integers{2, 3} : Integers{-1, -2};
-  const std::string op = g.one_of(Names{"ReduceMean", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceSumSquare"});
+  const std::string op =
+      g.one_of(Names{"ReduceMean", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceSumSquare"});
   const std::int64_t keeps = g.number(0, 1);
   const Id y = g.op(op, {x, g.integers(axes)}, {{"keepdims", keeps}});
-  g.offer(g.rank(y) > 0 && g.chance(0.3) ? g.op(op, {y, g.integers({g.number(0, g.rank(y) - 1)})}, {{"keepdims", keeps}}) : y);
+  g.offer(g.rank(y) > 0 && g.chance(0.3)
+              ? g.op(op, {y, g.integers({g.number(0, g.rank(y) - 1)})}, {{"keepdims", keeps}})
+              : y);
 }
 
 // Softmax(Q Kᵀ / √d + mask) V with heads, as exporters write it.
 void attention(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) == 3 && g.all_known(id, 1); });
-  const std::int64_t length = g.size(x, 1), width = g.size(x, 2), heads = g.one_of(Integers{1, 2}), depth = g.one_of(Integers{2, 4});
+  const std::int64_t length = g.size(x, 1), width = g.size(x, 2), heads = g.one_of(Integers{1, 2}),
+                     depth = g.one_of(Integers{2, 4});
   const double bound = std::sqrt(3.0 / static_cast<double>(width));
   const auto head_form = [&](const Integers& perm) {
     Id y = g.op("MatMul", {x, g.weights({width, heads * depth}, -bound, bound)});
@@ -314,7 +343,10 @@ void attention(GraphMaker& g) {
 void residual(GraphMaker& g) {
   const Id x = g.pick([&](Id id) { return g.rank(id) == 4 && g.all_known(id, 1); });
   const std::int64_t channels = g.size(x, 1);
-  const auto layer = [&](Id in) { return g.op("Conv", {in, g.weights({channels, channels, 3, 3}, -0.3, 0.3)}, {{"pads", Integers{1, 1, 1, 1}}, {"kernel_shape", Integers{3, 3}}}); };
+  const auto layer = [&](Id in) {
+    return g.op("Conv", {in, g.weights({channels, channels, 3, 3}, -0.3, 0.3)},
+                {{"pads", Integers{1, 1, 1, 1}}, {"kernel_shape", Integers{3, 3}}});
+  };
   const Id y = batch_normalised(g, layer(g.op("Relu", {batch_normalised(g, layer(x))})));
   g.offer(g.op("Relu", {g.chance(0.5) ? g.op("Add", {y, x}) : g.op("Add", {x, y})}));
 }
@@ -322,9 +354,36 @@ void residual(GraphMaker& g) {
 }  // namespace
 
 std::vector<Recipe> layer_recipes() {
-  return {conv, conv, conv, conv, scaled_layer, conv_transpose, pool, pool, global_pool, excite, matmul, matmul, matmul, gemm, gemm, product, normalise_batch, normalise_layer, normalise_layer, normalise_channels, normalise_groups, normalise_last_channels, padded_window, softmax, reduce, reduce};
+  return {conv,
+          conv,
+          conv,
+          conv,
+          scaled_layer,
+          conv_transpose,
+          pool,
+          pool,
+          global_pool,
+          excite,
+          matmul,
+          matmul,
+          matmul,
+          gemm,
+          gemm,
+          product,
+          normalise_batch,
+          normalise_layer,
+          normalise_layer,
+          normalise_channels,
+          normalise_groups,
+          normalise_last_channels,
+          padded_window,
+          softmax,
+          reduce,
+          reduce};
 }
 
-std::vector<Recipe> structure_recipes() { return {attention, residual, excite, global_pool, gemm, embed}; }
+std::vector<Recipe> structure_recipes() {
+  return {attention, residual, excite, global_pool, gemm, embed};
+}
 
 }  // namespace tessera::test

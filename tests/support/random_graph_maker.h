@@ -26,11 +26,17 @@ class GraphMaker {
   bool attempt(const std::function<void(GraphMaker&)>& recipe);
   GraphCase finish();
 
-  // --- for recipes ---------------------------------------------------------------------------------------------------------------
-  static void need(bool condition) { if (!condition) throw NotHere{}; }
+  // --- for recipes
+  // ---------------------------------------------------------------------------------------------------------------
+  static void need(bool condition) {
+    if (!condition) throw NotHere{};
+  }
   std::int64_t number(std::int64_t low, std::int64_t high) { return random_.next_integer(low, high); }
   bool chance(double probability) { return random_.next_uniform() < probability; }
-  template <typename T> const T& one_of(const std::vector<T>& choices) { return choices[static_cast<std::size_t>(number(0, static_cast<std::int64_t>(choices.size()) - 1))]; }
+  template <typename T>
+  const T& one_of(const std::vector<T>& choices) {
+    return choices[static_cast<std::size_t>(number(0, static_cast<std::int64_t>(choices.size()) - 1))];
+  }
 
   // An f32 value so far, rather a recent one, that the filter takes.
   Id pick(const std::function<bool(Id)>& filter = {});
@@ -43,8 +49,13 @@ class GraphMaker {
   bool all_known(Id id, std::int64_t from = 0) const;
   double magnitude(Id id) const;  // the largest in what it has in the run
 
-  Id op(std::string name, std::vector<Id> inputs, ir::Attributes attributes = {}) { return builder_.add(std::move(name), std::move(inputs), std::move(attributes)); }
-  std::vector<Id> op_multi(std::string name, std::vector<Id> inputs, std::size_t outputs, ir::Attributes attributes = {}) { return builder_.add_multi(std::move(name), std::move(inputs), outputs, std::move(attributes)); }
+  Id op(std::string name, std::vector<Id> inputs, ir::Attributes attributes = {}) {
+    return builder_.add(std::move(name), std::move(inputs), std::move(attributes));
+  }
+  std::vector<Id> op_multi(std::string name, std::vector<Id> inputs, std::size_t outputs,
+                           ir::Attributes attributes = {}) {
+    return builder_.add_multi(std::move(name), std::move(inputs), outputs, std::move(attributes));
+  }
   Id weights(Shape shape, double low = -1, double high = 1);
   Id whole_weights(DType type, Shape shape, std::int64_t low, std::int64_t high);
   Id scalar(double value) { return builder_.scalar(value); }

@@ -1,6 +1,6 @@
-// Recipes of random graphs: integer layers as QuantizeLinear/DequantizeLinear pairs. Scales are powers of two and sums stay below 2^24, so
-// that whoever adds them up, with integers or as f32, gets the same numbers; a bias keeps results of convolutions, which may be computed by
-// Winograd's transforms, away from the middle between two steps.
+// Recipes of random graphs: integer layers as QuantizeLinear/DequantizeLinear pairs. Scales are powers of two and sums
+// stay below 2^24, so that whoever adds them up, with integers or as f32, gets the same numbers; a bias keeps results
+// of convolutions, which may be computed by Winograd's transforms, away from the middle between two steps.
 #include "support/random_graph_maker.h"
 
 namespace tessera::test {
@@ -15,7 +15,9 @@ struct Quantised {
   Id zero_point;
 };
 
-Id zero_point(GraphMaker& g, DType type, bool middle) { return g.builder().scalar(type == DType::u8 && middle ? 128 : 0, type); }
+Id zero_point(GraphMaker& g, DType type, bool middle) {
+  return g.builder().scalar(type == DType::u8 && middle ? 128 : 0, type);
+}
 
 Id quantised(GraphMaker& g, Id x, double scale, Id zero) {
   const Id step = g.scalar(scale);
@@ -37,16 +39,21 @@ Id quantised_weights(GraphMaker& g, const Shape& shape) {
 // A bias of whole multiples of 2^-11 and half of 2^-13, the smallest product of scales.
 Id bias(GraphMaker& g, std::int64_t count) {
   Tensor values(DType::f32, {count});
-  for (float& value : values.mutable_values<float>()) value = static_cast<float>(g.number(-2000, 2000)) * 0x1p-11f + 0x1p-14f;
+  for (float& value : values.mutable_values<float>())
+    value = static_cast<float>(g.number(-2000, 2000)) * 0x1p-11f + 0x1p-14f;
   return g.builder().constant(values);
 }
 
 Id layer(GraphMaker& g, Id x) {
   if (g.rank(x) == 4 && g.all_known(x, 1)) {
-    const std::int64_t channels = g.size(x, 1), made = g.one_of(Integers{1, 3, 4, 8, channels}), kernel = g.one_of(Integers{1, 3});
+    const std::int64_t channels = g.size(x, 1), made = g.one_of(Integers{1, 3, 4, 8, channels}),
+                       kernel = g.one_of(Integers{1, 3});
     const bool depthwise = g.chance(0.25);
     const Id weights = quantised_weights(g, {depthwise ? channels : made, depthwise ? 1 : channels, kernel, kernel});
-    return g.op("Conv", {x, weights, bias(g, depthwise ? channels : made)}, {{"kernel_shape", Integers{kernel, kernel}}, {"pads", Integers(4, kernel / 2)}, {"group", depthwise ? channels : std::int64_t{1}}});
+    return g.op("Conv", {x, weights, bias(g, depthwise ? channels : made)},
+                {{"kernel_shape", Integers{kernel, kernel}},
+                 {"pads", Integers(4, kernel / 2)},
+                 {"group", depthwise ? channels : std::int64_t{1}}});
   }
   GraphMaker::need(g.rank(x) >= 2 && g.known(x, g.rank(x) - 1));
   const std::int64_t from = g.size(x, g.rank(x) - 1), to = g.number(1, 9);
@@ -67,13 +74,16 @@ void integer_layers(GraphMaker& g) {
     x = quantised(g, y, g.chance(0.5) ? 0x1p-5 : 0x1p-4, zero);
     if (g.dims(x) == g.dims(before) && g.chance(0.5)) x = quantised(g, g.op("Add", {x, before}), 0x1p-4, zero);
   }
-  if (g.rank(x) == 4 && g.chance(0.3)) x = quantised(g, g.op("MaxPool", {x}, {{"kernel_shape", Integers{2, 2}}}), 0x1p-4, zero);
+  if (g.rank(x) == 4 && g.chance(0.3))
+    x = quantised(g, g.op("MaxPool", {x}, {{"kernel_shape", Integers{2, 2}}}), 0x1p-4, zero);
   g.set_exact(false);
   g.offer(x);
 }
 
 }  // namespace
 
-std::vector<Recipe> quantised_recipes() { return {integer_layers}; }
+std::vector<Recipe> quantised_recipes() {
+  return {integer_layers};
+}
 
 }  // namespace tessera::test

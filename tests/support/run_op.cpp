@@ -16,7 +16,9 @@ ir::Node make_node(const std::string& op, std::size_t inputs, const ir::Attribut
 
 }  // namespace
 
-std::vector<Value> run_op(const OpCall& call, std::string_view device, int threads) { return run_op_on(backends::find_device(device), call, threads); }
+std::vector<Value> run_op(const OpCall& call, std::string_view device, int threads) {
+  return run_op_on(backends::find_device(device), call, threads);
+}
 
 std::vector<Value> run_op_on(const backends::Device& device, const OpCall& call, int threads) {
   ir::Node node = make_node(call.op, call.inputs.size(), call.attributes, call.outputs);
@@ -28,13 +30,17 @@ std::vector<Value> run_op_on(const backends::Device& device, const OpCall& call,
   return runtime::evaluate_node(device, node, call.inputs, {&pool, threads, 0});
 }
 
-Tensor run_op_tensor(const OpCall& call, std::string_view device, int threads) { return run_op(call, device, threads)[0].tensor(); }
+Tensor run_op_tensor(const OpCall& call, std::string_view device, int threads) {
+  return run_op(call, device, threads)[0].tensor();
+}
 
-std::vector<ir::ValueType> infer_op(const std::string& op, const std::vector<ir::ValueType>& inputs, const ir::Attributes& attributes,
-                                    std::size_t outputs, const std::vector<Tensor>& constants) {
+std::vector<ir::ValueType> infer_op(const std::string& op, const std::vector<ir::ValueType>& inputs,
+                                    const ir::Attributes& attributes, std::size_t outputs,
+                                    const std::vector<Tensor>& constants) {
   ir::Graph graph;
   ir::Node node = make_node(op, inputs.size(), attributes, outputs);
-  for (std::size_t i = 0; i < inputs.size(); ++i) node.inputs[i] = graph.add_input("input" + std::to_string(i), inputs[i]);
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    node.inputs[i] = graph.add_input("input" + std::to_string(i), inputs[i]);
   return ops::infer_node(graph, node, [&](ir::ValueId id) {
     const auto i = static_cast<std::size_t>(id.index);
     return i < constants.size() && constants[i].has_value() ? &constants[i] : nullptr;

@@ -24,7 +24,8 @@ std::vector<Value> run_op_on(const backends::Device& device, const OpCall& call,
 Tensor run_op_tensor(const OpCall& call, std::string_view device = "reference", int threads = 1);
 
 // Output types inferred for inputs of these types (no constants known, except where `constants` has a tensor).
-std::vector<ir::ValueType> infer_op(const std::string& op, const std::vector<ir::ValueType>& inputs, const ir::Attributes& attributes = {},
-                                    std::size_t outputs = 1, const std::vector<Tensor>& constants = {});
+std::vector<ir::ValueType> infer_op(const std::string& op, const std::vector<ir::ValueType>& inputs,
+                                    const ir::Attributes& attributes = {}, std::size_t outputs = 1,
+                                    const std::vector<Tensor>& constants = {});
 
 }  // namespace tessera::test

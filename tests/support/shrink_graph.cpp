@@ -25,7 +25,8 @@ Tensor resized(const Tensor& tensor, std::int64_t from, std::int64_t to) {
       rest /= shape[axis];
       stride *= tensor.shape()[axis];
     }
-    std::memcpy(static_cast<char*>(result.mutable_raw()) + i * width, static_cast<const char*>(tensor.raw()) + source * width, static_cast<std::size_t>(width));
+    std::memcpy(static_cast<char*>(result.mutable_raw()) + i * width,
+                static_cast<const char*>(tensor.raw()) + source * width, static_cast<std::size_t>(width));
   }
   return result;
 }
@@ -44,7 +45,8 @@ void drop_unused_inputs(GraphCase& made) {
 
 class Shrinker {
  public:
-  Shrinker(GraphCase failing, const ShowsFault& shows_fault, int questions) : best_(std::move(failing)), shows_fault_(shows_fault), questions_(questions) {}
+  Shrinker(GraphCase failing, const ShowsFault& shows_fault, int questions)
+      : best_(std::move(failing)), shows_fault_(shows_fault), questions_(questions) {}
 
   GraphCase run() {
     bool smaller = true;
@@ -109,7 +111,9 @@ class Shrinker {
       ir::Graph& graph = candidate.graph;
       const std::string name = graph.fresh_name("in");
       const bool computed = value.tensor().dtype() == DType::f32 || value.tensor().dtype() == DType::boolean;
-      const ir::ValueId in = computed ? graph.add_input(name, ir::ValueType::tensor(value.tensor().dtype(), value.tensor().shape())) : graph.add_constant(value.tensor(), name);
+      const ir::ValueId in =
+          computed ? graph.add_input(name, ir::ValueType::tensor(value.tensor().dtype(), value.tensor().shape()))
+                   : graph.add_constant(value.tensor(), name);
       if (computed) candidate.inputs[name] = value;
       const std::vector<ir::ValueId> outputs = graph.outputs();
       graph.replace_uses(output, in);
@@ -125,7 +129,9 @@ class Shrinker {
       const ir::Node node = best_.graph.node(best_.graph.order()[position]);
       for (const ir::ValueId input : node.inputs) {
         // Of another shape it may do as well: inference and the fault say.
-        if (!input.valid() || best_.graph.is_constant(input) || best_.graph.value(input).type.dtype != best_.graph.value(node.outputs[0]).type.dtype) continue;
+        if (!input.valid() || best_.graph.is_constant(input) ||
+            best_.graph.value(input).type.dtype != best_.graph.value(node.outputs[0]).type.dtype)
+          continue;
         GraphCase candidate = best_;
         candidate.graph.replace_uses(node.outputs[0], input);
         if (accept(std::move(candidate))) {
@@ -151,7 +157,8 @@ class Shrinker {
 
   bool smaller_sizes() {
     std::set<std::int64_t> sizes;
-    for (const auto& [name, value] : best_.inputs) sizes.insert(value.tensor().shape().begin(), value.tensor().shape().end());
+    for (const auto& [name, value] : best_.inputs)
+      sizes.insert(value.tensor().shape().begin(), value.tensor().shape().end());
     bool any = false;
     for (const std::int64_t size : sizes) {
       for (const std::int64_t smaller : {std::int64_t{1}, std::int64_t{2}, size / 2, size - 1}) {
@@ -196,6 +203,8 @@ class Shrinker {
 
 }  // namespace
 
-GraphCase shrink(GraphCase failing, const ShowsFault& shows_fault, int most_questions) { return Shrinker(std::move(failing), shows_fault, most_questions).run(); }
+GraphCase shrink(GraphCase failing, const ShowsFault& shows_fault, int most_questions) {
+  return Shrinker(std::move(failing), shows_fault, most_questions).run();
+}
 
 }  // namespace tessera::test

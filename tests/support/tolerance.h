@@ -10,8 +10,8 @@ namespace tessera::test {
 struct Tolerance {
   double relative = 0;
   double absolute = 0;
-  // `n` epsilons of the type, relative and absolute; the scale suits values around 1. Multiply n by the square root of the
-  // reduction length for sums.
+  // `n` epsilons of the type, relative and absolute; the scale suits values around 1. Multiply n by the square root of
+  // the reduction length for sums.
   static Tolerance epsilons(DType type, double n);
 };
 

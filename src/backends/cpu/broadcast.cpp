@@ -22,10 +22,8 @@ Broadcast::Broadcast(const Shape& output, std::span<const Shape* const> operands
     for (std::size_t k = 0; merges && k < operands.size(); ++k) {
       merges = axis.strides[k] == axes.back().strides[k] * axes.back().count;
     }
-    if (merges)
-      axes.back().count *= axis.count;
-    else
-      axes.push_back(axis);
+    if (merges) axes.back().count *= axis.count;
+    else axes.push_back(axis);
   }
   line_count_ = 1;
   line_strides_.fill(1);  // of a single element: any

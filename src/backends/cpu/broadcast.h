@@ -22,7 +22,8 @@ class Broadcast {
 
   // `output` must be what the operands broadcast to.
   Broadcast(const Shape& output, std::span<const Shape* const> operands);
-  Broadcast(const Shape& output, std::initializer_list<const Shape*> operands) : Broadcast(output, std::span(operands.begin(), operands.size())) {}
+  Broadcast(const Shape& output, std::initializer_list<const Shape*> operands)
+      : Broadcast(output, std::span(operands.begin(), operands.size())) {}
 
   // 1 when the operand advances along a line, 0 when it repeats one element.
   std::int64_t line_stride(std::size_t operand) const { return line_strides_[operand]; }
@@ -33,7 +34,9 @@ class Broadcast {
   // Whether lines lie behind one another in each operand that advances along them, or are the same one.
   bool lines_repeat() const;
   // Of such: whether they are the same one.
-  bool repeats_line(std::size_t operand) const { return line_strides_[operand] != 0 && outer_.back().strides[operand] == 0; }
+  bool repeats_line(std::size_t operand) const {
+    return line_strides_[operand] != 0 && outer_.back().strides[operand] == 0;
+  }
   std::int64_t lines() const { return outer_count_; }
 
   // Calls line(offsets of the operands, offset of the output, count) for pieces that cover the output, in elements, on
@@ -41,10 +44,13 @@ class Broadcast {
   template <typename Line>
   void walk(const KernelContext& context, std::int64_t grain, const Line& line) const;
 
-  // Where lines repeat and are short, `together` of them at a time: an operand that is the same for all is there as often as they are. Calls
-  // line(pointers to the operands, offset of the output, count). `operands` and their `element_bytes` are as many as the constructor was given.
+  // Where lines repeat and are short, `together` of them at a time: an operand that is the same for all is there as
+  // often as they are. Calls line(pointers to the operands, offset of the output, count). `operands` and their
+  // `element_bytes` are as many as the constructor was given.
   template <typename Line>
-  void walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together, std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes, const Line& line) const;
+  void walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together,
+                     std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes,
+                     const Line& line) const;
 
  private:
   using Strides = std::array<std::int64_t, kMaxOperands>;
@@ -115,7 +121,9 @@ void Broadcast::walk(const KernelContext& context, std::int64_t grain, const Lin
 }
 
 template <typename Line>
-void Broadcast::walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together, std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes, const Line& line) const {
+void Broadcast::walk_together(const KernelContext& context, std::int64_t grain, std::int64_t together,
+                              std::span<const std::byte* const> operands, std::span<const std::int64_t> element_bytes,
+                              const Line& line) const {
   const std::int64_t chunk = base::round_up(std::max<std::int64_t>(1, grain / line_count_), together);
   context.parallel_for(outer_count_, chunk, [&](std::int64_t begin, std::int64_t end) {
     thread_local std::array<std::vector<std::byte>, kMaxOperands> repeated;
@@ -125,11 +133,13 @@ void Broadcast::walk_together(const KernelContext& context, std::int64_t grain, 
       if (!repeats_line(k)) continue;
       const std::int64_t bytes = line_count_ * element_bytes[k], times = std::min(together, end - begin);
       repeated[k].resize(static_cast<std::size_t>(bytes * times));
-      for (std::int64_t i = 0; i < times; ++i) std::memcpy(repeated[k].data() + i * bytes, operands[k], static_cast<std::size_t>(bytes));
+      for (std::int64_t i = 0; i < times; ++i)
+        std::memcpy(repeated[k].data() + i * bytes, operands[k], static_cast<std::size_t>(bytes));
       first[k] = repeated[k].data();
     }
     for (std::int64_t i = begin; i < end; i += together) {
-      for (std::size_t k = 0; k < operands_; ++k) inputs[k] = first[k] + (line_strides_[k] == 0 || repeats_line(k) ? 0 : i * line_count_ * element_bytes[k]);
+      for (std::size_t k = 0; k < operands_; ++k)
+        inputs[k] = first[k] + (line_strides_[k] == 0 || repeats_line(k) ? 0 : i * line_count_ * element_bytes[k]);
       line(inputs, i * line_count_, std::min(together, end - i) * line_count_);
     }
   });

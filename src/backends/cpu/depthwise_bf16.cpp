@@ -23,13 +23,16 @@ void run_portable(const DepthwiseBf16& line) {
           if (pixel < 0 || pixel >= line.input) continue;
           const std::uint16_t* x = line.lines[l] + pixel * line.channels + first;
           const std::uint16_t* w = line.weights[l] + k * line.padded_channels + first;
-          for (std::int64_t c = 0; c < count; ++c) sums[c] += base::to_float(bf16_t{x[c]}) * base::to_float(bf16_t{w[c]});
+          for (std::int64_t c = 0; c < count; ++c)
+            sums[c] += base::to_float(bf16_t{x[c]}) * base::to_float(bf16_t{w[c]});
         }
       }
       const std::int64_t at = o * line.channels + first;
       for (std::int64_t c = 0; c < count; ++c) {
         float value = sums[c];
-        if (line.addend != nullptr) value += line.rounded_addend ? base::to_float(bf16_t{static_cast<const std::uint16_t*>(line.addend)[at + c]}) : static_cast<const float*>(line.addend)[at + c];
+        if (line.addend != nullptr)
+          value += line.rounded_addend ? base::to_float(bf16_t{static_cast<const std::uint16_t*>(line.addend)[at + c]})
+                                       : static_cast<const float*>(line.addend)[at + c];
         value = value < line.low ? line.low : value;  // NaN stays
         value = value > line.high ? line.high : value;
         if (line.rounded_result) static_cast<std::uint16_t*>(line.result)[at + c] = base::to_bf16(value).bits;

@@ -14,9 +14,13 @@ void interleave(const DepthwiseS8& line) {
   for (std::int64_t column = 0; column < line.columns; ++column) {
     const std::int64_t pixel = column - line.pad_begin;
     for (std::int64_t l = 0; l < line.line_groups * DepthwiseS8::kGroup; ++l) {
-      std::uint8_t* to = line.interleaved + (column * line.line_groups + l / DepthwiseS8::kGroup) * kBlock + l % DepthwiseS8::kGroup;
-      const std::uint8_t* from = pixel >= 0 && pixel < line.input && line.lines[l] != nullptr ? line.lines[l] + pixel * line.pixel_stride : nullptr;
-      for (std::int64_t c = 0; c < line.channels; ++c) to[c * DepthwiseS8::kGroup] = from != nullptr ? from[c] : line.padding;
+      std::uint8_t* to =
+          line.interleaved + (column * line.line_groups + l / DepthwiseS8::kGroup) * kBlock + l % DepthwiseS8::kGroup;
+      const std::uint8_t* from = pixel >= 0 && pixel < line.input && line.lines[l] != nullptr
+                                     ? line.lines[l] + pixel * line.pixel_stride
+                                     : nullptr;
+      for (std::int64_t c = 0; c < line.channels; ++c)
+        to[c * DepthwiseS8::kGroup] = from != nullptr ? from[c] : line.padding;
     }
   }
 }
@@ -28,7 +32,8 @@ void run_portable(const DepthwiseS8& line) {
     std::copy_n(line.start, line.channels, sums);
     for (std::int64_t k = 0; k < line.kernel; ++k) {
       for (std::int64_t group = 0; group < line.line_groups; ++group) {
-        const std::uint8_t* x = line.interleaved + ((o * line.stride + k * line.dilation) * line.line_groups + group) * kBlock;
+        const std::uint8_t* x =
+            line.interleaved + ((o * line.stride + k * line.dilation) * line.line_groups + group) * kBlock;
         const std::int8_t* w = line.weights + (k * line.line_groups + group) * kBlock;
         for (std::int64_t c = 0; c < line.channels; ++c, x += DepthwiseS8::kGroup, w += DepthwiseS8::kGroup) {
           sums[c] += x[0] * w[0] + x[1] * w[1] + x[2] * w[2] + x[3] * w[3];

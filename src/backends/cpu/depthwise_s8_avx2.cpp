@@ -1,5 +1,5 @@
-// Compiled with AVX2 and FMA. Four interleaved lines are multiplied as 16-bit numbers, those of the lines 0 and 2 apart from those of 1 and 3: the 8-bit
-// multiply-add of AVX2 saturates.
+// Compiled with AVX2 and FMA. Four interleaved lines are multiplied as 16-bit numbers, those of the lines 0 and 2 apart
+// from those of 1 and 3: the 8-bit multiply-add of AVX2 saturates.
 #include "backends/cpu/depthwise_s8.h"
 
 #if defined(__AVX2__)
@@ -10,18 +10,22 @@ namespace {
 
 constexpr std::int64_t kBlock = DepthwiseS8::kChannels * DepthwiseS8::kGroup;
 constexpr std::int64_t kPart = 32;  // channels whose bytes are a vector
-constexpr int kVectors = 4;                                                  // of sums of a part
-constexpr int kOutputs = 4;                                                  // neighbours that share the weights in registers
+constexpr int kVectors = 4;         // of sums of a part
+constexpr int kOutputs = 4;         // neighbours that share the weights in registers
 
-// Interleaving works within halves of a vector: vector v of a part holds of half h the channels 16 h + 4 v and three more. Packing the sums down to bytes
-// puts them in order again.
+// Interleaving works within halves of a vector: vector v of a part holds of half h the channels 16 h + 4 v and three
+// more. Packing the sums down to bytes puts them in order again.
 std::int64_t position(std::int64_t channel) {
   const std::int64_t in_part = channel % kPart, in_half = in_part % 16;
   return channel / kPart * kPart + in_half / 4 * 8 + in_part / 16 * 4 + in_half % 4;
 }
 
-inline __m256i load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
-inline void store(void* to, __m256i value) { _mm256_storeu_si256(static_cast<__m256i*>(to), value); }
+inline __m256i load(const void* from) {
+  return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+}
+inline void store(void* to, __m256i value) {
+  _mm256_storeu_si256(static_cast<__m256i*>(to), value);
+}
 
 inline __m256i load_some(const std::uint8_t* from, std::int64_t count) {
   alignas(32) std::uint8_t bytes[kPart] = {};
@@ -105,18 +109,22 @@ inline void add_columns(const DepthwiseS8& line, std::int64_t o, std::int64_t at
   }
 }
 
-// Sums to bytes. Packing saturates: numbers need an upper bound only, so that they are integers of 32 bits, and one that is no number becomes the least; the
-// lower bound is that of bytes.
+// Sums to bytes. Packing saturates: numbers need an upper bound only, so that they are integers of 32 bits, and one
+// that is no number becomes the least; the lower bound is that of bytes.
 class Store {
  public:
   Store(const DepthwiseS8& line, std::int64_t first, std::int64_t count)
-      : result_(line.result + first), pixel_stride_(line.pixel_stride), count_(count), zero_(_mm256_set1_epi16(static_cast<short>(line.zero))) {
+      : result_(line.result + first),
+        pixel_stride_(line.pixel_stride),
+        count_(count),
+        zero_(_mm256_set1_epi16(static_cast<short>(line.zero))) {
     const float low = line.low < line.high ? line.low : line.high;
     low_ = _mm256_set1_epi8(static_cast<char>(_mm_cvtss_si32(_mm_set_ss(low)) + line.zero));
   }
 
   inline void operator()(const __m256i (&q)[kVectors], std::int64_t output) const {
-    const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zero_), high = _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), zero_);
+    const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zero_),
+                  high = _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), zero_);
     const __m256i bytes = _mm256_max_epu8(_mm256_packus_epi16(low, high), low_);
     std::uint8_t* to = result_ + output * pixel_stride_;
     if (count_ == kPart) return store(to, bytes);
@@ -145,7 +153,9 @@ inline void convolve(const DepthwiseS8& line, const Store& to, std::int64_t firs
     else add_three_columns<outputs, stride>(line, o, channel * DepthwiseS8::kGroup, sum);
     const __m256 factor = _mm256_loadu_ps(line.factor + channel), offset = _mm256_loadu_ps(line.offset + channel);
 #pragma GCC unroll 4
-    for (int i = 0; i < outputs; ++i) q[i][v] = _mm256_cvtps_epi32(_mm256_min_ps(bound, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[i]), factor, offset)));  // keeps a NaN
+    for (int i = 0; i < outputs; ++i)
+      q[i][v] = _mm256_cvtps_epi32(
+          _mm256_min_ps(bound, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[i]), factor, offset)));  // keeps a NaN
   }
 #pragma GCC unroll 4
   for (int i = 0; i < outputs; ++i) to(q[i], o + i);

@@ -9,17 +9,22 @@ namespace {
 
 constexpr std::int64_t kBlock = DepthwiseS8::kChannels * DepthwiseS8::kGroup;
 
-// Interleaving works within quarters of a vector: vector v holds of quarter q the channels 16 q + 4 v and three more. Packing the
-// sums down to bytes puts them in order again.
-std::int64_t position(std::int64_t channel) { return channel % 16 / 4 * 16 + channel / 16 * 4 + channel % 4; }
+// Interleaving works within quarters of a vector: vector v holds of quarter q the channels 16 q + 4 v and three more.
+// Packing the sums down to bytes puts them in order again.
+std::int64_t position(std::int64_t channel) {
+  return channel % 16 / 4 * 16 + channel / 16 * 4 + channel % 4;
+}
 
-__mmask64 mask_of(std::int64_t channels) { return channels >= DepthwiseS8::kChannels ? ~0ull : (1ull << channels) - 1; }
+__mmask64 mask_of(std::int64_t channels) {
+  return channels >= DepthwiseS8::kChannels ? ~0ull : (1ull << channels) - 1;
+}
 
 // Reads columns of four lines, interleaved. `whole`: all of a block's channels are there.
 template <bool whole>
 class Columns {
  public:
-  Columns(const DepthwiseS8& line, std::int64_t group) : mask_(mask_of(line.channels)), input_(line.input), padding_(_mm512_set1_epi8(static_cast<char>(line.padding))) {
+  Columns(const DepthwiseS8& line, std::int64_t group)
+      : mask_(mask_of(line.channels)), input_(line.input), padding_(_mm512_set1_epi8(static_cast<char>(line.padding))) {
     _mm512_store_si512(padding_line_, padding_);
 #pragma GCC unroll 4
     for (int l = 0; l < 4; ++l) {
@@ -57,12 +62,16 @@ class Columns {
   std::int64_t step_[4];
 };
 
-// Sums to bytes. Packing saturates: numbers need an upper bound only, so that they are integers of 32 bits, and one that is no number
-// becomes the least; the lower bound is that of bytes.
+// Sums to bytes. Packing saturates: numbers need an upper bound only, so that they are integers of 32 bits, and one
+// that is no number becomes the least; the lower bound is that of bytes.
 template <bool whole>
 class Store {
  public:
-  explicit Store(const DepthwiseS8& line) : line_(line), mask_(mask_of(line.channels)), high_(_mm512_set1_ps(line.high)), zero_(_mm512_set1_epi16(static_cast<short>(line.zero))) {
+  explicit Store(const DepthwiseS8& line)
+      : line_(line),
+        mask_(mask_of(line.channels)),
+        high_(_mm512_set1_ps(line.high)),
+        zero_(_mm512_set1_epi16(static_cast<short>(line.zero))) {
     const float low = line.low < line.high ? line.low : line.high;
     low_ = _mm512_set1_epi8(static_cast<char>(_mm_cvtss_si32(_mm_set_ss(low)) + line.zero));
   }
@@ -71,10 +80,13 @@ class Store {
     __m512i q[4];
 #pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) {
-      const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[v]), _mm512_loadu_ps(line_.factor + v * 16), _mm512_loadu_ps(line_.offset + v * 16));
-      q[v] = _mm512_cvtps_epi32(_mm512_min_ps(high_, value));  // of a NaN and a number this instruction gives its second operand
+      const __m512 value = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[v]), _mm512_loadu_ps(line_.factor + v * 16),
+                                           _mm512_loadu_ps(line_.offset + v * 16));
+      q[v] = _mm512_cvtps_epi32(
+          _mm512_min_ps(high_, value));  // of a NaN and a number this instruction gives its second operand
     }
-    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_), high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_);
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_),
+                  high = _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_);
     const __m512i bytes = _mm512_max_epu8(_mm512_packus_epi16(low, high), low_);
     std::uint8_t* to = line_.result + output * line_.pixel_stride;
     if constexpr (whole) _mm512_storeu_si512(to, bytes);
@@ -98,7 +110,8 @@ inline void add_products(const __m512i (&start)[4], const __m512i (&x)[4], const
   for (int v = 0; v < 4; ++v) sum[v] = _mm512_dpbusd_epi32(start[v], x[v], w[v]);
 }
 
-// Windows of three columns and at most four lines: each column is read once, and added to all outputs that see it while it is in registers.
+// Windows of three columns and at most four lines: each column is read once, and added to all outputs that see it while
+// it is in registers.
 template <int stride, bool whole>
 void sweep(const DepthwiseS8& line) {
   const Columns<whole> columns(line, 0);
@@ -168,7 +181,8 @@ void convolve(const DepthwiseS8& line, const Store<whole>& store, std::int64_t o
       for (int v = 0; v < 4; ++v) {
         const __m512i weight = _mm512_loadu_si512(w + v * 64);
 #pragma GCC unroll 4
-        for (int i = 0; i < outputs; ++i) sum[i][v] = _mm512_dpbusd_epi32(sum[i][v], _mm512_loadu_si512(x + i * line.stride * pixel + v * 64), weight);
+        for (int i = 0; i < outputs; ++i)
+          sum[i][v] = _mm512_dpbusd_epi32(sum[i][v], _mm512_loadu_si512(x + i * line.stride * pixel + v * 64), weight);
       }
     }
   }
@@ -178,7 +192,8 @@ void convolve(const DepthwiseS8& line, const Store<whole>& store, std::int64_t o
 
 template <bool whole>
 void run_block(const DepthwiseS8& line) {
-  if (line.line_groups == 1 && line.kernel == 3 && line.dilation == 1 && line.stride <= 2) return line.stride == 1 ? sweep<1, whole>(line) : sweep<2, whole>(line);
+  if (line.line_groups == 1 && line.kernel == 3 && line.dilation == 1 && line.stride <= 2)
+    return line.stride == 1 ? sweep<1, whole>(line) : sweep<2, whole>(line);
   interleave<whole>(line);
   const Store<whole> store(line);
   std::int64_t o = 0;
@@ -186,7 +201,9 @@ void run_block(const DepthwiseS8& line) {
   for (; o < line.outputs; ++o) convolve<1>(line, store, o);
 }
 
-void run(const DepthwiseS8& line) { line.channels == DepthwiseS8::kChannels ? run_block<true>(line) : run_block<false>(line); }
+void run(const DepthwiseS8& line) {
+  line.channels == DepthwiseS8::kChannels ? run_block<true>(line) : run_block<false>(line);
+}
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Exponentials of rows of floats with their sum, written once for softmax and attention. Included once per instruction set, like math.h.
+// Exponentials of rows of floats with their sum, written once for softmax and attention. Included once per instruction
+// set, like math.h.
 #if defined(TESSERA_BACKENDS_CPU_EXPONENTIAL_ROWS_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TESSERA_BACKENDS_CPU_EXPONENTIAL_ROWS_H
 #undef TESSERA_BACKENDS_CPU_EXPONENTIAL_ROWS_H

@@ -33,7 +33,8 @@ struct Epilogue {
   float addend_scale = 1;
   Activation activation = Activation::none;
   float low = 0, high = 0;  // of clip
-  const RowActivation* after = nullptr;  // what else happens to rows of C, when parts of them are complete and still in a cache
+  const RowActivation* after =
+      nullptr;  // what else happens to rows of C, when parts of them are complete and still in a cache
 };
 
 struct GemmShape {
@@ -64,8 +65,9 @@ struct GemmOperand {
 
 struct GemmF32Isa;
 
-// A product of one shape, cut into tiles that may run in any order on any threads, and for more threads into more of them, though sums are
-// the same. Immutable and cheap to make; bound to the instruction set active when it was made, as are packed operands.
+// A product of one shape, cut into tiles that may run in any order on any threads, and for more threads into more of
+// them, though sums are the same. Immutable and cheap to make; bound to the instruction set active when it was made, as
+// are packed operands.
 class GemmF32 {
  public:
   GemmF32(GemmShape shape, bool left_packed, bool right_packed);
@@ -82,8 +84,8 @@ class GemmF32 {
   };
   // Computes the part of C that belongs to `tile`. C is row-major with leading dimension `ldc` and does not overlap
   // inputs. `packed` of the operands must be as given to the constructor.
-  void run(const Split& split, std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c, std::int64_t ldc,
-           const Epilogue& epilogue) const;
+  void run(const Split& split, std::int64_t tile, const GemmOperand& left, const GemmOperand& right, float* c,
+           std::int64_t ldc, const Epilogue& epilogue) const;
 
  private:
   static constexpr int kThreads[] = {1, 2, 4, 16};
@@ -97,7 +99,7 @@ class GemmF32 {
   GemmShape shape_;
   const GemmF32Isa* isa_;
   std::int64_t k_block_ = 0;
-  std::int64_t block_panels_ = 1;  // panels of B in one cache block
+  std::int64_t block_panels_ = 1;                  // panels of B in one cache block
   std::array<Split, std::size(kThreads)> splits_;  // for so many threads
 };
 
@@ -110,10 +112,13 @@ std::int64_t gemm_f32_left_bytes(std::int64_t m, std::int64_t k);
 std::int64_t gemm_f32_right_bytes(std::int64_t k, std::int64_t n);
 void gemm_f32_pack_left(const GemmOperand& left, std::int64_t m, std::int64_t k, float* to);
 void gemm_f32_pack_right(const GemmOperand& right, std::int64_t k, std::int64_t n, float* to);
-// to[i * to_stride + j] = from[j * column_stride + i * row_stride] for j < columns, i < rows; at the speed of memory where either stride is 1.
-void gemm_f32_transpose(const float* from, std::int64_t column_stride, std::int64_t row_stride, std::int64_t columns, std::int64_t rows, float* to, std::int64_t to_stride);
-// A constant operand packed through the store. Of `strides` only those count, not its data: `count` operands lie `stride` floats apart in
-// the constant and are packed one after the other, each gemm_f32_*_bytes long. `layout` tells apart readings of the same constant ("transposed", "grouped").
+// to[i * to_stride + j] = from[j * column_stride + i * row_stride] for j < columns, i < rows; at the speed of memory
+// where either stride is 1.
+void gemm_f32_transpose(const float* from, std::int64_t column_stride, std::int64_t row_stride, std::int64_t columns,
+                        std::int64_t rows, float* to, std::int64_t to_stride);
+// A constant operand packed through the store. Of `strides` only those count, not its data: `count` operands lie
+// `stride` floats apart in the constant and are packed one after the other, each gemm_f32_*_bytes long. `layout` tells
+// apart readings of the same constant ("transposed", "grouped").
 std::shared_ptr<const PackedWeights> gemm_f32_packed_left(WeightStore& store, const Tensor& weights,
                                                           const GemmOperand& strides, std::int64_t m, std::int64_t k,
                                                           std::int64_t count, std::int64_t stride,

@@ -15,9 +15,9 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// The register tile: accumulators, vectors of B and a broadcast of A fit 32 registers of AVX-512, 16 of AVX2 and SSE. With
-// AVX-512 loads are scarcer than registers: some processors begin hardly more than one of 512 bits a cycle, to two multiply-adds. Half of the rows times
-// four vectors take 10 loads to 24 multiply-adds, all of them times two take 14.
+// The register tile: accumulators, vectors of B and a broadcast of A fit 32 registers of AVX-512, 16 of AVX2 and SSE.
+// With AVX-512 loads are scarcer than registers: some processors begin hardly more than one of 512 bits a cycle, to two
+// multiply-adds. Half of the rows times four vectors take 10 loads to 24 multiply-adds, all of them times two take 14.
 #if HWY_TARGET == HWY_SCALAR
 constexpr int kRows = 3, kVectors = 4;
 constexpr const char* kName = "scalar";
@@ -35,19 +35,26 @@ constexpr std::int64_t kColumns = kVectors * kLanes;
 constexpr int kUnroll = 4;      // steps of k, so that counting takes little of the processor's width
 constexpr int kCacheLine = 16;  // in floats
 
-// What becomes of the sums of a vector of columns, row after row; `whole`: of all of its lanes, otherwise those of `mask`.
+// What becomes of the sums of a vector of columns, row after row; `whole`: of all of its lanes, otherwise those of
+// `mask`.
 template <bool whole>
-HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std::int64_t stride, std::int64_t first_row, std::int64_t rows, float* c,
-                             std::int64_t column, bool accumulate, hn::Mask<D> mask) {
+HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std::int64_t stride,
+                             std::int64_t first_row, std::int64_t rows, float* c, std::int64_t column, bool accumulate,
+                             hn::Mask<D> mask) {
   const D d;
-  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+  const auto load = [&](const float* from)
+                        HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
   const bool ends = product.epilogue != nullptr;
   const Epilogue epilogue = ends ? *product.epilogue : Epilogue{};
   const std::int64_t ldc = product.ldc;
-  const V scale = hn::Set(d, epilogue.scale), bias = epilogue.bias != nullptr ? load(epilogue.bias + column) : hn::Zero(d);
+  const V scale = hn::Set(d, epilogue.scale),
+          bias = epilogue.bias != nullptr ? load(epilogue.bias + column) : hn::Zero(d);
   const V addend_scale = hn::Set(d, epilogue.addend_scale);
-  const V low = hn::Set(d, epilogue.activation == Activation::relu ? 0.0f : epilogue.low), high = hn::Set(d, epilogue.high);
-  const float* addend = epilogue.addend == nullptr ? nullptr : epilogue.addend + first_row * epilogue.addend_row_stride + column * epilogue.addend_column_stride;
+  const V low = hn::Set(d, epilogue.activation == Activation::relu ? 0.0f : epilogue.low),
+          high = hn::Set(d, epilogue.high);
+  const float* addend = epilogue.addend == nullptr ? nullptr
+                                                   : epilogue.addend + first_row * epilogue.addend_row_stride +
+                                                         column * epilogue.addend_column_stride;
   for (std::int64_t i = 0; i < rows; ++i, sums += stride, c += ldc) {
     V value = hn::LoadU(d, sums);
     if (accumulate) value = hn::Add(value, load(c));
@@ -69,25 +76,32 @@ HWY_INLINE void store_column(const PanelProduct& product, const float* sums, std
 }
 
 // A tile of sums: bias, scale and activation, then C. Out of line so that the inner loop keeps its registers to itself.
-void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t first_row, std::int64_t rows, std::int64_t columns, float* c,
-                std::int64_t first_column, bool accumulate) {
+void store_tile(const PanelProduct& product, const float* tile, std::int64_t tile_stride, std::int64_t first_row,
+                std::int64_t rows, std::int64_t columns, float* c, std::int64_t first_column, bool accumulate) {
   const D d;
   std::int64_t j = 0;
-  for (; j + kLanes <= columns; j += kLanes) store_column<true>(product, tile + j, tile_stride, first_row, rows, c + j, first_column + j, accumulate, hn::FirstN(d, kLanes));
-  if (j < columns) store_column<false>(product, tile + j, tile_stride, first_row, rows, c + j, first_column + j, accumulate, hn::FirstN(d, static_cast<std::size_t>(columns - j)));
+  for (; j + kLanes <= columns; j += kLanes)
+    store_column<true>(product, tile + j, tile_stride, first_row, rows, c + j, first_column + j, accumulate,
+                       hn::FirstN(d, kLanes));
+  if (j < columns)
+    store_column<false>(product, tile + j, tile_stride, first_row, rows, c + j, first_column + j, accumulate,
+                        hn::FirstN(d, static_cast<std::size_t>(columns - j)));
 }
 
 // Panels that few rows are multiplied with at once: with one, each sum would wait for the one before.
 template <int rows>
-constexpr int kTogether = kVectors == 4 ? (rows == 1 ? 2 : 1) : rows == 1 ? 4 : rows == 2 ? 2 : 1;
+constexpr int kTogether = kVectors == 4 ? (rows == 1 ? 2 : 1)
+                          : rows == 1   ? 4
+                          : rows == 2   ? 2
+                                        : 1;
 // Rows of a tile of so many vectors: those whose sums fit the registers.
 template <int vectors>
 constexpr int kTileRows = HWY_TARGET == HWY_AVX3 && vectors > 2 ? 6 : kRows;
 
 // Some of the panel's rows, from `first_row` on; `parts`: how many tiles have them all.
 template <int rows, int vectors, int panels = 1, int parts = 1>
-void multiply_tile(const PanelProduct& product, std::int64_t first_row, const float* right, std::int64_t right_stride, std::int64_t columns,
-                   std::int64_t first_column) {
+void multiply_tile(const PanelProduct& product, std::int64_t first_row, const float* right, std::int64_t right_stride,
+                   std::int64_t columns, std::int64_t first_column) {
   const D d;
   constexpr int all = panels * vectors;
   V sum[rows][all];
@@ -107,7 +121,8 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
   const auto step = [&](const float* a_row, const float* b_row) HWY_ATTR {
     V b[all];
 #pragma GCC unroll 8
-    for (int j = 0; j < all; ++j) b[j] = hn::LoadU(d, b_row + j / vectors * product.right_panel_stride + j % vectors * kLanes);
+    for (int j = 0; j < all; ++j)
+      b[j] = hn::LoadU(d, b_row + j / vectors * product.right_panel_stride + j % vectors * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const V a = hn::Set(d, a_row[i]);
@@ -133,15 +148,17 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
   for (; k > 0; --k, left += left_stride, right += right_stride) step(left, right);
   const bool whole = columns == all * kLanes, accumulate = product.accumulate;
   if (whole && accumulate) {
-    // All loads before any store: where rows lie a multiple of 4 KB apart, a load would wait for the store of the row before.
+    // All loads before any store: where rows lie a multiple of 4 KB apart, a load would wait for the store of the row
+    // before.
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 8
       for (int j = 0; j < all; ++j) sum[i][j] = hn::Add(sum[i][j], hn::LoadU(d, c + i * product.ldc + j * kLanes));
     }
   }
-  const bool adds_bias = product.epilogue != nullptr && product.epilogue->bias != nullptr && product.epilogue->scale == 1 &&
-                         product.epilogue->addend == nullptr && product.epilogue->activation == Activation::none;
+  const bool adds_bias = product.epilogue != nullptr && product.epilogue->bias != nullptr &&
+                         product.epilogue->scale == 1 && product.epilogue->addend == nullptr &&
+                         product.epilogue->activation == Activation::none;
   if (whole && adds_bias) {
 #pragma GCC unroll 8
     for (int j = 0; j < all; ++j) {
@@ -164,7 +181,8 @@ void multiply_tile(const PanelProduct& product, std::int64_t first_row, const fl
 
 // A panel of columns: its tile, or two of half the rows.
 template <int rows, int vectors>
-HWY_INLINE void multiply_panel(const PanelProduct& product, const float* right, std::int64_t columns, std::int64_t column) {
+HWY_INLINE void multiply_panel(const PanelProduct& product, const float* right, std::int64_t columns,
+                               std::int64_t column) {
   const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : vectors * kLanes;
   if constexpr (rows <= kTileRows<vectors>) {
     multiply_tile<rows, vectors>(product, 0, right, stride, columns, column);
@@ -181,7 +199,8 @@ void multiply_rows(const PanelProduct& product) {
   if constexpr (kTogether<rows> > 1) {
     constexpr std::int64_t together = kTogether<rows> * kColumns;
     const std::int64_t stride = product.right_row_stride != 0 ? product.right_row_stride : kColumns;
-    for (; column + together <= product.columns; column += together, right += kTogether<rows> * product.right_panel_stride) {
+    for (; column + together <= product.columns;
+         column += together, right += kTogether<rows> * product.right_panel_stride) {
       multiply_tile<rows, kVectors, kTogether<rows>>(product, 0, right, stride, together, column);
     }
   }
@@ -254,8 +273,8 @@ void pack_rows(const float* from, std::int64_t k_stride, std::int64_t width, std
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Contiguous along k: four lines at a time through 4 × 4 transposes, the last four maybe anew; of all lines a cache line before the next, as
-// memory is read fastest. Returns the lines done: all or, of fewer than four, none.
+// Contiguous along k: four lines at a time through 4 × 4 transposes, the last four maybe anew; of all lines a cache
+// line before the next, as memory is read fastest. Returns the lines done: all or, of fewer than four, none.
 std::int64_t pack_transposed(const float* from, std::int64_t width_stride, std::int64_t width, std::int64_t k,
                              float* to, std::int64_t to_stride) {
   if (width < 4) return 0;

@@ -18,14 +18,16 @@ struct PanelProduct {
   const float* right = nullptr;
   std::int64_t right_panel_stride = 0;
   std::int64_t right_row_stride = 0;
-  // Not null: next_floats a step of k are fetched from here into the cache, for the products that follow; no more than kMostNextFloats.
+  // Not null: next_floats a step of k are fetched from here into the cache, for the products that follow; no more than
+  // kMostNextFloats.
   const float* next = nullptr;
   std::int64_t next_floats = 0;
   static constexpr std::int64_t kMostNextFloats = 16;
   float* c = nullptr;
   std::int64_t ldc = 0;
-  bool accumulate = false;             // add to what C holds
-  const Epilogue* epilogue = nullptr;  // null: more blocks of k follow, or it changes nothing; else its addend is that of C's first element
+  bool accumulate = false;  // add to what C holds
+  const Epilogue* epilogue =
+      nullptr;  // null: more blocks of k follow, or it changes nothing; else its addend is that of C's first element
 };
 
 struct GemmF32Isa {

@@ -33,8 +33,8 @@ Word zero_point(const S8Operand& operand, std::int64_t i, bool right) {
   return shifted(operand.zero_points, operand.zero_point_count == 1 ? 0 : i, operand.is_signed, right);
 }
 
-// A as the product reads it: rows of whole groups of unsigned bytes, either where they are or copied; then for each row its zero
-// point, and its sum less k times the zero point.
+// A as the product reads it: rows of whole groups of unsigned bytes, either where they are or copied; then for each row
+// its zero point, and its sum less k times the zero point.
 struct PackedLeft {
   std::uint8_t* copies;
   Word* zeros;
@@ -53,7 +53,8 @@ bool needs_copy(const S8Operand& left, std::int64_t k, std::int64_t n) {
   return left.is_signed || k % kS8Group != 0 || (n >= kManyColumns && PackedLeft::copy_stride(k) != k);
 }
 
-void pack_left_row(const S8Operand& left, std::int64_t row, std::int64_t k, bool copies, bool with_sums, const PackedLeft& to) {
+void pack_left_row(const S8Operand& left, std::int64_t row, std::int64_t k, bool copies, bool with_sums,
+                   const PackedLeft& to) {
   const std::uint8_t flip = left.is_signed ? 0x80 : 0;
   const std::uint8_t* from = static_cast<const std::uint8_t*>(left.data) + row * k;
   if (copies) {
@@ -70,7 +71,9 @@ void pack_left_row(const S8Operand& left, std::int64_t row, std::int64_t k, bool
 }
 
 // What the packed panels of B take: of the last only whole vectors are kept.
-std::int64_t right_panel_bytes(std::int64_t k, std::int64_t n) { return base::checked_multiply(round_up(n, kS8Lanes), round_up(k, kS8Group)); }
+std::int64_t right_panel_bytes(std::int64_t k, std::int64_t n) {
+  return base::checked_multiply(round_up(n, kS8Lanes), round_up(k, kS8Group));
+}
 
 const Word* column_sums(const std::byte* packed_right, std::int64_t k, std::int64_t n) {
   return reinterpret_cast<const Word*>(packed_right + right_panel_bytes(k, n));
@@ -99,10 +102,8 @@ struct TileStore {
                                             left_zero * column_sums[column + j] - zeros[column + j] * left_sum);
       }
       const std::int64_t at = (row + i) * n + column;
-      if (output.sums != nullptr)
-        std::memcpy(output.sums + at, line, static_cast<std::size_t>(columns) * 4);
-      else
-        quantise(line, column, columns, at);
+      if (output.sums != nullptr) std::memcpy(output.sums + at, line, static_cast<std::size_t>(columns) * 4);
+      else quantise(line, column, columns, at);
     }
   }
 
@@ -174,7 +175,13 @@ struct S8Product {
   void operator()(const ProductTile& tile) const {
     const std::uint8_t* pointers[kProductRows];
     for (std::int64_t i = 0; i < tile.rows; ++i) pointers[i] = rows + (tile.row + i) * row_stride;
-    IndirectProductS8 product{.rows = tile.rows, .tile_rows = multiplier.tile_rows, .segments = 1, .groups = tile.depth.groups, .left = pointers, .skipped = tile.depth.group * kS8Group, .columns = tile.columns};
+    IndirectProductS8 product{.rows = tile.rows,
+                              .tile_rows = multiplier.tile_rows,
+                              .segments = 1,
+                              .groups = tile.depth.groups,
+                              .left = pointers,
+                              .skipped = tile.depth.group * kS8Group,
+                              .columns = tile.columns};
     const auto* weights = reinterpret_cast<const std::int8_t*>(packed_right);
     const std::int64_t column_bytes = split.segment_groups * kS8Group;
     const WeightRange ahead = split.ahead(tile, column_bytes);
@@ -221,7 +228,8 @@ struct S8Product {
       product.sums = sums;
       product.ldc = kS8Columns;
       multiplier.multiply(product);
-      TileStore{output, left, column_sums(packed_right, shape.k, shape.n), zeros, shape.n}(sums, tile.row, tile.rows, tile.column + first, product.columns);
+      TileStore{output, left, column_sums(packed_right, shape.k, shape.n), zeros, shape.n}(
+          sums, tile.row, tile.rows, tile.column + first, product.columns);
     }
   }
 };
@@ -236,7 +244,8 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
   const std::int64_t padded = round_up(k, kS8Group), lanes = round_up(n, kS8Lanes);
   std::vector<Word> zeros(static_cast<std::size_t>(lanes), 0);
   for (std::int64_t j = 0; j < n; ++j) zeros[static_cast<std::size_t>(j)] = zero_point(right, j, true);
-  const bool plain = (left.zero_points == nullptr || left.zero_point_count == 1) && std::all_of(zeros.begin(), zeros.end(), [](Word zero) { return zero == 0; });
+  const bool plain = (left.zero_points == nullptr || left.zero_point_count == 1) &&
+                     std::all_of(zeros.begin(), zeros.end(), [](Word zero) { return zero == 0; });
   const bool copied = needs_copy(left, k, n);
   context.parallel_for(m, std::max<std::int64_t>(1, 65536 / (padded + 1)), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) pack_left_row(left, row, k, copied, !plain, packed_left);
@@ -246,7 +255,8 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
   std::vector<float> factors, offsets;
   if (plain) {
     const Word left_zero = zero_point(left, 0, false);
-    for (std::int64_t j = 0; j < n; ++j) start[static_cast<std::size_t>(j)] = static_cast<std::int32_t>(-(left_zero * column_sums(packed_right, k, n)[j]));
+    for (std::int64_t j = 0; j < n; ++j)
+      start[static_cast<std::size_t>(j)] = static_cast<std::int32_t>(-(left_zero * column_sums(packed_right, k, n)[j]));
     if (output.sums == nullptr) {
       factors.assign(static_cast<std::size_t>(lanes), output.factors[0]);
       if (output.factors.size() > 1) std::copy(output.factors.begin(), output.factors.end(), factors.begin());
@@ -255,10 +265,28 @@ void gemm_s8(const KernelContext& context, const S8Shape& shape, const S8Operand
   }
   constexpr double kChunkOperations = 6e6, kTileChunkOperations = 2e7;
   const MultiplierS8 multiplier = multiplier_s8(m);
-  ProductSplit split{.rows = m, .columns = n, .tile_rows = multiplier.tile_rows, .tile_columns = kS8Columns, .segment_groups = padded / kS8Group, .depth_step = multiplier.depth_step, .tile_registers = multiplier.tiles};
-  split.choose(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k), multiplier.tiles ? kTileChunkOperations : kChunkOperations, kS8Columns * padded, m * padded, padded);
-  const S8Product product{shape, output, packed_left, copied ? packed_left.copies : static_cast<const std::uint8_t*>(left.data), copied ? PackedLeft::copy_stride(k) : k,
-                          packed_right, zeros.data(), start.data(), plain, factors.data(), offsets.data(), split, multiplier};
+  ProductSplit split{.rows = m,
+                     .columns = n,
+                     .tile_rows = multiplier.tile_rows,
+                     .tile_columns = kS8Columns,
+                     .segment_groups = padded / kS8Group,
+                     .depth_step = multiplier.depth_step,
+                     .tile_registers = multiplier.tiles};
+  split.choose(2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k),
+               multiplier.tiles ? kTileChunkOperations : kChunkOperations, kS8Columns * padded, m * padded, padded);
+  const S8Product product{shape,
+                          output,
+                          packed_left,
+                          copied ? packed_left.copies : static_cast<const std::uint8_t*>(left.data),
+                          copied ? PackedLeft::copy_stride(k) : k,
+                          packed_right,
+                          zeros.data(),
+                          start.data(),
+                          plain,
+                          factors.data(),
+                          offsets.data(),
+                          split,
+                          multiplier};
   context.parallel_for(split.chunks(), split.grain, [&](std::int64_t begin, std::int64_t end) {
     const TileScope scope;
     for (std::int64_t chunk = begin; chunk < end; ++chunk) split.for_each_tile(chunk, product);

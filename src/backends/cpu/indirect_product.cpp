@@ -16,8 +16,8 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-// Accumulators, vectors of B for kTogether numbers of a row and a broadcast fit the vector registers. Pointers to twelve rows do not quite fit the
-// others: kTogether halves how often they are fetched.
+// Accumulators, vectors of B for kTogether numbers of a row and a broadcast fit the vector registers. Pointers to
+// twelve rows do not quite fit the others: kTogether halves how often they are fetched.
 #if HWY_TARGET == HWY_SCALAR
 constexpr int kRows = 3, kVectors = 4, kTogether = 1;
 constexpr const char* kName = "scalar";
@@ -30,7 +30,8 @@ constexpr const char* kName = "avx2";
 #endif
 constexpr std::int64_t kColumns = kVectors * kLanes;
 
-// Where the last columns fill no more than half a vector: with 512 bits, of which some processors compute half at a time, half the work.
+// Where the last columns fill no more than half a vector: with 512 bits, of which some processors compute half at a
+// time, half the work.
 #if HWY_TARGET == HWY_AVX3
 constexpr bool kHasHalves = true;
 using DHalf = hn::Half<D>;
@@ -46,7 +47,12 @@ struct Epilogue {
   using VX = hn::Vec<DX>;
 
   explicit HWY_INLINE Epilogue(const IndirectProduct& product, std::int64_t column)
-      : columns(product.columns - column), ldc(product.ldc), c(product.c + column), addend(product.addend == nullptr ? nullptr : product.addend + column), low(hn::Set(d, product.low)), high(hn::Set(d, product.high)) {}
+      : columns(product.columns - column),
+        ldc(product.ldc),
+        c(product.c + column),
+        addend(product.addend == nullptr ? nullptr : product.addend + column),
+        low(hn::Set(d, product.low)),
+        high(hn::Set(d, product.high)) {}
 
   // NaN stays NaN: where one operand is NaN, x86 gives the second.
   HWY_INLINE VX clamp(VX x) const {
@@ -80,7 +86,8 @@ struct Epilogue {
 
 // sum += A B over the numbers [k, k + depth) of each row.
 template <int rows, int vectors, bool half, int depth>
-HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const float* right, V (&sum)[rows][std::max(vectors, 1)], VHalf (&half_sum)[rows]) {
+HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const float* right,
+                             V (&sum)[rows][std::max(vectors, 1)], VHalf (&half_sum)[rows]) {
   const D d;
   const DHalf d_half;
   constexpr std::int64_t kWidth = (vectors + (half ? 1 : 0)) * kLanes;
@@ -123,7 +130,9 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) half_sum[i] = bias;
   }
-  const float* next = fetches ? product.next + first_column / kColumns * product.segments * product.length * IndirectProduct::kNextFloats : nullptr;
+  const float* next = fetches ? product.next + first_column / kColumns * product.segments * product.length *
+                                                   IndirectProduct::kNextFloats
+                              : nullptr;
   const float* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += IndirectProduct::kMostRows) {
     if (*left == nullptr) {
@@ -150,7 +159,9 @@ void multiply_tile(const IndirectProduct& product, const float* right, std::int6
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) whole ? epilogue.template store<true>(sum[i][j], i, j * kLanes) : epilogue.template store<false>(sum[i][j], i, j * kLanes);
+    for (int j = 0; j < vectors; ++j)
+      whole ? epilogue.template store<true>(sum[i][j], i, j * kLanes)
+            : epilogue.template store<false>(sum[i][j], i, j * kLanes);
   }
   if constexpr (half) {
     const Epilogue<DHalf> half_epilogue(product, first_column + vectors * kLanes);
@@ -169,7 +180,8 @@ void multiply_rows(const IndirectProduct& product) {
     const std::int64_t vectors = half ? columns / kLanes : (columns + kLanes - 1) / kLanes;
     if constexpr (kHasHalves) {
       if (half) {
-        vectors == 0 ? multiply_tile<rows, 0, true>(product, right, column) : multiply_tile<rows, 1, true>(product, right, column);
+        vectors == 0 ? multiply_tile<rows, 0, true>(product, right, column)
+                     : multiply_tile<rows, 1, true>(product, right, column);
         continue;
       }
     }
@@ -186,7 +198,8 @@ void multiply_rows(const IndirectProduct& product) {
         break;
 #endif
       default:
-        if (kTogether > 1 && product.next != nullptr) multiply_tile<rows, kVectors, false, (kTogether > 1)>(product, right, column);
+        if (kTogether > 1 && product.next != nullptr)
+          multiply_tile<rows, kVectors, false, (kTogether > 1)>(product, right, column);
         else multiply_tile<rows, kVectors, false>(product, right, column);
         break;
     }

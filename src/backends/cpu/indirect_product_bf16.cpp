@@ -48,7 +48,8 @@ void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
     const auto bits = hn::BitCast(du, value);
     const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
     const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
-    const auto kept = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
+    const auto kept =
+        hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(kept))), d16, y + i);
   }
 #endif
@@ -61,14 +62,16 @@ void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
   const D d;
   const DU du;
   const hn::Rebind<std::uint16_t, D> d16;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, x + i)))), d, y + i);
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, x + i)))), d, y + i);
 #endif
   for (; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
 }
 
 // Where sums lie between parts of the depth.
 float* partial_sums(const Product& product, std::int64_t row, std::int64_t column) {
-  return product.partial + column / Product::kColumns * Product::kColumns * product.tile_rows + row * Product::kColumns + column % Product::kColumns;
+  return product.partial + column / Product::kColumns * Product::kColumns * product.tile_rows +
+         row * Product::kColumns + column % Product::kColumns;
 }
 
 // A vector of sums to its place, of which the first `count` lanes are columns.
@@ -78,7 +81,8 @@ HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int
   HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
   if (product.addend != nullptr) {
     const float* floats = static_cast<const float*>(product.addend) + at;
-    if (product.rounded_addend) widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, whole ? kLanes : count);
+    if (product.rounded_addend)
+      widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, whole ? kLanes : count);
     else if (!whole) std::copy_n(floats, count, lanes);
     value = hn::Add(value, whole && !product.rounded_addend ? hn::LoadU(d, floats) : hn::Load(d, lanes));
   }
@@ -92,7 +96,8 @@ HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int
 }
 
 // Sums of rows × vectors to their places. Out of line so that the inner loop keeps its registers to itself.
-HWY_NOINLINE void store_tile(const Product& product, const float* sums, std::int64_t first, std::int64_t rows, std::int64_t vectors, std::int64_t column) {
+HWY_NOINLINE void store_tile(const Product& product, const float* sums, std::int64_t first, std::int64_t rows,
+                             std::int64_t vectors, std::int64_t column) {
   const D d;
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < vectors; ++j, sums += kLanes) {
@@ -123,7 +128,8 @@ struct Rows {
 
 // sum += A B over a group of each row: a pair of numbers, at `k` of the row, the odd one first.
 template <int rows, int vectors>
-HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const std::uint16_t* right, V (&sum)[rows][vectors]) {
+HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const std::uint16_t* right,
+                             V (&sum)[rows][vectors]) {
   const D d;
   const DU du;
   V even[vectors], odd[vectors];
@@ -143,14 +149,16 @@ HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, co
 
 // Some rows from `first` on times some vectors of a panel that is `width` wide; `right` points at the first of them.
 template <int rows, int vectors>
-void multiply_tile(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
+void multiply_tile(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right,
+                   std::int64_t width, std::int64_t column) {
   const D d;
   V sum[rows][vectors];
 #pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
     const V bias = hn::LoadU(d, product.bias + column + j * kLanes);
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? bias : hn::LoadU(d, partial_sums(product, first + i, column + j * kLanes));
+    for (int i = 0; i < rows; ++i)
+      sum[i][j] = product.begins ? bias : hn::LoadU(d, partial_sums(product, first + i, column + j * kLanes));
   }
   const float* row[rows];
 #pragma GCC unroll 12
@@ -167,14 +175,19 @@ void multiply_tile(const Product& product, const Rows& left, std::int64_t first,
 #pragma GCC unroll 12
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 4
-    for (int j = 0; j < vectors; ++j) hn::StoreU(sum[i][j], d, product.ends ? tile + (i * vectors + j) * kLanes : partial_sums(product, first + i, column + j * kLanes));
+    for (int j = 0; j < vectors; ++j)
+      hn::StoreU(
+          sum[i][j], d,
+          product.ends ? tile + (i * vectors + j) * kLanes : partial_sums(product, first + i, column + j * kLanes));
   }
   if (product.ends) store_tile(product, tile, first, rows, vectors, column);
 }
 
 template <int most, int vectors>
-void multiply_rows(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right, std::int64_t width, std::int64_t column) {
-  for (; first + most <= product.rows; first += most) multiply_tile<most, vectors>(product, left, first, right, width, column);
+void multiply_rows(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right,
+                   std::int64_t width, std::int64_t column) {
+  for (; first + most <= product.rows; first += most)
+    multiply_tile<most, vectors>(product, left, first, right, width, column);
   if constexpr (most > 1) {
     if (first < product.rows) multiply_rows<most - 1, vectors>(product, left, first, right, width, column);
   }
@@ -184,19 +197,24 @@ void multiply_widened(const Product& product) {
   const Rows left(product);
   const std::uint16_t* right = product.right;
   for (std::int64_t column = 0; column < product.columns; column += Product::kColumns) {
-    const std::int64_t left_over = std::min(Product::kColumns, product.columns - column), width = (left_over + Product::kLanes - 1) / Product::kLanes * Product::kLanes;
+    const std::int64_t left_over = std::min(Product::kColumns, product.columns - column),
+                       width = (left_over + Product::kLanes - 1) / Product::kLanes * Product::kLanes;
     const std::uint16_t* part = right + product.first_group * width * Product::kGroup;
     std::int64_t lane = 0;
-    for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes) multiply_rows<kRows, kVectors>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
+    for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes)
+      multiply_rows<kRows, kVectors>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
     // The last panel may be one vector wide.
-    for (; lane < width; lane += kLanes) multiply_rows<kRows, 1>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
+    for (; lane < width; lane += kLanes)
+      multiply_rows<kRows, 1>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
     right += product.panel_groups * width * Product::kGroup;
   }
 }
 
 }  // namespace
 
-Bf16Functions bf16_functions() { return {multiply_widened, round_row, widen_row}; }
+Bf16Functions bf16_functions() {
+  return {multiply_widened, round_row, widen_row};
+}
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -215,14 +233,17 @@ MultiplierBf16 multiplier_bf16([[maybe_unused]] std::int64_t rows) {
   return {HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply, IndirectProductBf16::kMostRows, 1, false, false};
 }
 
-void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count); }
+void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count);
+}
 void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
 #if defined(__x86_64__)
   if (active_bf16()) return round_to_bf16_row_avx512(x, y, count);
 #endif
   to_bf16_row(x, y, count);
 }
-bool round_pictures([[maybe_unused]] const float* x, [[maybe_unused]] std::uint16_t* y, [[maybe_unused]] std::int64_t pixels) {
+bool round_pictures([[maybe_unused]] const float* x, [[maybe_unused]] std::uint16_t* y,
+                    [[maybe_unused]] std::int64_t pixels) {
 #if defined(__x86_64__)
   if (active_bf16()) {
     round_pictures_avx512(x, y, pixels);
@@ -231,7 +252,9 @@ bool round_pictures([[maybe_unused]] const float* x, [[maybe_unused]] std::uint1
 #endif
   return false;
 }
-void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count); }
+void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count);
+}
 
 }  // namespace tessera::backends::cpu
 #endif

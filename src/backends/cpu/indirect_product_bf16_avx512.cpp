@@ -20,16 +20,20 @@ struct Weights {
   const std::uint16_t* at[panels];
 
   // Vector j of the s-th group from here on.
-  inline __m512bh load(int s, int j) const { return (__m512bh)_mm512_loadu_si512(at[j / 2] + (s * kWidth[j / 2] + j % 2) * 32); }
+  inline __m512bh load(int s, int j) const {
+    return (__m512bh)_mm512_loadu_si512(at[j / 2] + (s * kWidth[j / 2] + j % 2) * 32);
+  }
   inline void advance(int groups) {
 #pragma GCC unroll 2
     for (int i = 0; i < panels; ++i) at[i] += groups * kWidth[i] * 32;
   }
 };
 
-// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers.
+// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit
+// the registers.
 template <int rows, int vectors, int panels, int depth>
-inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k, Weights<vectors, panels>& right, __m512 (&sum)[rows][vectors]) {
+inline void add_products(const std::uint16_t* const (&row)[rows], std::int64_t k, Weights<vectors, panels>& right,
+                         __m512 (&sum)[rows][vectors]) {
   __m512bh b[depth][vectors];
 #pragma GCC unroll 2
   for (int s = 0; s < depth; ++s) {
@@ -77,11 +81,13 @@ inline void fetch_rows(const Product& product, std::int64_t first_row, int rows,
 
 // Rows of the product from first_row on.
 template <int rows, int vectors, int panels>
-void multiply_tile(const Product& product, std::int64_t first_row, Weights<vectors, panels> right, std::int64_t column, Ahead& weights) {
+void multiply_tile(const Product& product, std::int64_t first_row, Weights<vectors, panels> right, std::int64_t column,
+                   Ahead& weights) {
   Ahead ahead = weights;
   __m512 sum[rows][vectors];
   const auto partial = [&](int i, int j) {
-    return product.partial + (column + j / 2 * Product::kColumns) * product.tile_rows + (first_row + i) * Product::kColumns + j % 2 * Product::kLanes;
+    return product.partial + (column + j / 2 * Product::kColumns) * product.tile_rows +
+           (first_row + i) * Product::kColumns + j % 2 * Product::kLanes;
   };
 #pragma GCC unroll 4
   for (int j = 0; j < vectors; ++j) {
@@ -114,7 +120,8 @@ void multiply_tile(const Product& product, std::int64_t first_row, Weights<vecto
   store_tile(product, sum, first_row, column, product.columns - column);
 }
 
-// Two panels, the second with a single vector, which by itself would be multiplied at the speed of loads: of all rows, or of half of them and then the others.
+// Two panels, the second with a single vector, which by itself would be multiplied at the speed of loads: of all rows,
+// or of half of them and then the others.
 template <int rows>
 void multiply_three(const Product& product, const Weights<3, 2>& right, std::int64_t column, Ahead& ahead) {
   constexpr int kMostRows = 8;  // whose sums fit the registers
@@ -150,9 +157,11 @@ void multiply_any(const Product& product) {
       }
     }
     if (left_over > Product::kColumns && left_over <= Product::kColumns + Product::kLanes) {
-      return multiply_three<rows>(product, Weights<3, 2>{{whole, right + panel + skipped * Product::kLanes}}, column, ahead);
+      return multiply_three<rows>(product, Weights<3, 2>{{whole, right + panel + skipped * Product::kLanes}}, column,
+                                  ahead);
     }
-    if (left_over <= Product::kLanes) multiply_tile<rows>(product, 0, Weights<1, 1>{{right + skipped * Product::kLanes}}, column, ahead);
+    if (left_over <= Product::kLanes)
+      multiply_tile<rows>(product, 0, Weights<1, 1>{{right + skipped * Product::kLanes}}, column, ahead);
     else multiply_tile<rows>(product, 0, Weights<2, 1>{{whole}}, column, ahead);
     column += Product::kColumns;
     right += panel;
@@ -161,11 +170,14 @@ void multiply_any(const Product& product) {
 
 }  // namespace
 
-void multiply_bf16_avx512(const IndirectProductBf16& product) { multiply_any<Product::kMostRows>(product); }
+void multiply_bf16_avx512(const IndirectProductBf16& product) {
+  multiply_any<Product::kMostRows>(product);
+}
 
 void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t count) {
   std::int64_t i = 0;
-  for (; i + 16 <= count; i += 16) _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
+  for (; i + 16 <= count; i += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(x + i)));
   if (i == count) return;
   const auto mask = static_cast<__mmask16>((1 << (count - i)) - 1);
   _mm256_mask_storeu_epi16(y + i, mask, (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + i)));
@@ -174,8 +186,11 @@ void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t cou
 void round_pictures_avx512(const float* x, std::uint16_t* y, std::int64_t pixels) {
   constexpr __mmask16 kThree = 0x7777;  // of every four
   const __m512i place = _mm512_setr_epi32(0, 1, 2, 0, 3, 4, 5, 0, 6, 7, 8, 0, 9, 10, 11, 0);
-  const auto spread = [&](__m512 numbers) { return (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_permutexvar_ps(kThree, place, numbers)); };
-  for (; pixels >= 6; pixels -= 4, x += 12, y += 16) _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), spread(_mm512_loadu_ps(x)));  // reads four numbers more
+  const auto spread = [&](__m512 numbers) {
+    return (__m256i)_mm512_cvtneps_pbh(_mm512_maskz_permutexvar_ps(kThree, place, numbers));
+  };
+  for (; pixels >= 6; pixels -= 4, x += 12, y += 16)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), spread(_mm512_loadu_ps(x)));  // reads four numbers more
   for (; pixels > 0; --pixels, x += 3, y += 4) _mm256_mask_storeu_epi16(y, 0xF, spread(_mm512_maskz_loadu_ps(0x7, x)));
 }
 

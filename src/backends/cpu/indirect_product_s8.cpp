@@ -10,7 +10,8 @@
 
 namespace tessera::backends::cpu {
 
-void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, std::int64_t first_column, std::int64_t columns) {
+void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, std::int64_t first_column,
+                   std::int64_t columns) {
   for (std::int64_t i = 0; i < product.rows; ++i, sums += kS8Columns) {
     const std::int64_t at = i * product.ldc + first_column;
     if (product.sums != nullptr) {
@@ -18,7 +19,8 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
       continue;
     }
     for (std::int64_t j = 0; j < columns; ++j) {
-      const float value = static_cast<float>(sums[j]) * product.factor[first_column + j] + product.offset[first_column + j];
+      const float value =
+          static_cast<float>(sums[j]) * product.factor[first_column + j] + product.offset[first_column + j];
       if (product.real != nullptr) {
         // NaN (of a NaN scale) stays.
         product.real[at + j] = value < product.low ? product.low : value > product.high ? product.high : value;
@@ -53,7 +55,8 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
   using Word = std::uint32_t;  // unsigned, so that arithmetic wraps
   const std::int8_t* right = product.right;
   for (std::int64_t column = 0; column < product.columns; column += kS8Columns) {
-    const std::int64_t columns = std::min(kS8Columns, product.columns - column), width = base::round_up(columns, kS8Lanes);
+    const std::int64_t columns = std::min(kS8Columns, product.columns - column),
+                       width = base::round_up(columns, kS8Lanes);
     std::int32_t here[kS8Rows * kS8Columns];
     std::int32_t* partial = product.partial == nullptr ? nullptr : product.partial + column * product.tile_rows;
     std::int32_t* sums = product.ends ? here : partial;
@@ -66,7 +69,8 @@ void multiply_s8_scalar(const IndirectProductS8& product) {
         const std::uint8_t* a = product.left[s * product.tile_rows + i] + product.skipped;
         for (std::int64_t group = 0; group < product.groups; ++group, a += kS8Group) {
           for (std::int64_t j = 0; j < width; ++j, b += kS8Group) {
-            sum[j] = static_cast<std::int32_t>(static_cast<Word>(sum[j]) + static_cast<Word>(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]));
+            sum[j] = static_cast<std::int32_t>(
+                static_cast<Word>(sum[j]) + static_cast<Word>(a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]));
           }
         }
       }

@@ -1,5 +1,6 @@
-// Compiled with AVX2 and FMA. The 8-bit multiply-add of AVX2 saturates: it serves where weights are such that it cannot. Otherwise bytes are widened first, those
-// with an even place in their group apart from those with an odd one, so that no sums across lanes are needed.
+// Compiled with AVX2 and FMA. The 8-bit multiply-add of AVX2 saturates: it serves where weights are such that it
+// cannot. Otherwise bytes are widened first, those with an even place in their group apart from those with an odd one,
+// so that no sums across lanes are needed.
 #include "backends/cpu/indirect_product_s8.h"
 
 #if defined(__AVX2__)
@@ -12,7 +13,8 @@ constexpr std::int64_t kTileRowsAvx2 = 4;  // whose sums of sixteen columns stay
 
 // sum += one group of each row times that of sixteen columns.
 template <bool pairs_fit, int rows>
-inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t at, const std::int8_t* right, __m256i (&sum)[rows][2]) {
+inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t at, const std::int8_t* right,
+                         __m256i (&sum)[rows][2]) {
   __m256i b[2];
 #pragma GCC unroll 2
   for (int j = 0; j < 2; ++j) b[j] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(right + j * 32));
@@ -31,7 +33,8 @@ inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t at
     const __m256i a = _mm256_set1_epi32(bytes);
     if constexpr (pairs_fit) {
 #pragma GCC unroll 2
-      for (int j = 0; j < 2; ++j) sum[i][j] = _mm256_add_epi32(sum[i][j], _mm256_madd_epi16(_mm256_maddubs_epi16(a, b[j]), _mm256_set1_epi16(1)));
+      for (int j = 0; j < 2; ++j)
+        sum[i][j] = _mm256_add_epi32(sum[i][j], _mm256_madd_epi16(_mm256_maddubs_epi16(a, b[j]), _mm256_set1_epi16(1)));
     } else {
       const __m256i a_even = _mm256_and_si256(a, _mm256_set1_epi16(0xFF)), a_odd = _mm256_srli_epi16(a, 8);
 #pragma GCC unroll 2
@@ -43,9 +46,11 @@ inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t at
   }
 }
 
-// Rows from `first` on times sixteen columns, from `column` of all on, of a panel that is `width` wide; `right` points at the first of them.
+// Rows from `first` on times sixteen columns, from `column` of all on, of a panel that is `width` wide; `right` points
+// at the first of them.
 template <bool pairs_fit, int rows>
-void multiply_tile(const IndirectProductS8& product, std::int64_t first, const std::int8_t* right, std::int64_t width, std::int64_t column, std::int32_t* partial) {
+void multiply_tile(const IndirectProductS8& product, std::int64_t first, const std::int8_t* right, std::int64_t width,
+                   std::int64_t column, std::int32_t* partial) {
   __m256i sum[rows][2];
 #pragma GCC unroll 4
   for (int i = 0; i < rows; ++i) {
@@ -73,19 +78,26 @@ void multiply_tile(const IndirectProductS8& product, std::int64_t first, const s
 #pragma GCC unroll 4
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 2
-    for (int j = 0; j < 2; ++j) _mm256_storeu_si256(reinterpret_cast<__m256i*>(partial + (first + i) * kS8Columns + j * 8), sum[i][j]);
+    for (int j = 0; j < 2; ++j)
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(partial + (first + i) * kS8Columns + j * 8), sum[i][j]);
   }
 }
 
 template <bool pairs_fit>
-void multiply_rows(const IndirectProductS8& product, const std::int8_t* right, std::int64_t width, std::int64_t column, std::int32_t* partial) {
+void multiply_rows(const IndirectProductS8& product, const std::int8_t* right, std::int64_t width, std::int64_t column,
+                   std::int32_t* partial) {
   std::int64_t row = 0;
-  for (; row + kTileRowsAvx2 <= product.rows; row += kTileRowsAvx2) multiply_tile<pairs_fit, kTileRowsAvx2>(product, row, right, width, column, partial);
+  for (; row + kTileRowsAvx2 <= product.rows; row += kTileRowsAvx2)
+    multiply_tile<pairs_fit, kTileRowsAvx2>(product, row, right, width, column, partial);
   switch (product.rows - row) {
-    case 3: return multiply_tile<pairs_fit, 3>(product, row, right, width, column, partial);
-    case 2: return multiply_tile<pairs_fit, 2>(product, row, right, width, column, partial);
-    case 1: return multiply_tile<pairs_fit, 1>(product, row, right, width, column, partial);
-    default: return;
+    case 3:
+      return multiply_tile<pairs_fit, 3>(product, row, right, width, column, partial);
+    case 2:
+      return multiply_tile<pairs_fit, 2>(product, row, right, width, column, partial);
+    case 1:
+      return multiply_tile<pairs_fit, 1>(product, row, right, width, column, partial);
+    default:
+      return;
   }
 }
 

@@ -7,10 +7,11 @@
 namespace tessera::backends::cpu {
 namespace {
 
-// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit the registers. What
-// the loop around them costs takes turns of the ports that multiply: it does four at a time.
+// sum += A B over the groups [k, k + depth) of each row: two at a time, since pointers to twelve rows do not quite fit
+// the registers. What the loop around them costs takes turns of the ports that multiply: it does four at a time.
 template <int rows, int vectors, int depth>
-inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k, const std::int8_t* right, __m512i (&sum)[rows][vectors]) {
+inline void add_products(const std::uint8_t* const (&row)[rows], std::int64_t k, const std::int8_t* right,
+                         __m512i (&sum)[rows][vectors]) {
   __m512i b[depth][vectors];
 #pragma GCC unroll 2
   for (int s = 0; s < depth; ++s) {
@@ -51,7 +52,8 @@ void multiply_tile(const IndirectProductS8& product, const std::int8_t* right, s
   for (int j = 0; j < vectors; ++j) {
     const __m512i start = _mm512_loadu_si512(product.start + column + j * kS8Lanes);
 #pragma GCC unroll 12
-    for (int i = 0; i < rows; ++i) sum[i][j] = product.begins ? start : _mm512_load_si512(partial + i * kS8Columns + j * kS8Lanes);
+    for (int i = 0; i < rows; ++i)
+      sum[i][j] = product.begins ? start : _mm512_load_si512(partial + i * kS8Columns + j * kS8Lanes);
   }
   const std::uint8_t* const* left = product.left;
   for (std::int64_t s = product.segments; s > 0; --s, left += product.tile_rows) {
@@ -95,15 +97,19 @@ void multiply_any(const IndirectProductS8& product) {
   const std::int8_t* right = product.right;
   Ahead ahead{product.ahead, product.ahead + product.ahead_bytes};
   const std::int64_t skipped = product.first_group * kS8Group;  // of each column of a panel
-  for (std::int64_t column = 0; column < product.columns; column += kS8Columns, right += product.panel_groups * kS8Group * kS8Columns) {
-    if (product.columns - column <= kS8Lanes) multiply_tile<rows, 1>(product, right + skipped * kS8Lanes, column, ahead);
+  for (std::int64_t column = 0; column < product.columns;
+       column += kS8Columns, right += product.panel_groups * kS8Group * kS8Columns) {
+    if (product.columns - column <= kS8Lanes)
+      multiply_tile<rows, 1>(product, right + skipped * kS8Lanes, column, ahead);
     else multiply_tile<rows, 2>(product, right + skipped * kS8Columns, column, ahead);
   }
 }
 
 }  // namespace
 
-void multiply_s8_vnni(const IndirectProductS8& product) { multiply_any<kS8Rows>(product); }
+void multiply_s8_vnni(const IndirectProductS8& product) {
+  multiply_any<kS8Rows>(product);
+}
 
 }  // namespace tessera::backends::cpu
 #endif

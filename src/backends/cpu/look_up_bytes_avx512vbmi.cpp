@@ -7,7 +7,8 @@
 namespace tessera::backends::cpu {
 
 void look_up_bytes_vbmi(const std::uint8_t* x, std::uint8_t* y, std::int64_t count, const std::uint8_t* table) {
-  const __m512i first = _mm512_loadu_si512(table), second = _mm512_loadu_si512(table + 64), third = _mm512_loadu_si512(table + 128), fourth = _mm512_loadu_si512(table + 192);
+  const __m512i first = _mm512_loadu_si512(table), second = _mm512_loadu_si512(table + 64),
+                third = _mm512_loadu_si512(table + 128), fourth = _mm512_loadu_si512(table + 192);
   for (std::int64_t i = 0; i < count; i += 64) {
     const __mmask64 inside = count - i >= 64 ? ~0ull : (1ull << (count - i)) - 1;
     const __m512i at = _mm512_maskz_loadu_epi8(inside, x + i);

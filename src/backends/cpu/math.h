@@ -1,5 +1,6 @@
 // Vectorised float32 functions for Highway kernels: at most 2 units in the last place from the exact result, for every
-// finite input and for infinities, NaN and subnormal numbers (tests/backends/cpu/element_wise_unary_test.cpp measures it).
+// finite input and for infinities, NaN and subnormal numbers (tests/backends/cpu/element_wise_unary_test.cpp measures
+// it).
 //
 // Included once per instruction set, after <hwy/highway.h>, inside the file that hwy/foreach_target.h repeats. Each
 // function takes a tag of float lanes and a vector of any of its sizes; the scalar instruction set takes the same path.
@@ -32,7 +33,8 @@ HWY_INLINE V polynomial(D d, V x, float c0, Coefficients... higher) {
   return hn::MulAdd(polynomial(d, x, higher...), x, hn::Set(d, c0));
 }
 
-// The larger or smaller of a bound and x; NaN stays NaN on every instruction set. (Of a NaN and a number, x86 gives the second operand.)
+// The larger or smaller of a bound and x; NaN stays NaN on every instruction set. (Of a NaN and a number, x86 gives the
+// second operand.)
 template <class D, class V>
 HWY_INLINE V at_least(D d, V x, float low) {
   const V bound = hn::Set(d, low);
@@ -226,35 +228,42 @@ HWY_INLINE V erf(D d, V x) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-// erf(x) / x at multiples of 1/4, what float leaves of it, and the next coefficients of its expansion there: fitted by least squares at Chebyshev
-// nodes in double.
+// erf(x) / x at multiples of 1/4, what float leaves of it, and the next coefficients of its expansion there: fitted by
+// least squares at Chebyshev nodes in double.
 HWY_ALIGN constexpr float kErfPieces[7][16] = {
-    {1.12837911f, 1.10530555f, 1.04099977f, 0.948207498f, 0.842700779f, 0.738320112f, 0.644070089f, 0.563812375f, 0.497661144f,
-     0.44379434f, 0.399837226f, 0.363599777f, 0.333325982f, 0.307690978f, 0.28571406f, 0.266666651f},
-    {5.73881813e-08f, 6.00690964e-09f, -1.45354697e-08f, 1.56702296e-08f, 1.55407296e-08f, -8.41752712e-09f, 8.96706265e-09f,
-     8.07627387e-09f, -1.1530715e-08f, 7.95087107e-09f, -6.63704025e-09f, -3.4165899e-09f, -1.22540333e-08f, 5.72652104e-09f,
-     1.33471749e-08f, -1.44220635e-08f},
-    {0, -0.181165725f, -0.32443434f, -0.407035261f, -0.427593291f, -0.40143919f, -0.350093216f, -0.292021364f, -0.238497078f,
-     -0.194067568f, -0.159063578f, -0.132004902f, -0.111062236f, -0.0946651697f, -0.0816310495f, -0.071110867f},
-    {-0.376122713f, -0.335348725f, -0.229913875f, -0.100219384f, 0.0124834599f, 0.0846288353f, 0.114464976f, 0.114094824f,
-     0.0985821262f, 0.0791103244f, 0.0614473224f, 0.0474155545f, 0.0368814878f, 0.029098535f, 0.0233177412f, 0.0189620052f},
-    {0, 0.104719862f, 0.166897938f, 0.169340491f, 0.125883773f, 0.0663255602f, 0.0161920991f, -0.0136780078f, -0.0251793787f,
-     -0.0255048182f, -0.021238979f, -0.016238302f, -0.0120308222f, -0.00889315456f, -0.00665012794f, -0.00505440822f},
-    {0.112210467f, 0.0886064544f, 0.0323598199f, -0.0245321002f, -0.056299258f, -0.0577499531f, -0.0404915325f, -0.01975145f,
-     -0.0047310465f, 0.00278750528f, 0.00501624728f, 0.00471193343f, 0.00366322137f, 0.00265144673f, 0.00188360841f, 0.0013462425f},
+    {1.12837911f, 1.10530555f, 1.04099977f, 0.948207498f, 0.842700779f, 0.738320112f, 0.644070089f, 0.563812375f,
+     0.497661144f, 0.44379434f, 0.399837226f, 0.363599777f, 0.333325982f, 0.307690978f, 0.28571406f, 0.266666651f},
+    {5.73881813e-08f, 6.00690964e-09f, -1.45354697e-08f, 1.56702296e-08f, 1.55407296e-08f, -8.41752712e-09f,
+     8.96706265e-09f, 8.07627387e-09f, -1.1530715e-08f, 7.95087107e-09f, -6.63704025e-09f, -3.4165899e-09f,
+     -1.22540333e-08f, 5.72652104e-09f, 1.33471749e-08f, -1.44220635e-08f},
+    {0, -0.181165725f, -0.32443434f, -0.407035261f, -0.427593291f, -0.40143919f, -0.350093216f, -0.292021364f,
+     -0.238497078f, -0.194067568f, -0.159063578f, -0.132004902f, -0.111062236f, -0.0946651697f, -0.0816310495f,
+     -0.071110867f},
+    {-0.376122713f, -0.335348725f, -0.229913875f, -0.100219384f, 0.0124834599f, 0.0846288353f, 0.114464976f,
+     0.114094824f, 0.0985821262f, 0.0791103244f, 0.0614473224f, 0.0474155545f, 0.0368814878f, 0.029098535f,
+     0.0233177412f, 0.0189620052f},
+    {0, 0.104719862f, 0.166897938f, 0.169340491f, 0.125883773f, 0.0663255602f, 0.0161920991f, -0.0136780078f,
+     -0.0251793787f, -0.0255048182f, -0.021238979f, -0.016238302f, -0.0120308222f, -0.00889315456f, -0.00665012794f,
+     -0.00505440822f},
+    {0.112210467f, 0.0886064544f, 0.0323598199f, -0.0245321002f, -0.056299258f, -0.0577499531f, -0.0404915325f,
+     -0.01975145f, -0.0047310465f, 0.00278750528f, 0.00501624728f, 0.00471193343f, 0.00366322137f, 0.00265144673f,
+     0.00188360841f, 0.0013462425f},
     {0, -0.0356895626f, -0.04978019f, -0.0376870818f, -0.0125384182f, 0.00850323215f, 0.0169937126f, 0.0149851497f,
-     0.00887202844f, 0.00349453348f, 0.000448343955f, -0.000704414444f, -0.000878721301f, -0.000718009309f, -0.000514393905f,
-     -0.000354072428f},
+     0.00887202844f, 0.00349453348f, 0.000448343955f, -0.000704414444f, -0.000878721301f, -0.000718009309f,
+     -0.000514393905f, -0.000354072428f},
 };
 
-// Of sixteen numbers, whose coefficients are one lookup each: x (p + p's rest + t q(t)), t the distance to the nearest multiple of 1/4.
+// Of sixteen numbers, whose coefficients are one lookup each: x (p + p's rest + t q(t)), t the distance to the nearest
+// multiple of 1/4.
 template <class D>
 HWY_INLINE hn::Vec512<float> erf(D d, hn::Vec512<float> x) {
   using V = hn::Vec512<float>;
   const V magnitude = at_most(d, hn::Abs(x), 4.0f), bounded = at_most(d, magnitude, 3.87499976f);
   const V shift = hn::Set(d, 3145728.0f);  // numbers of this size are multiples of 1/4: the last bits are the piece
   const V shifted = hn::Add(bounded, shift), t = hn::Sub(bounded, hn::Sub(shifted, shift));
-  const auto coefficient = [&](int i) HWY_ATTR { return V{_mm512_permutexvar_ps(_mm512_castps_si512(shifted.raw), hn::Load(d, kErfPieces[i]).raw)}; };
+  const auto coefficient = [&](int i) HWY_ATTR {
+    return V{_mm512_permutexvar_ps(_mm512_castps_si512(shifted.raw), hn::Load(d, kErfPieces[i]).raw)};
+  };
   V q = coefficient(6);
 #pragma GCC unroll 8
   for (int i = 5; i > 0; --i) q = hn::MulAdd(q, t, coefficient(i));

@@ -21,7 +21,8 @@ HWY_INLINE float mean_square_around(const float* x, std::int64_t count, float ce
 }
 
 template <bool shifts>
-HWY_INLINE void scale_row(const float* x, float* y, std::int64_t count, V mean, V factor, const float* scale, const float* shift) {
+HWY_INLINE void scale_row(const float* x, float* y, std::int64_t count, V mean, V factor, const float* scale,
+                          const float* shift) {
   const D d;
   std::int64_t i = 0;
   for (; i + lane_count() <= count; i += lane_count()) {
@@ -38,7 +39,8 @@ HWY_INLINE void scale_row(const float* x, float* y, std::int64_t count, V mean, 
 }
 
 // y = (x - mean) * factor * scale + shift, with a scale and shift an element; null shift: none. y may be x.
-HWY_INLINE void scale_and_shift(const float* x, float* y, std::int64_t count, float mean, float factor, const float* scale, const float* shift) {
+HWY_INLINE void scale_and_shift(const float* x, float* y, std::int64_t count, float mean, float factor,
+                                const float* scale, const float* shift) {
   if (shift != nullptr) scale_row<true>(x, y, count, set(mean), set(factor), scale, shift);
   else scale_row<false>(x, y, count, set(mean), set(factor), scale, shift);
 }

@@ -1,10 +1,11 @@
-// How products of packed weights are split: into chunks for threads, these into blocks of rows, of columns and, where rows are long, of the
-// depth, and blocks into tiles for the inner loop.
+// How products of packed weights are split: into chunks for threads, these into blocks of rows, of columns and, where
+// rows are long, of the depth, and blocks into tiles for the inner loop.
 //
-// Of a deep product, the sums of a block of rows and columns wait in a buffer of the thread while one part of the depth after the other is added, so
-// that the weights of a part stay in the second-level cache and a tile's rows of it in the first (Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). Each sum still runs over the depth in order: results are the
-// same bits in one part or in several, except where bfloat16 tile registers hold a panel's last 16 columns or fewer, which have two accumulators within a part.
+// Of a deep product, the sums of a block of rows and columns wait in a buffer of the thread while one part of the depth
+// after the other is added, so that the weights of a part stay in the second-level cache and a tile's rows of it in the
+// first (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", ACM TOMS 34(3), 2008). Each sum
+// still runs over the depth in order: results are the same bits in one part or in several, except where bfloat16 tile
+// registers hold a panel's last 16 columns or fewer, which have two accumulators within a part.
 #pragma once
 
 #include <hwy/aligned_allocator.h>
@@ -22,14 +23,16 @@ namespace tessera::backends::cpu {
 // Rows that are worth copying for spread_row alone are multiplied with so many columns.
 inline constexpr std::int64_t kManyColumns = 256;
 
-// Elements from row to row that data should have where products read it: rows that lie multiples of 4 KB apart share sets of the
-// first-level cache, which does not hold a tile's rows then, so a cache line is left between them.
+// Elements from row to row that data should have where products read it: rows that lie multiples of 4 KB apart share
+// sets of the first-level cache, which does not hold a tile's rows then, so a cache line is left between them.
 inline std::int64_t spread_row(std::int64_t elements, std::int64_t element_bytes) {
   constexpr std::int64_t kCachePeriod = 4096, kCacheLine = 64;
-  return elements == 0 || elements * element_bytes % kCachePeriod != 0 ? elements : elements + kCacheLine / element_bytes;
+  return elements == 0 || elements * element_bytes % kCachePeriod != 0 ? elements
+                                                                       : elements + kCacheLine / element_bytes;
 }
 
-// From so many bytes on of data and of weights, rows are multiplied part by part. Tests lower it: products of this size take the reference long.
+// From so many bytes on of data and of weights, rows are multiplied part by part. Tests lower it: products of this size
+// take the reference long.
 inline std::atomic<std::int64_t> large_operand_bytes = 4 << 20;
 
 // Groups of neighbours (of four bytes, two bfloat16 numbers) of a row that a tile is computed for.
@@ -55,41 +58,53 @@ struct ProductSplit {
   std::int64_t rows = 0, columns = 0, groups = 1;
   std::int64_t tile_rows = 1, tile_columns = 1;
   std::int64_t segments = 1, segment_groups = 1;
-  std::int64_t depth_step = 1;    // groups: parts of the depth begin at multiples of it
-  bool tile_registers = false;    // tiles are tall, and rather whole with a last one of few rows than of about equal height
+  std::int64_t depth_step = 1;  // groups: parts of the depth begin at multiples of it
+  bool tile_registers =
+      false;  // tiles are tall, and rather whole with a last one of few rows than of about equal height
   // Where outputs lie in lines of `line_rows` and tiles should not cross from one to the next: into how many tiles each
   // line is cut; 0: tiles cross.
   std::int64_t line_rows = 0, line_tiles = 0;
-  bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's segments takes long beside its products
+  bool rows_of_small_weights = false;  // split rows where weights stay in the second-level cache and finding a row's
+                                       // segments takes long beside its products
 
-  // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of a row, where the inner loop takes parts
-  // of the depth. Rows are split where data is more than weights, columns otherwise: what is not split is read again by each chunk. Both are where that is much.
-  void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes, std::int64_t row_bytes = 0) {
-    // Of weights that stay in the second-level cache; where there are tile registers, it has two megabytes, and what comes from behind it is slow beside them.
+  // `operations` of the whole, `panel_bytes` of the weights of tile_columns, `data_bytes` read by a group, and bytes of
+  // a row, where the inner loop takes parts of the depth. Rows are split where data is more than weights, columns
+  // otherwise: what is not split is read again by each chunk. Both are where that is much.
+  void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes,
+              std::int64_t row_bytes = 0) {
+    // Of weights that stay in the second-level cache; where there are tile registers, it has two megabytes, and what
+    // comes from behind it is slow beside them.
     const std::int64_t block_bytes = tile_registers ? 1024 * 1024 : 384 * 1024;
-    const std::int64_t least_panels = tile_registers ? 2 : 8;  // rows are read again by each block: rather read weights from the third level
+    const std::int64_t least_panels =
+        tile_registers ? 2 : 8;  // rows are read again by each block: rather read weights from the third level
     constexpr std::int64_t kPartBytes = 2048;  // of a row of data: a tile's stay in the first-level cache
     constexpr double kMostChunks = 64, kMostLargeChunks = 32;
     // Few rows are over before their weights are read.
     constexpr double kChunkBytes = 128 * 1024;
     // Of few pieces a number that two or four threads share evenly.
     constexpr double kShares = 4;
-    double pieces = std::max(operations / operations_a_chunk, static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
+    double pieces = std::max(operations / operations_a_chunk,
+                             static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
     if (pieces > 1) pieces = std::ceil(pieces / kShares) * kShares;
     const std::int64_t tiles = std::max<std::int64_t>(1, tile_count());
     // Deep: neither data nor weights stay in a core's cache until they are read again.
-    const bool deep = row_bytes > kPartBytes && tiles >= block_of_tiles() && std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
-    // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows once for all of them.
-    const bool small_weights = rows_of_small_weights && segments > 1 && panel_bytes * panels() <= block_bytes && tiles >= 2 * block_of_tiles();
-    // Rows of a layer stay with the thread that computed them in the layer before, where there are enough for all threads and weights stay in the second-level
-    // cache of each: cores may be far from each other.
+    const bool deep =
+        row_bytes > kPartBytes && tiles >= block_of_tiles() &&
+        std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
+    // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows
+    // once for all of them.
+    const bool small_weights =
+        rows_of_small_weights && segments > 1 && panel_bytes * panels() <= block_bytes && tiles >= 2 * block_of_tiles();
+    // Rows of a layer stay with the thread that computed them in the layer before, where there are enough for all
+    // threads and weights stay in the second-level cache of each: cores may be far from each other.
     constexpr std::int64_t kManyTiles = 16;
     const bool keeps_rows = !tile_registers && tiles >= kManyTiles && panel_bytes * panels() <= block_bytes;
     const bool columns_first = !small_weights && !keeps_rows && panel_bytes * panels() > data_bytes;
     // Chunks of all rows and few columns would read all data for little.
     constexpr std::int64_t kManyRowsBytes = 512 * 1024;
     const bool many_rows = columns_first && tiles >= 2 * block_of_tiles() && data_bytes >= kManyRowsBytes;
-    const auto wanted = static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep || many_rows ? kMostLargeChunks : kMostChunks));
+    const auto wanted =
+        static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep || many_rows ? kMostLargeChunks : kMostChunks));
     if (deep) {
       parts = most_parts(row_bytes, kPartBytes);
       block_tiles = block_of_tiles();
@@ -107,7 +122,8 @@ struct ProductSplit {
       rows_first = !columns_first;
     }
     block_panels = std::max(least_panels, block_bytes / std::max<std::int64_t>(1, panel_bytes / parts));
-    grain = static_cast<std::int64_t>(std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
+    grain = static_cast<std::int64_t>(
+        std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
   }
 
   std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
@@ -116,20 +132,25 @@ struct ProductSplit {
   template <typename Tile>
   void for_each_tile(std::int64_t chunk, Tile&& tile) const {
     const std::int64_t of_group = chunk % (row_chunks * panel_chunks), group = chunk / (row_chunks * panel_chunks);
-    const std::int64_t row_chunk = rows_first ? of_group / panel_chunks : of_group % row_chunks, panel_chunk = rows_first ? of_group % panel_chunks : of_group / row_chunks;
+    const std::int64_t row_chunk = rows_first ? of_group / panel_chunks : of_group % row_chunks,
+                       panel_chunk = rows_first ? of_group % panel_chunks : of_group / row_chunks;
     const std::int64_t tiles = tile_count(), first_of_chunk = tiles * row_chunk / row_chunks,
                        end_of_chunk = tiles * (row_chunk + 1) / row_chunks;
     const std::int64_t row_begin = first_row(first_of_chunk), row_end = first_row(end_of_chunk);
-    const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks, panel_end = panels() * (panel_chunk + 1) / panel_chunks;
+    const std::int64_t panel_begin = panels() * panel_chunk / panel_chunks,
+                       panel_end = panels() * (panel_chunk + 1) / panel_chunks;
     const std::int64_t chunk_tiles =
         line_tiles > 0 ? end_of_chunk - first_of_chunk : base::ceil_divide(row_end - row_begin, tile_rows);
     // Blocks of about equal size.
-    const std::int64_t row_blocks = block_tiles == 0 ? 1 : base::ceil_divide(chunk_tiles, block_tiles), panel_blocks = base::ceil_divide(panel_end - panel_begin, block_panels);
+    const std::int64_t row_blocks = block_tiles == 0 ? 1 : base::ceil_divide(chunk_tiles, block_tiles),
+                       panel_blocks = base::ceil_divide(panel_end - panel_begin, block_panels);
     for (std::int64_t i = 0; i < panel_blocks * row_blocks * parts; ++i) {
       const std::int64_t part = i % parts, row_block = i / parts % row_blocks, panel_block = i / parts / row_blocks;
-      const std::int64_t first_panel = panel_begin + (panel_end - panel_begin) * panel_block / panel_blocks, panels_end = panel_begin + (panel_end - panel_begin) * (panel_block + 1) / panel_blocks;
+      const std::int64_t first_panel = panel_begin + (panel_end - panel_begin) * panel_block / panel_blocks,
+                         panels_end = panel_begin + (panel_end - panel_begin) * (panel_block + 1) / panel_blocks;
       const std::int64_t first = first_panel * tile_columns, last = std::min(columns, panels_end * tile_columns);
-      const std::int64_t first_tile = chunk_tiles * row_block / row_blocks, tiles_end = chunk_tiles * (row_block + 1) / row_blocks;
+      const std::int64_t first_tile = chunk_tiles * row_block / row_blocks,
+                         tiles_end = chunk_tiles * (row_block + 1) / row_blocks;
       for (std::int64_t j = first_tile; j < tiles_end; ++j) {
         // A last tile of few rows would read all weights for little.
         const auto begin_of = [&](std::int64_t i) {
@@ -138,13 +159,15 @@ struct ProductSplit {
                                   : row_begin + (row_end - row_begin) * i / chunk_tiles;
         };
         const std::int64_t row = begin_of(j), next = begin_of(j + 1);
-        tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part), (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
+        tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part),
+                         (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
       }
     }
   }
 
-  // What of the weights behind a tile's its inner loop should bring nearer, so that the first tile that meets them need not wait for the third level or
-  // the memory: of as many panels, the share that its rows are of all rows. `column_bytes` of weights a column.
+  // What of the weights behind a tile's its inner loop should bring nearer, so that the first tile that meets them need
+  // not wait for the third level or the memory: of as many panels, the share that its rows are of all rows.
+  // `column_bytes` of weights a column.
   WeightRange ahead(const ProductTile& tile, std::int64_t column_bytes) const {
     constexpr std::int64_t kLeastTiles = 4;  // of fewer the shares are more than inner loops can ask for
     const std::int64_t next = tile.column + tile.columns;
@@ -172,7 +195,8 @@ struct ProductSplit {
   // Set by choose().
   std::int64_t row_chunks = 1, panel_chunks = 1, block_panels = 1, grain = 1;
   std::int64_t parts = 1, block_tiles = 0;  // 0: all
-  bool rows_first = false;  // the chunks of some rows follow each other: a thread that takes its share of them in order reads and writes few rows
+  bool rows_first = false;  // the chunks of some rows follow each other: a thread that takes its share of them in order
+                            // reads and writes few rows
 
  private:
   std::int64_t block_of_tiles() const { return tile_registers ? 12 : 32; }
@@ -190,8 +214,12 @@ struct ProductSplit {
 
   // Of a row of so many bytes. Sums of several groups at once stay the same where no part cuts through them.
   std::int64_t most_parts(std::int64_t row_bytes, std::int64_t part_bytes) const {
-    if (segments > 1) return segment_groups % depth_step != 0 ? 1 : std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1, segments);
-    return std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1, std::max<std::int64_t>(1, segment_groups / depth_step));
+    if (segments > 1)
+      return segment_groups % depth_step != 0
+                 ? 1
+                 : std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1, segments);
+    return std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1,
+                                    std::max<std::int64_t>(1, segment_groups / depth_step));
   }
 
   DepthPart part_of_depth(std::int64_t part) const {

@@ -27,8 +27,9 @@ double best_seconds(int threads, RoofEffort effort, const auto& body) {
   };
   double seconds = run();
   while (seconds < effort.seconds) {
-    repeats = seconds < effort.seconds / 10 ? repeats * 8
-                                            : static_cast<std::int64_t>(static_cast<double>(repeats) * 1.2 * effort.seconds / seconds) + 1;
+    repeats = seconds < effort.seconds / 10
+                  ? repeats * 8
+                  : static_cast<std::int64_t>(static_cast<double>(repeats) * 1.2 * effort.seconds / seconds) + 1;
     seconds = run();
   }
   for (int i = 0; i < effort.runs; ++i) seconds = std::min(seconds, run());
@@ -61,7 +62,8 @@ double timed_on(int threads, base::RangeFunction body) {
 Pages::Pages(std::int64_t bytes, bool huge) : bytes_(bytes + kHugePage) {
   base_ = mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   require(base_ != MAP_FAILED, ErrorKind::over_budget, "cannot map {} bytes", bytes_);
-  begin_ = reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(base_) + kHugePage - 1) / kHugePage * kHugePage);
+  begin_ =
+      reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(base_) + kHugePage - 1) / kHugePage * kHugePage);
   advised_ = madvise(begin_, static_cast<std::size_t>(bytes), huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) == 0;
 }
 
@@ -72,7 +74,8 @@ Pages::~Pages() {
 double measure_compute(const ComputeLoop& loop, int threads, RoofEffort effort) {
   const ScopedIsa with(loop.isa);
   constexpr std::int64_t steps = 10'000;
-  const double seconds = best_seconds(threads, effort, [&](std::int64_t, std::int64_t repeats) { loop.run(repeats * steps); });
+  const double seconds =
+      best_seconds(threads, effort, [&](std::int64_t, std::int64_t repeats) { loop.run(repeats * steps); });
   return loop.operations * steps * threads / seconds;
 }
 
@@ -86,9 +89,12 @@ std::vector<MemoryLevel> memory_levels(int threads) {
 
 Bandwidth measure_bandwidth(const MemoryLevel& level, const StreamLoop& loop, int threads, RoofEffort effort) {
   const std::int64_t count = level.test_bytes / loop.arrays / 4 / 128 * 128, array_bytes = count * 4;
-  const std::int64_t stride = (array_bytes + kPage - 1) / kPage * kPage + 256;  // arrays that do not share their sets of a cache
+  const std::int64_t stride =
+      (array_bytes + kPage - 1) / kPage * kPage + 256;  // arrays that do not share their sets of a cache
   const Pages pages(stride * 3 * threads, true);
-  const auto array = [&](std::int64_t thread, int i) { return reinterpret_cast<float*>(pages.data() + (thread * 3 + i) * stride); };
+  const auto array = [&](std::int64_t thread, int i) {
+    return reinterpret_cast<float*>(pages.data() + (thread * 3 + i) * stride);
+  };
   timed_on(threads, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t thread = begin; thread < end; ++thread) {
       for (int i = 0; i < 3; ++i) std::memset(array(thread, i), 0, static_cast<std::size_t>(array_bytes));

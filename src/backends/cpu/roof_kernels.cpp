@@ -15,7 +15,9 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 
-double lanes() { return static_cast<double>(hn::Lanes(D())); }
+double lanes() {
+  return static_cast<double>(hn::Lanes(D()));
+}
 
 void multiply_add(std::int64_t steps) {
   const D d;
@@ -24,8 +26,8 @@ void multiply_add(std::int64_t steps) {
   const V a = hn::Set(d, factor), b = hn::Set(d, term);
   // Each begins elsewhere: a compiler makes one chain of equal ones.
   const auto start = [&](float value) { return hn::Set(d, value); };
-  V s0 = start(0), s1 = start(1), s2 = start(2), s3 = start(3), s4 = start(4), s5 = start(5), s6 = start(6), s7 = start(7), s8 = start(8), s9 = start(9),
-    s10 = start(10), s11 = start(11);
+  V s0 = start(0), s1 = start(1), s2 = start(2), s3 = start(3), s4 = start(4), s5 = start(5), s6 = start(6),
+    s7 = start(7), s8 = start(8), s9 = start(9), s10 = start(10), s11 = start(11);
   for (std::int64_t i = 0; i < steps; ++i) {
     s0 = hn::MulAdd(s0, a, b);
     s1 = hn::MulAdd(s1, a, b);
@@ -49,7 +51,8 @@ void multiply_add(std::int64_t steps) {
 void copy(float* a, const float* b, const float*, std::int64_t count) {
   const D d;
   for (std::int64_t i = 0; i < count; i += 4 * kLanes) {
-    const V v0 = hn::Load(d, b + i), v1 = hn::Load(d, b + i + kLanes), v2 = hn::Load(d, b + i + 2 * kLanes), v3 = hn::Load(d, b + i + 3 * kLanes);
+    const V v0 = hn::Load(d, b + i), v1 = hn::Load(d, b + i + kLanes), v2 = hn::Load(d, b + i + 2 * kLanes),
+            v3 = hn::Load(d, b + i + 3 * kLanes);
     hn::Store(v0, d, a + i);
     hn::Store(v1, d, a + i + kLanes);
     hn::Store(v2, d, a + i + 2 * kLanes);
@@ -81,7 +84,8 @@ void read(float* a, const float* b, const float*, std::int64_t count) {
     s6 = hn::Add(s6, hn::Load(d, b + i + 6 * kLanes));
     s7 = hn::Add(s7, hn::Load(d, b + i + 7 * kLanes));
   }
-  *a = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)))));
+  *a = hn::GetLane(
+      hn::SumOfLanes(d, hn::Add(hn::Add(hn::Add(s0, s1), hn::Add(s2, s3)), hn::Add(hn::Add(s4, s5), hn::Add(s6, s7)))));
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
@@ -149,7 +153,9 @@ void configure_tiles() {
 void dot_bf16_tiles(std::int64_t steps) {
   configure_tiles();
   for (std::int64_t step = 0; step < steps; ++step) {
-    asm volatile("tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\ttdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+    asm volatile(
+        "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\ttdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps "
+        "%tmm7, %tmm5, %tmm3");
   }
   asm volatile("tilerelease");
 }
@@ -157,7 +163,9 @@ void dot_bf16_tiles(std::int64_t steps) {
 void dot_int8_tiles(std::int64_t steps) {
   configure_tiles();
   for (std::int64_t step = 0; step < steps; ++step) {
-    asm volatile("tdpbusd %tmm6, %tmm4, %tmm0\n\ttdpbusd %tmm7, %tmm4, %tmm1\n\ttdpbusd %tmm6, %tmm5, %tmm2\n\ttdpbusd %tmm7, %tmm5, %tmm3");
+    asm volatile(
+        "tdpbusd %tmm6, %tmm4, %tmm0\n\ttdpbusd %tmm7, %tmm4, %tmm1\n\ttdpbusd %tmm6, %tmm5, %tmm2\n\ttdpbusd %tmm7, "
+        "%tmm5, %tmm3");
   }
   asm volatile("tilerelease");
 }
@@ -171,7 +179,8 @@ void dot_int8_tiles(std::int64_t steps) {
   for (int i = 0; i < kChains; ++i) sum[i] = _mm256_set1_epi32(i);
   for (std::int64_t step = 0; step < steps; ++step) {
 #pragma GCC unroll 12
-    for (int i = 0; i < kChains; ++i) sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(_mm256_maddubs_epi16(sum[i], a), ones));
+    for (int i = 0; i < kChains; ++i)
+      sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(_mm256_maddubs_epi16(sum[i], a), ones));
   }
   [[maybe_unused]] static volatile int sink;
 #pragma GCC unroll 12
@@ -179,7 +188,9 @@ void dot_int8_tiles(std::int64_t steps) {
 }
 #endif
 
-const char* name_of(base::Isa isa) { return isa == base::Isa::avx512 ? "avx512" : isa == base::Isa::avx2 ? "avx2" : "scalar"; }
+const char* name_of(base::Isa isa) {
+  return isa == base::Isa::avx512 ? "avx512" : isa == base::Isa::avx2 ? "avx2" : "scalar";
+}
 
 }  // namespace
 
@@ -191,10 +202,12 @@ std::vector<ComputeLoop> compute_loops() {
     if (isa > best) break;
     const ScopedIsa with(isa);
     const double lanes = HWY_DYNAMIC_DISPATCH(lanes)();
-    loops.push_back({"float32 multiply-add", name_of(isa), isa, [](std::int64_t steps) { HWY_DYNAMIC_DISPATCH(multiply_add)(steps); }, 2 * kChains * lanes});
+    loops.push_back({"float32 multiply-add", name_of(isa), isa,
+                     [](std::int64_t steps) { HWY_DYNAMIC_DISPATCH(multiply_add)(steps); }, 2 * kChains * lanes});
   }
 #if defined(__x86_64__)
-  if (best == Isa::avx512 && base::cpu_info().avx512_bf16) loops.push_back({"bf16 dot", "AVX512_BF16", best, dot_bf16, 2 * kChains * 32});
+  if (best == Isa::avx512 && base::cpu_info().avx512_bf16)
+    loops.push_back({"bf16 dot", "AVX512_BF16", best, dot_bf16, 2 * kChains * 32});
   if (best >= Isa::avx2) loops.push_back({"int8 dot", "avx2", best, dot_int8_avx2, 2 * kChains * 32});
   if (active_vnni()) loops.push_back({"int8 dot", "AVX512_VNNI", best, dot_int8_vnni, 2 * kChains * 64});
   if (active_tiles()) {
@@ -207,9 +220,18 @@ std::vector<ComputeLoop> compute_loops() {
 }
 
 std::vector<StreamLoop> stream_loops() {
-  return {{"read", [](float* a, const float* b, const float* c, std::int64_t count) { HWY_DYNAMIC_DISPATCH(read)(a, b, c, count); }, 1},
-          {"copy", [](float* a, const float* b, const float* c, std::int64_t count) { HWY_DYNAMIC_DISPATCH(copy)(a, b, c, count); }, 2},
-          {"triad", [](float* a, const float* b, const float* c, std::int64_t count) { HWY_DYNAMIC_DISPATCH(triad)(a, b, c, count); }, 3}};
+  return {
+      {"read",
+       [](float* a, const float* b, const float* c, std::int64_t count) { HWY_DYNAMIC_DISPATCH(read)(a, b, c, count); },
+       1},
+      {"copy",
+       [](float* a, const float* b, const float* c, std::int64_t count) { HWY_DYNAMIC_DISPATCH(copy)(a, b, c, count); },
+       2},
+      {"triad",
+       [](float* a, const float* b, const float* c, std::int64_t count) {
+         HWY_DYNAMIC_DISPATCH(triad)(a, b, c, count);
+       },
+       3}};
 }
 
 }  // namespace tessera::backends::cpu

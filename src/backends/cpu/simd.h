@@ -47,8 +47,8 @@ bool emulates_tiles();
 // Products of fewer rows go by vectors: a tile would take as long as a whole one.
 inline constexpr std::int64_t kFewestTileRows = 8;
 
-// Tile registers that products used are given back at its end, so that the system need not save them when it interrupts this thread. Around
-// products by tiles, in the thread that multiplies.
+// Tile registers that products used are given back at its end, so that the system need not save them when it interrupts
+// this thread. Around products by tiles, in the thread that multiplies.
 class TileScope {
  public:
   TileScope() = default;
@@ -60,7 +60,8 @@ void release_amx();  // tile_product_amx.cpp
 
 // Beyond a set: dot products of bytes and of bfloat16 numbers and permutations of bytes; tile registers too.
 enum class Extensions { none, vectors, tiles, emulated_tiles };
-inline constexpr Extensions kAllExtensions[] = {Extensions::none, Extensions::vectors, Extensions::tiles, Extensions::emulated_tiles};
+inline constexpr Extensions kAllExtensions[] = {Extensions::none, Extensions::vectors, Extensions::tiles,
+                                                Extensions::emulated_tiles};
 
 // Makes Highway's run-time dispatch follow active_isa(). Called once before the first kernel runs; thread-safe.
 void initialise_simd();
@@ -68,7 +69,8 @@ void initialise_simd();
 // Tests only: runs kernels with a lower set for its lifetime. Not while other threads create or run kernels.
 class ScopedIsa {
  public:
-  // Sets and extensions above the machine's are lowered to it; see active_isa(). Emulated tile registers are there anywhere.
+  // Sets and extensions above the machine's are lowered to it; see active_isa(). Emulated tile registers are there
+  // anywhere.
   explicit ScopedIsa(base::Isa isa, Extensions extensions = Extensions::tiles);
   ~ScopedIsa();
   ScopedIsa(const ScopedIsa&) = delete;

@@ -151,7 +151,8 @@ SlidingWindow::SlidingWindow(std::vector<ops::WindowAxis> axes, WindowOperation 
   phase_floats_ = base::checked_add(base::round_up(column.output, kWidestVector), column.extent() / column.stride + 1);
   phase_floats_ = base::round_up(phase_floats_, kWidestVector);
   line_floats_ = base::checked_multiply(phase_floats_, std::min(column.stride, column.extent()));
-  const std::int64_t halo = std::max<std::int64_t>(0, row.extent() - row.stride);  // rows that neighbouring strips both need
+  const std::int64_t halo =
+      std::max<std::int64_t>(0, row.extent() - row.stride);  // rows that neighbouring strips both need
   const std::int64_t wanted = (kStripFloats / depth.kernel / line_floats_ - halo) / row.stride;
   strip_rows_ =
       std::clamp<std::int64_t>(wanted, std::min<std::int64_t>(8, row.output), std::max<std::int64_t>(row.output, 1));

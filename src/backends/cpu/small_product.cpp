@@ -66,7 +66,8 @@ void multiply(const Tile& tile) {
   for (std::int64_t k = tile.depth; k > 0; --k, a += tile.depth_stride, b += tile.right_stride) {
     V right[vectors];
 #pragma GCC unroll 2
-    for (int j = 0; j < vectors; ++j) right[j] = j + 1 < vectors ? hn::LoadU(d, b + j * kLanes) : hn::MaskedLoad(mask, d, b + j * kLanes);
+    for (int j = 0; j < vectors; ++j)
+      right[j] = j + 1 < vectors ? hn::LoadU(d, b + j * kLanes) : hn::MaskedLoad(mask, d, b + j * kLanes);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
       const V left = hn::Set(d, a[i * tile.row_stride]);
@@ -89,7 +90,8 @@ constexpr std::array<MultiplyTile, kRows> tiles_of(std::integer_sequence<int, i.
   return {multiply<i + 1, vectors>...};
 }
 // By vectors and rows, each less one.
-constexpr std::array<MultiplyTile, kRows> kTiles[kVectors] = {tiles_of<1>(std::make_integer_sequence<int, kRows>()), tiles_of<2>(std::make_integer_sequence<int, kRows>())};
+constexpr std::array<MultiplyTile, kRows> kTiles[kVectors] = {tiles_of<1>(std::make_integer_sequence<int, kRows>()),
+                                                              tiles_of<2>(std::make_integer_sequence<int, kRows>())};
 
 void product(const SmallProduct& product, const float* a, const float* b, float* c) {
   const auto [m, n, k, transposed_left, transposed_right, symmetric] = product;
@@ -131,7 +133,8 @@ namespace tessera::backends::cpu {
 HWY_EXPORT(product);
 
 bool small_product_fits(const SmallProduct& product) {
-  return product.m >= kSmallLeastRows && product.n > 0 && product.k > 0 && product.k <= kSmallDepth && base::round_up(product.n, std::int64_t{16}) <= kSmallPanelFloats / product.k;
+  return product.m >= kSmallLeastRows && product.n > 0 && product.k > 0 && product.k <= kSmallDepth &&
+         base::round_up(product.n, std::int64_t{16}) <= kSmallPanelFloats / product.k;
 }
 
 void small_product(const SmallProduct& product, const float* a, const float* b, float* c) {

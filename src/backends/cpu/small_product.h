@@ -1,5 +1,6 @@
-// Float32 products so small that packing both operands, as GemmF32 does, takes as long as multiplying: the left one is read where it lies, the
-// right one too unless it is transposed, which a panel undoes. Each sum is GemmF32's: over k, in order.
+// Float32 products so small that packing both operands, as GemmF32 does, takes as long as multiplying: the left one is
+// read where it lies, the right one too unless it is transposed, which a panel undoes. Each sum is GemmF32's: over k,
+// in order.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace tessera::backends::cpu {
 struct SmallProduct {
   std::int64_t m = 0, n = 0, k = 0;
   bool transposed_left = false, transposed_right = false;  // what is given is k × m, n × k
-  bool symmetric = false;                                  // B is A transposed, of the same memory: what lies above the diagonal is copied from below
+  bool symmetric = false;  // B is A transposed, of the same memory: what lies above the diagonal is copied from below
 };
 
 // Whether the panel is small enough and there are rows enough to be worth it.

@@ -67,14 +67,19 @@ void interleave_3(const T* source, std::int64_t source_stride, T* target, std::i
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t row = 0;
   for (; row + lanes <= rows; row += lanes) {
-    hn::StoreInterleaved3(hn::LoadU(d, source + row), hn::LoadU(d, source + source_stride + row), hn::LoadU(d, source + 2 * source_stride + row), d, target + 3 * row);
+    hn::StoreInterleaved3(hn::LoadU(d, source + row), hn::LoadU(d, source + source_stride + row),
+                          hn::LoadU(d, source + 2 * source_stride + row), d, target + 3 * row);
   }
   for (; row < rows; ++row) {
     for (std::int64_t column = 0; column < 3; ++column) target[3 * row + column] = source[column * source_stride + row];
   }
 }
-void interleave_3_u8(const std::uint8_t* source, std::int64_t stride, std::uint8_t* target, std::int64_t rows) { interleave_3(source, stride, target, rows); }
-void interleave_3_u32(const std::uint32_t* source, std::int64_t stride, std::uint32_t* target, std::int64_t rows) { interleave_3(source, stride, target, rows); }
+void interleave_3_u8(const std::uint8_t* source, std::int64_t stride, std::uint8_t* target, std::int64_t rows) {
+  interleave_3(source, stride, target, rows);
+}
+void interleave_3_u32(const std::uint32_t* source, std::int64_t stride, std::uint32_t* target, std::int64_t rows) {
+  interleave_3(source, stride, target, rows);
+}
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -87,8 +92,8 @@ HWY_EXPORT(transpose_panel_u32);
 HWY_EXPORT(interleave_3_u8);
 HWY_EXPORT(interleave_3_u32);
 
-// Rows a panel of a transposition: a cache line of 4-byte elements, so that each line of the source is read once; and where only few
-// columns lie side by side.
+// Rows a panel of a transposition: a cache line of 4-byte elements, so that each line of the source is read once; and
+// where only few columns lie side by side.
 constexpr std::int64_t kPanelRows = 16, kLongPanelRows = 1024, kFewColumns = 4;
 // Bytes a chunk of a parallel loop.
 constexpr std::int64_t kGrainBytes = 128 * 1024;
@@ -145,14 +150,10 @@ template <typename T>
 void StridedCopy::choose_functions(bool transposes) {
   // A call to memcpy costs more than a short loop.
   constexpr std::int64_t kShortLine = 32;
-  if (transposes)
-    transpose_panel_ = transpose_panel<T>;
-  else if (line_.source == 1 && line_.count > kShortLine)
-    copy_line_ = copy_contiguous<T>;
-  else if (line_.source == 0)
-    copy_line_ = repeat<T>;
-  else
-    copy_line_ = copy_line<T>;
+  if (transposes) transpose_panel_ = transpose_panel<T>;
+  else if (line_.source == 1 && line_.count > kShortLine) copy_line_ = copy_contiguous<T>;
+  else if (line_.source == 0) copy_line_ = repeat<T>;
+  else copy_line_ = copy_line<T>;
 }
 
 StridedCopy::StridedCopy(DType type, const Shape& dims, const std::vector<std::int64_t>& strides, std::int64_t offset)
@@ -165,10 +166,8 @@ StridedCopy::StridedCopy(DType type, const Shape& dims, const std::vector<std::i
   for (std::size_t i = dims.size(); i-- > 0;) {
     if (dims[i] == 1) continue;
     const bool merges = !axes.empty() && strides[i] == axes.back().source * axes.back().count;
-    if (merges)
-      axes.back().count *= dims[i];
-    else
-      axes.push_back({dims[i], strides[i], target});
+    if (merges) axes.back().count *= dims[i];
+    else axes.push_back({dims[i], strides[i], target});
     target *= dims[i];
   }
   if (axes.empty()) axes.push_back({1, 1, 1});
@@ -186,16 +185,11 @@ StridedCopy::StridedCopy(DType type, const Shape& dims, const std::vector<std::i
   items_ = blocks_;
   for (const Axis& axis : outer_) items_ *= axis.count;
   grain_ = std::max<std::int64_t>(1, kGrainBytes / std::max<std::int64_t>(1, elements / items_ * element_bytes_));
-  if (element_bytes_ == 1)
-    choose_functions<std::uint8_t>(transposes);
-  else if (element_bytes_ == 2)
-    choose_functions<std::uint16_t>(transposes);
-  else if (element_bytes_ == 4)
-    choose_functions<std::uint32_t>(transposes);
-  else if (element_bytes_ == 8)
-    choose_functions<std::uint64_t>(transposes);
-  else
-    choose_functions<Bytes16>(transposes);
+  if (element_bytes_ == 1) choose_functions<std::uint8_t>(transposes);
+  else if (element_bytes_ == 2) choose_functions<std::uint16_t>(transposes);
+  else if (element_bytes_ == 4) choose_functions<std::uint32_t>(transposes);
+  else if (element_bytes_ == 8) choose_functions<std::uint64_t>(transposes);
+  else choose_functions<Bytes16>(transposes);
 }
 
 void StridedCopy::run(const void* source, void* target, const KernelContext& context) const {

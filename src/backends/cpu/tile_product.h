@@ -1,6 +1,7 @@
-// The inner loop of indirect products by tile registers of 16 rows of 64 bytes, as Intel's AMX has them ("Intel 64 and IA-32 Architectures Software
-// Developer's Manual", volume 1, chapter 18): up to 32 rows times panels of 32 columns are four tiles of sums. Shared by bfloat16 numbers and bytes, whose
-// groups both have four bytes. Written for a `Unit` that has the registers: the machine, or an emulation. Self-contained, as indirect_product_s8.h.
+// The inner loop of indirect products by tile registers of 16 rows of 64 bytes, as Intel's AMX has them ("Intel 64 and
+// IA-32 Architectures Software Developer's Manual", volume 1, chapter 18): up to 32 rows times panels of 32 columns are
+// four tiles of sums. Shared by bfloat16 numbers and bytes, whose groups both have four bytes. Written for a `Unit`
+// that has the registers: the machine, or an emulation. Self-contained, as indirect_product_s8.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,6 @@ std::uint8_t* tile_workspace(std::int64_t bytes);
 
 namespace {
 
-
 // The rows of a product as tiles can be read: in place where rows are evenly spaced, copied otherwise.
 template <typename Unit, typename Product>
 class TileLeft {
@@ -26,7 +26,9 @@ class TileLeft {
 
   // `workspace` has room_of(product) bytes.
   TileLeft(const Product& product, std::uint8_t* workspace)
-      : product_(product), bytes_(product.groups * 4), copied_((product.segment_groups == 0 ? product.groups : product.segment_groups) * 4) {
+      : product_(product),
+        bytes_(product.groups * 4),
+        copied_((product.segment_groups == 0 ? product.groups : product.segment_groups) * 4) {
     // Short ends of segments would each take a step: rather lay segments side by side, as their weights are.
     const bool joins = product.segments > 1 && bytes_ % kTileBytes != 0;
     const std::int64_t length = joins ? bytes_ * product.segments : bytes_;
@@ -39,7 +41,10 @@ class TileLeft {
     run = reinterpret_cast<TileRun*>(workspace + kProductRows * stride_);
     if (product.spaced != nullptr) {  // where segments are whole steps
       for (std::int64_t s = 0; s < product.segments; ++s) {
-        for (int half = 0; half < 2; ++half) run[s].at[half] = {product.spaced[s].at[half].data + product.skipped * static_cast<std::int64_t>(sizeof(product.left[0][0])), product.spaced[s].at[half].stride};
+        for (int half = 0; half < 2; ++half)
+          run[s].at[half] = {
+              product.spaced[s].at[half].data + product.skipped * static_cast<std::int64_t>(sizeof(product.left[0][0])),
+              product.spaced[s].at[half].stride};
       }
       return;
     }
@@ -49,11 +54,15 @@ class TileLeft {
     }
   }
 
-  static std::int64_t room_of(const Product& product) { return kProductRows * copy_stride(product) + product.segments * static_cast<std::int64_t>(sizeof(TileRun)); }
+  static std::int64_t room_of(const Product& product) {
+    return kProductRows * copy_stride(product) + product.segments * static_cast<std::int64_t>(sizeof(TileRun));
+  }
 
  private:
   // An odd number of lines of the cache, so that rows use all of its sets, with room behind a row.
-  static std::int64_t copy_stride(const Product& product) { return ((product.groups * 4 * product.segments + 2 * kTileBytes - 1) / kTileBytes | 1) * kTileBytes; }
+  static std::int64_t copy_stride(const Product& product) {
+    return ((product.groups * 4 * product.segments + 2 * kTileBytes - 1) / kTileBytes | 1) * kTileBytes;
+  }
 
   const std::uint8_t* row(std::int64_t segment, std::int64_t i) const {
     return reinterpret_cast<const std::uint8_t*>(product_.left[segment * product_.tile_rows + i] + product_.skipped);
@@ -95,7 +104,8 @@ class TileLeft {
     to = copies_ + first * stride_ + steps * kTileBytes;
     last[half] = {to, stride_};
     if (at.data == copies_ + first * stride_) return;
-    for (std::int64_t i = 0; i < count; ++i) Unit::copy(at.data + i * at.stride + steps * kTileBytes, to + i * stride_, tail);
+    for (std::int64_t i = 0; i < count; ++i)
+      Unit::copy(at.data + i * at.stride + steps * kTileBytes, to + i * stride_, tail);
   }
 
   const Product& product_;
@@ -104,8 +114,9 @@ class TileLeft {
   std::int64_t stride_;
 };
 
-// Tiles 0 to 3 are sums: rows of the first tile times both halves of a panel, then of the second; 4 and 5 are of A, 6 and 7 of B. Of a panel of one half, every
-// other step goes to the tiles of sums that are left over (`odd`): what is added to the same ones must wait for the step before.
+// Tiles 0 to 3 are sums: rows of the first tile times both halves of a panel, then of the second; 4 and 5 are of A, 6
+// and 7 of B. Of a panel of one half, every other step goes to the tiles of sums that are left over (`odd`): what is
+// added to the same ones must wait for the step before.
 template <typename Unit, typename Kind, int row_tiles, int column_tiles, bool odd = false>
 inline void add_tile_step(const TileRowsAt (&left)[2], std::int64_t offset, const std::uint8_t* right) {
   constexpr std::int64_t width = column_tiles * kTileBytes;
@@ -134,12 +145,17 @@ inline void load_sums(const std::uint8_t* from, std::int64_t stride, std::int64_
 }
 
 template <typename Unit, typename Kind, int row_tiles, int column_tiles, typename Product>
-inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>& left, const std::uint8_t* right, std::int64_t column, std::uint8_t* sums, std::uint8_t* last_right) {
+inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>& left, const std::uint8_t* right,
+                           std::int64_t column, std::uint8_t* sums, std::uint8_t* last_right) {
   constexpr std::int64_t row_bytes = column_tiles * kTileBytes, sums_stride = kPanelColumns * 4;
   const std::int64_t second_half = product.half_rows * sums_stride;
-  std::uint8_t* partial = product.partial == nullptr ? nullptr : reinterpret_cast<std::uint8_t*>(product.partial + column * product.tile_rows);
+  std::uint8_t* partial = product.partial == nullptr
+                              ? nullptr
+                              : reinterpret_cast<std::uint8_t*>(product.partial + column * product.tile_rows);
   // What begins a row of sums is the same for all.
-  if (product.begins) load_sums<Unit, row_tiles, column_tiles>(reinterpret_cast<const std::uint8_t*>(Kind::start(product) + column), 0, 0);
+  if (product.begins)
+    load_sums<Unit, row_tiles, column_tiles>(reinterpret_cast<const std::uint8_t*>(Kind::start(product) + column), 0,
+                                             0);
   else load_sums<Unit, row_tiles, column_tiles>(partial, sums_stride, second_half);
   [[maybe_unused]] bool odd = false;
   if constexpr (column_tiles == 1) {
@@ -174,12 +190,14 @@ inline void multiply_panel(const Product& product, const TileLeft<Unit, Product>
     Unit::template store<3>(to + second_half + kTileBytes, sums_stride);
   }
   if constexpr (column_tiles == 1) {
-    for (std::int64_t i = 0; i < product.rows; ++i) Kind::add_lanes(to + i * sums_stride, to + i * sums_stride + kTileBytes);
+    for (std::int64_t i = 0; i < product.rows; ++i)
+      Kind::add_lanes(to + i * sums_stride, to + i * sums_stride + kTileBytes);
   }
   if (product.ends) Kind::finish(product, sums, column);
 }
 
-// Kind: add<sums, a, b>(), add_lanes(to, from): a line of sums to another, start(product): what sums begin with, finish(product, sums, column): sums [row][kPanelColumns] to their places.
+// Kind: add<sums, a, b>(), add_lanes(to, from): a line of sums to another, start(product): what sums begin with,
+// finish(product, sums, column): sums [row][kPanelColumns] to their places.
 template <typename Unit, typename Kind, typename Product>
 void multiply_by_tiles(const Product& product) {
   constexpr std::int64_t kSumsBytes = kProductRows * kPanelColumns * 4, kLastBytes = kTileGroups * 2 * kTileBytes;

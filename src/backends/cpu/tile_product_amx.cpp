@@ -16,7 +16,9 @@ struct alignas(64) TileShapes {
   std::uint8_t rows[16] = {};
 };
 
-thread_local std::int64_t configured_first = 0, configured_second = 0;  // rows of both tiles of the products that this thread's are for; 0: not in use
+thread_local std::int64_t configured_first = 0,
+                          configured_second =
+                              0;  // rows of both tiles of the products that this thread's are for; 0: not in use
 
 struct Tiles {
   static void configure(std::int64_t rows, std::int64_t half_rows) {
@@ -49,7 +51,8 @@ struct Tiles {
   static void copy(const std::uint8_t* from, std::uint8_t* to, std::int64_t bytes) {
     std::int64_t i = 0;
     for (; i + 64 <= bytes; i += 64) _mm512_storeu_si512(to + i, _mm512_loadu_si512(from + i));
-    if (i < bytes) _mm512_storeu_si512(to + i, _mm512_maskz_loadu_epi8((std::uint64_t{1} << (bytes - i)) - 1, from + i));
+    if (i < bytes)
+      _mm512_storeu_si512(to + i, _mm512_maskz_loadu_epi8((std::uint64_t{1} << (bytes - i)) - 1, from + i));
   }
   static void clear(std::uint8_t* to, std::int64_t bytes) {
     for (std::int64_t i = 0; i < bytes; i += 64) _mm512_storeu_si512(to + i, _mm512_setzero_si512());
@@ -64,7 +67,9 @@ struct Bf16Sums {
   static void add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(a), "i"(b));
   }
-  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { _mm512_store_ps(to, _mm512_add_ps(_mm512_load_ps(to), _mm512_load_ps(from))); }
+  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) {
+    _mm512_store_ps(to, _mm512_add_ps(_mm512_load_ps(to), _mm512_load_ps(from)));
+  }
   static const float* start(const IndirectProductBf16& product) { return product.bias; }
   static void finish(const IndirectProductBf16& product, const std::uint8_t* sums, std::int64_t column) {
     if (product.columns - column > kPanelColumns / 2) finish_vectors<2>(product, sums, column);
@@ -75,11 +80,13 @@ struct Bf16Sums {
   template <int vectors>
   static void finish_vectors(const IndirectProductBf16& product, const std::uint8_t* sums, std::int64_t column) {
     std::int64_t row = 0;
-    for (; row + kStoredRows <= product.rows; row += kStoredRows) finish_rows<kStoredRows, vectors>(product, sums, row, column);
+    for (; row + kStoredRows <= product.rows; row += kStoredRows)
+      finish_rows<kStoredRows, vectors>(product, sums, row, column);
     for (; row < product.rows; ++row) finish_rows<1, vectors>(product, sums, row, column);
   }
   template <int rows, int vectors>
-  static void finish_rows(const IndirectProductBf16& product, const std::uint8_t* sums, std::int64_t row, std::int64_t column) {
+  static void finish_rows(const IndirectProductBf16& product, const std::uint8_t* sums, std::int64_t row,
+                          std::int64_t column) {
     __m512 sum[rows][vectors];
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) {
@@ -95,7 +102,9 @@ struct S8Sums {
   static void add() {
     asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(sum), "i"(a), "i"(b));
   }
-  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { _mm512_store_si512(to, _mm512_add_epi32(_mm512_load_si512(to), _mm512_load_si512(from))); }
+  static void add_lanes(std::uint8_t* to, const std::uint8_t* from) {
+    _mm512_store_si512(to, _mm512_add_epi32(_mm512_load_si512(to), _mm512_load_si512(from)));
+  }
   static const std::int32_t* start(const IndirectProductS8& product) { return product.start; }
   static void finish(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t column) {
     if (product.columns - column > kPanelColumns / 2) finish_vectors<2>(product, sums, column);
@@ -106,11 +115,13 @@ struct S8Sums {
   template <int vectors>
   static void finish_vectors(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t column) {
     std::int64_t row = 0;
-    for (; row + kStoredRows <= product.rows; row += kStoredRows) finish_rows<kStoredRows, vectors>(product, sums, row, column);
+    for (; row + kStoredRows <= product.rows; row += kStoredRows)
+      finish_rows<kStoredRows, vectors>(product, sums, row, column);
     for (; row < product.rows; ++row) finish_rows<1, vectors>(product, sums, row, column);
   }
   template <int rows, int vectors>
-  static void finish_rows(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t row, std::int64_t column) {
+  static void finish_rows(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t row,
+                          std::int64_t column) {
     __m512i sum[rows][vectors];
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) {
@@ -123,8 +134,12 @@ struct S8Sums {
 
 }  // namespace
 
-void multiply_bf16_amx(const IndirectProductBf16& product) { multiply_by_tiles<Tiles, Bf16Sums>(product); }
-void multiply_s8_amx(const IndirectProductS8& product) { multiply_by_tiles<Tiles, S8Sums>(product); }
+void multiply_bf16_amx(const IndirectProductBf16& product) {
+  multiply_by_tiles<Tiles, Bf16Sums>(product);
+}
+void multiply_s8_amx(const IndirectProductS8& product) {
+  multiply_by_tiles<Tiles, S8Sums>(product);
+}
 
 void release_amx() {
   if (configured_first == 0) return;

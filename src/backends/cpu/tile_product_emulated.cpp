@@ -31,12 +31,14 @@ struct Tile {
   template <typename T>
   T at(std::int64_t row, std::int64_t i) const {
     T value;
-    std::memcpy(&value, bytes[static_cast<std::size_t>(row)].data() + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    std::memcpy(&value, bytes[static_cast<std::size_t>(row)].data() + i * static_cast<std::int64_t>(sizeof(T)),
+                sizeof(T));
     return value;
   }
   template <typename T>
   void set(std::int64_t row, std::int64_t i, T value) {
-    std::memcpy(bytes[static_cast<std::size_t>(row)].data() + i * static_cast<std::int64_t>(sizeof(T)), &value, sizeof(T));
+    std::memcpy(bytes[static_cast<std::size_t>(row)].data() + i * static_cast<std::int64_t>(sizeof(T)), &value,
+                sizeof(T));
   }
 };
 
@@ -50,11 +52,13 @@ struct Emulation {
   }
   template <int tile>
   static void load(const std::uint8_t* from, std::int64_t stride) {
-    for (std::int64_t row = 0; row < tiles[tile].rows; ++row) std::memcpy(tiles[tile].bytes[static_cast<std::size_t>(row)].data(), from + row * stride, kTileBytes);
+    for (std::int64_t row = 0; row < tiles[tile].rows; ++row)
+      std::memcpy(tiles[tile].bytes[static_cast<std::size_t>(row)].data(), from + row * stride, kTileBytes);
   }
   template <int tile>
   static void store(std::uint8_t* to, std::int64_t stride) {
-    for (std::int64_t row = 0; row < tiles[tile].rows; ++row) std::memcpy(to + row * stride, tiles[tile].bytes[static_cast<std::size_t>(row)].data(), kTileBytes);
+    for (std::int64_t row = 0; row < tiles[tile].rows; ++row)
+      std::memcpy(to + row * stride, tiles[tile].bytes[static_cast<std::size_t>(row)].data(), kTileBytes);
   }
   template <int tile>
   static void zero() {
@@ -87,7 +91,8 @@ struct Bf16Sums {
         float parts[2] = {0, 0};
         for (std::int64_t k = 0; k < kTileGroups; ++k) {
           for (int i = 0; i < 2; ++i) {
-            const auto left = base::to_float(bf16_t{tiles[a].at<std::uint16_t>(row, 2 * k + i)}), right = base::to_float(bf16_t{tiles[b].at<std::uint16_t>(k, 2 * column + i)});
+            const auto left = base::to_float(bf16_t{tiles[a].at<std::uint16_t>(row, 2 * k + i)}),
+                       right = base::to_float(bf16_t{tiles[b].at<std::uint16_t>(k, 2 * column + i)});
             parts[i] += left * right;
           }
         }
@@ -104,7 +109,10 @@ struct Bf16Sums {
         const std::int64_t at = row * product.ldc + column + j;
         float value;
         std::memcpy(&value, sums + (row * kPanelColumns + j) * 4, 4);
-        if (product.addend != nullptr) value += product.rounded_addend ? base::to_float(bf16_t{static_cast<const std::uint16_t*>(product.addend)[at]}) : static_cast<const float*>(product.addend)[at];
+        if (product.addend != nullptr)
+          value += product.rounded_addend
+                       ? base::to_float(bf16_t{static_cast<const std::uint16_t*>(product.addend)[at]})
+                       : static_cast<const float*>(product.addend)[at];
         value = value < product.low ? product.low : value > product.high ? product.high : value;  // NaN stays
         if (product.rounded_c) static_cast<std::uint16_t*>(product.c)[at] = base::to_bf16(value).bits;
         else static_cast<float*>(product.c)[at] = value;
@@ -120,7 +128,9 @@ struct S8Sums {
       for (std::int64_t column = 0; column < kTileGroups; ++column) {
         auto total = tiles[sum].at<std::uint32_t>(row, column);  // unsigned, so that arithmetic wraps
         for (std::int64_t k = 0; k < kTileGroups; ++k) {
-          for (std::int64_t i = 0; i < 4; ++i) total += static_cast<std::uint32_t>(tiles[a].at<std::uint8_t>(row, 4 * k + i) * tiles[b].at<std::int8_t>(k, 4 * column + i));
+          for (std::int64_t i = 0; i < 4; ++i)
+            total += static_cast<std::uint32_t>(tiles[a].at<std::uint8_t>(row, 4 * k + i) *
+                                                tiles[b].at<std::int8_t>(k, 4 * column + i));
         }
         tiles[sum].set(row, column, total);
       }
@@ -129,13 +139,18 @@ struct S8Sums {
   static void add_lanes(std::uint8_t* to, const std::uint8_t* from) { add_to_each<std::uint32_t>(to, from); }
   static const std::int32_t* start(const IndirectProductS8& product) { return product.start; }
   static void finish(const IndirectProductS8& product, const std::uint8_t* sums, std::int64_t column) {
-    store_s8_sums(product, reinterpret_cast<const std::int32_t*>(sums), column, std::min(kPanelColumns, product.columns - column));
+    store_s8_sums(product, reinterpret_cast<const std::int32_t*>(sums), column,
+                  std::min(kPanelColumns, product.columns - column));
   }
 };
 
 }  // namespace
 
-void multiply_bf16_emulated(const IndirectProductBf16& product) { multiply_by_tiles<Emulation, Bf16Sums>(product); }
-void multiply_s8_emulated(const IndirectProductS8& product) { multiply_by_tiles<Emulation, S8Sums>(product); }
+void multiply_bf16_emulated(const IndirectProductBf16& product) {
+  multiply_by_tiles<Emulation, Bf16Sums>(product);
+}
+void multiply_s8_emulated(const IndirectProductS8& product) {
+  multiply_by_tiles<Emulation, S8Sums>(product);
+}
 
 }  // namespace tessera::backends::cpu

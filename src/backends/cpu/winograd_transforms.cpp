@@ -16,9 +16,13 @@ using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = kWinogradParts;
 
-HWY_INLINE V scaled(V x, float factor) { return hn::Mul(x, hn::Set(D(), factor)); }
+HWY_INLINE V scaled(V x, float factor) {
+  return hn::Mul(x, hn::Set(D(), factor));
+}
 // x + factor y
-HWY_INLINE V plus(V x, V y, float factor) { return hn::MulAdd(y, hn::Set(D(), factor), x); }
+HWY_INLINE V plus(V x, V y, float factor) {
+  return hn::MulAdd(y, hn::Set(D(), factor), x);
+}
 
 // Bᵀ x of six vectors.
 HWY_INLINE void input_line(const V (&x)[kPatch], V (&y)[kPatch]) {
@@ -34,7 +38,8 @@ HWY_INLINE void input_line(const V (&x)[kPatch], V (&y)[kPatch]) {
 
 // Aᵀ x: six vectors to four.
 HWY_INLINE void output_line(const V (&x)[kPatch], V (&y)[kTile]) {
-  const V sum1 = hn::Add(x[1], x[2]), difference1 = hn::Sub(x[1], x[2]), sum2 = hn::Add(x[3], x[4]), difference2 = hn::Sub(x[3], x[4]);
+  const V sum1 = hn::Add(x[1], x[2]), difference1 = hn::Sub(x[1], x[2]), sum2 = hn::Add(x[3], x[4]),
+          difference2 = hn::Sub(x[3], x[4]);
   y[0] = hn::Add(hn::Add(x[0], sum1), sum2);
   y[1] = plus(difference1, difference2, 2);
   y[2] = plus(sum1, sum2, 4);
@@ -80,7 +85,8 @@ HWY_INLINE void transform_input(const WinogradPatch& patch, std::int64_t c) {
         x[i] = hn::Zero(d);
         continue;
       }
-      x[i] = load_input<kind, whole>(patch.input, (row * patch.columns + column) * patch.channels + c, std::min(kLanes, patch.channels - c));
+      x[i] = load_input<kind, whole>(patch.input, (row * patch.columns + column) * patch.channels + c,
+                                     std::min(kLanes, patch.channels - c));
     }
     input_line(x, y);
 #pragma GCC unroll 6
@@ -105,15 +111,19 @@ void transform_patch(const WinogradPatch& patch) {
   const bool inside = patch.top >= 0 && patch.left >= 0 && patch.top + (kPatch - 1) * patch.row_step < patch.rows &&
                       patch.left + (kPatch - 1) * patch.column_step < patch.columns;
   std::int64_t c = 0;
-  for (; c + kLanes <= patch.channels; c += kLanes) inside ? transform_input<kind, true, true>(patch, c) : transform_input<kind, false, true>(patch, c);
+  for (; c + kLanes <= patch.channels; c += kLanes)
+    inside ? transform_input<kind, true, true>(patch, c) : transform_input<kind, false, true>(patch, c);
   if (c < patch.channels) transform_input<kind, false, false>(patch, c);
 }
 
 void transform_input(const WinogradPatch& patch) {
   switch (patch.kind) {
-    case WinogradInput::f32: return transform_patch<WinogradInput::f32>(patch);
-    case WinogradInput::rounded_f32: return transform_patch<WinogradInput::rounded_f32>(patch);
-    case WinogradInput::bf16: return transform_patch<WinogradInput::bf16>(patch);
+    case WinogradInput::f32:
+      return transform_patch<WinogradInput::f32>(patch);
+    case WinogradInput::rounded_f32:
+      return transform_patch<WinogradInput::rounded_f32>(patch);
+    case WinogradInput::bf16:
+      return transform_patch<WinogradInput::bf16>(patch);
   }
 }
 
@@ -122,7 +132,8 @@ template <bool whole>
 HWY_INLINE void transform_output(const WinogradTile& tile, std::int64_t c) {
   const D d;
   const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, tile.channels - c)));
-  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+  const auto load = [&](const float* from)
+                        HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
   HWY_ALIGN float half[kTile * kPatch * kLanes];
   for (std::int64_t j = 0; j < kPatch; ++j) {
     V x[kPatch], y[kTile];
@@ -184,7 +195,8 @@ void transform_weights(const WinogradWeights& weights) {
     for (int j = 0; j < 3; ++j) {
       V64 x[3];
 #pragma GCC unroll 3
-      for (int i = 0; i < 3; ++i) x[i] = hn::PromoteTo(d, hn::LoadU(d32, weights.windows + (i * 3 + j) * weights.columns + c));
+      for (int i = 0; i < 3; ++i)
+        x[i] = hn::PromoteTo(d, hn::LoadU(d32, weights.windows + (i * 3 + j) * weights.columns + c));
       weight_line(x, half[j]);
     }
 #pragma GCC unroll 6
@@ -193,7 +205,8 @@ void transform_weights(const WinogradWeights& weights) {
       V64 y[kPatch];
       weight_line(x, y);
 #pragma GCC unroll 6
-      for (std::int64_t k = 0; k < kPatch; ++k) hn::StoreU(hn::DemoteTo(d32, y[k]), d32, weights.parts + (i * kPatch + k) * weights.stride + c);
+      for (std::int64_t k = 0; k < kPatch; ++k)
+        hn::StoreU(hn::DemoteTo(d32, y[k]), d32, weights.parts + (i * kPatch + k) * weights.stride + c);
     }
   }
 }
@@ -213,7 +226,9 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(winograd_isa_functions);
 
-const WinogradFunctions& winograd_functions() { return *HWY_DYNAMIC_DISPATCH(winograd_isa_functions)(); }
+const WinogradFunctions& winograd_functions() {
+  return *HWY_DYNAMIC_DISPATCH(winograd_isa_functions)();
+}
 
 }  // namespace tessera::backends::cpu
 #endif

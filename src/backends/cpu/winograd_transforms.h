@@ -1,8 +1,8 @@
-// Transforms of Winograd's minimal filtering F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast Algorithms for
-// Convolutional Neural Networks" (arXiv:1509.09308).
+// Transforms of Winograd's minimal filtering F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast
+// Algorithms for Convolutional Neural Networks" (arXiv:1509.09308).
 //
-// The result is cut into tiles of 4 × 4. Each depends on a patch of 6 × 6 inputs; the transforms of patches and weights have 36 parts,
-// which are multiplied part by part, summed over channels and transformed back.
+// The result is cut into tiles of 4 × 4. Each depends on a patch of 6 × 6 inputs; the transforms of patches and weights
+// have 36 parts, which are multiplied part by part, summed over channels and transformed back.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ struct WinogradPatch {
 struct WinogradTile {
   const float* parts = nullptr;
   std::int64_t stride = 0, channels = 0;
-  const float* bias = nullptr;    // rounded up to whole vectors
-  const float* addend = nullptr;  // as the output; or null
-  float* output = nullptr;        // the tile's first element
+  const float* bias = nullptr;                     // rounded up to whole vectors
+  const float* addend = nullptr;                   // as the output; or null
+  float* output = nullptr;                         // the tile's first element
   std::int64_t rows = 0, columns = 0;              // of the tile that lie within the image
   std::int64_t row_stride = 0, column_stride = 0;  // from one to the next, in floats
   float low = 0, high = 0;

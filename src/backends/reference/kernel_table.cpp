@@ -14,8 +14,12 @@ std::span<const KernelEntry> reference_kernel_table() {
       // einsum
       {.op = "Einsum", .name = "reference_einsum", .function = einsum},
       // loss
-      {.op = "NegativeLogLikelihoodLoss", .name = "reference_negative_log_likelihood_loss", .function = negative_log_likelihood_loss},
-      {.op = "SoftmaxCrossEntropyLoss", .name = "reference_softmax_cross_entropy_loss", .function = softmax_cross_entropy_loss},
+      {.op = "NegativeLogLikelihoodLoss",
+       .name = "reference_negative_log_likelihood_loss",
+       .function = negative_log_likelihood_loss},
+      {.op = "SoftmaxCrossEntropyLoss",
+       .name = "reference_softmax_cross_entropy_loss",
+       .function = softmax_cross_entropy_loss},
       // matrix_product
       {.op = "MatMul", .name = "reference_matmul", .function = matmul},
       {.op = "Gemm", .name = "reference_gemm", .function = gemm},
@@ -28,7 +32,9 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "GroupNormalization", .name = "reference_group_normalization", .function = group_normalization},
       {.op = "InstanceNormalization", .name = "reference_instance_normalization", .function = instance_normalization},
       {.op = "LpNormalization", .name = "reference_lp_normalization", .function = lp_normalization},
-      {.op = "MeanVarianceNormalization", .name = "reference_mean_variance_normalization", .function = mean_variance_normalization},
+      {.op = "MeanVarianceNormalization",
+       .name = "reference_mean_variance_normalization",
+       .function = mean_variance_normalization},
       {.op = "LRN", .name = "reference_lrn", .function = lrn},
       // quantisation
       {.op = "QuantizeLinear", .name = "reference_quantize_linear", .function = quantize_linear},
@@ -171,7 +177,9 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "TfIdfVectorizer", .name = "reference_tf_idf_vectorizer", .function = tf_idf_vectorizer},
       // feature
       {.op = "ai.onnx.ml::LabelEncoder", .name = "reference_label_encoder", .function = label_encoder},
-      {.op = "ai.onnx.ml::ArrayFeatureExtractor", .name = "reference_array_feature_extractor", .function = array_feature_extractor},
+      {.op = "ai.onnx.ml::ArrayFeatureExtractor",
+       .name = "reference_array_feature_extractor",
+       .function = array_feature_extractor},
       {.op = "ai.onnx.ml::Binarizer", .name = "reference_binarizer", .function = binarizer},
       // transpose
       {.op = "Transpose", .name = "reference_transpose", .function = transpose},

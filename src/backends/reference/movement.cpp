@@ -90,8 +90,7 @@ void fill(Tensor& target, const Tensor& value) {
 void fill_zero(Tensor& target) {
   if (target.dtype() == DType::string)
     std::fill_n(target.mutable_data<std::string>(), target.elements(), std::string());
-  else if (target.bytes() > 0)
-    std::memset(target.mutable_raw(), 0, static_cast<std::size_t>(target.bytes()));
+  else if (target.bytes() > 0) std::memset(target.mutable_raw(), 0, static_cast<std::size_t>(target.bytes()));
 }
 
 AxisView axis_view(const Shape& shape, std::int64_t axis) {

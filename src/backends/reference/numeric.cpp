@@ -30,7 +30,8 @@ void set_packed_bits(void* data, std::int64_t i, int bits, unsigned value) {
 double small_value(DType type, unsigned bits) {
   const int width = bits_of(type);
   if (is_float(type)) return base::small_float_to_float(type, static_cast<std::uint8_t>(bits));
-  if (is_signed_integer(type) && (bits >> (width - 1)) != 0) return static_cast<double>(bits) - static_cast<double>(1 << width);
+  if (is_signed_integer(type) && (bits >> (width - 1)) != 0)
+    return static_cast<double>(bits) - static_cast<double>(1 << width);
   return bits;
 }
 
@@ -38,9 +39,12 @@ template <typename Storage, typename T>
 void write_plain(std::span<const T> values, Tensor& tensor) {
   Storage* data = tensor.mutable_data<Storage>();
   for (std::size_t i = 0; i < values.size(); ++i) {
-    // Integers of other widths wrap; going through 64 bits makes floats saturate at 64 bits and wrap below, like a C cast.
+    // Integers of other widths wrap; going through 64 bits makes floats saturate at 64 bits and wrap below, like a C
+    // cast.
     if constexpr (std::is_integral_v<Storage> && std::is_floating_point_v<T>) {
-      data[i] = static_cast<Storage>(std::is_same_v<Storage, std::uint64_t> ? convert<std::uint64_t>(values[i]) : static_cast<std::uint64_t>(convert<std::int64_t>(values[i])));
+      data[i] = static_cast<Storage>(std::is_same_v<Storage, std::uint64_t>
+                                         ? convert<std::uint64_t>(values[i])
+                                         : static_cast<std::uint64_t>(convert<std::int64_t>(values[i])));
     } else if constexpr (is_complex_type<Storage>::value) {
       data[i] = Storage(convert<std::complex<double>>(values[i]));
     } else {
@@ -55,27 +59,56 @@ template <typename T>
 std::vector<T> read(const Tensor& tensor) {
   std::vector<T> out = transient_vector<T>(tensor.elements());
   switch (tensor.dtype()) {
-    case DType::f32: read_plain<float>(tensor, out); break;
-    case DType::f64: read_plain<double>(tensor, out); break;
-    case DType::i8: read_plain<std::int8_t>(tensor, out); break;
-    case DType::i16: read_plain<std::int16_t>(tensor, out); break;
-    case DType::i32: read_plain<std::int32_t>(tensor, out); break;
-    case DType::i64: read_plain<std::int64_t>(tensor, out); break;
-    case DType::u8: read_plain<std::uint8_t>(tensor, out); break;
-    case DType::u16: read_plain<std::uint16_t>(tensor, out); break;
-    case DType::u32: read_plain<std::uint32_t>(tensor, out); break;
-    case DType::u64: read_plain<std::uint64_t>(tensor, out); break;
-    case DType::boolean: read_plain<bool>(tensor, out); break;
-    case DType::c64: read_plain<std::complex<float>>(tensor, out); break;
-    case DType::c128: read_plain<std::complex<double>>(tensor, out); break;
+    case DType::f32:
+      read_plain<float>(tensor, out);
+      break;
+    case DType::f64:
+      read_plain<double>(tensor, out);
+      break;
+    case DType::i8:
+      read_plain<std::int8_t>(tensor, out);
+      break;
+    case DType::i16:
+      read_plain<std::int16_t>(tensor, out);
+      break;
+    case DType::i32:
+      read_plain<std::int32_t>(tensor, out);
+      break;
+    case DType::i64:
+      read_plain<std::int64_t>(tensor, out);
+      break;
+    case DType::u8:
+      read_plain<std::uint8_t>(tensor, out);
+      break;
+    case DType::u16:
+      read_plain<std::uint16_t>(tensor, out);
+      break;
+    case DType::u32:
+      read_plain<std::uint32_t>(tensor, out);
+      break;
+    case DType::u64:
+      read_plain<std::uint64_t>(tensor, out);
+      break;
+    case DType::boolean:
+      read_plain<bool>(tensor, out);
+      break;
+    case DType::c64:
+      read_plain<std::complex<float>>(tensor, out);
+      break;
+    case DType::c128:
+      read_plain<std::complex<double>>(tensor, out);
+      break;
     case DType::f16:
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = convert<T>(static_cast<double>(base::to_float(tensor.data<f16_t>()[i])));
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = convert<T>(static_cast<double>(base::to_float(tensor.data<f16_t>()[i])));
       break;
     case DType::bf16:
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = convert<T>(static_cast<double>(base::to_float(tensor.data<bf16_t>()[i])));
+      for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = convert<T>(static_cast<double>(base::to_float(tensor.data<bf16_t>()[i])));
       break;
     case DType::string:
-    case DType::undefined: fail(ErrorKind::unsupported, "no arithmetic on elements of type {}", name_of(tensor.dtype()));
+    case DType::undefined:
+      fail(ErrorKind::unsupported, "no arithmetic on elements of type {}", name_of(tensor.dtype()));
     default: {
       const int bits = bits_of(tensor.dtype());
       for (std::size_t i = 0; i < out.size(); ++i) {
@@ -88,37 +121,66 @@ std::vector<T> read(const Tensor& tensor) {
 
 template <typename T>
 void write(std::span<const T> values, Tensor& tensor) {
-  require(static_cast<std::int64_t>(values.size()) == tensor.elements(), ErrorKind::invalid_argument, "{} values for shape {}", values.size(), to_string(tensor.shape()));
+  require(static_cast<std::int64_t>(values.size()) == tensor.elements(), ErrorKind::invalid_argument,
+          "{} values for shape {}", values.size(), to_string(tensor.shape()));
   switch (tensor.dtype()) {
-    case DType::f32: write_plain<float>(values, tensor); break;
-    case DType::f64: write_plain<double>(values, tensor); break;
-    case DType::i8: write_plain<std::int8_t>(values, tensor); break;
-    case DType::i16: write_plain<std::int16_t>(values, tensor); break;
-    case DType::i32: write_plain<std::int32_t>(values, tensor); break;
-    case DType::i64: write_plain<std::int64_t>(values, tensor); break;
-    case DType::u8: write_plain<std::uint8_t>(values, tensor); break;
-    case DType::u16: write_plain<std::uint16_t>(values, tensor); break;
-    case DType::u32: write_plain<std::uint32_t>(values, tensor); break;
-    case DType::u64: write_plain<std::uint64_t>(values, tensor); break;
-    case DType::c64: write_plain<std::complex<float>>(values, tensor); break;
-    case DType::c128: write_plain<std::complex<double>>(values, tensor); break;
+    case DType::f32:
+      write_plain<float>(values, tensor);
+      break;
+    case DType::f64:
+      write_plain<double>(values, tensor);
+      break;
+    case DType::i8:
+      write_plain<std::int8_t>(values, tensor);
+      break;
+    case DType::i16:
+      write_plain<std::int16_t>(values, tensor);
+      break;
+    case DType::i32:
+      write_plain<std::int32_t>(values, tensor);
+      break;
+    case DType::i64:
+      write_plain<std::int64_t>(values, tensor);
+      break;
+    case DType::u8:
+      write_plain<std::uint8_t>(values, tensor);
+      break;
+    case DType::u16:
+      write_plain<std::uint16_t>(values, tensor);
+      break;
+    case DType::u32:
+      write_plain<std::uint32_t>(values, tensor);
+      break;
+    case DType::u64:
+      write_plain<std::uint64_t>(values, tensor);
+      break;
+    case DType::c64:
+      write_plain<std::complex<float>>(values, tensor);
+      break;
+    case DType::c128:
+      write_plain<std::complex<double>>(values, tensor);
+      break;
     case DType::boolean:
       for (std::size_t i = 0; i < values.size(); ++i) tensor.mutable_data<bool>()[i] = values[i] != T{};
       break;
     case DType::f16:
-      for (std::size_t i = 0; i < values.size(); ++i) tensor.mutable_data<f16_t>()[i] = base::to_f16(convert<double>(values[i]));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        tensor.mutable_data<f16_t>()[i] = base::to_f16(convert<double>(values[i]));
       break;
     case DType::bf16:
-      for (std::size_t i = 0; i < values.size(); ++i) tensor.mutable_data<bf16_t>()[i] = base::to_bf16(convert<double>(values[i]));
+      for (std::size_t i = 0; i < values.size(); ++i)
+        tensor.mutable_data<bf16_t>()[i] = base::to_bf16(convert<double>(values[i]));
       break;
     case DType::string:
-    case DType::undefined: fail(ErrorKind::unsupported, "no arithmetic on elements of type {}", name_of(tensor.dtype()));
+    case DType::undefined:
+      fail(ErrorKind::unsupported, "no arithmetic on elements of type {}", name_of(tensor.dtype()));
     default: {
       const DType type = tensor.dtype();
       const int bits = bits_of(type);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const unsigned pattern = is_float(type) ? base::float_to_small_float(type, static_cast<float>(convert<double>(values[i])))
-                                                : static_cast<unsigned>(convert<std::int64_t>(values[i]));
+        const unsigned pattern = is_float(type)
+                                     ? base::float_to_small_float(type, static_cast<float>(convert<double>(values[i])))
+                                     : static_cast<unsigned>(convert<std::int64_t>(values[i]));
         set_packed_bits(tensor.mutable_raw(), static_cast<std::int64_t>(i), bits, pattern);
       }
     }

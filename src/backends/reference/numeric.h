@@ -1,5 +1,5 @@
-// Reading and writing tensors of any element type through one wide type. Reference kernels compute in double (floats), in
-// int64 (signed integers) or uint64 (unsigned), and round once when they store.
+// Reading and writing tensors of any element type through one wide type. Reference kernels compute in double (floats),
+// in int64 (signed integers) or uint64 (unsigned), and round once when they store.
 #pragma once
 
 #include <cmath>
@@ -16,8 +16,10 @@
 
 namespace tessera::backends::reference {
 
-template <typename T> struct is_complex_type : std::false_type {};
-template <typename T> struct is_complex_type<std::complex<T>> : std::true_type {};
+template <typename T>
+struct is_complex_type : std::false_type {};
+template <typename T>
+struct is_complex_type<std::complex<T>> : std::true_type {};
 
 // One conversion of scalars that is defined for every value: floats outside an integer's range saturate, NaN becomes 0.
 template <typename To, typename From>
@@ -30,7 +32,8 @@ To convert(From value) {
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     if (std::isnan(value)) return 0;
     if (value >= std::ldexp(1.0, std::numeric_limits<To>::digits)) return std::numeric_limits<To>::max();
-    if (std::is_signed_v<To> && value < -std::ldexp(1.0, std::numeric_limits<To>::digits)) return std::numeric_limits<To>::min();
+    if (std::is_signed_v<To> && value < -std::ldexp(1.0, std::numeric_limits<To>::digits))
+      return std::numeric_limits<To>::min();
     // Negative floats wrap in unsigned types, as every C compiler on this hardware does.
     return std::is_signed_v<To> || value >= 0 ? static_cast<To>(value) : static_cast<To>(convert<std::int64_t>(value));
   } else {
@@ -41,7 +44,8 @@ To convert(From value) {
 // All elements converted to T. T: double (any real type, bool as 0/1), int64_t / uint64_t (any integer type, bool, and
 // floats truncated towards zero), std::complex<double> (complex, and real types with zero imaginary part).
 // 4- and 2-bit types are unpacked. Throws Error(unsupported) for strings.
-template <typename T> std::vector<T> read(const Tensor& tensor);
+template <typename T>
+std::vector<T> read(const Tensor& tensor);
 extern template std::vector<double> read<double>(const Tensor&);
 extern template std::vector<std::int64_t> read<std::int64_t>(const Tensor&);
 extern template std::vector<std::uint64_t> read<std::uint64_t>(const Tensor&);
@@ -49,12 +53,16 @@ extern template std::vector<std::complex<double>> read<std::complex<double>>(con
 
 // Stores values into `tensor`, element by element: floats round to nearest even, integers wrap modulo 2^bits (two's
 // complement), bool is value != 0. The counts must agree.
-template <typename T> void write(std::span<const T> values, Tensor& tensor);
+template <typename T>
+void write(std::span<const T> values, Tensor& tensor);
 extern template void write<double>(std::span<const double>, Tensor&);
 extern template void write<std::int64_t>(std::span<const std::int64_t>, Tensor&);
 extern template void write<std::uint64_t>(std::span<const std::uint64_t>, Tensor&);
 extern template void write<std::complex<double>>(std::span<const std::complex<double>>, Tensor&);
-template <typename T> void write(const std::vector<T>& values, Tensor& tensor) { write(std::span<const T>(values), tensor); }
+template <typename T>
+void write(const std::vector<T>& values, Tensor& tensor) {
+  write(std::span<const T>(values), tensor);
+}
 
 // Calls body with a value of the wide type of `dtype`: body(double{}), body(int64_t{}), body(uint64_t{}).
 // bool counts as unsigned. Throws Error(unsupported) for other types.

@@ -15,7 +15,8 @@ enum Compression : std::uint32_t { kNone = 0, kRle8 = 1, kRle4 = 2, kBitFields =
 
 template <typename... Args>
 void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {
-  require(condition, ErrorKind::invalid_argument, "cannot read BMP: {}", fmt::format(format, std::forward<Args>(args)...));
+  require(condition, ErrorKind::invalid_argument, "cannot read BMP: {}",
+          fmt::format(format, std::forward<Args>(args)...));
 }
 
 // Little-endian numbers at checked places.
@@ -59,7 +60,8 @@ void read_fields(const File& file, std::int64_t info_size, Header& header) {
   if (header.bits != 16 && header.bits != 32) return;
   if (header.compression == kNone) {
     const bool small = header.bits == 16;
-    header.fields = {Field{small ? 0x7C00u : 0xFF0000u}, Field{small ? 0x3E0u : 0xFF00u}, Field{small ? 0x1Fu : 0xFFu}, Field{}};
+    header.fields = {Field{small ? 0x7C00u : 0xFF0000u}, Field{small ? 0x3E0u : 0xFF00u}, Field{small ? 0x1Fu : 0xFFu},
+                     Field{}};
     return;
   }
   const std::size_t count = info_size >= 56 ? 4 : 3;  // the masks stand after the first 40 bytes in all versions
@@ -87,7 +89,8 @@ Header read_header(const File& file, const ImageOptions& options) {
   Header header;
   header.pixels_at = file.u32(10);
   const std::int64_t info_size = file.u32(14);
-  const bool known = info_size == 12 || info_size == 40 || info_size == 52 || info_size == 56 || info_size == 108 || info_size == 124;
+  const bool known =
+      info_size == 12 || info_size == 40 || info_size == 52 || info_size == 56 || info_size == 108 || info_size == 124;
   require(known, ErrorKind::unsupported, "BMP with a header of {} bytes", info_size);
   std::int64_t used = 0;
   if (info_size == 12) {
@@ -117,7 +120,9 @@ Header read_header(const File& file, const ImageOptions& options) {
 }
 
 // Row of the result for row `y` of the file.
-std::int64_t row_of(const Header& header, std::int64_t y) { return header.top_down ? y : header.height - 1 - y; }
+std::int64_t row_of(const Header& header, std::int64_t y) {
+  return header.top_down ? y : header.height - 1 - y;
+}
 
 void put_color(const Header& header, std::uint32_t index, std::uint8_t* to) {
   check(index < header.palette.size(), "colour {} of a palette of {}", index, header.palette.size());
@@ -127,8 +132,8 @@ void put_color(const Header& header, std::uint32_t index, std::uint8_t* to) {
 void read_rows(const File& file, const Header& header, Tensor& pixels) {
   const std::int64_t row_bits = header.width * header.bits, stride = (row_bits + 31) / 32 * 4;
   const std::int64_t needed = stride * (header.height - 1) + (row_bits + 7) / 8;
-  check(file.size() - header.pixels_at >= needed, "{} bytes cannot hold {} x {} pixels of {} bits", file.size(), header.width,
-        header.height, header.bits);
+  check(file.size() - header.pixels_at >= needed, "{} bytes cannot hold {} x {} pixels of {} bits", file.size(),
+        header.width, header.height, header.bits);
   const std::int64_t channels = pixels.shape()[2];
   for (std::int64_t y = 0; y < header.height; ++y) {
     const std::int64_t row = header.pixels_at + y * stride;
@@ -148,12 +153,14 @@ void read_rows(const File& file, const Header& header, Tensor& pixels) {
   }
 }
 
-// Pairs of bytes: a run (count, colours), or after 0: 0 end of row, 1 end of picture, 2 a move, n ≥ 3 that many pixels as
-// they are. Pixels that are passed over have colour 0.
+// Pairs of bytes: a run (count, colours), or after 0: 0 end of row, 1 end of picture, 2 a move, n ≥ 3 that many pixels
+// as they are. Pixels that are passed over have colour 0.
 class RunLengths {
  public:
-  RunLengths(const File& file, const Header& header, Tensor& pixels) : file_(file), header_(header), pixels_(pixels), at_(header.pixels_at) {
-    for (std::int64_t i = 0; i < pixels.elements(); i += 3) put_color(header, 0, pixels.mutable_data<std::uint8_t>() + i);
+  RunLengths(const File& file, const Header& header, Tensor& pixels)
+      : file_(file), header_(header), pixels_(pixels), at_(header.pixels_at) {
+    for (std::int64_t i = 0; i < pixels.elements(); i += 3)
+      put_color(header, 0, pixels.mutable_data<std::uint8_t>() + i);
   }
 
   void read() {
@@ -211,10 +218,8 @@ Tensor read_bmp(Bytes bytes, const ImageOptions& options) {
   const File file(bytes);
   const Header header = read_header(file, options);
   Tensor pixels(DType::u8, {header.height, header.width, header.fields[3].mask != 0 ? 4 : 3});
-  if (header.compression == kRle8 || header.compression == kRle4)
-    RunLengths(file, header, pixels).read();
-  else
-    read_rows(file, header, pixels);
+  if (header.compression == kRle8 || header.compression == kRle4) RunLengths(file, header, pixels).read();
+  else read_rows(file, header, pixels);
   return pixels;
 }
 

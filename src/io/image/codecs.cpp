@@ -89,8 +89,12 @@ Tensor decode_image(Bytes bytes, const ImageOptions& options) {
 
 namespace tessera {
 
-void register_image_codecs() { set_image_decoder(io::decode_image); }
+void register_image_codecs() {
+  set_image_decoder(io::decode_image);
+}
 
 }  // namespace tessera
 
-void tessera_register_image_codecs(void) { tessera::register_image_codecs(); }
+void tessera_register_image_codecs(void) {
+  tessera::register_image_codecs();
+}

@@ -1,7 +1,7 @@
-// One decoder a picture format. Each takes a whole file whose signature it has, and returns u8 [height, width, channels] with
-// the file's own channels (1 grey, 3 RGB, 4 RGBA). Headers are checked before memory is asked for. All throw Error:
-// invalid_argument for a malformed or truncated picture, unsupported for a variant of the format, over_budget beyond
-// options.max_pixels.
+// One decoder a picture format. Each takes a whole file whose signature it has, and returns u8 [height, width,
+// channels] with the file's own channels (1 grey, 3 RGB, 4 RGBA). Headers are checked before memory is asked for. All
+// throw Error: invalid_argument for a malformed or truncated picture, unsupported for a variant of the format,
+// over_budget beyond options.max_pixels.
 #pragma once
 
 #include <cstddef>

@@ -52,8 +52,8 @@ using Image = std::unique_ptr<opj_image_t, decltype(&opj_image_destroy)>;
 Image decode(Bytes bytes, bool codestream) {
   MemoryFile file{bytes};
   std::string error;
-  const std::unique_ptr<opj_stream_t, decltype(&opj_stream_destroy)> stream(opj_stream_create(std::max<std::size_t>(bytes.size(), 64), OPJ_TRUE),
-                                                                            &opj_stream_destroy);
+  const std::unique_ptr<opj_stream_t, decltype(&opj_stream_destroy)> stream(
+      opj_stream_create(std::max<std::size_t>(bytes.size(), 64), OPJ_TRUE), &opj_stream_destroy);
   const std::unique_ptr<opj_codec_t, decltype(&opj_destroy_codec)> codec(
       opj_create_decompress(codestream ? OPJ_CODEC_J2K : OPJ_CODEC_JP2), &opj_destroy_codec);
   require(stream != nullptr && codec != nullptr, ErrorKind::over_budget, "cannot make a JPEG 2000 decoder");
@@ -64,7 +64,8 @@ Image decode(Bytes bytes, bool codestream) {
   opj_stream_set_seek_function(stream.get(), seek);
   opj_set_error_handler(codec.get(), keep_error, &error);
   const auto check = [&](bool good) {
-    require(good, ErrorKind::invalid_argument, "cannot read JPEG 2000: {}", error.empty() ? "malformed or truncated" : error);
+    require(good, ErrorKind::invalid_argument, "cannot read JPEG 2000: {}",
+            error.empty() ? "malformed or truncated" : error);
   };
   opj_dparameters_t parameters;
   opj_set_default_decoder_parameters(&parameters);
@@ -81,8 +82,8 @@ Image decode(Bytes bytes, bool codestream) {
 // One channel at full size as 8 bits; channels of fewer samples are repeated.
 void read_channel(const opj_image_t& image, std::size_t c, std::uint8_t* to, std::int64_t stride) {
   const opj_image_comp_t& component = image.comps[c];
-  require(component.data != nullptr && component.w > 0 && component.h > 0 && component.dx > 0 && component.dy > 0 && component.prec >= 1 &&
-              component.prec <= 31,
+  require(component.data != nullptr && component.w > 0 && component.h > 0 && component.dx > 0 && component.dy > 0 &&
+              component.prec >= 1 && component.prec <= 31,
           ErrorKind::invalid_argument, "cannot read JPEG 2000: channel {} is empty", c);
   const std::int64_t largest = (std::int64_t{1} << component.prec) - 1;
   const std::int64_t offset = component.sgnd != 0 ? std::int64_t{1} << (component.prec - 1) : 0;
@@ -93,7 +94,8 @@ void read_channel(const opj_image_t& image, std::size_t c, std::uint8_t* to, std
   for (std::uint32_t y = image.y0; y < image.y1; ++y) {
     const std::int32_t* row = component.data + index(y, image.y0, component.dy, component.h) * component.w;
     for (std::uint32_t x = image.x0; x < image.x1; ++x, to += stride) {
-      const std::int64_t value = std::clamp<std::int64_t>(row[index(x, image.x0, component.dx, component.w)] + offset, 0, largest);
+      const std::int64_t value =
+          std::clamp<std::int64_t>(row[index(x, image.x0, component.dx, component.w)] + offset, 0, largest);
       *to = static_cast<std::uint8_t>((value * 255 + largest / 2) / largest);
     }
   }
@@ -118,9 +120,10 @@ Tensor read_jpeg2000(Bytes bytes, const ImageOptions& options) {
   const Jpeg2000Header header = read_jpeg2000_header(bytes);
   check_pixels(header.width, header.height, options);
   // The decoder holds every sample in 32 bits, more than once.
-  require(base::checked_multiply(header.width * header.height, header.components) <= options.max_pixels, ErrorKind::over_budget,
-          "JPEG 2000 picture of {} x {} pixels and {} channels, more than the limit of {} samples", header.width, header.height,
-          header.components, options.max_pixels);
+  require(base::checked_multiply(header.width * header.height, header.components) <= options.max_pixels,
+          ErrorKind::over_budget,
+          "JPEG 2000 picture of {} x {} pixels and {} channels, more than the limit of {} samples", header.width,
+          header.height, header.components, options.max_pixels);
   const Image image = decode(bytes, header.is_codestream);
   require(image->x1 - image->x0 == header.width && image->y1 - image->y0 == header.height, ErrorKind::invalid_argument,
           "cannot read JPEG 2000: two sizes");
@@ -136,7 +139,8 @@ Tensor read_jpeg2000(Bytes bytes, const ImageOptions& options) {
     read_channel(*image, static_cast<std::size_t>(source), pixels.mutable_data<std::uint8_t>() + c, channels);
   }
   // A bare codestream does not say; fewer samples in the second channel mean chroma.
-  const bool chroma = image->color_space <= OPJ_CLRSPC_UNSPECIFIED && components >= 3 && image->comps[0].dx == 1 && image->comps[1].dx > 1;
+  const bool chroma = image->color_space <= OPJ_CLRSPC_UNSPECIFIED && components >= 3 && image->comps[0].dx == 1 &&
+                      image->comps[1].dx > 1;
   if (components >= 3 && (image->color_space == OPJ_CLRSPC_SYCC || chroma)) convert_ycc(pixels);
   return pixels;
 }

@@ -9,9 +9,19 @@
 namespace tessera::io {
 namespace {
 
-enum Marker : std::uint32_t { kStart = 0xFF4F, kSize = 0xFF51, kCoding = 0xFF52, kComponentCoding = 0xFF53, kTile = 0xFF90, kData = 0xFF93, kEnd = 0xFFD9 };
+enum Marker : std::uint32_t {
+  kStart = 0xFF4F,
+  kSize = 0xFF51,
+  kCoding = 0xFF52,
+  kComponentCoding = 0xFF53,
+  kTile = 0xFF90,
+  kData = 0xFF93,
+  kEnd = 0xFFD9
+};
 
-void check(bool condition, const char* what) { require(condition, ErrorKind::invalid_argument, "cannot read JPEG 2000: {}", what); }
+void check(bool condition, const char* what) {
+  require(condition, ErrorKind::invalid_argument, "cannot read JPEG 2000: {}", what);
+}
 
 // Big-endian numbers at checked places.
 class Reader {
@@ -21,7 +31,8 @@ class Reader {
   std::int64_t number(std::int64_t at, int count) const {
     check(at >= 0 && at + count <= size(), "truncated header");
     std::int64_t value = 0;
-    for (int i = 0; i < count; ++i) value = value << 8 | std::to_integer<std::int64_t>(bytes_[static_cast<std::size_t>(at + i)]);
+    for (int i = 0; i < count; ++i)
+      value = value << 8 | std::to_integer<std::int64_t>(bytes_[static_cast<std::size_t>(at + i)]);
     return value;
   }
   Reader from(std::int64_t at) const { return Reader(bytes_.subspan(static_cast<std::size_t>(at))); }
@@ -46,7 +57,9 @@ Reader find_codestream(const Reader& file) {
   fail(ErrorKind::invalid_argument, "cannot read JPEG 2000: no codestream");
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 struct Tiling {
   std::int64_t width = 0, height = 0, columns = 0, rows = 0;
@@ -63,26 +76,30 @@ Tiling read_size(const Reader& stream) {
   tiling.columns = divide_up(n[0] - n[6], n[4]);
   tiling.rows = divide_up(n[1] - n[7], n[5]);
   tiling.components = stream.number(40, 2);
-  require(tiling.components >= 1 && tiling.components <= 4, ErrorKind::unsupported, "JPEG 2000 of {} channels", tiling.components);
+  require(tiling.components >= 1 && tiling.components <= 4, ErrorKind::unsupported, "JPEG 2000 of {} channels",
+          tiling.components);
   return tiling;
 }
 
-// No less than the precincts of all components when each is coded as this COD or COC segment says; `levels_at` is the place
-// of its number of decomposition levels. Tile borders may split a precinct in each direction.
+// No less than the precincts of all components when each is coded as this COD or COC segment says; `levels_at` is the
+// place of its number of decomposition levels. Tile borders may split a precinct in each direction.
 double precincts(const Reader& stream, const Tiling& tiling, std::int64_t levels_at, bool has_sizes) {
   const std::int64_t levels = stream.number(levels_at, 1);
   check(levels <= 32, "more than 32 decomposition levels");
   double count = 0;
   for (std::int64_t level = 0; level <= levels; ++level) {
-    const std::int64_t size = has_sizes ? stream.number(levels_at + 5 + level, 1) : 0xFF, step = std::int64_t{1} << (levels - level);
-    const std::int64_t across = divide_up(divide_up(tiling.width, step), std::int64_t{1} << (size & 15)) + tiling.columns;
+    const std::int64_t size = has_sizes ? stream.number(levels_at + 5 + level, 1) : 0xFF,
+                       step = std::int64_t{1} << (levels - level);
+    const std::int64_t across =
+        divide_up(divide_up(tiling.width, step), std::int64_t{1} << (size & 15)) + tiling.columns;
     const std::int64_t down = divide_up(divide_up(tiling.height, step), std::int64_t{1} << (size >> 4)) + tiling.rows;
     count += static_cast<double>(across) * static_cast<double>(down);
   }
   return count * static_cast<double>(tiling.components);
 }
 
-// Walks the markers of the main header and of all tile parts, and holds what they announce against the length of the file.
+// Walks the markers of the main header and of all tile parts, and holds what they announce against the length of the
+// file.
 void check_amounts(const Reader& stream, const Tiling& tiling) {
   double most_precincts = 0, layers = 1;
   std::optional<std::int64_t> tile_end;
@@ -104,7 +121,8 @@ void check_amounts(const Reader& stream, const Tiling& tiling) {
       most_precincts = std::max(most_precincts, precincts(stream, tiling, at + 9, (stream.number(at + 4, 1) & 1) != 0));
     } else if (marker == kComponentCoding) {
       const std::int64_t coding = at + (tiling.components < 257 ? 5 : 6);
-      most_precincts = std::max(most_precincts, precincts(stream, tiling, coding + 1, (stream.number(coding, 1) & 1) != 0));
+      most_precincts =
+          std::max(most_precincts, precincts(stream, tiling, coding + 1, (stream.number(coding, 1) & 1) != 0));
     }
     at += 2 + length;
   }
@@ -121,7 +139,9 @@ Jpeg2000Header read_jpeg2000_header(Bytes bytes) {
   const Reader stream = header.is_codestream ? file : find_codestream(file);
   check(stream.number(0, 2) == kStart && stream.number(2, 2) == kSize, "the codestream does not begin with its size");
   const Tiling tiling = read_size(stream);
-  check(static_cast<double>(tiling.columns) * static_cast<double>(tiling.rows) * 12 <= static_cast<double>(stream.size()), "too short for its tiles");
+  check(
+      static_cast<double>(tiling.columns) * static_cast<double>(tiling.rows) * 12 <= static_cast<double>(stream.size()),
+      "too short for its tiles");
   check_amounts(stream, tiling);
   header.width = tiling.width;
   header.height = tiling.height;

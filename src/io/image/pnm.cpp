@@ -73,14 +73,11 @@ void read_bits(Scanner& scanner, bool text, Tensor& pixels) {
 void read_samples(Scanner& scanner, bool text, std::int64_t largest, Tensor& pixels) {
   for (std::uint8_t& sample : pixels.mutable_values<std::uint8_t>()) {
     std::int64_t value = 0;
-    if (text)
-      value = scanner.number();
-    else if (largest < 256)
-      value = scanner.byte();
-    else
-      value = scanner.byte() << 8, value |= scanner.byte();
-    require(value <= largest, ErrorKind::invalid_argument, "cannot read PNM: sample {} is over the maximum of {}", value,
-            largest);
+    if (text) value = scanner.number();
+    else if (largest < 256) value = scanner.byte();
+    else value = scanner.byte() << 8, value |= scanner.byte();
+    require(value <= largest, ErrorKind::invalid_argument, "cannot read PNM: sample {} is over the maximum of {}",
+            value, largest);
     sample = static_cast<std::uint8_t>((value * 255 + largest / 2) / largest);
   }
 }
@@ -99,12 +96,12 @@ Tensor read_pnm(Bytes bytes, const ImageOptions& options) {
   if (!text) scanner.end_header();
 
   const std::int64_t samples = width * height * (color ? 3 : 1);
-  std::int64_t needed = samples;                               // text bits: a character each
-  if (bits && !text) needed = (width + 7) / 8 * height;        // a bit each, rows of whole bytes
-  if (!bits && text) needed = 2 * samples - 1;                 // a digit each, and white space between
-  if (!bits && !text && largest > 255) needed = 2 * samples;   // big-endian
-  require(scanner.left() >= needed, ErrorKind::invalid_argument,
-          "cannot read PNM: {} bytes cannot hold {} x {} pixels", scanner.left(), width, height);
+  std::int64_t needed = samples;                              // text bits: a character each
+  if (bits && !text) needed = (width + 7) / 8 * height;       // a bit each, rows of whole bytes
+  if (!bits && text) needed = 2 * samples - 1;                // a digit each, and white space between
+  if (!bits && !text && largest > 255) needed = 2 * samples;  // big-endian
+  require(scanner.left() >= needed, ErrorKind::invalid_argument, "cannot read PNM: {} bytes cannot hold {} x {} pixels",
+          scanner.left(), width, height);
   Tensor pixels(DType::u8, {height, width, color ? 3 : 1});
   bits ? read_bits(scanner, text, pixels) : read_samples(scanner, text, largest, pixels);
   return pixels;

@@ -24,18 +24,23 @@ struct MemoryFile {
   std::string error;
 };
 
-MemoryFile& file_of(thandle_t handle) { return *static_cast<MemoryFile*>(handle); }
+MemoryFile& file_of(thandle_t handle) {
+  return *static_cast<MemoryFile*>(handle);
+}
 
 tmsize_t read_bytes(thandle_t handle, void* to, tmsize_t count) {
   MemoryFile& file = file_of(handle);
   if (file.position >= file.bytes.size() || count <= 0) return 0;
-  const std::size_t taken = std::min(static_cast<std::size_t>(count), file.bytes.size() - static_cast<std::size_t>(file.position));
+  const std::size_t taken =
+      std::min(static_cast<std::size_t>(count), file.bytes.size() - static_cast<std::size_t>(file.position));
   std::memcpy(to, file.bytes.data() + file.position, taken);
   file.position += taken;
   return static_cast<tmsize_t>(taken);
 }
 
-tmsize_t refuse_writing(thandle_t, void*, tmsize_t) { return -1; }
+tmsize_t refuse_writing(thandle_t, void*, tmsize_t) {
+  return -1;
+}
 
 toff_t seek(thandle_t handle, toff_t offset, int from) {
   MemoryFile& file = file_of(handle);
@@ -44,8 +49,12 @@ toff_t seek(thandle_t handle, toff_t offset, int from) {
   return file.position = offset;
 }
 
-toff_t size_of_file(thandle_t handle) { return file_of(handle).bytes.size(); }
-int close_nothing(thandle_t) { return 0; }
+toff_t size_of_file(thandle_t handle) {
+  return file_of(handle).bytes.size();
+}
+int close_nothing(thandle_t) {
+  return 0;
+}
 
 int keep_error(TIFF*, void* user, const char*, const char* format, va_list arguments) {
   std::string& error = static_cast<MemoryFile*>(user)->error;
@@ -56,20 +65,23 @@ int keep_error(TIFF*, void* user, const char*, const char* format, va_list argum
   return 1;  // handled: the process-wide handler is not called
 }
 
-int ignore_warning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+int ignore_warning(TIFF*, void*, const char*, const char*, va_list) {
+  return 1;
+}
 
 using Tiff = std::unique_ptr<TIFF, decltype(&TIFFClose)>;
 
 Tiff open(MemoryFile& file, const ImageOptions& options) {
-  const std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> settings(TIFFOpenOptionsAlloc(), &TIFFOpenOptionsFree);
+  const std::unique_ptr<TIFFOpenOptions, decltype(&TIFFOpenOptionsFree)> settings(TIFFOpenOptionsAlloc(),
+                                                                                  &TIFFOpenOptionsFree);
   require(settings != nullptr, ErrorKind::over_budget, "cannot make a TIFF decoder");
   TIFFOpenOptionsSetErrorHandlerExtR(settings.get(), keep_error, &file);
   TIFFOpenOptionsSetWarningHandlerExtR(settings.get(), ignore_warning, nullptr);
   // The largest thing that is read at once is a strip or tile: 16 bits and 4 channels of the whole picture at most.
   TIFFOpenOptionsSetMaxSingleMemAlloc(settings.get(), options.max_pixels * 8 + (1 << 20));
   // m: do not map the file
-  return Tiff(TIFFClientOpenExt("memory", "rm", &file, read_bytes, refuse_writing, seek, close_nothing, size_of_file, nullptr,
-                                nullptr, settings.get()),
+  return Tiff(TIFFClientOpenExt("memory", "rm", &file, read_bytes, refuse_writing, seek, close_nothing, size_of_file,
+                                nullptr, nullptr, settings.get()),
               &TIFFClose);
 }
 
@@ -77,7 +89,8 @@ Tiff open(MemoryFile& file, const ImageOptions& options) {
 void keep_colors_under_alpha(TIFF* tiff) {
   std::uint16_t count = 0;
   std::uint16_t* kinds = nullptr;
-  if (TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &count, &kinds) == 0 || count == 0 || kinds[0] != EXTRASAMPLE_UNASSALPHA) return;
+  if (TIFFGetField(tiff, TIFFTAG_EXTRASAMPLES, &count, &kinds) == 0 || count == 0 || kinds[0] != EXTRASAMPLE_UNASSALPHA)
+    return;
   std::vector<std::uint16_t> associated(kinds, kinds + count);
   associated[0] = EXTRASAMPLE_ASSOCALPHA;
   TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, count, associated.data());
@@ -88,27 +101,32 @@ Tensor first_channels(Tensor rgba, std::int64_t channels) {
   if (channels == 4) return rgba;
   Tensor result(DType::u8, {rgba.shape()[0], rgba.shape()[1], channels});
   const std::uint8_t* from = rgba.data<std::uint8_t>();
-  for (std::uint8_t* to = result.mutable_data<std::uint8_t>(); from < rgba.data<std::uint8_t>() + rgba.elements(); from += 4, to += channels)
+  for (std::uint8_t* to = result.mutable_data<std::uint8_t>(); from < rgba.data<std::uint8_t>() + rgba.elements();
+       from += 4, to += channels)
     std::copy_n(from, channels, to);
   return result;
 }
 
 }  // namespace
 
-// The first picture of the file, of any kind that libtiff turns into RGBA (integers of up to 16 bits; all compressions that
-// it was built with).
+// The first picture of the file, of any kind that libtiff turns into RGBA (integers of up to 16 bits; all compressions
+// that it was built with).
 Tensor read_tiff(Bytes bytes, const ImageOptions& options) {
   MemoryFile file{bytes, 0, {}};
   const auto check = [&](bool good, const char* otherwise) {
-    require(good, ErrorKind::invalid_argument, "cannot read TIFF: {}", file.error.empty() ? otherwise : file.error.c_str());
+    require(good, ErrorKind::invalid_argument, "cannot read TIFF: {}",
+            file.error.empty() ? otherwise : file.error.c_str());
   };
   const Tiff tiff = open(file, options);
   check(tiff != nullptr, "malformed header");
   std::uint32_t width = 0, height = 0;
-  check(TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) != 0 && TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height) != 0, "no size");
+  check(TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width) != 0 &&
+            TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height) != 0,
+        "no size");
   check_pixels(width, height, options);
   char reason[1024] = "";
-  require(TIFFRGBAImageOK(tiff.get(), reason) != 0, ErrorKind::unsupported, "TIFF of a kind that is not supported: {}", reason);
+  require(TIFFRGBAImageOK(tiff.get(), reason) != 0, ErrorKind::unsupported, "TIFF of a kind that is not supported: {}",
+          reason);
   keep_colors_under_alpha(tiff.get());
 
   TIFFRGBAImage image;

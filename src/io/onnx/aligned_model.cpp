@@ -18,7 +18,8 @@ constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kLeastAligned = 1024;
 
 // Tags of length-delimited fields: (number << 3) | 2, in one byte each.
-constexpr char kModelGraph = 7 << 3 | 2, kGraphInitializer = 5 << 3 | 2, kTensorRawData = 9 << 3 | 2, kTensorDocString = 12 << 3 | 2;
+constexpr char kModelGraph = 7 << 3 | 2, kGraphInitializer = 5 << 3 | 2, kTensorRawData = 9 << 3 | 2,
+               kTensorDocString = 12 << 3 | 2;
 
 std::int64_t varint_bytes(std::int64_t value) {
   std::int64_t bytes = 1;
@@ -33,9 +34,13 @@ std::string header(char tag, std::int64_t length) {
   return text;
 }
 
-std::int64_t size_of(const std::string& text) { return static_cast<std::int64_t>(text.size()); }
+std::int64_t size_of(const std::string& text) {
+  return static_cast<std::int64_t>(text.size());
+}
 // Of the data's own header.
-std::int64_t header_bytes(std::span<const std::byte> data) { return 1 + varint_bytes(static_cast<std::int64_t>(data.size())); }
+std::int64_t header_bytes(std::span<const std::byte> data) {
+  return 1 + varint_bytes(static_cast<std::int64_t>(data.size()));
+}
 
 std::string serialised(const google::protobuf::MessageLite& message) {
   std::string text;
@@ -71,8 +76,9 @@ std::vector<AlignedModel::Initializer> AlignedModel::take_initializers(GraphProt
 
 namespace {
 
-// Chooses the padding of every initializer, the first of which begins at `position` of the file; returns where the last one ends. A length that is written before
-// the data moves them: both fit together for one of the few sizes that it can have.
+// Chooses the padding of every initializer, the first of which begins at `position` of the file; returns where the last
+// one ends. A length that is written before the data moves them: both fit together for one of the few sizes that it can
+// have.
 template <typename Initializers>
 std::int64_t lay_out(Initializers& initializers, std::int64_t position) {
   for (auto& each : initializers) {
@@ -126,7 +132,8 @@ void AlignedModel::encode(tessera_onnx::ModelProto model) {
 void AlignedModel::put(const Initializer& initializer) {
   std::string head = header(kGraphInitializer, initializer.bytes()) + initializer.message;
   if (initializer.data.empty()) return put(std::move(head));
-  head += header(kTensorDocString, initializer.padding) + std::string(static_cast<std::size_t>(initializer.padding), ' ');
+  head +=
+      header(kTensorDocString, initializer.padding) + std::string(static_cast<std::size_t>(initializer.padding), ' ');
   put(head + header(kTensorRawData, static_cast<std::int64_t>(initializer.data.size())));
   TESSERA_ASSERT(bytes_ % kAlignment == 0, "data of an initializer are not aligned");
   pieces_.push_back(initializer.data);

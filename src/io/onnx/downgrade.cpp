@@ -183,10 +183,8 @@ class GraphDowngrade {
       return false;  // what the rule would add cannot take these operands
     }
     changed_ = true;
-    if (downgrade.results().empty())
-      put(id, std::move(downgrade.node));
-    else
-      carry(id, downgrade.results());
+    if (downgrade.results().empty()) put(id, std::move(downgrade.node));
+    else carry(id, downgrade.results());
     return true;
   }
 
@@ -202,10 +200,8 @@ class GraphDowngrade {
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].valid()) continue;
       ir::Node carrier{"Identity", "", {results.at(i)}, {outputs[i]}, {}, 0};
-      if (placed)
-        graph_.add_node(std::move(carrier));
-      else
-        graph_.replace_node(id, std::move(carrier));
+      if (placed) graph_.add_node(std::move(carrier));
+      else graph_.replace_node(id, std::move(carrier));
       placed = true;
     }
   }

@@ -41,10 +41,8 @@ void write_type(const ir::ValueType& type, TypeProto& proto) {
   auto& shape = *tensor.mutable_shape();
   for (const ir::Dim& dim : *type.dims) {
     auto& written = *shape.add_dim();
-    if (dim.is_known())
-      written.set_dim_value(dim.value());
-    else if (dim.is_symbol())
-      written.set_dim_param(dim.name());
+    if (dim.is_known()) written.set_dim_value(dim.value());
+    else if (dim.is_symbol()) written.set_dim_param(dim.name());
   }
 }
 
@@ -238,16 +236,11 @@ void Exporter::write_graph(const Scope& scope, std::size_t formal_inputs, GraphP
 void Exporter::write_metadata(ModelProto& proto) const {
   constexpr std::string_view kProperty = "property:", kOpset = "opset:", kIgnored = "ignored:";
   for (const auto& [key, value] : form_.graph.metadata) {
-    if (key == "producer_name")
-      proto.set_producer_name(value);
-    else if (key == "producer_version")
-      proto.set_producer_version(value);
-    else if (key == "domain")
-      proto.set_domain(value);
-    else if (key == "doc_string")
-      proto.set_doc_string(value);
-    else if (key == "model_version")
-      proto.set_model_version(std::strtoll(value.c_str(), nullptr, 10));
+    if (key == "producer_name") proto.set_producer_name(value);
+    else if (key == "producer_version") proto.set_producer_version(value);
+    else if (key == "domain") proto.set_domain(value);
+    else if (key == "doc_string") proto.set_doc_string(value);
+    else if (key == "model_version") proto.set_model_version(std::strtoll(value.c_str(), nullptr, 10));
     else if (key != "ir_version" && !key.starts_with(kOpset) && !key.starts_with(kIgnored)) {
       auto& property = *proto.add_metadata_props();
       property.set_key(key.starts_with(kProperty) ? key.substr(kProperty.size()) : key);

@@ -53,7 +53,8 @@ class Exporter {
 // The bytes of a tensor as raw_data, strings as string_data.
 void store_inside(const Tensor& tensor, tessera_onnx::TensorProto& proto);
 // Says that the data lie elsewhere.
-void refer_outside(tessera_onnx::TensorProto& proto, const std::string& location, std::int64_t offset, std::int64_t bytes);
+void refer_outside(tessera_onnx::TensorProto& proto, const std::string& location, std::int64_t offset,
+                   std::int64_t bytes);
 // Error(over_budget) for 2 GiB or more.
 std::vector<std::byte> serialise(const google::protobuf::MessageLite& message);
 

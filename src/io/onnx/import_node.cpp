@@ -265,24 +265,18 @@ void Importer::add_constant(const NodeProto& proto, Scope& scope) {
   const auto& [name, value] = attributes[0];
   const std::int32_t type = attribute_type(*value);
   Tensor tensor;
-  if (name == "value" && type == kTensor)
-    tensor = tensors_.read(value->t());
-  else if (name == "sparse_value" && type == kSparseTensor)
-    tensor = tensors_.read_sparse(value->sparse_tensor());
-  else if (name == "value_float" && type == kFloat)
-    tensor = Tensor::scalar(value->f());
-  else if (name == "value_int" && type == kInt)
-    tensor = Tensor::scalar(value->i());
-  else if (name == "value_string" && type == kString)
-    tensor = Tensor::scalar(value->s());
+  if (name == "value" && type == kTensor) tensor = tensors_.read(value->t());
+  else if (name == "sparse_value" && type == kSparseTensor) tensor = tensors_.read_sparse(value->sparse_tensor());
+  else if (name == "value_float" && type == kFloat) tensor = Tensor::scalar(value->f());
+  else if (name == "value_int" && type == kInt) tensor = Tensor::scalar(value->i());
+  else if (name == "value_string" && type == kString) tensor = Tensor::scalar(value->s());
   else if (name == "value_floats" && type == kFloats)
     tensor = vector_tensor<float>({value->floats().data(), static_cast<std::size_t>(value->floats_size())});
   else if (name == "value_ints" && type == kInts)
     tensor = vector_tensor<std::int64_t>({value->ints().data(), static_cast<std::size_t>(value->ints_size())});
   else if (name == "value_strings" && type == kStrings)
     tensor = vector_tensor<std::string>(std::vector<std::string>(value->strings().begin(), value->strings().end()));
-  else
-    fail(ErrorKind::invalid_model, "attribute '{}' of type {} is no value of a constant", shown(name), type);
+  else fail(ErrorKind::invalid_model, "attribute '{}' of type {} is no value of a constant", shown(name), type);
   scope.values[proto.output(0)] =
       scope.graph->graph.add_constant(std::move(tensor), final_name(scope, proto.output(0)));
 }

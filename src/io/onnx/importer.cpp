@@ -40,7 +40,9 @@ ir::ValueType tensor_type(const TensorType& proto) {
   return type;
 }
 
-bool says_nothing(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined; }
+bool says_nothing(const ir::ValueType& type) {
+  return type.is_tensor() && type.dtype == DType::undefined;
+}
 
 }  // namespace
 
@@ -269,8 +271,9 @@ ir::ValueType without_shape(const ir::ValueType& type) {
   return result;
 }
 
-// Shapes in a subgraph follow from what flows in each time it is used; those it was read with were for its old operators.
-// An input that `flowing` lists without a type keeps its own: that is how a loop's body says what scalars it takes.
+// Shapes in a subgraph follow from what flows in each time it is used; those it was read with were for its old
+// operators. An input that `flowing` lists without a type keeps its own: that is how a loop's body says what scalars it
+// takes.
 void forget_shapes(ir::Graph& graph, const std::vector<ir::ValueType>& flowing) {
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     ir::ValueInfo& value = graph.value(ir::ValueId{static_cast<std::int32_t>(i)});

@@ -167,8 +167,7 @@ class Counter {
       } else if (field.type == length_delimited && !is_plain_list(kind, field.number)) {
         if (const Inner* inner = find(kInner, kind, field.number))
           add_message(field.payload, inner->content, reader.offset_of(field.payload), depth + 1);
-        else
-          add(kTextBytes);
+        else add(kTextBytes);
       }
     }
   }

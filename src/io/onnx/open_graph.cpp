@@ -9,9 +9,12 @@
 namespace tessera::io {
 namespace {
 
-bool says_nothing(const ir::ValueType& type) { return type.is_tensor() && type.dtype == DType::undefined; }
+bool says_nothing(const ir::ValueType& type) {
+  return type.is_tensor() && type.dtype == DType::undefined;
+}
 
-// Whether no size of the value agrees with both. A number where a free dimension is computed holds for one size at best.
+// Whether no size of the value agrees with both. A number where a free dimension is computed holds for one size at
+// best.
 bool contradict(const ir::ValueType& declared, const ir::ValueType& found) {
   if (!declared.is_tensor() || !found.is_tensor() || !declared.dims || !found.dims) return false;
   if (declared.dims->size() != found.dims->size()) return true;
@@ -21,7 +24,8 @@ bool contradict(const ir::ValueType& declared, const ir::ValueType& found) {
                      });
 }
 
-// The type to go on with in a package. A contradiction at an output of the graph is kept for the final inference to report.
+// The type to go on with in a package. A contradiction at an output of the graph is kept for the final inference to
+// report.
 ir::ValueType merge(const ir::ValueType& declared, const ir::ValueType& found, bool is_output) {
   const ir::ValueType& preferred = is_output ? declared : found;
   if (declared.kind != found.kind || !found.is_tensor() || declared.dtype != found.dtype) return preferred;
@@ -45,9 +49,8 @@ ir::ValueType merge(const ir::ValueType& declared, const ir::ValueType& found, b
 void FalseShapes::add(const std::string& value, const ir::ValueType& declared, const ir::ValueType& found) {
   constexpr std::size_t kKept = 100;
   if (++count_ > kKept) return;
-  kept_.push_back(fmt::format("value '{}' is declared as {}, but {} is computed",
-                              base::shown(value), base::shown(ir::to_string(declared)),
-                              base::shown(ir::to_string(found))));
+  kept_.push_back(fmt::format("value '{}' is declared as {}, but {} is computed", base::shown(value),
+                              base::shown(ir::to_string(declared)), base::shown(ir::to_string(found))));
 }
 
 std::vector<std::string> FalseShapes::sentences() const {

@@ -15,8 +15,8 @@
 
 namespace tessera::io {
 
-// Values that a model declares with another shape than they have, a sentence each. A hostile model may have any number of
-// them: a few are kept, the others counted.
+// Values that a model declares with another shape than they have, a sentence each. A hostile model may have any number
+// of them: a few are kept, the others counted.
 class FalseShapes {
  public:
   void add(const std::string& value, const ir::ValueType& declared, const ir::ValueType& found);

@@ -26,16 +26,16 @@ struct ReadOptions {
       true;  // false: operators that Tessera lacks stay in the graph; implies no inference if there are any
   ModelLimits limits = {};
   bool declared_shapes_are_true = false;  // true: the writer was Tessera; what inference contradicts is an error
-  // Receives what the file declares of each output of the graph, in order: names of dimensions for people to read. An entry
-  // says nothing where the declaration is missing or false.
+  // Receives what the file declares of each output of the graph, in order: names of dimensions for people to read. An
+  // entry says nothing where the declaration is missing or false.
   std::vector<ir::ValueType>* declared_outputs = nullptr;
 };
 
 // The canonical graph: operators in their newest form, functions inlined, Constant nodes as constants, initializers as
 // constants that view the mapped file where aligned (variables where the file says so, see writer.h). Graph inputs that
 // have an initializer are constants, not inputs. metadata holds "producer_name", "producer_version", "domain",
-// "model_version", "doc_string", "ir_version", "opset:DOMAIN" and the file's own properties as "property:KEY"; what has no
-// bearing on inference is left out and counted as "ignored:FIELD" (training_info, quantization_annotation …).
+// "model_version", "doc_string", "ir_version", "opset:DOMAIN" and the file's own properties as "property:KEY"; what has
+// no bearing on inference is left out and counted as "ignored:FIELD" (training_info, quantization_annotation …).
 ir::Graph read_model(const std::filesystem::path& path, const ReadOptions& options = {});
 
 // The same from memory. `owner` keeps the bytes alive as long as weights view them; without one, weights are copied.
@@ -44,7 +44,8 @@ ir::Graph read_model_bytes(std::span<const std::byte> bytes, const ReadOptions& 
                            std::shared_ptr<const void> owner = nullptr,
                            const std::optional<std::filesystem::path>& folder = std::nullopt);
 
-// The graph of a package (io/package.h), whose external data all lie in `constants`. `owner` keeps the bytes of both alive.
+// The graph of a package (io/package.h), whose external data all lie in `constants`. `owner` keeps the bytes of both
+// alive.
 ir::Graph read_package_graph(std::span<const std::byte> bytes, std::span<const std::byte> constants,
                              std::shared_ptr<const void> owner, const ReadOptions& options = {});
 

@@ -125,13 +125,14 @@ DType to_dtype(std::int32_t onnx_type) {
 
 DType to_key_type(std::int32_t onnx_type) {
   const DType key = to_dtype(onnx_type);
-  require(key == DType::i64 || key == DType::string, ErrorKind::unsupported, "maps with keys of {}; i64 and string are supported", name_of(key));
+  require(key == DType::i64 || key == DType::string, ErrorKind::unsupported,
+          "maps with keys of {}; i64 and string are supported", name_of(key));
   return key;
 }
 
 Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
-  require(dims.size() <= ops::max_rank, ErrorKind::unsupported, "a tensor of rank {}; at most {} is supported", dims.size(),
-          ops::max_rank);
+  require(dims.size() <= ops::max_rank, ErrorKind::unsupported, "a tensor of rank {}; at most {} is supported",
+          dims.size(), ops::max_rank);
   Shape shape(dims.begin(), dims.end());
   for (std::int64_t dim : shape)
     require(dim >= 0, ErrorKind::invalid_model, "negative dimension {} in shape {}", dim, to_string(shape));
@@ -139,14 +140,16 @@ Shape to_shape(const google::protobuf::RepeatedField<std::int64_t>& dims) {
 }
 
 // `owner` null: copies.
-Tensor TensorReader::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
+Tensor TensorReader::from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes,
+                                const std::shared_ptr<const void>& owner) {
   check_length(static_cast<std::int64_t>(bytes.size()), byte_count(dtype, shape), "bytes of raw data", dtype, shape);
   const bool clean = needs_cleaning(dtype, bytes);
   const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(dtype) == 0;
   // A view is only ever read: constants are immutable.
   if (owner != nullptr && aligned && !clean && !bytes.empty())
     return Tensor(dtype, std::move(shape), const_cast<std::byte*>(bytes.data()), owner);
-  if (owner != nullptr && !clean && bytes.size() >= kLeastDeferred) return deferred_copy(dtype, std::move(shape), bytes, owner);
+  if (owner != nullptr && !clean && bytes.size() >= kLeastDeferred)
+    return deferred_copy(dtype, std::move(shape), bytes, owner);
   Tensor tensor(dtype, std::move(shape));
   if (!bytes.empty()) std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());
   if (clean) {
@@ -158,13 +161,20 @@ Tensor TensorReader::from_bytes(DType dtype, Shape shape, std::span<const std::b
 }
 
 // Weights that are tied come as often as they are used; none of their copies can be compared later without being made.
-Tensor TensorReader::deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner) {
-  const auto hash_of = [](std::span<const std::byte> part) { return std::hash<std::string_view>()({reinterpret_cast<const char*>(part.data()), part.size()}); };
+Tensor TensorReader::deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes,
+                                   const std::shared_ptr<const void>& owner) {
+  const auto hash_of = [](std::span<const std::byte> part) {
+    return std::hash<std::string_view>()({reinterpret_cast<const char*>(part.data()), part.size()});
+  };
   const std::size_t hash = bytes.size() ^ hash_of(bytes.first(kHashed)) ^ (hash_of(bytes.last(kHashed)) << 1);
   const auto [first, last] = copies_.equal_range(hash);
   // Many that differ between their ends alone are made to take time.
   const auto end = copies_.count(hash) > kMostCompared ? first : last;
-  const auto found = std::find_if(first, end, [&](const auto& entry) { return entry.second.second.dtype() == dtype && entry.second.first.size() == bytes.size() && (entry.second.first.data() == bytes.data() || std::memcmp(entry.second.first.data(), bytes.data(), bytes.size()) == 0); });
+  const auto found = std::find_if(first, end, [&](const auto& entry) {
+    return entry.second.second.dtype() == dtype && entry.second.first.size() == bytes.size() &&
+           (entry.second.first.data() == bytes.data() ||
+            std::memcmp(entry.second.first.data(), bytes.data(), bytes.size()) == 0);
+  });
   if (found != end) return found->second.second.reshaped(std::move(shape));
   Tensor tensor = Tensor::deferred(dtype, std::move(shape), [bytes, owner](void* to) {
     std::memcpy(to, bytes.data(), bytes.size());
@@ -222,7 +232,8 @@ Tensor TensorReader::from_external(const TensorProto& proto, DType dtype, Shape 
 
 TensorReader::External TensorReader::open_external(const std::string& location) {
   if (constants_) {
-    require(location == kPackageConstants, ErrorKind::invalid_model, "external data '{}' in a package, whose data all lie in itself", shown(location));
+    require(location == kPackageConstants, ErrorKind::invalid_model,
+            "external data '{}' in a package, whose data all lie in itself", shown(location));
     return {*constants_, owner_};
   }
   require(folder_.has_value(), ErrorKind::unsupported, "external data '{}', but the model was not read from a file",

@@ -40,20 +40,24 @@ class TensorReader {
                std::int64_t max_dense_bytes)
       : folder_(std::move(folder)), owner_(std::move(owner)), dense_bytes_left_(max_dense_bytes) {}
 
-  // External data lie in `constants`, under the location kPackageConstants, and nowhere else; the owner keeps them alive too.
+  // External data lie in `constants`, under the location kPackageConstants, and nowhere else; the owner keeps them
+  // alive too.
   void read_external_from(std::span<const std::byte> constants) { constants_ = constants; }
 
   // `raw` replaces the message's raw_data (cut out by split_model). The amount of data must be that of shape and type.
-  // Throws Error(invalid_model) otherwise; external data also throws what InputFile::open_below does. The tensor views `raw`
-  // or the mapped external file where that is aligned for its type; large data that are not are deferred copies, equal ones the same.
+  // Throws Error(invalid_model) otherwise; external data also throws what InputFile::open_below does. The tensor views
+  // `raw` or the mapped external file where that is aligned for its type; large data that are not are deferred copies,
+  // equal ones the same.
   Tensor read(const tessera_onnx::TensorProto& proto, std::optional<std::span<const std::byte>> raw = std::nullopt);
 
   // The dense equivalent; Error(over_budget) when that is more than is left of max_dense_bytes.
   Tensor read_sparse(const tessera_onnx::SparseTensorProto& proto);
 
  private:
-  Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner);
-  Tensor deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner);
+  Tensor from_bytes(DType dtype, Shape shape, std::span<const std::byte> bytes,
+                    const std::shared_ptr<const void>& owner);
+  Tensor deferred_copy(DType dtype, Shape shape, std::span<const std::byte> bytes,
+                       const std::shared_ptr<const void>& owner);
   Tensor from_external(const tessera_onnx::TensorProto& proto, DType dtype, Shape shape);
   struct External {
     std::span<const std::byte> bytes;

@@ -90,17 +90,14 @@ void tile_6(Upgrade& upgrade) {
   std::int64_t axis = -1;
   require(axis_value->elements() == 1, ErrorKind::invalid_model, "axis has shape {}, expected one element",
           to_string(axis_value->shape()));
-  if (axis_value->dtype() == DType::i64)
-    axis = axis_value->data<std::int64_t>()[0];
-  else if (axis_value->dtype() == DType::i32)
-    axis = axis_value->data<std::int32_t>()[0];
+  if (axis_value->dtype() == DType::i64) axis = axis_value->data<std::int64_t>()[0];
+  else if (axis_value->dtype() == DType::i32) axis = axis_value->data<std::int32_t>()[0];
   else if (axis_value->dtype() == DType::f32) {
     const float value = axis_value->data<float>()[0];
     require(value >= 0 && value < static_cast<float>(rank), ErrorKind::invalid_model, "axis {} of an input of rank {}",
             value, rank);
     axis = static_cast<std::int64_t>(value);
-  } else
-    fail(ErrorKind::unsupported, "an axis of type {}", name_of(axis_value->dtype()));
+  } else fail(ErrorKind::unsupported, "an axis of type {}", name_of(axis_value->dtype()));
   require(axis >= 0 && axis < rank, ErrorKind::invalid_model, "axis {} of an input of rank {}", axis, rank);
   const ir::ValueId tiles =
       upgrade.add("Cast", {upgrade.node.inputs[1]}, {{"to", static_cast<std::int64_t>(DType::i64)}});

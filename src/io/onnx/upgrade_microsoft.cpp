@@ -1,5 +1,5 @@
-// Operators of domain com.microsoft that are a standard operator under another name, in its older packaging or with its channels
-// last. Their schemas: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+// Operators of domain com.microsoft that are a standard operator under another name, in its older packaging or with its
+// channels last. Their schemas: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 #include <numeric>
 
 #include "base/error.h"
@@ -41,7 +41,8 @@ void move_channels(Upgrade& upgrade, std::int64_t rank, std::initializer_list<st
   to_second[1] = rank - 1;
   to_last.back() = 1;
   for (const std::size_t i : images) {
-    if (upgrade.has_input(i)) upgrade.set_input(i, upgrade.add("Transpose", {upgrade.node.inputs[i]}, {{"perm", to_second}}));
+    if (upgrade.has_input(i))
+      upgrade.set_input(i, upgrade.add("Transpose", {upgrade.node.inputs[i]}, {{"perm", to_second}}));
   }
   upgrade.convert_output(0, "Transpose", {{"perm", to_last}});
 }
@@ -63,7 +64,8 @@ void microsoft_range(Upgrade& upgrade) {
 void microsoft_expand_dims(Upgrade& upgrade) {
   upgrade.node.op = "Unsqueeze";
   const Tensor* axis = upgrade.constant(1);
-  if (axis != nullptr && axis->dtype() == DType::i32 && axis->elements() == 1) return upgrade.set_input(1, upgrade.integers({axis->data<std::int32_t>()[0]}));
+  if (axis != nullptr && axis->dtype() == DType::i32 && axis->elements() == 1)
+    return upgrade.set_input(1, upgrade.integers({axis->data<std::int32_t>()[0]}));
   widen_input(upgrade, 1);
   reshape_input(upgrade, 1, {1});
 }
@@ -101,11 +103,13 @@ void microsoft_transpose_matmul(Upgrade& upgrade) {
 // Distances of all rows of A and B: |a|² − 2 a·b + |b|², or its root.
 void microsoft_cdist(Upgrade& upgrade) {
   const std::string metric = upgrade.take_or<std::string>("metric", "sqeuclidean");
-  require(metric == "sqeuclidean" || metric == "euclidean", ErrorKind::unsupported, "metric '{}'; supported are euclidean and sqeuclidean", metric);
+  require(metric == "sqeuclidean" || metric == "euclidean", ErrorKind::unsupported,
+          "metric '{}'; supported are euclidean and sqeuclidean", metric);
   require(upgrade.has_input(0) && upgrade.has_input(1), ErrorKind::invalid_model, "inputs 'A' and 'B' are required");
   const ir::ValueId a = upgrade.node.inputs[0], b = upgrade.node.inputs[1];
   const ir::ValueId a_squares = upgrade.add("ReduceSumSquare", {a, upgrade.integers({1})});
-  const ir::ValueId b_squares = upgrade.add("ReduceSumSquare", {b, upgrade.integers({1})}, {{"keepdims", std::int64_t{0}}});
+  const ir::ValueId b_squares =
+      upgrade.add("ReduceSumSquare", {b, upgrade.integers({1})}, {{"keepdims", std::int64_t{0}}});
   const ir::ValueId rest = upgrade.add("Gemm", {a, b, b_squares}, {{"alpha", -2.0f}, {"transB", std::int64_t{1}}});
   upgrade.node.op = "Relu";  // rounding may take a distance of 0 below it
   upgrade.node.inputs = {upgrade.add("Add", {rest, a_squares})};

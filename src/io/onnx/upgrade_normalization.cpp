@@ -39,12 +39,13 @@ void batch_normalization_9(Upgrade& upgrade) {
   upgrade.node.attributes.clear();
 }
 
-// Asking for mean and variance became training_mode. The outputs saved_mean and saved_var are gone: they are the batch's
-// statistics, a value a channel.
+// Asking for mean and variance became training_mode. The outputs saved_mean and saved_var are gone: they are the
+// batch's statistics, a value a channel.
 void batch_normalization_14(Upgrade& upgrade) {
   if (upgrade.node.op != "BatchNormalization") return;
   const bool saves = wants_output(upgrade, 3) || wants_output(upgrade, 4);
-  if (saves || wants_output(upgrade, 1) || wants_output(upgrade, 2)) upgrade.set_default("training_mode", std::int64_t{1});
+  if (saves || wants_output(upgrade, 1) || wants_output(upgrade, 2))
+    upgrade.set_default("training_mode", std::int64_t{1});
   if (saves) {
     std::vector<std::int64_t> others{0};
     for (std::int64_t axis = 2; axis < upgrade.known_rank(0); ++axis) others.push_back(axis);
@@ -53,7 +54,12 @@ void batch_normalization_14(Upgrade& upgrade) {
     const ir::ValueId squares = upgrade.add("Mul", {centred, centred});
     for (std::size_t i = 3; i < upgrade.node.outputs.size(); ++i) {
       if (wants_output(upgrade, i))
-        upgrade.after.push_back({"ReduceMean", "", {i == 3 ? x : squares, axes}, {upgrade.node.outputs[i]}, {{"keepdims", std::int64_t{0}}}, 0});
+        upgrade.after.push_back({"ReduceMean",
+                                 "",
+                                 {i == 3 ? x : squares, axes},
+                                 {upgrade.node.outputs[i]},
+                                 {{"keepdims", std::int64_t{0}}},
+                                 0});
     }
   }
   if (upgrade.node.outputs.size() > 3) upgrade.node.outputs.resize(3);

@@ -15,7 +15,9 @@ ir::ValueType element_type(ir::ValueType type) {
 class SequenceGraph {
  public:
   explicit SequenceGraph(bool with_lengths) {
-    if (with_lengths) length_ = add_op("Unsqueeze", {open_.graph.add_input("length", ir::ValueType::tensor(DType::i64, ir::Dims{})), integers({0})});
+    if (with_lengths)
+      length_ = add_op("Unsqueeze",
+                       {open_.graph.add_input("length", ir::ValueType::tensor(DType::i64, ir::Dims{})), integers({0})});
   }
 
   ir::ValueId add_input(std::size_t i, ir::ValueType type) {
@@ -23,7 +25,8 @@ class SequenceGraph {
   }
   ir::ValueId cut(ir::ValueId sequence) {
     if (!length_.valid()) return sequence;
-    if (!longest_.valid()) longest_ = add_op("Shape", {sequence}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
+    if (!longest_.valid())
+      longest_ = add_op("Shape", {sequence}, {{"start", std::int64_t{0}}, {"end", std::int64_t{1}}});
     return add_op("Slice", {sequence, integers({0}), length_, integers({0})});
   }
   ir::ValueId fill(ir::ValueId sequence) {

@@ -49,10 +49,8 @@ class ValueReader {
     require(count == static_cast<std::int64_t>(values.elements().size()), ErrorKind::invalid_model,
             "a map of {} keys and {} values", count, values.elements().size());
     Tensor keys(text ? DType::string : DType::i64, {count});
-    if (text)
-      std::copy(proto.string_keys().begin(), proto.string_keys().end(), keys.mutable_data<std::string>());
-    else
-      std::copy(proto.keys().begin(), proto.keys().end(), keys.mutable_data<std::int64_t>());
+    if (text) std::copy(proto.string_keys().begin(), proto.string_keys().end(), keys.mutable_data<std::string>());
+    else std::copy(proto.keys().begin(), proto.keys().end(), keys.mutable_data<std::int64_t>());
     try {
       return Value::map(std::move(keys), values.elements());
     } catch (const Error& error) {
@@ -77,7 +75,8 @@ class ValueReader {
 }  // namespace
 
 Tensor read_tensor_proto(std::span<const std::byte> bytes) {
-  return TensorReader(std::nullopt, nullptr, 0).read(parse<tessera_onnx::TensorProto>(bytes, MessageKind::tensor, "TensorProto"));
+  return TensorReader(std::nullopt, nullptr, 0)
+      .read(parse<tessera_onnx::TensorProto>(bytes, MessageKind::tensor, "TensorProto"));
 }
 
 Value read_value_proto(std::span<const std::byte> bytes, const ir::ValueType& type) {

@@ -14,10 +14,14 @@ using tessera_onnx::TensorProto;
 // elem_type of a SequenceProto or OptionalProto.
 std::int32_t element_kind(const Value& value) {
   switch (value.kind()) {
-    case Value::Kind::tensor: return 1;
-    case Value::Kind::sequence: return 3;
-    case Value::Kind::map: return 4;
-    case Value::Kind::none: return 5;
+    case Value::Kind::tensor:
+      return 1;
+    case Value::Kind::sequence:
+      return 3;
+    case Value::Kind::map:
+      return 4;
+    case Value::Kind::none:
+      return 5;
   }
   return 0;
 }
@@ -33,12 +37,21 @@ void fill(const Value& map, MapProto& proto);
 void fill(const std::vector<Value>& elements, SequenceProto& proto) {
   if (!elements.empty()) proto.set_elem_type(element_kind(elements[0]));
   for (const Value& element : elements) {
-    require(element.kind() == elements[0].kind(), ErrorKind::unsupported, "ONNX has no sequence of values of different kinds");
+    require(element.kind() == elements[0].kind(), ErrorKind::unsupported,
+            "ONNX has no sequence of values of different kinds");
     switch (element.kind()) {
-      case Value::Kind::tensor: fill(element.tensor(), *proto.add_tensor_values()); break;
-      case Value::Kind::sequence: fill(element.elements(), *proto.add_sequence_values()); break;
-      case Value::Kind::map: fill(element, *proto.add_map_values()); break;
-      case Value::Kind::none: proto.add_optional_values(); break;
+      case Value::Kind::tensor:
+        fill(element.tensor(), *proto.add_tensor_values());
+        break;
+      case Value::Kind::sequence:
+        fill(element.elements(), *proto.add_sequence_values());
+        break;
+      case Value::Kind::map:
+        fill(element, *proto.add_map_values());
+        break;
+      case Value::Kind::none:
+        proto.add_optional_values();
+        break;
     }
   }
 }
@@ -66,10 +79,14 @@ std::vector<std::byte> serialised(const Content& content, const std::string& nam
 
 std::vector<std::byte> write_value_proto(const Value& value, const std::string& name) {
   switch (value.kind()) {
-    case Value::Kind::tensor: return serialised<TensorProto>(value.tensor(), name);
-    case Value::Kind::sequence: return serialised<SequenceProto>(value.elements(), name);
-    case Value::Kind::map: return serialised<MapProto>(value, name);
-    case Value::Kind::none: break;
+    case Value::Kind::tensor:
+      return serialised<TensorProto>(value.tensor(), name);
+    case Value::Kind::sequence:
+      return serialised<SequenceProto>(value.elements(), name);
+    case Value::Kind::map:
+      return serialised<MapProto>(value, name);
+    case Value::Kind::none:
+      break;
   }
   OptionalProto proto;
   proto.set_name(name);

@@ -35,8 +35,7 @@ std::string split_tensor(std::span<const std::byte> bytes, std::size_t offset,
     const Field field = reader.next();
     if (field.number == kTensorRawData && field.type == length_delimited)
       raw_data = field.payload;  // the last one counts
-    else
-      append(rest, field.whole);
+    else append(rest, field.whole);
   }
   return rest;
 }

@@ -32,7 +32,9 @@ void store_outside(const Tensor& tensor, OutputFile& file, const std::string& lo
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<std::int64_t> opset) {
   AlignedModel aligned;
   const FileForm form = file_form(graph, opset);
-  aligned.encode(Exporter(form, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) { aligned.store(tensor, proto); }).run());
+  aligned.encode(Exporter(form, [&](const Tensor& tensor, tessera_onnx::TensorProto& proto) {
+                   aligned.store(tensor, proto);
+                 }).run());
   std::vector<std::byte> bytes;
   bytes.reserve(static_cast<std::size_t>(aligned.bytes()));
   for (const std::span<const std::byte> piece : aligned.pieces()) bytes.insert(bytes.end(), piece.begin(), piece.end());

@@ -30,7 +30,8 @@ struct WriteOptions {
   // Constants of at least this many bytes go to a second file, MODEL.data beside the model, each at a multiple of 4096
   // bytes. Nothing: everything in one file, which must stay below 2 GiB.
   std::optional<std::int64_t> external_data_threshold = {};
-  // Of ONNX's operator set; see file_form.h. Nothing: the version that the graph was read from, or the lowest above it that has its operators.
+  // Of ONNX's operator set; see file_form.h. Nothing: the version that the graph was read from, or the lowest above it
+  // that has its operators.
   std::optional<std::int64_t> opset = {};
 };
 
@@ -41,14 +42,15 @@ struct WrittenModel {
 };
 
 // Writes to a temporary name and renames, so that a file of that name is either as before or complete. Throws
-// Error(io), Error(over_budget) for a file of 2 GiB or more, Error(unsupported) for operators without a form at the version
-// asked for, Error(invalid_argument) for a version that cannot be written.
+// Error(io), Error(over_budget) for a file of 2 GiB or more, Error(unsupported) for operators without a form at the
+// version asked for, Error(invalid_argument) for a version that cannot be written.
 WrittenModel write_model(const ir::Graph& graph, const std::filesystem::path& path, const WriteOptions& options = {});
 
 // The model as one message.
 std::vector<std::byte> write_model_bytes(const ir::Graph& graph, std::optional<std::int64_t> opset = {});
 
-// A value as a serialised TensorProto, SequenceProto or MapProto, or OptionalProto for no value; the files of ONNX test data.
+// A value as a serialised TensorProto, SequenceProto or MapProto, or OptionalProto for no value; the files of ONNX test
+// data.
 std::vector<std::byte> write_value_proto(const Value& value, const std::string& name = "");
 
 }  // namespace tessera::io

@@ -49,14 +49,16 @@ class ByteReader {
   // How many entries of at least `least_bytes` each follow.
   std::uint32_t count(std::size_t least_bytes) {
     const std::uint32_t entries = u32();
-    require(entries <= rest_.size() / least_bytes, ErrorKind::invalid_model, "a list of {} entries does not fit in the {} bytes that are left", entries, rest_.size());
+    require(entries <= rest_.size() / least_bytes, ErrorKind::invalid_model,
+            "a list of {} entries does not fit in the {} bytes that are left", entries, rest_.size());
     return entries;
   }
   bool done() const { return rest_.empty(); }
 
  private:
   std::span<const std::byte> take(std::size_t bytes) {
-    require(bytes <= rest_.size(), ErrorKind::invalid_model, "{} bytes are expected where {} are left", bytes, rest_.size());
+    require(bytes <= rest_.size(), ErrorKind::invalid_model, "{} bytes are expected where {} are left", bytes,
+            rest_.size());
     const std::span<const std::byte> taken = rest_.first(bytes);
     rest_ = rest_.subspan(bytes);
     return taken;

@@ -16,14 +16,17 @@
 namespace tessera::io {
 namespace {
 
-// The first byte is no beginning of a text or of an ONNX file; the line breaks tell when something "converted" the file.
+// The first byte is no beginning of a text or of an ONNX file; the line breaks tell when something "converted" the
+// file.
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'T', 'S', 'R', '\r', '\n', 0x1A, '\n'};
 constexpr std::uint32_t kFormatVersion = 1;
 constexpr std::size_t kHeaderBytes = 64, kEntryBytes = 96, kNameBytes = 32;
 constexpr std::uint32_t kMostSections = 1024;
 constexpr std::byte kZeros[kSectionAlignment] = {};
 
-std::uint64_t round_up(std::uint64_t value, std::uint64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::uint64_t round_up(std::uint64_t value, std::uint64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 bool is_name(const std::string& name) {
   return !name.empty() && std::ranges::all_of(name, [](char c) { return c > ' ' && c < 0x7F; });
@@ -57,7 +60,8 @@ std::uint64_t checksum_of(const SectionContent& content) {
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), XXH3_freeState);
   if (state == nullptr) throw std::bad_alloc();
   XXH3_64bits_reset(state.get());
-  content.for_each_run([&](std::span<const std::byte> run) { XXH3_64bits_update(state.get(), run.data(), run.size()); });
+  content.for_each_run(
+      [&](std::span<const std::byte> run) { XXH3_64bits_update(state.get(), run.data(), run.size()); });
   return XXH3_64bits_digest(state.get());
 }
 
@@ -67,23 +71,31 @@ bool is_container(std::span<const std::byte> bytes) {
   return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
 }
 
-Container::Container(std::span<const std::byte> bytes, std::shared_ptr<const void> owner) : bytes_(bytes), owner_(std::move(owner)) {
+Container::Container(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+    : bytes_(bytes), owner_(std::move(owner)) {
   TESSERA_ASSERT(reinterpret_cast<std::uintptr_t>(bytes.data()) % 64 == 0, "sections would not be aligned");
   require(is_container(bytes), ErrorKind::invalid_model, "not a .tsr file");
-  require(bytes.size() >= kHeaderBytes, ErrorKind::invalid_model, "the file ends in its header, after {} bytes", bytes.size());
+  require(bytes.size() >= kHeaderBytes, ErrorKind::invalid_model, "the file ends in its header, after {} bytes",
+          bytes.size());
   ByteReader in(bytes.first(kHeaderBytes).subspan(kMagic.size()));
   const std::uint32_t version = in.u32();
-  require(version == kFormatVersion, ErrorKind::unsupported, "the file is of format version {}; this Tessera reads version {}", version, kFormatVersion);
+  require(version == kFormatVersion, ErrorKind::unsupported,
+          "the file is of format version {}; this Tessera reads version {}", version, kFormatVersion);
   const std::uint32_t count = in.u32();
-  require(count <= kMostSections, ErrorKind::invalid_model, "the file says that it has {} sections, at most {} are allowed", count, kMostSections);
+  require(count <= kMostSections, ErrorKind::invalid_model,
+          "the file says that it has {} sections, at most {} are allowed", count, kMostSections);
   const std::uint64_t file_bytes = in.u64();
-  require(file_bytes == bytes.size(), ErrorKind::invalid_model, "the file has {} bytes, expected {}: it was cut off or added to", bytes.size(), file_bytes);
+  require(file_bytes == bytes.size(), ErrorKind::invalid_model,
+          "the file has {} bytes, expected {}: it was cut off or added to", bytes.size(), file_bytes);
   const std::uint64_t checksum = in.u64();
   const std::size_t table_bytes = count * kEntryBytes;
-  require(table_bytes <= bytes.size() - kHeaderBytes, ErrorKind::invalid_model, "the file ends in its table of {} sections", count);
+  require(table_bytes <= bytes.size() - kHeaderBytes, ErrorKind::invalid_model,
+          "the file ends in its table of {} sections", count);
   const auto table = bytes.subspan(kHeaderBytes, table_bytes);
-  require(XXH3_64bits(table.data(), table.size()) == checksum, ErrorKind::invalid_model, "the table of sections is damaged: its checksum differs");
-  for (std::uint32_t i = 0; i < count; ++i) sections_.push_back(read_section(table.subspan(i * kEntryBytes, kEntryBytes)));
+  require(XXH3_64bits(table.data(), table.size()) == checksum, ErrorKind::invalid_model,
+          "the table of sections is damaged: its checksum differs");
+  for (std::uint32_t i = 0; i < count; ++i)
+    sections_.push_back(read_section(table.subspan(i * kEntryBytes, kEntryBytes)));
   check_overlaps(kHeaderBytes + table_bytes);
 }
 
@@ -91,8 +103,9 @@ Section Container::read_section(std::span<const std::byte> entry) const {
   Section section;
   const auto* name = reinterpret_cast<const char*>(entry.data());
   section.name.assign(name, strnlen(name, kNameBytes));
-  require(section.name.size() < kNameBytes && is_name(section.name), ErrorKind::invalid_model, "a section's name '{}' is not of 1 to {} printable characters",
-          base::printable(section.name), kNameBytes - 1);
+  require(section.name.size() < kNameBytes && is_name(section.name), ErrorKind::invalid_model,
+          "a section's name '{}' is not of 1 to {} printable characters", base::printable(section.name),
+          kNameBytes - 1);
   ByteReader in(entry.subspan(kNameBytes));
   section.kind = in.u32();
   section.codec = static_cast<Codec>(in.u32());
@@ -100,14 +113,18 @@ Section Container::read_section(std::span<const std::byte> entry) const {
   section.stored_bytes = in.u64();
   section.raw_bytes = in.u64();
   section.checksum = in.u64();
-  require(section.offset % kSectionAlignment == 0, ErrorKind::invalid_model, "section '{}' begins at byte {}, which is no multiple of {}", section.name, section.offset,
+  require(section.offset % kSectionAlignment == 0, ErrorKind::invalid_model,
+          "section '{}' begins at byte {}, which is no multiple of {}", section.name, section.offset,
           kSectionAlignment);
-  require(section.offset <= bytes_.size() && section.stored_bytes <= bytes_.size() - section.offset, ErrorKind::invalid_model,
-          "section '{}' has {} bytes from byte {} on, but the file ends at {}", section.name, section.stored_bytes, section.offset, bytes_.size());
-  require(section.codec == Codec::none, ErrorKind::unsupported, "section '{}' is stored with codec {}, which this Tessera cannot read", section.name,
+  require(section.offset <= bytes_.size() && section.stored_bytes <= bytes_.size() - section.offset,
+          ErrorKind::invalid_model, "section '{}' has {} bytes from byte {} on, but the file ends at {}", section.name,
+          section.stored_bytes, section.offset, bytes_.size());
+  require(section.codec == Codec::none, ErrorKind::unsupported,
+          "section '{}' is stored with codec {}, which this Tessera cannot read", section.name,
           static_cast<std::uint32_t>(section.codec));
-  require(section.raw_bytes == section.stored_bytes, ErrorKind::invalid_model, "section '{}' is stored as it is, in {} bytes, but says that it has {}", section.name,
-          section.stored_bytes, section.raw_bytes);
+  require(section.raw_bytes == section.stored_bytes, ErrorKind::invalid_model,
+          "section '{}' is stored as it is, in {} bytes, but says that it has {}", section.name, section.stored_bytes,
+          section.raw_bytes);
   return section;
 }
 
@@ -117,7 +134,8 @@ void Container::check_overlaps(std::uint64_t table_end) const {
   std::set<std::uint32_t> kinds;
   for (const Section& section : sections_) {
     require(names.insert(section.name).second, ErrorKind::invalid_model, "there are two sections '{}'", section.name);
-    require(kinds.insert(section.kind).second, ErrorKind::invalid_model, "there are two sections of kind {}", section.kind);
+    require(kinds.insert(section.kind).second, ErrorKind::invalid_model, "there are two sections of kind {}",
+            section.kind);
     by_offset.push_back(&section);
   }
   std::ranges::sort(by_offset, {}, &Section::offset);
@@ -141,7 +159,8 @@ std::span<const std::byte> Container::bytes_of(const Section& section) const {
 
 void Container::verify(const Section& section) const {
   const std::span<const std::byte> bytes = bytes_of(section);
-  require(XXH3_64bits(bytes.data(), bytes.size()) == section.checksum, ErrorKind::invalid_model, "section '{}' is damaged: its checksum differs", section.name);
+  require(XXH3_64bits(bytes.data(), bytes.size()) == section.checksum, ErrorKind::invalid_model,
+          "section '{}' is damaged: its checksum differs", section.name);
 }
 
 std::uint64_t SectionContent::append(std::span<const std::byte> piece, std::uint64_t alignment) {
@@ -165,7 +184,8 @@ std::int64_t write_container(const std::filesystem::path& path, const std::vecto
   std::uint64_t end = kHeaderBytes + sections.size() * kEntryBytes;
   for (const SectionContent& content : sections) {
     const std::uint64_t offset = round_up(end, kSectionAlignment);
-    write_entry(table, {content.name(), content.kind(), Codec::none, offset, content.bytes(), content.bytes(), checksum_of(content)});
+    write_entry(table, {content.name(), content.kind(), Codec::none, offset, content.bytes(), content.bytes(),
+                        checksum_of(content)});
     end = offset + content.bytes();
   }
   const std::vector<std::byte> entries = table.take();

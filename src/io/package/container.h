@@ -1,8 +1,9 @@
-// The container of Tessera's own files, .tsr: named sections that can be mapped, each with a length and a checksum (docs/package.md). What the sections mean is
-// said elsewhere.
+// The container of Tessera's own files, .tsr: named sections that can be mapped, each with a length and a checksum
+// (docs/package.md). What the sections mean is said elsewhere.
 //
-// A file is hostile until checked: opening checks the header and every offset, length and overlap; nothing is read beyond the file. Checksums find accidents, not
-// forgeries. Faults throw tessera::Error: invalid_model (truncated, corrupt), unsupported (newer format, unknown codec).
+// A file is hostile until checked: opening checks the header and every offset, length and overlap; nothing is read
+// beyond the file. Checksums find accidents, not forgeries. Faults throw tessera::Error: invalid_model (truncated,
+// corrupt), unsupported (newer format, unknown codec).
 #pragma once
 
 #include <cstddef>
@@ -21,12 +22,12 @@ namespace tessera::io {
 enum class Codec : std::uint32_t { none = 0 };
 
 struct Section {
-  std::string name;             // 1 to 31 printable characters, unique in its file
-  std::uint32_t kind = 0;       // what it holds; unique in its file
+  std::string name;        // 1 to 31 printable characters, unique in its file
+  std::uint32_t kind = 0;  // what it holds; unique in its file
   Codec codec = Codec::none;
-  std::uint64_t offset = 0;     // in the file, a multiple of 4096
+  std::uint64_t offset = 0;  // in the file, a multiple of 4096
   std::uint64_t stored_bytes = 0, raw_bytes = 0;
-  std::uint64_t checksum = 0;   // XXH3, 64 bits, of the stored bytes
+  std::uint64_t checksum = 0;  // XXH3, 64 bits, of the stored bytes
 };
 
 inline constexpr std::int64_t kSectionAlignment = 4096;
@@ -57,7 +58,8 @@ class Container {
   std::vector<Section> sections_;
 };
 
-// A section to be written: pieces one after the other, each at a multiple of its alignment, zeros between them. The pieces are borrowed.
+// A section to be written: pieces one after the other, each at a multiple of its alignment, zeros between them. The
+// pieces are borrowed.
 class SectionContent {
  public:
   SectionContent(std::string name, std::uint32_t kind) : name_(std::move(name)), kind_(kind) {}

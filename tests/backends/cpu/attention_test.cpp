@@ -19,7 +19,9 @@ struct Sizes {
   std::int64_t batch, heads, kv_heads, queries, keys, size, value_size;
 };
 
-Tensor random(const Shape& shape, std::uint64_t seed) { return random_tensor(DType::f32, shape, seed, -2, 2); }
+Tensor random(const Shape& shape, std::uint64_t seed) {
+  return random_tensor(DType::f32, shape, seed, -2, 2);
+}
 
 // Heads first, or packed.
 OpCall call(const Sizes& s, bool packed, ir::Attributes attributes = {}) {
@@ -27,20 +29,26 @@ OpCall call(const Sizes& s, bool packed, ir::Attributes attributes = {}) {
     return random(packed ? Shape{s.batch, length, heads * size} : Shape{s.batch, heads, length, size}, seed);
   };
   if (packed) attributes.insert({{"q_num_heads", s.heads}, {"kv_num_heads", s.kv_heads}});
-  return {"Attention", {operand(s.heads, s.queries, s.size, 1), operand(s.kv_heads, s.keys, s.size, 2), operand(s.kv_heads, s.keys, s.value_size, 3)}, std::move(attributes)};
+  return {"Attention",
+          {operand(s.heads, s.queries, s.size, 1), operand(s.kv_heads, s.keys, s.size, 2),
+           operand(s.kv_heads, s.keys, s.value_size, 3)},
+          std::move(attributes)};
 }
 
 Tensor random_booleans(const Shape& shape, std::uint64_t seed) {
   const Tensor numbers = random(shape, seed);
   Tensor result(DType::boolean, shape);
-  for (std::int64_t i = 0; i < numbers.elements(); ++i) result.mutable_data<bool>()[i] = numbers.data<float>()[i] > -0.5f;
+  for (std::int64_t i = 0; i < numbers.elements(); ++i)
+    result.mutable_data<bool>()[i] = numbers.data<float>()[i] > -0.5f;
   return result;
 }
 
-// One head of many queries and keys goes by panels and blocks, few queries go one by one; heads of 300 have thin blocks, those of 1100
-// none.
-const Sizes kSizes[] = {{1, 1, 1, 1, 1, 1, 1},    {2, 3, 3, 7, 5, 3, 4},   {1, 2, 1, 40, 70, 17, 33},  {2, 4, 2, 3, 37, 64, 64}, {1, 1, 1, 150, 600, 32, 32},
-                        {1, 6, 2, 1, 1030, 20, 5}, {1, 1, 1, 13, 65, 300, 1}, {1, 2, 2, 6, 9, 1100, 1000}, {3, 2, 2, 25, 0, 4, 4},    {2, 2, 2, 0, 3, 4, 4}};
+// One head of many queries and keys goes by panels and blocks, few queries go one by one; heads of 300 have thin
+// blocks, those of 1100 none.
+const Sizes kSizes[] = {{1, 1, 1, 1, 1, 1, 1},     {2, 3, 3, 7, 5, 3, 4},       {1, 2, 1, 40, 70, 17, 33},
+                        {2, 4, 2, 3, 37, 64, 64},  {1, 1, 1, 150, 600, 32, 32}, {1, 6, 2, 1, 1030, 20, 5},
+                        {1, 1, 1, 13, 65, 300, 1}, {1, 2, 2, 6, 9, 1100, 1000}, {3, 2, 2, 25, 0, 4, 4},
+                        {2, 2, 2, 0, 3, 4, 4}};
 
 TEST(CpuAttention, MatchesReference) {
   for (const Sizes& sizes : kSizes) {
@@ -53,8 +61,9 @@ TEST(CpuAttention, MatchesReference) {
 
 TEST(CpuAttention, MasksOfEveryShape) {
   for (const Sizes& s : {Sizes{2, 2, 1, 30, 70, 8, 8}, Sizes{2, 2, 2, 2, 9, 8, 8}}) {
-    for (const Shape& shape : {Shape{s.keys}, Shape{s.queries, s.keys}, Shape{1, s.keys}, Shape{2, s.queries, s.keys}, Shape{2, 1, 1, s.keys}, Shape{1, 2, s.queries, s.keys},
-                               Shape{2, 2, s.queries, s.keys}, Shape{2, 2, s.queries, 5}}) {
+    for (const Shape& shape : {Shape{s.keys}, Shape{s.queries, s.keys}, Shape{1, s.keys}, Shape{2, s.queries, s.keys},
+                               Shape{2, 1, 1, s.keys}, Shape{1, 2, s.queries, s.keys}, Shape{2, 2, s.queries, s.keys},
+                               Shape{2, 2, s.queries, 5}}) {
       OpCall masked = call(s, false, {{"softcap", 1.5f}});
       masked.inputs.emplace_back(random(shape, 7));
       expect_matches_reference(masked, kTolerance);
@@ -108,7 +117,8 @@ TEST(CpuAttention, ValuesThatAreLeftOutDoNoHarm) {
     left_out.inputs[2] = values;
     Tensor mask(DType::boolean, {queries, 40});
     std::fill_n(mask.mutable_data<bool>(), mask.elements(), true);
-    for (std::int64_t i = 1; i < queries; ++i) mask.mutable_data<bool>()[i * 40 + 7] = mask.mutable_data<bool>()[i * 40 + 9] = false;
+    for (std::int64_t i = 1; i < queries; ++i)
+      mask.mutable_data<bool>()[i * 40 + 7] = mask.mutable_data<bool>()[i * 40 + 9] = false;
     left_out.inputs.emplace_back(mask);
     expect_matches_reference(left_out, kTolerance);
   }
@@ -161,7 +171,9 @@ void check_bf16(const OpCall& call) {
 }
 
 TEST(CpuBf16Attention, MatchesReference) {
-  const Sizes all[] = {{2, 3, 3, 7, 5, 4, 4}, {1, 2, 1, 40, 70, 16, 33}, {2, 4, 2, 3, 37, 64, 64}, {1, 1, 1, 150, 600, 32, 31}, {1, 6, 2, 5, 1030, 20, 5}, {1, 1, 1, 13, 65, 300, 1}, {1, 2, 2, 6, 9, 500, 512}, {1, 1, 1, 13, 1, 2, 1}};
+  const Sizes all[] = {{2, 3, 3, 7, 5, 4, 4},       {1, 2, 1, 40, 70, 16, 33}, {2, 4, 2, 3, 37, 64, 64},
+                       {1, 1, 1, 150, 600, 32, 31}, {1, 6, 2, 5, 1030, 20, 5}, {1, 1, 1, 13, 65, 300, 1},
+                       {1, 2, 2, 6, 9, 500, 512},   {1, 1, 1, 13, 1, 2, 1}};
   for (const Sizes& sizes : all) {
     SCOPED_TRACE(sizes.keys);
     for (const bool packed : {false, true}) {
@@ -196,7 +208,8 @@ TEST(CpuBf16Attention, ValuesThatAreLeftOutDoNoHarm) {
   left_out.inputs[2] = values;
   Tensor mask(DType::boolean, {30, 41});
   std::fill_n(mask.mutable_data<bool>(), mask.elements(), true);
-  for (std::int64_t i = 1; i < 30; ++i) mask.mutable_data<bool>()[i * 41 + 7] = mask.mutable_data<bool>()[i * 41 + 40] = false;
+  for (std::int64_t i = 1; i < 30; ++i)
+    mask.mutable_data<bool>()[i * 41 + 7] = mask.mutable_data<bool>()[i * 41 + 40] = false;
   left_out.inputs.emplace_back(mask);
   check_bf16(rounded(left_out));
 }

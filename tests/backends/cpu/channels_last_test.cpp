@@ -1,9 +1,10 @@
+#include "ops/channels_last.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "backends/cpu/simd.h"
-#include "ops/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
@@ -29,13 +30,15 @@ void expect_like_reference(const test::OpCall& call, double terms) {
   for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
     const ScopedIsa scoped(isa);
     const Tensor one = test::run_op_tensor(call, "cpu", 1);
-    EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + terms))) << "isa " << static_cast<int>(isa);
+    EXPECT_TRUE(test::close_to(one, expected, test::Tolerance::epsilons(DType::f32, 8 + terms)))
+        << "isa " << static_cast<int>(isa);
     for (const int threads : {2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), one));
     for (const std::string& kernel : test::accepting_cpu_kernels(call)) {
       SCOPED_TRACE(kernel);
       const Tensor other = test::run_op_tensor_by(call, kernel);
       const double digits = kernel == "cpu_channels_last_winograd" ? kLostToTransforms : 1;
-      EXPECT_TRUE(test::close_to(other, expected, test::Tolerance::epsilons(DType::f32, digits * (8 + terms)))) << "isa " << static_cast<int>(isa);
+      EXPECT_TRUE(test::close_to(other, expected, test::Tolerance::epsilons(DType::f32, digits * (8 + terms))))
+          << "isa " << static_cast<int>(isa);
       EXPECT_TRUE(identical(test::run_op_tensor_by(call, kernel, 3), other));
     }
   }
@@ -43,7 +46,9 @@ void expect_like_reference(const test::OpCall& call, double terms) {
 
 void check(const Case& c) {
   SCOPED_TRACE(to_string(c.x) + " * " + to_string(c.w));
-  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, ops::channels_last(c.x), 1), random_tensor(DType::f32, c.w, 2)}, c.attributes};
+  test::OpCall call{"tessera::ChannelsLastConv",
+                    {random_tensor(DType::f32, ops::channels_last(c.x), 1), random_tensor(DType::f32, c.w, 2)},
+                    c.attributes};
   if (c.bias) call.inputs.emplace_back(random_tensor(DType::f32, {c.w[0]}, 3));
   if (c.addend) {
     const Shape y = test::run_op_tensor(call, "reference", 1).shape();
@@ -76,7 +81,9 @@ TEST(CpuChannelsLastConv, WindowsOfEveryRank) {
 
 TEST(CpuChannelsLastConv, StridesDilationsAndUnevenPads) {
   check({{1, 3, 15, 41}, {8, 3, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{0, 1, 1, 0}}}});
-  check({{1, 3, 20, 41}, {8, 3, 3, 5}, {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
+  check({{1, 3, 20, 41},
+         {8, 3, 3, 5},
+         {{"strides", Integers{1, 3}}, {"dilations", Integers{2, 3}}, {"pads", Integers{2, 6, 3, 5}}}});
   check({{1, 40, 11, 11}, {6, 40, 5, 3}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Integers{2, 1}}}});
 }
 
@@ -108,7 +115,9 @@ double distance(const Tensor& a, const Tensor& b) {
 }
 
 void check_winograd(const Shape& x, const Shape& w, ir::Attributes attributes) {
-  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, w, 2)}, std::move(attributes)};
+  test::OpCall call{"tessera::ChannelsLastConv",
+                    {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, w, 2)},
+                    std::move(attributes)};
   call.inputs.emplace_back(random_tensor(DType::f32, {w[0]}, 3));
   call.inputs.emplace_back(random_tensor(DType::f32, test::run_op_tensor(call, "reference", 1).shape(), 4));
   for (const char* activation : {"Relu", "HardSwish"}) {
@@ -127,7 +136,8 @@ void check_winograd(const Shape& x, const Shape& w, ir::Attributes attributes) {
 TEST(CpuChannelsLastConv, WindowsOfThreeByMinimalFiltering) {
   for (const Shape& x : {Shape{1, 16, 13, 17}, Shape{2, 35, 12, 12}, Shape{1, 64, 30, 18}}) {
     for (const std::int64_t outputs : {16, 37}) {
-      for (const Integers& pads : {Integers{1, 1, 1, 1}, Integers{0, 0, 0, 0}, Integers{2, 0, 1, 3}}) check_winograd(x, {outputs, x[1], 3, 3}, {{"pads", pads}});
+      for (const Integers& pads : {Integers{1, 1, 1, 1}, Integers{0, 0, 0, 0}, Integers{2, 0, 1, 3}})
+        check_winograd(x, {outputs, x[1], 3, 3}, {{"pads", pads}});
     }
   }
   check_winograd({1, 16, 220, 217}, {2, 16, 3, 3}, kSame);  // more data than is cached
@@ -139,17 +149,23 @@ TEST(CpuChannelsLastConv, WindowsOfSlicesByMinimalFiltering) {
   check_winograd({2, 35, 5, 9, 6}, {37, 35, 3, 3, 3}, {{"pads", same}});
   check_winograd({1, 7, 17, 3, 3}, {20, 7, 3, 3, 3}, {{"pads", Integers{0, 0, 2, 2, 1, 0}}});
   check_winograd({1, 40, 3, 14, 5}, {17, 40, 1, 3, 3}, {{"pads", Integers{0, 1, 1, 0, 1, 1}}});
-  check_winograd({1, 19, 9, 7, 8}, {9, 19, 2, 3, 3}, {{"pads", Integers{1, 3, 1, 0, 0, 2}}, {"strides", Integers{3, 1, 1}}});
-  check_winograd({2, 5, 11, 7, 5}, {33, 5, 3, 3, 3}, {{"pads", Integers{3, 1, 1, 4, 1, 1}}, {"strides", Integers{2, 1, 1}}, {"dilations", Integers{4, 1, 1}}});
+  check_winograd({1, 19, 9, 7, 8}, {9, 19, 2, 3, 3},
+                 {{"pads", Integers{1, 3, 1, 0, 0, 2}}, {"strides", Integers{3, 1, 1}}});
+  check_winograd(
+      {2, 5, 11, 7, 5}, {33, 5, 3, 3, 3},
+      {{"pads", Integers{3, 1, 1, 4, 1, 1}}, {"strides", Integers{2, 1, 1}}, {"dilations", Integers{4, 1, 1}}});
   check_winograd({1, 18, 2, 6, 6}, {18, 18, 7, 3, 3}, {{"pads", Integers{5, 1, 1, 3, 1, 1}}});
 }
 
 TEST(CpuChannelsLastConv, SumsAndActivations) {
-  const auto active = [](std::string name, std::vector<float> values) { return with(with(kSame, "activation", std::move(name)), "activation_params", std::move(values)); };
+  const auto active = [](std::string name, std::vector<float> values) {
+    return with(with(kSame, "activation", std::move(name)), "activation_params", std::move(values));
+  };
   for (const bool addend : {false, true}) {
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Relu", {}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Clip", {-0.5f, 0.75f}), false, addend});
-    for (const char* name : {"HardSwish", "Sigmoid", "Tanh", "Mish", "Softplus"}) check({{1, 5, 9, 9}, {21, 5, 3, 3}, active(name, {}), true, addend});
+    for (const char* name : {"HardSwish", "Sigmoid", "Tanh", "Mish", "Softplus"})
+      check({{1, 5, 9, 9}, {21, 5, 3, 3}, active(name, {}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("Swish", {1.5f}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("LeakyRelu", {0.1f}), true, addend});
     check({{1, 5, 9, 9}, {21, 5, 3, 3}, active("HardSigmoid", {0.3f, 0.4f}), true, addend});
@@ -159,7 +175,9 @@ TEST(CpuChannelsLastConv, SumsAndActivations) {
 }
 
 TEST(CpuChannelsLastConv, Depthwise) {
-  const auto grouped = [](std::int64_t group, ir::Attributes more = {}) { return with(std::move(more), "group", group); };
+  const auto grouped = [](std::int64_t group, ir::Attributes more = {}) {
+    return with(std::move(more), "group", group);
+  };
   check({{2, 5, 9, 75}, {5, 1, 3, 3}, grouped(5, kSame)});
   check({{1, 40, 9, 8}, {40, 1, 3, 3}, grouped(40, kSame), false});
   check({{1, 17, 14, 14}, {17, 1, 5, 5}, grouped(17, {{"pads", Integers{2, 2, 2, 2}}, {"strides", Integers{2, 2}}})});
@@ -172,7 +190,9 @@ TEST(CpuChannelsLastConv, Depthwise) {
 }
 
 TEST(CpuChannelsLastConv, NotANumberStays) {
-  test::OpCall call{"tessera::ChannelsLastConv", {random_tensor(DType::f32, {1, 4, 4, 3}, 1), random_tensor(DType::f32, {20, 3, 1, 1}, 2)}, {{"activation", std::string("Relu")}}};
+  test::OpCall call{"tessera::ChannelsLastConv",
+                    {random_tensor(DType::f32, {1, 4, 4, 3}, 1), random_tensor(DType::f32, {20, 3, 1, 1}, 2)},
+                    {{"activation", std::string("Relu")}}};
   Tensor x = call.inputs[0].tensor().clone();
   x.mutable_data<float>()[7] = std::numeric_limits<float>::quiet_NaN();
   call.inputs[0] = x;
@@ -182,15 +202,19 @@ TEST(CpuChannelsLastConv, NotANumberStays) {
 TEST(CpuChannelsLastConvTranspose, WindowsSideBySide) {
   const auto check_transposed = [](const Shape& x, const Shape& w, ir::Attributes attributes, bool bias = true) {
     SCOPED_TRACE(to_string(x) + " * " + to_string(w));
-    test::OpCall call{"tessera::ChannelsLastConvTranspose", {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, w, 2)}, std::move(attributes)};
+    test::OpCall call{"tessera::ChannelsLastConvTranspose",
+                      {random_tensor(DType::f32, ops::channels_last(x), 1), random_tensor(DType::f32, w, 2)},
+                      std::move(attributes)};
     if (bias) call.inputs.emplace_back(random_tensor(DType::f32, {w[1]}, 3));
     expect_like_reference(call, static_cast<double>(x[1]));
   };
   check_transposed({2, 7, 5, 9}, {7, 21, 2, 2}, {{"strides", Integers{2, 2}}});
-  check_transposed({1, 40, 6, 5}, {40, 33, 3, 2}, {{"strides", Integers{3, 2}}, {"activation", std::string("Relu")}}, false);
+  check_transposed({1, 40, 6, 5}, {40, 33, 3, 2}, {{"strides", Integers{3, 2}}, {"activation", std::string("Relu")}},
+                   false);
   check_transposed({1, 16, 11}, {16, 5, 4}, {{"strides", Integers{4}}, {"activation", std::string("HardSwish")}});
   check_transposed({2, 8, 3, 4, 5}, {8, 9, 2, 2, 2}, {{"strides", Integers{2, 2, 2}}});
-  check_transposed({1, 24, 3, 30}, {24, 1, 2, 2}, {{"strides", Integers{2, 2}}, {"activation", std::string("Sigmoid")}});
+  check_transposed({1, 24, 3, 30}, {24, 1, 2, 2},
+                   {{"strides", Integers{2, 2}}, {"activation", std::string("Sigmoid")}});
   // Elsewhere they overlap or leave gaps, and ONNX's operator runs between transposes.
   check_transposed({1, 8, 5, 6}, {8, 9, 3, 3}, {{"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
 }
@@ -201,12 +225,19 @@ TEST(CpuChannelsLastPool, EveryWindow) {
     expect_like_reference({op, {random_tensor(DType::f32, ops::channels_last(x), 1)}, std::move(attributes)}, 20);
   };
   for (const char* op : {"tessera::ChannelsLastMaxPool", "tessera::ChannelsLastAveragePool"}) {
-    pool(op, {1, 19, 12, 13}, {{"kernel_shape", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
-    pool(op, {2, 16, 9, 9}, {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}, {"ceil_mode", std::int64_t{1}}});
+    pool(op, {1, 19, 12, 13},
+         {{"kernel_shape", Integers{3, 3}}, {"strides", Integers{2, 2}}, {"pads", Integers{1, 1, 1, 1}}});
+    pool(op, {2, 16, 9, 9},
+         {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}, {"ceil_mode", std::int64_t{1}}});
     pool(op, {1, 5, 20}, {{"kernel_shape", Integers{4}}, {"auto_pad", std::string("SAME_LOWER")}});
     pool(op, {1, 33, 5, 6, 7}, {{"kernel_shape", Integers{2, 3, 2}}, {"dilations", Integers{2, 1, 3}}});
   }
-  pool("tessera::ChannelsLastAveragePool", {1, 19, 12, 13}, {{"kernel_shape", Integers{3, 3}}, {"pads", Integers{1, 1, 1, 1}}, {"count_include_pad", std::int64_t{1}}, {"ceil_mode", std::int64_t{1}}, {"strides", Integers{2, 3}}});
+  pool("tessera::ChannelsLastAveragePool", {1, 19, 12, 13},
+       {{"kernel_shape", Integers{3, 3}},
+        {"pads", Integers{1, 1, 1, 1}},
+        {"count_include_pad", std::int64_t{1}},
+        {"ceil_mode", std::int64_t{1}},
+        {"strides", Integers{2, 3}}});
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Chains of convolutions by bands of lines, in float32, in bfloat16 and in both: the same bits as the convolutions one after the other, for every
-// instruction set and any number of threads, and what the reference gives.
+// Chains of convolutions by bands of lines, in float32, in bfloat16 and in both: the same bits as the convolutions one
+// after the other, for every instruction set and any number of threads, and what the reference gives.
 #include "ops/conv_chain.h"
 
 #include <gtest/gtest.h>
@@ -34,21 +34,30 @@ struct Chain {
   // The stage as a call of its own, of `results` before it.
   test::OpCall call_of(const ConvStage& stage, const std::vector<Tensor>& results) const {
     const auto list = [](const auto& values) { return std::vector<std::int64_t>(values.begin(), values.end()); };
-    test::OpCall call{"tessera::ChannelsLastConv", {}, {{"strides", list(stage.strides)}, {"pads", list(stage.pads)}, {"dilations", list(stage.dilations)}, {"group", stage.group}}};
+    test::OpCall call{"tessera::ChannelsLastConv",
+                      {},
+                      {{"strides", list(stage.strides)},
+                       {"pads", list(stage.pads)},
+                       {"dilations", list(stage.dilations)},
+                       {"group", stage.group}}};
     if (!stage.activation.empty()) call.attributes["activation"] = stage.activation;
     if (!stage.precision.empty()) call.attributes["precision"] = stage.precision;
     if (stage.output_dtype != 0) call.attributes["output_dtype"] = stage.output_dtype;
-    if (stage.activation == "Clip") call.attributes["activation_params"] = std::vector<float>(stage.parameters.begin(), stage.parameters.end());
+    if (stage.activation == "Clip")
+      call.attributes["activation_params"] = std::vector<float>(stage.parameters.begin(), stage.parameters.end());
     for (const std::int64_t operand : stage.operands) {
       if (operand == -1) call.inputs.emplace_back();
-      else call.inputs.emplace_back(operand >= 0 ? inputs[static_cast<std::size_t>(operand)] : results[static_cast<std::size_t>(-2 - operand)]);
+      else
+        call.inputs.emplace_back(operand >= 0 ? inputs[static_cast<std::size_t>(operand)]
+                                              : results[static_cast<std::size_t>(-2 - operand)]);
     }
     return call;
   }
   test::OpCall call() const {
     std::vector<ConvStage> numbered = stages;
     for (ConvStage& stage : numbered) {
-      for (std::int64_t& operand : stage.operands) operand = operand < -1 ? static_cast<std::int64_t>(inputs.size()) - 2 - operand : operand;
+      for (std::int64_t& operand : stage.operands)
+        operand = operand < -1 ? static_cast<std::int64_t>(inputs.size()) - 2 - operand : operand;
     }
     return {"tessera::ConvChain", {inputs.begin(), inputs.end()}, ops::conv_chain_attributes(numbered)};
   }
@@ -66,14 +75,17 @@ Tensor one_after_the_other(const Chain& chain) {
 
 void check(const Chain& chain) {
   const test::OpCall call = chain.call();
-  const bool rounds = std::ranges::any_of(chain.stages, [](const ConvStage& stage) { return !stage.precision.empty(); });
+  const bool rounds =
+      std::ranges::any_of(chain.stages, [](const ConvStage& stage) { return !stage.precision.empty(); });
   for (const Extensions extensions : kAllExtensions) {
     for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
       if (extensions != Extensions::vectors && !rounds) continue;  // float32 has no such instructions
       const ScopedIsa scoped(isa, extensions);
       ASSERT_EQ(test::chosen_cpu_kernel(call), "cpu_conv_chain");
       const Tensor expected = one_after_the_other(chain);
-      for (const int threads : {1, 2, 3}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads << " threads, isa " << static_cast<int>(isa) << ", extensions " << static_cast<int>(extensions);
+      for (const int threads : {1, 2, 3})
+        EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected))
+            << threads << " threads, isa " << static_cast<int>(isa) << ", extensions " << static_cast<int>(extensions);
     }
   }
 }
@@ -83,10 +95,15 @@ enum class Rounding : std::uint8_t { none, some, all };
 
 class Maker {
  public:
-  explicit Maker(std::uint32_t seed, Rounding rounding = Rounding::none) : seed_(seed), rounding_(rounding), random_(seed) {}
+  explicit Maker(std::uint32_t seed, Rounding rounding = Rounding::none)
+      : seed_(seed), rounding_(rounding), random_(seed) {}
 
-  std::int64_t number(std::int64_t low, std::int64_t high) { return low + static_cast<std::int64_t>(random_() % static_cast<std::uint32_t>(high - low + 1)); }
-  Tensor tensor(const Shape& shape, double bound = 1, DType type = DType::f32) { return random_tensor(type, shape, seed_ * 100 + ++made_, -bound, bound); }
+  std::int64_t number(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint32_t>(high - low + 1));
+  }
+  Tensor tensor(const Shape& shape, double bound = 1, DType type = DType::f32) {
+    return random_tensor(type, shape, seed_ * 100 + ++made_, -bound, bound);
+  }
 
   Chain chain() {
     Chain chain;
@@ -109,7 +126,8 @@ class Maker {
     std::int64_t kind = number(0, 3);
     const std::int64_t channels = x[3];
     // What is stored rounded only such stages read; depthwise ones no other data.
-    const bool rounds = type == DType::bf16 || rounding_ == Rounding::all || (rounding_ == Rounding::some && number(0, 2) == 0 && kind != 1);
+    const bool rounds = type == DType::bf16 || rounding_ == Rounding::all ||
+                        (rounding_ == Rounding::some && number(0, 2) == 0 && kind != 1);
     if (rounds && type == DType::f32 && kind == 1) kind = 2;
     std::int64_t outputs = number(1, 40);
     ConvStage stage{.operands = {data, -1, -1, -1}};
@@ -128,10 +146,15 @@ class Maker {
     if (kind == 1) stage.group = outputs = channels;
     if (kind == 3 && channels % 2 == 0) stage.group = 2, outputs = 2 * number(8, 20);
     const std::int64_t terms = channels / stage.group * kernel[0] * kernel[1];
-    stage.operands[1] = chain.add(tensor({outputs, channels / stage.group, kernel[0], kernel[1]}, std::sqrt(3.0 / static_cast<double>(terms))));
+    stage.operands[1] = chain.add(
+        tensor({outputs, channels / stage.group, kernel[0], kernel[1]}, std::sqrt(3.0 / static_cast<double>(terms))));
     if (number(0, 2) > 0) stage.operands[2] = chain.add(tensor({outputs}));
     Shape y{x[0], 0, 0, outputs};
-    for (std::size_t axis = 0; axis < 2; ++axis) y[axis + 1] = (x[axis + 1] + stage.pads[axis] + stage.pads[axis + 2] - (kernel[axis] - 1) * stage.dilations[axis] - 1) / stage.strides[axis] + 1;
+    for (std::size_t axis = 0; axis < 2; ++axis)
+      y[axis + 1] =
+          (x[axis + 1] + stage.pads[axis] + stage.pads[axis + 2] - (kernel[axis] - 1) * stage.dilations[axis] - 1) /
+              stage.strides[axis] +
+          1;
     if (rounds) stage.precision = "bf16";
     add_addend(chain, stage, y);
     chain.types.push_back(rounds ? may_be_rounded() : DType::f32);
@@ -151,9 +174,12 @@ class Maker {
       if (chain.stages[i - 1].strides[0] != 1) break;
     }
     const auto found = std::find(first, chain.shapes.end(), y);
-    const bool takes = found != chain.shapes.end() && (!stage.precision.empty() || chain.types[static_cast<std::size_t>(found - chain.shapes.begin())] == DType::f32);
+    const bool takes =
+        found != chain.shapes.end() &&
+        (!stage.precision.empty() || chain.types[static_cast<std::size_t>(found - chain.shapes.begin())] == DType::f32);
     if (takes && number(0, 3) > 0) stage.operands[3] = -2 - (found - chain.shapes.begin());
-    else if (number(0, 3) == 0) stage.operands[3] = chain.add(tensor(y, 1, stage.precision.empty() ? DType::f32 : may_be_rounded()));
+    else if (number(0, 3) == 0)
+      stage.operands[3] = chain.add(tensor(y, 1, stage.precision.empty() ? DType::f32 : may_be_rounded()));
   }
 
   std::uint32_t seed_;
@@ -178,13 +204,15 @@ TEST(CpuConvChain, RoundedStagesGiveTheBitsOfTheConvolutionsOneAfterTheOther) {
 
 // All stages round, and store their results rounded but for the last.
 Chain rounded(Chain chain) {
-  for (ConvStage& stage : chain.stages) stage.precision = "bf16", stage.output_dtype = static_cast<std::int64_t>(DType::bf16);
+  for (ConvStage& stage : chain.stages)
+    stage.precision = "bf16", stage.output_dtype = static_cast<std::int64_t>(DType::bf16);
   chain.stages.back().output_dtype = 0;
   return chain;
 }
 
 // Blocks that widen, look at 3×3 or 5×5 pixels of each channel, narrow again and add their input.
-Chain block(const Shape& x, std::int64_t wide, std::int64_t kernel, std::int64_t stride, int blocks = 1, DType type = DType::f32) {
+Chain block(const Shape& x, std::int64_t wide, std::int64_t kernel, std::int64_t stride, int blocks = 1,
+            DType type = DType::f32) {
   Chain chain;
   std::int64_t data = chain.add(random_tensor(type, x, 1));
   std::uint64_t seed = 2;
@@ -192,7 +220,11 @@ Chain block(const Shape& x, std::int64_t wide, std::int64_t kernel, std::int64_t
   for (int i = 0; i < blocks; ++i) {
     const std::int64_t first = -2 - static_cast<std::int64_t>(chain.stages.size()), pad = kernel / 2;
     chain.stages.push_back({.operands = {data, made({wide, x[3], 1, 1}), made({wide}), -1}, .activation = "HardSwish"});
-    chain.stages.push_back({.operands = {first, made({wide, 1, kernel, kernel}), made({wide}), -1}, .strides = {stride, stride}, .pads = {pad, pad, pad, pad}, .group = wide, .activation = "Relu"});
+    chain.stages.push_back({.operands = {first, made({wide, 1, kernel, kernel}), made({wide}), -1},
+                            .strides = {stride, stride},
+                            .pads = {pad, pad, pad, pad},
+                            .group = wide,
+                            .activation = "Relu"});
     chain.stages.push_back({.operands = {first - 1, made({x[3], wide, 1, 1}), made({x[3]}), stride == 1 ? data : -1}});
     data = first - 2;
   }
@@ -210,7 +242,7 @@ TEST(CpuConvChain, RoundedInvertedResidualBlocks) {
   check(rounded(block({1, 29, 30, 12}, 50, 3, 1)));
   check(rounded(block({2, 28, 28, 16}, 48, 5, 2, 1, DType::bf16)));
   check(rounded(block({3, 9, 14, 24}, 72, 3, 1, 2, DType::bf16)));
-  check(rounded(block({1, 57, 3, 7}, 33, 5, 1, 3)));                // odd numbers of channels are copied to whole pairs
+  check(rounded(block({1, 57, 3, 7}, 33, 5, 1, 3)));  // odd numbers of channels are copied to whole pairs
   // Pixels 4 KB apart: they are moved apart where they are copied anyway.
   check(rounded(block({1, 6, 7, 2048}, 8, 3, 1)));
   check(rounded(block({1, 6, 7, 2048}, 8, 3, 1, 1, DType::bf16)));
@@ -223,9 +255,14 @@ TEST(CpuConvChain, RoundedStemsOfFloats) {
       if (kernel == 3 && stride == 1) continue;
       SCOPED_TRACE(kernel * 10 + stride);
       Chain chain;
-      const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1)); };
+      const auto made = [&](const Shape& shape) {
+        return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1));
+      };
       const std::int64_t x = made({2, 33, 30, 3});
-      chain.stages.push_back({.operands = {x, made({10, 3, kernel, kernel}), made({10}), -1}, .strides = {stride, stride}, .pads = {kernel, kernel / 2, 2 * kernel, kernel}, .activation = "Relu"});
+      chain.stages.push_back({.operands = {x, made({10, 3, kernel, kernel}), made({10}), -1},
+                              .strides = {stride, stride},
+                              .pads = {kernel, kernel / 2, 2 * kernel, kernel},
+                              .activation = "Relu"});
       chain.stages.push_back({.operands = {-2, made({10, 1, 3, 3}), -1, -1}, .pads = {1, 1, 1, 1}, .group = 10});
       check(rounded(std::move(chain)));
     }
@@ -249,7 +286,8 @@ TEST(CpuConvChain, WhatIsNoNumberSpreadsAsFarAsWindowsReach) {
   for (const Chain& each : {chain, rounded(chain)}) {
     check(each);
     const Tensor y = test::run_op_tensor(each.call(), "cpu", 2);
-    for (std::int64_t row = 0; row < 21; ++row) EXPECT_EQ(std::isnan(y.data<float>()[(row * 8 + 4) * 8]), row >= 9 && row <= 11) << row;
+    for (std::int64_t row = 0; row < 21; ++row)
+      EXPECT_EQ(std::isnan(y.data<float>()[(row * 8 + 4) * 8]), row >= 9 && row <= 11) << row;
   }
 }
 
@@ -266,7 +304,9 @@ TEST(CpuConvChain, LeavesToOthersWhatDoesNotFitTheCache) {
 TEST(CpuConvChain, LeavesToOthersWhatTheyDoFaster) {
   const auto filtered = [](std::int64_t channels) {
     Chain chain;
-    const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1)); };
+    const auto made = [&](const Shape& shape) {
+      return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1));
+    };
     const std::int64_t x = made({1, 24, 24, channels});
     chain.stages.push_back({.operands = {x, made({channels, channels, 3, 3}), -1, -1}});
     chain.stages.push_back({.operands = {-2, made({8, channels, 1, 1}), -1, -1}});
@@ -288,11 +328,13 @@ TEST(CpuConvChain, LeavesToOthersWhatTheyDoFaster) {
   EXPECT_TRUE(test::accepting_cpu_kernels(chain.call()).empty());
 }
 
-// Nothing between its stages bounds the bands of a single one: trying one for each line of the picture would take months.
+// Nothing between its stages bounds the bands of a single one: trying one for each line of the picture would take
+// months.
 TEST(CpuConvChain, TallPicturesAreSoonPlanned) {
   constexpr std::int64_t kLines = std::int64_t{1} << 44;
   Chain chain;
-  const std::int64_t x = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 1)), w = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 2));
+  const std::int64_t x = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 1)),
+                     w = chain.add(random_tensor(DType::f32, {1, 1, 1, 1}, 2));
   chain.stages.push_back({.operands = {x, w, -1, -1}, .pads = {kLines, 0, 0, 0}});
   EXPECT_EQ(test::chosen_cpu_kernel(chain.call()), "cpu_conv_chain");
   // What lies under such padding is no line of the stage before.
@@ -301,15 +343,19 @@ TEST(CpuConvChain, TallPicturesAreSoonPlanned) {
   EXPECT_TRUE(test::accepting_cpu_kernels(chain.call()).empty());
 }
 
-// Two ways from a result, one of which takes two lines for each of the other's: what lies between them grows with the picture.
+// Two ways from a result, one of which takes two lines for each of the other's: what lies between them grows with the
+// picture.
 TEST(CpuConvChain, LeavesToOthersWhatGoesOnAtDifferentStrides) {
   const auto chain = [](std::int64_t stride, std::int64_t pad) {
     Chain chain;
-    const auto made = [&](const Shape& shape) { return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1)); };
+    const auto made = [&](const Shape& shape) {
+      return chain.add(random_tensor(DType::f32, shape, chain.inputs.size() + 1));
+    };
     const std::int64_t x = made({1, 200, 8, 16});
     chain.stages.push_back({.operands = {x, made({16, 16, 1, 1}), -1, -1}, .activation = "Relu"});
     chain.stages.push_back({.operands = {-2, made({16, 16, 1, 1}), -1, -1}});
-    chain.stages.push_back({.operands = {-2, made({16, 16, 1, 1}), -1, -3}, .strides = {stride, 1}, .pads = {0, 0, pad, 0}});
+    chain.stages.push_back(
+        {.operands = {-2, made({16, 16, 1, 1}), -1, -3}, .strides = {stride, 1}, .pads = {0, 0, pad, 0}});
     return chain;
   };
   check(chain(1, 0));

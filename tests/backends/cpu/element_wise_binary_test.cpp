@@ -122,8 +122,10 @@ TEST(CpuElementWiseBinary, WhereMatchesReference) {
 
 TEST(CpuElementWiseBinary, DivisionByPowersOfTwoIsExact) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  const Tensor x = Tensor::from<float>({9}, {1.1f, -3.3f, 0.0f, -0.0f, 3e38f, 1.2e-38f, infinity, -infinity, std::nanf("")});
-  for (const float divisor : {8.0f, -0.125f, 0x1p126f, 0x1p127f, 0x1p-126f, 0.0f, infinity, 3.0f}) expect_matches_reference({"Div", {x, Tensor::scalar(divisor)}});
+  const Tensor x =
+      Tensor::from<float>({9}, {1.1f, -3.3f, 0.0f, -0.0f, 3e38f, 1.2e-38f, infinity, -infinity, std::nanf("")});
+  for (const float divisor : {8.0f, -0.125f, 0x1p126f, 0x1p127f, 0x1p-126f, 0.0f, infinity, 3.0f})
+    expect_matches_reference({"Div", {x, Tensor::scalar(divisor)}});
 }
 
 TEST(CpuElementWiseBinary, DivisionByZeroFailsAsInTheReference) {

@@ -171,20 +171,25 @@ TEST(GemmF32, ActivationOfCompleteRows) {
     const RowActivation gelu = row_activation("Gelu", {});
     ASSERT_NE(gelu.function, nullptr);
     const std::int64_t m = 40, n = 301, k = 700;
-    const Tensor a = random_tensor(DType::f32, {m, k}, 4), b = random_tensor(DType::f32, {k, n}, 5), bias = random_tensor(DType::f32, {n}, 6);
+    const Tensor a = random_tensor(DType::f32, {m, k}, 4), b = random_tensor(DType::f32, {k, n}, 5),
+                 bias = random_tensor(DType::f32, {n}, 6);
     const GemmF32 gemm({m, n, k}, false, false);
     const auto run = [&](int threads, const Epilogue& epilogue) {
       Tensor c(DType::f32, {m, n});
       const GemmF32::Split split = gemm.split(threads);
       for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
-        gemm.run(split, tile, GemmOperand::strided(a.data<float>(), k, 1), GemmOperand::strided(b.data<float>(), n, 1), c.mutable_data<float>(), n, epilogue);
+        gemm.run(split, tile, GemmOperand::strided(a.data<float>(), k, 1), GemmOperand::strided(b.data<float>(), n, 1),
+                 c.mutable_data<float>(), n, epilogue);
       }
       return c;
     };
-    const Epilogue epilogues[] = {{}, {.bias = bias.data<float>()}, {.bias = bias.data<float>(), .activation = Activation::clip, .low = -4, .high = 6}};
+    const Epilogue epilogues[] = {{},
+                                  {.bias = bias.data<float>()},
+                                  {.bias = bias.data<float>(), .activation = Activation::clip, .low = -4, .high = 6}};
     for (Epilogue epilogue : epilogues) {
       Tensor expected = run(1, epilogue);
-      EXPECT_TRUE(close_to(expected, expected_product(a, b, epilogue), Tolerance::epsilons(DType::f32, 4 + 0.4 * static_cast<double>(k))));
+      EXPECT_TRUE(close_to(expected, expected_product(a, b, epilogue),
+                           Tolerance::epsilons(DType::f32, 4 + 0.4 * static_cast<double>(k))));
       gelu(expected.mutable_data<float>(), m * n);
       epilogue.after = &gelu;
       for (const int threads : {1, 2, 16}) EXPECT_TRUE(identical(run(threads, epilogue), expected)) << threads;

@@ -52,14 +52,21 @@ TEST(CpuMatMulInteger, ExtremesAndVectors) {
 // Neighbouring weights whose products with any bytes sum to 16 bits, just so, and just not.
 TEST(CpuMatMulInteger, NeighboursThatFitInSixteenBits) {
   const Tensor a = Tensor::from<std::uint8_t>({3, 8}, std::vector<std::uint8_t>(24, 255));
-  for (const auto& [weights, fit] : {std::pair{std::array{64, 64}, true}, {std::array{-64, -64}, true}, {std::array{127, 1}, true}, {std::array{127, -128}, true}, {std::array{65, 64}, false}, {std::array{-1, -128}, false}}) {
+  for (const auto& [weights, fit] : {std::pair{std::array{64, 64}, true},
+                                     {std::array{-64, -64}, true},
+                                     {std::array{127, 1}, true},
+                                     {std::array{127, -128}, true},
+                                     {std::array{65, 64}, false},
+                                     {std::array{-1, -128}, false}}) {
     const std::vector<std::int8_t> neighbours(weights.begin(), weights.end());
     EXPECT_EQ(s8_pairs_fit(neighbours.data(), 2), fit);
     std::vector<std::int8_t> b;
     for (int row = 0; row < 8; ++row) b.insert(b.end(), 33, neighbours[row % 2]);
     check({"MatMulInteger", {a, Tensor::from<std::int8_t>({8, 33}, b)}});
   }
-  check({"MatMulInteger", {bytes(DType::u8, {27, 130}, 1), test::random_tensor(DType::i8, {130, 77}, 2, -64, 64), bytes(DType::u8, {}, 3)}});
+  check({"MatMulInteger",
+         {bytes(DType::u8, {27, 130}, 1), test::random_tensor(DType::i8, {130, 77}, 2, -64, 64),
+          bytes(DType::u8, {}, 3)}});
 }
 
 TEST(CpuMatMulInteger, ManyTiles) {
@@ -68,19 +75,26 @@ TEST(CpuMatMulInteger, ManyTiles) {
 
 TEST(CpuMatMulInteger, DeepProductsInParts) {
   const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
-  check({"MatMulInteger", {bytes(DType::u8, {400, 2101}, 1), bytes(DType::i8, {2101, 47}, 2), bytes(DType::u8, {}, 3)}});
-  check({"MatMulInteger", {bytes(DType::u8, {800, 2100}, 1), bytes(DType::i8, {2100, 70}, 2), bytes(DType::u8, {800}, 3), bytes(DType::i8, {70}, 4)}});
+  check(
+      {"MatMulInteger", {bytes(DType::u8, {400, 2101}, 1), bytes(DType::i8, {2101, 47}, 2), bytes(DType::u8, {}, 3)}});
+  check({"MatMulInteger",
+         {bytes(DType::u8, {800, 2100}, 1), bytes(DType::i8, {2100, 70}, 2), bytes(DType::u8, {800}, 3),
+          bytes(DType::i8, {70}, 4)}});
 }
 
-// At least 64 tiles of rows and 512 KB of data, fewer than weights. With one instruction set, as they all split products alike.
+// At least 64 tiles of rows and 512 KB of data, fewer than weights. With one instruction set, as they all split
+// products alike.
 TEST(CpuMatMulInteger, ManyRowsAndMoreWeightsThanData) {
-  const test::OpCall call{"MatMulInteger", {bytes(DType::u8, {770, 685}, 1), bytes(DType::i8, {685, 790}, 2), bytes(DType::u8, {}, 3)}};
+  const test::OpCall call{"MatMulInteger",
+                          {bytes(DType::u8, {770, 685}, 1), bytes(DType::i8, {685, 790}, 2), bytes(DType::u8, {}, 3)}};
   const Tensor expected = test::run_op_tensor(call, "reference");
-  for (const int threads : {1, 2}) EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads;
+  for (const int threads : {1, 2})
+    EXPECT_TRUE(identical(test::run_op_tensor(call, "cpu", threads), expected)) << threads;
 }
 
 TEST(CpuMatMulInteger, RowsThatWouldShareSetsOfTheCache) {
-  check({"MatMulInteger", {bytes(DType::u8, {14, 4096}, 1), bytes(DType::i8, {4096, 260}, 2), bytes(DType::u8, {}, 3)}});
+  check(
+      {"MatMulInteger", {bytes(DType::u8, {14, 4096}, 1), bytes(DType::i8, {4096, 260}, 2), bytes(DType::u8, {}, 3)}});
 }
 
 TEST(CpuQLinearMatMul, ScalesOfTensorAndColumn) {

@@ -11,15 +11,19 @@ namespace {
 enum class Zeros { none, packed, real };
 
 // The reference runs the parts: dequantisation, transposition, product and sum.
-OpCall call(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t bits, std::int64_t block, Zeros zeros, bool with_bias) {
+OpCall call(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t bits, std::int64_t block, Zeros zeros,
+            bool with_bias) {
   const std::int64_t blocks = (k + block - 1) / block;
-  const auto bytes = [](const Shape& shape, std::uint64_t seed) { return random_tensor(DType::u8, shape, seed, 0, 255); };
+  const auto bytes = [](const Shape& shape, std::uint64_t seed) {
+    return random_tensor(DType::u8, shape, seed, 0, 255);
+  };
   Value zero, bias;
   if (zeros == Zeros::packed) zero = bytes({n, (blocks * bits + 7) / 8}, 3);
   if (zeros == Zeros::real) zero = random_tensor(DType::f32, {n, blocks}, 4, 0, 1 << bits);
   if (with_bias) bias = random_tensor(DType::f32, {n}, 5);
   return {"com.microsoft::MatMulNBits",
-          {random_tensor(DType::f32, {m, k}, 1), bytes({n, blocks, block / 8 * bits}, 2), random_tensor(DType::f32, {n, blocks}, 6, 0.01, 0.1), zero, Value(), bias},
+          {random_tensor(DType::f32, {m, k}, 1), bytes({n, blocks, block / 8 * bits}, 2),
+           random_tensor(DType::f32, {n, blocks}, 6, 0.01, 0.1), zero, Value(), bias},
           {{"K", k}, {"N", n}, {"bits", bits}, {"block_size", block}}};
 }
 
@@ -31,7 +35,8 @@ TEST(CpuMatMulNBits, MatchesReferenceForAFewRows) {
   for (const std::int64_t bits : {2, 4, 8}) {
     for (const std::int64_t block : {16, 32, 128}) {
       for (const Zeros zeros : {Zeros::none, Zeros::packed, Zeros::real}) {
-        for (const std::int64_t m : {1, 2, 7, 20}) expect_matches_reference(call(m, 19, 3 * block - 5, bits, block, zeros, m < 2), tolerance(3 * block, bits));
+        for (const std::int64_t m : {1, 2, 7, 20})
+          expect_matches_reference(call(m, 19, 3 * block - 5, bits, block, zeros, m < 2), tolerance(3 * block, bits));
       }
     }
   }

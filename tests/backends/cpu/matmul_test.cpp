@@ -57,8 +57,10 @@ TEST(CpuMatMul, Large) {
 
 // Shapes are those of the matrices that are multiplied.
 TEST(CpuTransposedMatMul, BatchesBroadcast) {
-  const std::pair<Shape, Shape> shapes[] = {{{4, 6}, {6, 5}}, {{2, 3, 6}, {6, 5}}, {{1, 3, 6}, {6, 5}}, {{2, 3, 6}, {2, 6, 5}}, {{2, 1, 3, 6}, {7, 6, 5}}, {{3, 6}, {2, 6, 5}}, {{6}, {6, 5}},
-                                            {{3, 6}, {6}},    {{2, 0, 6}, {6, 5}}, {{3, 0}, {0, 5}},    {{33, 65}, {65, 70}},   {{3, 40, 401}, {3, 401, 37}}};
+  const std::pair<Shape, Shape> shapes[] = {
+      {{4, 6}, {6, 5}},          {{2, 3, 6}, {6, 5}}, {{1, 3, 6}, {6, 5}},  {{2, 3, 6}, {2, 6, 5}},
+      {{2, 1, 3, 6}, {7, 6, 5}}, {{3, 6}, {2, 6, 5}}, {{6}, {6, 5}},        {{3, 6}, {6}},
+      {{2, 0, 6}, {6, 5}},       {{3, 0}, {0, 5}},    {{33, 65}, {65, 70}}, {{3, 40, 401}, {3, 401, 37}}};
   const auto swapped = [](Shape shape, std::int64_t transposed) {
     if (transposed != 0 && shape.size() > 1) std::swap(shape.end()[-1], shape.end()[-2]);
     return shape;
@@ -66,8 +68,11 @@ TEST(CpuTransposedMatMul, BatchesBroadcast) {
   for (const auto& [a, b] : shapes) {
     for (const std::int64_t left : {0, 1}) {
       for (const std::int64_t right : {0, 1}) {
-        SCOPED_TRACE(to_string(a) + " x " + to_string(b) + ", transposed: " + std::to_string(left) + std::to_string(right));
-        const test::OpCall call{"tessera::TransposedMatMul", {random(swapped(a, left), 1), random(swapped(b, right), 2)}, {{"transA", left}, {"transB", right}}};
+        SCOPED_TRACE(to_string(a) + " x " + to_string(b) + ", transposed: " + std::to_string(left) +
+                     std::to_string(right));
+        const test::OpCall call{"tessera::TransposedMatMul",
+                                {random(swapped(a, left), 1), random(swapped(b, right), 2)},
+                                {{"transA", left}, {"transB", right}}};
         EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_transposed_matmul_f32");
         check(call, static_cast<double>(a.back()));
       }
@@ -114,11 +119,16 @@ TEST(CpuLinear, TransposedWeightsAndSeveralAxesOfInputs) {
     Shape x;
     std::int64_t axis, inputs, outputs;
   };
-  for (const auto& [x, axis, inputs, outputs] : {Case{{1, 67}, -1, 67, 5}, Case{{3, 2, 5, 7}, 1, 70, 33}, Case{{2, 3, 4, 9}, 2, 36, 17}, Case{{5, 401, 2}, -2, 802, 1}, Case{{0, 2, 3}, 1, 6, 4}, Case{{2, 3, 4}, 1, 12, 0}}) {
+  for (const auto& [x, axis, inputs, outputs] :
+       {Case{{1, 67}, -1, 67, 5}, Case{{3, 2, 5, 7}, 1, 70, 33}, Case{{2, 3, 4, 9}, 2, 36, 17},
+        Case{{5, 401, 2}, -2, 802, 1}, Case{{0, 2, 3}, 1, 6, 4}, Case{{2, 3, 4}, 1, 12, 0}}) {
     for (const std::int64_t transposed : {0, 1}) {
       SCOPED_TRACE(to_string(x) + " from axis " + std::to_string(axis) + (transposed != 0 ? ", transposed" : ""));
       const Tensor weights = random(transposed != 0 ? Shape{outputs, inputs} : Shape{inputs, outputs}, 2);
-      check({"tessera::Linear", {random(x, 1), weights, random({outputs}, 3)}, {{"axis", axis}, {"transB", transposed}, {"activation", std::string("Relu")}}}, static_cast<double>(inputs));
+      check({"tessera::Linear",
+             {random(x, 1), weights, random({outputs}, 3)},
+             {{"axis", axis}, {"transB", transposed}, {"activation", std::string("Relu")}}},
+            static_cast<double>(inputs));
     }
   }
 }
@@ -129,7 +139,8 @@ TEST(CpuLinear, FewRowsReadWeightsAsTheyLie) {
     for (const char* activation : {"", "Relu", "Gelu"}) {
       SCOPED_TRACE(std::to_string(rows) + activation);
       Tensor x = random({rows, 1003}, 1);
-      test::OpCall call{"tessera::Linear", {x, weights, random({303}, 3), random({rows, 303}, 4)}, {{"transB", std::int64_t{1}}}};
+      test::OpCall call{
+          "tessera::Linear", {x, weights, random({303}, 3), random({rows, 303}, 4)}, {{"transB", std::int64_t{1}}}};
       if (*activation != 0) call.attributes.emplace("activation", std::string(activation));
       EXPECT_EQ(std::ranges::count(test::accepting_cpu_kernels(call), "cpu_linear_of_few_rows"), rows < 5 ? 1 : 0);
       check(call, 1003);
@@ -140,15 +151,28 @@ TEST(CpuLinear, FewRowsReadWeightsAsTheyLie) {
 }
 
 TEST(CpuLinear, EveryActivation) {
-  const std::pair<const char*, std::vector<float>> activations[] = {{"Relu", {}},           {"Tanh", {}},          {"Sigmoid", {}},   {"HardSwish", {}},
-                                                                    {"Gelu", {}},           {"GeluTanh", {}},      {"LeakyRelu", {0.1f}}, {"Swish", {1.5f}},
-                                                                    {"HardSigmoid", {0.2f, 0.5f}}, {"Clip", {-0.25f, 0.5f}}, {"Mish", {}},
-                                                                    {"Softplus", {}},       {"Softsign", {}},      {"Elu", {0.75f}},  {"Celu", {0.5f}},
+  const std::pair<const char*, std::vector<float>> activations[] = {{"Relu", {}},
+                                                                    {"Tanh", {}},
+                                                                    {"Sigmoid", {}},
+                                                                    {"HardSwish", {}},
+                                                                    {"Gelu", {}},
+                                                                    {"GeluTanh", {}},
+                                                                    {"LeakyRelu", {0.1f}},
+                                                                    {"Swish", {1.5f}},
+                                                                    {"HardSigmoid", {0.2f, 0.5f}},
+                                                                    {"Clip", {-0.25f, 0.5f}},
+                                                                    {"Mish", {}},
+                                                                    {"Softplus", {}},
+                                                                    {"Softsign", {}},
+                                                                    {"Elu", {0.75f}},
+                                                                    {"Celu", {0.5f}},
                                                                     {"Selu", {1.5f, 1.25f}}};
   for (const auto& [name, parameters] : activations) {
     for (const Shape& x : {Shape{1, 9}, Shape{37, 501}}) {  // one block of k, and several
       SCOPED_TRACE(name + to_string(x));
-      test::OpCall call{"tessera::Linear", {random(x, 1), random({43, x[1]}, 2), random({43}, 3)}, {{"transB", std::int64_t{1}}, {"activation", std::string(name)}}};
+      test::OpCall call{"tessera::Linear",
+                        {random(x, 1), random({43, x[1]}, 2), random({43}, 3)},
+                        {{"transB", std::int64_t{1}}, {"activation", std::string(name)}}};
       if (!parameters.empty()) call.attributes.emplace("activation_params", parameters);
       EXPECT_EQ(test::chosen_cpu_kernel(call), "cpu_linear");
       check(call, static_cast<double>(x[1]));

@@ -11,13 +11,15 @@
 namespace tessera::backends::cpu::product_split_test {
 namespace {
 
-ProductSplit chosen(std::int64_t rows, std::int64_t columns, std::int64_t depth, std::int64_t groups, bool rows_of_small_weights = false) {
+ProductSplit chosen(std::int64_t rows, std::int64_t columns, std::int64_t depth, std::int64_t groups,
+                    bool rows_of_small_weights = false) {
   ProductSplit split{.rows = rows, .columns = columns, .groups = groups, .tile_rows = 12, .tile_columns = 32};
   split.segments = 3;
   split.segment_groups = depth;
   split.rows_of_small_weights = rows_of_small_weights;
   const std::int64_t row_bytes = split.segments * depth * 4;
-  split.choose(2.0 * static_cast<double>(rows * columns * row_bytes), 1e6, split.tile_columns * row_bytes, rows * row_bytes, row_bytes);
+  split.choose(2.0 * static_cast<double>(rows * columns * row_bytes), 1e6, split.tile_columns * row_bytes,
+               rows * row_bytes, row_bytes);
   return split;
 }
 
@@ -29,7 +31,8 @@ void expect_each_element_once(const ProductSplit& split) {
       ASSERT_LE(tile.rows, split.tile_rows);
       for (std::int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
         for (std::int64_t column = tile.column; column < tile.column + tile.columns; ++column) {
-          std::int64_t& done = segments_done.at(static_cast<std::size_t>((tile.group * split.rows + row) * split.columns + column));
+          std::int64_t& done =
+              segments_done.at(static_cast<std::size_t>((tile.group * split.rows + row) * split.columns + column));
           ASSERT_EQ(done, tile.depth.segment);
           ASSERT_EQ(tile.depth.begins, done == 0);
           done += tile.depth.segments;
@@ -44,7 +47,8 @@ void expect_each_element_once(const ProductSplit& split) {
 TEST(ProductSplit, CoversEachElementOnce) {
   for (const std::int64_t rows : {1, 11, 49, 197, 785}) {
     for (const std::int64_t columns : {1, 33, 320, 1000}) {
-      for (const bool small_weights : {false, true}) expect_each_element_once(chosen(rows, columns, 40, rows < 100 ? 2 : 1, small_weights));
+      for (const bool small_weights : {false, true})
+        expect_each_element_once(chosen(rows, columns, 40, rows < 100 ? 2 : 1, small_weights));
     }
   }
 }

@@ -43,19 +43,26 @@ TEST(CpuQuantisation, MatchesReferenceBitByBit) {
 
 // Quotients at the edge between two steps, by scales of every size.
 TEST(CpuQuantisation, QuotientsAreRoundedAsDivisionRounds) {
-  const Tensor scales = random_tensor(DType::f32, {60}, 5, 1, 2), quotients = random_tensor(DType::f32, {1000}, 6, -300, 300);
+  const Tensor scales = random_tensor(DType::f32, {60}, 5, 1, 2),
+               quotients = random_tensor(DType::f32, {1000}, 6, -300, 300);
   for (std::int64_t i = 0; i < scales.elements(); ++i) {
     const float scale = std::ldexp(scales.data<float>()[i], static_cast<int>(4 * i - 120));
     std::vector<float> x;
     for (const float quotient : std::span(quotients.data<float>(), 1000)) {
       const float edge = (std::floor(quotient) + 0.5f) * scale;
-      for (const float value : {quotient * scale, edge, std::nextafter(edge, 0.0f), std::nextafter(edge, 1e38f)}) x.push_back(value);
+      for (const float value : {quotient * scale, edge, std::nextafter(edge, 0.0f), std::nextafter(edge, 1e38f)})
+        x.push_back(value);
     }
     for (const float quotient : {7e4f, -7e4f, 3e9f, -3e9f}) x.push_back(quotient * scale);
-    for (const float value : {std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::nanf("")}) x.push_back(value);
+    for (const float value : {std::numeric_limits<float>::max(), std::numeric_limits<float>::infinity(),
+                              -std::numeric_limits<float>::infinity(), std::nanf("")})
+      x.push_back(value);
     const auto count = static_cast<std::int64_t>(x.size());
-    expect_matches_reference({"QuantizeLinear", {Tensor::from<float>({count}, x), Tensor::scalar(scale), Tensor::scalar<std::uint8_t>(131)}});
-    expect_matches_reference({"QuantizeLinear", {Tensor::from<float>({count}, x), Tensor::scalar(scale), Tensor::scalar<std::int8_t>(-3)}});
+    expect_matches_reference(
+        {"QuantizeLinear",
+         {Tensor::from<float>({count}, x), Tensor::scalar(scale), Tensor::scalar<std::uint8_t>(131)}});
+    expect_matches_reference(
+        {"QuantizeLinear", {Tensor::from<float>({count}, x), Tensor::scalar(scale), Tensor::scalar<std::int8_t>(-3)}});
   }
 }
 

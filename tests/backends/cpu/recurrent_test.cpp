@@ -24,7 +24,9 @@ struct Sizes {
 
 test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
   const std::int64_t directions = s.direction == "bidirectional" ? 2 : 1, gates = op == "LSTM" ? 4 : 3;
-  const auto random = [type](Shape shape, std::uint64_t seed) { return test::random_tensor(type, shape, seed, -0.3, 0.3); };
+  const auto random = [type](Shape shape, std::uint64_t seed) {
+    return test::random_tensor(type, shape, seed, -0.3, 0.3);
+  };
   test::OpCall call{op,
                     {random({s.length, s.batch, s.features}, 1), random({directions, gates * s.hidden, s.features}, 2),
                      random({directions, gates * s.hidden, s.hidden}, 3)},
@@ -41,7 +43,8 @@ test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
 }
 
 void check(const std::string& op, const Sizes& s, DType type, test::Tolerance tolerance) {
-  SCOPED_TRACE(op + " " + s.direction + " hidden " + std::to_string(s.hidden) + " batch " + std::to_string(s.batch) + " steps " + std::to_string(s.length));
+  SCOPED_TRACE(op + " " + s.direction + " hidden " + std::to_string(s.hidden) + " batch " + std::to_string(s.batch) +
+               " steps " + std::to_string(s.length));
   const test::OpCall call = call_of(op, s, type);
   const std::vector<Value> expected = test::run_op(call, "reference");
   for (const Extensions extensions : kAllExtensions) {
@@ -50,7 +53,8 @@ void check(const std::string& op, const Sizes& s, DType type, test::Tolerance to
       const ScopedIsa scoped(isa, extensions);
       const std::vector<Value> one = test::run_op(call, "cpu", 1);
       for (std::size_t i = 0; i < one.size(); ++i) {
-        EXPECT_TRUE(test::close_to(one[i].tensor(), expected[i].tensor(), tolerance)) << "output " << i << " isa " << static_cast<int>(isa);
+        EXPECT_TRUE(test::close_to(one[i].tensor(), expected[i].tensor(), tolerance))
+            << "output " << i << " isa " << static_cast<int>(isa);
       }
       for (const int threads : {2, 3}) {
         const std::vector<Value> several = test::run_op(call, "cpu", threads);
@@ -60,9 +64,12 @@ void check(const std::string& op, const Sizes& s, DType type, test::Tolerance to
   }
 }
 
-void check(const std::string& op, const Sizes& s) { check(op, s, DType::f32, test::Tolerance::epsilons(DType::f32, 40)); }
+void check(const std::string& op, const Sizes& s) {
+  check(op, s, DType::f32, test::Tolerance::epsilons(DType::f32, 40));
+}
 
-// One step is that of the reference but for the rounding of its results. From step to step the hidden state is rounded, which the reference does not do.
+// One step is that of the reference but for the rounding of its results. From step to step the hidden state is rounded,
+// which the reference does not do.
 void check_bf16(const std::string& op, const Sizes& s) {
   const test::OpCall call = call_of(op, s, DType::bf16);
   EXPECT_EQ(test::chosen_cpu_kernel(call), op == "LSTM" ? "cpu_bf16_lstm" : "cpu_bf16_gru");
@@ -86,7 +93,8 @@ TEST(CpuRecurrent, SeveralChunks) {
 TEST(CpuBf16Recurrent, OneStep) {
   for (const std::string op : {"LSTM", "GRU"}) {
     for (const std::int64_t hidden : {1, 7, 33, 100}) {
-      for (const std::int64_t batch : {1, 2, 5, 12, 13, 20}) check_bf16(op, {1, batch, 5, hidden, batch % 2 == 0 ? "reverse" : "forward", batch != 5});
+      for (const std::int64_t batch : {1, 2, 5, 12, 13, 20})
+        check_bf16(op, {1, batch, 5, hidden, batch % 2 == 0 ? "reverse" : "forward", batch != 5});
     }
   }
 }
@@ -104,7 +112,8 @@ TEST(CpuBf16Recurrent, OddSizesAndDirections) {
 
 TEST(CpuBf16Recurrent, SeveralChunks) {
   for (const std::string op : {"LSTM", "GRU"}) {
-    for (const std::string direction : {"forward", "reverse", "bidirectional"}) check_bf16(op, {4, 2, 4, 301, direction});
+    for (const std::string direction : {"forward", "reverse", "bidirectional"})
+      check_bf16(op, {4, 2, 4, 301, direction});
     check_bf16(op, {1, 20, 40, 200, "bidirectional"});
   }
 }
@@ -117,16 +126,26 @@ TEST(CpuBf16Recurrent, DeepProductsInParts) {
 
 // What R meets is the hidden state in bfloat16: a step of weights that make it large shows the rounding.
 TEST(CpuBf16Recurrent, StepsMultiplyTheRoundedState) {
-  // One unit without input: c1 = s(6) c0 + s(6) tanh(0), h1 = s(6) tanh(c1), and the candidate of the second step is tanh(8 h1).
+  // One unit without input: c1 = s(6) c0 + s(6) tanh(0), h1 = s(6) tanh(c1), and the candidate of the second step is
+  // tanh(8 h1).
   const auto bf16 = [](Shape shape, std::vector<float> values) {
     std::vector<bf16_t> rounded;
     for (const float value : values) rounded.push_back(base::to_bf16(value));
     return Tensor::from<bf16_t>(std::move(shape), std::span<const bf16_t>(rounded));
   };
-  test::OpCall call{"LSTM", {bf16({2, 1, 1}, {0, 0}), bf16({1, 4, 1}, {0, 0, 0, 0}), bf16({1, 4, 1}, {0, 0, 0, 8}), bf16({1, 8}, {6, 6, 6, 0, 0, 0, 0, 0}), {}, {}, bf16({1, 1, 1}, {0.1f})},
-                    {{"hidden_size", std::int64_t{1}}}, 3};
+  test::OpCall call{"LSTM",
+                    {bf16({2, 1, 1}, {0, 0}),
+                     bf16({1, 4, 1}, {0, 0, 0, 0}),
+                     bf16({1, 4, 1}, {0, 0, 0, 8}),
+                     bf16({1, 8}, {6, 6, 6, 0, 0, 0, 0, 0}),
+                     {},
+                     {},
+                     bf16({1, 1, 1}, {0.1f})},
+                    {{"hidden_size", std::int64_t{1}}},
+                    3};
   const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  const double open = sigmoid(6), c1 = open * base::to_float(base::to_bf16(0.1f)), h1 = open * std::tanh(c1), carried = base::to_float(base::to_bf16(static_cast<float>(h1)));
+  const double open = sigmoid(6), c1 = open * base::to_float(base::to_bf16(0.1f)), h1 = open * std::tanh(c1),
+               carried = base::to_float(base::to_bf16(static_cast<float>(h1)));
   const double c2 = open * c1 + open * std::tanh(8 * carried), h2 = open * std::tanh(c2);
   const std::vector<Value> got = test::run_op(call, "cpu", 1);
   EXPECT_TRUE(identical(got[0].tensor(), bf16({2, 1, 1, 1}, {static_cast<float>(h1), static_cast<float>(h2)})));

@@ -7,7 +7,8 @@
 namespace tessera::test::skip_normalisation_test {
 namespace {
 
-const std::string kLayer = "com.microsoft::SkipLayerNormalization", kSimplified = "com.microsoft::SkipSimplifiedLayerNormalization";
+const std::string kLayer = "com.microsoft::SkipLayerNormalization",
+                  kSimplified = "com.microsoft::SkipSimplifiedLayerNormalization";
 
 TEST(CpuSkipNormalisation, MatchesReference) {
   const Tolerance tolerance = Tolerance::epsilons(DType::f32, 60);
@@ -29,21 +30,31 @@ TEST(CpuEmbedLayerNormalisation, MatchesReference) {
   const Tolerance tolerance = Tolerance::epsilons(DType::f32, 60);
   const ir::Attributes attributes = {{"epsilon", 1e-3f}};
   for (const std::int64_t width : {1, 7, 384}) {
-    const auto f32 = [](const Shape& shape, std::uint64_t seed) { return random_tensor(DType::f32, shape, seed, -2, 3); };
-    const Tensor words = f32({5, width}, 1), places = f32({9, width}, 2), segments = f32({2, width}, 3), gamma = f32({width}, 4), beta = f32({width}, 5);
-    const auto ids = [](Shape shape, std::vector<std::int64_t> values) { return Tensor::from<std::int64_t>(std::move(shape), std::span<const std::int64_t>(values)); };
-    const Tensor tokens = ids({2, 3}, {4, 0, -1, 2, 2, 1}), parts = ids({2, 3}, {0, 1, 1, 0, 0, 1}), one = ids({1, 3}, {8, 0, 4}), each = ids({2, 3}, {8, 0, 4, 3, 3, -9});
+    const auto f32 = [](const Shape& shape, std::uint64_t seed) {
+      return random_tensor(DType::f32, shape, seed, -2, 3);
+    };
+    const Tensor words = f32({5, width}, 1), places = f32({9, width}, 2), segments = f32({2, width}, 3),
+                 gamma = f32({width}, 4), beta = f32({width}, 5);
+    const auto ids = [](Shape shape, std::vector<std::int64_t> values) {
+      return Tensor::from<std::int64_t>(std::move(shape), std::span<const std::int64_t>(values));
+    };
+    const Tensor tokens = ids({2, 3}, {4, 0, -1, 2, 2, 1}), parts = ids({2, 3}, {0, 1, 1, 0, 0, 1}),
+                 one = ids({1, 3}, {8, 0, 4}), each = ids({2, 3}, {8, 0, 4, 3, 3, -9});
     const Value none;
     expect_matches_reference({op, {tokens, none, words, places, none, gamma, beta}, attributes, 1}, tolerance);
-    expect_matches_reference({op, {tokens, parts, words, places, segments, gamma, beta, none, one}, attributes, 1}, tolerance);
-    expect_matches_reference({op, {tokens, parts, words, places, segments, gamma, beta, none, each}, attributes, 1}, tolerance);
+    expect_matches_reference({op, {tokens, parts, words, places, segments, gamma, beta, none, one}, attributes, 1},
+                             tolerance);
+    expect_matches_reference({op, {tokens, parts, words, places, segments, gamma, beta, none, each}, attributes, 1},
+                             tolerance);
     const Tensor narrow = Tensor::from<std::int32_t>({1, 2}, std::vector<std::int32_t>{3, -5});
     expect_matches_reference({op, {narrow, none, words, places, none, gamma, beta}, attributes, 1}, tolerance);
-    EXPECT_EQ(chosen_cpu_kernel({op, {tokens, none, words, places, none, gamma, beta}, attributes, 1}), "cpu_embed_layer_normalization");
+    EXPECT_EQ(chosen_cpu_kernel({op, {tokens, none, words, places, none, gamma, beta}, attributes, 1}),
+              "cpu_embed_layer_normalization");
   }
   const Tensor words = random_tensor(DType::f32, {5, 4}, 1, -2, 3), row = random_tensor(DType::f32, {4}, 2, -2, 3);
   const Tensor beyond = Tensor::from<std::int32_t>({1, 1}, std::vector<std::int32_t>{5});
-  expect_error(ErrorKind::failed, "index 5 is outside [-5, 5)", [&] { run_op({op, {beyond, Value(), words, words, Value(), row, row}}, "cpu"); });
+  expect_error(ErrorKind::failed, "index 5 is outside [-5, 5)",
+               [&] { run_op({op, {beyond, Value(), words, words, Value(), row, row}}, "cpu"); });
 }
 
 }  // namespace

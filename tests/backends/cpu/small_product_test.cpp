@@ -22,11 +22,13 @@ Tensor by_gemm(const SmallProduct& small, const Tensor& a, const Tensor& b) {
   Tensor c(DType::f32, {small.m, small.n});
   const GemmF32 gemm({small.m, small.n, small.k}, false, false);
   const auto operand = [](const Tensor& x, bool transposed, std::int64_t rows, std::int64_t columns) {
-    return transposed ? GemmOperand::strided(x.data<float>(), 1, rows) : GemmOperand::strided(x.data<float>(), columns, 1);
+    return transposed ? GemmOperand::strided(x.data<float>(), 1, rows)
+                      : GemmOperand::strided(x.data<float>(), columns, 1);
   };
   const GemmF32::Split split = gemm.split(2);
   for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
-    gemm.run(split, tile, operand(a, small.transposed_left, small.m, small.k), operand(b, small.transposed_right, small.k, small.n), c.mutable_data<float>(), small.n, {});
+    gemm.run(split, tile, operand(a, small.transposed_left, small.m, small.k),
+             operand(b, small.transposed_right, small.k, small.n), c.mutable_data<float>(), small.n, {});
   }
   return c;
 }
@@ -42,7 +44,9 @@ Tensor by_small_product(const SmallProduct& small, const Tensor& a, const Tensor
 }
 
 void check(SmallProduct small, const Tensor& a, const Tensor& b) {
-  SCOPED_TRACE(testing::Message() << small.m << " x " << small.n << " x " << small.k << ", transposed: " << small.transposed_left << small.transposed_right << ", symmetric: " << small.symmetric);
+  SCOPED_TRACE(testing::Message() << small.m << " x " << small.n << " x " << small.k
+                                  << ", transposed: " << small.transposed_left << small.transposed_right
+                                  << ", symmetric: " << small.symmetric);
   ASSERT_TRUE(small_product_fits(small));
   for (const base::Isa isa : kIsas) {
     const ScopedIsa scoped(isa);
@@ -50,11 +54,15 @@ void check(SmallProduct small, const Tensor& a, const Tensor& b) {
   }
 }
 
-Tensor random(std::int64_t count, std::uint64_t seed) { return test::random_tensor(DType::f32, {count}, seed); }
+Tensor random(std::int64_t count, std::uint64_t seed) {
+  return test::random_tensor(DType::f32, {count}, seed);
+}
 
 TEST(SmallProduct, SumsAreThoseOfLargeOnes) {
   std::mt19937 generator(5);
-  const auto any = [&](std::int64_t least, std::int64_t most) { return std::uniform_int_distribution<std::int64_t>(least, most)(generator); };
+  const auto any = [&](std::int64_t least, std::int64_t most) {
+    return std::uniform_int_distribution<std::int64_t>(least, most)(generator);
+  };
   for (int i = 0; i < 60; ++i) {
     for (const bool left : {false, true}) {
       for (const bool right : {false, true}) {
@@ -87,13 +95,17 @@ TEST(SmallProduct, NotANumberAndInfinityStayInTheirRowsAndColumns) {
 
 TEST(SmallProduct, DeepWideAndFlatOnesAreNotSmall) {
   EXPECT_TRUE(small_product_fits({27, 27, 64}));
-  for (const SmallProduct& large : {SmallProduct{3, 27, 64}, SmallProduct{27, 27, 513}, SmallProduct{27, 129, 64}, SmallProduct{27, 0, 64}, SmallProduct{27, 27, 0}}) EXPECT_FALSE(small_product_fits(large));
+  for (const SmallProduct& large : {SmallProduct{3, 27, 64}, SmallProduct{27, 27, 513}, SmallProduct{27, 129, 64},
+                                    SmallProduct{27, 0, 64}, SmallProduct{27, 27, 0}})
+    EXPECT_FALSE(small_product_fits(large));
 }
 
 // Batches of what the passes leave of x·xᵀ, and of two operands that hold the same numbers.
 TEST(SmallProduct, OfOneTensorOrTwo) {
-  const std::string text = "graph { input %x : f32[9, 27, 64] input %y : f32[9, 27, 64] "
-                           "%s = Transpose (%x) {perm = [0, 2, 1]} %p = MatMul (%x, %s) %t = Transpose (%y) {perm = [0, 2, 1]} %q = MatMul (%x, %t) output %p, %q }";
+  const std::string text =
+      "graph { input %x : f32[9, 27, 64] input %y : f32[9, 27, 64] "
+      "%s = Transpose (%x) {perm = [0, 2, 1]} %p = MatMul (%x, %s) %t = Transpose (%y) {perm = [0, 2, 1]} %q = MatMul "
+      "(%x, %t) output %p, %q }";
   const Model model(std::make_shared<const ir::Graph>(test::parsed(text)));
   const Tensor x = test::random_tensor(DType::f32, {9, 27, 64}, 3);
   const NamedValues inputs{{"x", x}, {"y", Tensor::from<float>({9, 27, 64}, x.values<float>())}};

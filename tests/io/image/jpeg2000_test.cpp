@@ -11,16 +11,17 @@ using testing::HasSubstr;
 struct Settings {
   bool codestream = false;
   bool lossy = false;
-  int tile = 0;           // edge of the tiles; 0: one tile
+  int tile = 0;  // edge of the tiles; 0: one tile
   int bits = 8;
   OPJ_COLOR_SPACE space = OPJ_CLRSPC_SRGB;
-  int chroma_step = 1;    // of the second and third channel
+  int chroma_step = 1;  // of the second and third channel
 };
 
 OPJ_SIZE_T append(void* from, OPJ_SIZE_T count, void* user) {
   auto& file = *static_cast<std::pair<std::vector<std::byte>, std::size_t>*>(user);
   if (file.first.size() < file.second + count) file.first.resize(file.second + count);
-  std::copy_n(static_cast<const std::byte*>(from), count, file.first.begin() + static_cast<std::ptrdiff_t>(file.second));
+  std::copy_n(static_cast<const std::byte*>(from), count,
+              file.first.begin() + static_cast<std::ptrdiff_t>(file.second));
   file.second += count;
   return count;
 }
@@ -40,7 +41,15 @@ std::vector<std::byte> jp2_of(const Tensor& picture, const Settings& settings = 
   std::vector<opj_image_cmptparm_t> components(channels);
   for (OPJ_UINT32 c = 0; c < channels; ++c) {
     const auto step = static_cast<OPJ_UINT32>(c == 0 ? 1 : settings.chroma_step);
-    components[c] = {step, step, (width + step - 1) / step, (height + step - 1) / step, 0, 0, static_cast<OPJ_UINT32>(settings.bits), static_cast<OPJ_UINT32>(settings.bits), 0};
+    components[c] = {step,
+                     step,
+                     (width + step - 1) / step,
+                     (height + step - 1) / step,
+                     0,
+                     0,
+                     static_cast<OPJ_UINT32>(settings.bits),
+                     static_cast<OPJ_UINT32>(settings.bits),
+                     0};
   }
   opj_image_t* image = opj_image_create(channels, components.data(), channels < 3 ? OPJ_CLRSPC_GRAY : settings.space);
   image->x1 = width;
@@ -49,7 +58,8 @@ std::vector<std::byte> jp2_of(const Tensor& picture, const Settings& settings = 
     const opj_image_comp_t& component = image->comps[c];
     for (OPJ_UINT32 i = 0; i < component.w * component.h; ++i) {
       const OPJ_UINT32 y = i / component.w * component.dy, x = i % component.w * component.dx;
-      component.data[i] = picture.data<std::uint8_t>()[(y * width + x) * channels + c] * (settings.bits == 16 ? 257 : 1);
+      component.data[i] =
+          picture.data<std::uint8_t>()[(y * width + x) * channels + c] * (settings.bits == 16 ? 257 : 1);
     }
   }
   if (channels == 4) image->comps[3].alpha = 1;
@@ -72,7 +82,8 @@ std::vector<std::byte> jp2_of(const Tensor& picture, const Settings& settings = 
   opj_stream_set_write_function(stream, append);
   opj_stream_set_seek_function(stream, seek);
   opj_stream_set_skip_function(stream, skip);
-  EXPECT_TRUE(opj_setup_encoder(codec, &parameters, image) && opj_start_compress(codec, image, stream) && opj_encode(codec, stream) && opj_end_compress(codec, stream));
+  EXPECT_TRUE(opj_setup_encoder(codec, &parameters, image) && opj_start_compress(codec, image, stream) &&
+              opj_encode(codec, stream) && opj_end_compress(codec, stream));
   opj_stream_destroy(stream);
   opj_destroy_codec(codec);
   opj_image_destroy(image);
@@ -83,7 +94,8 @@ TEST(Jpeg2000, ReadsLosslessExactly) {
   for (const Settings& settings : {Settings{}, {.codestream = true}, {.tile = 8}, {.bits = 16}}) {
     for (std::int64_t channels : {1, 3, 4}) {
       const Tensor picture = gradient(19, 21, channels);
-      EXPECT_TRUE(identical(io::read_image_bytes(jp2_of(picture, settings)), picture)) << channels << " channels, tiles " << settings.tile << ", bits " << settings.bits;
+      EXPECT_TRUE(identical(io::read_image_bytes(jp2_of(picture, settings)), picture))
+          << channels << " channels, tiles " << settings.tile << ", bits " << settings.bits;
     }
   }
 }
@@ -92,7 +104,8 @@ TEST(Jpeg2000, ReadsGreyWithAlphaAsRgba) {
   const Tensor picture = gradient(6, 7, 2);
   const std::vector<int> pixels = pixels_of(jp2_of(picture));
   ASSERT_EQ(pixels.size(), 6u * 7u * 4u);
-  for (std::size_t i = 0; i < pixels.size(); ++i) EXPECT_EQ(pixels[i], picture.data<std::uint8_t>()[i / 4 * 2 + (i % 4 == 3 ? 1 : 0)]) << i;
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    EXPECT_EQ(pixels[i], picture.data<std::uint8_t>()[i / 4 * 2 + (i % 4 == 3 ? 1 : 0)]) << i;
 }
 
 TEST(Jpeg2000, ReadsLossyClosely) {
@@ -110,11 +123,15 @@ TEST(Jpeg2000, ConvertsSubsampledYcc) {
   }
   const Tensor expected = [] {
     Tensor result(DType::u8, {5, 5, 3});
-    for (std::int64_t i = 0; i < 75; ++i) result.mutable_data<std::uint8_t>()[i] = std::array<std::uint8_t, 3>{184, 50, 135}[static_cast<std::size_t>(i % 3)];
+    for (std::int64_t i = 0; i < 75; ++i)
+      result.mutable_data<std::uint8_t>()[i] =
+          std::array<std::uint8_t, 3>{184, 50, 135}[static_cast<std::size_t>(i % 3)];
     return result;
   }();
   EXPECT_TRUE(identical(io::read_image_bytes(jp2_of(picture, {.space = OPJ_CLRSPC_SYCC, .chroma_step = 2})), expected));
-  EXPECT_TRUE(identical(io::read_image_bytes(jp2_of(picture, {.codestream = true, .space = OPJ_CLRSPC_SYCC, .chroma_step = 2})), expected));
+  EXPECT_TRUE(
+      identical(io::read_image_bytes(jp2_of(picture, {.codestream = true, .space = OPJ_CLRSPC_SYCC, .chroma_step = 2})),
+                expected));
 }
 
 TEST(Jpeg2000, TruncatedFilesAreErrors) {
@@ -127,7 +144,8 @@ TEST(Jpeg2000, LyingHeadersAreErrors) {
   const std::vector<std::byte> whole = jp2_of(gradient(16, 16, 1), {.codestream = true});
   const auto with = [&](std::size_t at, std::uint32_t value, int bytes) {
     std::vector<std::byte> changed = whole;
-    for (int i = 0; i < bytes; ++i) changed[at + static_cast<std::size_t>(i)] = static_cast<std::byte>(value >> 8 * (bytes - 1 - i));
+    for (int i = 0; i < bytes; ++i)
+      changed[at + static_cast<std::size_t>(i)] = static_cast<std::byte>(value >> 8 * (bytes - 1 - i));
     return changed;
   };
   EXPECT_THAT(read_error(with(8, 1'000'000'000, 4)), HasSubstr("too short for its tiles"));

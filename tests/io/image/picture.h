@@ -29,7 +29,9 @@ inline std::vector<std::byte> bytes_of(const void* data, std::size_t size) {
   const auto* begin = static_cast<const std::byte*>(data);
   return {begin, begin + size};
 }
-inline std::vector<std::byte> bytes_of(std::string_view text) { return bytes_of(text.data(), text.size()); }
+inline std::vector<std::byte> bytes_of(std::string_view text) {
+  return bytes_of(text.data(), text.size());
+}
 
 inline std::vector<int> pixels_of(std::span<const std::byte> bytes, const io::ImageOptions& options = {}) {
   const Tensor picture = io::read_image_bytes(bytes, options);
@@ -49,7 +51,8 @@ inline int largest_difference(const Tensor& a, const Tensor& b) {
 }
 
 // A file that is cut short is an error wherever `ending` bytes or more are missing.
-inline void expect_truncation_is_an_error(const std::vector<std::byte>& whole, std::size_t ending, std::size_t step = 1) {
+inline void expect_truncation_is_an_error(const std::vector<std::byte>& whole, std::size_t ending,
+                                          std::size_t step = 1) {
   for (std::size_t size = 0; size + ending <= whole.size(); size += step)
     EXPECT_NE(read_error(std::span(whole).first(size)), "") << size << " of " << whole.size();
 }

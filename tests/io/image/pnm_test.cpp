@@ -8,14 +8,19 @@ namespace {
 using namespace std::string_literals;
 using testing::HasSubstr;
 
-std::vector<int> pixels(const std::string& file) { return pixels_of(bytes_of(file)); }
-std::string error(const std::string& file) { return read_error(bytes_of(file)); }
+std::vector<int> pixels(const std::string& file) {
+  return pixels_of(bytes_of(file));
+}
+std::string error(const std::string& file) {
+  return read_error(bytes_of(file));
+}
 
 TEST(Pnm, ReadsAllSixKinds) {
   EXPECT_EQ(pixels("P1 # a comment\n3 2\n101\n0 1 0"), (std::vector<int>{0, 255, 0, 255, 0, 255}));
   EXPECT_EQ(pixels("P2\n2 1 # columns, rows\n255 7 # after a sample\n 200 "), (std::vector<int>{7, 200}));
   EXPECT_EQ(pixels("P3 1 2 255\n1 2 3\n4 5 6\n"), (std::vector<int>{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(pixels("P4 9 2\n\xAA\x80\x00\x7F"s), (std::vector<int>{0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255}));
+  EXPECT_EQ(pixels("P4 9 2\n\xAA\x80\x00\x7F"s),
+            (std::vector<int>{0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 255, 255, 255, 255, 255, 255, 255, 255}));
   EXPECT_EQ(pixels("P5 2 1 255 ab"), (std::vector<int>{'a', 'b'}));
   EXPECT_EQ(pixels("P6\n1 1\n255\n\x01\x02\x03"), (std::vector<int>{1, 2, 3}));
   EXPECT_EQ(io::read_image_bytes(bytes_of("P5 2 3 255\nabcdef"s)).shape(), (Shape{3, 2, 1}));
@@ -39,12 +44,14 @@ TEST(Pnm, FaultsAreErrors) {
   EXPECT_THAT(error("P2 2 1 9 1 x"), HasSubstr("a number was expected"));
   EXPECT_THAT(error("P1 2 1 0 2"), HasSubstr("0 or 1 was expected"));
   EXPECT_THAT(error("P5 1 1 255#"), HasSubstr("white space was expected"));
-  for (const std::string& whole : {"P1 3 1 101"s, "P2 2 1 255 7 8"s, "P4 9 1\nab"s, "P5 2 1 300\nabcd"s, "P6 1 1 255\nabc"s})
+  for (const std::string& whole :
+       {"P1 3 1 101"s, "P2 2 1 255 7 8"s, "P4 9 1\nab"s, "P5 2 1 300\nabcd"s, "P6 1 1 255\nabc"s})
     expect_truncation_is_an_error(bytes_of(whole), 1);
 }
 
 TEST(Pnm, DamageIsHarmless) {
-  for (const std::string& whole : {"P1 3 1 101"s, "P2 2 1 255 7 8"s, "P4 9 1\nab"s, "P6 1 1 255\nabc"s}) expect_damage_is_harmless(bytes_of(whole));
+  for (const std::string& whole : {"P1 3 1 101"s, "P2 2 1 255 7 8"s, "P4 9 1\nab"s, "P6 1 1 255\nabc"s})
+    expect_damage_is_harmless(bytes_of(whole));
 }
 
 }  // namespace

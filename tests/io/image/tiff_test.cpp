@@ -27,7 +27,8 @@ std::vector<std::uint8_t> row_of(const Tensor& picture, std::int64_t y, std::int
   for (std::int64_t x = 0; x < width; ++x) {
     for (std::int64_t c = 0; c < channels; ++c) {
       if (layout.planar && c != channel) continue;
-      row.insert(row.end(), static_cast<std::size_t>(layout.bits / 8), picture.data<std::uint8_t>()[(y * width + x) * channels + c]);
+      row.insert(row.end(), static_cast<std::size_t>(layout.bits / 8),
+                 picture.data<std::uint8_t>()[(y * width + x) * channels + c]);
     }
   }
   return row;
@@ -59,7 +60,8 @@ std::vector<std::byte> tiff_of(const Tensor& picture, const Layout& layout = {})
         for (std::int64_t y = top; y < std::min(top + 16, height); ++y) {
           const std::vector<std::uint8_t> row = row_of(picture, y, 0, layout);
           const auto count = static_cast<std::size_t>(std::min<std::int64_t>(16, width - left)) * pixel;
-          std::copy_n(row.begin() + left * static_cast<std::int64_t>(pixel), count, tile.begin() + (y - top) * 16 * static_cast<std::int64_t>(pixel));
+          std::copy_n(row.begin() + left * static_cast<std::int64_t>(pixel), count,
+                      tile.begin() + (y - top) * 16 * static_cast<std::int64_t>(pixel));
         }
         TIFFWriteTile(tiff, tile.data(), static_cast<std::uint32_t>(left), static_cast<std::uint32_t>(top), 0, 0);
       }
@@ -90,7 +92,8 @@ TEST(Tiff, ReadsEveryLayoutExactly) {
     for (std::int64_t channels : {1, 3, 4}) {
       const Tensor picture = gradient(19, 21, channels);
       EXPECT_TRUE(identical(io::read_image_bytes(tiff_of(picture, layout)), picture))
-          << channels << " channels, compression " << layout.compression << ", " << layout.bits << " bits, mode " << layout.mode;
+          << channels << " channels, compression " << layout.compression << ", " << layout.bits << " bits, mode "
+          << layout.mode;
     }
   }
 }
@@ -103,7 +106,8 @@ TEST(Tiff, KeepsColorsUnderAlpha) {
 
 TEST(Tiff, RefusesWhatItCannotRead) {
   std::vector<std::byte> floats = tiff_of(gradient(4, 4, 1), {.bits = 32});
-  EXPECT_THAT(read_error(floats), HasSubstr("TIFF of a kind that is not supported: Sorry, can not handle images with 32-bit samples"));
+  EXPECT_THAT(read_error(floats),
+              HasSubstr("TIFF of a kind that is not supported: Sorry, can not handle images with 32-bit samples"));
   EXPECT_THAT(read_error(tiff_of(gradient(20, 20, 3))), "");
   EXPECT_THAT(read_error(tiff_of(gradient(20, 20, 3)), {.max_pixels = 399}), HasSubstr("more than the limit of 399"));
 }

@@ -9,16 +9,14 @@ namespace {
 using testing::HasSubstr;
 
 std::vector<std::byte> webp_of(const Tensor& picture, bool lossy = false) {
-  const int height = static_cast<int>(picture.shape()[0]), width = static_cast<int>(picture.shape()[1]), channels = static_cast<int>(picture.shape()[2]);
+  const int height = static_cast<int>(picture.shape()[0]), width = static_cast<int>(picture.shape()[1]),
+            channels = static_cast<int>(picture.shape()[2]);
   const std::uint8_t* pixels = picture.data<std::uint8_t>();
   std::uint8_t* data = nullptr;
   std::size_t size = 0;
-  if (lossy)
-    size = WebPEncodeRGB(pixels, width, height, width * channels, 90, &data);
-  else if (channels == 3)
-    size = WebPEncodeLosslessRGB(pixels, width, height, width * channels, &data);
-  else
-    size = WebPEncodeLosslessRGBA(pixels, width, height, width * channels, &data);
+  if (lossy) size = WebPEncodeRGB(pixels, width, height, width * channels, 90, &data);
+  else if (channels == 3) size = WebPEncodeLosslessRGB(pixels, width, height, width * channels, &data);
+  else size = WebPEncodeLosslessRGBA(pixels, width, height, width * channels, &data);
   std::vector<std::byte> bytes = bytes_of(data, size);
   WebPFree(data);
   return bytes;

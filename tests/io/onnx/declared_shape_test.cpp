@@ -37,17 +37,18 @@ TEST(DeclaredShapes, WhatIsComputedWins) {
   model.node("Sigmoid", {"h"}, {"y"});
   model.node("Neg", {"h"}, {"z"});
   declare(*model.graph().add_value_info(), "h", DType::f32, {5, 3});  // another size
-  declare(*model.graph().mutable_output(0), "y", DType::f32, {2});   // another rank
+  declare(*model.graph().mutable_output(0), "y", DType::f32, {2});    // another rank
   declare(*model.graph().mutable_output(1), "z", DType::f32, {2, 3});
   Heard heard;
   const ir::Graph graph = model.read();
   EXPECT_EQ(type_of(graph, "h"), "f32[2, 3]");
   EXPECT_EQ(type_of(graph, "y"), "f32[2, 3]");
-  EXPECT_EQ(heard.lines, (std::vector<std::string>{
-                             "W a shape that the model declares is false and ignored: value 'h' is declared as f32[5, 3], "
-                             "but f32[2, 3] is computed; so are shapes of 1 others",
-                             "I value 'h' is declared as f32[5, 3], but f32[2, 3] is computed",
-                             "I value 'y' is declared as f32[2], but f32[2, 3] is computed"}));
+  EXPECT_EQ(heard.lines,
+            (std::vector<std::string>{
+                "W a shape that the model declares is false and ignored: value 'h' is declared as f32[5, 3], "
+                "but f32[2, 3] is computed; so are shapes of 1 others",
+                "I value 'h' is declared as f32[5, 3], but f32[2, 3] is computed",
+                "I value 'y' is declared as f32[2], but f32[2, 3] is computed"}));
 }
 
 TEST(DeclaredShapes, ANumberForAFreeDimensionIsFalse) {

@@ -40,20 +40,60 @@ TEST(OnnxFormat, ReadsEveryFormOfConstant) {
     return *graph.constant(graph.outputs()[0]);
   };
   using Attribute = tessera_onnx::AttributeProto;
-  EXPECT_TRUE(identical(constant_of("value_float", [](Attribute& a) { a.set_type(1); a.set_f(2.5f); }), Tensor::scalar(2.5f)));
-  EXPECT_TRUE(identical(constant_of("value_int", [](Attribute& a) { a.set_type(2); a.set_i(-3); }), Tensor::scalar(std::int64_t{-3})));
-  EXPECT_TRUE(identical(constant_of("value_string", [](Attribute& a) { a.set_type(3); a.set_s("text"); }), Tensor::scalar(std::string("text"))));
-  EXPECT_TRUE(identical(constant_of("value_floats", [](Attribute& a) { a.set_type(6); a.add_floats(1); a.add_floats(2); }), Tensor::from<float>({2}, {1, 2})));
-  EXPECT_TRUE(identical(constant_of("value_ints", [](Attribute& a) { a.set_type(7); a.add_ints(7); }), Tensor::from<std::int64_t>({1}, {7})));
-  EXPECT_TRUE(identical(constant_of("value_strings", [](Attribute& a) { a.set_type(8); a.add_strings("a"); a.add_strings(""); }), Tensor::from<std::string>({2}, {"a", ""})));
-  EXPECT_TRUE(identical(constant_of("value", [](Attribute& a) { a.set_type(4); a.mutable_t()->set_data_type(7); a.mutable_t()->add_int64_data(9); }), Tensor::scalar(std::int64_t{9})));
+  EXPECT_TRUE(identical(constant_of("value_float",
+                                    [](Attribute& a) {
+                                      a.set_type(1);
+                                      a.set_f(2.5f);
+                                    }),
+                        Tensor::scalar(2.5f)));
+  EXPECT_TRUE(identical(constant_of("value_int",
+                                    [](Attribute& a) {
+                                      a.set_type(2);
+                                      a.set_i(-3);
+                                    }),
+                        Tensor::scalar(std::int64_t{-3})));
+  EXPECT_TRUE(identical(constant_of("value_string",
+                                    [](Attribute& a) {
+                                      a.set_type(3);
+                                      a.set_s("text");
+                                    }),
+                        Tensor::scalar(std::string("text"))));
+  EXPECT_TRUE(identical(constant_of("value_floats",
+                                    [](Attribute& a) {
+                                      a.set_type(6);
+                                      a.add_floats(1);
+                                      a.add_floats(2);
+                                    }),
+                        Tensor::from<float>({2}, {1, 2})));
+  EXPECT_TRUE(identical(constant_of("value_ints",
+                                    [](Attribute& a) {
+                                      a.set_type(7);
+                                      a.add_ints(7);
+                                    }),
+                        Tensor::from<std::int64_t>({1}, {7})));
+  EXPECT_TRUE(identical(constant_of("value_strings",
+                                    [](Attribute& a) {
+                                      a.set_type(8);
+                                      a.add_strings("a");
+                                      a.add_strings("");
+                                    }),
+                        Tensor::from<std::string>({2}, {"a", ""})));
+  EXPECT_TRUE(identical(constant_of("value",
+                                    [](Attribute& a) {
+                                      a.set_type(4);
+                                      a.mutable_t()->set_data_type(7);
+                                      a.mutable_t()->add_int64_data(9);
+                                    }),
+                        Tensor::scalar(std::int64_t{9})));
 
   ModelBuilder none;
   none.node("Constant", {}, {"y"});
   EXPECT_EQ(none.error().substr(0, 33), "invalid model: has 0 attributes, ");
   ModelBuilder wrong;
   set(wrong.node("Constant", {}, {"y"}), "value_float", std::int64_t{1});
-  EXPECT_EQ(wrong.error(), "invalid model: attribute 'value_float' of type 2 is no value of a constant (in node 'the_Constant' (Constant))");
+  EXPECT_EQ(
+      wrong.error(),
+      "invalid model: attribute 'value_float' of type 2 is no value of a constant (in node 'the_Constant' (Constant))");
 }
 
 TEST(OnnxFormat, TellsOverloadsApart) {
@@ -68,7 +108,8 @@ TEST(OnnxFormat, TellsOverloadsApart) {
   call.set_overload("b");
   EXPECT_EQ(last_node(model.read()).op, "Sigmoid");
   call.set_overload("c");
-  EXPECT_EQ(model.error(), "unsupported: the model needs what is not supported: operator F of 'local' version 1 ('the_F')");
+  EXPECT_EQ(model.error(),
+            "unsupported: the model needs what is not supported: operator F of 'local' version 1 ('the_F')");
 }
 
 // Each function with the operator sets that it imports itself.
@@ -90,7 +131,8 @@ TEST(OnnxFormat, FunctionsCallFunctionsOfOtherDomains) {
   EXPECT_EQ(graph.constant(last_node(graph).inputs.at(2))->values<float>()[0], 6);
 }
 
-tessera_onnx::AttributeProto& add_graph(google::protobuf::RepeatedPtrField<tessera_onnx::AttributeProto>& attributes, const std::string& name, const std::string& op, const std::string& input) {
+tessera_onnx::AttributeProto& add_graph(google::protobuf::RepeatedPtrField<tessera_onnx::AttributeProto>& attributes,
+                                        const std::string& name, const std::string& op, const std::string& input) {
   auto& attribute = *attributes.Add();
   attribute.set_name(name);
   attribute.set_type(5);
@@ -116,7 +158,8 @@ ModelBuilder model_with_branches() {
 
 TEST(OnnxFormat, FunctionsHaveSubgraphsAsDefaults) {
   ModelBuilder model = model_with_branches();
-  for (const char* branch : {"then_branch", "else_branch"}) add_graph(*model.proto.mutable_functions(0)->mutable_attribute_proto(), branch, "Relu", "a");
+  for (const char* branch : {"then_branch", "else_branch"})
+    add_graph(*model.proto.mutable_functions(0)->mutable_attribute_proto(), branch, "Relu", "a");
   const ir::Graph graph = model.read();
   EXPECT_EQ(listing(graph), "If(c, x) -> y\n");
 }
@@ -137,9 +180,12 @@ TEST(OnnxFormat, AttributesThatAreListsOfGraphsCountWhereTheOperatorIsKnown) {
     attribute.set_type(10);
     attribute.add_graphs();
     if (op == "Relu") {
-      EXPECT_EQ(model.error(), "unsupported: the model needs what is not supported: operator Relu of 'ai.onnx' version 21: attributes that are lists of graphs ('the_Relu')");
+      EXPECT_EQ(model.error(),
+                "unsupported: the model needs what is not supported: operator Relu of 'ai.onnx' version 21: attributes "
+                "that are lists of graphs ('the_Relu')");
     } else {
-      EXPECT_EQ(model.error(), "unsupported: the model needs what is not supported: operator Foo of 'ai.onnx' version 21 ('the_Foo')");
+      EXPECT_EQ(model.error(),
+                "unsupported: the model needs what is not supported: operator Foo of 'ai.onnx' version 21 ('the_Foo')");
       EXPECT_EQ(listing(model.read({.infer = false, .require_supported = false})), "Foo(x) -> y\n");
     }
   }
@@ -147,7 +193,9 @@ TEST(OnnxFormat, AttributesThatAreListsOfGraphsCountWhereTheOperatorIsKnown) {
   auto& attribute = add_attribute(types.node("Relu", {"x"}, {"y"}), "types");
   attribute.set_type(14);
   attribute.add_type_protos();
-  EXPECT_EQ(types.error(), "unsupported: the model needs what is not supported: operator Relu of 'ai.onnx' version 21: attributes that are lists of types ('the_Relu')");
+  EXPECT_EQ(types.error(),
+            "unsupported: the model needs what is not supported: operator Relu of 'ai.onnx' version 21: attributes "
+            "that are lists of types ('the_Relu')");
 }
 
 TEST(OnnxFormat, SaysWhatItLeavesOut) {
@@ -174,7 +222,8 @@ TEST(OnnxFormat, SaysWhatItLeavesOut) {
 TEST(OnnxFormat, RefusesWhatIsMissingOrTooMuch) {
   ModelBuilder without_condition;
   without_condition.node("If", {}, {"y"});
-  for (const char* branch : {"then_branch", "else_branch"}) add_graph(*without_condition.graph().mutable_node(0)->mutable_attribute(), branch, "Relu", "x");
+  for (const char* branch : {"then_branch", "else_branch"})
+    add_graph(*without_condition.graph().mutable_node(0)->mutable_attribute(), branch, "Relu", "x");
   EXPECT_EQ(without_condition.error(), "invalid model: input 'cond' is missing (in node 'the_If' (If))");
 
   ModelBuilder high_rank;
@@ -186,7 +235,9 @@ TEST(OnnxFormat, RefusesWhatIsMissingOrTooMuch) {
   ModelBuilder spatial(7, {2, 3});
   auto& node = spatial.node("BatchNormalization", {"x", "x", "x", "x", "x"}, {"y", "mean"});
   set(node, "spatial", std::int64_t{0});
-  EXPECT_EQ(spatial.error(), "unsupported: the model needs what is not supported: operator BatchNormalization of 'ai.onnx' version 7: training with spatial = 0 ('the_BatchNormalization')");
+  EXPECT_EQ(spatial.error(),
+            "unsupported: the model needs what is not supported: operator BatchNormalization of 'ai.onnx' version 7: "
+            "training with spatial = 0 ('the_BatchNormalization')");
 }
 
 // External data beyond 4 GiB, in a file of holes.
@@ -209,7 +260,8 @@ TEST(OnnxFormat, ReadsExternalDataOfManyGigabytes) {
     tensor.set_data_type(static_cast<int>(dtype));
     tensor.add_dims(elements);
     tensor.set_data_location(1);
-    for (const auto& [key, value] : {std::pair<std::string, std::string>{"location", "weights.bin"}, {"offset", std::to_string(offset)}}) {
+    for (const auto& [key, value] :
+         {std::pair<std::string, std::string>{"location", "weights.bin"}, {"offset", std::to_string(offset)}}) {
       auto& entry = *tensor.add_external_data();
       entry.set_key(key);
       entry.set_value(value);
@@ -231,7 +283,8 @@ TEST(OnnxFormat, ReadsExternalDataOfManyGigabytes) {
     io::read_model(folder / "model.onnx");
     FAIL() << "no error";
   } catch (const Error& error) {
-    EXPECT_EQ(error.message(), "external data: 12 bytes at offset 5368709124 of 'weights.bin', which has 5368709132 bytes");
+    EXPECT_EQ(error.message(),
+              "external data: 12 bytes at offset 5368709124 of 'weights.bin', which has 5368709132 bytes");
   }
 }
 

@@ -125,7 +125,8 @@ class HostileBytes : public testing::TestWithParam<Subject> {};
 TEST_P(HostileBytes, AreReadOrRefusedAtEveryLength) {
   const std::string whole = GetParam().make().text();
   ASSERT_FALSE(run_guarded([&] { read_and_run(whole); }).kind) << "the model itself must run";
-  expect_harmless(GetParam().name, [&] { sweep(whole.size(), [&](std::size_t length) { return whole.substr(0, length); }); });
+  expect_harmless(GetParam().name,
+                  [&] { sweep(whole.size(), [&](std::size_t length) { return whole.substr(0, length); }); });
 }
 
 TEST_P(HostileBytes, AreReadOrRefusedWithEveryByteChanged) {
@@ -138,11 +139,13 @@ TEST_P(HostileBytes, AreReadOrRefusedWithEveryByteChanged) {
     };
   };
   // One bit at a time, the sign of numbers and all of a byte among them.
-  for (const int mask : {0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xFF}) expect_harmless(GetParam().name, [&] { sweep(whole.size(), changed(mask)); });
+  for (const int mask : {0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0xFF})
+    expect_harmless(GetParam().name, [&] { sweep(whole.size(), changed(mask)); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, HostileBytes,
-                         testing::Values(Subject{"functions", function_model}, Subject{"control", control_model}, Subject{"data", data_model}),
+                         testing::Values(Subject{"functions", function_model}, Subject{"control", control_model},
+                                         Subject{"data", data_model}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -33,23 +33,32 @@ void expect_tensor_refused(const std::string& what, ErrorKind kind, const std::s
 TEST(HostileTensor, ShapesThatAskForPetabytesGetNothing) {
   constexpr std::int64_t kPeta = std::int64_t{1} << 50;
   for (const DType dtype : {DType::f32, DType::i64, DType::u8, DType::boolean, DType::f16, DType::string}) {
-    expect_tensor_refused("petabytes of nothing", ErrorKind::invalid_model, "the tensor has 0 values, but", tensor_of(dtype, {kPeta}));
+    expect_tensor_refused("petabytes of nothing", ErrorKind::invalid_model, "the tensor has 0 values, but",
+                          tensor_of(dtype, {kPeta}));
   }
-  expect_tensor_refused("petabytes of nibbles", ErrorKind::invalid_model, "the tensor has 0 values, but u4[1125899906842624] needs 562949953421312", tensor_of(DType::u4, {kPeta}));
+  expect_tensor_refused("petabytes of nibbles", ErrorKind::invalid_model,
+                        "the tensor has 0 values, but u4[1125899906842624] needs 562949953421312",
+                        tensor_of(DType::u4, {kPeta}));
   TensorProto raw = tensor_of(DType::f64, {kPeta});
   raw.set_raw_data("a");
-  expect_tensor_refused("petabytes of a byte", ErrorKind::invalid_model, "the tensor has 1 bytes of raw data, but f64[1125899906842624] needs 9007199254740992", raw);
-  expect_tensor_refused("more elements than there are numbers", ErrorKind::over_budget, "has too many elements", tensor_of(DType::u8, {kPeta, kPeta}));
+  expect_tensor_refused("petabytes of a byte", ErrorKind::invalid_model,
+                        "the tensor has 1 bytes of raw data, but f64[1125899906842624] needs 9007199254740992", raw);
+  expect_tensor_refused("more elements than there are numbers", ErrorKind::over_budget, "has too many elements",
+                        tensor_of(DType::u8, {kPeta, kPeta}));
   raw = tensor_of(DType::c128, {std::int64_t{1} << 60});
   raw.set_raw_data("a");
-  expect_tensor_refused("more bytes than there are numbers", ErrorKind::over_budget, "size overflow: 1152921504606846976 x 16", raw);
-  expect_tensor_refused("a negative dimension", ErrorKind::invalid_model, "negative dimension -1 in shape [0, -1]", tensor_of(DType::f32, {0, -1}));
-  expect_tensor_refused("the lowest dimension", ErrorKind::invalid_model, "negative dimension -9223372036854775808", tensor_of(DType::f32, {INT64_MIN}));
+  expect_tensor_refused("more bytes than there are numbers", ErrorKind::over_budget,
+                        "size overflow: 1152921504606846976 x 16", raw);
+  expect_tensor_refused("a negative dimension", ErrorKind::invalid_model, "negative dimension -1 in shape [0, -1]",
+                        tensor_of(DType::f32, {0, -1}));
+  expect_tensor_refused("the lowest dimension", ErrorKind::invalid_model, "negative dimension -9223372036854775808",
+                        tensor_of(DType::f32, {INT64_MIN}));
 }
 
 TEST(HostileTensor, NoElementsMayHaveAnyOtherDimensions) {
   const TensorProto proto = tensor_of(DType::f32, {INT64_MAX, 0, INT64_MAX});
-  EXPECT_FALSE(expect_harmless("no elements", [&] { io::read_tensor_proto(bytes_of(proto.SerializeAsString())); }).kind);
+  EXPECT_FALSE(
+      expect_harmless("no elements", [&] { io::read_tensor_proto(bytes_of(proto.SerializeAsString())); }).kind);
 }
 
 TEST(HostileTensor, RawDataHasExactlyTheBytesOfItsShape) {
@@ -59,16 +68,19 @@ TEST(HostileTensor, RawDataHasExactlyTheBytesOfItsShape) {
     std::size_t bytes;
   };
   // Sub-byte elements are packed, the last byte filled up.
-  const Case cases[] = {{DType::f32, 3, 12}, {DType::i64, 2, 16}, {DType::u8, 3, 3}, {DType::boolean, 3, 3}, {DType::bf16, 3, 6}, {DType::c64, 1, 8},
-                        {DType::i4, 3, 2},   {DType::u4, 4, 2},   {DType::u2, 5, 2}, {DType::i2, 4, 1},      {DType::f4e2m1, 1, 1}, {DType::f8e8m0, 2, 2}};
+  const Case cases[] = {{DType::f32, 3, 12}, {DType::i64, 2, 16}, {DType::u8, 3, 3},     {DType::boolean, 3, 3},
+                        {DType::bf16, 3, 6}, {DType::c64, 1, 8},  {DType::i4, 3, 2},     {DType::u4, 4, 2},
+                        {DType::u2, 5, 2},   {DType::i2, 4, 1},   {DType::f4e2m1, 1, 1}, {DType::f8e8m0, 2, 2}};
   for (const Case& each : cases) {
     TensorProto proto = tensor_of(each.dtype, {each.elements});
     proto.set_raw_data(std::string(each.bytes, '\1'));
     EXPECT_EQ(io::read_tensor_proto(bytes_of(proto.SerializeAsString())).elements(), each.elements);
     for (const std::size_t bytes : {std::size_t{0}, each.bytes - 1, each.bytes + 1, std::size_t{1} << 20}) {
       proto.set_raw_data(std::string(bytes, '\1'));
-      expect_refused("raw data of another length", ErrorKind::invalid_model, "the tensor has " + std::to_string(bytes) + " bytes of raw data, but " + std::string(name_of(each.dtype)),
-                     [&] { io::read_tensor_proto(bytes_of(proto.SerializeAsString())); });
+      expect_refused(
+          "raw data of another length", ErrorKind::invalid_model,
+          "the tensor has " + std::to_string(bytes) + " bytes of raw data, but " + std::string(name_of(each.dtype)),
+          [&] { io::read_tensor_proto(bytes_of(proto.SerializeAsString())); });
     }
   }
 }
@@ -80,11 +92,13 @@ TEST(HostileTensor, DataStandInOneFieldTheRightOne) {
   expect_tensor_refused("raw and typed data", ErrorKind::invalid_model, "has raw data and typed data", both);
   TensorProto wrong = tensor_of(DType::f32, {1});
   wrong.add_int64_data(1);
-  expect_tensor_refused("integers for floats", ErrorKind::invalid_model, "has data in a field for other element types than f32", wrong);
+  expect_tensor_refused("integers for floats", ErrorKind::invalid_model,
+                        "has data in a field for other element types than f32", wrong);
   TensorProto two = tensor_of(DType::f32, {1});
   two.add_float_data(1);
   two.add_double_data(1);
-  expect_tensor_refused("floats twice", ErrorKind::invalid_model, "has data in a field for other element types than f32", two);
+  expect_tensor_refused("floats twice", ErrorKind::invalid_model,
+                        "has data in a field for other element types than f32", two);
   TensorProto text = tensor_of(DType::string, {1});
   text.set_raw_data("abcd");
   expect_tensor_refused("raw strings", ErrorKind::invalid_model, "a tensor of strings cannot have raw data", text);
@@ -101,10 +115,12 @@ TEST(HostileTensor, DataStandInOneFieldTheRightOne) {
   expect_tensor_refused("a negative element type", ErrorKind::unsupported, "unknown element type -1", type);
   TensorProto outside = tensor_of(DType::u8, {1});
   outside.set_data_location(1);
-  expect_tensor_refused("external data of nowhere", ErrorKind::invalid_model, "external data without a location", outside);
+  expect_tensor_refused("external data of nowhere", ErrorKind::invalid_model, "external data without a location",
+                        outside);
 }
 
-// --- sparse ---------------------------------------------------------------------------------------------------------------------
+// --- sparse
+// ---------------------------------------------------------------------------------------------------------------------
 
 struct Sparse {
   std::vector<std::int64_t> dims, indices_shape, indices;
@@ -137,13 +153,25 @@ TEST(HostileTensor, SparseIndicesLieInOrderInsideOfTheShape) {
       {"an index beyond", {{2, 2}, {1}, {4}}, ErrorKind::invalid_model, "index 4 in shape [2, 2]"},
       {"a negative index", {{2, 2}, {1}, {-1}}, ErrorKind::invalid_model, "index -1 in shape [2, 2]"},
       {"a coordinate beyond", {{2, 2}, {1, 2}, {0, 2}}, ErrorKind::invalid_model, "index 2 on axis 1 of shape [2, 2]"},
-      {"the lowest coordinate", {{2, 2}, {1, 2}, {INT64_MIN, 0}}, ErrorKind::invalid_model, "index -9223372036854775808 on axis 0"},
+      {"the lowest coordinate",
+       {{2, 2}, {1, 2}, {INT64_MIN, 0}},
+       ErrorKind::invalid_model,
+       "index -9223372036854775808 on axis 0"},
       {"indices out of order", {{2, 2}, {2}, {3, 1}, 2}, ErrorKind::invalid_model, "index 1 does not come after 3"},
       {"an index twice", {{2, 2}, {2}, {1, 1}, 2}, ErrorKind::invalid_model, "index 1 does not come after 1"},
-      {"coordinates out of order", {{2, 2}, {2, 2}, {1, 0, 0, 1}, 2}, ErrorKind::invalid_model, "index 1 does not come after 2"},
+      {"coordinates out of order",
+       {{2, 2}, {2, 2}, {1, 0, 0, 1}, 2},
+       ErrorKind::invalid_model,
+       "index 1 does not come after 2"},
       {"too few indices", {{2, 2}, {1}, {0}, 2}, ErrorKind::invalid_model, "do not fit 2 values of rank 2"},
-      {"indices of another rank", {{2, 2}, {1, 3}, {0, 0, 0}}, ErrorKind::invalid_model, "do not fit 1 values of rank 2"},
-      {"terabytes when dense", {{kHuge}, {1}, {0}}, ErrorKind::over_budget, "has 4398046511104 bytes when dense, but of the limit 268435456 are left"},
+      {"indices of another rank",
+       {{2, 2}, {1, 3}, {0, 0, 0}},
+       ErrorKind::invalid_model,
+       "do not fit 1 values of rank 2"},
+      {"terabytes when dense",
+       {{kHuge}, {1}, {0}},
+       ErrorKind::over_budget,
+       "has 4398046511104 bytes when dense, but of the limit 268435456 are left"},
       {"no number of bytes when dense", {{kHuge, kHuge}, {1}, {0}}, ErrorKind::over_budget, "has too many elements"},
       {"a negative dimension", {{-2}, {1}, {0}}, ErrorKind::invalid_model, "negative dimension -2"},
       {"a place in nothing", {{0}, {1}, {0}}, ErrorKind::invalid_model, "index 0 in shape [0]"},
@@ -158,8 +186,10 @@ TEST(HostileTensor, SparseTensorsShareOneLimit) {
   ModelBuilder model = sparse_model({{64 << 20}, {1}, {0}});
   *model.graph().add_sparse_initializer() = model.graph().sparse_initializer(0);
   model.graph().mutable_sparse_initializer(1)->mutable_values()->set_name("z");
-  expect_refused("two tensors that fit, each for itself", ErrorKind::over_budget, "has 268435456 bytes when dense, but of the limit 0 are left", [&] { model.read(); });
-  EXPECT_EQ(model.error({.limits = {.max_dense_bytes = 1000}}).substr(0, 82), "over budget: a sparse tensor of shape [67108864] has 268435456 bytes when dense, b");
+  expect_refused("two tensors that fit, each for itself", ErrorKind::over_budget,
+                 "has 268435456 bytes when dense, but of the limit 0 are left", [&] { model.read(); });
+  EXPECT_EQ(model.error({.limits = {.max_dense_bytes = 1000}}).substr(0, 82),
+            "over budget: a sparse tensor of shape [67108864] has 268435456 bytes when dense, b");
 }
 
 }  // namespace

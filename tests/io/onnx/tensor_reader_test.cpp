@@ -190,7 +190,8 @@ TEST(TensorReader, DefersCopiesOfLargeDataThatAreNotAligned) {
   constexpr std::int64_t kCount = 5000;
   const auto file = std::make_shared<std::vector<std::byte>>(4 * kCount * 4 + 64);
   const auto part = [&](std::size_t offset) { return std::span(file->data() + offset, kCount * 4); };
-  const std::span<std::byte> aligned = part(0), odd = part(kCount * 4 + 1), tied = part(2 * kCount * 4 + 2), other = part(3 * kCount * 4 + 3);
+  const std::span<std::byte> aligned = part(0), odd = part(kCount * 4 + 1), tied = part(2 * kCount * 4 + 2),
+                             other = part(3 * kCount * 4 + 3);
   for (std::int64_t i = 0; i < kCount; ++i) {
     const auto value = static_cast<float>(i);
     for (const std::span<std::byte> each : {aligned, odd, tied, other}) std::memcpy(each.data() + i * 4, &value, 4);
@@ -198,7 +199,8 @@ TEST(TensorReader, DefersCopiesOfLargeDataThatAreNotAligned) {
   other[kCount * 2] ^= std::byte{1};  // in the middle, which the hash does not see
   io::TensorReader reader(std::nullopt, file, 0);
   const TensorProto proto = tensor_proto(DType::f32, {kCount});
-  const Tensor a = reader.read(proto, aligned), b = reader.read(proto, odd), c = reader.read(tensor_proto(DType::f32, {2, kCount / 2}), tied), d = reader.read(proto, other);
+  const Tensor a = reader.read(proto, aligned), b = reader.read(proto, odd),
+               c = reader.read(tensor_proto(DType::f32, {2, kCount / 2}), tied), d = reader.read(proto, other);
   EXPECT_EQ(a.raw(), aligned.data());
   EXPECT_TRUE(b.is_deferred());
   EXPECT_TRUE(c.shares_storage_with(b));

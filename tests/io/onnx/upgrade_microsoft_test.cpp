@@ -12,8 +12,8 @@ using Integers = std::vector<std::int64_t>;
 // A model with one node op(x, …) -> y of domain com.microsoft.
 struct MicrosoftNode : ModelBuilder {
   tessera_onnx::NodeProto* only;
-  MicrosoftNode(const std::string& op, std::initializer_list<std::int64_t> dims, std::initializer_list<std::string> inputs = {"x"},
-                std::initializer_list<std::string> outputs = {"y"})
+  MicrosoftNode(const std::string& op, std::initializer_list<std::int64_t> dims,
+                std::initializer_list<std::string> inputs = {"x"}, std::initializer_list<std::string> outputs = {"y"})
       : ModelBuilder(21, dims) {
     auto& import = *proto.add_opset_import();
     import.set_domain("com.microsoft");
@@ -39,8 +39,10 @@ TEST(UpgradeMicrosoft, MovesChannelsToTheirPlace) {
   MicrosoftNode model("NhwcFusedConv", {1, 8, 9, 2}, {"x", "w", "", "x"});
   model.initializer("w", DType::f32, {2, 2, 1, 1}, std::string(16, '\0'));
   const ir::Graph graph = model.read(kAsItIs);
-  EXPECT_EQ(listing(graph), "Transpose(x) -> y/Transpose\nTranspose(x) -> y/Transpose_1\n"
-                            "com.microsoft::FusedConv(y/Transpose, w, _, y/Transpose_1) -> y/Transpose_2\nTranspose(y/Transpose_2) -> y\n");
+  EXPECT_EQ(
+      listing(graph),
+      "Transpose(x) -> y/Transpose\nTranspose(x) -> y/Transpose_1\n"
+      "com.microsoft::FusedConv(y/Transpose, w, _, y/Transpose_1) -> y/Transpose_2\nTranspose(y/Transpose_2) -> y\n");
   EXPECT_EQ(permutation(graph, 0), (Integers{0, 3, 1, 2}));
   EXPECT_EQ(permutation(graph, 3), (Integers{0, 2, 3, 1}));
 }
@@ -60,13 +62,15 @@ TEST(UpgradeMicrosoft, KnowsTheRankOfImagesFromTheWindow) {
   MicrosoftNode unknown("QLinearAveragePool", {1}, {"flat"});
   unknown.node("Somewhere", {"x"}, {"flat"}).set_domain("com.example");
   set(*unknown.only, "channels_last", std::int64_t{1});
-  EXPECT_NE(unknown.error(kAsItIs).find("channels last needs an input of known rank"), std::string::npos) << unknown.error(kAsItIs);
+  EXPECT_NE(unknown.error(kAsItIs).find("channels last needs an input of known rank"), std::string::npos)
+      << unknown.error(kAsItIs);
 }
 
 TEST(UpgradeMicrosoft, RefusesOtherMetrics) {
   MicrosoftNode model("CDist", {2, 2}, {"x", "x"});
   set(*model.only, "metric", "cosine");
-  EXPECT_NE(model.error(kAsItIs).find("metric 'cosine'; supported are euclidean and sqeuclidean"), std::string::npos) << model.error(kAsItIs);
+  EXPECT_NE(model.error(kAsItIs).find("metric 'cosine'; supported are euclidean and sqeuclidean"), std::string::npos)
+      << model.error(kAsItIs);
 }
 
 TEST(UpgradeMicrosoft, WritesItsOwnOperatorsBack) {

@@ -291,7 +291,8 @@ TEST(Upgrade, ScanOfABatchWithLengths) {
                                              {"lengths", Tensor::from<std::int64_t>({2}, {1, 3})},
                                              {"start", Tensor::from<float>({2, 1}, {10, 20})}});
     EXPECT_TRUE(identical(outputs.at("last").tensor(), Tensor::from<float>({2, 1}, {11, 35})));
-    const Tensor sums = Tensor::from<float>({2, 3, 1}, {11, 0, 0, reverse ? 26.0f : 24.0f, reverse ? 31.0f : 29.0f, 35});
+    const Tensor sums =
+        Tensor::from<float>({2, 3, 1}, {11, 0, 0, reverse ? 26.0f : 24.0f, reverse ? 31.0f : 29.0f, 35});
     EXPECT_TRUE(identical(outputs.at("sums").tensor(), sums)) << reverse;
   }
 }
@@ -299,11 +300,16 @@ TEST(Upgrade, ScanOfABatchWithLengths) {
 // Two channels of (1, 3) and (2, 6) over batch and position: means 2 and 4, variances 1 and 4.
 TEST(Upgrade, BatchNormalizationSavesStatistics) {
   ModelBuilder model(9, {2, 2, 1}, {"y", "mean", "variance"});
-  for (const char* name : {"scale", "bias", "in_mean", "in_variance"}) declare(*model.graph().add_input(), name, DType::f32, {2});
+  for (const char* name : {"scale", "bias", "in_mean", "in_variance"})
+    declare(*model.graph().add_input(), name, DType::f32, {2});
   model.node("BatchNormalization", {"x", "scale", "bias", "in_mean", "in_variance"}, {"y", "", "", "mean", "variance"});
   Session session(Model(std::make_shared<const ir::Graph>(model.read())));
   const Tensor ones = Tensor::from<float>({2}, {1, 1}), zeros = Tensor::from<float>({2}, {0, 0});
-  const NamedValues outputs = session.run({{"x", Tensor::from<float>({2, 2, 1}, {1, 2, 3, 6})}, {"scale", ones}, {"bias", zeros}, {"in_mean", zeros}, {"in_variance", ones}});
+  const NamedValues outputs = session.run({{"x", Tensor::from<float>({2, 2, 1}, {1, 2, 3, 6})},
+                                           {"scale", ones},
+                                           {"bias", zeros},
+                                           {"in_mean", zeros},
+                                           {"in_variance", ones}});
   EXPECT_TRUE(identical(outputs.at("mean").tensor(), Tensor::from<float>({2}, {2, 4})));
   EXPECT_TRUE(identical(outputs.at("variance").tensor(), Tensor::from<float>({2}, {1, 4})));
   EXPECT_NEAR(outputs.at("y").tensor().data<float>()[0], -1, 1e-4);  // the batch's own statistics

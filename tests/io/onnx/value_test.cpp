@@ -20,21 +20,26 @@ std::string read_error(const google::protobuf::MessageLite& proto, const ValueTy
 TEST(ValueFiles, RoundTrip) {
   const ValueType number = ValueType::tensor(DType::f32), text = ValueType::tensor(DType::string);
   const Value tensor = Tensor::from<float>({2, 1}, {1, 2});
-  const Value named = Value::map(Tensor::from<std::string>({2}, {"b", "a"}), {Tensor::scalar(1.0f), Tensor::scalar(2.0f)});
+  const Value named =
+      Value::map(Tensor::from<std::string>({2}, {"b", "a"}), {Tensor::scalar(1.0f), Tensor::scalar(2.0f)});
   const Value numbered = Value::map(Tensor::from<std::int64_t>({1}, {-7}), {Tensor::scalar(std::string("x"))});
   const std::pair<Value, ValueType> cases[] = {
       {tensor, number},
       {named, ValueType::map(DType::string, number)},
       {numbered, ValueType::map(DType::i64, text)},
       {Value::sequence({named, named}), ValueType::sequence(ValueType::map(DType::string, number))},
-      {Value::sequence({Value::sequence({tensor}), Value::sequence({})}), ValueType::sequence(ValueType::sequence(number))},
-      {Value::map(Tensor::from<std::int64_t>({1}, {3}), {Value::sequence({tensor, tensor})}), ValueType::map(DType::i64, ValueType::sequence(number))},
+      {Value::sequence({Value::sequence({tensor}), Value::sequence({})}),
+       ValueType::sequence(ValueType::sequence(number))},
+      {Value::map(Tensor::from<std::int64_t>({1}, {3}), {Value::sequence({tensor, tensor})}),
+       ValueType::map(DType::i64, ValueType::sequence(number))},
       {Value::sequence({}), ValueType::sequence(number)},
       {Value::sequence({Value(), Value()}), ValueType::sequence(ValueType::optional(number))},
       {Value(), ValueType::optional(number)},
   };
   for (const auto& [value, type] : cases)
-    EXPECT_EQ(conformance::difference(io::read_value_proto(io::write_value_proto(value, "name"), type), value, {0, 0}), "") << ir::to_string(type);
+    EXPECT_EQ(conformance::difference(io::read_value_proto(io::write_value_proto(value, "name"), type), value, {0, 0}),
+              "")
+        << ir::to_string(type);
 }
 
 TEST(ValueFiles, RefusesMixedSequences) {

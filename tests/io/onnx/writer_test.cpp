@@ -125,7 +125,8 @@ TEST(OnnxWriter, WritesTheVersionThatWasRead) {
 TEST(OnnxWriter, WritesAVersionThatHasTheTypes) {
   const auto version_of = [](const std::string& op, DType x, DType scale) {
     ir::Graph graph;
-    const ir::ValueId input = graph.add_input("x", ir::ValueType::tensor(x, Shape{2})), by = graph.add_input("scale", ir::ValueType::tensor(scale, Shape{}));
+    const ir::ValueId input = graph.add_input("x", ir::ValueType::tensor(x, Shape{2})),
+                      by = graph.add_input("scale", ir::ValueType::tensor(scale, Shape{}));
     graph.add_output(graph.add_op(op, {input, by}, {}, "y"));
     ops::infer_graph(graph);
     return io::read_model_bytes(io::write_model_bytes(graph)).metadata.at("opset:ai.onnx");
@@ -164,7 +165,8 @@ TEST(OnnxWriter, WritesOlderFormsOfOperators) {
   ASSERT_EQ(squeeze.input_size(), 1);
   ASSERT_EQ(squeeze.attribute_size(), 1);
   EXPECT_EQ(squeeze.attribute(0).ints(0), 1);
-  for (const tessera_onnx::TensorProto& constant : old.graph().initializer()) EXPECT_NE(constant.name(), "axes") << "nothing reads it";
+  for (const tessera_onnx::TensorProto& constant : old.graph().initializer())
+    EXPECT_NE(constant.name(), "axes") << "nothing reads it";
 }
 
 TEST(OnnxWriter, ListsAllOperatorsWithoutAnOlderForm) {
@@ -175,9 +177,12 @@ TEST(OnnxWriter, ListsAllOperatorsWithoutAnOlderForm) {
     %y = Relu (%k) : f32[2, 3]
     output %y
   })");
-  expect_error(ErrorKind::unsupported, "operator set version 11 has no form of Celu (from 12 on), Trilu (from 14 on); the lowest version that has all is 14",
+  expect_error(ErrorKind::unsupported,
+               "operator set version 11 has no form of Celu (from 12 on), Trilu (from 14 on); the lowest version that "
+               "has all is 14",
                [&] { io::write_model_bytes(graph, 11); });
-  expect_error(ErrorKind::invalid_argument, "operator set version 28 cannot be written; expected one from 9 to 27", [&] { io::write_model_bytes(graph, 28); });
+  expect_error(ErrorKind::invalid_argument, "operator set version 28 cannot be written; expected one from 9 to 27",
+               [&] { io::write_model_bytes(graph, 28); });
   ir::Graph old = graph;
   old.metadata["opset:ai.onnx"] = "11";
   const io::FileForm form = io::file_form(old, std::nullopt);
@@ -211,8 +216,13 @@ TEST(OnnxWriter, WritesTreesInAVersionThatStillHasThem) {
   ir::Graph graph;
   const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, Shape{1, 1}));
   graph.add_output(graph.add_op("ai.onnx.ml::TreeEnsembleRegressor", {x},
-                                {{"nodes_treeids", Integers{0}}, {"nodes_nodeids", Integers{0}}, {"nodes_featureids", Integers{0}}, {"nodes_modes", std::vector<std::string>{"LEAF"}},
-                                 {"nodes_values", std::vector<float>{0}}, {"nodes_truenodeids", Integers{0}}, {"nodes_falsenodeids", Integers{0}}},
+                                {{"nodes_treeids", Integers{0}},
+                                 {"nodes_nodeids", Integers{0}},
+                                 {"nodes_featureids", Integers{0}},
+                                 {"nodes_modes", std::vector<std::string>{"LEAF"}},
+                                 {"nodes_values", std::vector<float>{0}},
+                                 {"nodes_truenodeids", Integers{0}},
+                                 {"nodes_falsenodeids", Integers{0}}},
                                 "y"));
   ops::infer_graph(graph);
   EXPECT_EQ(io::read_model_bytes(io::write_model_bytes(graph)).metadata.at("opset:ai.onnx.ml"), "1");
@@ -285,7 +295,8 @@ TEST(OnnxWriter, KeepsTheDataOfAttributesAndSubgraphs) {
   for (std::int64_t i = 0; i < 600; ++i) large.mutable_data<float>()[i] = static_cast<float>(i);
   for (auto& [name, attribute] : graph.node(graph.order()[0]).attributes) {
     ir::Graph branch = *std::get<ir::SubgraphPointer>(attribute);
-    const ir::ValueId sum = branch.add_op("Add", {branch.outputs()[0], branch.add_constant(large, "weights of " + name)}, {}, "sum of " + name);
+    const ir::ValueId sum = branch.add_op(
+        "Add", {branch.outputs()[0], branch.add_constant(large, "weights of " + name)}, {}, "sum of " + name);
     branch.value(sum).type = ir::ValueType::tensor(DType::f32, Shape{600});
     branch.set_outputs({sum});
     attribute = std::make_shared<const ir::Graph>(std::move(branch));
@@ -293,7 +304,8 @@ TEST(OnnxWriter, KeepsTheDataOfAttributesAndSubgraphs) {
   const ir::Graph again = io::read_model_bytes(io::write_model_bytes(graph));
   const auto branches = ir::subgraphs_of(again.node(again.order()[0]));
   ASSERT_EQ(branches.size(), 2u);
-  for (const auto& [name, branch] : branches) EXPECT_TRUE(identical(*branch->constant(branch->find_value("weights of " + name)), large));
+  for (const auto& [name, branch] : branches)
+    EXPECT_TRUE(identical(*branch->constant(branch->find_value("weights of " + name)), large));
 }
 
 TEST(OnnxWriter, SaysWhichFileItCannotWrite) {

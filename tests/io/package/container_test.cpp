@@ -22,7 +22,10 @@ constexpr std::size_t kEntry = 96, kTable = 64;
 // A file in memory that can be spoilt.
 class File {
  public:
-  explicit File(const std::vector<std::byte>& bytes) : bytes_(DType::u8, {static_cast<std::int64_t>(bytes.size())}), size_(bytes.size()) { std::memcpy(data(), bytes.data(), bytes.size()); }
+  explicit File(const std::vector<std::byte>& bytes)
+      : bytes_(DType::u8, {static_cast<std::int64_t>(bytes.size())}), size_(bytes.size()) {
+    std::memcpy(data(), bytes.data(), bytes.size());
+  }
 
   std::byte* data() { return static_cast<std::byte*>(bytes_.mutable_raw()); }
   std::size_t size() const { return size_; }
@@ -37,7 +40,9 @@ class File {
   void set_offset(std::size_t section, std::uint64_t value) { set(kTable + section * kEntry + 40, value); }
   void set_stored(std::size_t section, std::uint64_t value) { set(kTable + section * kEntry + 48, value); }
   void set_raw(std::size_t section, std::uint64_t value) { set(kTable + section * kEntry + 56, value); }
-  void set_name(std::size_t section, const std::string& name) { std::memcpy(data() + kTable + section * kEntry, name.data(), name.size()); }
+  void set_name(std::size_t section, const std::string& name) {
+    std::memcpy(data() + kTable + section * kEntry, name.data(), name.size());
+  }
   // Makes the table's checksum right, as a forger would.
   void sign() { set<std::uint64_t>(24, XXH3_64bits(data() + kTable, 2 * kEntry)); }
 
@@ -91,7 +96,9 @@ TEST(Container, NoticesEveryBitThatChanges) {
   EXPECT_FALSE(is_noticed());
   const Container container = file.open();
   const auto matters = [&](std::size_t byte) {
-    const bool in_section = std::ranges::any_of(container.sections(), [&](const io::Section& s) { return byte >= s.offset && byte < s.offset + s.stored_bytes; });
+    const bool in_section = std::ranges::any_of(container.sections(), [&](const io::Section& s) {
+      return byte >= s.offset && byte < s.offset + s.stored_bytes;
+    });
     return byte < 32 || (byte >= kTable && byte < kTable + 2 * kEntry) || in_section;
   };
   for (std::size_t byte = 0; byte < file.size(); ++byte) {
@@ -123,22 +130,33 @@ TEST(Container, SaysWhatIsWrong) {
   };
   const ErrorKind invalid = ErrorKind::invalid_model, unsupported = ErrorKind::unsupported;
   refuses(invalid, "not a .tsr file", [](File& f) { f.set<char>(0, 'x'); });
-  refuses(unsupported, "the file is of format version 2; this Tessera reads version 1", [](File& f) { f.set<std::uint32_t>(8, 2); });
-  refuses(invalid, "the file says that it has 4294967295 sections, at most 1024 are allowed", [](File& f) { f.set<std::uint32_t>(12, 0xFFFFFFFF); });
+  refuses(unsupported, "the file is of format version 2; this Tessera reads version 1",
+          [](File& f) { f.set<std::uint32_t>(8, 2); });
+  refuses(invalid, "the file says that it has 4294967295 sections, at most 1024 are allowed",
+          [](File& f) { f.set<std::uint32_t>(12, 0xFFFFFFFF); });
   refuses(invalid, "the file ends in its table of 1000 sections", [](File& f) { f.set<std::uint32_t>(12, 1000); });
-  refuses(invalid, "the file has 13256 bytes, expected 99: it was cut off or added to", [](File& f) { f.set<std::uint64_t>(16, 99); });
-  refuses(invalid, "section 'second' begins at byte 8200, which is no multiple of 4096", [](File& f) { f.set_offset(1, 8200); });
-  refuses(invalid, "section 'second' has 5064 bytes from byte 18446744073709547520 on, but the file ends at 13256", [](File& f) { f.set_offset(1, ~std::uint64_t{4095}); });
-  refuses(invalid, "section 'first' has 18446744073709551615 bytes from byte 4096 on, but the file ends at 13256", [](File& f) { f.set_stored(0, ~std::uint64_t{0}); });
-  refuses(unsupported, "section 'first' is stored with codec 3, which this Tessera cannot read", [](File& f) { f.set_codec(0, 3); });
-  refuses(invalid, "section 'first' is stored as it is, in 5 bytes, but says that it has 6", [](File& f) { f.set_raw(0, 6); });
+  refuses(invalid, "the file has 13256 bytes, expected 99: it was cut off or added to",
+          [](File& f) { f.set<std::uint64_t>(16, 99); });
+  refuses(invalid, "section 'second' begins at byte 8200, which is no multiple of 4096",
+          [](File& f) { f.set_offset(1, 8200); });
+  refuses(invalid, "section 'second' has 5064 bytes from byte 18446744073709547520 on, but the file ends at 13256",
+          [](File& f) { f.set_offset(1, ~std::uint64_t{4095}); });
+  refuses(invalid, "section 'first' has 18446744073709551615 bytes from byte 4096 on, but the file ends at 13256",
+          [](File& f) { f.set_stored(0, ~std::uint64_t{0}); });
+  refuses(unsupported, "section 'first' is stored with codec 3, which this Tessera cannot read",
+          [](File& f) { f.set_codec(0, 3); });
+  refuses(invalid, "section 'first' is stored as it is, in 5 bytes, but says that it has 6",
+          [](File& f) { f.set_raw(0, 6); });
   refuses(invalid, "section 'second' overlaps first", [](File& f) { f.set_offset(1, 4096); });
   refuses(invalid, "section 'first' overlaps the table of sections", [](File& f) { f.set_offset(0, 0); });
   refuses(invalid, "there are two sections of kind 7", [](File& f) { f.set_kind(1, 7); });
   refuses(invalid, "there are two sections 'first'", [](File& f) { f.set_name(1, std::string("first\0", 6)); });
-  refuses(invalid, "a section's name '' is not of 1 to 31 printable characters", [](File& f) { f.set_name(0, std::string(1, '\0')); });
-  refuses(invalid, "a section's name '\\x1B[2J' is not of 1 to 31 printable characters", [](File& f) { f.set_name(0, std::string("\x1B[2J\0", 5)); });
-  refuses(invalid, "a section's name '" + std::string(32, 'n') + "' is not of 1 to 31 printable characters", [](File& f) { f.set_name(0, std::string(32, 'n')); });
+  refuses(invalid, "a section's name '' is not of 1 to 31 printable characters",
+          [](File& f) { f.set_name(0, std::string(1, '\0')); });
+  refuses(invalid, "a section's name '\\x1B[2J' is not of 1 to 31 printable characters",
+          [](File& f) { f.set_name(0, std::string("\x1B[2J\0", 5)); });
+  refuses(invalid, "a section's name '" + std::string(32, 'n') + "' is not of 1 to 31 printable characters",
+          [](File& f) { f.set_name(0, std::string(32, 'n')); });
 }
 
 }  // namespace

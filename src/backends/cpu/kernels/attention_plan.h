@@ -1,4 +1,5 @@
-// What the attention kernels of all types share: which queries a thread takes together, and which keys these may look at.
+// What the attention kernels of all types share: which queries a thread takes together, and which keys these may look
+// at.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,9 @@ struct AttentionHeads {
   std::int64_t batch_stride = 0, head_stride = 0, stride = 0;
 
   AttentionHeads(bool packed, std::int64_t heads, std::int64_t length, std::int64_t size)
-      : batch_stride(heads * length * size), head_stride(packed ? size : length * size), stride(packed ? heads * size : size) {}
+      : batch_stride(heads * length * size),
+        head_stride(packed ? size : length * size),
+        stride(packed ? heads * size : size) {}
   std::int64_t at(std::int64_t batch, std::int64_t head) const { return batch * batch_stride + head * head_stride; }
 };
 
@@ -75,7 +78,9 @@ T* attention_room(std::vector<T>& vector, std::int64_t count) {
   return vector.data();
 }
 
-// Columns of a right operand in the panels of an indirect product; word (k, column), of 32 bits, at data[k * k_stride + column * column_stride].
-void pack_attention_panels(const float* data, std::int64_t k_stride, std::int64_t column_stride, std::int64_t k, std::int64_t columns, std::int64_t panel, std::int64_t lanes, float* to);
+// Columns of a right operand in the panels of an indirect product; word (k, column), of 32 bits, at data[k * k_stride +
+// column * column_stride].
+void pack_attention_panels(const float* data, std::int64_t k_stride, std::int64_t column_stride, std::int64_t k,
+                           std::int64_t columns, std::int64_t panel, std::int64_t lanes, float* to);
 
 }  // namespace tessera::backends::cpu

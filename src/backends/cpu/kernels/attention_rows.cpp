@@ -39,7 +39,8 @@ void some_scores(const float* query, const float* key, std::int64_t stride, std:
   for (int j = 0; j < keys; ++j) scores[j] = hn::GetLane(hn::SumOfLanes(d, sum[j]));
 }
 
-void scores(const float* query, const float* keys, std::int64_t stride, std::int64_t size, std::int64_t count, float* to) {
+void scores(const float* query, const float* keys, std::int64_t stride, std::int64_t size, std::int64_t count,
+            float* to) {
   std::int64_t i = 0;
   for (; i + 4 <= count; i += 4) some_scores<4>(query, keys + i * stride, stride, size, to + i);
   for (; i < count; ++i) some_scores<1>(query, keys + i * stride, stride, size, to + i);
@@ -50,7 +51,8 @@ template <class Rule>
 HWY_INLINE void apply(const Rule& rule, float* scores, std::int64_t count) {
   const D d;
   std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(rule(hn::LoadU(d, scores + i), i, hn::FirstN(d, kLanes)), d, scores + i);
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(rule(hn::LoadU(d, scores + i), i, hn::FirstN(d, kLanes)), d, scores + i);
   if (i == count) return;
   const Mask part = hn::FirstN(d, static_cast<std::size_t>(count - i));
   hn::BlendedStore(rule(hn::MaskedLoad(part, d, scores + i), i, part), part, d, scores + i);
@@ -59,9 +61,12 @@ HWY_INLINE void apply(const Rule& rule, float* scores, std::int64_t count) {
 void apply(const ScoreRule& rule, float* scores, std::int64_t count) {
   if (rule.softcap > 0) {
     const V cap = set(rule.softcap);
-    apply([&](V x, std::int64_t, Mask) HWY_ATTR { return hn::Mul(cap, math::tanh(D(), hn::Div(x, cap))); }, scores, count);
+    apply([&](V x, std::int64_t, Mask) HWY_ATTR { return hn::Mul(cap, math::tanh(D(), hn::Div(x, cap))); }, scores,
+          count);
   }
-  if (rule.mask != nullptr) apply([&](V x, std::int64_t i, Mask part) HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.mask + i)); }, scores, count);
+  if (rule.mask != nullptr)
+    apply([&](V x, std::int64_t i, Mask part) HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.mask + i)); },
+          scores, count);
   if (rule.allowed == nullptr) return;
   for (std::int64_t i = 0; i < count; ++i) scores[i] = rule.allowed[i] ? scores[i] : -kInfinity;
 }
@@ -81,23 +86,28 @@ float weigh(float* scores, std::int64_t count, const ScoreRule& rule, SoftmaxSta
 }
 
 template <int vectors>
-void add_weighted_columns(const float* weights, const float* values, std::int64_t stride, std::int64_t count, float* y) {
+void add_weighted_columns(const float* weights, const float* values, std::int64_t stride, std::int64_t count,
+                          float* y) {
   const D d;
   V sum[vectors];
   for (int j = 0; j < vectors; ++j) sum[j] = hn::LoadU(d, y + j * kLanes);
   for (std::int64_t i = 0; i < count; ++i) {
     if (weights[i] == 0) continue;
     const V weight = set(weights[i]);
-    for (int j = 0; j < vectors; ++j) sum[j] = hn::MulAdd(weight, hn::LoadU(d, values + i * stride + j * kLanes), sum[j]);
+    for (int j = 0; j < vectors; ++j)
+      sum[j] = hn::MulAdd(weight, hn::LoadU(d, values + i * stride + j * kLanes), sum[j]);
   }
   for (int j = 0; j < vectors; ++j) hn::StoreU(sum[j], d, y + j * kLanes);
 }
 
-void add_weighted(const float* weights, const float* values, std::int64_t stride, std::int64_t size, std::int64_t count, float* y) {
+void add_weighted(const float* weights, const float* values, std::int64_t stride, std::int64_t size, std::int64_t count,
+                  float* y) {
   const D d;
   std::int64_t column = 0;
-  for (; column + 4 * kLanes <= size; column += 4 * kLanes) add_weighted_columns<4>(weights, values + column, stride, count, y + column);
-  for (; column + kLanes <= size; column += kLanes) add_weighted_columns<1>(weights, values + column, stride, count, y + column);
+  for (; column + 4 * kLanes <= size; column += 4 * kLanes)
+    add_weighted_columns<4>(weights, values + column, stride, count, y + column);
+  for (; column + kLanes <= size; column += kLanes)
+    add_weighted_columns<1>(weights, values + column, stride, count, y + column);
   if (column == size) return;
   const Mask part = hn::FirstN(d, static_cast<std::size_t>(size - column));
   V sum = hn::MaskedLoad(part, d, y + column);
@@ -122,15 +132,19 @@ void scale(const float* x, float factor, std::int64_t count, float* y) {
 struct SumOfNothing : Sum {
   HWY_INLINE V map(V x) const { return hn::Mul(x, hn::Zero(D())); }
 };
-bool is_finite(const float* x, std::int64_t count) { return reduce(SumOfNothing(), x, count) == 0; }
+bool is_finite(const float* x, std::int64_t count) {
+  return reduce(SumOfNothing(), x, count) == 0;
+}
 
-bool join_pair(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width, std::uint16_t* to) {
+bool join_pair(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width,
+               std::uint16_t* to) {
   const hn::RebindToUnsigned<D> d;
   const hn::Rebind<std::uint16_t, D> d16;
   const auto exponent = hn::Set(d, 0x7F80u);
   auto finite = hn::FirstN(d, kLanes);
   const auto join = [&](auto low, auto high, std::int64_t i) HWY_ATTR {
-    finite = hn::And(finite, hn::And(hn::Ne(hn::And(low, exponent), exponent), hn::Ne(hn::And(high, exponent), exponent)));
+    finite =
+        hn::And(finite, hn::And(hn::Ne(hn::And(low, exponent), exponent), hn::Ne(hn::And(high, exponent), exponent)));
     hn::StoreU(hn::Or(low, hn::ShiftLeft<16>(high)), d, reinterpret_cast<std::uint32_t*>(to) + i);
   };
   std::int64_t i = 0;
@@ -162,7 +176,9 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(rows_of_isa);
 
-const AttentionRows& attention_rows() { return *HWY_DYNAMIC_DISPATCH(rows_of_isa)(); }
+const AttentionRows& attention_rows() {
+  return *HWY_DYNAMIC_DISPATCH(rows_of_isa)();
+}
 
 }  // namespace tessera::backends::cpu
 #endif  // HWY_ONCE

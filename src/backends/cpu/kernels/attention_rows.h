@@ -5,14 +5,14 @@
 
 namespace tessera::backends::cpu {
 
-// Softmax over scores that come block by block (M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax",
-// arXiv:1805.02867): the largest score of one row so far, and the sum of e^(score - largest).
+// Softmax over scores that come block by block (M. Milakov and N. Gimelshein, "Online normalizer calculation for
+// softmax", arXiv:1805.02867): the largest score of one row so far, and the sum of e^(score - largest).
 struct SoftmaxState {
   float largest, sum;
 };
 
-// What becomes of a score before softmax: softcap · tanh(score / softcap) unless that is 0, then plus the mask's value, or -infinity
-// where `allowed` is false. Of the row at hand; either may be null.
+// What becomes of a score before softmax: softcap · tanh(score / softcap) unless that is 0, then plus the mask's value,
+// or -infinity where `allowed` is false. Of the row at hand; either may be null.
 struct ScoreRule {
   float softcap = 0;
   const float* mask = nullptr;
@@ -21,17 +21,21 @@ struct ScoreRule {
 
 struct AttentionRows {
   // scores[i] = query · key i, which is `size` floats at keys + i * stride.
-  void (*scores)(const float* query, const float* keys, std::int64_t stride, std::int64_t size, std::int64_t count, float* scores);
-  // One more block of a row: the scores become their weights e^(score - largest so far). Returns the factor that brings what was
-  // summed up with earlier weights to the same measure: 0 where nothing counted so far.
+  void (*scores)(const float* query, const float* keys, std::int64_t stride, std::int64_t size, std::int64_t count,
+                 float* scores);
+  // One more block of a row: the scores become their weights e^(score - largest so far). Returns the factor that brings
+  // what was summed up with earlier weights to the same measure: 0 where nothing counted so far.
   float (*weigh)(float* scores, std::int64_t count, const ScoreRule& rule, SoftmaxState& state);
   // y += Σ weight i · value i, which is `size` floats at values + i * stride. Values of weight 0 are not looked at.
-  void (*add_weighted)(const float* weights, const float* values, std::int64_t stride, std::int64_t size, std::int64_t count, float* y);
+  void (*add_weighted)(const float* weights, const float* values, std::int64_t stride, std::int64_t size,
+                       std::int64_t count, float* y);
   // y = factor · x, and 0 for a factor of 0. May be in place.
   void (*scale)(const float* x, float factor, std::int64_t count, float* y);
   bool (*is_finite)(const float* x, std::int64_t count);
-  // Two rows of bfloat16 number by number as pairs, zeros up to `width` of them; of one row with zeros where `second` is null. Returns whether all are finite.
-  bool (*join_pair)(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width, std::uint16_t* to);
+  // Two rows of bfloat16 number by number as pairs, zeros up to `width` of them; of one row with zeros where `second`
+  // is null. Returns whether all are finite.
+  bool (*join_pair)(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width,
+                    std::uint16_t* to);
 };
 
 // For the instruction set active now.

@@ -1,12 +1,13 @@
 // Conversions between the element types that models use; the rules are those of reference/numeric.h: floats are
 // truncated to 64-bit integers, saturating, and narrower integers keep the low bits; bool is value != 0.
+#include "backends/cpu/kernels/cast.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "backends/cpu/indirect_product_bf16.h"
-#include "backends/cpu/kernels/cast.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "base/half.h"
 
@@ -76,22 +77,14 @@ constexpr bool is_half = std::is_same_v<T, f16_t> || std::is_same_v<T, bf16_t>;
 
 template <typename To, typename From>
 To convert(From value) {
-  if constexpr (is_half<From>)
-    return convert<To>(base::to_float(value));
-  else if constexpr (std::is_same_v<To, bool>)
-    return value != 0;
-  else if constexpr (std::is_same_v<To, f16_t> && std::is_same_v<From, float>)
-    return base::to_f16(value);
-  else if constexpr (std::is_same_v<To, bf16_t> && std::is_same_v<From, float>)
-    return base::to_bf16(value);
-  else if constexpr (std::is_same_v<To, f16_t>)
-    return base::to_f16(static_cast<double>(value));
-  else if constexpr (std::is_same_v<To, bf16_t>)
-    return base::to_bf16(static_cast<double>(value));
-  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>)
-    return static_cast<To>(truncate(value));
-  else
-    return static_cast<To>(value);
+  if constexpr (is_half<From>) return convert<To>(base::to_float(value));
+  else if constexpr (std::is_same_v<To, bool>) return value != 0;
+  else if constexpr (std::is_same_v<To, f16_t> && std::is_same_v<From, float>) return base::to_f16(value);
+  else if constexpr (std::is_same_v<To, bf16_t> && std::is_same_v<From, float>) return base::to_bf16(value);
+  else if constexpr (std::is_same_v<To, f16_t>) return base::to_f16(static_cast<double>(value));
+  else if constexpr (std::is_same_v<To, bf16_t>) return base::to_bf16(static_cast<double>(value));
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return static_cast<To>(truncate(value));
+  else return static_cast<To>(value);
 }
 
 template <typename From, typename To>

@@ -19,7 +19,9 @@ ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std
 }
 
 bool is_pointwise(const ChannelsLastGeometry& geometry) {
-  return std::ranges::all_of(geometry.axes, [](const ops::WindowAxis& axis) { return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.output == axis.input; });
+  return std::ranges::all_of(geometry.axes, [](const ops::WindowAxis& axis) {
+    return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.output == axis.input;
+  });
 }
 
 std::string reject_channels_last_rank(const ops::NodeView& view) {
@@ -30,13 +32,15 @@ std::string reject_channels_last_rank(const ops::NodeView& view) {
 std::string reject_channels_last_operands(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
   if (view.node().attributes.contains("precision")) return "asks for bf16";
-  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr)) return "weights or bias are no constants";
+  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr))
+    return "weights or bias are no constants";
   if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
   return reject_activation(view);
 }
 
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view) {
-  return channels_last_geometry(view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
+  return channels_last_geometry(
+      view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
 }
 
 ChannelsLastGeometry rows_geometry(const Shape& x) {

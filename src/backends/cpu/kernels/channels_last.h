@@ -11,8 +11,8 @@
 
 namespace tessera::backends::cpu {
 
-// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: those that are missing have
-// size 1.
+// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: those that are
+// missing have size 1.
 struct ChannelsLastGeometry {
   std::int64_t batch = 1, channels = 1;
   ops::WindowAxis axes[3];
@@ -40,12 +40,13 @@ ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
 ChannelsLastGeometry rows_geometry(const Shape& x);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 
-// found(number of the line among all of the data, its first tap) for each line under the windows of the i-th line of results, as far as
-// they are inside of the picture.
+// found(number of the line among all of the data, its first tap) for each line under the windows of the i-th line of
+// results, as far as they are inside of the picture.
 template <typename Found>
 void for_each_line_number_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
   const auto& [depth, lines, axis] = geometry.axes;
-  const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output, image = i / lines.output / depth.output;
+  const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output,
+                     image = i / lines.output / depth.output;
   for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
     const std::int64_t d = plane * depth.stride - depth.pad_begin + kd * depth.dilation;
     for (std::int64_t kh = 0; kh < lines.kernel && d >= 0 && d < depth.input; ++kh) {
@@ -58,7 +59,9 @@ void for_each_line_number_under(const ChannelsLastGeometry& geometry, std::int64
 // The same with where the line begins in the data.
 template <typename Found>
 void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
-  for_each_line_number_under(geometry, i, [&](std::int64_t line, std::int64_t tap) { found(line * geometry.axes[2].input * geometry.channels, tap); });
+  for_each_line_number_under(geometry, i, [&](std::int64_t line, std::int64_t tap) {
+    found(line * geometry.axes[2].input * geometry.channels, tap);
+  });
 }
 
 // What a node's activation does to a sum: bounds in registers, everything else on rows that were just written.

@@ -1,5 +1,5 @@
-// Convolution in float32 with the channels last: an indirect product of the windows with packed weights. The product with constant weights is one whose
-// windows are rows.
+// Convolution in float32 with the channels last: an indirect product of the windows with packed weights. The product
+// with constant weights is one whose windows are rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using base::round_up;
 
 constexpr double kChunkOperations = 2e6;
-constexpr double kCachedBytes = 3e6;       // of data that is still in a cache near by when it is read
+constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
 
 class ChannelsLastConv final : public Kernel, public LineConv {
  public:
@@ -36,20 +36,29 @@ class ChannelsLastConv final : public Kernel, public LineConv {
         strides_(strides) {
     const Tensor& weights = *view.constant(1);
     depth_ = base::checked_multiply(segments_.count, segments_.length);
-    split_ = {.rows = geometry_.batch * geometry_.outputs(), .columns = outputs_, .groups = groups, .tile_rows = isa_->rows, .tile_columns = isa_->columns};
+    split_ = {.rows = geometry_.batch * geometry_.outputs(),
+              .columns = outputs_,
+              .groups = groups,
+              .tile_rows = isa_->rows,
+              .tile_columns = isa_->columns};
     if (!segments_.whole_lines) split_.line_tiles = tiles_of_line(geometry_.axes[2], isa_->rows);
     split_.line_rows = geometry_.axes[2].output;
-    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_), kChunkOperations, isa_->columns * depth_ * 4,
-                  geometry_.batch * geometry_.inputs() * inputs_ * 4);
-    reads_ahead_ = static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(geometry_.channels) * 4 > kCachedBytes;
+    split_.choose(2.0 * static_cast<double>(split_.rows) * static_cast<double>(outputs_) * static_cast<double>(depth_),
+                  kChunkOperations, isa_->columns * depth_ * 4, geometry_.batch * geometry_.inputs() * inputs_ * 4);
+    reads_ahead_ =
+        static_cast<double>(geometry_.batch * geometry_.inputs()) * static_cast<double>(geometry_.channels) * 4 >
+        kCachedBytes;
     zeros_.assign(static_cast<std::size_t>(segments_.length), 0.0f);
     bias_.assign(static_cast<std::size_t>(groups * round_up(outputs_, isa_->lanes)), 0.0f);
     if (view.has_input(2)) {
       const float* bias = view.constant(2)->data<float>();
-      for (std::int64_t g = 0; g < groups; ++g) std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * round_up(outputs_, isa_->lanes));
+      for (std::int64_t g = 0; g < groups; ++g)
+        std::copy_n(bias + g * outputs_, outputs_, bias_.data() + g * round_up(outputs_, isa_->lanes));
     }
-    weights_ = store.find_or_pack(weights, fmt::format("{}:{}:{}", packing, isa_->name, groups), base::checked_multiply(base::checked_multiply(groups, group_floats()), 4),
-                                  [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<float*>(to)); });
+    weights_ = store.find_or_pack(
+        weights, fmt::format("{}:{}:{}", packing, isa_->name, groups),
+        base::checked_multiply(base::checked_multiply(groups, group_floats()), 4),
+        [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<float*>(to)); });
   }
 
   void run(KernelContext& context) const override {
@@ -64,13 +73,15 @@ class ChannelsLastConv final : public Kernel, public LineConv {
           const std::int64_t offset = row * split_.groups * outputs_ + first_output(group, column);
           const float* const* left = windows_.at(x + group * inputs_, row, rows, zeros_.data());
           if (reads_ahead_) read_ahead(left, rows);
-          run_tile(left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset, weights_behind(group, row, column, columns));
+          run_tile(left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset,
+                   weights_behind(group, row, column, columns));
         });
       }
     });
   }
 
-  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first, std::int64_t last) const override {
+  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first,
+                 std::int64_t last) const override {
     const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
     const auto y = lines_of_type<float>(result);
     const std::int64_t width = geometry_.axes[2].output, ldc = split_.groups * outputs_;
@@ -82,9 +93,11 @@ class ChannelsLastConv final : public Kernel, public LineConv {
       split.for_each_tile(chunk, [&](const ProductTile& tile) {
         const auto [group, row, rows, column, columns, depth, partial] = tile;
         const std::int64_t offset = row * ldc + first_output(group, column);
-        const float* const* left = windows_.at({x.data + group * inputs_, x.elements, x.period}, first * width + row, rows, zeros_.data());
+        const float* const* left =
+            windows_.at({x.data + group * inputs_, x.elements, x.period}, first * width + row, rows, zeros_.data());
         if (reads_ahead) read_ahead(left, rows);
-        run_tile(left, group, rows, column, columns, z.data == nullptr ? nullptr : z.at(first) + offset, y.at(first) + offset);
+        run_tile(left, group, rows, column, columns, z.data == nullptr ? nullptr : z.at(first) + offset,
+                 y.at(first) + offset);
       });
     }
   }
@@ -102,11 +115,13 @@ class ChannelsLastConv final : public Kernel, public LineConv {
         const float* from = weights.data<float>() + (g * outputs_ + first) * strides_.output;
         if (columns < width) std::fill_n(to, width * depth_, 0.0f);
         if (taps == 1) gemm_f32_transpose(from, strides_.output, strides_.channel, columns, inputs_, to, width);
-        // The taps of a channel lie together: a few channels at a time are turned around, then their rows go to the taps.
+        // The taps of a channel lie together: a few channels at a time are turned around, then their rows go to the
+        // taps.
         for (std::int64_t c = 0; taps > 1 && c < inputs_; c += kPackedTogether) {
           const std::int64_t count = std::min(inputs_ - c, kPackedTogether);
           gemm_f32_transpose(from + c * taps, strides_.output, 1, columns, count * taps, together.data(), width);
-          for (std::int64_t row = 0; row < count * taps; ++row) std::copy_n(together.data() + row * width, columns, to + (row % taps * inputs_ + c + row / taps) * width);
+          for (std::int64_t row = 0; row < count * taps; ++row)
+            std::copy_n(together.data() + row * width, columns, to + (row % taps * inputs_ + c + row / taps) * width);
         }
         to += width * depth_;
       }
@@ -118,7 +133,8 @@ class ChannelsLastConv final : public Kernel, public LineConv {
   // The pixels behind the last of these windows, which the next windows need.
   void read_ahead(const float* const* left, std::int64_t count) const {
     const ops::WindowAxis& line = geometry_.axes[2];
-    const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel, floats = count * line.stride * geometry_.channels;
+    const std::int64_t taps = segments_.whole_lines ? 1 : line.kernel,
+                       floats = count * line.stride * geometry_.channels;
     for (std::int64_t s = taps - 1; s < segments_.count; s += taps) {
       const float* last = left[s * IndirectProduct::kMostRows + count - 1];
       if (last == nullptr) continue;
@@ -127,28 +143,44 @@ class ChannelsLastConv final : public Kernel, public LineConv {
     }
   }
 
-  const float* packed(std::int64_t group, std::int64_t column) const { return reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + column * depth_; }
+  const float* packed(std::int64_t group, std::int64_t column) const {
+    return reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + column * depth_;
+  }
 
-  // Where weights are more than data, those behind these columns come next: each tile of rows fetches its part of as many. Null: nothing to fetch.
+  // Where weights are more than data, those behind these columns come next: each tile of rows fetches its part of as
+  // many. Null: nothing to fetch.
   const float* weights_behind(std::int64_t group, std::int64_t row, std::int64_t first, std::int64_t columns) const {
     constexpr std::int64_t kMostFloats = 96 * 1024;  // of which two are in the second-level cache beside the data
     if (split_.rows_first || first + columns >= outputs_ || columns * depth_ > kMostFloats) return nullptr;
-    const std::int64_t tile = base::ceil_divide(row * base::ceil_divide(split_.rows, isa_->rows), split_.rows), panels = base::ceil_divide(columns, isa_->columns);
+    const std::int64_t tile = base::ceil_divide(row * base::ceil_divide(split_.rows, isa_->rows), split_.rows),
+                       panels = base::ceil_divide(columns, isa_->columns);
     const std::int64_t fetched = tile * panels * depth_ * IndirectProduct::kNextFloats;
-    return fetched < std::min(columns, outputs_ - first - columns) * depth_ ? packed(group, first + columns) + fetched : nullptr;
+    return fetched < std::min(columns, outputs_ - first - columns) * depth_ ? packed(group, first + columns) + fetched
+                                                                            : nullptr;
   }
 
   // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
-  void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first, std::int64_t columns, const float* z, float* y, const float* next = nullptr) const {
+  void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first,
+                std::int64_t columns, const float* z, float* y, const float* next = nullptr) const {
     const std::int64_t ldc = split_.groups * outputs_;
-    IndirectProduct product{.rows = count, .segments = segments_.count, .length = segments_.length, .left = left, .columns = columns, .addend = z, .c = y, .ldc = ldc, .low = activation_.low, .high = activation_.high};
+    IndirectProduct product{.rows = count,
+                            .segments = segments_.count,
+                            .length = segments_.length,
+                            .left = left,
+                            .columns = columns,
+                            .addend = z,
+                            .c = y,
+                            .ldc = ldc,
+                            .low = activation_.low,
+                            .high = activation_.high};
     product.right = packed(group, first);
     product.next = next;
     product.bias = bias_.data() + group * round_up(outputs_, isa_->lanes) + first;
     isa_->multiply(product);
     if (activation_.after.function == nullptr) return;
     if (columns == ldc) activation_.after(product.c, count * ldc);
-    else for (std::int64_t i = 0; i < count; ++i) activation_.after(product.c + i * ldc, columns);
+    else
+      for (std::int64_t i = 0; i < count; ++i) activation_.after(product.c + i * ldc, columns);
   }
 
   const IndirectProductIsa* isa_;
@@ -181,13 +213,19 @@ std::unique_ptr<ChannelsLastConv> make_windows_conv(const ops::NodeView& view, W
   const Shape& w = view.input(1).shape;
   const std::int64_t groups = view.integer("group");
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
-  return std::make_unique<ChannelsLastConv>(view, weights, geometry, groups, w[1], w[0] / groups, WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1}, "channels_last_conv_v1");
+  return std::make_unique<ChannelsLastConv>(view, weights, geometry, groups, w[1], w[0] / groups,
+                                            WeightStrides{w[1] * geometry.taps(), geometry.taps(), 1},
+                                            "channels_last_conv_v1");
 }
 
 }  // namespace
 
-KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights) { return make_windows_conv(view, weights); }
-std::unique_ptr<LineConv> make_line_conv(const ops::NodeView& view, WeightStore& weights) { return make_windows_conv(view, weights); }
+KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights) {
+  return make_windows_conv(view, weights);
+}
+std::unique_ptr<LineConv> make_line_conv(const ops::NodeView& view, WeightStore& weights) {
+  return make_windows_conv(view, weights);
+}
 
 std::string reject_indirect_linear(const ops::NodeView& view) {
   if (std::string reason = reject_linear(view); !reason.empty()) return reason;
@@ -200,7 +238,8 @@ KernelPointer make_indirect_linear(const ops::NodeView& view, WeightStore& weigh
   const std::int64_t inputs = w[transposed ? 1 : 0], outputs = w[transposed ? 0 : 1];
   Shape rows = view.output(0).shape;
   rows.back() = inputs;
-  return std::make_unique<ChannelsLastConv>(view, weights, rows_geometry(rows), 1, inputs, outputs, transposed ? WeightStrides{inputs, 1, 0} : WeightStrides{1, outputs, 0},
+  return std::make_unique<ChannelsLastConv>(view, weights, rows_geometry(rows), 1, inputs, outputs,
+                                            transposed ? WeightStrides{inputs, 1, 0} : WeightStrides{1, outputs, 0},
                                             transposed ? "indirect_linear_v1:transposed" : "indirect_linear_v1:plain");
 }
 

@@ -1,4 +1,5 @@
-// Depthwise convolution and pooling in float32 with the channels last: a block of channels slides along a line of outputs.
+// Depthwise convolution and pooling in float32 with the channels last: a block of channels slides along a line of
+// outputs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,13 +21,14 @@ enum class WindowSum : std::uint8_t { weighted, plain, maximum };
 
 // A line of outputs [count][channels] and the lines of inputs under its windows.
 struct WindowLine {
-  // For every line of the window that lies inside of the image: where it begins there, and its weights [kernel][padded channels].
+  // For every line of the window that lies inside of the image: where it begins there, and its weights [kernel][padded
+  // channels].
   std::vector<const float*> inputs, weights;
-  ops::WindowAxis axis;       // along the line
+  ops::WindowAxis axis;  // along the line
   std::int64_t channels = 0, padded_channels = 0;
-  const float* bias = nullptr;     // padded channels; weighted sums only
-  const float* addend = nullptr;   // laid out as the outputs, or null
-  const float* divisors = nullptr; // one an output, for means; or null
+  const float* bias = nullptr;      // padded channels; weighted sums only
+  const float* addend = nullptr;    // laid out as the outputs, or null
+  const float* divisors = nullptr;  // one an output, for means; or null
   float* output = nullptr;
   float low = 0, high = 0;
 };
@@ -56,28 +58,32 @@ constexpr int kOutputs = 6;  // at a time: each weight is loaded once for them
 template <bool whole>
 HWY_INLINE void finish(const WindowLine& line, V value, hn::Mask<D> mask, std::int64_t offset) {
   const D d;
-  if (line.addend != nullptr) value = hn::Add(value, whole ? hn::LoadU(d, line.addend + offset) : hn::MaskedLoad(mask, d, line.addend + offset));
+  if (line.addend != nullptr)
+    value = hn::Add(value, whole ? hn::LoadU(d, line.addend + offset) : hn::MaskedLoad(mask, d, line.addend + offset));
   value = math::at_most(d, math::at_least(d, value, line.low), line.high);
   if (whole) hn::StoreU(value, d, line.output + offset);
   else hn::BlendedStore(value, mask, d, line.output + offset);
 }
 
-// One vector of channels of `outputs` neighbouring outputs, with the taps [first, last) along the line. `whole`: all lanes are
-// channels.
+// One vector of channels of `outputs` neighbouring outputs, with the taps [first, last) along the line. `whole`: all
+// lanes are channels.
 template <WindowSum kind, int outputs, bool whole>
 HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, std::int64_t first, std::int64_t last) {
   const D d;
   const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, line.channels - c)));
-  const auto load = [&](const float* from) HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
+  const auto load = [&](const float* from)
+                        HWY_ATTR { return whole ? hn::LoadU(d, from) : hn::MaskedLoad(mask, d, from); };
   const std::int64_t step = line.axis.stride * line.channels;
   V sum[outputs];
-  const V start = kind == WindowSum::weighted ? hn::LoadU(d, line.bias + c) : hn::Set(d, kind == WindowSum::maximum ? line.low : 0.0f);
+  const V start = kind == WindowSum::weighted ? hn::LoadU(d, line.bias + c)
+                                              : hn::Set(d, kind == WindowSum::maximum ? line.low : 0.0f);
 #pragma GCC unroll 8
   for (int i = 0; i < outputs; ++i) sum[i] = start;
   for (std::size_t l = 0; l < line.inputs.size(); ++l) {
     const float* w = kind == WindowSum::weighted ? line.weights[l] + first * line.padded_channels + c : nullptr;
     for (std::int64_t k = first; k < last; ++k) {
-      const float* x = line.inputs[l] + (o * line.axis.stride - line.axis.pad_begin + k * line.axis.dilation) * line.channels + c;
+      const float* x =
+          line.inputs[l] + (o * line.axis.stride - line.axis.pad_begin + k * line.axis.dilation) * line.channels + c;
       if constexpr (kind == WindowSum::weighted) {
         const V weight = hn::LoadU(d, w);
         w += line.padded_channels;
@@ -109,7 +115,8 @@ HWY_INLINE void window(const WindowLine& line, std::int64_t c, std::int64_t o, s
 
 // The same for the channels [begin, end).
 template <WindowSum kind, int outputs>
-HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t end, std::int64_t o, std::int64_t first, std::int64_t last) {
+HWY_INLINE void windows(const WindowLine& line, std::int64_t begin, std::int64_t end, std::int64_t o,
+                        std::int64_t first, std::int64_t last) {
   std::int64_t c = begin;
   for (; c + kLanes <= end; c += kLanes) window<kind, outputs, true>(line, c, o, first, last);
   if (c < end) window<kind, outputs, false>(line, c, o, first, last);
@@ -121,13 +128,16 @@ void any_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   const ops::WindowAxis& axis = line.axis;
   // Outputs whose windows lie inside of the line, and those before and behind.
   const std::int64_t reach = (axis.kernel - 1) * axis.dilation;
-  const std::int64_t first_inside = std::min(axis.output, axis.pad_begin / axis.stride + (axis.pad_begin % axis.stride != 0 ? 1 : 0));
+  const std::int64_t first_inside =
+      std::min(axis.output, axis.pad_begin / axis.stride + (axis.pad_begin % axis.stride != 0 ? 1 : 0));
   const std::int64_t room = axis.input - 1 - reach + axis.pad_begin;
   const std::int64_t end_inside = std::max(first_inside, room < 0 ? 0 : std::min(axis.output, room / axis.stride + 1));
   const auto edge = [&](std::int64_t o) HWY_ATTR {
     const std::int64_t start = o * axis.stride - axis.pad_begin;
-    const std::int64_t first = start >= 0 ? 0 : std::min(axis.kernel, -start / axis.dilation + (-start % axis.dilation != 0 ? 1 : 0));
-    const std::int64_t last = start >= axis.input ? first : std::clamp((axis.input - 1 - start) / axis.dilation + 1, first, axis.kernel);
+    const std::int64_t first =
+        start >= 0 ? 0 : std::min(axis.kernel, -start / axis.dilation + (-start % axis.dilation != 0 ? 1 : 0));
+    const std::int64_t last =
+        start >= axis.input ? first : std::clamp((axis.input - 1 - start) / axis.dilation + 1, first, axis.kernel);
     windows<kind, 1>(line, begin, end, o, first, last);
   };
   for (std::int64_t o = 0; o < first_inside; ++o) edge(o);
@@ -137,7 +147,8 @@ void any_windows(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   for (; o < axis.output; ++o) edge(o);
 }
 
-// The same as a weighted `window`, for one size of window without dilation: each number is read once for all the windows that it lies in.
+// The same as a weighted `window`, for one size of window without dilation: each number is read once for all the
+// windows that it lies in.
 template <int kernel, int stride, int outputs, bool whole>
 HWY_INLINE void overlapping_window(const WindowLine& line, std::int64_t c, std::int64_t o) {
   const D d;
@@ -157,7 +168,8 @@ HWY_INLINE void overlapping_window(const WindowLine& line, std::int64_t c, std::
       const V number = whole ? hn::LoadU(d, x) : hn::MaskedLoad(mask, d, x);
 #pragma GCC unroll 8
       for (int k = 0; k < kernel; ++k) {
-        if ((j - k) % stride == 0 && j >= k && (j - k) / stride < outputs) sum[(j - k) / stride] = hn::MulAdd(number, weight[k], sum[(j - k) / stride]);
+        if ((j - k) % stride == 0 && j >= k && (j - k) / stride < outputs)
+          sum[(j - k) / stride] = hn::MulAdd(number, weight[k], sum[(j - k) / stride]);
       }
     }
   }
@@ -191,8 +203,10 @@ void window_line(const WindowLine& line, std::int64_t begin, std::int64_t end) {
   auto run = any_windows<kind>;
   if constexpr (kind == WindowSum::weighted) {
     const ops::WindowAxis& axis = line.axis;
-    if (axis.dilation == 1 && axis.kernel == 3 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<3, 1> : overlapping_windows<3, 2>;
-    if (axis.dilation == 1 && axis.kernel == 5 && axis.stride <= 2) run = axis.stride == 1 ? overlapping_windows<5, 1> : overlapping_windows<5, 2>;
+    if (axis.dilation == 1 && axis.kernel == 3 && axis.stride <= 2)
+      run = axis.stride == 1 ? overlapping_windows<3, 1> : overlapping_windows<3, 2>;
+    if (axis.dilation == 1 && axis.kernel == 5 && axis.stride <= 2)
+      run = axis.stride == 1 ? overlapping_windows<5, 1> : overlapping_windows<5, 2>;
     if (axis.dilation == 1 && axis.kernel == 7 && axis.stride == 1) run = overlapping_windows<7, 1>;
   }
   run(line, begin, end);
@@ -202,16 +216,23 @@ void window_line(const WindowLine& line, std::int64_t begin, std::int64_t end) {
 
 WindowFunction window_function(WindowSum kind) {
   switch (kind) {
-    case WindowSum::weighted: return window_line<WindowSum::weighted>;
-    case WindowSum::plain: return window_line<WindowSum::plain>;
-    case WindowSum::maximum: return window_line<WindowSum::maximum>;
+    case WindowSum::weighted:
+      return window_line<WindowSum::weighted>;
+    case WindowSum::plain:
+      return window_line<WindowSum::plain>;
+    case WindowSum::maximum:
+      return window_line<WindowSum::maximum>;
   }
   return nullptr;
 }
 
-std::int64_t padded_channels(std::int64_t channels) { return (channels + kLanes - 1) / kLanes * kLanes; }
+std::int64_t padded_channels(std::int64_t channels) {
+  return (channels + kLanes - 1) / kLanes * kLanes;
+}
 // Channels that are read side by side: one vector of each pixel would be read slowly.
-std::int64_t block_channels() { return 4 * kLanes; }
+std::int64_t block_channels() {
+  return 4 * kLanes;
+}
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -229,44 +250,52 @@ constexpr double kChunkOperations = 5e5;
 // What depthwise convolution and pooling have in common.
 class WindowKernel : public Kernel {
  public:
-  WindowKernel(const ChannelsLastGeometry& geometry, WindowSum kind) : geometry_(geometry), function_(HWY_DYNAMIC_DISPATCH(window_function)(kind)), block_channels_(HWY_DYNAMIC_DISPATCH(block_channels)()) {
-    const double operations = 2.0 * static_cast<double>(geometry.channels) * static_cast<double>(geometry.taps()) * static_cast<double>(geometry.axes[2].output);
+  WindowKernel(const ChannelsLastGeometry& geometry, WindowSum kind)
+      : geometry_(geometry),
+        function_(HWY_DYNAMIC_DISPATCH(window_function)(kind)),
+        block_channels_(HWY_DYNAMIC_DISPATCH(block_channels)()) {
+    const double operations = 2.0 * static_cast<double>(geometry.channels) * static_cast<double>(geometry.taps()) *
+                              static_cast<double>(geometry.axes[2].output);
     grain_ = static_cast<std::int64_t>(std::clamp(kChunkOperations / std::max(1.0, operations), 1.0, 1024.0));
   }
 
  protected:
-  // Calls finish(line, index of its first output position in the whole result) around each line; `line` holds everything that lines
-  // share. `weights` is [tap][padded channels].
+  // Calls finish(line, index of its first output position in the whole result) around each line; `line` holds
+  // everything that lines share. `weights` is [tap][padded channels].
   template <typename Prepare, typename Finish>
-  void for_each_line(KernelContext& context, const WindowLine& common, const float* weights, Prepare prepare, Finish finish) const {
+  void for_each_line(KernelContext& context, const WindowLine& common, const float* weights, Prepare prepare,
+                     Finish finish) const {
     if (context.output(0).elements() == 0) return;
     const float* x = context.input(0).data<float>();
     float* y = context.output(0).mutable_data<float>();
     const auto& [depth, lines, axis] = geometry_.axes;
-    context.parallel_for(geometry_.batch * depth.output * lines.output, grain_, [&](std::int64_t begin, std::int64_t end) {
-      Group group(common);
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output;
-        WindowLine& line = group.add();
-        for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t tap) {
-          line.inputs.push_back(x + offset);
-          line.weights.push_back(weights == nullptr ? nullptr : weights + tap * common.padded_channels);
+    context.parallel_for(
+        geometry_.batch * depth.output * lines.output, grain_, [&](std::int64_t begin, std::int64_t end) {
+          Group group(common);
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output;
+            WindowLine& line = group.add();
+            for_each_line_under(geometry_, i, [&](std::int64_t offset, std::int64_t tap) {
+              line.inputs.push_back(x + offset);
+              line.weights.push_back(weights == nullptr ? nullptr : weights + tap * common.padded_channels);
+            });
+            line.output = y + i * axis.output * geometry_.channels;
+            prepare(line, i, plane, row);
+            if (group.is_full() || i + 1 == end) run_group(group, finish);
+          }
         });
-        line.output = y + i * axis.output * geometry_.channels;
-        prepare(line, i, plane, row);
-        if (group.is_full() || i + 1 == end) run_group(group, finish);
-      }
-    });
   }
 
-  // Lines that are computed together, a block of channels of each after the other: what they share of the data stays in the first-level cache.
+  // Lines that are computed together, a block of channels of each after the other: what they share of the data stays in
+  // the first-level cache.
   class Group {
    public:
     explicit Group(const WindowLine& common) : common_(common), lines_(storage()) {}
 
     WindowLine& add() {
       WindowLine& line = lines_[count_++];
-      std::vector<const float*> inputs = std::move(line.inputs), weights = std::move(line.weights);  // to use their memory again
+      std::vector<const float*> inputs = std::move(line.inputs),
+                                weights = std::move(line.weights);  // to use their memory again
       inputs.clear();
       weights.clear();
       line = common_;
@@ -274,7 +303,9 @@ class WindowKernel : public Kernel {
       line.weights = std::move(weights);
       return line;
     }
-    bool is_full() const { return count_ == (common_.bias == nullptr ? 1 : kLines); }  // pools have a line's divisors at a time
+    bool is_full() const {
+      return count_ == (common_.bias == nullptr ? 1 : kLines);
+    }  // pools have a line's divisors at a time
     std::span<WindowLine> lines() const { return std::span(lines_).first(count_); }
     void clear() { count_ = 0; }
 
@@ -293,7 +324,8 @@ class WindowKernel : public Kernel {
   template <typename Finish>
   void run_group(Group& group, Finish finish) const {
     for (std::int64_t c = 0; c < geometry_.channels; c += block_channels_) {
-      for (const WindowLine& line : group.lines()) function_(line, c, std::min(geometry_.channels, c + block_channels_));
+      for (const WindowLine& line : group.lines())
+        function_(line, c, std::min(geometry_.channels, c + block_channels_));
     }
     for (const WindowLine& line : group.lines()) finish(line);
     group.clear();
@@ -331,25 +363,30 @@ class Depthwise final : public WindowKernel, public LineConv {
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), geometry_.channels, bias_.data());
     const Tensor& weights = *view.constant(1);
     const std::int64_t taps = geometry_.taps();
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded), base::checked_multiply(base::checked_multiply(taps, padded), 4), [&](const Tensor& contents, std::byte* bytes) {
-      auto* to = reinterpret_cast<float*>(bytes);
-      const float* from = contents.data<float>();
-      std::fill_n(to, taps * padded, 0.0f);
-      for (std::int64_t c = 0; c < geometry_.channels; ++c) {
-        for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
-      }
-    });
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded),
+                                  base::checked_multiply(base::checked_multiply(taps, padded), 4),
+                                  [&](const Tensor& contents, std::byte* bytes) {
+                                    auto* to = reinterpret_cast<float*>(bytes);
+                                    const float* from = contents.data<float>();
+                                    std::fill_n(to, taps * padded, 0.0f);
+                                    for (std::int64_t c = 0; c < geometry_.channels; ++c) {
+                                      for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
+                                    }
+                                  });
   }
 
   void run(KernelContext& context) const override {
     const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
     const WindowLine common = weighted_line();
     const std::int64_t line_floats = common.axis.output * common.channels;
-    const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) { line.addend = z == nullptr ? nullptr : z + i * line_floats; };
+    const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) {
+      line.addend = z == nullptr ? nullptr : z + i * line_floats;
+    };
     for_each_line(context, common, packed_weights(), prepare, [this](const WindowLine& line) { activate(line); });
   }
 
-  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first, std::int64_t last) const override {
+  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first,
+                 std::int64_t last) const override {
     const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
     const auto y = lines_of_type<float>(result);
     const WindowLine common = weighted_line();
@@ -389,7 +426,9 @@ class MaxPool final : public WindowKernel {
   void run(KernelContext& context) const override {
     WindowLine common = common_line();
     common.low = -std::numeric_limits<float>::infinity();
-    for_each_line(context, common, nullptr, [](WindowLine&, std::int64_t, std::int64_t, std::int64_t) {}, [](const WindowLine&) {});
+    for_each_line(
+        context, common, nullptr, [](WindowLine&, std::int64_t, std::int64_t, std::int64_t) {},
+        [](const WindowLine&) {});
   }
 };
 
@@ -401,7 +440,8 @@ class AveragePool final : public WindowKernel {
     for (std::size_t i = 0; i < 3; ++i) {
       const ops::WindowAxis& axis = geometry_.axes[i];
       const std::int64_t low = padding ? -axis.pad_begin : 0, high = padding ? axis.input + axis.pad_end : axis.input;
-      for (std::int64_t o = 0; o < axis.output; ++o) counts_[i].push_back(static_cast<float>(axis.taps_within(o, low, high)));
+      for (std::int64_t o = 0; o < axis.output; ++o)
+        counts_[i].push_back(static_cast<float>(axis.taps_within(o, low, high)));
     }
   }
 
@@ -410,7 +450,8 @@ class AveragePool final : public WindowKernel {
       thread_local std::vector<float> divisors;
       divisors.clear();
       const float outer = counts_[0][static_cast<std::size_t>(plane)] * counts_[1][static_cast<std::size_t>(row)];
-      for (const float count : counts_[2]) divisors.push_back(std::max(1.0f, outer * count));  // of a window of nothing: 0
+      for (const float count : counts_[2])
+        divisors.push_back(std::max(1.0f, outer * count));  // of a window of nothing: 0
       line.divisors = divisors.data();
     };
     for_each_line(context, common_line(), nullptr, prepare, [](const WindowLine&) {});

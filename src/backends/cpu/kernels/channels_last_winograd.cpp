@@ -6,7 +6,8 @@
 // Dilated windows of 3 × 3 are undilated ones over every d-th row and column of the input: each tile takes such rows
 // and columns of one of the d × d phases, of the input and of the result.
 //
-// Longer than 400 lines: the phases of one kernel, which share its plan, and below them the rules by which it is chosen.
+// Longer than 400 lines: the phases of one kernel, which share its plan, and below them the rules by which it is
+// chosen.
 //
 // A block is some tiles on some neighbouring slices: 36 products [tiles and slices × taps and inputs] · [taps and
 // inputs × outputs].
@@ -33,27 +34,33 @@ using base::round_up;
 
 constexpr std::int64_t kTile = kWinogradTile, kPatch = kWinogradPatch, kParts = kWinogradParts;
 
-// Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level cache and weights
-// are read for enough tiles, otherwise by all threads together.
+// Of both transforms of the tiles that are worked on at a time: by one thread, where they fit into its second-level
+// cache and weights are read for enough tiles, otherwise by all threads together.
 constexpr std::int64_t kOwnFloats = 128 * 1024, kBlockFloats = 512 * 1024, kMostBlockFloats = 3072 * 1024;
 constexpr std::int64_t kFewestOwnTiles = 16, kFewestOwnBlocks = 8, kOwnWeightBytes = 8 << 20;
 constexpr std::int64_t kMostSlices = 16;  // of a block: those that two runs of slices need are transformed twice
-// With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they are, eight times those of bfloat16.
+// With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they
+// are, eight times those of bfloat16.
 constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
-// How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of each
-// tile one by one, and tiles that do not cross lines are smaller.
+// How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of
+// each tile one by one, and tiles that do not cross lines are smaller.
 constexpr double kLeastSaved = 2, kLeastSavedDilated = 1.6;
 constexpr double kCachedBytes = 3e6;  // of data that is still in a cache near by when it is read
-constexpr std::int64_t kAhead = 2;  // tiles
+constexpr std::int64_t kAhead = 2;    // tiles
 constexpr std::int64_t kLineFloats = CacheLine::kFloats;
 constexpr std::int64_t kInputsTogether = 16;  // whose weights are transformed at a time
 
 class Winograd final : public Kernel {
  public:
   Winograd(const ops::NodeView& view, WeightStore& store)
-      : isa_(&indirect_product_isa()), functions_(&winograd_functions()), geometry_(channels_last_conv_geometry(view)), activation_(plan_activation(view)),
-        rounds_(view.has_attribute("precision")), rounded_data_(view.input(0).dtype == DType::bf16), rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
+      : isa_(&indirect_product_isa()),
+        functions_(&winograd_functions()),
+        geometry_(channels_last_conv_geometry(view)),
+        activation_(plan_activation(view)),
+        rounds_(view.has_attribute("precision")),
+        rounded_data_(view.input(0).dtype == DType::bf16),
+        rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
         rounded_result_(view.output(0).dtype == DType::bf16) {
     const Tensor& weights = *view.constant(1);
     inputs_ = weights.shape()[1];
@@ -71,11 +78,17 @@ class Winograd final : public Kernel {
     bias_.assign(static_cast<std::size_t>(round_up(outputs_, isa_->lanes)), 0.0f);
     zeros_ = bias_;
     if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), outputs_, bias_.data());
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""), base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
-                                  [&](const Tensor& contents, std::byte* to) { pack(rounds_ ? rounded(contents) : contents, reinterpret_cast<float*>(to)); });
+    weights_ =
+        store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""),
+                           base::checked_multiply(base::checked_multiply(part_floats(), kParts), 4),
+                           [&](const Tensor& contents, std::byte* to) {
+                             pack(rounds_ ? rounded(contents) : contents, reinterpret_cast<float*>(to));
+                           });
   }
 
-  std::int64_t scratch_bytes() const override { return own_blocks_ ? 0 : base::checked_multiply(kParts, cut_.floats_a_part() * 4); }
+  std::int64_t scratch_bytes() const override {
+    return own_blocks_ ? 0 : base::checked_multiply(kParts, cut_.floats_a_part() * 4);
+  }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
@@ -89,29 +102,31 @@ class Winograd final : public Kernel {
     float* after = before + kParts * cut_.before_stride;
     for (std::int64_t i = 0; i < blocks(cut_); ++i) {
       const Block block = block_at(cut_, i);
-      context.parallel_for(block.tiles * block.slices, 4, [&](std::int64_t begin, std::int64_t end) {
-        read_patches(block, begin, end, x, before);
-      });
-      const double part_operations = 2.0 * static_cast<double>(block.rows()) * static_cast<double>(terms_) * static_cast<double>(outputs_);
-      context.parallel_for(kParts, std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kParts / 2), [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t part = begin; part < end; ++part) multiply(block, part, before, after);
-      });
-      context.parallel_for(block.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
-        write_tiles(block, begin, end, after, z, y);
-      });
+      context.parallel_for(block.tiles * block.slices, 4,
+                           [&](std::int64_t begin, std::int64_t end) { read_patches(block, begin, end, x, before); });
+      const double part_operations =
+          2.0 * static_cast<double>(block.rows()) * static_cast<double>(terms_) * static_cast<double>(outputs_);
+      context.parallel_for(kParts,
+                           std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kParts / 2),
+                           [&](std::int64_t begin, std::int64_t end) {
+                             for (std::int64_t part = begin; part < end; ++part) multiply(block, part, before, after);
+                           });
+      context.parallel_for(block.rows(), 4,
+                           [&](std::int64_t begin, std::int64_t end) { write_tiles(block, begin, end, after, z, y); });
     }
   }
 
  private:
   // How the tiles are cut into blocks.
   struct Cut {
-    std::int64_t tiles = 1, slices = 1;                    // of a block; slices of results
-    std::int64_t before_stride = 0, after_stride = 0;      // from a part of its transforms to the next one
+    std::int64_t tiles = 1, slices = 1;                // of a block; slices of results
+    std::int64_t before_stride = 0, after_stride = 0;  // from a part of its transforms to the next one
 
     std::int64_t floats_a_part() const { return base::checked_add(before_stride, after_stride); }
   };
 
-  // Tiles, numbered through images, rows and columns, of a run of slices of results; and the slices of input under these.
+  // Tiles, numbered through images, rows and columns, of a run of slices of results; and the slices of input under
+  // these.
   struct Block {
     std::int64_t before_stride, after_stride;
     std::int64_t first, tiles;
@@ -122,10 +137,15 @@ class Winograd final : public Kernel {
     std::int64_t rows() const { return tiles * result_slices; }
   };
 
-  std::int64_t slices_under(std::int64_t result_slices) const { return (result_slices - 1) * geometry_.axes[0].stride + geometry_.axes[0].extent(); }
+  std::int64_t slices_under(std::int64_t result_slices) const {
+    return (result_slices - 1) * geometry_.axes[0].stride + geometry_.axes[0].extent();
+  }
 
   // Floats of the transforms of a tile over so many slices of results.
-  std::int64_t tile_floats(std::int64_t slices) const { return base::checked_multiply(kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_); }
+  std::int64_t tile_floats(std::int64_t slices) const {
+    return base::checked_multiply(
+        kParts, base::checked_multiply(before_slices(slices_under(slices)), inputs_) + slices * outputs_);
+  }
 
   void choose_block() {
     const std::int64_t depth = geometry_.axes[0].output;
@@ -152,23 +172,33 @@ class Winograd final : public Kernel {
     cut.after_stride = part_stride(cut.tiles * cut.slices * outputs_);
   }
 
-  // Whether each of so many threads should rather take blocks of its own than have a share in all of them, whose transforms go from core to core then: where
-  // there are tiles enough, and weights that each thread reads whole stay in its third-level cache.
-  bool gives_each_a_block(std::int64_t threads) const { return geometry_.axes[0].output == 1 && tiles() >= threads * isa_->rows && part_floats() * kParts * 4 <= kOwnWeightBytes; }
+  // Whether each of so many threads should rather take blocks of its own than have a share in all of them, whose
+  // transforms go from core to core then: where there are tiles enough, and weights that each thread reads whole stay
+  // in its third-level cache.
+  bool gives_each_a_block(std::int64_t threads) const {
+    return geometry_.axes[0].output == 1 && tiles() >= threads * isa_->rows &&
+           part_floats() * kParts * 4 <= kOwnWeightBytes;
+  }
 
   Cut cut_for(std::int64_t threads) const {
     Cut cut = cut_;
-    const std::int64_t rounds = ceil_divide(ceil_divide(tiles(), threads), std::max(isa_->rows, kBlockFloats / tile_floats(1)));
+    const std::int64_t rounds =
+        ceil_divide(ceil_divide(tiles(), threads), std::max(isa_->rows, kBlockFloats / tile_floats(1)));
     cut.tiles = ceil_divide(tiles(), threads * rounds);
     even_out(cut);
     return cut;
   }
 
-  std::int64_t blocks(const Cut& cut) const { return ceil_divide(tiles(), cut.tiles) * ceil_divide(geometry_.axes[0].output, cut.slices); }
+  std::int64_t blocks(const Cut& cut) const {
+    return ceil_divide(tiles(), cut.tiles) * ceil_divide(geometry_.axes[0].output, cut.slices);
+  }
   Block block_at(const Cut& cut, std::int64_t i) const {
     const auto& depth = geometry_.axes[0];
     const std::int64_t across = ceil_divide(tiles(), cut.tiles);
-    Block block{.before_stride = cut.before_stride, .after_stride = cut.after_stride, .first = i % across * cut.tiles, .result_slice = i / across * cut.slices};
+    Block block{.before_stride = cut.before_stride,
+                .after_stride = cut.after_stride,
+                .first = i % across * cut.tiles,
+                .result_slice = i / across * cut.slices};
     block.tiles = std::min(cut.tiles, tiles() - block.first);
     block.result_slices = std::min(cut.slices, depth.output - block.result_slice);
     block.slice = block.result_slice * depth.stride - depth.pad_begin;
@@ -178,7 +208,8 @@ class Winograd final : public Kernel {
   }
 
   std::int64_t part_floats() const { return base::checked_multiply(round_up(outputs_, isa_->lanes), terms_); }
-  // From a part of a block to the next one: an odd number of cache lines, so that the parts of a tile fall into different sets.
+  // From a part of a block to the next one: an odd number of cache lines, so that the parts of a tile fall into
+  // different sets.
   static std::int64_t part_stride(std::int64_t floats) { return (ceil_divide(floats, kLineFloats) | 1) * kLineFloats; }
   std::int64_t tiles() const { return geometry_.batch * tile_rows_ * tile_columns_; }
 
@@ -196,7 +227,8 @@ class Winograd final : public Kernel {
     });
   }
 
-  // The transforms of the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to whole vectors.
+  // The transforms of the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to
+  // whole vectors.
   void pack(const Tensor& weights, float* to) const {
     const std::int64_t taps = geometry_.axes[0].kernel, floats = taps * 9;  // of an input
     std::vector<float> windows(static_cast<std::size_t>(kInputsTogether * floats * isa_->columns));
@@ -205,11 +237,15 @@ class Winograd final : public Kernel {
       std::ranges::fill(windows, 0.0f);
       for (std::int64_t begin = 0; begin < inputs_; begin += kInputsTogether) {
         const std::int64_t end = std::min(inputs_, begin + kInputsTogether);
-        gemm_f32_transpose(weights.data<float>() + (first * inputs_ + begin) * floats, inputs_ * floats, 1, columns, (end - begin) * floats, windows.data(), width);
+        gemm_f32_transpose(weights.data<float>() + (first * inputs_ + begin) * floats, inputs_ * floats, 1, columns,
+                           (end - begin) * floats, windows.data(), width);
         const float* window = windows.data();
         for (std::int64_t c = begin; c < end; ++c) {
           for (std::int64_t tap = 0; tap < taps; ++tap, window += 9 * width) {
-            functions_->transform_weights({.windows = window, .columns = width, .parts = to + (tap * inputs_ + c) * width, .stride = part_floats()});
+            functions_->transform_weights({.windows = window,
+                                           .columns = width,
+                                           .parts = to + (tap * inputs_ + c) * width,
+                                           .stride = part_floats()});
           }
         }
       }
@@ -234,10 +270,11 @@ class Winograd final : public Kernel {
   }
   bool is_dilated() const { return geometry_.axes[1].dilation > 1 || geometry_.axes[2].dilation > 1; }
 
-  // Asks for the pixels of a tile that is soon read, or written: kTile of each row of a slice, whose rows have `columns` pixels. Not a function of its
-  // own, which would compute nothing.
+  // Asks for the pixels of a tile that is soon read, or written: kTile of each row of a slice, whose rows have
+  // `columns` pixels. Not a function of its own, which would compute nothing.
   template <int written>
-  HWY_INLINE static void ask_for(const float* slice, std::int64_t begin, std::int64_t end, std::int64_t column, std::int64_t columns, std::int64_t channels) {
+  HWY_INLINE static void ask_for(const float* slice, std::int64_t begin, std::int64_t end, std::int64_t column,
+                                 std::int64_t columns, std::int64_t channels) {
     for (std::int64_t row = begin; row < end; ++row) {
       const float* from = slice + (row * columns + column) * channels;
       for (std::int64_t i = 0; i < kTile * channels; i += kLineFloats) __builtin_prefetch(from + i, written, 2);
@@ -290,15 +327,24 @@ class Winograd final : public Kernel {
     }
     const auto [image, row, column] = place(block.first + tile);
     const std::int64_t first = (image * depth.input + slice) * lines.input * line.input * inputs_;
-    WinogradPatch patch{.top = row - lines.pad_begin, .left = column - line.pad_begin, .rows = lines.input, .columns = line.input, .channels = inputs_, .parts = parts, .stride = block.before_stride};
+    WinogradPatch patch{.top = row - lines.pad_begin,
+                        .left = column - line.pad_begin,
+                        .rows = lines.input,
+                        .columns = line.input,
+                        .channels = inputs_,
+                        .parts = parts,
+                        .stride = block.before_stride};
     patch.row_step = lines.dilation;
     patch.column_step = line.dilation;
     if (reads_ahead_) {
       const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
-      const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1), top = ahead.row - lines.pad_begin;
+      const std::int64_t ahead_slice = std::min(slice + (tile + kAhead) / block.tiles, depth.input - 1),
+                         top = ahead.row - lines.pad_begin;
       // What the patch before it does not read.
-      ask_for<0>(static_cast<const float*>(x) + (ahead.image * depth.input + ahead_slice) * lines.input * line.input * inputs_, std::max<std::int64_t>(top, 0),
-                 std::min(top + kPatch, lines.input), ahead.column - line.pad_begin + kPatch - kTile, line.input, inputs_);
+      ask_for<0>(
+          static_cast<const float*>(x) + (ahead.image * depth.input + ahead_slice) * lines.input * line.input * inputs_,
+          std::max<std::int64_t>(top, 0), std::min(top + kPatch, lines.input),
+          ahead.column - line.pad_begin + kPatch - kTile, line.input, inputs_);
     }
     patch.kind = rounded_data_ ? WinogradInput::bf16 : rounds_ ? WinogradInput::rounded_f32 : WinogradInput::f32;
     if (rounded_data_) patch.input = static_cast<const std::uint16_t*>(x) + first;
@@ -316,9 +362,11 @@ class Winograd final : public Kernel {
 
   void multiply(const Block& block, std::int64_t part, const float* before, float* after) const {
     const float* rows[IndirectProduct::kMostRows];
-    IndirectProduct product{.segments = 1, .length = terms_, .left = rows, .columns = outputs_, .bias = zeros_.data(), .ldc = outputs_};
+    IndirectProduct product{
+        .segments = 1, .length = terms_, .left = rows, .columns = outputs_, .bias = zeros_.data(), .ldc = outputs_};
     product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * part_floats();
-    const std::int64_t count = block.rows(), pieces = ceil_divide(count, isa_->rows), tile_floats = block.tile_slices * inputs_;
+    const std::int64_t count = block.rows(), pieces = ceil_divide(count, isa_->rows),
+                       tile_floats = block.tile_slices * inputs_;
     const float *tile = before + part * block.before_stride, *row = tile;
     std::int64_t slice = 0;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
@@ -338,11 +386,14 @@ class Winograd final : public Kernel {
     }
   }
 
-  void write_tiles(const Block& block, std::int64_t begin, std::int64_t end, const float* after, const void* z, void* y) const {
-    for_each_tile(block, begin, end, [&](std::int64_t slice, std::int64_t tile) { write_tile(block, slice, tile, after, z, y); });
+  void write_tiles(const Block& block, std::int64_t begin, std::int64_t end, const float* after, const void* z,
+                   void* y) const {
+    for_each_tile(block, begin, end,
+                  [&](std::int64_t slice, std::int64_t tile) { write_tile(block, slice, tile, after, z, y); });
   }
 
-  void write_tile(const Block& block, std::int64_t slice, std::int64_t tile, const float* after, const void* z, void* y) const {
+  void write_tile(const Block& block, std::int64_t slice, std::int64_t tile, const float* after, const void* z,
+                  void* y) const {
     const auto& [depth, lines, line] = geometry_.axes;
     const auto [image, row, column] = place(block.first + tile);
     const std::int64_t offset =
@@ -350,16 +401,23 @@ class Winograd final : public Kernel {
                             column) *
                            outputs_,
                        stride = lines.dilation * line.output * outputs_;
-    WinogradTile out{.parts = after + (tile * block.result_slices + slice) * outputs_, .stride = block.after_stride, .channels = outputs_, .bias = bias_.data(), .low = activation_.low, .high = activation_.high};
+    WinogradTile out{.parts = after + (tile * block.result_slices + slice) * outputs_,
+                     .stride = block.after_stride,
+                     .channels = outputs_,
+                     .bias = bias_.data(),
+                     .low = activation_.low,
+                     .high = activation_.high};
     out.rows = std::min(kTile, ceil_divide(lines.output - row, lines.dilation));
     out.columns = std::min(kTile, ceil_divide(line.output - column, line.dilation));
     out.column_stride = line.dilation * outputs_;
     if (rounded_addend_ || rounded_result_) return write_rounded(out, offset, stride, z, y);
     if (reads_ahead_) {
       const Place ahead = place(block.first + (tile + kAhead) % block.tiles);
-      const std::int64_t ahead_slice = std::min(block.result_slice + slice + (tile + kAhead) / block.tiles, depth.output - 1);
-      ask_for<1>(static_cast<const float*>(y) + (ahead.image * depth.output + ahead_slice) * lines.output * line.output * outputs_, ahead.row, std::min(ahead.row + kTile, lines.output), ahead.column,
-                 line.output, outputs_);
+      const std::int64_t ahead_slice =
+          std::min(block.result_slice + slice + (tile + kAhead) / block.tiles, depth.output - 1);
+      ask_for<1>(static_cast<const float*>(y) +
+                     (ahead.image * depth.output + ahead_slice) * lines.output * line.output * outputs_,
+                 ahead.row, std::min(ahead.row + kTile, lines.output), ahead.column, line.output, outputs_);
     }
     out.addend = z == nullptr ? nullptr : static_cast<const float*>(z) + offset;
     out.output = static_cast<float*>(y) + offset;
@@ -372,8 +430,7 @@ class Winograd final : public Kernel {
     if (activation_.after.function == nullptr) return;
     for (std::int64_t i = 0; i < out.rows; ++i) {
       float* row = out.output + i * out.row_stride;
-      if (out.column_stride == outputs_)
-        activation_.after(row, out.columns * outputs_);
+      if (out.column_stride == outputs_) activation_.after(row, out.columns * outputs_);
       else
         for (std::int64_t j = 0; j < out.columns; ++j) activation_.after(row + j * out.column_stride, outputs_);
     }
@@ -391,8 +448,7 @@ class Winograd final : public Kernel {
     const auto for_each_run = [&](auto run) {
       const bool side_by_side = column_stride == outputs_;
       for (std::int64_t i = 0; i < out.rows; ++i) {
-        if (side_by_side)
-          run(i * count, offset + i * stride, count);
+        if (side_by_side) run(i * count, offset + i * stride, count);
         else
           for (std::int64_t j = 0; j < out.columns; ++j)
             run(i * count + j * outputs_, offset + i * stride + j * column_stride, outputs_);
@@ -402,18 +458,14 @@ class Winograd final : public Kernel {
       addend.resize(result.size());
       out.addend = addend.data();
       for_each_run([&](std::int64_t here, std::int64_t there, std::int64_t length) {
-        if (rounded_addend_)
-          from_bf16_row(static_cast<const std::uint16_t*>(z) + there, addend.data() + here, length);
-        else
-          std::copy_n(static_cast<const float*>(z) + there, length, addend.data() + here);
+        if (rounded_addend_) from_bf16_row(static_cast<const std::uint16_t*>(z) + there, addend.data() + here, length);
+        else std::copy_n(static_cast<const float*>(z) + there, length, addend.data() + here);
       });
     }
     finish(out);
     for_each_run([&](std::int64_t here, std::int64_t there, std::int64_t length) {
-      if (rounded_result_)
-        round_to_bf16_row(result.data() + here, static_cast<std::uint16_t*>(y) + there, length);
-      else
-        std::copy_n(result.data() + here, length, static_cast<float*>(y) + there);
+      if (rounded_result_) round_to_bf16_row(result.data() + here, static_cast<std::uint16_t*>(y) + there, length);
+      else std::copy_n(result.data() + here, length, static_cast<float*>(y) + there);
     });
   }
 
@@ -422,12 +474,13 @@ class Winograd final : public Kernel {
   ChannelsLastGeometry geometry_;
   ActivationPlan activation_;
   bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
-  std::int64_t inputs_, outputs_, terms_;                         // terms_: of a sum between the transforms, taps of the first axis times inputs
+  std::int64_t inputs_, outputs_,
+      terms_;  // terms_: of a sum between the transforms, taps of the first axis times inputs
   std::int64_t tile_rows_, tile_columns_;
   std::vector<std::int64_t> row_starts_, column_starts_;
   Cut cut_;
   bool reads_ahead_ = false;
-  bool own_blocks_ = false;                                       // of every thread
+  bool own_blocks_ = false;  // of every thread
   std::vector<float> bias_, zeros_;
   std::shared_ptr<const PackedWeights> weights_;
 };
@@ -438,7 +491,8 @@ namespace {
 
 std::string reject_winograd(const ops::NodeView& view) {
   const Shape& w = view.input(1).shape;
-  if (w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1) return "no window of 3 x 3 at the end";
+  if (w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1)
+    return "no window of 3 x 3 at the end";
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   for (const std::size_t i : {1, 2}) {
     if (geometry.axes[i].stride != 1) return "strides";
@@ -482,18 +536,21 @@ std::string reject_channels_last_winograd(const ops::NodeView& view) {
   if (std::string reason = reject_channels_last_conv(view); !reason.empty()) return reason;
   return reject_winograd(view);
 }
-std::string avoid_channels_last_winograd(const ops::NodeView& view) { return avoid_winograd(view, kFewestChannels, kFewestTiles); }
+std::string avoid_channels_last_winograd(const ops::NodeView& view) {
+  return avoid_winograd(view, kFewestChannels, kFewestTiles);
+}
 
 std::string reject_bf16_winograd(const ops::NodeView& view) {
   if (std::string reason = reject_bf16_conv(view); !reason.empty()) return reason;
   return reject_winograd(view);
 }
-// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has instructions for these, or at sixteen times with
-// tile registers.
-// Over volumes sums are longer, and transforms the lesser part.
+// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has
+// instructions for these, or at sixteen times with tile registers. Over volumes sums are longer, and transforms the
+// lesser part.
 std::string avoid_bf16_winograd(const ops::NodeView& view) {
   if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
-  if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1) return avoid_winograd(view, kFewestChannels, kFewestTiles);
+  if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1)
+    return avoid_winograd(view, kFewestChannels, kFewestTiles);
   return avoid_winograd(view, kFewestChannelsOfBf16, kFewestTilesOfBf16, kLeastSaved);
 }
 

@@ -56,7 +56,8 @@ void line(const void* x_data, const void* y_data, void* z_data, std::int64_t cou
   const float x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
   const V x_fixed = hn::Set(d, x_first), y_fixed = hn::Set(d, y_first);
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) store(F::of(x_moves ? hn::LoadU(d, x + i) : x_fixed, y_moves ? hn::LoadU(d, y + i) : y_fixed), z + i);
+  for (; i + lanes <= count; i += lanes)
+    store(F::of(x_moves ? hn::LoadU(d, x + i) : x_fixed, y_moves ? hn::LoadU(d, y + i) : y_fixed), z + i);
   for (; i < count; ++i) z[i] = F()(x_moves ? x[i] : x_first, y_moves ? y[i] : y_first) ? 1 : 0;
 }
 
@@ -137,15 +138,21 @@ BinaryLine line_of(std::string_view op, DType type, bool x_moves, bool y_moves) 
 
 }  // namespace
 
-BinaryLine f32_comparison_line(std::string_view op, bool x_moves, bool y_moves) { return HWY_DYNAMIC_DISPATCH(f32_comparison)(op, x_moves, y_moves); }
+BinaryLine f32_comparison_line(std::string_view op, bool x_moves, bool y_moves) {
+  return HWY_DYNAMIC_DISPATCH(f32_comparison)(op, x_moves, y_moves);
+}
 
-BinaryLine logic_line(std::string_view op, bool x_moves, bool y_moves) { return line_of(op, DType::boolean, x_moves, y_moves); }
+BinaryLine logic_line(std::string_view op, bool x_moves, bool y_moves) {
+  return line_of(op, DType::boolean, x_moves, y_moves);
+}
 
 void not_line(const bool* x, bool* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = !x[i];
 }
 
-void is_nan_line(const float* x, bool* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(is_nan)(x, reinterpret_cast<std::uint8_t*>(y), count); }
+void is_nan_line(const float* x, bool* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(is_nan)(x, reinterpret_cast<std::uint8_t*>(y), count);
+}
 
 std::string reject_comparison(const ops::NodeView& view) {
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
@@ -155,13 +162,16 @@ std::string reject_comparison(const ops::NodeView& view) {
 }
 
 std::unique_ptr<Kernel> make_comparison(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<BinaryKernel>(view, [](const ops::NodeView& node, bool x_moves, bool y_moves) { return line_of(node.op().name, node.input(0).dtype, x_moves, y_moves); });
+  return std::make_unique<BinaryKernel>(view, [](const ops::NodeView& node, bool x_moves, bool y_moves) {
+    return line_of(node.op().name, node.input(0).dtype, x_moves, y_moves);
+  });
 }
 
 void logical_not(KernelContext& context) {
   const bool* x = context.input(0).data<bool>();
   bool* y = context.output(0).mutable_data<bool>();
-  context.parallel_for(context.input(0).elements(), 65536, [&](std::int64_t begin, std::int64_t end) { not_line(x + begin, y + begin, end - begin); });
+  context.parallel_for(context.input(0).elements(), 65536,
+                       [&](std::int64_t begin, std::int64_t end) { not_line(x + begin, y + begin, end - begin); });
 }
 
 }  // namespace tessera::backends::cpu

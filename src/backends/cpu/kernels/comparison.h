@@ -9,7 +9,8 @@
 namespace tessera::backends::cpu {
 
 // z may be the memory of an operand.
-// The line of Equal, Greater, GreaterOrEqual, Less or LessOrEqual on f32, or of And, Or or Xor on bools; it gives bools.
+// The line of Equal, Greater, GreaterOrEqual, Less or LessOrEqual on f32, or of And, Or or Xor on bools; it gives
+// bools.
 BinaryLine f32_comparison_line(std::string_view op, bool x_moves, bool y_moves);
 BinaryLine logic_line(std::string_view op, bool x_moves, bool y_moves);
 

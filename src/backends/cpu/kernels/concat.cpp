@@ -99,9 +99,10 @@ void concat(KernelContext& context) {
     for (const Runs& run : runs) copy_rows(context, run, 1);
   } else if (whole > 0) {
     // Rows of all inputs together: many small inputs are worth several threads too.
-    context.parallel_for(products.outer, std::max<std::int64_t>(1, kGrainBytes / whole), [&](std::int64_t begin, std::int64_t end) {
-      for (const Runs& run : runs) copy_rows(run, begin, end);
-    });
+    context.parallel_for(products.outer, std::max<std::int64_t>(1, kGrainBytes / whole),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (const Runs& run : runs) copy_rows(run, begin, end);
+                         });
   }
 }
 

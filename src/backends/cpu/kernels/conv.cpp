@@ -31,8 +31,8 @@ class Conv final : public Kernel {
               view.constant(1) != nullptr, false) {
     if (const Tensor* weights = view.constant(1)) {
       const auto [m, n, k] = gemm_.shape();
-      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(nullptr, k, 1), m, k, group_,
-                                      m * k, "conv");
+      weights_ =
+          gemm_f32_packed_left(store, *weights, GemmOperand::strided(nullptr, k, 1), m, k, group_, m * k, "conv");
     }
   }
 

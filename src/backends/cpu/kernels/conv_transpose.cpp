@@ -10,7 +10,7 @@
 namespace tessera::backends::cpu {
 namespace {
 
-std::int64_t product_of(const std::vector<ops::WindowAxis>& axes, std::int64_t ops::WindowAxis::*size) {
+std::int64_t product_of(const std::vector<ops::WindowAxis>& axes, std::int64_t ops::WindowAxis::* size) {
   std::int64_t result = 1;
   for (const ops::WindowAxis& axis : axes) result = base::checked_multiply(result, axis.*size);
   return result;
@@ -29,8 +29,8 @@ class ConvTranspose final : public Kernel {
               view.constant(1) != nullptr, false) {
     const auto [m, n, k] = gemm_.shape();
     if (const Tensor* weights = view.constant(1)) {
-      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(nullptr, 1, m), m, k, group_,
-                                      m * k, "conv_transpose");
+      weights_ = gemm_f32_packed_left(store, *weights, GemmOperand::strided(nullptr, 1, m), m, k, group_, m * k,
+                                      "conv_transpose");
     }
   }
 

@@ -168,8 +168,7 @@ void dft(KernelContext& context) {
   const Shape& shape = context.input(0).shape();
   if (!shape.empty() && shape.back() == 1)  // a number is refused there
     transform<double>(context);
-  else
-    transform<float>(context);
+  else transform<float>(context);
 }
 
 }  // namespace tessera::backends::cpu

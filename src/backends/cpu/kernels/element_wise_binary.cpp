@@ -107,7 +107,8 @@ namespace {
 
 // condition ? x : y for elements of 4 bytes, as bits.
 template <bool x_moves, bool y_moves>
-void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std::uint32_t* y, std::uint32_t* z, std::int64_t count) {
+void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std::uint32_t* y, std::uint32_t* z,
+                std::int64_t count) {
   std::int64_t i = 0;
   const std::uint32_t x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
 #if HWY_TARGET != HWY_SCALAR
@@ -117,7 +118,8 @@ void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std
   const auto x_fixed = hn::Set(d, x_first), y_fixed = hn::Set(d, y_first);
   for (; i + lanes <= count; i += lanes) {
     const auto chosen = hn::Ne(hn::PromoteTo(d, hn::LoadU(d8, condition + i)), hn::Zero(d));
-    hn::StoreU(hn::IfThenElse(chosen, x_moves ? hn::LoadU(d, x + i) : x_fixed, y_moves ? hn::LoadU(d, y + i) : y_fixed), d, z + i);
+    hn::StoreU(hn::IfThenElse(chosen, x_moves ? hn::LoadU(d, x + i) : x_fixed, y_moves ? hn::LoadU(d, y + i) : y_fixed),
+               d, z + i);
   }
 #endif
   for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);
@@ -126,9 +128,13 @@ void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std
 }  // namespace
 
 // All but x and y advance; the lines are not empty.
-void where_line_u32(const std::uint8_t* condition, const std::uint32_t* x, bool x_moves, const std::uint32_t* y, bool y_moves, std::uint32_t* z, std::int64_t count) {
-  if (x_moves) return y_moves ? where_line<true, true>(condition, x, y, z, count) : where_line<true, false>(condition, x, y, z, count);
-  return y_moves ? where_line<false, true>(condition, x, y, z, count) : where_line<false, false>(condition, x, y, z, count);
+void where_line_u32(const std::uint8_t* condition, const std::uint32_t* x, bool x_moves, const std::uint32_t* y,
+                    bool y_moves, std::uint32_t* z, std::int64_t count) {
+  if (x_moves)
+    return y_moves ? where_line<true, true>(condition, x, y, z, count)
+                   : where_line<true, false>(condition, x, y, z, count);
+  return y_moves ? where_line<false, true>(condition, x, y, z, count)
+                 : where_line<false, false>(condition, x, y, z, count);
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
@@ -301,7 +307,9 @@ template <typename T>
 void where_line(const bool* condition, std::int64_t condition_step, const T* x, std::int64_t x_step, const T* y,
                 std::int64_t y_step, T* z, std::int64_t count) {
   if constexpr (sizeof(T) == 4) {
-    if (condition_step == 1) return HWY_DYNAMIC_DISPATCH(where_line_u32)(reinterpret_cast<const std::uint8_t*>(condition), x, x_step == 1, y, y_step == 1, z, count);
+    if (condition_step == 1)
+      return HWY_DYNAMIC_DISPATCH(where_line_u32)(reinterpret_cast<const std::uint8_t*>(condition), x, x_step == 1, y,
+                                                  y_step == 1, z, count);
   }
   for (std::int64_t i = 0; i < count; ++i) z[i] = condition[i * condition_step] ? x[i * x_step] : y[i * y_step];
 }
@@ -346,7 +354,8 @@ BinaryKernel::BinaryKernel(const ops::NodeView& view, LineChooser choose)
       line_(choose(view, broadcast_.line_stride(0) != 0, broadcast_.line_stride(1) != 0)),
       input_bytes_(bits_of(view.input(0).dtype) / 8),
       output_bytes_(bits_of(view.output(0).dtype) / 8) {
-  if (broadcast_.lines_repeat() && broadcast_.line_length() < kShortLine) lines_together_ = kShortLine / broadcast_.line_length();
+  if (broadcast_.lines_repeat() && broadcast_.line_length() < kShortLine)
+    lines_together_ = kShortLine / broadcast_.line_length();
 }
 
 void BinaryKernel::run(KernelContext& context) const {
@@ -354,19 +363,25 @@ void BinaryKernel::run(KernelContext& context) const {
   const auto* y = static_cast<const std::byte*>(context.input(1).raw());
   auto* z = static_cast<std::byte*>(context.output(0).mutable_raw());
   if (lines_together_ > 1) {
-    return broadcast_.walk_together(context, kGrain, lines_together_, std::array{x, y}, std::array{input_bytes_, input_bytes_}, [&](const auto& operands, std::int64_t to, std::int64_t count) {
-      line_(operands[0], operands[1], z + to * output_bytes_, count);
-    });
+    return broadcast_.walk_together(context, kGrain, lines_together_, std::array{x, y},
+                                    std::array{input_bytes_, input_bytes_},
+                                    [&](const auto& operands, std::int64_t to, std::int64_t count) {
+                                      line_(operands[0], operands[1], z + to * output_bytes_, count);
+                                    });
   }
   broadcast_.walk(context, kGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
     line_(x + from[0] * input_bytes_, y + from[1] * input_bytes_, z + to * output_bytes_, count);
   });
 }
 
-BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves) { return line_of(kind_of(op), DType::f32, x_moves, y_moves); }
+BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves) {
+  return line_of(kind_of(op), DType::f32, x_moves, y_moves);
+}
 
-void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y, bool y_moves, void* z, std::int64_t count) {
-  where_line(condition, condition_moves ? 1 : 0, static_cast<const std::uint32_t*>(x), x_moves ? 1 : 0, static_cast<const std::uint32_t*>(y), y_moves ? 1 : 0, static_cast<std::uint32_t*>(z), count);
+void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y,
+                    bool y_moves, void* z, std::int64_t count) {
+  where_line(condition, condition_moves ? 1 : 0, static_cast<const std::uint32_t*>(x), x_moves ? 1 : 0,
+             static_cast<const std::uint32_t*>(y), y_moves ? 1 : 0, static_cast<std::uint32_t*>(z), count);
 }
 
 std::string reject_arithmetic(const ops::NodeView& view) {

@@ -1,4 +1,5 @@
-// A kernel of two operands that broadcast, shared by arithmetic and comparisons, and lines of its operators and of Where.
+// A kernel of two operands that broadcast, shared by arithmetic and comparisons, and lines of its operators and of
+// Where.
 #pragma once
 
 #include "backends/backend.h"
@@ -13,11 +14,14 @@ using BinaryLine = void (*)(const void* x, const void* y, void* z, std::int64_t 
 // The line for a node whose operands advance, or not, along lines.
 using LineChooser = BinaryLine (*)(const ops::NodeView& view, bool x_moves, bool y_moves);
 
-// The line of an operator (Add, Sub, Mul, Div, Max, Min, PRelu) on f32; z may be the memory of an operand that advances.
+// The line of an operator (Add, Sub, Mul, Div, Max, Min, PRelu) on f32; z may be the memory of an operand that
+// advances.
 BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves);
 
-// condition ? x : y for elements of 4 bytes, each of which advances or repeats one element; z may be the memory of x or y.
-void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y, bool y_moves, void* z, std::int64_t count);
+// condition ? x : y for elements of 4 bytes, each of which advances or repeats one element; z may be the memory of x or
+// y.
+void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y,
+                    bool y_moves, void* z, std::int64_t count);
 
 // Both operands have the element type of input 0.
 class BinaryKernel final : public Kernel {

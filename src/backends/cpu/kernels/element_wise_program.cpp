@@ -1,6 +1,7 @@
-// Chains and small graphs of element-wise operators in one pass over their operands: a block of elements that stays in the first cache
-// goes through every step before the next block is read. Each step is the line of the operator's own kernel, so results are
-// the same bits. What maps one byte to another, however many steps it takes, is looked up in a table of 256.
+// Chains and small graphs of element-wise operators in one pass over their operands: a block of elements that stays in
+// the first cache goes through every step before the next block is read. Each step is the line of the operator's own
+// kernel, so results are the same bits. What maps one byte to another, however many steps it takes, is looked up in a
+// table of 256.
 #include "ops/element_wise_program.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ constexpr std::size_t kMostRegisters = 8;  // with blocks of floats: 32 KiB
 // Element operations that are worth a thread.
 constexpr std::int64_t kGrainOperations = 1 << 17, kMostGrain = 1 << 15, kLeastGrain = 1 << 11;
 
-// Where many lines are shorter than that and cannot be run several at a time, starting each costs more than its elements.
+// Where many lines are shorter than that and cannot be run several at a time, starting each costs more than its
+// elements.
 constexpr std::int64_t kShortLine = 16, kManyElements = 1 << 14;
 
 using Table = std::array<std::uint8_t, 256>;
@@ -48,10 +50,15 @@ struct Stages {
   std::vector<DType> inputs;
   std::vector<Stage> list;
 
-  const Stage* made_by(std::int64_t value) const { return value < static_cast<std::int64_t>(inputs.size()) ? nullptr : &list[static_cast<std::size_t>(value) - inputs.size()]; }
+  const Stage* made_by(std::int64_t value) const {
+    return value < static_cast<std::int64_t>(inputs.size()) ? nullptr
+                                                            : &list[static_cast<std::size_t>(value) - inputs.size()];
+  }
   bool is_quantised(std::int64_t value) const { return type(value) == DType::u8 || type(value) == DType::i8; }
   std::int64_t bytes(std::int64_t value) const { return bits_of(type(value)) / 8; }
-  DType type(std::int64_t value) const { return made_by(value) != nullptr ? result_type(made_by(value)->step) : inputs[static_cast<std::size_t>(value)]; }
+  DType type(std::int64_t value) const {
+    return made_by(value) != nullptr ? result_type(made_by(value)->step) : inputs[static_cast<std::size_t>(value)];
+  }
   std::int64_t value_of(std::size_t stage) const { return static_cast<std::int64_t>(inputs.size() + stage); }
 };
 
@@ -62,7 +69,8 @@ Stages stages_of(const ops::NodeView& view) {
   return stages;
 }
 
-// The stages that `value` needs when `source` is given, in order; nothing when they need another input, or not `source`.
+// The stages that `value` needs when `source` is given, in order; nothing when they need another input, or not
+// `source`.
 std::optional<std::vector<std::size_t>> stages_between(const Stages& stages, std::int64_t source, std::int64_t value) {
   std::vector<bool> needed(stages.list.size());
   std::vector<std::int64_t> open{value};
@@ -99,7 +107,8 @@ Stages part_of(const Stages& stages, std::span<const std::int64_t> inputs, std::
   }
   for (const std::size_t stage : list) {
     Stage moved = stages.list[stage];
-    for (std::size_t i = 0; i < moved.operand_count(); ++i) moved.step.operands[i] = number[static_cast<std::size_t>(moved.step.operands[i])];
+    for (std::size_t i = 0; i < moved.operand_count(); ++i)
+      moved.step.operands[i] = number[static_cast<std::size_t>(moved.step.operands[i])];
     number[static_cast<std::size_t>(stages.value_of(stage))] = part.value_of(part.list.size());
     part.list.push_back(std::move(moved));
   }
@@ -132,7 +141,8 @@ Registers place(const Stages& stages) {
     if (stages.list[i].is_constant()) continue;
     // What grows must not be written over what it is read from.
     bool grows = false;
-    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k) grows = grows || stages.bytes(stages.list[i].step.operands[k]) < stages.bytes(stages.value_of(i));
+    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k)
+      grows = grows || stages.bytes(stages.list[i].step.operands[k]) < stages.bytes(stages.value_of(i));
     if (!grows) release(i);
     const auto free = std::find(taken.begin(), taken.end(), false);
     registers.of[i] = static_cast<std::size_t>(free - taken.begin());
@@ -147,7 +157,8 @@ Registers place(const Stages& stages) {
 class Program {
  public:
   // `moves`: which inputs advance along a line; others repeat one element.
-  Program(Stages stages, const std::vector<bool>& moves) : stages_(std::move(stages)), registers_(place(stages_)), rows_(quantisation_rows()), moves_(moves) {
+  Program(Stages stages, const std::vector<bool>& moves)
+      : stages_(std::move(stages)), registers_(place(stages_)), rows_(quantisation_rows()), moves_(moves) {
     TESSERA_ASSERT(registers_.count <= kMostRegisters, "the kernel was rejected for programs that keep more values");
     for (const Stage& stage : stages_.list) {
       bool any = false;
@@ -159,7 +170,8 @@ class Program {
 
   // Of one element.
   std::int64_t operations() const {
-    return std::accumulate(stages_.list.begin(), stages_.list.end(), std::int64_t{0}, [](std::int64_t sum, const Stage& stage) { return sum + stage.operations(); });
+    return std::accumulate(stages_.list.begin(), stages_.list.end(), std::int64_t{0},
+                           [](std::int64_t sum, const Stage& stage) { return sum + stage.operations(); });
   }
 
   // `count` elements of a line.
@@ -167,15 +179,19 @@ class Program {
     alignas(64) float registers[kMostRegisters][kBlock];
     std::array<const std::byte*, kMostValues> values;
     for (std::size_t i = 0; i < stages_.list.size(); ++i) {
-      values[inputs.size() + i] = stages_.list[i].is_constant() ? reinterpret_cast<const std::byte*>(stages_.list[i].step.parameters.data()) : reinterpret_cast<const std::byte*>(registers[registers_.of[i]]);
+      values[inputs.size() + i] = stages_.list[i].is_constant()
+                                      ? reinterpret_cast<const std::byte*>(stages_.list[i].step.parameters.data())
+                                      : reinterpret_cast<const std::byte*>(registers[registers_.of[i]]);
     }
     const std::int64_t output_bytes = stages_.bytes(stages_.value_of(stages_.list.size() - 1));
     for (std::int64_t begin = 0; begin < count; begin += kBlock) {
       const std::int64_t block = std::min(kBlock, count - begin);
-      for (std::size_t i = 0; i < inputs.size(); ++i) values[i] = inputs[i] + (moves_[i] ? begin * stages_.bytes(static_cast<std::int64_t>(i)) : 0);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        values[i] = inputs[i] + (moves_[i] ? begin * stages_.bytes(static_cast<std::int64_t>(i)) : 0);
       for (std::size_t i = 0; i < stages_.list.size(); ++i) {
         if (stages_.list[i].is_constant()) continue;
-        std::byte* result = i + 1 == stages_.list.size() ? output + begin * output_bytes : reinterpret_cast<std::byte*>(registers[registers_.of[i]]);
+        std::byte* result = i + 1 == stages_.list.size() ? output + begin * output_bytes
+                                                         : reinterpret_cast<std::byte*>(registers[registers_.of[i]]);
         run_stage(i, values, result, moves_[inputs.size() + i] ? block : 1);
       }
     }
@@ -190,7 +206,9 @@ class Program {
     CastLine cast = nullptr;
   };
 
-  bool operand_moves(const Stage& stage, std::size_t operand) const { return moves_[static_cast<std::size_t>(stage.step.operands[operand])]; }
+  bool operand_moves(const Stage& stage, std::size_t operand) const {
+    return moves_[static_cast<std::size_t>(stage.step.operands[operand])];
+  }
 
   // Of a stage whose operands are known to move or not.
   Line line_of(const Stage& stage) const {
@@ -222,10 +240,13 @@ class Program {
     return line;
   }
 
-  void run_stage(std::size_t i, const std::array<const std::byte*, kMostValues>& values, std::byte* result, std::int64_t count) const {
+  void run_stage(std::size_t i, const std::array<const std::byte*, kMostValues>& values, std::byte* result,
+                 std::int64_t count) const {
     const Stage& stage = stages_.list[i];
     const std::byte* x = values[static_cast<std::size_t>(stage.step.operands[0])];
-    if (stage.table != nullptr) return look_up_(reinterpret_cast<const std::uint8_t*>(x), reinterpret_cast<std::uint8_t*>(result), count, stage.table->data());
+    if (stage.table != nullptr)
+      return look_up_(reinterpret_cast<const std::uint8_t*>(x), reinterpret_cast<std::uint8_t*>(result), count,
+                      stage.table->data());
     const auto [a, b] = stage.step.parameters;
     const auto* reals = reinterpret_cast<const float*>(x);
     auto* y = reinterpret_cast<float*>(result);
@@ -238,20 +259,25 @@ class Program {
       case Kind::activation:
         return lines_[i].unary.function(reals, y, count, lines_[i].unary.parameters);
       case Kind::quantise:
-        if (result_type(stage.step) == DType::u8) return rows_.to_u8(reals, reinterpret_cast<std::uint8_t*>(result), count, a, b);
+        if (result_type(stage.step) == DType::u8)
+          return rows_.to_u8(reals, reinterpret_cast<std::uint8_t*>(result), count, a, b);
         return rows_.to_i8(reals, reinterpret_cast<std::int8_t*>(result), count, a, b);
       case Kind::dequantise:
-        if (stages_.type(stage.step.operands[0]) == DType::u8) return rows_.from_u8(reinterpret_cast<const std::uint8_t*>(x), y, count, a, b);
+        if (stages_.type(stage.step.operands[0]) == DType::u8)
+          return rows_.from_u8(reinterpret_cast<const std::uint8_t*>(x), y, count, a, b);
         return rows_.from_i8(reinterpret_cast<const std::int8_t*>(x), y, count, a, b);
       case Kind::test:
-        return lines_[i].cast != nullptr ? lines_[i].cast(x, result, count) : is_nan_line(reals, reinterpret_cast<bool*>(result), count);
+        return lines_[i].cast != nullptr ? lines_[i].cast(x, result, count)
+                                         : is_nan_line(reals, reinterpret_cast<bool*>(result), count);
       case Kind::widen:
         return lines_[i].cast(x, result, count);
       case Kind::inverse:
         return not_line(reinterpret_cast<const bool*>(x), reinterpret_cast<bool*>(result), count);
       case Kind::choice: {
-        const std::byte *chosen = values[static_cast<std::size_t>(stage.step.operands[1])], *other = values[static_cast<std::size_t>(stage.step.operands[2])];
-        return f32_where_line(reinterpret_cast<const bool*>(x), operand_moves(stage, 0), chosen, operand_moves(stage, 1), other, operand_moves(stage, 2), result, count);
+        const std::byte *chosen = values[static_cast<std::size_t>(stage.step.operands[1])],
+                        *other = values[static_cast<std::size_t>(stage.step.operands[2])];
+        return f32_where_line(reinterpret_cast<const bool*>(x), operand_moves(stage, 0), chosen,
+                              operand_moves(stage, 1), other, operand_moves(stage, 2), result, count);
       }
       case Kind::constant:
         return;
@@ -270,7 +296,8 @@ std::shared_ptr<const Table> tabulate(const Stages& part) {
   Table bytes, results;
   std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
   const std::byte* input = reinterpret_cast<const std::byte*>(bytes.data());
-  Program(part, {true}).run({&input, 1}, reinterpret_cast<std::byte*>(results.data()), static_cast<std::int64_t>(results.size()));
+  Program(part, {true})
+      .run({&input, 1}, reinterpret_cast<std::byte*>(results.data()), static_cast<std::int64_t>(results.size()));
   return std::make_shared<const Table>(results);
 }
 
@@ -312,10 +339,12 @@ Broadcast broadcast_of(const ops::NodeView& view) {
 
 class ElementWise final : public Kernel {
  public:
-  explicit ElementWise(const ops::NodeView& view) : broadcast_(broadcast_of(view)), program_(program_of(view, broadcast_)) {
+  explicit ElementWise(const ops::NodeView& view)
+      : broadcast_(broadcast_of(view)), program_(program_of(view, broadcast_)) {
     for (std::size_t i = 0; i < view.input_count(); ++i) input_bytes_.push_back(bits_of(view.input(i).dtype) / 8);
     if (broadcast_.lines_repeat()) lines_together_ = std::max<std::int64_t>(1, kBlock / broadcast_.line_length());
-    grain_ = std::clamp(kGrainOperations / (program_.operations() + 2 * static_cast<std::int64_t>(view.input_count())), kLeastGrain, kMostGrain);
+    grain_ = std::clamp(kGrainOperations / (program_.operations() + 2 * static_cast<std::int64_t>(view.input_count())),
+                        kLeastGrain, kMostGrain);
   }
 
   void run(KernelContext& context) const override {
@@ -324,7 +353,8 @@ class ElementWise final : public Kernel {
     const std::int64_t output_bytes = bits_of(context.output(0).dtype()) / 8;
     broadcast_.walk(context, grain_, [&](const auto& from, std::int64_t to, std::int64_t count) {
       std::array<const std::byte*, Broadcast::kMaxOperands> inputs;
-      for (std::size_t i = 0; i < input_bytes_.size(); ++i) inputs[i] = static_cast<const std::byte*>(context.input(i).raw()) + from[i] * input_bytes_[i];
+      for (std::size_t i = 0; i < input_bytes_.size(); ++i)
+        inputs[i] = static_cast<const std::byte*>(context.input(i).raw()) + from[i] * input_bytes_[i];
       program_.run(std::span(inputs).first(input_bytes_.size()), output + to * output_bytes, count);
     });
   }
@@ -334,10 +364,13 @@ class ElementWise final : public Kernel {
     auto* output = static_cast<std::byte*>(context.output(0).mutable_raw());
     const std::int64_t output_bytes = bits_of(context.output(0).dtype()) / 8;
     std::array<const std::byte*, Broadcast::kMaxOperands> operands;
-    for (std::size_t i = 0; i < input_bytes_.size(); ++i) operands[i] = static_cast<const std::byte*>(context.input(i).raw());
-    broadcast_.walk_together(context, grain_, lines_together_, operands, input_bytes_, [&](const auto& inputs, std::int64_t to, std::int64_t count) {
-      program_.run(std::span(inputs).first(input_bytes_.size()), output + to * output_bytes, count);
-    });
+    for (std::size_t i = 0; i < input_bytes_.size(); ++i)
+      operands[i] = static_cast<const std::byte*>(context.input(i).raw());
+    broadcast_.walk_together(context, grain_, lines_together_, operands, input_bytes_,
+                             [&](const auto& inputs, std::int64_t to, std::int64_t count) {
+                               program_.run(std::span(inputs).first(input_bytes_.size()), output + to * output_bytes,
+                                            count);
+                             });
   }
 
   static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
@@ -361,11 +394,13 @@ std::string reject_element_wise(const ops::NodeView& view) {
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   if (view.input_count() > Broadcast::kMaxOperands) return "takes up to 8 operands";
   const Broadcast broadcast = broadcast_of(view);
-  if (view.output(0).elements() >= kManyElements && broadcast.line_length() < kShortLine && !broadcast.lines_repeat()) return "its lines are short";
+  if (view.output(0).elements() >= kManyElements && broadcast.line_length() < kShortLine && !broadcast.lines_repeat())
+    return "its lines are short";
   const Stages stages = stages_of(view);
   if (stages.list.size() > ops::kMostElementWiseSteps) return "takes up to 64 steps";
   for (const Stage& stage : stages.list) {
-    if ((stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) && row_activation(stage.step.form->name, stage.step.parameters).function == nullptr)
+    if ((stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) &&
+        row_activation(stage.step.form->name, stage.step.parameters).function == nullptr)
       return "no vectorised " + std::string(stage.step.form->name);
   }
   return place(stages).count > kMostRegisters ? "keeps more than 8 values at once" : "";
@@ -378,6 +413,8 @@ std::string reject_element_wise_f32(const ops::NodeView& view) {
   return view.output(0).dtype == DType::f32 ? reject_element_wise(view) : "gives f32";
 }
 
-KernelPointer make_element_wise(const ops::NodeView& view, WeightStore&) { return std::make_unique<ElementWise>(view); }
+KernelPointer make_element_wise(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<ElementWise>(view);
+}
 
 }  // namespace tessera::backends::cpu

@@ -1,8 +1,9 @@
 // y = f(x), one float at a time; x and y may be the same memory.
+#include "backends/cpu/kernels/element_wise_unary.h"
+
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/kernels/element_wise_unary.h"
 #include "backends/cpu/kernels/kernels.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -273,8 +274,11 @@ RowActivation row_activation(std::string_view name, std::span<const float> value
     const UnaryParameters parameters{values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]};
     return {HWY_DYNAMIC_DISPATCH(unary_function)(line.kind), parameters};
   }
-  if (name == "Clip") return {HWY_DYNAMIC_DISPATCH(unary_function)(Unary::clip), {values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]}};
-  if (name == "Gelu" || name == "GeluTanh") return {HWY_DYNAMIC_DISPATCH(unary_function)(name == "Gelu" ? Unary::gelu : Unary::gelu_tanh), {}};
+  if (name == "Clip")
+    return {HWY_DYNAMIC_DISPATCH(unary_function)(Unary::clip),
+            {values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]}};
+  if (name == "Gelu" || name == "GeluTanh")
+    return {HWY_DYNAMIC_DISPATCH(unary_function)(name == "Gelu" ? Unary::gelu : Unary::gelu_tanh), {}};
   return {};
 }
 

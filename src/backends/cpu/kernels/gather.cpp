@@ -12,9 +12,9 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 64 * 1024;
-constexpr std::int64_t kFarRowBytes = 1024;     // what is copied in the time that a row of a large table takes to come
+constexpr std::int64_t kFarRowBytes = 1024;      // what is copied in the time that a row of a large table takes to come
 constexpr std::int64_t kNearBytes = 256 * 1024;  // of data that the cache holds
-constexpr std::int64_t kMostKnown = 16 * 1024;  // indices that a kernel keeps
+constexpr std::int64_t kMostKnown = 16 * 1024;   // indices that a kernel keeps
 
 // Data as [outer, length, inner bytes], indices as [count]; the result is [outer, count, inner bytes].
 struct GatherShape {
@@ -42,8 +42,10 @@ void gather(KernelContext& context, const GatherShape& shape) {
   const auto* data = static_cast<const std::byte*>(context.input(0).raw());
   const Index* indices = context.input(1).data<Index>();
   auto* target = static_cast<std::byte*>(context.output(0).mutable_raw());
-  const std::int64_t extra = shape.length > kNearBytes / std::max<std::int64_t>(1, shape.inner_bytes) ? kFarRowBytes : 0;
-  const std::int64_t grain = std::max<std::int64_t>(1, kGrainBytes / (std::max<std::int64_t>(8, shape.inner_bytes) + extra));
+  const std::int64_t extra =
+      shape.length > kNearBytes / std::max<std::int64_t>(1, shape.inner_bytes) ? kFarRowBytes : 0;
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, kGrainBytes / (std::max<std::int64_t>(8, shape.inner_bytes) + extra));
   context.parallel_for(shape.outer * shape.count, grain, [&](std::int64_t begin, std::int64_t end) {
     const auto rows = [&](auto copy_row) { gather_rows(shape, data, indices, target, begin, end, copy_row); };
     if (shape.inner_bytes == 4) return rows([](std::byte* to, const std::byte* from) { std::memcpy(to, from, 4); });
@@ -59,13 +61,15 @@ template <typename T>
 void gather_known(KernelContext& context, const GatherShape& shape, const std::vector<std::int32_t>& offsets) {
   const auto* data = static_cast<const T*>(context.input(0).raw());
   auto* target = static_cast<T*>(context.output(0).mutable_raw());
-  context.parallel_for(shape.outer, std::max<std::int64_t>(1, kGrainBytes / 8 / shape.count), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t line = begin; line < end; ++line) {
-      const T* from = data + line * shape.length;
-      T* to = target + line * shape.count;
-      for (std::int64_t i = 0; i < shape.count; ++i) to[i] = from[offsets[static_cast<std::size_t>(i)]];
-    }
-  });
+  context.parallel_for(shape.outer, std::max<std::int64_t>(1, kGrainBytes / 8 / shape.count),
+                       [&](std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t line = begin; line < end; ++line) {
+                           const T* from = data + line * shape.length;
+                           T* to = target + line * shape.count;
+                           for (std::int64_t i = 0; i < shape.count; ++i)
+                             to[i] = from[offsets[static_cast<std::size_t>(i)]];
+                         }
+                       });
 }
 
 template <typename Index>
@@ -91,17 +95,20 @@ class GatherKernel final : public Kernel {
     shape_.count = view.input(1).elements();
     const Tensor* indices = view.constant(1);
     const bool elements = shape_.inner_bytes == 4 || shape_.inner_bytes == 8;
-    if (indices == nullptr || !indices->has_data() || !elements || shape_.outer < 2 || shape_.count > kMostKnown || shape_.length > std::numeric_limits<std::int32_t>::max()) return;
-    offsets_ = wide_ ? offsets_of<std::int64_t>(*indices, shape_.length) : offsets_of<std::int32_t>(*indices, shape_.length);
+    if (indices == nullptr || !indices->has_data() || !elements || shape_.outer < 2 || shape_.count > kMostKnown ||
+        shape_.length > std::numeric_limits<std::int32_t>::max())
+      return;
+    offsets_ =
+        wide_ ? offsets_of<std::int64_t>(*indices, shape_.length) : offsets_of<std::int32_t>(*indices, shape_.length);
   }
 
   void run(KernelContext& context) const override {
     if (shape_.count == 0) return;
-    if (!offsets_.empty()) return shape_.inner_bytes == 4 ? gather_known<std::uint32_t>(context, shape_, offsets_) : gather_known<std::uint64_t>(context, shape_, offsets_);
-    if (wide_)
-      gather<std::int64_t>(context, shape_);
-    else
-      gather<std::int32_t>(context, shape_);
+    if (!offsets_.empty())
+      return shape_.inner_bytes == 4 ? gather_known<std::uint32_t>(context, shape_, offsets_)
+                                     : gather_known<std::uint64_t>(context, shape_, offsets_);
+    if (wide_) gather<std::int64_t>(context, shape_);
+    else gather<std::int32_t>(context, shape_);
   }
 
  private:
@@ -150,10 +157,8 @@ void gather_elements(KernelContext& context) {
 
 template <typename T>
 void gather_elements(KernelContext& context) {
-  if (context.input(1).dtype() == DType::i64)
-    gather_elements<T, std::int64_t>(context);
-  else
-    gather_elements<T, std::int32_t>(context);
+  if (context.input(1).dtype() == DType::i64) gather_elements<T, std::int64_t>(context);
+  else gather_elements<T, std::int32_t>(context);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The product with constant weights in float32, with bias, addend and activation; and convolutions that are such products.
+// The product with constant weights in float32, with bias, addend and activation; and convolutions that are such
+// products.
 #include <limits>
 
 #include "backends/cpu/gemm_f32.h"
@@ -18,7 +19,8 @@ GemmShape shape_of(const ops::NodeView& view, bool transposed) {
 
 class Linear final : public Kernel {
  public:
-  Linear(const ops::NodeView& view, WeightStore& store, bool transposed) : gemm_(shape_of(view, transposed), false, true), activation_(plan_activation(view)) {
+  Linear(const ops::NodeView& view, WeightStore& store, bool transposed)
+      : gemm_(shape_of(view, transposed), false, true), activation_(plan_activation(view)) {
     const auto [m, n, k] = gemm_.shape();
     const Tensor& weights = *view.constant(1);
     const GemmOperand right = transposed ? GemmOperand::strided(nullptr, 1, k) : GemmOperand::strided(nullptr, n, 1);
@@ -30,7 +32,8 @@ class Linear final : public Kernel {
     float* y = context.output(0).mutable_data<float>();
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
     const bool clips = activation_.low != -kInfinity || activation_.high != kInfinity;
-    Epilogue epilogue{.activation = clips ? Activation::clip : Activation::none, .low = activation_.low, .high = activation_.high};
+    Epilogue epilogue{
+        .activation = clips ? Activation::clip : Activation::none, .low = activation_.low, .high = activation_.high};
     if (activation_.after.function != nullptr) epilogue.after = &activation_.after;
     if (context.has_input(2)) epilogue.bias = context.input(2).data<float>();
     if (context.has_input(3)) {
@@ -64,7 +67,9 @@ KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights) {
 
 std::string reject_channels_last_pointwise(const ops::NodeView& view) {
   if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
-  return view.integer("group") == 1 && is_pointwise(channels_last_conv_geometry(view)) ? "" : "windows are more than a pixel";
+  return view.integer("group") == 1 && is_pointwise(channels_last_conv_geometry(view))
+             ? ""
+             : "windows are more than a pixel";
 }
 
 KernelPointer make_channels_last_pointwise(const ops::NodeView& view, WeightStore& weights) {

@@ -1,5 +1,5 @@
-// The product of few rows with large constant weights [outputs, inputs] in float32: dot products with the weights as they lie in the model, which are read
-// once and never copied.
+// The product of few rows with large constant weights [outputs, inputs] in float32: dot products with the weights as
+// they lie in the model, which are read once and never copied.
 #include <algorithm>
 #include <array>
 
@@ -20,7 +20,8 @@ namespace tessera::backends::cpu {
 inline constexpr int kMostDotRows = 4, kDotColumns = 4;
 
 // y[i * ldy + j] = the sum over k of x[i * length + k] * w[j * length + k], for j < columns.
-using DotFunction = void (*)(const float* x, const float* w, std::int64_t length, std::int64_t columns, float* y, std::int64_t ldy);
+using DotFunction = void (*)(const float* x, const float* w, std::int64_t length, std::int64_t columns, float* y,
+                             std::int64_t ldy);
 using DotFunctions = std::array<DotFunction, kMostDotRows>;  // by the number of rows - 1
 
 }  // namespace tessera::backends::cpu
@@ -69,7 +70,8 @@ HWY_INLINE void dot_products(const float* x, const float* w, std::int64_t length
 template <int row_count>
 void dot_lines(const float* x, const float* w, std::int64_t length, std::int64_t columns, float* y, std::int64_t ldy) {
   std::int64_t j = 0;
-  for (; j + kDotColumns <= columns; j += kDotColumns) dot_products<row_count, kDotColumns>(x, w + j * length, length, y + j, ldy);
+  for (; j + kDotColumns <= columns; j += kDotColumns)
+    dot_products<row_count, kDotColumns>(x, w + j * length, length, y + j, ldy);
   for (; j < columns; ++j) dot_products<row_count, 1>(x, w + j * length, length, y + j, ldy);
 }
 
@@ -101,7 +103,8 @@ class LinearOfFewRows final : public Kernel {
     length_ = w[1];
     rows_ = view.output(0).elements() / std::max<std::int64_t>(columns_, 1);
     if (rows_ > 0) dot_ = (*HWY_DYNAMIC_DISPATCH(dot_functions)())[static_cast<std::size_t>(rows_ - 1)];
-    grain_ = std::max<std::int64_t>(kDotColumns, kChunkBytes / (4 * std::max<std::int64_t>(length_, 1)) / kDotColumns * kDotColumns);
+    grain_ = std::max<std::int64_t>(kDotColumns,
+                                    kChunkBytes / (4 * std::max<std::int64_t>(length_, 1)) / kDotColumns * kDotColumns);
   }
 
   void run(KernelContext& context) const override {
@@ -140,9 +143,13 @@ std::string reject_linear_of_few_rows(const ops::NodeView& view) {
   if (view.integer("transB") == 0) return "the weights are [inputs, outputs]";
   return view.output(0).elements() > kMostDotRows * view.input(1).shape[0] ? "many rows" : "";
 }
-std::string avoid_linear_of_few_rows(const ops::NodeView& view) { return view.constant(1)->bytes() < kLargeBytes ? "small weights" : ""; }
+std::string avoid_linear_of_few_rows(const ops::NodeView& view) {
+  return view.constant(1)->bytes() < kLargeBytes ? "small weights" : "";
+}
 
-KernelPointer make_linear_of_few_rows(const ops::NodeView& view, WeightStore&) { return std::make_unique<LinearOfFewRows>(view); }
+KernelPointer make_linear_of_few_rows(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<LinearOfFewRows>(view);
+}
 
 }  // namespace tessera::backends::cpu
 #endif

@@ -10,7 +10,8 @@ namespace tessera::backends::cpu {
 namespace {
 
 // Operand shapes of MatMul brought to batches of matrices (numpy.matmul): a vector on the left is a row, on the right a
-// column. A right operand without batches turns all rows of the left into one product, where they lie one behind the other.
+// column. A right operand without batches turns all rows of the left into one product, where they lie one behind the
+// other.
 struct MatMulGeometry {
   GemmShape shape;
   std::vector<std::int64_t> left_offsets, right_offsets;  // of each batch's operands, in elements
@@ -76,12 +77,15 @@ class MatMul final : public Kernel {
     const auto [m, n, k] = geometry_.shape;
     const bool of_itself = view.node().inputs[0] == view.node().inputs[1] && !transposed_left_ && transposed_right_;
     small_ = {m, n, k, transposed_left_, transposed_right_, of_itself};
-    is_small_ = view.constant(1) == nullptr && geometry_.left_offsets.size() > 1 && gemm_.split(4).tiles() == 1 && small_product_fits(small_);
+    is_small_ = view.constant(1) == nullptr && geometry_.left_offsets.size() > 1 && gemm_.split(4).tiles() == 1 &&
+                small_product_fits(small_);
     if (const Tensor* constant = view.constant(1)) {
-      right_ = gemm_f32_packed_right(store, *constant, right(nullptr), k, n, geometry_.right_matrices, k * n, transposed_right_ ? "transposed" : "plain");
+      right_ = gemm_f32_packed_right(store, *constant, right(nullptr), k, n, geometry_.right_matrices, k * n,
+                                     transposed_right_ ? "transposed" : "plain");
     }
     if (const Tensor* constant = view.constant(0); constant != nullptr && geometry_.left_offsets.size() == 1) {
-      left_ = gemm_f32_packed_left(store, *constant, left(nullptr), m, k, 1, 0, transposed_left_ ? "transposed" : "plain");
+      left_ =
+          gemm_f32_packed_left(store, *constant, left(nullptr), m, k, 1, 0, transposed_left_ ? "transposed" : "plain");
     }
   }
 
@@ -103,21 +107,32 @@ class MatMul final : public Kernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const auto batch = static_cast<std::size_t>(i / tiles);
         if (is_small_) {
-          small_product(small_, a + geometry_.left_offsets[batch], b + geometry_.right_offsets[batch], c + static_cast<std::int64_t>(batch) * m * n);
+          small_product(small_, a + geometry_.left_offsets[batch], b + geometry_.right_offsets[batch],
+                        c + static_cast<std::int64_t>(batch) * m * n);
           continue;
         }
         const std::int64_t right_matrix = k * n == 0 ? 0 : geometry_.right_offsets[batch] / (k * n);
-        const GemmOperand left_operand = left_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(a + geometry_.left_offsets[batch]);
-        const GemmOperand right_operand = right_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) + right_matrix * packed_floats)
-                                                            : right(b + geometry_.right_offsets[batch]);
+        const GemmOperand left_operand = left_ != nullptr
+                                             ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get()))
+                                             : left(a + geometry_.left_offsets[batch]);
+        const GemmOperand right_operand =
+            right_ != nullptr ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()) +
+                                                       right_matrix * packed_floats)
+                              : right(b + geometry_.right_offsets[batch]);
         gemm_.run(split, i % tiles, left_operand, right_operand, c + static_cast<std::int64_t>(batch) * m * n, n, {});
       }
     });
   }
 
  private:
-  GemmOperand left(const float* data) const { return transposed_left_ ? GemmOperand::strided(data, 1, geometry_.shape.m) : GemmOperand::strided(data, geometry_.shape.k, 1); }
-  GemmOperand right(const float* data) const { return transposed_right_ ? GemmOperand::strided(data, 1, geometry_.shape.k) : GemmOperand::strided(data, geometry_.shape.n, 1); }
+  GemmOperand left(const float* data) const {
+    return transposed_left_ ? GemmOperand::strided(data, 1, geometry_.shape.m)
+                            : GemmOperand::strided(data, geometry_.shape.k, 1);
+  }
+  GemmOperand right(const float* data) const {
+    return transposed_right_ ? GemmOperand::strided(data, 1, geometry_.shape.k)
+                             : GemmOperand::strided(data, geometry_.shape.n, 1);
+  }
 
   bool transposed_left_, transposed_right_;
   MatMulGeometry geometry_;
@@ -157,10 +172,10 @@ class Gemm final : public Kernel {
       epilogue.addend_row_stride = rows == 1 ? 0 : columns;
       epilogue.addend_column_stride = columns == 1 ? 0 : 1;
     }
-    const GemmOperand a =
-        left_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get())) : left(context.input(0).data<float>());
-    const GemmOperand b =
-        right_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get())) : right(context.input(1).data<float>());
+    const GemmOperand a = left_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(left_->data.get()))
+                                : left(context.input(0).data<float>());
+    const GemmOperand b = right_ ? GemmOperand::prepacked(reinterpret_cast<const float*>(right_->data.get()))
+                                 : right(context.input(1).data<float>());
     gemm_f32(context, gemm_, a, b, context.output(0).mutable_data<float>(), shape_.n, epilogue);
   }
 
@@ -170,8 +185,12 @@ class Gemm final : public Kernel {
     const Shape& y = view.output(0).shape;
     return {y[0], y[1], transposed_left ? a[0] : a[1]};
   }
-  GemmOperand left(const float* a) const { return transposed_left_ ? GemmOperand::strided(a, 1, shape_.m) : GemmOperand::strided(a, shape_.k, 1); }
-  GemmOperand right(const float* b) const { return transposed_right_ ? GemmOperand::strided(b, 1, shape_.k) : GemmOperand::strided(b, shape_.n, 1); }
+  GemmOperand left(const float* a) const {
+    return transposed_left_ ? GemmOperand::strided(a, 1, shape_.m) : GemmOperand::strided(a, shape_.k, 1);
+  }
+  GemmOperand right(const float* b) const {
+    return transposed_right_ ? GemmOperand::strided(b, 1, shape_.k) : GemmOperand::strided(b, shape_.n, 1);
+  }
 
   bool transposed_left_, transposed_right_;
   GemmShape shape_;

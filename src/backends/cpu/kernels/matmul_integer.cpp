@@ -35,9 +35,10 @@ class IntegerMatMul final : public Kernel {
     const Tensor* b = view.constant(at_.b);
     if (b == nullptr) return;
     const auto [m, n, k] = shape_;
-    weights_ = store.find_or_pack(*b, fmt::format("gemm_s8_right_v3:{}x{}", k, n), gemm_s8_right_bytes(k, n), [k = k, n = n](const Tensor& weights, std::byte* to) {
-      gemm_s8_pack_right({weights.raw(), weights.dtype() == DType::i8}, k, n, to);
-    });
+    weights_ = store.find_or_pack(*b, fmt::format("gemm_s8_right_v3:{}x{}", k, n), gemm_s8_right_bytes(k, n),
+                                  [k = k, n = n](const Tensor& weights, std::byte* to) {
+                                    gemm_s8_pack_right({weights.raw(), weights.dtype() == DType::i8}, k, n, to);
+                                  });
   }
 
   std::int64_t scratch_bytes() const override {

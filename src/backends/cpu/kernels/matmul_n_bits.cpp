@@ -1,5 +1,5 @@
-// MatMulNBits in float32 on the weights as they lie in the model, 2 to 8 bits each: a few rows by dot products, many by a product
-// whose right operand is made real on the fly, a part at a time.
+// MatMulNBits in float32 on the weights as they lie in the model, 2 to 8 bits each: a few rows by dot products, many by
+// a product whose right operand is made real on the fly, a part at a time.
 #include <algorithm>
 
 #include "backends/cpu/gemm_f32.h"
@@ -15,17 +15,20 @@
 #define TESSERA_BACKENDS_CPU_MATMUL_N_BITS
 namespace tessera::backends::cpu {
 
-// Rows of weights in blocks that share a scale and a zero point. Numbers lie in bytes, the first one in the lowest bits.
+// Rows of weights in blocks that share a scale and a zero point. Numbers lie in bytes, the first one in the lowest
+// bits.
 struct BlockWeights {
-  const std::uint8_t* numbers = nullptr;      // [n, blocks, block_bytes]
-  const float* scales = nullptr;              // [n, blocks]
-  const std::uint8_t* packed_zeros = nullptr; // [n, zero_bytes], or null
-  const float* real_zeros = nullptr;          // [n, blocks], or null
+  const std::uint8_t* numbers = nullptr;       // [n, blocks, block_bytes]
+  const float* scales = nullptr;               // [n, blocks]
+  const std::uint8_t* packed_zeros = nullptr;  // [n, zero_bytes], or null
+  const float* real_zeros = nullptr;           // [n, blocks], or null
   std::int64_t n = 0, k = 0, bits = 4, block = 0, blocks = 0;
 
   std::int64_t block_bytes() const { return block / 8 * bits; }
   std::int64_t zero_bytes() const { return (blocks * bits + 7) / 8; }
-  const std::uint8_t* block_at(std::int64_t row, std::int64_t i) const { return numbers + (row * blocks + i) * block_bytes(); }
+  const std::uint8_t* block_at(std::int64_t row, std::int64_t i) const {
+    return numbers + (row * blocks + i) * block_bytes();
+  }
   float zero(std::int64_t row, std::int64_t i) const {
     if (real_zeros != nullptr) return real_zeros[row * blocks + i];
     if (packed_zeros == nullptr) return static_cast<float>(1 << (bits - 1));
@@ -34,8 +37,8 @@ struct BlockWeights {
   }
 };
 
-// Rows of A whose blocks are laid out in planes, as the numbers of one position in the bytes come to lie together: element i of
-// plane p is number i · planes + p of the block; 0 beyond the end of the row.
+// Rows of A whose blocks are laid out in planes, as the numbers of one position in the bytes come to lie together:
+// element i of plane p is number i · planes + p of the block; 0 beyond the end of the row.
 struct PlanarRows {
   const float* values = nullptr;  // [rows, blocks, planes, block_bytes]
   const float* sums = nullptr;    // [rows, blocks]
@@ -110,10 +113,14 @@ void dot_rows(const BlockWeights& weights, std::int64_t column, const PlanarRows
 template <int kBits, std::size_t kBytes>
 void dot(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, std::int64_t rows, float* to) {
   switch (rows) {
-    case 1: return dot_rows<kBits, kBytes, 1>(weights, column, a, to);
-    case 2: return dot_rows<kBits, kBytes, 2>(weights, column, a, to);
-    case 3: return dot_rows<kBits, kBytes, 3>(weights, column, a, to);
-    default: return dot_rows<kBits, kBytes, 4>(weights, column, a, to);
+    case 1:
+      return dot_rows<kBits, kBytes, 1>(weights, column, a, to);
+    case 2:
+      return dot_rows<kBits, kBytes, 2>(weights, column, a, to);
+    case 3:
+      return dot_rows<kBits, kBytes, 3>(weights, column, a, to);
+    default:
+      return dot_rows<kBits, kBytes, 4>(weights, column, a, to);
   }
 }
 
@@ -124,7 +131,8 @@ void dequantise(const BlockWeights& weights, std::int64_t row, std::int64_t bloc
   const hn::Rebind<std::uint8_t, decltype(d)> db;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::uint8_t* numbers = weights.block_at(row, block);
-  const auto scale = hn::Set(d, weights.scales[row * weights.blocks + block]), zero = hn::Set(d, weights.zero(row, block));
+  const auto scale = hn::Set(d, weights.scales[row * weights.blocks + block]),
+             zero = hn::Set(d, weights.zero(row, block));
   for (std::int64_t i = 0; i < weights.block_bytes(); i += lanes) {
     const auto packed = hn::PromoteTo(di, hn::LoadU(db, numbers + i));
     const auto real = [&](auto in_plane) HWY_ATTR { return hn::Mul(hn::Sub(hn::ConvertTo(d, in_plane), zero), scale); };
@@ -133,8 +141,8 @@ void dequantise(const BlockWeights& weights, std::int64_t row, std::int64_t bloc
     } else if constexpr (kBits == 4) {
       hn::StoreInterleaved2(real(plane<4, 0>(di, packed)), real(plane<4, 1>(di, packed)), d, to + 2 * i);
     } else {
-      hn::StoreInterleaved4(real(plane<2, 0>(di, packed)), real(plane<2, 1>(di, packed)), real(plane<2, 2>(di, packed)), real(plane<2, 3>(di, packed)), d,
-                            to + 4 * i);
+      hn::StoreInterleaved4(real(plane<2, 0>(di, packed)), real(plane<2, 1>(di, packed)), real(plane<2, 2>(di, packed)),
+                            real(plane<2, 3>(di, packed)), d, to + 4 * i);
     }
   }
 }
@@ -155,9 +163,12 @@ BlockFunctions functions_for(std::int64_t bytes) {
 // `block_bytes`: a power of two of at least 4 (2 bits), 8 (4 bits) or 16 (8 bits).
 BlockFunctions block_functions(std::int64_t bits, std::int64_t block_bytes) {
   switch (bits) {
-    case 2: return functions_for<2>(block_bytes);
-    case 4: return functions_for<4>(block_bytes);
-    default: return functions_for<8>(block_bytes);
+    case 2:
+      return functions_for<2>(block_bytes);
+    case 4:
+      return functions_for<4>(block_bytes);
+    default:
+      return functions_for<8>(block_bytes);
   }
 }
 
@@ -170,7 +181,8 @@ namespace {
 
 HWY_EXPORT(block_functions);
 
-// Up to here dot products are faster: they make each number real once for every kRowsAtOnce rows, the product once a panel.
+// Up to here dot products are faster: they make each number real once for every kRowsAtOnce rows, the product once a
+// panel.
 constexpr std::int64_t kFewRows = 20;
 
 class MatMulNBits final : public Kernel {
@@ -185,14 +197,17 @@ class MatMulNBits final : public Kernel {
   }
 
   std::int64_t scratch_bytes() const override {
-    return m_ > kFewRows ? 0 : base::checked_multiply(m_, weights_.blocks * (weights_.block + 1) * static_cast<std::int64_t>(sizeof(float)));
+    return m_ > kFewRows ? 0
+                         : base::checked_multiply(
+                               m_, weights_.blocks * (weights_.block + 1) * static_cast<std::int64_t>(sizeof(float)));
   }
 
   void run(KernelContext& context) const override {
     BlockWeights weights = weights_;
     weights.numbers = context.input(1).data<std::uint8_t>();
     weights.scales = context.input(2).data<float>();
-    if (context.has_input(3) && context.input(3).dtype() == DType::u8) weights.packed_zeros = context.input(3).data<std::uint8_t>();
+    if (context.has_input(3) && context.input(3).dtype() == DType::u8)
+      weights.packed_zeros = context.input(3).data<std::uint8_t>();
     else if (context.has_input(3)) weights.real_zeros = context.input(3).data<float>();
     const float* bias = context.has_input(5) ? context.input(5).data<float>() : nullptr;
     if (m_ > kFewRows) multiply(context, weights, bias);
@@ -207,7 +222,8 @@ class MatMulNBits final : public Kernel {
     const std::int64_t row_floats = weights.blocks * weights.block;
     float* sums = values + m_ * row_floats;
     const float* a = context.input(0).data<float>();
-    for (std::int64_t r = 0; r < m_; ++r) lay_in_planes(a + r * weights.k, values + r * row_floats, sums + r * weights.blocks);
+    for (std::int64_t r = 0; r < m_; ++r)
+      lay_in_planes(a + r * weights.k, values + r * row_floats, sums + r * weights.blocks);
     float* c = context.output(0).mutable_data<float>();
     const std::int64_t grain = std::max<std::int64_t>(1, (std::int64_t{1} << 18) / (row_floats * m_));
     context.parallel_for(weights.n, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -216,7 +232,8 @@ class MatMulNBits final : public Kernel {
           const std::int64_t rows = std::min(kRowsAtOnce, m_ - r);
           float made[kRowsAtOnce];
           functions_.dot(weights, column, {values + r * row_floats, sums + r * weights.blocks}, rows, made);
-          for (std::int64_t i = 0; i < rows; ++i) c[(r + i) * weights.n + column] = made[i] + (bias != nullptr ? bias[column] : 0.0f);
+          for (std::int64_t i = 0; i < rows; ++i)
+            c[(r + i) * weights.n + column] = made[i] + (bias != nullptr ? bias[column] : 0.0f);
         }
       }
     });
@@ -242,13 +259,15 @@ class MatMulNBits final : public Kernel {
     Epilogue epilogue;
     epilogue.addend = bias;
     epilogue.addend_column_stride = 1;
-    gemm_f32(context, gemm, GemmOperand::strided(context.input(0).data<float>(), weights.k, 1), GemmOperand::on_the_fly(pack, &state),
-             context.output(0).mutable_data<float>(), weights.n, epilogue);
+    gemm_f32(context, gemm, GemmOperand::strided(context.input(0).data<float>(), weights.k, 1),
+             GemmOperand::on_the_fly(pack, &state), context.output(0).mutable_data<float>(), weights.n, epilogue);
   }
 
   // Columns of the right operand are rows of the weights.
-  static void pack(const void* state, std::int64_t k_begin, std::int64_t k_count, std::int64_t column, std::int64_t width, float* to, std::int64_t stride) {
-    const auto& [weights, functions] = *static_cast<const std::pair<const BlockWeights*, const BlockFunctions*>*>(state);
+  static void pack(const void* state, std::int64_t k_begin, std::int64_t k_count, std::int64_t column,
+                   std::int64_t width, float* to, std::int64_t stride) {
+    const auto& [weights, functions] =
+        *static_cast<const std::pair<const BlockWeights*, const BlockFunctions*>*>(state);
     const std::int64_t block = weights->block, first = k_begin / block, last = (k_begin + k_count - 1) / block;
     const std::int64_t length = (last - first + 1) * block;
     // Several columns at a time, so that what is written lies together. Those beyond the width stay zeros.
@@ -258,7 +277,8 @@ class MatMulNBits final : public Kernel {
       const std::int64_t count = std::min(kTogether, stride - c);
       rows.assign(static_cast<std::size_t>(kTogether * length), 0.0f);
       for (std::int64_t i = c; i < std::min(c + count, width); ++i) {
-        for (std::int64_t b = first; b <= last; ++b) functions->dequantise(*weights, column + i, b, rows.data() + (i - c) * length + (b - first) * block);
+        for (std::int64_t b = first; b <= last; ++b)
+          functions->dequantise(*weights, column + i, b, rows.data() + (i - c) * length + (b - first) * block);
       }
       const float* from = rows.data() + (k_begin - first * block);
       for (std::int64_t k = 0; k < k_count; ++k) {

@@ -1,4 +1,5 @@
-// Maximum pooling of unsigned bytes and of bfloat16 numbers with the channels last: the taps of a window as rows of elements.
+// Maximum pooling of unsigned bytes and of bfloat16 numbers with the channels last: the taps of a window as rows of
+// elements.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -29,7 +30,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET != HWY_SCALAR
-// What vectors compare instead of an element, and back: bytes as they are; bfloat16 numbers (bits) as integers in the order of the numbers, NaN above them all.
+// What vectors compare instead of an element, and back: bytes as they are; bfloat16 numbers (bits) as integers in the
+// order of the numbers, NaN above them all.
 template <class D>
 HWY_INLINE hn::Vec<D> key_of(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 1) return x;
@@ -45,10 +47,12 @@ HWY_INLINE hn::Vec<D> element_of(D d, hn::Vec<D> key) {
 
 // As many elements as fit whole vectors, from `first` on. Returns where it ends.
 template <class D, typename T>
-HWY_INLINE std::int64_t maximum_vectors(D d, const T* const* rows, std::int64_t taps, T* y, std::int64_t first, std::int64_t count) {
+HWY_INLINE std::int64_t maximum_vectors(D d, const T* const* rows, std::int64_t taps, T* y, std::int64_t first,
+                                        std::int64_t count) {
   using Number = hn::TFromD<D>;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto load = [&](std::int64_t tap, std::int64_t at) HWY_ATTR { return key_of(d, hn::LoadU(d, reinterpret_cast<const Number*>(rows[tap] + at))); };
+  const auto load = [&](std::int64_t tap, std::int64_t at)
+                        HWY_ATTR { return key_of(d, hn::LoadU(d, reinterpret_cast<const Number*>(rows[tap] + at))); };
   for (; first + lanes <= count; first += lanes) {
     auto key = load(0, first);
     for (std::int64_t tap = 1; tap < taps; ++tap) key = hn::Max(key, load(tap, first));
@@ -59,7 +63,9 @@ HWY_INLINE std::int64_t maximum_vectors(D d, const T* const* rows, std::int64_t 
 }
 #endif
 
-inline bool exceeds(std::uint8_t x, std::uint8_t y) { return x > y; }
+inline bool exceeds(std::uint8_t x, std::uint8_t y) {
+  return x > y;
+}
 inline bool exceeds(std::uint16_t x, std::uint16_t y) {
   const float a = base::to_float(bf16_t{x}), b = base::to_float(bf16_t{y});
   return a > b || std::isnan(a);
@@ -84,8 +90,12 @@ void maximum_row(const T* const* rows, std::int64_t taps, T* y, std::int64_t cou
 
 }  // namespace
 
-MaximumRow<std::uint8_t> maximum_row_function() { return maximum_row<std::uint8_t>; }
-MaximumRow<std::uint16_t> maximum_bf16_row_function() { return maximum_row<std::uint16_t>; }
+MaximumRow<std::uint8_t> maximum_row_function() {
+  return maximum_row<std::uint8_t>;
+}
+MaximumRow<std::uint16_t> maximum_bf16_row_function() {
+  return maximum_row<std::uint16_t>;
+}
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -97,11 +107,13 @@ namespace {
 HWY_EXPORT(maximum_row_function);
 HWY_EXPORT(maximum_bf16_row_function);
 
-// The largest along the axes outside of a line first, of all pixels of a line at once, then along the line. `least`: what a window of padding alone gives.
+// The largest along the axes outside of a line first, of all pixels of a line at once, then along the line. `least`:
+// what a window of padding alone gives.
 template <typename T>
 class MaxPoolOfRows final : public Kernel {
  public:
-  MaxPoolOfRows(const ops::NodeView& view, MaximumRow<T> maximum, T least) : geometry_(channels_last_pool_geometry(view)), maximum_(maximum), least_(least) {}
+  MaxPoolOfRows(const ops::NodeView& view, MaximumRow<T> maximum, T least)
+      : geometry_(channels_last_pool_geometry(view)), maximum_(maximum), least_(least) {}
 
   void run(KernelContext& context) const override {
     const auto* x = static_cast<const T*>(context.input(0).raw());
@@ -109,9 +121,11 @@ class MaxPoolOfRows final : public Kernel {
     const auto& [depth, lines, line] = geometry_.axes;
     const std::int64_t line_elements = line.output * geometry_.channels;
     if (line_elements == 0) return;
-    context.parallel_for(geometry_.batch * depth.output * lines.output, std::max<std::int64_t>(1, kChunkElements / line_elements), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) run_line(x, i, y + i * line_elements);
-    });
+    context.parallel_for(geometry_.batch * depth.output * lines.output,
+                         std::max<std::int64_t>(1, kChunkElements / line_elements),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) run_line(x, i, y + i * line_elements);
+                         });
   }
 
  private:
@@ -129,10 +143,12 @@ class MaxPoolOfRows final : public Kernel {
       std::fill_n(y, line.output * channels, least_);
       return;
     }
-    const std::int64_t together = std::max<std::int64_t>(1, (kTogetherElements / channels - line.extent()) / line.stride + 1);
+    const std::int64_t together =
+        std::max<std::int64_t>(1, (kTogetherElements / channels - line.extent()) / line.stride + 1);
     for (std::int64_t begin = 0; begin < line.output; begin += together) {
       const std::int64_t end = std::min(line.output, begin + together);
-      const std::int64_t first = std::max<std::int64_t>(0, begin * line.stride - line.pad_begin), last = std::min(line.input, (end - 1) * line.stride - line.pad_begin + line.extent());
+      const std::int64_t first = std::max<std::int64_t>(0, begin * line.stride - line.pad_begin),
+                         last = std::min(line.input, (end - 1) * line.stride - line.pad_begin + line.extent());
       const T* from = under[0] + first * channels;
       if (under.size() > 1 && first < last) {
         taps = under;
@@ -156,7 +172,8 @@ class MaxPoolOfRows final : public Kernel {
         if (w >= 0 && w < line.input) taps.push_back(x + w * channels);
       }
       // Windows that lie inside of the line a pixel apart are one row.
-      const std::int64_t inside = line.stride == 1 && start >= 0 ? line.input - line.extent() - start + 1 : 0, together = std::clamp<std::int64_t>(inside, 1, end - o);
+      const std::int64_t inside = line.stride == 1 && start >= 0 ? line.input - line.extent() - start + 1 : 0,
+                         together = std::clamp<std::int64_t>(inside, 1, end - o);
       if (taps.empty()) std::fill_n(y + o * channels, together * channels, least_);
       else maximum_(taps.data(), static_cast<std::int64_t>(taps.size()), y + o * channels, together * channels);
       o += together;
@@ -176,7 +193,8 @@ std::string reject_max_pool_bytes(const ops::NodeView& view) {
 }
 
 KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<MaxPoolOfRows<std::uint8_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_row_function)(), std::uint8_t{0});
+  return std::make_unique<MaxPoolOfRows<std::uint8_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_row_function)(),
+                                                       std::uint8_t{0});
 }
 
 std::string reject_max_pool_bf16(const ops::NodeView& view) {
@@ -186,7 +204,8 @@ std::string reject_max_pool_bf16(const ops::NodeView& view) {
 
 KernelPointer make_max_pool_bf16(const ops::NodeView& view, WeightStore&) {
   constexpr std::uint16_t kMinusInfinity = 0xFF80;
-  return std::make_unique<MaxPoolOfRows<std::uint16_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_bf16_row_function)(), kMinusInfinity);
+  return std::make_unique<MaxPoolOfRows<std::uint16_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_bf16_row_function)(),
+                                                        kMinusInfinity);
 }
 
 }  // namespace tessera::backends::cpu

@@ -13,8 +13,8 @@ namespace tessera::backends::cpu {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 128 * 1024;
-// A plan holds 8 bytes a position of an axis: of axes up to this length for as long as the model is planned, of longer ones
-// only while it runs.
+// A plan holds 8 bytes a position of an axis: of axes up to this length for as long as the model is planned, of longer
+// ones only while it runs.
 constexpr std::int64_t kLongestKeptAxis = std::int64_t{1} << 22, kLongestAxis = std::int64_t{1} << 28;
 
 // Where position `i` of an axis comes from, counted from the first of `kept` elements; -1: the constant. Reflection
@@ -122,8 +122,7 @@ void pad_rows(const PadPlan& plan, const std::byte* input, std::byte* output, co
     const auto put = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t position = from; position < to; ++position) {
         const std::int64_t at = along[static_cast<std::size_t>(position)];
-        if (at < 0)
-          fill(target + position * plan.run, plan.run, constant, element_bytes);
+        if (at < 0) fill(target + position * plan.run, plan.run, constant, element_bytes);
         else
           std::memcpy(target + position * plan.run, source + at * plan.stride_bytes[last],
                       static_cast<std::size_t>(plan.run));

@@ -26,18 +26,22 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 #if HWY_NATIVE_FMA
-// quantise() without its division, which takes as long as ten multiplications and more, and with the same bits: the quotient by the reciprocal, put right
-// twice by what it leaves over, is rounded as division rounds (Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990), as long as
-// nothing leaves the normal numbers. Quotients beyond kMost saturate whatever they are.
+// quantise() without its division, which takes as long as ten multiplications and more, and with the same bits: the
+// quotient by the reciprocal, put right twice by what it leaves over, is rounded as division rounds (Markstein,
+// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990), as long as nothing leaves the
+// normal numbers. Quotients beyond kMost saturate whatever they are.
 struct MultiplyingQuantiser {
   using DI = hn::RebindToSigned<D>;
   using VI = hn::Vec<DI>;
   static constexpr float kMost = 65536, kLeastScale = 0x1p-90f, kMostScale = 0x1p90f;
-  static constexpr float kRounder = 0x1.8p23f;  // behind it there is no room for a fraction: it is rounded away, and the integer left in the low bits
+  static constexpr float kRounder =
+      0x1.8p23f;  // behind it there is no room for a fraction: it is rounded away, and the integer left in the low bits
   V scale, reciprocal, bound;
   VI zero;
   MultiplyingQuantiser(float s, float z)
-      : scale(hn::Set(D(), s)), reciprocal(hn::Set(D(), 1.0f / s)), bound(hn::Set(D(), kMost * s)),
+      : scale(hn::Set(D(), s)),
+        reciprocal(hn::Set(D(), 1.0f / s)),
+        bound(hn::Set(D(), kMost * s)),
         zero(hn::Sub(hn::Set(DI(), static_cast<std::int32_t>(z)), hn::BitCast(DI(), hn::Set(D(), kRounder)))) {}
   static bool takes(float scale) { return scale >= kLeastScale && scale <= kMostScale; }
 
@@ -59,7 +63,8 @@ void quantise_row_by_multiplying(const float* x, Q* y, std::int64_t count, const
   const MultiplyingQuantiser quantiser = given;  // a copy: stores of bytes could mean the original
   std::int64_t i = 0;
 #if HWY_ARCH_X86
-  // Packing two vectors works within blocks of 16 bytes: of the bytes, four each are of one vector and of the other in turn then.
+  // Packing two vectors works within blocks of 16 bytes: of the bytes, four each are of one vector and of the other in
+  // turn then.
   const hn::Repartition<std::int16_t, D> d16;
   const hn::Rebind<Q, decltype(d16)> d8;
   const hn::Repartition<std::int32_t, decltype(d8)> d32;
@@ -71,14 +76,18 @@ void quantise_row_by_multiplying(const float* x, Q* y, std::int64_t count, const
   }
   const auto order = hn::SetTableIndices(d32, in_order);
   for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const auto words = hn::ReorderDemote2To(d16, quantiser.quotient(hn::LoadU(d, x + i)), quantiser.quotient(hn::LoadU(d, x + i + lanes)));
+    const auto words = hn::ReorderDemote2To(d16, quantiser.quotient(hn::LoadU(d, x + i)),
+                                            quantiser.quotient(hn::LoadU(d, x + i + lanes)));
     hn::StoreU(hn::BitCast(d8, hn::TableLookupLanes(hn::BitCast(d32, hn::DemoteTo(d8, words)), order)), d8, y + i);
   }
 #endif
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::DemoteTo(dq, quantiser.quotient(hn::LoadU(d, x + i))), dq, y + i);
+  for (; i + lanes <= count; i += lanes)
+    hn::StoreU(hn::DemoteTo(dq, quantiser.quotient(hn::LoadU(d, x + i))), dq, y + i);
   if (i == count) return;
   HWY_ALIGN Q values[hn::MaxLanes(d)];
-  hn::StoreU(hn::DemoteTo(dq, quantiser.quotient(hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count - i)), d, x + i))), dq, values);
+  hn::StoreU(hn::DemoteTo(
+                 dq, quantiser.quotient(hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count - i)), d, x + i))),
+             dq, values);
   for (std::int64_t k = 0; i < count; ++i, ++k) y[i] = values[k];
 }
 #endif
@@ -96,7 +105,8 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> quantise(V x, V scale, V zero) {
 template <typename Q>
 void quantise_row(const float* x, Q* y, std::int64_t count, float scale, float zero) {
 #if HWY_NATIVE_FMA
-  if (MultiplyingQuantiser::takes(scale)) return quantise_row_by_multiplying(x, y, count, MultiplyingQuantiser(scale, zero));
+  if (MultiplyingQuantiser::takes(scale))
+    return quantise_row_by_multiplying(x, y, count, MultiplyingQuantiser(scale, zero));
 #endif
   const D d;
   const hn::Rebind<Q, D> dq;
@@ -194,9 +204,7 @@ float zero_point(const KernelContext& context, std::int64_t i) {
 class QuantiseKernel final : public Kernel {
  public:
   explicit QuantiseKernel(const ops::NodeView& view)
-      : functions_(quantisation_rows()),
-        layout_(view),
-        quantises_(view.op().name == "QuantizeLinear") {}
+      : functions_(quantisation_rows()), layout_(view), quantises_(view.op().name == "QuantizeLinear") {}
 
   void run(KernelContext& context) const override {
     if (context.has_input(2)) {
@@ -264,7 +272,8 @@ class DynamicQuantiseKernel final : public Kernel {
     std::array<Extremes, kParts> parts;
     const std::int64_t part = std::max(2 * kGrain, (count + kParts - 1) / kParts);
     context.parallel_for(base::ceil_divide(count, part), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) parts[static_cast<std::size_t>(i)] = functions_.extremes(x + i * part, std::min(part, count - i * part));
+      for (std::int64_t i = begin; i < end; ++i)
+        parts[static_cast<std::size_t>(i)] = functions_.extremes(x + i * part, std::min(part, count - i * part));
     });
     Extremes all;
     for (const Extremes& one : parts) all = {std::min(all.low, one.low), std::max(all.high, one.high)};
@@ -280,7 +289,9 @@ bool is_byte(DType type) {
 
 }  // namespace
 
-QuantisationRows quantisation_rows() { return HWY_DYNAMIC_DISPATCH(best_quantisation_rows)(); }
+QuantisationRows quantisation_rows() {
+  return HWY_DYNAMIC_DISPATCH(best_quantisation_rows)();
+}
 
 std::string reject_quantisation(const ops::NodeView& view) {
   const bool quantises = view.op().name == "QuantizeLinear";

@@ -9,7 +9,8 @@ struct Extremes {
   float low = 0, high = 0;  // 0 is always within
 };
 
-// To bytes: saturate(round(x / scale) + zero), halves to even, NaN to the zero point; y may be x's memory. From bytes: (x - zero) scale.
+// To bytes: saturate(round(x / scale) + zero), halves to even, NaN to the zero point; y may be x's memory. From bytes:
+// (x - zero) scale.
 struct QuantisationRows {
   void (*to_u8)(const float* x, std::uint8_t* y, std::int64_t count, float scale, float zero);
   void (*to_i8)(const float* x, std::int8_t* y, std::int64_t count, float scale, float zero);

@@ -31,8 +31,10 @@ using DI = hn::RebindToSigned<D>;
 template <typename T>
 HWY_INLINE hn::Vec<DI> sum(hn::Vec<DI> a, hn::Vec<DI> b, const QuantisedSum& s) {
   const D d;
-  const auto real = hn::MulAdd(hn::ConvertTo(d, a), hn::Set(d, s.a_factor), hn::MulAdd(hn::ConvertTo(d, b), hn::Set(d, s.b_factor), hn::Set(d, s.offset)));
-  const auto low = hn::Set(d, static_cast<float>(std::numeric_limits<T>::min() - s.zero)), high = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max() - s.zero));
+  const auto real = hn::MulAdd(hn::ConvertTo(d, a), hn::Set(d, s.a_factor),
+                               hn::MulAdd(hn::ConvertTo(d, b), hn::Set(d, s.b_factor), hn::Set(d, s.offset)));
+  const auto low = hn::Set(d, static_cast<float>(std::numeric_limits<T>::min() - s.zero)),
+             high = hn::Set(d, static_cast<float>(std::numeric_limits<T>::max() - s.zero));
   const auto number = hn::IfThenElse(hn::IsNaN(real), low, real);
   return hn::Add(hn::NearestInt(hn::Min(hn::Max(number, low), high)), hn::Set(DI(), s.zero));
 }
@@ -46,7 +48,9 @@ void add_rows(const void* a_bytes, const void* b_bytes, void* y_bytes, std::int6
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(di));
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::DemoteTo(dt, sum<T>(hn::PromoteTo(di, hn::LoadU(dt, a + i)), hn::PromoteTo(di, hn::LoadU(dt, b + i)), s)), dt, y + i);
+    hn::StoreU(
+        hn::DemoteTo(dt, sum<T>(hn::PromoteTo(di, hn::LoadU(dt, a + i)), hn::PromoteTo(di, hn::LoadU(dt, b + i)), s)),
+        dt, y + i);
   }
   HWY_ALIGN std::int32_t result[hn::MaxLanes(di)];
   for (; i < count; ++i) {
@@ -58,7 +62,9 @@ void add_rows(const void* a_bytes, const void* b_bytes, void* y_bytes, std::int6
 }  // namespace
 
 using AddRows = void (*)(const void*, const void*, void*, std::int64_t, const QuantisedSum&);
-AddRows add_rows_function(bool is_signed) { return is_signed ? add_rows<std::int8_t> : add_rows<std::uint8_t>; }
+AddRows add_rows_function(bool is_signed) {
+  return is_signed ? add_rows<std::int8_t> : add_rows<std::uint8_t>;
+}
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -72,7 +78,9 @@ HWY_EXPORT(add_rows_function);
 // Places of scale and zero point of A, B and the result.
 constexpr std::size_t kA = 1, kB = 4, kY = 6;
 
-float scale_at(const KernelContext& context, std::size_t i) { return *context.input(i).data<float>(); }
+float scale_at(const KernelContext& context, std::size_t i) {
+  return *context.input(i).data<float>();
+}
 
 std::int32_t zero_at(const KernelContext& context, std::size_t scale) {
   if (!context.has_input(scale + 1)) return 0;
@@ -82,18 +90,25 @@ std::int32_t zero_at(const KernelContext& context, std::size_t scale) {
 
 }  // namespace
 
-std::string reject_quantised_add(const ops::NodeView& view) { return view.input(0).shape == view.input(3).shape ? "" : "operands of different shapes"; }
+std::string reject_quantised_add(const ops::NodeView& view) {
+  return view.input(0).shape == view.input(3).shape ? "" : "operands of different shapes";
+}
 
 void quantised_add(KernelContext& context) {
   const std::int64_t count = context.output(0).elements();
   const float y_scale = scale_at(context, kY);
-  QuantisedSum sum{.a_factor = scale_at(context, kA) / y_scale, .b_factor = scale_at(context, kB) / y_scale, .zero = zero_at(context, kY)};
-  sum.offset = -(sum.a_factor * static_cast<float>(zero_at(context, kA)) + sum.b_factor * static_cast<float>(zero_at(context, kB)));
+  QuantisedSum sum{.a_factor = scale_at(context, kA) / y_scale,
+                   .b_factor = scale_at(context, kB) / y_scale,
+                   .zero = zero_at(context, kY)};
+  sum.offset = -(sum.a_factor * static_cast<float>(zero_at(context, kA)) +
+                 sum.b_factor * static_cast<float>(zero_at(context, kB)));
   const auto* a = static_cast<const std::byte*>(context.input(0).raw());
   const auto* b = static_cast<const std::byte*>(context.input(3).raw());
   auto* y = static_cast<std::byte*>(context.output(0).mutable_raw());
   const auto add = HWY_DYNAMIC_DISPATCH(add_rows_function)(context.output(0).dtype() == DType::i8);
-  context.parallel_for(count, 1 << 15, [&](std::int64_t begin, std::int64_t end) { add(a + begin, b + begin, y + begin, end - begin, sum); });
+  context.parallel_for(count, 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+    add(a + begin, b + begin, y + begin, end - begin, sum);
+  });
 }
 
 }  // namespace tessera::backends::cpu

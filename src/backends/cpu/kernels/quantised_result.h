@@ -12,11 +12,11 @@ namespace tessera::backends::cpu {
 // "" or why no kernel takes the layer's operands.
 std::string reject_quantised_operands(const ops::NodeView& view);
 
-// What becomes of a layer's sums, from the scales, zero points and bias of its node, all of them constants. With sums s of X W (bytes as
-// they are) the result is
+// What becomes of a layer's sums, from the scales, zero points and bias of its node, all of them constants. With sums s
+// of X W (bytes as they are) the result is
 //   x_scale w_scale (s − x_zero Σ w) + bias,
-// divided by y_scale, rounded and shifted by y_zero where it is quantised: an integer to start the sum with, a factor and an offset a
-// column, `lanes` of each in the order that the kernel wants.
+// divided by y_scale, rounded and shifted by y_zero where it is quantised: an integer to start the sum with, a factor
+// and an offset a column, `lanes` of each in the order that the kernel wants.
 class QuantisedResult {
  public:
   QuantisedResult(const ops::NodeView& view, const ActivationPlan& activation, std::int64_t lanes);
@@ -29,7 +29,7 @@ class QuantisedResult {
   const std::int32_t* start() const { return start_.data(); }
   const float* factor() const { return factor_.data(); }
   const float* offset() const { return offset_.data(); }
-  float low() const { return low_; }    // of factor · sum + offset
+  float low() const { return low_; }  // of factor · sum + offset
   float high() const { return high_; }
   std::int32_t zero() const { return zero_; }
   const S8Sum& sum() const { return sum_; }  // where something is added to the quantised result
@@ -44,7 +44,8 @@ class QuantisedResult {
   S8Sum sum_;
 };
 
-// Where a run writes: one of the two, the other is null (signed bytes are written as they are); and what it adds, or null.
+// Where a run writes: one of the two, the other is null (signed bytes are written as they are); and what it adds, or
+// null.
 struct QuantisedOutput {
   explicit QuantisedOutput(KernelContext& context);
 

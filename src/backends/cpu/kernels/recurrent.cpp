@@ -31,21 +31,27 @@ class Float32Products {
   const float* data(KernelContext& context, std::byte*) const { return context.input(0).data<float>(); }
 
   void project(KernelContext& context, const float* x, std::int64_t direction, const float* bias, float* to) const {
-    gemm_f32(context, projection_, GemmOperand::strided(x, layer_.features, 1), packed(*w_, direction * gemm_f32_right_bytes(layer_.features, layer_.rows())),
-             to, layer_.rows(), {.addend = bias, .addend_column_stride = 1});
+    gemm_f32(context, projection_, GemmOperand::strided(x, layer_.features, 1),
+             packed(*w_, direction * gemm_f32_right_bytes(layer_.features, layer_.rows())), to, layer_.rows(),
+             {.addend = bias, .addend_column_stride = 1});
   }
 
   void recur(std::int64_t direction, std::int64_t chunk, const float* hidden, float* to) const {
     const GemmF32& gemm = steps_[static_cast<std::size_t>(chunk)];
-    const GemmOperand right = packed(*r_, (direction * layer_.chunks() + chunk) * gemm_f32_right_bytes(layer_.hidden, layer_.gates * layer_.units));
+    const GemmOperand right = packed(
+        *r_, (direction * layer_.chunks() + chunk) * gemm_f32_right_bytes(layer_.hidden, layer_.gates * layer_.units));
     const GemmF32::Split split = gemm.split(1);
     for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
       gemm.run(split, tile, GemmOperand::strided(hidden, layer_.hidden, 1), right, to, gemm.shape().n, {});
     }
   }
 
-  static void widen(const float* from, float* to, std::int64_t count) { std::memcpy(to, from, static_cast<std::size_t>(count) * 4); }
-  static void round(const float* from, float* to, std::int64_t count) { std::memcpy(to, from, static_cast<std::size_t>(count) * 4); }
+  static void widen(const float* from, float* to, std::int64_t count) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * 4);
+  }
+  static void round(const float* from, float* to, std::int64_t count) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * 4);
+  }
 
  private:
   static GemmOperand packed(const PackedWeights& weights, std::int64_t offset) {
@@ -58,17 +64,20 @@ class Float32Products {
     const std::string key = fmt::format("{}_v3:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
     const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
     const std::int64_t bytes = gemm_f32_right_bytes(columns, part_rows);
-    return store.find_or_pack(weights, key, base::checked_multiply(bytes, parts * layer_.directions), [&](const Tensor& contents, std::byte* to) {
-      std::vector<float> reordered(static_cast<std::size_t>(base::checked_multiply(layer_.rows(), columns)));
-      for (std::int64_t direction = 0; direction < layer_.directions; ++direction) {
-        layer_.reorder(contents.data<float>() + direction * layer_.rows() * columns, columns, reordered.data(), columns);
-        for (std::int64_t part = 0; part < parts; ++part) {
-          const std::int64_t rows = std::min(part_rows, layer_.rows() - part * part_rows);
-          gemm_f32_pack_right(GemmOperand::strided(reordered.data() + part * part_rows * columns, 1, columns), columns,
-                              rows, reinterpret_cast<float*>(to + (direction * parts + part) * bytes));
-        }
-      }
-    });
+    return store.find_or_pack(
+        weights, key, base::checked_multiply(bytes, parts * layer_.directions),
+        [&](const Tensor& contents, std::byte* to) {
+          std::vector<float> reordered(static_cast<std::size_t>(base::checked_multiply(layer_.rows(), columns)));
+          for (std::int64_t direction = 0; direction < layer_.directions; ++direction) {
+            layer_.reorder(contents.data<float>() + direction * layer_.rows() * columns, columns, reordered.data(),
+                           columns);
+            for (std::int64_t part = 0; part < parts; ++part) {
+              const std::int64_t rows = std::min(part_rows, layer_.rows() - part * part_rows);
+              gemm_f32_pack_right(GemmOperand::strided(reordered.data() + part * part_rows * columns, 1, columns),
+                                  columns, rows, reinterpret_cast<float*>(to + (direction * parts + part) * bytes));
+            }
+          }
+        });
   }
 
   RecurrentLayer layer_;
@@ -106,7 +115,9 @@ std::string reject_recurrent(const ops::NodeView& view) {
   return reason.empty() ? reject_any(view) : reason;
 }
 
-std::string reject_bf16_recurrent(const ops::NodeView& view) { return view.input(0).dtype == DType::bf16 ? reject_any(view) : "data other than bf16"; }
+std::string reject_bf16_recurrent(const ops::NodeView& view) {
+  return view.input(0).dtype == DType::bf16 ? reject_any(view) : "data other than bf16";
+}
 
 KernelPointer make_recurrent(const ops::NodeView& view, WeightStore& weights) {
   return std::make_unique<Recurrent<Float32Products>>(view, weights);

@@ -64,8 +64,12 @@ namespace tessera::backends::cpu {
 HWY_EXPORT(lstm_gates);
 HWY_EXPORT(gru_gates);
 
-void apply_lstm_gates(const GateRow& row) { HWY_DYNAMIC_DISPATCH(lstm_gates)(row); }
-void apply_gru_gates(const GateRow& row) { HWY_DYNAMIC_DISPATCH(gru_gates)(row); }
+void apply_lstm_gates(const GateRow& row) {
+  HWY_DYNAMIC_DISPATCH(lstm_gates)(row);
+}
+void apply_gru_gates(const GateRow& row) {
+  HWY_DYNAMIC_DISPATCH(gru_gates)(row);
+}
 
 }  // namespace tessera::backends::cpu
 #endif

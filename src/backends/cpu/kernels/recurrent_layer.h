@@ -1,6 +1,7 @@
-// LSTM and GRU, whatever their products multiply. The inputs of all steps go through W in one product; each step then multiplies the
-// previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of its gates side by side: a step
-// is one parallel loop over chunks, each of which multiplies and then applies its gates. Sums, gates and states are floats.
+// LSTM and GRU, whatever their products multiply. The inputs of all steps go through W in one product; each step then
+// multiplies the previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of its
+// gates side by side: a step is one parallel loop over chunks, each of which multiplies and then applies its gates.
+// Sums, gates and states are floats.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ struct RecurrentLayer {
         directions(view.input(2).shape[0]) {
     // A chunk is worth a thread from a quarter of a megabyte of weights or two million operations.
     const double weights = static_cast<double>(gates) * static_cast<double>(hidden) * static_cast<double>(hidden);
-    const double chunks = std::max(weights * static_cast<double>(weight_bytes) / 0x1p18, weights * 2 * static_cast<double>(batch) / 2e6);
+    const double chunks =
+        std::max(weights * static_cast<double>(weight_bytes) / 0x1p18, weights * 2 * static_cast<double>(batch) / 2e6);
     units = static_cast<std::int64_t>(std::ceil(static_cast<double>(hidden) / std::clamp(chunks, 1.0, 16.0)));
     units = std::min(hidden, base::round_up(units, 16));
   }
@@ -42,14 +44,16 @@ struct RecurrentLayer {
   std::int64_t steps() const { return base::checked_multiply(length, batch); }
   std::int64_t state_elements() const { return base::checked_multiply(batch, hidden); }
 
-  // Rows of a [gates * hidden, columns] matrix in chunk order: within a chunk, gate after gate. They come to lie `stride` elements apart.
+  // Rows of a [gates * hidden, columns] matrix in chunk order: within a chunk, gate after gate. They come to lie
+  // `stride` elements apart.
   template <typename T>
   void reorder(const T* from, std::int64_t columns, T* to, std::int64_t stride) const {
     for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) {
       for (std::int64_t gate = 0; gate < gates; ++gate) {
         const T* row = from + (gate * hidden + chunk * units) * columns;
         // Lines that lie side by side are one.
-        const std::int64_t lines = stride == columns ? 1 : units_of(chunk), length = stride == columns ? units_of(chunk) * columns : columns;
+        const std::int64_t lines = stride == columns ? 1 : units_of(chunk),
+                           length = stride == columns ? units_of(chunk) * columns : columns;
         for (std::int64_t i = 0; i < lines; ++i) std::copy_n(row + i * columns, length, to + i * stride);
         to += units_of(chunk) * stride;
       }
@@ -61,18 +65,21 @@ struct RecurrentLayer {
 //   Element                           of X, the weights, the hidden state as R meets it, and the results
 //   Products(view, store, layer)
 //   scratch_bytes()                   beside the states
-//   hidden_stride()                   elements from one sequence's hidden state to the next one's; those behind `hidden` are zeros
-//   data(context, scratch)            X as project() reads it
-//   project(context, x, d, bias, to)  to [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be read up to a multiple of 16
-//   recur(d, chunk, hidden, to)       to [batch, gates · units] = hidden · R of the chunk
-//   widen(from, to, count), round(from, to, count)
+//   hidden_stride()                   elements from one sequence's hidden state to the next one's; those behind
+//   `hidden` are zeros data(context, scratch)            X as project() reads it project(context, x, d, bias, to)  to
+//   [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be read up to a multiple of 16 recur(d,
+//   chunk, hidden, to)       to [batch, gates · units] = hidden · R of the chunk widen(from, to, count), round(from,
+//   to, count)
 template <typename Products>
 class Recurrent final : public Kernel {
  public:
   using Element = typename Products::Element;
 
   Recurrent(const ops::NodeView& view, WeightStore& store)
-      : layer_(view, sizeof(Element)), plan_(ops::read_recurrent(view)), lstm_(view.op().name == "LSTM"), products_(view, store, layer_) {}
+      : layer_(view, sizeof(Element)),
+        plan_(ops::read_recurrent(view)),
+        lstm_(view.op().name == "LSTM"),
+        products_(view, store, layer_) {}
 
   std::int64_t scratch_bytes() const override { return base::checked_add(states_bytes(), products_.scratch_bytes()); }
 
@@ -91,7 +98,8 @@ class Recurrent final : public Kernel {
           for (std::int64_t step = 0; step < layer_.length; ++step) run_chunk(context, y, d, step, 0);
         }
       });
-    } else if (context.resources().threads() == 1) {  // more of one direction's weights than of all stays in the cache from step to step
+    } else if (context.resources().threads() ==
+               1) {  // more of one direction's weights than of all stays in the cache from step to step
       for (std::int64_t direction = 0; direction < directions; ++direction) run_steps(context, y, direction, 1);
     } else {
       run_steps(context, y, 0, directions);
@@ -102,9 +110,11 @@ class Recurrent final : public Kernel {
  private:
   static constexpr bool kRounds = !std::is_same_v<Element, float>;
 
-  // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights that its core ended the last one with.
+  // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights
+  // that its core ended the last one with.
   void run_steps(const KernelContext& context, Element* y, std::int64_t first, std::int64_t count) const {
-    const std::int64_t chunks = layer_.chunks(), all = count * chunks, shares = std::min<std::int64_t>(context.resources().threads(), all);
+    const std::int64_t chunks = layer_.chunks(), all = count * chunks,
+                       shares = std::min<std::int64_t>(context.resources().threads(), all);
     for (std::int64_t step = 0; step < layer_.length; ++step) {
       context.parallel_for(all, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
@@ -118,24 +128,31 @@ class Recurrent final : public Kernel {
 
   // Working memory of one direction.
   struct State {
-    float* inputs;             // [length, batch, rows]: W x + bias, in chunk order
-    float* hidden[2];          // [batch, hidden]; step s reads s % 2 and writes the other
-    Element* operand[2];       // the same as R meets it: [batch, hidden_stride]
-    float* cell;               // [batch, hidden]
-    float* recurrent;          // R h of each chunk, [batch, gates * units]
-    float* bias;               // [rows], in chunk order
-    float* hidden_bias;        // [hidden]: GRU's recurrent bias of the hidden gate; null: none
+    float* inputs;        // [length, batch, rows]: W x + bias, in chunk order
+    float* hidden[2];     // [batch, hidden]; step s reads s % 2 and writes the other
+    Element* operand[2];  // the same as R meets it: [batch, hidden_stride]
+    float* cell;          // [batch, hidden]
+    float* recurrent;     // R h of each chunk, [batch, gates * units]
+    float* bias;          // [rows], in chunk order
+    float* hidden_bias;   // [hidden]: GRU's recurrent bias of the hidden gate; null: none
   };
 
   std::int64_t operand_floats() const {
-    return kRounds ? base::ceil_divide(base::checked_multiply(layer_.batch, products_.hidden_stride()) * static_cast<std::int64_t>(sizeof(Element)), 4) : 0;
+    return kRounds ? base::ceil_divide(base::checked_multiply(layer_.batch, products_.hidden_stride()) *
+                                           static_cast<std::int64_t>(sizeof(Element)),
+                                       4)
+                   : 0;
   }
   std::int64_t floats_of_direction() const {
-    const std::int64_t states = base::checked_multiply(layer_.state_elements(), 3 + layer_.gates) + 2 * operand_floats();
+    const std::int64_t states =
+        base::checked_multiply(layer_.state_elements(), 3 + layer_.gates) + 2 * operand_floats();
     const std::int64_t biases = base::round_up(layer_.rows(), 16) + layer_.hidden;
-    return base::round_up(base::checked_add(base::checked_multiply(layer_.steps(), layer_.rows()), states) + biases, 16);
+    return base::round_up(base::checked_add(base::checked_multiply(layer_.steps(), layer_.rows()), states) + biases,
+                          16);
   }
-  std::int64_t states_bytes() const { return base::checked_multiply(base::checked_multiply(floats_of_direction(), layer_.directions), 4); }
+  std::int64_t states_bytes() const {
+    return base::checked_multiply(base::checked_multiply(floats_of_direction(), layer_.directions), 4);
+  }
 
   State state(const KernelContext& context, std::int64_t direction) const {
     State result{};
@@ -147,12 +164,18 @@ class Recurrent final : public Kernel {
     result.recurrent = take(layer_.state_elements() * layer_.gates);
     result.bias = take(base::round_up(layer_.rows(), 16));
     if (context.has_input(3) && !lstm_) result.hidden_bias = take(layer_.hidden);
-    for (std::size_t i = 0; i < 2; ++i) result.operand[i] = kRounds ? reinterpret_cast<Element*>(take(operand_floats())) : reinterpret_cast<Element*>(result.hidden[i]);
+    for (std::size_t i = 0; i < 2; ++i)
+      result.operand[i] =
+          kRounds ? reinterpret_cast<Element*>(take(operand_floats())) : reinterpret_cast<Element*>(result.hidden[i]);
     return result;
   }
 
-  static const Element* operand(const KernelContext& context, std::size_t input) { return static_cast<const Element*>(context.input(input).raw()); }
-  static Element* result(KernelContext& context, std::size_t output) { return static_cast<Element*>(context.output(output).mutable_raw()); }
+  static const Element* operand(const KernelContext& context, std::size_t input) {
+    return static_cast<const Element*>(context.input(input).raw());
+  }
+  static Element* result(KernelContext& context, std::size_t output) {
+    return static_cast<Element*>(context.output(output).mutable_raw());
+  }
 
   // Initial states, and the biases that are added to W x: both, but for GRU's hidden gate only W's.
   void prepare(const KernelContext& context, std::int64_t direction) const {
@@ -166,7 +189,9 @@ class Recurrent final : public Kernel {
     if (lstm_) initial(6, state.cell);
     if constexpr (kRounds) {
       for (Element* each : state.operand) std::fill_n(each, layer_.batch * products_.hidden_stride(), Element{0});
-      for (std::int64_t b = 0; b < layer_.batch; ++b) Products::round(state.hidden[0] + b * layer_.hidden, state.operand[0] + b * products_.hidden_stride(), layer_.hidden);
+      for (std::int64_t b = 0; b < layer_.batch; ++b)
+        Products::round(state.hidden[0] + b * layer_.hidden, state.operand[0] + b * products_.hidden_stride(),
+                        layer_.hidden);
     }
     thread_local std::vector<float> biases;  // W's, to which R's are added, and R's
     biases.assign(static_cast<std::size_t>(2 * rows), 0.0f);
@@ -184,13 +209,15 @@ class Recurrent final : public Kernel {
     for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
   }
 
-  void run_chunk(const KernelContext& context, Element* y, std::int64_t direction, std::int64_t step, std::int64_t chunk) const {
+  void run_chunk(const KernelContext& context, Element* y, std::int64_t direction, std::int64_t step,
+                 std::int64_t chunk) const {
     const State state = this->state(context, direction);
     const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, rows = layer_.gates * units;
     const std::int64_t time = plan_.reverse(static_cast<std::size_t>(direction)) ? layer_.length - 1 - step : step;
     const std::size_t before = static_cast<std::size_t>(step % 2), now = 1 - before;
     float* recurrent = state.recurrent + layer_.batch * layer_.gates * first;
-    Element* line = y == nullptr ? nullptr : y + (time * layer_.directions + direction) * layer_.state_elements() + first;
+    Element* line =
+        y == nullptr ? nullptr : y + (time * layer_.directions + direction) * layer_.state_elements() + first;
     const auto row = [&](std::int64_t b) {
       const std::int64_t unit = b * layer_.hidden + first;
       GateRow result{state.inputs + (time * layer_.batch + b) * layer_.rows() + layer_.gates * first,
@@ -223,7 +250,8 @@ class Recurrent final : public Kernel {
   void finish(KernelContext& context, std::int64_t direction) const {
     const State state = this->state(context, direction);
     const auto give = [&](std::size_t output, const float* from) {
-      if (context.wants_output(output)) Products::round(from, result(context, output) + direction * layer_.state_elements(), layer_.state_elements());
+      if (context.wants_output(output))
+        Products::round(from, result(context, output) + direction * layer_.state_elements(), layer_.state_elements());
     };
     give(1, state.hidden[layer_.length % 2]);
     if (lstm_) give(2, state.cell);

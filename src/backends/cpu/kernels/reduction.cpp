@@ -114,7 +114,8 @@ HWY_EXPORT(reduction_functions);
 constexpr std::int64_t kGrain = 16384;
 // Columns reduced together: whole cache lines, a multiple of every vector length.
 constexpr std::int64_t kColumnBlock = 256;
-// Rows summed one after the other before their sum joins the others: in a single long sum of floats small terms are lost.
+// Rows summed one after the other before their sum joins the others: in a single long sum of floats small terms are
+// lost.
 constexpr std::int64_t kRowBlock = 128;
 constexpr std::int64_t kLineBlock = 4096;  // the same for elements of one row, which are summed in many lanes
 // Pieces that many rows are cut into, for the threads.
@@ -167,10 +168,8 @@ class ReductionKernel final : public Kernel {
     std::int64_t stride = 1;
     for (std::size_t i = shape.size(); i-- > 0;) {
       if (shape[i] == 1) continue;
-      if (!merged.empty() && merged.back().second == reduced[i])
-        merged.back().first.count *= shape[i];
-      else
-        merged.push_back({{shape[i], stride}, reduced[i]});
+      if (!merged.empty() && merged.back().second == reduced[i]) merged.back().first.count *= shape[i];
+      else merged.push_back({{shape[i], stride}, reduced[i]});
       stride *= shape[i];
       if (reduced[i]) group_ *= shape[i];
     }
@@ -186,7 +185,8 @@ class ReductionKernel final : public Kernel {
       reduced_.pop_back();
     }
     if (!along_rows_ && reduced_.empty() && results_ * blocks() < kMostPieces) {
-      pieces_ = std::clamp<std::int64_t>(rows_.count * std::min(line_, kColumnBlock) / kGrain, 1, std::min(kMostPieces, rows_.count));
+      pieces_ = std::clamp<std::int64_t>(rows_.count * std::min(line_, kColumnBlock) / kGrain, 1,
+                                         std::min(kMostPieces, rows_.count));
     }
   }
 
@@ -220,9 +220,11 @@ class ReductionKernel final : public Kernel {
     auto* parts = reinterpret_cast<float*>(context.scratch());
     context.parallel_for(results_ * blocks() * pieces_, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t item = begin; item < end; ++item) {
-        const std::int64_t piece = item % pieces_, first = item / pieces_ % blocks() * kColumnBlock, result = item / pieces_ / blocks();
+        const std::int64_t piece = item % pieces_, first = item / pieces_ % blocks() * kColumnBlock,
+                           result = item / pieces_ / blocks();
         const std::int64_t row = rows_.count * piece / pieces_, count = rows_.count * (piece + 1) / pieces_ - row;
-        reduce_columns(x + kept_offset(result) + row * rows_.stride + first, count, parts + (result * pieces_ + piece) * line_ + first, std::min(kColumnBlock, line_ - first), true);
+        reduce_columns(x + kept_offset(result) + row * rows_.stride + first, count,
+                       parts + (result * pieces_ + piece) * line_ + first, std::min(kColumnBlock, line_ - first), true);
       }
     });
     for (std::int64_t result = 0; result < results_; ++result) {
@@ -254,13 +256,12 @@ class ReductionKernel final : public Kernel {
 
   float reduce_rows(const float* x) const {
     float value = functions_.neutral;
-    for_each_offset(reduced_.data(), reduced_.size(), 0,
-                    [&](std::int64_t offset) {
-                      for (std::int64_t i = 0; i < line_; i += kLineBlock) {
-                        const float part = functions_.row(x + offset + i, std::min(kLineBlock, line_ - i), functions_.neutral);
-                        value = join_.row(&part, 1, value);
-                      }
-                    });
+    for_each_offset(reduced_.data(), reduced_.size(), 0, [&](std::int64_t offset) {
+      for (std::int64_t i = 0; i < line_; i += kLineBlock) {
+        const float part = functions_.row(x + offset + i, std::min(kLineBlock, line_ - i), functions_.neutral);
+        value = join_.row(&part, 1, value);
+      }
+    });
     return finished(value);
   }
 

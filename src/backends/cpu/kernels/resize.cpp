@@ -1,5 +1,5 @@
-// Resize of float32 over the last two axes, or over the two before the last: nearest and linear, a row of the result at a
-// time. Where each row and column comes from is worked out when the kernel is made.
+// Resize of float32 over the last two axes, or over the two before the last: nearest and linear, a row of the result at
+// a time. Where each row and column comes from is worked out when the kernel is made.
 #include "ops/resize.h"
 
 #include <algorithm>
@@ -116,10 +116,12 @@ bool is_changed(const ops::ResizedAxis& axis, std::int64_t input) {
   return axis.size != input || axis.scale != 1;
 }
 
-// One behind the axis of columns: the rank, or the last axis where the two before it are resized and it is not (channels).
+// One behind the axis of columns: the rank, or the last axis where the two before it are resized and it is not
+// (channels).
 std::size_t axes_end(const Shape& shape, const std::vector<ops::ResizedAxis>& axes) {
   const std::size_t rank = shape.size();
-  const bool inner = rank >= 3 && !is_changed(axes[rank - 1], shape[rank - 1]) && is_changed(axes[rank - 3], shape[rank - 3]);
+  const bool inner =
+      rank >= 3 && !is_changed(axes[rank - 1], shape[rank - 1]) && is_changed(axes[rank - 3], shape[rank - 3]);
   return inner ? rank - 1 : rank;
 }
 
@@ -146,12 +148,10 @@ class ResizeKernel final : public Kernel {
         const std::int64_t row = item % height;
         const float* plane = x + item / height * rows_.input * line;
         float* target = y + item * width;
-        if (linear_)
-          linear_row(plane, row, blended.data(), target);
+        if (linear_) linear_row(plane, row, blended.data(), target);
         else if (item > begin && row > 0 && source_row(row) == source_row(row - 1))
           copy_row(target - width, target, width);
-        else
-          nearest_row(plane + source_row(row) * line, target);
+        else nearest_row(plane + source_row(row) * line, target);
       }
     });
   }
@@ -228,7 +228,8 @@ std::string reject_resize(const ops::NodeView& view) {
   const std::vector<ops::ResizedAxis> axes = axes_of(view);
   const std::size_t end = axes_end(shape, axes);
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if ((i + 2 < end || i >= end) && is_changed(axes[i], shape[i])) return "resizes the last two axes, or the two before the last";
+    if ((i + 2 < end || i >= end) && is_changed(axes[i], shape[i]))
+      return "resizes the last two axes, or the two before the last";
     if (std::max(shape[i], axes[i].size) > kLongestAxis) return "takes axes up to 2^22";
   }
   return "";

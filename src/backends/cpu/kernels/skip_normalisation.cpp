@@ -1,5 +1,5 @@
-// SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization of float32: each row is summed, measured and normalised while it is in
-// the first cache; rows of embeddings are read from their tables.
+// SkipLayerNormalization, SkipSimplifiedLayerNormalization and EmbedLayerNormalization of float32: each row is summed,
+// measured and normalised while it is in the first cache; rows of embeddings are read from their tables.
 #include "ops/skip_normalisation.h"
 
 #include <cmath>
@@ -44,7 +44,8 @@ using namespace rows;
 
 // Writes one vector of the sum; what it adds to the reduction.
 template <bool biased, class Reduction>
-HWY_INLINE V add_vector(const Reduction& reduction, const SkipRow& row, const float* x, const float* skip, float* sum, std::int64_t i) {
+HWY_INLINE V add_vector(const Reduction& reduction, const SkipRow& row, const float* x, const float* skip, float* sum,
+                        std::int64_t i) {
   const D d;
   V value = hn::Add(hn::LoadU(d, x + i), hn::LoadU(d, skip + i));
   if constexpr (biased) value = hn::Add(value, hn::LoadU(d, row.bias + i));
@@ -78,7 +79,8 @@ float add_rows(const Reduction& reduction, const SkipRow& row, const float* x, c
 
 template <class Reduction>
 float add_rows(const Reduction& reduction, const SkipRow& row, const float* x, const float* skip, float* sum) {
-  return row.bias != nullptr ? add_rows<true>(reduction, row, x, skip, sum) : add_rows<false>(reduction, row, x, skip, sum);
+  return row.bias != nullptr ? add_rows<true>(reduction, row, x, skip, sum)
+                             : add_rows<false>(reduction, row, x, skip, sum);
 }
 
 RowStatistics skip_row(const SkipRow& row, const float* x, const float* skip, float* sum, float* y) {
@@ -98,7 +100,9 @@ RowStatistics skip_row(const SkipRow& row, const float* x, const float* skip, fl
 
 }  // namespace
 
-SkipRowFunction skip_row_function() { return skip_row; }
+SkipRowFunction skip_row_function() {
+  return skip_row;
+}
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -112,34 +116,44 @@ HWY_EXPORT(skip_row_function);
 // Elements a chunk.
 constexpr std::int64_t kGrain = 8192;
 
-bool centres(const ops::NodeView& view) { return view.op().name == "com.microsoft::SkipLayerNormalization"; }
+bool centres(const ops::NodeView& view) {
+  return view.op().name == "com.microsoft::SkipLayerNormalization";
+}
 
 class SkipNormalisationKernel final : public Kernel {
  public:
   explicit SkipNormalisationKernel(const ops::NodeView& view)
-      : function_(HWY_DYNAMIC_DISPATCH(skip_row_function)()), rows_(view.input(0).elements() / view.input(0).shape.back()), bias_(centres(view) ? 4 : 3) {
+      : function_(HWY_DYNAMIC_DISPATCH(skip_row_function)()),
+        rows_(view.input(0).elements() / view.input(0).shape.back()),
+        bias_(centres(view) ? 4 : 3) {
     row_.count = view.input(0).shape.back();
     row_.epsilon = view.real("epsilon");
     row_.centres = centres(view);
   }
 
   void run(KernelContext& context) const override {
-    const auto optional = [&](std::size_t i) { return context.has_input(i) ? context.input(i).data<float>() : nullptr; };
-    const auto wanted = [&](std::size_t i) { return context.wants_output(i) ? context.output(i).mutable_data<float>() : nullptr; };
+    const auto optional = [&](std::size_t i) {
+      return context.has_input(i) ? context.input(i).data<float>() : nullptr;
+    };
+    const auto wanted = [&](std::size_t i) {
+      return context.wants_output(i) ? context.output(i).mutable_data<float>() : nullptr;
+    };
     SkipRow row = row_;
     row.scale = context.input(2).data<float>();
     row.shift = row_.centres ? optional(3) : nullptr;
     row.bias = optional(bias_);
     const float *x = context.input(0).data<float>(), *skip = context.input(1).data<float>();
     float *y = context.output(0).mutable_data<float>(), *means = wanted(1), *factors = wanted(2), *sums = wanted(3);
-    context.parallel_for(rows_, std::max<std::int64_t>(1, kGrain / row.count), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t at = i * row.count;
-        const RowStatistics statistics = function_(row, x + at, skip + at, (sums != nullptr ? sums : y) + at, y + at);
-        if (means != nullptr) means[i] = statistics.mean;
-        if (factors != nullptr) factors[i] = statistics.factor;
-      }
-    });
+    context.parallel_for(rows_, std::max<std::int64_t>(1, kGrain / row.count),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             const std::int64_t at = i * row.count;
+                             const RowStatistics statistics =
+                                 function_(row, x + at, skip + at, (sums != nullptr ? sums : y) + at, y + at);
+                             if (means != nullptr) means[i] = statistics.mean;
+                             if (factors != nullptr) factors[i] = statistics.factor;
+                           }
+                         });
   }
 
  private:
@@ -153,13 +167,18 @@ class SkipNormalisationKernel final : public Kernel {
 class LookUp {
  public:
   LookUp(const Tensor* table, const Tensor* ids, std::int64_t length)
-      : table_(table == nullptr ? nullptr : table->data<float>()), rows_(table == nullptr ? 0 : table->shape()[0]), width_(table == nullptr ? 0 : table->shape()[1]),
-        ids_(ids), count_(ids == nullptr ? length : ids->elements()) {}
+      : table_(table == nullptr ? nullptr : table->data<float>()),
+        rows_(table == nullptr ? 0 : table->shape()[0]),
+        width_(table == nullptr ? 0 : table->shape()[1]),
+        ids_(ids),
+        count_(ids == nullptr ? length : ids->elements()) {}
 
   const float* row(std::int64_t i) const {
     if (table_ == nullptr) return nullptr;
     const std::int64_t at = i % count_;
-    const std::int64_t id = ids_ == nullptr ? at : ids_->dtype() == DType::i64 ? ids_->data<std::int64_t>()[at] : ids_->data<std::int32_t>()[at];
+    const std::int64_t id = ids_ == nullptr               ? at
+                            : ids_->dtype() == DType::i64 ? ids_->data<std::int64_t>()[at]
+                                                          : ids_->data<std::int32_t>()[at];
     return table_ + checked_index(id, rows_) * width_;
   }
 
@@ -172,7 +191,10 @@ class LookUp {
 
 class EmbeddingKernel final : public Kernel {
  public:
-  explicit EmbeddingKernel(const ops::NodeView& view) : function_(HWY_DYNAMIC_DISPATCH(skip_row_function)()), rows_(view.input(kIds).elements()), length_(view.input(kIds).shape[1]) {
+  explicit EmbeddingKernel(const ops::NodeView& view)
+      : function_(HWY_DYNAMIC_DISPATCH(skip_row_function)()),
+        rows_(view.input(kIds).elements()),
+        length_(view.input(kIds).shape[1]) {
     row_.count = view.output(0).shape.back();
     row_.epsilon = view.real("epsilon");
     row_.centres = true;
@@ -180,17 +202,20 @@ class EmbeddingKernel final : public Kernel {
 
   void run(KernelContext& context) const override {
     const auto input = [&](std::size_t i) { return context.has_input(i) ? &context.input(i) : nullptr; };
-    const LookUp words(input(kWords), input(kIds), length_), positions(input(kPositions), input(kPositionIds), length_), segments(input(kSegments), input(kSegmentIds), length_);
-    float *y = context.output(0).mutable_data<float>(), *sums = context.wants_output(2) ? context.output(2).mutable_data<float>() : y;
-    context.parallel_for(rows_, std::max<std::int64_t>(1, kGrain / row_.count), [&](std::int64_t begin, std::int64_t end) {
-      SkipRow row = row_;
-      row.scale = context.input(kScale).data<float>();
-      row.shift = context.input(kShift).data<float>();
-      for (std::int64_t i = begin; i < end; ++i) {
-        row.bias = segments.row(i);
-        function_(row, words.row(i), positions.row(i), sums + i * row.count, y + i * row.count);
-      }
-    });
+    const LookUp words(input(kWords), input(kIds), length_), positions(input(kPositions), input(kPositionIds), length_),
+        segments(input(kSegments), input(kSegmentIds), length_);
+    float *y = context.output(0).mutable_data<float>(),
+          *sums = context.wants_output(2) ? context.output(2).mutable_data<float>() : y;
+    context.parallel_for(rows_, std::max<std::int64_t>(1, kGrain / row_.count),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           SkipRow row = row_;
+                           row.scale = context.input(kScale).data<float>();
+                           row.shift = context.input(kShift).data<float>();
+                           for (std::int64_t i = begin; i < end; ++i) {
+                             row.bias = segments.row(i);
+                             function_(row, words.row(i), positions.row(i), sums + i * row.count, y + i * row.count);
+                           }
+                         });
   }
 
   enum Input : std::size_t { kIds, kSegmentIds, kWords, kPositions, kSegments, kScale, kShift, kMask, kPositionIds };
@@ -209,7 +234,9 @@ std::string reject_embedding(const ops::NodeView& view) {
   return view.wants_output(1) ? "counts no masks" : "";
 }
 
-KernelPointer make_embedding(const ops::NodeView& view, WeightStore&) { return std::make_unique<EmbeddingKernel>(view); }
+KernelPointer make_embedding(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<EmbeddingKernel>(view);
+}
 
 std::string reject_skip_normalisation(const ops::NodeView& view) {
   for (std::size_t i = 0; i < view.input_count(); ++i) {
@@ -219,7 +246,9 @@ std::string reject_skip_normalisation(const ops::NodeView& view) {
   return view.input(0).shape == view.input(1).shape ? "" : "wants a skip connection of the same shape";
 }
 
-KernelPointer make_skip_normalisation(const ops::NodeView& view, WeightStore&) { return std::make_unique<SkipNormalisationKernel>(view); }
+KernelPointer make_skip_normalisation(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<SkipNormalisationKernel>(view);
+}
 
 }  // namespace tessera::backends::cpu
 #endif  // HWY_ONCE

@@ -73,10 +73,8 @@ HWY_INLINE void column(const Part& part, const float* x, float* y, std::int64_t 
   const V last = logarithm ? math::log(d, sum) : hn::Div(set(1), sum);
   for (std::int64_t i = 0; i < length; ++i) {
     float* to = y + i * stride;
-    if constexpr (logarithm)
-      part.store(hn::Sub(hn::Sub(part.load(x + i * stride), largest), last), to);
-    else
-      part.store(hn::Mul(part.load(to), last), to);
+    if constexpr (logarithm) part.store(hn::Sub(hn::Sub(part.load(x + i * stride), largest), last), to);
+    else part.store(hn::Mul(part.load(to), last), to);
   }
 }
 
@@ -94,20 +92,16 @@ void columns(const float* x, float* y, std::int64_t length, std::int64_t inner, 
 // `rows` contiguous lines.
 void softmax_rows(bool logarithm, const float* x, float* y, std::int64_t rows, std::int64_t length) {
   for (std::int64_t row = 0; row < rows; ++row) {
-    if (logarithm)
-      log_softmax_row(x + row * length, y + row * length, length);
-    else
-      softmax_row(x + row * length, y + row * length, length);
+    if (logarithm) log_softmax_row(x + row * length, y + row * length, length);
+    else softmax_row(x + row * length, y + row * length, length);
   }
 }
 
 // Lines [begin, end) of `inner` ones whose elements are `inner` apart.
 void softmax_columns(bool logarithm, const float* x, float* y, std::int64_t length, std::int64_t inner,
                      std::int64_t begin, std::int64_t end) {
-  if (logarithm)
-    columns<true>(x, y, length, inner, begin, end);
-  else
-    columns<false>(x, y, length, inner, begin, end);
+  if (logarithm) columns<true>(x, y, length, inner, begin, end);
+  else columns<false>(x, y, length, inner, begin, end);
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE

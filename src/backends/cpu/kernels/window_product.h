@@ -1,5 +1,5 @@
-// What convolutions with the channels last share that are indirect products (indirect_product.h), whatever their elements are: the
-// segments that a window consists of, and where they lie.
+// What convolutions with the channels last share that are indirect products (indirect_product.h), whatever their
+// elements are: the segments that a window consists of, and where they lie.
 #pragma once
 
 #include <algorithm>
@@ -27,18 +27,21 @@ inline ChannelsLastGeometry with_channels(ChannelsLastGeometry geometry, std::in
   return geometry;
 }
 
-// Channels from pixel to pixel that data should have where products read it (spread_row). Where data must be copied for that alone, only
-// `outputs` enough are worth it.
-inline std::int64_t spread_channels(std::int64_t channels, std::int64_t groups, std::int64_t element_bytes, bool copied_anyway, std::int64_t outputs) {
+// Channels from pixel to pixel that data should have where products read it (spread_row). Where data must be copied for
+// that alone, only `outputs` enough are worth it.
+inline std::int64_t spread_channels(std::int64_t channels, std::int64_t groups, std::int64_t element_bytes,
+                                    bool copied_anyway, std::int64_t outputs) {
   if (groups != 1 || (!copied_anyway && outputs < kManyColumns)) return channels * groups;
   return spread_row(channels, element_bytes);
 }
 
-// How tile registers (tile_product.h) should meet windows: rows of A evenly spaced, so that they are read where they lie.
+// How tile registers (tile_product.h) should meet windows: rows of A evenly spaced, so that they are read where they
+// lie.
 struct WindowTiles {
-  bool pads_lines = false;                // data is copied with the padding at both ends of each line
-  std::int64_t half_rows = kTileRows;     // of each of two tiles; where the outputs of a line are a multiple, no tile takes from two lines
-  std::int64_t left = 0, right = 0;       // pixels of padding
+  bool pads_lines = false;  // data is copied with the padding at both ends of each line
+  std::int64_t half_rows =
+      kTileRows;  // of each of two tiles; where the outputs of a line are a multiple, no tile takes from two lines
+  std::int64_t left = 0, right = 0;  // pixels of padding
 
   WindowTiles() = default;
   explicit WindowTiles(const ChannelsLastGeometry& geometry) {
@@ -57,8 +60,11 @@ struct WindowTiles {
     }
   }
 
-  // Whether, in the copy, the rows of a tile are evenly spaced pixels of one line, or of the picture where windows are its pixels.
-  bool evenly(const ChannelsLastGeometry& geometry) const { return is_pointwise(geometry) || (!reaches_over_edges_ && geometry.axes[2].output % half_rows == 0); }
+  // Whether, in the copy, the rows of a tile are evenly spaced pixels of one line, or of the picture where windows are
+  // its pixels.
+  bool evenly(const ChannelsLastGeometry& geometry) const {
+    return is_pointwise(geometry) || (!reaches_over_edges_ && geometry.axes[2].output % half_rows == 0);
+  }
 
   // The geometry of the copy.
   ChannelsLastGeometry of_copy(ChannelsLastGeometry geometry) const {
@@ -83,7 +89,8 @@ struct WindowSegments {
   static constexpr std::int64_t kFewChannels = 32;  // the loop over a segment should be long
 
   // `channels`: of a group. Of `few_channels` or more taps stay single.
-  WindowSegments(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups, std::int64_t few_channels = kFewChannels) {
+  WindowSegments(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups,
+                 std::int64_t few_channels = kFewChannels) {
     const ops::WindowAxis& line = geometry.axes[2];
     whole_lines = line.kernel > 1 && line.dilation == 1 && groups == 1 && channels < few_channels;
     count = whole_lines ? geometry.taps() / line.kernel : geometry.taps();
@@ -91,15 +98,19 @@ struct WindowSegments {
   }
 };
 
-// Rows that tile registers would have to gather from pieces shorter than a step, for so few products that vectors have done them by then: `copied_for` elements of
-// a piece, times vectors of outputs, take vectors as long as copying the piece.
-inline bool gathers_for_little(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups, std::int64_t few_channels, std::int64_t element_bytes, std::int64_t outputs, std::int64_t copied_for) {
+// Rows that tile registers would have to gather from pieces shorter than a step, for so few products that vectors have
+// done them by then: `copied_for` elements of a piece, times vectors of outputs, take vectors as long as copying the
+// piece.
+inline bool gathers_for_little(const ChannelsLastGeometry& geometry, std::int64_t channels, std::int64_t groups,
+                               std::int64_t few_channels, std::int64_t element_bytes, std::int64_t outputs,
+                               std::int64_t copied_for) {
   const WindowSegments segments(geometry, channels, groups, few_channels);
-  return segments.count > 1 && segments.length * element_bytes < kTileBytes && segments.length * base::ceil_divide(outputs, kPanelColumns / 2) < copied_for;
+  return segments.count > 1 && segments.length * element_bytes < kTileBytes &&
+         segments.length * base::ceil_divide(outputs, kPanelColumns / 2) < copied_for;
 }
 
-// Where the weights of a segment's elements lie. By tile registers its last step of 64 bytes begins early enough to end with the segment (tile_product.h): what it
-// reads again meets weights of zero.
+// Where the weights of a segment's elements lie. By tile registers its last step of 64 bytes begins early enough to end
+// with the segment (tile_product.h): what it reads again meets weights of zero.
 struct SegmentWeights {
   std::int64_t whole = 0;   // elements before the last step
   std::int64_t length = 0;  // with the zeros between
@@ -113,7 +124,9 @@ struct SegmentWeights {
     whole = elements / step * step;
     length = whole + step;
   }
-  std::int64_t place(std::int64_t element, std::int64_t elements) const { return element < whole ? element : length - elements + element; }
+  std::int64_t place(std::int64_t element, std::int64_t elements) const {
+    return element < whole ? element : length - elements + element;
+  }
 };
 
 // Whether a tap reads the input for some output of [begin, end) of the axis.
@@ -156,8 +169,8 @@ inline std::int64_t tiles_of_line(const ops::WindowAxis& line, std::int64_t tile
   return best;
 }
 
-// Finds the segments of windows in data [N, spatial..., C]. Those that reach over the edge of a line, and all of them where products
-// read more elements than a segment has, are copied with `padding` around.
+// Finds the segments of windows in data [N, spatial..., C]. Those that reach over the edge of a line, and all of them
+// where products read more elements than a segment has, are copied with `padding` around.
 template <typename T>
 class WindowPointers {
  public:
@@ -174,8 +187,8 @@ class WindowPointers {
     pointwise_ = is_pointwise(geometry);
   }
 
-  // Where the windows of `count` outputs from `row` on lie, [segment][rows]; valid until the next call in this thread. `x` is the
-  // first channel of the group; `padding` has padded_length elements.
+  // Where the windows of `count` outputs from `row` on lie, [segment][rows]; valid until the next call in this thread.
+  // `x` is the first channel of the group; `padding` has padded_length elements.
   const T* const* at(const T* x, std::int64_t row, std::int64_t count, const T* padding) const {
     if (reads_pixels()) return pixels(x + row * geometry_.channels, count);
     const std::int64_t line_elements = geometry_.axes[2].input * geometry_.channels;
@@ -188,13 +201,15 @@ class WindowPointers {
     return windows([&](std::int64_t line) { return x.at(line); }, row, count, padding);
   }
 
-  // The same for tile registers where WindowTiles says that rows are evenly spaced; `half_rows` windows a tile. Segments are not copied.
+  // The same for tile registers where WindowTiles says that rows are evenly spaced; `half_rows` windows a tile.
+  // Segments are not copied.
   const TileRun* spaced_at(const T* x, std::int64_t row, std::int64_t half_rows, const T* padding) const {
     if (pointwise_) return spaced_pixels(x + row * geometry_.channels, half_rows);
     const std::int64_t line_elements = geometry_.axes[2].input * geometry_.channels;
     return spaced_windows([&](std::int64_t line) { return x + line * line_elements; }, row, half_rows, padding);
   }
-  const TileRun* spaced_at(const PictureLines<const T>& x, std::int64_t row, std::int64_t half_rows, const T* padding) const {
+  const TileRun* spaced_at(const PictureLines<const T>& x, std::int64_t row, std::int64_t half_rows,
+                           const T* padding) const {
     const std::int64_t width = geometry_.axes[2].output;
     if (pointwise_) return spaced_pixels(x.at(row / width) + row % width * geometry_.channels, half_rows);
     return spaced_windows([&](std::int64_t line) { return x.at(line); }, row, half_rows, padding);
@@ -216,11 +231,13 @@ class WindowPointers {
     thread_local std::vector<TileRun> runs;
     runs.resize(static_cast<std::size_t>(segments_.count));
     const auto& [depth, lines, line] = geometry_.axes;
-    const std::int64_t rows = geometry_.batch * geometry_.outputs(), taps = segments_.whole_lines ? 1 : line.kernel, tap_bytes = line.dilation * geometry_.channels * kBytes;
+    const std::int64_t rows = geometry_.batch * geometry_.outputs(), taps = segments_.whole_lines ? 1 : line.kernel,
+                       tap_bytes = line.dilation * geometry_.channels * kBytes;
     for (std::size_t half = 0; half < 2; ++half) {
       const std::int64_t first = row + static_cast<std::int64_t>(half) * half_rows;
       if (first >= rows) break;
-      const std::int64_t column = first % line.output, height = first / line.output % lines.output, slice = first / line.output / lines.output % depth.output;
+      const std::int64_t column = first % line.output, height = first / line.output % lines.output,
+                         slice = first / line.output / lines.output % depth.output;
       const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the picture
       TileRun* run = runs.data();
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
@@ -228,8 +245,11 @@ class WindowPointers {
         for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
           const std::int64_t h = height * lines.stride - lines.pad_begin + kh * lines.dilation;
           const bool inside = d >= 0 && d < depth.input && h >= 0 && h < lines.input;
-          const auto* from = reinterpret_cast<const std::uint8_t*>(inside ? line_at((first_slice + d) * lines.input + h) + column * line.stride * geometry_.channels : padding);
-          const std::int64_t stride = inside ? line.stride * geometry_.channels * kBytes : 0, step = inside ? tap_bytes : 0;
+          const auto* from = reinterpret_cast<const std::uint8_t*>(
+              inside ? line_at((first_slice + d) * lines.input + h) + column * line.stride * geometry_.channels
+                     : padding);
+          const std::int64_t stride = inside ? line.stride * geometry_.channels * kBytes : 0,
+                             step = inside ? tap_bytes : 0;
           for (std::int64_t kw = 0; kw < taps; ++kw, ++run) run->at[half] = {from + kw * step, stride};
         }
       }
@@ -253,14 +273,16 @@ class WindowPointers {
     thread_local std::vector<T> copies;
     const bool copy_all = padded_length_ != segments_.length;
     pointers.resize(static_cast<std::size_t>(segments_.count * rows_));
-    if (segments_.whole_lines || copy_all) copies.resize(static_cast<std::size_t>(segments_.count * rows_ * padded_length_));
+    if (segments_.whole_lines || copy_all)
+      copies.resize(static_cast<std::size_t>(segments_.count * rows_ * padded_length_));
     const auto& [depth, lines, line] = geometry_.axes;
     for (std::int64_t done = 0; done < count;) {
       // Outputs of one line at a time: their windows lie in the same lines of the data.
-      const std::int64_t first = row + done, column = first % line.output, height = first / line.output % lines.output, slice = first / line.output / lines.output % depth.output;
+      const std::int64_t first = row + done, column = first % line.output, height = first / line.output % lines.output,
+                         slice = first / line.output / lines.output % depth.output;
       const std::int64_t together = std::min(count - done, line.output - column);
       const std::int64_t first_slice = first / geometry_.outputs() * depth.input;  // of the picture
-      std::int64_t at = done;  // of the first pointer of a segment
+      std::int64_t at = done;                                                      // of the first pointer of a segment
       for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
         const std::int64_t d = slice * depth.stride - depth.pad_begin + kd * depth.dilation;
         for (std::int64_t kh = 0; kh < lines.kernel; ++kh) {
@@ -269,12 +291,14 @@ class WindowPointers {
           const T* from = inside ? line_at((first_slice + d) * lines.input + h) : nullptr;
           const std::int64_t start = column * line.stride - line.pad_begin;
           if (segments_.whole_lines) {
-            point_to_lines(from, start, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
+            point_to_lines(from, start, together, copy_all, padding, pointers.data() + at,
+                           copies.data() + at * padded_length_);
             at += rows_;
             continue;
           }
           for (std::int64_t kw = 0; kw < line.kernel; ++kw, at += rows_) {
-            point_to_taps(from, start + kw * line.dilation, together, copy_all, padding, pointers.data() + at, copies.data() + at * padded_length_);
+            point_to_taps(from, start + kw * line.dilation, together, copy_all, padding, pointers.data() + at,
+                          copies.data() + at * padded_length_);
           }
         }
       }
@@ -290,18 +314,23 @@ class WindowPointers {
   }
 
   // A tap of neighbouring windows, the first at pixel `start` of the line at `from` (null: outside).
-  void point_to_taps(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
+  void point_to_taps(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding,
+                     const T** to, T* copied) const {
     const ops::WindowAxis& line = geometry_.axes[2];
     const std::int64_t stride = line.stride;
-    if (from != nullptr && !copy_all && start >= 0 && start + (count - 1) * stride < line.input) {  // all inside: no division
+    if (from != nullptr && !copy_all && start >= 0 &&
+        start + (count - 1) * stride < line.input) {  // all inside: no division
       const std::int64_t step = stride * geometry_.channels;
       const T* pixel = from + start * geometry_.channels;
       for (std::int64_t i = 0; i < count; ++i, pixel += step) to[i] = pixel;
       return;
     }
     // Those inside: [begin, end).
-    const std::int64_t begin = from == nullptr ? count : start >= 0 ? 0 : std::min(count, (-start + stride - 1) / stride);
-    const std::int64_t end = std::max(begin, start >= line.input ? 0 : std::min(count, (line.input - 1 - start) / stride + 1));
+    const std::int64_t begin = from == nullptr ? count
+                               : start >= 0    ? 0
+                                               : std::min(count, (-start + stride - 1) / stride);
+    const std::int64_t end =
+        std::max(begin, start >= line.input ? 0 : std::min(count, (line.input - 1 - start) / stride + 1));
     for (std::int64_t i = 0; i < begin; ++i) to[i] = padding;
     for (std::int64_t i = begin; i < end; ++i) {
       const T* pixel = from + (start + i * stride) * geometry_.channels;
@@ -309,7 +338,8 @@ class WindowPointers {
     }
     for (std::int64_t i = end; i < count; ++i) to[i] = padding;
   }
-  void point_to_lines(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding, const T** to, T* copied) const {
+  void point_to_lines(const T* from, std::int64_t start, std::int64_t count, bool copy_all, const T* padding,
+                      const T** to, T* copied) const {
     const ops::WindowAxis& line = geometry_.axes[2];
     const auto outside = [&](std::int64_t first) { return copy_all || first < 0 || first + line.kernel > line.input; };
     if (from == nullptr) {
@@ -319,7 +349,8 @@ class WindowPointers {
       for (std::int64_t i = 0; i < count; ++i, pixel += line.stride * geometry_.channels) to[i] = pixel;
     } else {
       for (std::int64_t i = 0; i < count; ++i, start += line.stride) {
-        to[i] = outside(start) ? copy_line(from, start, padding, copied + i * padded_length_) : from + start * geometry_.channels;
+        to[i] = outside(start) ? copy_line(from, start, padding, copied + i * padded_length_)
+                               : from + start * geometry_.channels;
       }
     }
   }
@@ -331,7 +362,8 @@ class WindowPointers {
   // A line of whole pixels from `start` on, padding where it is outside.
   const T* copy_line(const T* from, std::int64_t start, const T* padding, T* to) const {
     const ops::WindowAxis& axis = geometry_.axes[2];
-    const std::int64_t begin = std::clamp<std::int64_t>(-start, 0, axis.kernel), end = std::clamp<std::int64_t>(axis.input - start, begin, axis.kernel);
+    const std::int64_t begin = std::clamp<std::int64_t>(-start, 0, axis.kernel),
+                       end = std::clamp<std::int64_t>(axis.input - start, begin, axis.kernel);
     std::copy_n(padding, begin * channels_, to);
     std::copy_n(from + (start + begin) * channels_, (end - begin) * channels_, to + begin * channels_);
     std::copy_n(padding, padded_length_ - end * channels_, to + end * channels_);

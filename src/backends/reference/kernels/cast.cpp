@@ -20,10 +20,8 @@ void cast_to_text(const Tensor& input, Tensor& output) {
     using T = decltype(zero);
     const std::vector<T> values = read<T>(input);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::is_floating_point_v<T>)
-        text[i] = float_to_text(values[i], input.dtype());
-      else
-        text[i] = std::to_string(values[i]);
+      if constexpr (std::is_floating_point_v<T>) text[i] = float_to_text(values[i], input.dtype());
+      else text[i] = std::to_string(values[i]);
     }
   });
 }
@@ -42,12 +40,9 @@ void cast_from_text(const Tensor& input, Tensor& output) {
     std::vector<T> values;
     values.reserve(text.size());
     for (const std::string& element : text) {
-      if constexpr (std::is_floating_point_v<T>)
-        values.push_back(text_to_float(element));
-      else if (output.dtype() == DType::boolean)
-        values.push_back(text_to_truth(element) != 0 ? T{1} : T{0});
-      else
-        values.push_back(text_to_integer<T>(element));
+      if constexpr (std::is_floating_point_v<T>) values.push_back(text_to_float(element));
+      else if (output.dtype() == DType::boolean) values.push_back(text_to_truth(element) != 0 ? T{1} : T{0});
+      else values.push_back(text_to_integer<T>(element));
     }
     write(values, output);
   });

@@ -37,8 +37,7 @@ void add_blocks(const ops::Col2ImGeometry& geometry, const Tensor& input, Tensor
   for_each_pixel(geometry, input.shape()[0], [&](std::int64_t to, std::int64_t position) {
     if constexpr (std::is_integral_v<Wide>)
       sums[to] = static_cast<Wide>(static_cast<std::uint64_t>(sums[to]) + static_cast<std::uint64_t>(values[position]));
-    else
-      sums[to] += values[position];
+    else sums[to] += values[position];
   });
   write(sums, output);
 }

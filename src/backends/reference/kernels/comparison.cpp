@@ -1,7 +1,7 @@
 #include <string>
 
-#include "backends/reference/broadcast.h"
 #include "backends/backend.h"
+#include "backends/reference/broadcast.h"
 
 namespace tessera::backends::reference {
 namespace {

@@ -27,10 +27,8 @@ void accumulate(KernelContext& context, T start, Step step) {
 // Floats run in double, integers wrap.
 template <typename Step>
 void accumulate_any(KernelContext& context, int start, Step step) {
-  if (is_float(context.input(0).dtype()))
-    accumulate(context, static_cast<double>(start), step);
-  else
-    accumulate(context, static_cast<std::uint64_t>(start), step);
+  if (is_float(context.input(0).dtype())) accumulate(context, static_cast<double>(start), step);
+  else accumulate(context, static_cast<std::uint64_t>(start), step);
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ void det(KernelContext& context) {
   std::vector<double> matrices = read<double>(context.input(0));
   const std::int64_t n = context.input(0).shape().back();
   std::vector<double> results = transient_vector<double>(context.output(0).elements());
-  for (std::size_t i = 0; i < results.size(); ++i) results[i] = determinant(context, matrices.data() + static_cast<std::int64_t>(i) * n * n, n);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    results[i] = determinant(context, matrices.data() + static_cast<std::int64_t>(i) * n * n, n);
   write(results, context.output(0));
 }
 

@@ -42,11 +42,13 @@ Space make_space(const ops::EinsumEquation& equation, const ops::EinsumSizes& si
   auto add_axis = [&](bool summed, std::int64_t size, char letter, std::size_t from_last) {
     (summed ? space.summed : space.output).push_back(size);
     for (std::size_t t = 0; t < shapes.size(); ++t) {
-      (summed ? space.summed_strides : space.output_strides)[t].push_back(stride_in(equation.inputs[t], shapes[t], letter, from_last));
+      (summed ? space.summed_strides : space.output_strides)[t].push_back(
+          stride_in(equation.inputs[t], shapes[t], letter, from_last));
     }
   };
   auto add_ellipsis = [&](bool summed) {
-    for (std::size_t k = 0; k < sizes.ellipsis.size(); ++k) add_axis(summed, sizes.ellipsis[k], '.', sizes.ellipsis.size() - 1 - k);
+    for (std::size_t k = 0; k < sizes.ellipsis.size(); ++k)
+      add_axis(summed, sizes.ellipsis[k], '.', sizes.ellipsis.size() - 1 - k);
   };
   for (char c : equation.output) {
     if (c == '.') add_ellipsis(false);
@@ -54,7 +56,8 @@ Space make_space(const ops::EinsumEquation& equation, const ops::EinsumSizes& si
   }
   if (equation.output.find('.') == std::string::npos) add_ellipsis(true);
   for (std::size_t c = 0; c < sizes.letter.size(); ++c) {
-    if (sizes.letter[c] >= 0 && equation.output.find(static_cast<char>(c)) == std::string::npos) add_axis(true, sizes.letter[c], static_cast<char>(c), 0);
+    if (sizes.letter[c] >= 0 && equation.output.find(static_cast<char>(c)) == std::string::npos)
+      add_axis(true, sizes.letter[c], static_cast<char>(c), 0);
   }
   return space;
 }
@@ -92,7 +95,9 @@ void einsum(KernelContext& context) {
         do {
           if (++terms % kBetweenChecks == 0) context.check_stop();
           Sum product = 1;
-          for (std::size_t t = 0; t < operands.size(); ++t) product *= static_cast<Sum>(operands[t][static_cast<std::size_t>(dot(output, space.output_strides[t]) + dot(summed, space.summed_strides[t]))]);
+          for (std::size_t t = 0; t < operands.size(); ++t)
+            product *= static_cast<Sum>(operands[t][static_cast<std::size_t>(dot(output, space.output_strides[t]) +
+                                                                             dot(summed, space.summed_strides[t]))]);
           sum += product;
         } while (advance(summed, space.summed));
       }

@@ -2,8 +2,8 @@
 #include <cmath>
 #include <type_traits>
 
-#include "backends/reference/broadcast.h"
 #include "backends/backend.h"
+#include "backends/reference/broadcast.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
@@ -44,10 +44,8 @@ const auto as_it_is = [](auto x) { return x; };
 // Integer arithmetic wraps: it goes through uint64.
 template <typename T, typename F>
 T wrapping(T x, T y, F f) {
-  if constexpr (std::is_floating_point_v<T>)
-    return f(x, y);
-  else
-    return static_cast<T>(f(static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(y)));
+  if constexpr (std::is_floating_point_v<T>) return f(x, y);
+  else return static_cast<T>(f(static_cast<std::uint64_t>(x), static_cast<std::uint64_t>(y)));
 }
 
 template <typename T>
@@ -153,28 +151,22 @@ void p_relu(KernelContext& context) {
 
 void bitwise_and(KernelContext& context) {
   combine(context, [](auto x, auto y) {
-    if constexpr (std::is_floating_point_v<decltype(x)>)
-      return x;
-    else
-      return x & y;
+    if constexpr (std::is_floating_point_v<decltype(x)>) return x;
+    else return x & y;
   });
 }
 
 void bitwise_or(KernelContext& context) {
   combine(context, [](auto x, auto y) {
-    if constexpr (std::is_floating_point_v<decltype(x)>)
-      return x;
-    else
-      return x | y;
+    if constexpr (std::is_floating_point_v<decltype(x)>) return x;
+    else return x | y;
   });
 }
 
 void bitwise_xor(KernelContext& context) {
   combine(context, [](auto x, auto y) {
-    if constexpr (std::is_floating_point_v<decltype(x)>)
-      return x;
-    else
-      return x ^ y;
+    if constexpr (std::is_floating_point_v<decltype(x)>) return x;
+    else return x ^ y;
   });
 }
 
@@ -188,18 +180,15 @@ void bit_shift(KernelContext& context) {
 }
 
 void max(KernelContext& context) {
-  fold(
-      context, [](auto x, auto y) { return pick(x, y, true); }, as_it_is);
+  fold(context, [](auto x, auto y) { return pick(x, y, true); }, as_it_is);
 }
 
 void min(KernelContext& context) {
-  fold(
-      context, [](auto x, auto y) { return pick(x, y, false); }, as_it_is);
+  fold(context, [](auto x, auto y) { return pick(x, y, false); }, as_it_is);
 }
 
 void sum(KernelContext& context) {
-  fold(
-      context, [](auto x, auto y) { return wrapping(x, y, [](auto a, auto b) { return a + b; }); }, as_it_is);
+  fold(context, [](auto x, auto y) { return wrapping(x, y, [](auto a, auto b) { return a + b; }); }, as_it_is);
 }
 
 void mean(KernelContext& context) {

@@ -11,10 +11,8 @@ namespace {
 // 0 - x, which wraps for the lowest integer.
 template <typename T>
 T negative(T x) {
-  if constexpr (std::is_floating_point_v<T>)
-    return -x;
-  else
-    return static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(x));
+  if constexpr (std::is_floating_point_v<T>) return -x;
+  else return static_cast<T>(std::uint64_t{0} - static_cast<std::uint64_t>(x));
 }
 
 template <typename F>
@@ -37,10 +35,8 @@ std::optional<T> bound(const KernelContext& context, std::size_t i) {
 
 void abs(KernelContext& context) {
   map_elements(context, [](auto x) {
-    if constexpr (std::is_floating_point_v<decltype(x)>)
-      return std::fabs(x);
-    else
-      return x < 0 ? negative(x) : x;
+    if constexpr (std::is_floating_point_v<decltype(x)>) return std::fabs(x);
+    else return x < 0 ? negative(x) : x;
   });
 }
 
@@ -59,10 +55,8 @@ void sign(KernelContext& context) {
 void bitwise_not(KernelContext& context) {
   map_elements(context, [](auto x) {
     using T = decltype(x);
-    if constexpr (std::is_floating_point_v<T>)
-      return x;
-    else
-      return static_cast<T>(~x);
+    if constexpr (std::is_floating_point_v<T>) return x;
+    else return static_cast<T>(~x);
   });
 }
 

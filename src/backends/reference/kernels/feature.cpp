@@ -3,8 +3,8 @@
 #include <cmath>
 #include <map>
 
-#include "backends/reference/index.h"
 #include "backends/backend.h"
+#include "backends/reference/index.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"

@@ -39,14 +39,13 @@ std::map<T, std::size_t> index_of(const std::vector<T>& categories) {
 template <typename T>
 void encode(KernelContext& context, std::span<const T> x, const std::vector<T>& categories) {
   const std::map<T, std::size_t> index = index_of(categories);
-  std::vector<double> y = transient_vector<double>(base::checked_multiply(static_cast<std::int64_t>(x.size()), static_cast<std::int64_t>(categories.size())));
+  std::vector<double> y = transient_vector<double>(
+      base::checked_multiply(static_cast<std::int64_t>(x.size()), static_cast<std::int64_t>(categories.size())));
   for (std::size_t i = 0; i < x.size(); ++i) {
     // NaN has no place in an order, and so is not looked for.
     const auto found = x[i] == x[i] ? index.find(x[i]) : index.end();
-    if (found != index.end())
-      y[i * categories.size() + found->second] = 1;
-    else
-      require(context.integer("zeros") != 0, ErrorKind::failed, "unknown category '{}'", x[i]);
+    if (found != index.end()) y[i * categories.size() + found->second] = 1;
+    else require(context.integer("zeros") != 0, ErrorKind::failed, "unknown category '{}'", x[i]);
   }
   write(y, context.output(0));
 }
@@ -71,10 +70,8 @@ void normalizer(KernelContext& context) {
   for (std::size_t begin = 0; begin < x.size(); begin += columns) {
     double divisor = 0;
     for (std::size_t i = begin; i < begin + columns; ++i) {
-      if (norm == "MAX")
-        divisor = std::max(divisor, std::abs(x[i]));
-      else
-        divisor += norm == "L1" ? std::abs(x[i]) : x[i] * x[i];
+      if (norm == "MAX") divisor = std::max(divisor, std::abs(x[i]));
+      else divisor += norm == "L1" ? std::abs(x[i]) : x[i] * x[i];
     }
     if (norm == "L2") divisor = std::sqrt(divisor);
     for (std::size_t i = begin; divisor != 0 && i < begin + columns; ++i) x[i] /= divisor;

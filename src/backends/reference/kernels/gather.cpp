@@ -1,7 +1,7 @@
 #include "ops/gather.h"
 
-#include "backends/reference/index.h"
 #include "backends/backend.h"
+#include "backends/reference/index.h"
 #include "backends/reference/movement.h"
 #include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"

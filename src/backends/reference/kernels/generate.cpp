@@ -15,10 +15,8 @@ void constant_of_shape(KernelContext& context) {
   for (std::int64_t dim : shape)
     require(dim >= 0, ErrorKind::invalid_model, "dimension {} in the requested shape", dim);
   Tensor& output = context.allocate_output(0, shape);
-  if (context.has_attribute("value"))
-    fill(output, context.tensor("value"));
-  else
-    fill_zero(output);
+  if (context.has_attribute("value")) fill(output, context.tensor("value"));
+  else fill_zero(output);
 }
 
 // element i = start + i * delta

@@ -120,7 +120,8 @@ Sampling read_sampling(const KernelContext& context) {
   return sampling;
 }
 
-// Calls body(input element 0, output element, taps) for every sample of every channel; input element 0 is that of the channel.
+// Calls body(input element 0, output element, taps) for every sample of every channel; input element 0 is that of the
+// channel.
 template <typename Body>
 void for_each_sample(const KernelContext& context, const Sampling& sampling, const Shape& output, Body body) {
   const Tensor &input = context.input(0), &grid = context.input(1);
@@ -139,10 +140,8 @@ void for_each_sample(const KernelContext& context, const Sampling& sampling, con
       x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);
       if (sampling.mode == "nearest") x = std::nearbyint(x);
       if (x < extent.low || x > extent.high) {
-        if (sampling.padding == Padding::border)
-          x = std::clamp(x, 0.0, static_cast<double>(extent.size) - 1);
-        else if (sampling.padding == Padding::reflection)
-          x = reflect(x, extent);
+        if (sampling.padding == Padding::border) x = std::clamp(x, 0.0, static_cast<double>(extent.size) - 1);
+        else if (sampling.padding == Padding::reflection) x = reflect(x, extent);
       }
       taps[i] = tap_at(x, sampling.mode);
     }
@@ -159,9 +158,10 @@ template <typename T>
 void sample_between(const KernelContext& context, const Sampling& sampling, Tensor& output) {
   const std::vector<T> image = read<T>(context.input(0));
   std::vector<T> result = transient_vector<T>(output.elements());
-  for_each_sample(context, sampling, output.shape(), [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
-    result[to] = interpolate(image.data() + from, sampling.extents, taps, 0, 0, sampling.padding);
-  });
+  for_each_sample(context, sampling, output.shape(),
+                  [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
+                    result[to] = interpolate(image.data() + from, sampling.extents, taps, 0, 0, sampling.padding);
+                  });
   write(result, output);
 }
 
@@ -177,10 +177,11 @@ void grid_sample(KernelContext& context) {
   if (sampling.mode == "nearest") {
     // Picks elements, so that it serves every type.
     fill_zero(output);
-    return for_each_sample(context, sampling, output.shape(), [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
-      const std::int64_t pixel = nearest_pixel(sampling.extents, taps, sampling.padding);
-      if (pixel >= 0) copy_element(input, from + pixel, output, to);
-    });
+    return for_each_sample(context, sampling, output.shape(),
+                           [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
+                             const std::int64_t pixel = nearest_pixel(sampling.extents, taps, sampling.padding);
+                             if (pixel >= 0) copy_element(input, from + pixel, output, to);
+                           });
   }
   if (is_complex(input.dtype())) return sample_between<std::complex<double>>(context, sampling, output);
   sample_between<double>(context, sampling, output);

@@ -1,8 +1,7 @@
-#include "io/image.h"
-
 #include <algorithm>
 
 #include "backends/backend.h"
+#include "io/image.h"
 #include "tessera/error.h"
 
 namespace tessera::backends::reference {
@@ -10,7 +9,8 @@ namespace {
 
 Tensor decode(const Tensor& stream, int channels) {
   const ImageDecoder decoder = io::image_decoder();  // A program without decoders is told so, whatever the bytes are.
-  const std::span<const std::byte> bytes(static_cast<const std::byte*>(stream.raw()), static_cast<std::size_t>(stream.bytes()));
+  const std::span<const std::byte> bytes(static_cast<const std::byte*>(stream.raw()),
+                                         static_cast<std::size_t>(stream.bytes()));
   try {
     return decoder(bytes, {.channels = channels});
   } catch (const Error& error) {

@@ -1,5 +1,5 @@
-// Declarations of all reference kernels, grouped by the file that holds them, for kernel_table.cpp. Kernels do not include it: a
-// new operator would rebuild them all, and the linker catches a declaration that matches no definition.
+// Declarations of all reference kernels, grouped by the file that holds them, for kernel_table.cpp. Kernels do not
+// include it: a new operator would rebuild them all, and the linker catches a declaration that matches no definition.
 #pragma once
 
 #include "backends/backend.h"

@@ -39,8 +39,7 @@ void set_label(KernelContext& context, std::size_t row, std::size_t winner) {
   Tensor& labels = context.output(0);
   if (labels.dtype() == DType::string)
     labels.mutable_data<std::string>()[row] = context.texts("classlabels_strings")[winner];
-  else
-    labels.mutable_data<std::int64_t>()[row] = context.integers("classlabels_ints")[winner];
+  else labels.mutable_data<std::int64_t>()[row] = context.integers("classlabels_ints")[winner];
 }
 
 std::size_t best_of(const std::vector<double>& scores) {
@@ -236,12 +235,9 @@ void svm_classifier(KernelContext& context) {
       winner = best_of(pairs.votes);
     }
     set_label(context, row, winner);
-    if (scores.size() > 1)
-      transform_scores(scores, transform);
-    else if (transform == ops::PostTransform::none)
-      scores = {-scores[0], scores[0]};
-    else
-      scores = scores_of_pair(scores[0], transform);
+    if (scores.size() > 1) transform_scores(scores, transform);
+    else if (transform == ops::PostTransform::none) scores = {-scores[0], scores[0]};
+    else scores = scores_of_pair(scores[0], transform);
     z.insert(z.end(), scores.begin(), scores.end());
   });
   if (context.wants_output(1)) write(z, context.output(1));

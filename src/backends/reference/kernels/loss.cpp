@@ -17,16 +17,21 @@ struct Layout {
 
 void take_losses(KernelContext& context, const std::vector<double>& log_probabilities, const Layout& layout) {
   const std::vector<std::int64_t> labels = read<std::int64_t>(context.input(1));
-  const std::vector<double> weights = context.has_input(2) ? read<double>(context.input(2)) : std::vector<double>(static_cast<std::size_t>(layout.classes), 1.0);
+  const std::vector<double> weights = context.has_input(2)
+                                          ? read<double>(context.input(2))
+                                          : std::vector<double>(static_cast<std::size_t>(layout.classes), 1.0);
   const bool ignores = context.has_attribute("ignore_index");
   std::vector<double> losses(labels.size(), 0);
   double sum = 0, total_weight = 0;
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (ignores && labels[i] == context.integer("ignore_index")) continue;
-    require(labels[i] >= 0 && labels[i] < layout.classes, ErrorKind::failed, "label {} is outside [0, {})", labels[i], layout.classes);
-    const std::int64_t n = static_cast<std::int64_t>(i) / layout.positions, p = static_cast<std::int64_t>(i) % layout.positions;
+    require(labels[i] >= 0 && labels[i] < layout.classes, ErrorKind::failed, "label {} is outside [0, {})", labels[i],
+            layout.classes);
+    const std::int64_t n = static_cast<std::int64_t>(i) / layout.positions,
+                       p = static_cast<std::int64_t>(i) % layout.positions;
     const double weight = weights[static_cast<std::size_t>(labels[i])];
-    losses[i] = -weight * log_probabilities[static_cast<std::size_t>((n * layout.classes + labels[i]) * layout.positions + p)];
+    losses[i] =
+        -weight * log_probabilities[static_cast<std::size_t>((n * layout.classes + labels[i]) * layout.positions + p)];
     sum += losses[i];
     total_weight += weight;
   }

@@ -16,8 +16,9 @@ namespace {
 // The single element of value i of a map, which must be of the given type.
 const Tensor& number_of(const Value& map, std::size_t i, DType type) {
   const Tensor& value = map.elements()[i].tensor();
-  require(value.dtype() == type && value.elements() == 1, ErrorKind::failed, "value {} of the map is {}{}, expected one element of {}", i,
-          name_of(value.dtype()), to_string(value.shape()), name_of(type));
+  require(value.dtype() == type && value.elements() == 1, ErrorKind::failed,
+          "value {} of the map is {}{}, expected one element of {}", i, name_of(value.dtype()),
+          to_string(value.shape()), name_of(type));
   return value;
 }
 
@@ -34,7 +35,8 @@ void vectorise(const Value& map, const Tensor& vocabulary, Tensor& output) {
   const std::span<const Key> keys = map.keys().values<Key>();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const Tensor& value = number_of(map, i, output.dtype());
-    if (const auto column = columns.find(keys[i]); column != columns.end()) copy_run(value, 0, output, column->second, 1);
+    if (const auto column = columns.find(keys[i]); column != columns.end())
+      copy_run(value, 0, output, column->second, 1);
   }
 }
 
@@ -70,7 +72,8 @@ void zip_map(KernelContext& context) {
   std::vector<Value> maps;
   for (std::int64_t row = 0; row < rows; ++row) {
     std::vector<Value> values;
-    for (std::int64_t column = 0; column < columns; ++column) values.emplace_back(Tensor(DType::f32, {}, score++, scores.owner()));
+    for (std::int64_t column = 0; column < columns; ++column)
+      values.emplace_back(Tensor(DType::f32, {}, score++, scores.owner()));
     maps.push_back(Value::map(keys, std::move(values)));
   }
   context.set_output(0, Value::sequence(std::move(maps)));
@@ -80,10 +83,8 @@ void dict_vectorizer(KernelContext& context) {
   const Tensor vocabulary = ops::key_list(context);
   Tensor& output = context.output(0);
   fill_zero(output);
-  if (vocabulary.dtype() == DType::string)
-    vectorise<std::string>(context.input_value(0), vocabulary, output);
-  else
-    vectorise<std::int64_t>(context.input_value(0), vocabulary, output);
+  if (vocabulary.dtype() == DType::string) vectorise<std::string>(context.input_value(0), vocabulary, output);
+  else vectorise<std::int64_t>(context.input_value(0), vocabulary, output);
 }
 
 void cast_map(KernelContext& context) {
@@ -94,7 +95,8 @@ void cast_map(KernelContext& context) {
     Tensor& output = context.output(0);
     fill_with_zero(output);
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      require(keys[i] >= 0 && keys[i] < output.elements(), ErrorKind::failed, "key {} is outside [0, {}), the places that max_map gives", keys[i], output.elements());
+      require(keys[i] >= 0 && keys[i] < output.elements(), ErrorKind::failed,
+              "key {} is outside [0, {}), the places that max_map gives", keys[i], output.elements());
       cast_element(number_of(map, i, type), output, keys[i]);
     }
     return;
@@ -103,7 +105,8 @@ void cast_map(KernelContext& context) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return keys[a] < keys[b]; });
   Tensor& output = context.allocate_output(0, {1, static_cast<std::int64_t>(keys.size())});
-  for (std::size_t i = 0; i < order.size(); ++i) cast_element(number_of(map, order[i], type), output, static_cast<std::int64_t>(i));
+  for (std::size_t i = 0; i < order.size(); ++i)
+    cast_element(number_of(map, order[i], type), output, static_cast<std::int64_t>(i));
 }
 
 }  // namespace tessera::backends::reference

@@ -54,7 +54,8 @@ void for_each_matrix(const Product& product, Body body) {
 }
 
 template <typename T>
-std::vector<T> multiply(const KernelContext& context, const std::vector<T>& a, const std::vector<T>& b, const Product& product) {
+std::vector<T> multiply(const KernelContext& context, const std::vector<T>& a, const std::vector<T>& b,
+                        const Product& product) {
   std::vector<T> result = transient_vector<T>(element_count(product.batch) * product.rows * product.columns, T{0});
   for_each_matrix(product, [&](std::int64_t a_at, std::int64_t b_at, std::int64_t at) {
     for (std::int64_t i = 0; i < product.rows; ++i) {
@@ -71,7 +72,8 @@ std::vector<T> multiply(const KernelContext& context, const std::vector<T>& a, c
 }
 
 // Integer arithmetic wraps like the hardware's: unsigned 64-bit holds the same low bits for signed operands.
-template <typename T> using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+template <typename T>
+using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
 
 template <typename T>
 std::vector<Accumulator<T>> read_accumulators(const Tensor& tensor) {
@@ -97,7 +99,8 @@ std::vector<double> shifted(const Tensor& tensor, const Tensor* zero_point, bool
     const std::int64_t row = flat / columns % rows, column = flat % columns, matrix = flat / (columns * rows);
     const std::int64_t lines = along_rows ? rows : columns;
     const std::int64_t position = count == 1 ? 0 : (along_rows ? row : column) + (count > lines ? matrix * lines : 0);
-    require(position < count, ErrorKind::failed, "{} zero points for {} {}", count, lines, along_rows ? "rows" : "columns");
+    require(position < count, ErrorKind::failed, "{} zero points for {} {}", count, lines,
+            along_rows ? "rows" : "columns");
     values[i] -= zeros[static_cast<std::size_t>(position)];
   }
   return values;
@@ -105,9 +108,11 @@ std::vector<double> shifted(const Tensor& tensor, const Tensor* zero_point, bool
 
 // One value, one a line (a row or a column), or one a line of every matrix of the batch.
 struct LineValues {
-  LineValues(const Tensor& tensor, std::int64_t lines, std::int64_t matrices, std::string_view name) : values(read<double>(tensor)), lines(lines) {
+  LineValues(const Tensor& tensor, std::int64_t lines, std::int64_t matrices, std::string_view name)
+      : values(read<double>(tensor)), lines(lines) {
     const std::int64_t count = tensor.elements();
-    require(count == 1 || count == lines || count == lines * matrices, ErrorKind::failed, "{} has {} values, expected 1, {} or {}", name, count, lines, lines * matrices);
+    require(count == 1 || count == lines || count == lines * matrices, ErrorKind::failed,
+            "{} has {} values, expected 1, {} or {}", name, count, lines, lines * matrices);
   }
   double at(std::int64_t line, std::int64_t matrix) const {
     const auto count = static_cast<std::int64_t>(values.size());
@@ -123,7 +128,8 @@ void matmul(KernelContext& context) {
   const Product product = product_of(context.input(0).shape(), context.input(1).shape());
   with_wide_type(context.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const auto result = multiply(context, read_accumulators<T>(context.input(0)), read_accumulators<T>(context.input(1)), product);
+    const auto result =
+        multiply(context, read_accumulators<T>(context.input(0)), read_accumulators<T>(context.input(1)), product);
     write(result, context.output(0));
   });
 }
@@ -133,24 +139,29 @@ void gemm(KernelContext& context) {
   const double alpha = context.real("alpha"), beta = context.real("beta");
   const Shape& a_shape = context.input(0).shape();
   const Shape& b_shape = context.input(1).shape();
-  const std::int64_t rows = a_shape[transpose_a ? 1 : 0], inner = a_shape[transpose_a ? 0 : 1], columns = b_shape[transpose_b ? 0 : 1];
+  const std::int64_t rows = a_shape[transpose_a ? 1 : 0], inner = a_shape[transpose_a ? 0 : 1],
+                     columns = b_shape[transpose_b ? 0 : 1];
   with_wide_type(context.input(0).dtype(), [&](auto zero) {
     using T = decltype(zero);
     const std::vector<T> a = read<T>(context.input(0)), b = read<T>(context.input(1));
     const std::vector<T> c = context.has_input(2) ? read<T>(context.input(2)) : std::vector<T>{};
     const Shape result_shape{rows, columns};
-    const std::vector<std::int64_t> c_strides = context.has_input(2) ? broadcast_strides(context.input(2).shape(), result_shape) : std::vector<std::int64_t>{0, 0};
+    const std::vector<std::int64_t> c_strides = context.has_input(2)
+                                                    ? broadcast_strides(context.input(2).shape(), result_shape)
+                                                    : std::vector<std::int64_t>{0, 0};
     std::vector<T> result = transient_vector<T>(rows * columns);
     for (std::int64_t i = 0; i < rows; ++i) {
       context.check_stop();
       for (std::int64_t j = 0; j < columns; ++j) {
         Accumulator<T> sum{};
         for (std::int64_t k = 0; k < inner; ++k) {
-          sum += static_cast<Accumulator<T>>(a[static_cast<std::size_t>(transpose_a ? k * rows + i : i * inner + k)]) *
-                 static_cast<Accumulator<T>>(b[static_cast<std::size_t>(transpose_b ? j * inner + k : k * columns + j)]);
+          sum +=
+              static_cast<Accumulator<T>>(a[static_cast<std::size_t>(transpose_a ? k * rows + i : i * inner + k)]) *
+              static_cast<Accumulator<T>>(b[static_cast<std::size_t>(transpose_b ? j * inner + k : k * columns + j)]);
         }
         double value = alpha * static_cast<double>(static_cast<T>(sum));
-        if (!c.empty()) value += beta * static_cast<double>(c[static_cast<std::size_t>(i * c_strides[0] + j * c_strides[1])]);
+        if (!c.empty())
+          value += beta * static_cast<double>(c[static_cast<std::size_t>(i * c_strides[0] + j * c_strides[1])]);
         // Plain integer products stay exact beyond 2^53.
         const bool plain = alpha == 1 && c.empty();
         result[static_cast<std::size_t>(i * columns + j)] = plain ? static_cast<T>(sum) : convert<T>(value);
@@ -170,20 +181,27 @@ void matmul_integer(KernelContext& context) {
 
 void qlinear_matmul(KernelContext& context) {
   const Product product = product_of(context.input(0).shape(), context.input(3).shape());
-  const std::vector<double> sums = multiply(context, shifted(context.input(0), &context.input(2), true), shifted(context.input(3), &context.input(5), false), product);
+  const std::vector<double> sums = multiply(context, shifted(context.input(0), &context.input(2), true),
+                                            shifted(context.input(3), &context.input(5), false), product);
   const std::int64_t matrices = element_count(product.batch);
-  const LineValues a_scale(context.input(1), product.rows, matrices, "a_scale"), b_scale(context.input(4), product.columns, matrices, "b_scale"),
-      y_scale(context.input(6), product.rows, matrices, "y_scale"), y_zero_point(context.input(7), product.rows, matrices, "y_zero_point");
+  const LineValues a_scale(context.input(1), product.rows, matrices, "a_scale"),
+      b_scale(context.input(4), product.columns, matrices, "b_scale"),
+      y_scale(context.input(6), product.rows, matrices, "y_scale"),
+      y_zero_point(context.input(7), product.rows, matrices, "y_zero_point");
   const DType type = context.input(7).dtype();
   std::vector<double> result(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const std::int64_t flat = static_cast<std::int64_t>(i), matrix = flat / (product.rows * product.columns);
     const std::int64_t row = flat / product.columns % product.rows, column = flat % product.columns;
-    const double left = a_scale.at(row, matrix), right = b_scale.at(column, matrix), y_zero = y_zero_point.at(row, matrix);
-    const auto factor = static_cast<float>(static_cast<float>(left) * static_cast<float>(right)) / static_cast<float>(y_scale.at(row, matrix));
+    const double left = a_scale.at(row, matrix), right = b_scale.at(column, matrix),
+                 y_zero = y_zero_point.at(row, matrix);
+    const auto factor = static_cast<float>(static_cast<float>(left) * static_cast<float>(right)) /
+                        static_cast<float>(y_scale.at(row, matrix));
     const float value = static_cast<float>(sums[i]) * factor;
     if (is_float(type)) result[i] = value + y_zero;
-    else result[i] = std::clamp(std::nearbyint(static_cast<double>(value)) + y_zero, type == DType::i8 ? -128.0 : 0.0, type == DType::i8 ? 127.0 : 255.0);
+    else
+      result[i] = std::clamp(std::nearbyint(static_cast<double>(value)) + y_zero, type == DType::i8 ? -128.0 : 0.0,
+                             type == DType::i8 ? 127.0 : 255.0);
   }
   write(result, context.output(0));
 }

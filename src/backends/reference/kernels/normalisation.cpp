@@ -28,7 +28,9 @@ struct Channels {
   explicit Channels(const Shape& shape) : batch(shape[0]), channels(shape[1]) {
     for (std::size_t i = 2; i < shape.size(); ++i) positions *= shape[i];
   }
-  std::size_t at(std::int64_t n, std::int64_t c, std::int64_t p) const { return static_cast<std::size_t>((n * channels + c) * positions + p); }
+  std::size_t at(std::int64_t n, std::int64_t c, std::int64_t p) const {
+    return static_cast<std::size_t>((n * channels + c) * positions + p);
+  }
   std::int64_t batch, channels, positions = 1;
 };
 
@@ -57,7 +59,8 @@ void scale_and_shift(std::vector<double>& values, const Shape& shape, const Tens
   apply(bias, [](double value, double term) { return value + term; });
 }
 
-void normalise_channels(KernelContext& context, std::vector<double>& x, const Channels& view, const std::vector<double>& means, const std::vector<double>& variances) {
+void normalise_channels(KernelContext& context, std::vector<double>& x, const Channels& view,
+                        const std::vector<double>& means, const std::vector<double>& variances) {
   const std::vector<double> scale = read<double>(context.input(1)), shift = read<double>(context.input(2));
   const double epsilon = context.real("epsilon");
   for (std::int64_t n = 0; n < view.batch; ++n) {
@@ -84,7 +87,9 @@ void batch_normalization(KernelContext& context) {
   const double momentum = context.real("momentum");
   std::vector<double> batch_means(means.size()), batch_variances(means.size());
   for (std::int64_t c = 0; c < view.channels; ++c) {
-    const Moments moments = moments_of(view.batch * view.positions, [&](std::int64_t i) { return x[view.at(i / view.positions, c, i % view.positions)]; });
+    const Moments moments = moments_of(view.batch * view.positions, [&](std::int64_t i) {
+      return x[view.at(i / view.positions, c, i % view.positions)];
+    });
     const auto k = static_cast<std::size_t>(c);
     batch_means[k] = moments.mean;
     batch_variances[k] = moments.variance;
@@ -100,7 +105,8 @@ void batch_normalization(KernelContext& context) {
 void layer_normalization(KernelContext& context) {
   std::vector<double> x = read<double>(context.input(0));
   const Shape& shape = context.input(0).shape();
-  const auto [outer, inner] = split_at(shape, ops::normalise_axis(context.integer("axis"), static_cast<std::int64_t>(shape.size())));
+  const auto [outer, inner] =
+      split_at(shape, ops::normalise_axis(context.integer("axis"), static_cast<std::int64_t>(shape.size())));
   std::vector<double> means(static_cast<std::size_t>(outer)), inverse_deviations(static_cast<std::size_t>(outer));
   for (std::int64_t o = 0; o < outer; ++o) {
     double* row = x.data() + o * inner;
@@ -119,12 +125,14 @@ void layer_normalization(KernelContext& context) {
 void rms_normalization(KernelContext& context) {
   std::vector<double> x = read<double>(context.input(0));
   const Shape& shape = context.input(0).shape();
-  const auto [outer, inner] = split_at(shape, ops::normalise_axis(context.integer("axis"), static_cast<std::int64_t>(shape.size())));
+  const auto [outer, inner] =
+      split_at(shape, ops::normalise_axis(context.integer("axis"), static_cast<std::int64_t>(shape.size())));
   for (std::int64_t o = 0; o < outer; ++o) {
     double* row = x.data() + o * inner;
     double squares = 0;
     for (std::int64_t i = 0; i < inner; ++i) squares += row[i] * row[i];
-    const double inverse = 1 / std::sqrt(squares / static_cast<double>(inner) + static_cast<double>(context.real("epsilon")));
+    const double inverse =
+        1 / std::sqrt(squares / static_cast<double>(inner) + static_cast<double>(context.real("epsilon")));
     for (std::int64_t i = 0; i < inner; ++i) row[i] *= inverse;
   }
   scale_and_shift(x, shape, &context.input(1), nullptr);
@@ -153,8 +161,12 @@ void normalise_groups(KernelContext& context, std::int64_t groups) {
 
 }  // namespace
 
-void group_normalization(KernelContext& context) { normalise_groups(context, context.integer("num_groups")); }
-void instance_normalization(KernelContext& context) { normalise_groups(context, context.input(0).shape()[1]); }
+void group_normalization(KernelContext& context) {
+  normalise_groups(context, context.integer("num_groups"));
+}
+void instance_normalization(KernelContext& context) {
+  normalise_groups(context, context.input(0).shape()[1]);
+}
 
 void lp_normalization(KernelContext& context) {
   std::vector<double> x = read<double>(context.input(0));
@@ -166,7 +178,8 @@ void lp_normalization(KernelContext& context) {
   for (std::int64_t line = 0; line < outer * inner; ++line) {
     double* first = x.data() + line / inner * length * inner + line % inner;
     double norm = 0;
-    for (std::int64_t i = 0; i < length; ++i) norm += euclidean ? first[i * inner] * first[i * inner] : std::fabs(first[i * inner]);
+    for (std::int64_t i = 0; i < length; ++i)
+      norm += euclidean ? first[i * inner] * first[i * inner] : std::fabs(first[i * inner]);
     if (euclidean) norm = std::sqrt(norm);
     for (std::int64_t i = 0; i < length; ++i) first[i * inner] = norm == 0 ? 0 : first[i * inner] / norm;
   }
@@ -179,7 +192,8 @@ void mean_variance_normalization(KernelContext& context) {
   // Elements that agree in the axes kept share their statistics.
   std::vector<std::int64_t> kept_strides(shape.size(), 0);
   std::vector<bool> reduced(shape.size(), false);
-  for (std::int64_t axis : context.integers("axes")) reduced[static_cast<std::size_t>(ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size())))] = true;
+  for (std::int64_t axis : context.integers("axes"))
+    reduced[static_cast<std::size_t>(ops::normalise_axis(axis, static_cast<std::int64_t>(shape.size())))] = true;
   std::int64_t groups = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     if (reduced[i]) continue;
@@ -195,7 +209,8 @@ void mean_variance_normalization(KernelContext& context) {
     advance(index, shape);
   }
   for (const std::vector<std::size_t>& group : members) {
-    const Moments moments = moments_of(static_cast<std::int64_t>(group.size()), [&](std::int64_t i) { return x[group[static_cast<std::size_t>(i)]]; });
+    const Moments moments = moments_of(static_cast<std::int64_t>(group.size()),
+                                       [&](std::int64_t i) { return x[group[static_cast<std::size_t>(i)]]; });
     for (std::size_t i : group) x[i] = (x[i] - moments.mean) / (std::sqrt(moments.variance) + 1e-9);
   }
   write(x, context.output(0));
@@ -211,8 +226,10 @@ void lrn(KernelContext& context) {
       context.check_stop();
       for (std::int64_t p = 0; p < view.positions; ++p) {
         double squares = 0;
-        for (std::int64_t k = std::max<std::int64_t>(0, c - before); k <= std::min(view.channels - 1, c + after); ++k) squares += x[view.at(n, k, p)] * x[view.at(n, k, p)];
-        const double base = static_cast<double>(context.real("bias")) + static_cast<double>(context.real("alpha")) / static_cast<double>(size) * squares;
+        for (std::int64_t k = std::max<std::int64_t>(0, c - before); k <= std::min(view.channels - 1, c + after); ++k)
+          squares += x[view.at(n, k, p)] * x[view.at(n, k, p)];
+        const double base = static_cast<double>(context.real("bias")) +
+                            static_cast<double>(context.real("alpha")) / static_cast<double>(size) * squares;
         result[view.at(n, c, p)] = x[view.at(n, c, p)] / std::pow(base, static_cast<double>(context.real("beta")));
       }
     }

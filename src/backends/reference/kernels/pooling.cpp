@@ -134,10 +134,8 @@ void average_pool(KernelContext& context) {
 }
 
 void max_pool(KernelContext& context) {
-  if (is_float(context.input(0).dtype()))
-    max_pool_as<double>(context);
-  else
-    max_pool_as<std::int64_t>(context);
+  if (is_float(context.input(0).dtype())) max_pool_as<double>(context);
+  else max_pool_as<std::int64_t>(context);
 }
 
 void lp_pool(KernelContext& context) {

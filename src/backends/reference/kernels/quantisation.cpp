@@ -23,9 +23,12 @@ class ScaleIndex {
   std::size_t operator()(std::size_t flat) const {
     const auto i = static_cast<std::int64_t>(flat);
     switch (layout_.kind) {
-      case ops::QuantisationLayout::Kind::per_tensor: return 0;
-      case ops::QuantisationLayout::Kind::per_axis: return static_cast<std::size_t>(i / inner_ % length_);
-      case ops::QuantisationLayout::Kind::blocked: break;
+      case ops::QuantisationLayout::Kind::per_tensor:
+        return 0;
+      case ops::QuantisationLayout::Kind::per_axis:
+        return static_cast<std::size_t>(i / inner_ % length_);
+      case ops::QuantisationLayout::Kind::blocked:
+        break;
     }
     const std::int64_t outer = i / (inner_ * length_), along = i / inner_ % length_, inside = i % inner_;
     return static_cast<std::size_t>((outer * blocks_ + along / layout_.block_size) * inner_ + inside);
@@ -39,9 +42,12 @@ class ScaleIndex {
 // The value as a number of this type holds it.
 double rounded_to(DType type, double value) {
   switch (type) {
-    case DType::f16: return base::to_float(base::to_f16(value));
-    case DType::bf16: return base::to_float(base::to_bf16(value));
-    default: return static_cast<double>(static_cast<float>(value));
+    case DType::f16:
+      return base::to_float(base::to_f16(value));
+    case DType::bf16:
+      return base::to_float(base::to_bf16(value));
+    default:
+      return static_cast<double>(static_cast<float>(value));
   }
 }
 
@@ -59,10 +65,13 @@ IntegerRange range_of(DType type) {
 
 void quantize_linear(KernelContext& context) {
   const std::vector<double> x = read<double>(context.input(0)), scales = read<double>(context.input(1));
-  const std::vector<double> zeros = context.has_input(2) ? read<double>(context.input(2)) : std::vector<double>(scales.size(), 0);
-  const ops::QuantisationLayout layout = ops::quantisation_layout(context.input(0).shape(), context.input(1).shape(), context.integer("axis"), context.integer("block_size"));
+  const std::vector<double> zeros =
+      context.has_input(2) ? read<double>(context.input(2)) : std::vector<double>(scales.size(), 0);
+  const ops::QuantisationLayout layout = ops::quantisation_layout(
+      context.input(0).shape(), context.input(1).shape(), context.integer("axis"), context.integer("block_size"));
   const ScaleIndex index(context.input(0).shape(), context.input(1).shape(), layout);
-  require(zeros.size() == scales.size(), ErrorKind::invalid_model, "{} zero points for {} scales", zeros.size(), scales.size());
+  require(zeros.size() == scales.size(), ErrorKind::invalid_model, "{} zero points for {} scales", zeros.size(),
+          scales.size());
   // The division happens in the scale's precision, unless the attribute says otherwise.
   const std::int64_t precision = context.integer("precision");
   const DType division_type = precision != 0 ? static_cast<DType>(precision) : context.input(1).dtype();
@@ -75,12 +84,14 @@ void quantize_linear(KernelContext& context) {
       result[i] = quotient + zeros[s];
     } else {
       const IntegerRange range = range_of(type);
-      result[i] = std::isnan(quotient) ? zeros[s] : std::clamp(std::nearbyint(quotient) + zeros[s], range.low, range.high);
+      result[i] =
+          std::isnan(quotient) ? zeros[s] : std::clamp(std::nearbyint(quotient) + zeros[s], range.low, range.high);
     }
   }
   if (is_float(type) && bits_of(type) == 8 && context.integer("saturate") == 0) {
     auto* bytes = static_cast<std::uint8_t*>(context.output(0).mutable_raw());
-    for (std::size_t i = 0; i < result.size(); ++i) bytes[i] = base::float_to_small_float(type, static_cast<float>(result[i]), false);
+    for (std::size_t i = 0; i < result.size(); ++i)
+      bytes[i] = base::float_to_small_float(type, static_cast<float>(result[i]), false);
     return;
   }
   write(result, context.output(0));
@@ -89,10 +100,13 @@ void quantize_linear(KernelContext& context) {
 void dequantize_linear(KernelContext& context) {
   const std::vector<double> scales = read<double>(context.input(1));
   std::vector<double> x = read<double>(context.input(0));
-  const std::vector<double> zeros = context.has_input(2) ? read<double>(context.input(2)) : std::vector<double>(scales.size(), 0);
-  const ops::QuantisationLayout layout = ops::quantisation_layout(context.input(0).shape(), context.input(1).shape(), context.integer("axis"), context.integer("block_size"));
+  const std::vector<double> zeros =
+      context.has_input(2) ? read<double>(context.input(2)) : std::vector<double>(scales.size(), 0);
+  const ops::QuantisationLayout layout = ops::quantisation_layout(
+      context.input(0).shape(), context.input(1).shape(), context.integer("axis"), context.integer("block_size"));
   const ScaleIndex index(context.input(0).shape(), context.input(1).shape(), layout);
-  require(zeros.size() == scales.size(), ErrorKind::invalid_model, "{} zero points for {} scales", zeros.size(), scales.size());
+  require(zeros.size() == scales.size(), ErrorKind::invalid_model, "{} zero points for {} scales", zeros.size(),
+          scales.size());
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = (x[i] - zeros[index(i)]) * scales[index(i)];
   write(x, context.output(0));
 }

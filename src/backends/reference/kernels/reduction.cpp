@@ -4,8 +4,8 @@
 #include <limits>
 #include <type_traits>
 
-#include "backends/reference/broadcast.h"
 #include "backends/backend.h"
+#include "backends/reference/broadcast.h"
 #include "backends/transient_memory.h"
 #include "ops/shape_arguments.h"
 
@@ -48,10 +48,8 @@ void reduce(KernelContext& context, T start, Step step, Finish finish) {
 template <typename Step>
 void reduce_wrapping(KernelContext& context, int start, Step step) {
   const auto finish = [](auto value, std::int64_t) { return value; };
-  if (is_float(context.input(0).dtype()))
-    reduce(context, static_cast<double>(start), step, finish);
-  else
-    reduce(context, static_cast<std::uint64_t>(start), step, finish);
+  if (is_float(context.input(0).dtype())) reduce(context, static_cast<double>(start), step, finish);
+  else reduce(context, static_cast<std::uint64_t>(start), step, finish);
 }
 
 // In double for all types, as numpy does for functions that leave the integers; integer results are truncated.
@@ -103,10 +101,8 @@ void reduce_sum_square(KernelContext& context) {
 void reduce_l1(KernelContext& context) {
   const bool has_sign = !is_unsigned_integer(context.input(0).dtype());
   reduce_wrapping(context, 0, [=](auto sum, auto x) {
-    if constexpr (std::is_floating_point_v<decltype(x)>)
-      return sum + std::fabs(x);
-    else
-      return sum + (has_sign && static_cast<std::int64_t>(x) < 0 ? 0 - x : x);
+    if constexpr (std::is_floating_point_v<decltype(x)>) return sum + std::fabs(x);
+    else return sum + (has_sign && static_cast<std::int64_t>(x) < 0 ? 0 - x : x);
   });
 }
 

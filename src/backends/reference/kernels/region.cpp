@@ -59,10 +59,8 @@ double pool(const std::vector<Sample>& samples, const double* map, bool average)
 float overlap(const float* a, const float* b, bool centred) {
   const auto bounds = [centred](const float* box, int axis, float& low, float& high) {
     // [y1, x1, y2, x2] with corners in any order, or [x, y, width, height] around the centre.
-    if (centred)
-      low = box[1 - axis] - box[3 - axis] / 2, high = box[1 - axis] + box[3 - axis] / 2;
-    else
-      low = std::min(box[axis], box[axis + 2]), high = std::max(box[axis], box[axis + 2]);
+    if (centred) low = box[1 - axis] - box[3 - axis] / 2, high = box[1 - axis] + box[3 - axis] / 2;
+    else low = std::min(box[axis], box[axis + 2]), high = std::max(box[axis], box[axis + 2]);
   };
   float both = 1, area_a = 1, area_b = 1;
   for (int axis = 0; axis < 2; ++axis) {

@@ -15,8 +15,7 @@ void copy_to(KernelContext& context, Shape shape) {
   if (input.shares_storage_with(output)) return;
   if (input.dtype() == DType::string)
     std::copy_n(input.data<std::string>(), input.elements(), output.mutable_data<std::string>());
-  else if (input.bytes() > 0)
-    std::memcpy(output.mutable_raw(), input.raw(), static_cast<std::size_t>(input.bytes()));
+  else if (input.bytes() > 0) std::memcpy(output.mutable_raw(), input.raw(), static_cast<std::size_t>(input.bytes()));
 }
 
 }  // namespace

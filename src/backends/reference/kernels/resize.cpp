@@ -79,8 +79,7 @@ std::vector<Taps> taps_of(const ops::AttributeReader& reader, const ResizedAxis&
     x = std::clamp(x, -bound - 4, 2 * bound + 4);
     if (ops::resize_mode(reader) == ResizeMode::nearest)
       result[i] = {false, ops::resize_nearest_position(reader, x), {1.0}};
-    else
-      result[i] = filter_around(reader, x, axis.scale, input);
+    else result[i] = filter_around(reader, x, axis.scale, input);
   }
   return result;
 }
@@ -114,8 +113,8 @@ template <typename T>
 std::vector<T> resize_axis(const KernelContext& context, const std::vector<T>& values, const AxisView& view,
                            const std::vector<Taps>& taps, double extrapolation) {
   const std::int64_t size = static_cast<std::int64_t>(taps.size());
-  std::vector<T> result = transient_vector<T>(
-      base::checked_multiply(base::checked_multiply(view.outer, size), view.inner));
+  std::vector<T> result =
+      transient_vector<T>(base::checked_multiply(base::checked_multiply(view.outer, size), view.inner));
   for (std::int64_t o = 0; o < view.outer; ++o) {
     for (std::int64_t x = 0; x < size; ++x) {
       context.check_stop();

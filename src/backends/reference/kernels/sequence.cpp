@@ -1,7 +1,7 @@
 #include "ops/sequence.h"
 
-#include "backends/reference/index.h"
 #include "backends/backend.h"
+#include "backends/reference/index.h"
 #include "backends/reference/movement.h"
 #include "ops/concat.h"
 #include "ops/reshape.h"

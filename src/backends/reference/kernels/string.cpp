@@ -53,8 +53,7 @@ std::string change_case(std::string_view text, Case wanted) {
     const std::int64_t point = next_code_point(text, i);
     const bool mapped = point >= 0 && (point < 0x80 || unicode != nullptr);
     const wint_t wide = static_cast<wint_t>(mapped ? point : 0);
-    if (!mapped)
-      append_code_point(result, point);
+    if (!mapped) append_code_point(result, point);
     else if (unicode == nullptr)
       append_code_point(
           result, wanted == Case::lower ? std::tolower(static_cast<int>(wide)) : std::toupper(static_cast<int>(wide)));

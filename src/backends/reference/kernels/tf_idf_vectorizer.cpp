@@ -95,10 +95,8 @@ void tf_idf_vectorizer(KernelContext& context) {
   for (std::size_t i = 0; mode != "TF" && i < values.size(); ++i) {
     const float weight =
         context.has_attribute("weights") ? context.reals("weights")[i % static_cast<std::size_t>(shape.back())] : 1.0f;
-    if (mode == "IDF")
-      values[i] = values[i] > 0 ? weight : 0;
-    else
-      values[i] *= weight;
+    if (mode == "IDF") values[i] = values[i] > 0 ? weight : 0;
+    else values[i] *= weight;
   }
 }
 

@@ -18,10 +18,8 @@ void update_tensors(KernelContext& context, Update update) {
     std::array<std::vector<double>, states> state;
     for (std::size_t s = 0; s < states; ++s) state[s] = read<double>(context.input(2 + (2 + s) * count + i));
     for (std::size_t e = 0; e < x.size(); ++e) {
-      if constexpr (states == 1)
-        update(x[e], gradient[e], state[0][e]);
-      else
-        update(x[e], gradient[e], state[0][e], state[1][e]);
+      if constexpr (states == 1) update(x[e], gradient[e], state[0][e]);
+      else update(x[e], gradient[e], state[0][e], state[1][e]);
     }
     if (context.wants_output(i)) write(x, context.output(i));
     for (std::size_t s = 0; s < states; ++s) {

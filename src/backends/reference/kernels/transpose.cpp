@@ -34,8 +34,7 @@ void depth_to_space(KernelContext& context) {
   const std::int64_t block = context.integer("blocksize");
   if (context.text("mode") == "DCR")
     permute(context.input(0), {in[0], block, block, out[1], in[2], in[3]}, {0, 3, 4, 1, 5, 2}, context.output(0));
-  else
-    permute(context.input(0), {in[0], out[1], block, block, in[2], in[3]}, {0, 1, 4, 2, 5, 3}, context.output(0));
+  else permute(context.input(0), {in[0], out[1], block, block, in[2], in[3]}, {0, 1, 4, 2, 5, 3}, context.output(0));
 }
 
 void space_to_depth(KernelContext& context) {

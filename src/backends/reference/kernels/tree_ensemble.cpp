@@ -35,9 +35,10 @@ bool is_true(const Forest& forest, const Forest::Node& node, double x) {
   return std::find(first, last, x) != last;
 }
 
-// Scores are summed tree by tree in the precision of the input: double for f64, else float32, as onnxruntime does on one
-// thread. Ties depend on it: five weights of 0.1f are exactly 0.5 in float32, and more than 0.5 in double. A float32 sum
-// or quotient computed in double and then rounded is the float32 one (53 bits are more than twice 24 and 2).
+// Scores are summed tree by tree in the precision of the input: double for f64, else float32, as onnxruntime does on
+// one thread. Ties depend on it: five weights of 0.1f are exactly 0.5 in float32, and more than 0.5 in double. A
+// float32 sum or quotient computed in double and then rounded is the float32 one (53 bits are more than twice 24 and
+// 2).
 struct Precision {
   bool single = true;
   double operator()(double value) const { return single ? static_cast<double>(static_cast<float>(value)) : value; }
@@ -63,12 +64,9 @@ Scores score(const Forest& forest, const double* row, Precision rounded) {
       const double weight = rounded(forest.votes[i].weight);
       const bool first = !scores.voted[target];
       scores.voted[target] = true;
-      if (forest.aggregation == ops::Aggregation::minimum)
-        value = first ? weight : std::min(value, weight);
-      else if (forest.aggregation == ops::Aggregation::maximum)
-        value = first ? weight : std::max(value, weight);
-      else
-        value = rounded(value + weight);
+      if (forest.aggregation == ops::Aggregation::minimum) value = first ? weight : std::min(value, weight);
+      else if (forest.aggregation == ops::Aggregation::maximum) value = first ? weight : std::max(value, weight);
+      else value = rounded(value + weight);
     }
   }
   if (forest.aggregation == ops::Aggregation::average) {
@@ -102,10 +100,8 @@ class TreeEnsembleKernel final : public Kernel {
     for (std::int64_t row = 0; row < rows; ++row) {
       context.check_stop();
       Scores scores = score(forest_, x.data() + row * columns, rounded);
-      if (classifier)
-        classes.push_back(classify(scores, rounded));
-      else
-        finish(scores, rounded);
+      if (classifier) classes.push_back(classify(scores, rounded));
+      else finish(scores, rounded);
       y.insert(y.end(), scores.values.begin(), scores.values.end());
     }
     if (!classifier) return write(y, context.output(0));
@@ -119,8 +115,8 @@ class TreeEnsembleKernel final : public Kernel {
     transform_scores(scores.values, forest_.post_transform);
   }
 
-  // The winning class, of equal ones the first; `scores` become what the operator returns. Where the leaves know only one
-  // class of two, a threshold decides: 0.5 for weights that look like probabilities, else 0.
+  // The winning class, of equal ones the first; `scores` become what the operator returns. Where the leaves know only
+  // one class of two, a threshold decides: 0.5 for weights that look like probabilities, else 0.
   std::size_t classify(Scores& scores, Precision rounded) const {
     add_base(scores, rounded);
     if (only_class_ >= 0) return classify_by_threshold(scores, rounded);
@@ -135,8 +131,8 @@ class TreeEnsembleKernel final : public Kernel {
     return winner;
   }
 
-  // Class 0 alone stands for the score of class 1, and gets the rest (of 1 for probabilities, of 0 otherwise) itself. The
-  // specification leaves the transform of such a pair open; as in onnxruntime, softmax leaves it as it is.
+  // Class 0 alone stands for the score of class 1, and gets the rest (of 1 for probabilities, of 0 otherwise) itself.
+  // The specification leaves the transform of such a pair open; as in onnxruntime, softmax leaves it as it is.
   std::size_t classify_by_threshold(Scores& scores, Precision rounded) const {
     using ops::PostTransform;
     const PostTransform transform = forest_.post_transform;
@@ -164,8 +160,7 @@ class TreeEnsembleKernel final : public Kernel {
     for (std::size_t i = 0; i < classes.size(); ++i) {
       if (labels.dtype() == DType::string)
         labels.mutable_data<std::string>()[i] = context.texts("classlabels_strings")[classes[i]];
-      else
-        labels.mutable_data<std::int64_t>()[i] = context.integers("classlabels_int64s")[classes[i]];
+      else labels.mutable_data<std::int64_t>()[i] = context.integers("classlabels_int64s")[classes[i]];
     }
   }
 
