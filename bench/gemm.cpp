@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "backends/cpu/cpu_device.h"
-#include "backends/cpu/roof.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/machine/roof.h"
+#include "backends/cpu/machine/simd.h"
 #include "ops/builder.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"

@@ -6,7 +6,7 @@
 // For one core and for all cores that this process may use; the best of several short runs, so it wants a quiet
 // machine. Operations count a multiply-add as two. Bandwidth counts the bytes that the loop names; sizes are of all
 // arrays together.
-#include "backends/cpu/roof.h"
+#include "backends/cpu/machine/roof.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/simd.h"
+#include "backends/cpu/machine/simd.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/thread_pool.h"

@@ -60,7 +60,7 @@ KernelIndex::KernelIndex(std::span<const KernelEntry> table) {
   add(table);
 }
 
-KernelIndex::KernelIndex(std::initializer_list<std::span<const KernelEntry>> tables) {
+KernelIndex::KernelIndex(std::span<const std::span<const KernelEntry>> tables) {
   for (std::span<const KernelEntry> table : tables) add(table);
 }
 

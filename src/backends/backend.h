@@ -141,6 +141,7 @@ class Kernel {
   virtual std::int64_t scratch_bytes() const { return 0; }
   virtual void run(KernelContext& context) const = 0;
 };
+using KernelPointer = std::unique_ptr<Kernel>;
 
 // One line of a device's kernel table. Exactly one of `function` and `create` is set.
 struct KernelEntry {
@@ -154,7 +155,7 @@ struct KernelEntry {
   // A kernel without state.
   void (*function)(KernelContext&) = nullptr;
   // A kernel with state; `weights` outlives it.
-  std::unique_ptr<Kernel> (*create)(const ops::NodeView&, WeightStore& weights) = nullptr;
+  KernelPointer (*create)(const ops::NodeView&, WeightStore& weights) = nullptr;
   // Bit i: output 0 may be written over input i, if that dies here and has the same byte size.
   std::uint32_t in_place_inputs = 0;
 };
@@ -177,7 +178,7 @@ class Device {
 class KernelIndex {
  public:
   explicit KernelIndex(std::span<const KernelEntry> table);
-  KernelIndex(std::initializer_list<std::span<const KernelEntry>> tables);  // earlier tables are preferred
+  explicit KernelIndex(std::span<const std::span<const KernelEntry>> tables);  // earlier tables are preferred
   std::span<const KernelEntry* const> find(std::string_view op) const;
 
  private:
@@ -186,6 +187,6 @@ class KernelIndex {
 };
 
 // Wraps an entry's function, or calls its create.
-std::unique_ptr<Kernel> make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends

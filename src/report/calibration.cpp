@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "backends/cpu/roof.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/machine/roof.h"
+#include "backends/cpu/machine/simd.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "cost/roofline.h"

@@ -1,3 +1,4 @@
+// Length: one table a message of ONNX, each short; a mutation is found by its message.
 #include "protobuf_mutator.h"
 
 #include <google/protobuf/descriptor.pb.h>

@@ -1,7 +1,7 @@
 #include "support/against_reference.h"
 
 #include "backends/backend_table.h"
-#include "backends/cpu/simd.h"
+#include "backends/cpu/machine/simd.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"

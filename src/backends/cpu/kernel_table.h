@@ -1,10 +1,14 @@
-// The CPU's own kernels in order of preference; reference kernels come after them.
+// The CPU's own kernels; reference kernels come after them. Each room has a table of its own, with an operator's
+// entries in order of preference. No operator has entries in two rooms.
 #pragma once
+
+#include <span>
+#include <vector>
 
 #include "backends/backend.h"
 
 namespace tessera::backends::cpu {
 
-std::span<const KernelEntry> kernel_table();
+std::vector<std::span<const KernelEntry>> kernel_tables();
 
 }  // namespace tessera::backends::cpu

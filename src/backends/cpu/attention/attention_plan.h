@@ -1,0 +1,86 @@
+// What the attention kernels of all types share: which queries a thread takes together, and which keys these may look
+// at.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cpu/attention/attention_rows.h"
+#include "ops/attention.h"
+
+namespace tessera::backends::cpu {
+
+enum AttentionOperand : std::size_t { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kValidKeys };
+
+inline constexpr std::int64_t kMostBlockKeys = 512;
+
+// Rows of [batch, heads, length, size] wherever heads lie; the elements of a row are contiguous.
+struct AttentionHeads {
+  std::int64_t batch_stride = 0, head_stride = 0, stride = 0;
+
+  AttentionHeads(bool packed, std::int64_t heads, std::int64_t length, std::int64_t size)
+      : batch_stride(heads * length * size),
+        head_stride(packed ? size : length * size),
+        stride(packed ? heads * size : size) {}
+  std::int64_t at(std::int64_t batch, std::int64_t head) const { return batch * batch_stride + head * head_stride; }
+};
+
+// What keeps queries from keys in one call; each may be null.
+struct AttentionMasks {
+  const float* mask = nullptr;
+  const bool* allowed = nullptr;
+  const std::int64_t* valid_keys = nullptr;
+};
+
+// Some queries of one head.
+struct AttentionTask {
+  std::int64_t batch, head, begin, end;
+  std::int64_t keys;  // that any of them may look at
+};
+
+class AttentionPlan {
+ public:
+  // Queries come in panels of so many rows; packed keys and values of a block are about as many elements.
+  AttentionPlan(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements);
+
+  const ops::AttentionSizes& sizes() const { return sizes_; }
+  bool has_past() const { return has_past_; }
+  // Whether packing keys costs more than it saves.
+  bool has_few_queries() const;
+  std::int64_t block_keys() const { return block_keys_; }
+  std::int64_t chunk_queries() const { return chunk_queries_; }
+  std::int64_t tasks() const { return tasks_; }
+  std::int64_t grain() const;  // of a loop over tasks
+
+  static AttentionMasks masks(const KernelContext& context);
+  AttentionTask task(const AttentionMasks& masks, std::int64_t index) const;
+  // Keys that query i may look at.
+  std::int64_t visible(const AttentionTask& task, std::int64_t i) const;
+  // For the scores of query i with the keys from `key` on.
+  ScoreRule rule(const AttentionMasks& masks, const AttentionTask& task, std::int64_t key, std::int64_t i) const;
+
+ private:
+  void plan_mask(const Shape& shape);
+
+  bool has_past_;
+  ops::AttentionSizes sizes_;
+  bool causal_;
+  float softcap_;
+  std::int64_t block_keys_ = 0, chunk_queries_ = 0, chunks_ = 0, tasks_ = 0;
+  std::int64_t mask_length_ = 0, mask_batch_stride_ = 0, mask_head_stride_ = 0, mask_query_stride_ = 0;
+};
+
+// At least `count` elements, kept for the next call.
+template <typename T>
+T* attention_room(std::vector<T>& vector, std::int64_t count) {
+  if (vector.size() < static_cast<std::size_t>(count)) vector.resize(static_cast<std::size_t>(count));
+  return vector.data();
+}
+
+// Columns of a right operand in the panels of an indirect product; word (k, column), of 32 bits, at data[k * k_stride +
+// column * column_stride].
+void pack_attention_panels(const float* data, std::int64_t k_stride, std::int64_t column_stride, std::int64_t k,
+                           std::int64_t columns, std::int64_t panel, std::int64_t lanes, float* to);
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,184 @@
+#include "backends/cpu/attention/attention_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/attention/attention_rows.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "backends/cpu/rows/exponential_rows.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+
+using namespace rows;
+
+constexpr std::int64_t kLanes = HWY_LANES(float);
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// `keys` of them at once: their sums do not wait for one another.
+template <int keys>
+void some_scores(const float* query, const float* key, std::int64_t stride, std::int64_t size, float* scores) {
+  const D d;
+  V sum[keys];
+  for (int j = 0; j < keys; ++j) sum[j] = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    const V q = hn::LoadU(d, query + i);
+    for (int j = 0; j < keys; ++j) sum[j] = hn::MulAdd(q, hn::LoadU(d, key + j * stride + i), sum[j]);
+  }
+  if (i < size) {
+    const Mask part = hn::FirstN(d, static_cast<std::size_t>(size - i));
+    const V q = hn::MaskedLoad(part, d, query + i);
+    for (int j = 0; j < keys; ++j) sum[j] = hn::MulAdd(q, hn::MaskedLoad(part, d, key + j * stride + i), sum[j]);
+  }
+  for (int j = 0; j < keys; ++j) scores[j] = hn::GetLane(hn::SumOfLanes(d, sum[j]));
+}
+
+void scores(const float* query, const float* keys, std::int64_t stride, std::int64_t size, std::int64_t count,
+            float* to) {
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) some_scores<4>(query, keys + i * stride, stride, size, to + i);
+  for (; i < count; ++i) some_scores<1>(query, keys + i * stride, stride, size, to + i);
+}
+
+// Whole vectors, then what is left of one.
+template <class Rule>
+HWY_INLINE void apply(const Rule& rule, float* scores, std::int64_t count) {
+  const D d;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(rule(hn::LoadU(d, scores + i), i, hn::FirstN(d, kLanes)), d, scores + i);
+  if (i == count) return;
+  const Mask part = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  hn::BlendedStore(rule(hn::MaskedLoad(part, d, scores + i), i, part), part, d, scores + i);
+}
+
+void apply(const ScoreRule& rule, float* scores, std::int64_t count) {
+  if (rule.softcap > 0) {
+    const V cap = set(rule.softcap);
+    apply([&](V x, std::int64_t, Mask) HWY_ATTR { return hn::Mul(cap, math::tanh(D(), hn::Div(x, cap))); }, scores,
+          count);
+  }
+  if (rule.mask != nullptr)
+    apply([&](V x, std::int64_t i, Mask part) HWY_ATTR { return hn::Add(x, hn::MaskedLoad(part, D(), rule.mask + i)); },
+          scores, count);
+  if (rule.allowed == nullptr) return;
+  for (std::int64_t i = 0; i < count; ++i) scores[i] = rule.allowed[i] ? scores[i] : -kInfinity;
+}
+
+float weigh(float* scores, std::int64_t count, const ScoreRule& rule, SoftmaxState& state) {
+  if (rule.softcap > 0 || rule.mask != nullptr || rule.allowed != nullptr) apply(rule, scores, count);
+  const float before = state.largest;
+  const float largest = hn::GetLane(Largest().join(set(before), set(reduce(Largest(), scores, count))));
+  if (largest == -kInfinity) {
+    std::fill_n(scores, count, 0.0f);
+    return 1;
+  }
+  const float factor = before == -kInfinity ? 0 : std::exp(before - largest);
+  const float sum = exponentials<true>(scores, scores, count, set(largest));
+  state = {largest, state.sum * factor + sum};
+  return factor;
+}
+
+template <int vectors>
+void add_weighted_columns(const float* weights, const float* values, std::int64_t stride, std::int64_t count,
+                          float* y) {
+  const D d;
+  V sum[vectors];
+  for (int j = 0; j < vectors; ++j) sum[j] = hn::LoadU(d, y + j * kLanes);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (weights[i] == 0) continue;
+    const V weight = set(weights[i]);
+    for (int j = 0; j < vectors; ++j)
+      sum[j] = hn::MulAdd(weight, hn::LoadU(d, values + i * stride + j * kLanes), sum[j]);
+  }
+  for (int j = 0; j < vectors; ++j) hn::StoreU(sum[j], d, y + j * kLanes);
+}
+
+void add_weighted(const float* weights, const float* values, std::int64_t stride, std::int64_t size, std::int64_t count,
+                  float* y) {
+  const D d;
+  std::int64_t column = 0;
+  for (; column + 4 * kLanes <= size; column += 4 * kLanes)
+    add_weighted_columns<4>(weights, values + column, stride, count, y + column);
+  for (; column + kLanes <= size; column += kLanes)
+    add_weighted_columns<1>(weights, values + column, stride, count, y + column);
+  if (column == size) return;
+  const Mask part = hn::FirstN(d, static_cast<std::size_t>(size - column));
+  V sum = hn::MaskedLoad(part, d, y + column);
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (weights[i] != 0) sum = hn::MulAdd(set(weights[i]), hn::MaskedLoad(part, d, values + i * stride + column), sum);
+  }
+  hn::BlendedStore(sum, part, d, y + column);
+}
+
+void scale(const float* x, float factor, std::int64_t count, float* y) {
+  const D d;
+  if (factor == 0) return std::fill_n(y, count, 0.0f), void();
+  const V by = set(factor);
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, x + i), by), d, y + i);
+  if (i == count) return;
+  const Mask part = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  hn::BlendedStore(hn::Mul(hn::MaskedLoad(part, d, x + i), by), part, d, y + i);
+}
+
+// 0 · x is NaN where x is no finite number.
+struct SumOfNothing : Sum {
+  HWY_INLINE V map(V x) const { return hn::Mul(x, hn::Zero(D())); }
+};
+bool is_finite(const float* x, std::int64_t count) {
+  return reduce(SumOfNothing(), x, count) == 0;
+}
+
+bool join_pair(const std::uint16_t* first, const std::uint16_t* second, std::int64_t count, std::int64_t width,
+               std::uint16_t* to) {
+  const hn::RebindToUnsigned<D> d;
+  const hn::Rebind<std::uint16_t, D> d16;
+  const auto exponent = hn::Set(d, 0x7F80u);
+  auto finite = hn::FirstN(d, kLanes);
+  const auto join = [&](auto low, auto high, std::int64_t i) HWY_ATTR {
+    finite =
+        hn::And(finite, hn::And(hn::Ne(hn::And(low, exponent), exponent), hn::Ne(hn::And(high, exponent), exponent)));
+    hn::StoreU(hn::Or(low, hn::ShiftLeft<16>(high)), d, reinterpret_cast<std::uint32_t*>(to) + i);
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const auto low = hn::PromoteTo(d, hn::LoadU(d16, first + i));
+    join(low, second != nullptr ? hn::PromoteTo(d, hn::LoadU(d16, second + i)) : hn::Zero(d), i);
+  }
+  for (; i < width; i += kLanes) {
+    std::uint16_t rest[2][kLanes] = {};
+    if (i < count) std::copy_n(first + i, count - i, rest[0]);
+    if (i < count && second != nullptr) std::copy_n(second + i, count - i, rest[1]);
+    join(hn::PromoteTo(d, hn::LoadU(d16, rest[0])), hn::PromoteTo(d, hn::LoadU(d16, rest[1])), i);
+  }
+  return hn::AllTrue(d, finite);
+}
+
+}  // namespace
+
+const AttentionRows* rows_of_isa() {
+  static constexpr AttentionRows functions{scores, weigh, add_weighted, scale, is_finite, join_pair};
+  return &functions;
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+
+HWY_EXPORT(rows_of_isa);
+
+const AttentionRows& attention_rows() {
+  return *HWY_DYNAMIC_DISPATCH(rows_of_isa)();
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,18 @@
+// What attention/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
+// file's stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// attention
+std::string reject_attention(const ops::NodeView& view);
+KernelPointer make_attention(const ops::NodeView& view, WeightStore& weights);
+std::string reject_bf16_attention(const ops::NodeView& view);
+KernelPointer make_bf16_attention(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

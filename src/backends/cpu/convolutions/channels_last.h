@@ -1,0 +1,66 @@
+// What the kernels for data with the channels last share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cpu/products/epilogue.h"
+#include "ops/window_geometry.h"
+
+namespace tessera::backends::cpu {
+
+// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: those that are
+// missing have size 1.
+struct ChannelsLastGeometry {
+  std::int64_t batch = 1, channels = 1;
+  ops::WindowAxis axes[3];
+
+  std::int64_t inputs() const { return axes[0].input * axes[1].input * axes[2].input; }      // positions of an image
+  std::int64_t outputs() const { return axes[0].output * axes[1].output * axes[2].output; }  // of a result
+  std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
+};
+
+// Of working memory: vectors should not lie across two lines.
+struct alignas(64) CacheLine {
+  static constexpr std::int64_t kFloats = 16;
+  float floats[kFloats];
+};
+
+ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
+// Whether windows are the pixels themselves, in their order.
+bool is_pointwise(const ChannelsLastGeometry& geometry);
+// "" or why there is no kernel: more than three spatial axes.
+std::string reject_channels_last_rank(const ops::NodeView& view);
+// The same for an operator with weights and maybe a bias, which must be constants of f32, and an activation.
+std::string reject_channels_last_operands(const ops::NodeView& view);
+ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
+// A product's data [..., inputs] as pictures of one pixel.
+ChannelsLastGeometry rows_geometry(const Shape& x);
+ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
+
+// found(number of the line among all of the data, its first tap) for each line under the windows of the i-th line of
+// results, as far as they are inside of the picture.
+template <typename Found>
+void for_each_line_number_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
+  const auto& [depth, lines, axis] = geometry.axes;
+  const std::int64_t row = i % lines.output, plane = i / lines.output % depth.output,
+                     image = i / lines.output / depth.output;
+  for (std::int64_t kd = 0; kd < depth.kernel; ++kd) {
+    const std::int64_t d = plane * depth.stride - depth.pad_begin + kd * depth.dilation;
+    for (std::int64_t kh = 0; kh < lines.kernel && d >= 0 && d < depth.input; ++kh) {
+      const std::int64_t h = row * lines.stride - lines.pad_begin + kh * lines.dilation;
+      if (h < 0 || h >= lines.input) continue;
+      found((image * depth.input + d) * lines.input + h, (kd * lines.kernel + kh) * axis.kernel);
+    }
+  }
+}
+// The same with where the line begins in the data.
+template <typename Found>
+void for_each_line_under(const ChannelsLastGeometry& geometry, std::int64_t i, Found found) {
+  for_each_line_number_under(geometry, i, [&](std::int64_t line, std::int64_t tap) {
+    found(line * geometry.axes[2].input * geometry.channels, tap);
+  });
+}
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,425 @@
+// z = f(x, y) with broadcasting; z may be the memory of an operand of its own size.
+#include "backends/cpu/element_wise/element_wise_binary.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/cpu/element_wise/kernels.h"
+#include "base/assert.h"
+#include "base/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/element_wise/element_wise_binary.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// The larger or smaller of two; NaN wins over numbers.
+V with_nan(V x, V y, V chosen) {
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenElse(hn::IsNaN(y), y, chosen));
+}
+
+template <Arithmetic kind>
+HWY_INLINE V apply(V x, V y) {
+  if constexpr (kind == Arithmetic::add) return hn::Add(x, y);
+  if constexpr (kind == Arithmetic::sub) return hn::Sub(x, y);
+  if constexpr (kind == Arithmetic::mul) return hn::Mul(x, y);
+  if constexpr (kind == Arithmetic::div) return hn::Div(x, y);
+  if constexpr (kind == Arithmetic::max) return with_nan(x, y, hn::IfThenElse(hn::Lt(x, y), y, x));
+  if constexpr (kind == Arithmetic::min) return with_nan(x, y, hn::IfThenElse(hn::Lt(x, y), x, y));
+  if constexpr (kind == Arithmetic::p_relu) return hn::IfThenElse(hn::Lt(x, hn::Zero(D())), hn::Mul(x, y), x);
+}
+
+// Whether 1 / y is exact and a normal number.
+bool has_exact_reciprocal(float y) {
+  const auto bits = std::bit_cast<std::uint32_t>(y), exponent = bits >> 23 & 0xFF;
+  return (bits & 0x7FFFFF) == 0 && exponent >= 1 && exponent <= 253;
+}
+
+template <Arithmetic kind, bool x_moves, bool y_moves>
+void line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
+  if constexpr (kind == Arithmetic::div && !y_moves) {
+    // Division takes as long as ten multiplications and more.
+    if (const float divisor = *static_cast<const float*>(y_data); has_exact_reciprocal(divisor)) {
+      const float reciprocal = 1 / divisor;
+      return line<Arithmetic::mul, x_moves, false>(x_data, &reciprocal, z_data, count);
+    }
+  }
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto *x = static_cast<const float*>(x_data), *y = static_cast<const float*>(y_data);
+  auto* z = static_cast<float*>(z_data);
+  const V x_fixed = hn::Set(d, *x), y_fixed = hn::Set(d, *y);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const V a = x_moves ? hn::LoadU(d, x + i) : x_fixed;
+    const V b = y_moves ? hn::LoadU(d, y + i) : y_fixed;
+    hn::StoreU(apply<kind>(a, b), d, z + i);
+  }
+  if (i == count) return;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  const V a = x_moves ? hn::MaskedLoad(rest, d, x + i) : x_fixed;
+  const V b = y_moves ? hn::MaskedLoad(rest, d, y + i) : y_fixed;
+  hn::BlendedStore(apply<kind>(a, b), rest, d, z + i);
+}
+
+template <Arithmetic kind>
+BinaryLine pick(bool x_moves, bool y_moves) {
+  if (x_moves && y_moves) return line<kind, true, true>;
+  if (x_moves) return line<kind, true, false>;
+  return y_moves ? line<kind, false, true> : line<kind, false, false>;
+}
+
+}  // namespace
+
+BinaryLine f32_line(Arithmetic kind, bool x_moves, bool y_moves) {
+  switch (kind) {
+    case Arithmetic::add:
+      return pick<Arithmetic::add>(x_moves, y_moves);
+    case Arithmetic::sub:
+      return pick<Arithmetic::sub>(x_moves, y_moves);
+    case Arithmetic::mul:
+      return pick<Arithmetic::mul>(x_moves, y_moves);
+    case Arithmetic::div:
+      return pick<Arithmetic::div>(x_moves, y_moves);
+    case Arithmetic::max:
+      return pick<Arithmetic::max>(x_moves, y_moves);
+    case Arithmetic::min:
+      return pick<Arithmetic::min>(x_moves, y_moves);
+    case Arithmetic::p_relu:
+      return pick<Arithmetic::p_relu>(x_moves, y_moves);
+    default:
+      return nullptr;
+  }
+}
+
+namespace {
+
+// condition ? x : y for elements of 4 bytes, as bits.
+template <bool x_moves, bool y_moves>
+void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std::uint32_t* y, std::uint32_t* z,
+                std::int64_t count) {
+  std::int64_t i = 0;
+  const std::uint32_t x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<std::uint32_t> d;
+  const hn::Rebind<std::uint8_t, decltype(d)> d8;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto x_fixed = hn::Set(d, x_first), y_fixed = hn::Set(d, y_first);
+  for (; i + lanes <= count; i += lanes) {
+    const auto chosen = hn::Ne(hn::PromoteTo(d, hn::LoadU(d8, condition + i)), hn::Zero(d));
+    hn::StoreU(hn::IfThenElse(chosen, x_moves ? hn::LoadU(d, x + i) : x_fixed, y_moves ? hn::LoadU(d, y + i) : y_fixed),
+               d, z + i);
+  }
+#endif
+  for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);
+}
+
+}  // namespace
+
+// All but x and y advance; the lines are not empty.
+void where_line_u32(const std::uint8_t* condition, const std::uint32_t* x, bool x_moves, const std::uint32_t* y,
+                    bool y_moves, std::uint32_t* z, std::int64_t count) {
+  if (x_moves)
+    return y_moves ? where_line<true, true>(condition, x, y, z, count)
+                   : where_line<true, false>(condition, x, y, z, count);
+  return y_moves ? where_line<false, true>(condition, x, y, z, count)
+                 : where_line<false, false>(condition, x, y, z, count);
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(f32_line);
+HWY_EXPORT(where_line_u32);
+
+// Elements a chunk.
+constexpr std::int64_t kGrain = 32768, kSlowGrain = 2048;
+constexpr std::int64_t kShortLine = 1024;  // elements: what a call costs would show
+
+// One operation on integers or doubles; integers wrap.
+template <Arithmetic kind, typename T>
+T combine(T x, T y) {
+  if constexpr (kind == Arithmetic::max) return x < y ? y : x;
+  if constexpr (kind == Arithmetic::min) return x < y ? x : y;
+  if constexpr (kind == Arithmetic::p_relu) return x < 0 ? combine<Arithmetic::mul>(x, y) : x;
+  using U = std::make_unsigned_t<T>;
+  if constexpr (kind == Arithmetic::add) return static_cast<T>(static_cast<U>(x) + static_cast<U>(y));
+  if constexpr (kind == Arithmetic::sub) return static_cast<T>(static_cast<U>(x) - static_cast<U>(y));
+  if constexpr (kind == Arithmetic::mul) return static_cast<T>(static_cast<U>(x) * static_cast<U>(y));
+  if constexpr (kind == Arithmetic::div || kind == Arithmetic::mod || kind == Arithmetic::fmod) {
+    require(y != 0, ErrorKind::failed, "integer division by zero");
+    // The lowest integer by -1 wraps to itself.
+    if (y == T{-1}) return kind == Arithmetic::div ? static_cast<T>(U{0} - static_cast<U>(x)) : T{0};
+    if constexpr (kind == Arithmetic::div) return x / y;
+    const T rest = x % y;
+    return kind == Arithmetic::mod && rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  }
+}
+
+template <Arithmetic kind, typename T, bool x_moves, bool y_moves>
+void integer_line(const void* x_data, const void* y_data, void* z_data, std::int64_t count) {
+  const auto *x = static_cast<const T*>(x_data), *y = static_cast<const T*>(y_data);
+  auto* z = static_cast<T*>(z_data);
+  for (std::int64_t i = 0; i < count; ++i) z[i] = combine<kind>(x[x_moves ? i : 0], y[y_moves ? i : 0]);
+}
+
+template <Arithmetic kind, typename T>
+BinaryLine pick_integer(bool x_moves, bool y_moves) {
+  if (x_moves && y_moves) return integer_line<kind, T, true, true>;
+  if (x_moves) return integer_line<kind, T, true, false>;
+  return y_moves ? integer_line<kind, T, false, true> : integer_line<kind, T, false, false>;
+}
+
+template <typename T>
+BinaryLine integer_line(Arithmetic kind, bool x_moves, bool y_moves) {
+  switch (kind) {
+    case Arithmetic::add:
+      return pick_integer<Arithmetic::add, T>(x_moves, y_moves);
+    case Arithmetic::sub:
+      return pick_integer<Arithmetic::sub, T>(x_moves, y_moves);
+    case Arithmetic::mul:
+      return pick_integer<Arithmetic::mul, T>(x_moves, y_moves);
+    case Arithmetic::div:
+      return pick_integer<Arithmetic::div, T>(x_moves, y_moves);
+    case Arithmetic::mod:
+      return pick_integer<Arithmetic::mod, T>(x_moves, y_moves);
+    case Arithmetic::fmod:
+      return pick_integer<Arithmetic::fmod, T>(x_moves, y_moves);
+    case Arithmetic::max:
+      return pick_integer<Arithmetic::max, T>(x_moves, y_moves);
+    case Arithmetic::min:
+      return pick_integer<Arithmetic::min, T>(x_moves, y_moves);
+    case Arithmetic::p_relu:
+      return pick_integer<Arithmetic::p_relu, T>(x_moves, y_moves);
+  }
+  return nullptr;
+}
+
+struct ArithmeticName {
+  std::string_view op;
+  Arithmetic kind;
+};
+constexpr ArithmeticName kNames[] = {
+    {"Add", Arithmetic::add}, {"Sub", Arithmetic::sub},      {"Mul", Arithmetic::mul},
+    {"Div", Arithmetic::div}, {"Mod", Arithmetic::mod},      {"Max", Arithmetic::max},
+    {"Min", Arithmetic::min}, {"PRelu", Arithmetic::p_relu}, {"Sum", Arithmetic::add},
+};
+
+Arithmetic kind_of(std::string_view op) {
+  const auto* name = std::ranges::find(kNames, op, &ArithmeticName::op);
+  TESSERA_ASSERT(name != std::end(kNames), "the kernel table names an operator that element_wise_binary.cpp lacks");
+  return name->kind;
+}
+
+Arithmetic kind_of(const ops::NodeView& view) {
+  const Arithmetic kind = kind_of(view.op().name);
+  return kind == Arithmetic::mod && view.integer("fmod") != 0 ? Arithmetic::fmod : kind;
+}
+
+BinaryLine line_of(Arithmetic kind, DType type, bool x_moves, bool y_moves) {
+  if (type == DType::i64) return integer_line<std::int64_t>(kind, x_moves, y_moves);
+  if (type == DType::i32) return integer_line<std::int32_t>(kind, x_moves, y_moves);
+  return HWY_DYNAMIC_DISPATCH(f32_line)(kind, x_moves, y_moves);
+}
+
+// Three and more operands of Sum, Max and Min, all of the output's shape: folded into the output one after the other.
+class FoldKernel final : public Kernel {
+ public:
+  FoldKernel(const ops::NodeView& view) : line_(line_of(kind_of(view), view.input(0).dtype, true, true)) {}
+
+  void run(KernelContext& context) const override {
+    Tensor& output = context.output(0);
+    const std::int64_t element = bits_of(output.dtype()) / 8;
+    context.parallel_for(output.elements(), kGrain / 4, [&](std::int64_t begin, std::int64_t end) {
+      const auto at = [&](std::size_t i) {
+        return static_cast<const std::byte*>(context.input(i).raw()) + begin * element;
+      };
+      std::byte* z = static_cast<std::byte*>(output.mutable_raw()) + begin * element;
+      line_(at(0), at(1), z, end - begin);
+      for (std::size_t i = 2; i < context.input_count(); ++i) line_(z, at(i), z, end - begin);
+    });
+  }
+
+ private:
+  BinaryLine line_;
+};
+
+// x ^ y; the exponents that models use most have formulas of their own.
+class PowKernel final : public Kernel {
+ public:
+  explicit PowKernel(const ops::NodeView& view)
+      : broadcast_(view.output(0).shape, {&view.input(0).shape, &view.input(1).shape}) {}
+
+  void run(KernelContext& context) const override {
+    const float *x = context.input(0).data<float>(), *y = context.input(1).data<float>();
+    float* z = context.output(0).mutable_data<float>();
+    const bool single = context.input(1).elements() == 1 && context.input(0).elements() == context.output(0).elements();
+    if (single && special(*y)) {
+      const float power = *y;
+      return context.parallel_for(context.output(0).elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+        special_line(x + begin, z + begin, end - begin, power);
+      });
+    }
+    const std::int64_t x_step = broadcast_.line_stride(0), y_step = broadcast_.line_stride(1);
+    broadcast_.walk(context, kSlowGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        z[to + i] = static_cast<float>(
+            std::pow(static_cast<double>(x[from[0] + i * x_step]), static_cast<double>(y[from[1] + i * y_step])));
+      }
+    });
+  }
+
+ private:
+  static bool special(float power) { return power == 2 || power == 3 || power == 0.5f || power == -1; }
+
+  static void special_line(const float* x, float* z, std::int64_t count, float power) {
+    if (power == 2) {
+      for (std::int64_t i = 0; i < count; ++i) z[i] = x[i] * x[i];
+    } else if (power == 3) {
+      for (std::int64_t i = 0; i < count; ++i) z[i] = static_cast<float>(static_cast<double>(x[i]) * x[i] * x[i]);
+    } else if (power == -1) {
+      for (std::int64_t i = 0; i < count; ++i) z[i] = 1.0f / x[i];
+    } else {
+      // Unlike sqrt, pow gives +0 of -0 and +infinity of -infinity.
+      for (std::int64_t i = 0; i < count; ++i) z[i] = std::isinf(x[i]) ? std::fabs(x[i]) : std::sqrt(x[i]) + 0.0f;
+    }
+  }
+
+  Broadcast broadcast_;
+};
+
+template <typename T>
+void where_line(const bool* condition, std::int64_t condition_step, const T* x, std::int64_t x_step, const T* y,
+                std::int64_t y_step, T* z, std::int64_t count) {
+  if constexpr (sizeof(T) == 4) {
+    if (condition_step == 1)
+      return HWY_DYNAMIC_DISPATCH(where_line_u32)(reinterpret_cast<const std::uint8_t*>(condition), x, x_step == 1, y,
+                                                  y_step == 1, z, count);
+  }
+  for (std::int64_t i = 0; i < count; ++i) z[i] = condition[i * condition_step] ? x[i * x_step] : y[i * y_step];
+}
+
+class WhereKernel final : public Kernel {
+ public:
+  explicit WhereKernel(const ops::NodeView& view)
+      : broadcast_(view.output(0).shape, {&view.input(0).shape, &view.input(1).shape, &view.input(2).shape}) {}
+
+  void run(KernelContext& context) const override {
+    switch (bits_of(context.output(0).dtype())) {
+      case 8:
+        return run_typed<std::uint8_t>(context);
+      case 16:
+        return run_typed<std::uint16_t>(context);
+      case 32:
+        return run_typed<std::uint32_t>(context);
+      default:
+        return run_typed<std::uint64_t>(context);
+    }
+  }
+
+ private:
+  template <typename T>
+  void run_typed(KernelContext& context) const {
+    const bool* condition = context.input(0).data<bool>();
+    const auto *x = static_cast<const T*>(context.input(1).raw()), *y = static_cast<const T*>(context.input(2).raw());
+    auto* z = static_cast<T*>(context.output(0).mutable_raw());
+    broadcast_.walk(context, kGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
+      where_line(condition + from[0], broadcast_.line_stride(0), x + from[1], broadcast_.line_stride(1), y + from[2],
+                 broadcast_.line_stride(2), z + to, count);
+    });
+  }
+
+  Broadcast broadcast_;
+};
+
+}  // namespace
+
+BinaryKernel::BinaryKernel(const ops::NodeView& view, LineChooser choose)
+    : broadcast_(view.output(0).shape, {&view.input(0).shape, &view.input(1).shape}),
+      line_(choose(view, broadcast_.line_stride(0) != 0, broadcast_.line_stride(1) != 0)),
+      input_bytes_(bits_of(view.input(0).dtype) / 8),
+      output_bytes_(bits_of(view.output(0).dtype) / 8) {
+  if (broadcast_.lines_repeat() && broadcast_.line_length() < kShortLine)
+    lines_together_ = kShortLine / broadcast_.line_length();
+}
+
+void BinaryKernel::run(KernelContext& context) const {
+  const auto* x = static_cast<const std::byte*>(context.input(0).raw());
+  const auto* y = static_cast<const std::byte*>(context.input(1).raw());
+  auto* z = static_cast<std::byte*>(context.output(0).mutable_raw());
+  if (lines_together_ > 1) {
+    return broadcast_.walk_together(context, kGrain, lines_together_, std::array{x, y},
+                                    std::array{input_bytes_, input_bytes_},
+                                    [&](const auto& operands, std::int64_t to, std::int64_t count) {
+                                      line_(operands[0], operands[1], z + to * output_bytes_, count);
+                                    });
+  }
+  broadcast_.walk(context, kGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
+    line_(x + from[0] * input_bytes_, y + from[1] * input_bytes_, z + to * output_bytes_, count);
+  });
+}
+
+BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves) {
+  return line_of(kind_of(op), DType::f32, x_moves, y_moves);
+}
+
+void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y,
+                    bool y_moves, void* z, std::int64_t count) {
+  where_line(condition, condition_moves ? 1 : 0, static_cast<const std::uint32_t*>(x), x_moves ? 1 : 0,
+             static_cast<const std::uint32_t*>(y), y_moves ? 1 : 0, static_cast<std::uint32_t*>(z), count);
+}
+
+std::string reject_arithmetic(const ops::NodeView& view) {
+  const DType type = view.input(0).dtype;
+  if (type != DType::f32 && type != DType::i32 && type != DType::i64) return "takes f32, i32 and i64";
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
+  if (view.op().name == "Mod" && type == DType::f32) return "takes integers";
+  if (view.input_count() == 1) return "takes two operands or more";
+  for (std::size_t i = 0; view.input_count() > 2 && i < view.input_count(); ++i) {
+    if (view.input(i).shape != view.output(0).shape) return "broadcasts two operands, not more";
+  }
+  return "";
+}
+
+std::unique_ptr<Kernel> make_arithmetic(const ops::NodeView& view, WeightStore&) {
+  if (view.input_count() > 2) return std::make_unique<FoldKernel>(view);
+  return std::make_unique<BinaryKernel>(view, [](const ops::NodeView& node, bool x_moves, bool y_moves) {
+    return line_of(kind_of(node), node.input(0).dtype, x_moves, y_moves);
+  });
+}
+
+std::string reject_pow(const ops::NodeView& view) {
+  return view.input(0).dtype == DType::f32 && view.input(1).dtype == DType::f32 ? "" : "takes f32";
+}
+
+std::unique_ptr<Kernel> make_pow(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<PowKernel>(view);
+}
+
+std::string reject_where(const ops::NodeView& view) {
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
+  const int bits = bits_of(view.input(1).dtype);
+  return bits >= 8 && bits <= 64 ? "" : "moves elements of 1, 2, 4 or 8 bytes";
+}
+
+std::unique_ptr<Kernel> make_where(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<WhereKernel>(view);
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE

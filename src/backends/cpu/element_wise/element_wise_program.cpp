@@ -1,0 +1,420 @@
+// Chains and small graphs of element-wise operators in one pass over their operands: a block of elements that stays in
+// the first cache goes through every step before the next block is read. Each step is the line of the operator's own
+// kernel, so results are the same bits. What maps one byte to another, however many steps it takes, is looked up in a
+// table of 256.
+#include "ops/element_wise_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backends/cpu/element_wise/cast.h"
+#include "backends/cpu/element_wise/comparison.h"
+#include "backends/cpu/element_wise/element_wise_binary.h"
+#include "backends/cpu/element_wise/element_wise_unary.h"
+#include "backends/cpu/element_wise/kernels.h"
+#include "backends/cpu/element_wise/look_up_bytes.h"
+#include "backends/cpu/quantisation/quantisation_rows.h"
+#include "base/assert.h"
+#include "base/checked.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using Kind = ops::ElementWiseKind;
+
+constexpr std::int64_t kBlock = 1024;
+constexpr std::size_t kMostRegisters = 8;  // with blocks of floats: 32 KiB
+// Element operations that are worth a thread.
+constexpr std::int64_t kGrainOperations = 1 << 17, kMostGrain = 1 << 15, kLeastGrain = 1 << 11;
+
+// Where many lines are shorter than that and cannot be run several at a time, starting each costs more than its
+// elements.
+constexpr std::int64_t kShortLine = 16, kManyElements = 1 << 14;
+
+using Table = std::array<std::uint8_t, 256>;
+
+// An operator's step, or a table in its place.
+struct Stage {
+  ops::ElementWiseStep step;
+  std::shared_ptr<const Table> table;
+
+  std::size_t operand_count() const { return table != nullptr ? 1 : step.operand_count(); }
+  bool is_constant() const { return table == nullptr && step.form->kind == Kind::constant; }
+  bool quantises() const { return step.form->kind == Kind::quantise; }  // a table stands for what ends so
+  int operations() const { return table != nullptr ? 1 : step.form->operations; }
+};
+
+// Values are numbered as in ops/element_wise_program.h.
+struct Stages {
+  std::vector<DType> inputs;
+  std::vector<Stage> list;
+
+  const Stage* made_by(std::int64_t value) const {
+    return value < static_cast<std::int64_t>(inputs.size()) ? nullptr
+                                                            : &list[static_cast<std::size_t>(value) - inputs.size()];
+  }
+  bool is_quantised(std::int64_t value) const { return type(value) == DType::u8 || type(value) == DType::i8; }
+  std::int64_t bytes(std::int64_t value) const { return bits_of(type(value)) / 8; }
+  DType type(std::int64_t value) const {
+    return made_by(value) != nullptr ? result_type(made_by(value)->step) : inputs[static_cast<std::size_t>(value)];
+  }
+  std::int64_t value_of(std::size_t stage) const { return static_cast<std::int64_t>(inputs.size() + stage); }
+};
+
+Stages stages_of(const ops::NodeView& view) {
+  Stages stages;
+  for (std::size_t i = 0; i < view.input_count(); ++i) stages.inputs.push_back(view.input(i).dtype);
+  for (const ops::ElementWiseStep& step : ops::element_wise_steps(view)) stages.list.push_back({step, nullptr});
+  return stages;
+}
+
+// The stages that `value` needs when `source` is given, in order; nothing when they need another input, or not
+// `source`.
+std::optional<std::vector<std::size_t>> stages_between(const Stages& stages, std::int64_t source, std::int64_t value) {
+  std::vector<bool> needed(stages.list.size());
+  std::vector<std::int64_t> open{value};
+  bool reached = false;
+  while (!open.empty()) {
+    const std::int64_t each = open.back();
+    open.pop_back();
+    if (each == source) {
+      reached = true;
+      continue;
+    }
+    const Stage* stage = stages.made_by(each);
+    if (stage == nullptr) return std::nullopt;
+    const auto index = static_cast<std::size_t>(stage - stages.list.data());
+    if (needed[index]) continue;
+    needed[index] = true;
+    for (std::size_t i = 0; i < stage->operand_count(); ++i) open.push_back(stage->step.operands[i]);
+  }
+  if (!reached) return std::nullopt;
+  std::vector<std::size_t> list;
+  for (std::size_t i = 0; i < needed.size(); ++i) {
+    if (needed[i]) list.push_back(i);
+  }
+  return list;
+}
+
+// The stages of a list alone, with the values of `inputs` as inputs.
+Stages part_of(const Stages& stages, std::span<const std::int64_t> inputs, std::span<const std::size_t> list) {
+  Stages part;
+  std::vector<std::int64_t> number(stages.inputs.size() + stages.list.size(), -1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    part.inputs.push_back(stages.type(inputs[i]));
+    number[static_cast<std::size_t>(inputs[i])] = static_cast<std::int64_t>(i);
+  }
+  for (const std::size_t stage : list) {
+    Stage moved = stages.list[stage];
+    for (std::size_t i = 0; i < moved.operand_count(); ++i)
+      moved.step.operands[i] = number[static_cast<std::size_t>(moved.step.operands[i])];
+    number[static_cast<std::size_t>(stages.value_of(stage))] = part.value_of(part.list.size());
+    part.list.push_back(std::move(moved));
+  }
+  return part;
+}
+
+// Where results lie: in a register, each a block of floats; the last in the output.
+struct Registers {
+  std::vector<std::size_t> of;  // by stage
+  std::size_t count = 0;
+};
+
+Registers place(const Stages& stages) {
+  const std::size_t inputs = stages.inputs.size();
+  std::vector<std::size_t> last_use(stages.list.size(), 0);
+  for (std::size_t i = 0; i < stages.list.size(); ++i) {
+    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k) {
+      const auto operand = static_cast<std::size_t>(stages.list[i].step.operands[k]);
+      if (operand >= inputs) last_use[operand - inputs] = i;
+    }
+  }
+  Registers registers{std::vector<std::size_t>(stages.list.size()), 0};
+  std::vector<bool> taken;
+  const auto release = [&](std::size_t user) {
+    for (std::size_t i = 0; i < user; ++i) {
+      if (last_use[i] == user && !stages.list[i].is_constant()) taken[registers.of[i]] = false;
+    }
+  };
+  for (std::size_t i = 0; i < stages.list.size(); ++i) {
+    if (stages.list[i].is_constant()) continue;
+    // What grows must not be written over what it is read from.
+    bool grows = false;
+    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k)
+      grows = grows || stages.bytes(stages.list[i].step.operands[k]) < stages.bytes(stages.value_of(i));
+    if (!grows) release(i);
+    const auto free = std::find(taken.begin(), taken.end(), false);
+    registers.of[i] = static_cast<std::size_t>(free - taken.begin());
+    if (free == taken.end()) taken.push_back(true);
+    else *free = true;
+    if (grows) release(i);
+  }
+  registers.count = taken.size();
+  return registers;
+}
+
+class Program {
+ public:
+  // `moves`: which inputs advance along a line; others repeat one element.
+  Program(Stages stages, const std::vector<bool>& moves)
+      : stages_(std::move(stages)), registers_(place(stages_)), rows_(quantisation_rows()), moves_(moves) {
+    TESSERA_ASSERT(registers_.count <= kMostRegisters, "the kernel was rejected for programs that keep more values");
+    for (const Stage& stage : stages_.list) {
+      bool any = false;
+      for (std::size_t i = 0; i < stage.operand_count(); ++i) any = any || operand_moves(stage, i);
+      lines_.push_back(stage.table == nullptr ? line_of(stage) : Line{});
+      moves_.push_back(any);
+    }
+  }
+
+  // Of one element.
+  std::int64_t operations() const {
+    return std::accumulate(stages_.list.begin(), stages_.list.end(), std::int64_t{0},
+                           [](std::int64_t sum, const Stage& stage) { return sum + stage.operations(); });
+  }
+
+  // `count` elements of a line.
+  void run(std::span<const std::byte* const> inputs, std::byte* output, std::int64_t count) const {
+    alignas(64) float registers[kMostRegisters][kBlock];
+    std::array<const std::byte*, kMostValues> values;
+    for (std::size_t i = 0; i < stages_.list.size(); ++i) {
+      values[inputs.size() + i] = stages_.list[i].is_constant()
+                                      ? reinterpret_cast<const std::byte*>(stages_.list[i].step.parameters.data())
+                                      : reinterpret_cast<const std::byte*>(registers[registers_.of[i]]);
+    }
+    const std::int64_t output_bytes = stages_.bytes(stages_.value_of(stages_.list.size() - 1));
+    for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+      const std::int64_t block = std::min(kBlock, count - begin);
+      for (std::size_t i = 0; i < inputs.size(); ++i)
+        values[i] = inputs[i] + (moves_[i] ? begin * stages_.bytes(static_cast<std::int64_t>(i)) : 0);
+      for (std::size_t i = 0; i < stages_.list.size(); ++i) {
+        if (stages_.list[i].is_constant()) continue;
+        std::byte* result = i + 1 == stages_.list.size() ? output + begin * output_bytes
+                                                         : reinterpret_cast<std::byte*>(registers[registers_.of[i]]);
+        run_stage(i, values, result, moves_[inputs.size() + i] ? block : 1);
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostValues = Broadcast::kMaxOperands + ops::kMostElementWiseSteps;
+
+  struct Line {
+    BinaryLine binary = nullptr;
+    RowActivation unary;
+    CastLine cast = nullptr;
+  };
+
+  bool operand_moves(const Stage& stage, std::size_t operand) const {
+    return moves_[static_cast<std::size_t>(stage.step.operands[operand])];
+  }
+
+  // Of a stage whose operands are known to move or not.
+  Line line_of(const Stage& stage) const {
+    const std::string_view name = stage.step.form->name;
+    Line line;
+    switch (stage.step.form->kind) {
+      case Kind::binary:
+        line.binary = f32_arithmetic_line(name, operand_moves(stage, 0), operand_moves(stage, 1));
+        break;
+      case Kind::comparison:
+        line.binary = f32_comparison_line(name, operand_moves(stage, 0), operand_moves(stage, 1));
+        break;
+      case Kind::logic:
+        line.binary = logic_line(name, operand_moves(stage, 0), operand_moves(stage, 1));
+        break;
+      case Kind::unary:
+      case Kind::activation:
+        line.unary = row_activation(name, stage.step.parameters);
+        break;
+      case Kind::test:
+        if (name == "ToBool") line.cast = cast_line(DType::f32, DType::boolean);
+        break;
+      case Kind::widen:
+        line.cast = cast_line(stages_.type(stage.step.operands[0]), DType::f32);
+        break;
+      default:
+        break;
+    }
+    return line;
+  }
+
+  void run_stage(std::size_t i, const std::array<const std::byte*, kMostValues>& values, std::byte* result,
+                 std::int64_t count) const {
+    const Stage& stage = stages_.list[i];
+    const std::byte* x = values[static_cast<std::size_t>(stage.step.operands[0])];
+    if (stage.table != nullptr)
+      return look_up_(reinterpret_cast<const std::uint8_t*>(x), reinterpret_cast<std::uint8_t*>(result), count,
+                      stage.table->data());
+    const auto [a, b] = stage.step.parameters;
+    const auto* reals = reinterpret_cast<const float*>(x);
+    auto* y = reinterpret_cast<float*>(result);
+    switch (stage.step.form->kind) {
+      case Kind::binary:
+      case Kind::comparison:
+      case Kind::logic:
+        return lines_[i].binary(x, values[static_cast<std::size_t>(stage.step.operands[1])], result, count);
+      case Kind::unary:
+      case Kind::activation:
+        return lines_[i].unary.function(reals, y, count, lines_[i].unary.parameters);
+      case Kind::quantise:
+        if (result_type(stage.step) == DType::u8)
+          return rows_.to_u8(reals, reinterpret_cast<std::uint8_t*>(result), count, a, b);
+        return rows_.to_i8(reals, reinterpret_cast<std::int8_t*>(result), count, a, b);
+      case Kind::dequantise:
+        if (stages_.type(stage.step.operands[0]) == DType::u8)
+          return rows_.from_u8(reinterpret_cast<const std::uint8_t*>(x), y, count, a, b);
+        return rows_.from_i8(reinterpret_cast<const std::int8_t*>(x), y, count, a, b);
+      case Kind::test:
+        return lines_[i].cast != nullptr ? lines_[i].cast(x, result, count)
+                                         : is_nan_line(reals, reinterpret_cast<bool*>(result), count);
+      case Kind::widen:
+        return lines_[i].cast(x, result, count);
+      case Kind::inverse:
+        return not_line(reinterpret_cast<const bool*>(x), reinterpret_cast<bool*>(result), count);
+      case Kind::choice: {
+        const std::byte *chosen = values[static_cast<std::size_t>(stage.step.operands[1])],
+                        *other = values[static_cast<std::size_t>(stage.step.operands[2])];
+        return f32_where_line(reinterpret_cast<const bool*>(x), operand_moves(stage, 0), chosen,
+                              operand_moves(stage, 1), other, operand_moves(stage, 2), result, count);
+      }
+      case Kind::constant:
+        return;
+    }
+  }
+
+  Stages stages_;
+  Registers registers_;
+  QuantisationRows rows_;
+  LookUpBytes look_up_ = look_up_bytes();
+  std::vector<bool> moves_;  // by value
+  std::vector<Line> lines_;
+};
+
+std::shared_ptr<const Table> tabulate(const Stages& part) {
+  Table bytes, results;
+  std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+  const std::byte* input = reinterpret_cast<const std::byte*>(bytes.data());
+  Program(part, {true})
+      .run({&input, 1}, reinterpret_cast<std::byte*>(results.data()), static_cast<std::int64_t>(results.size()));
+  return std::make_shared<const Table>(results);
+}
+
+// Each byte that depends on one other byte alone comes from a table; of the bytes that it depends on so, the earliest.
+Stages with_tables(Stages stages) {
+  for (std::size_t i = stages.list.size(); i-- > 0;) {
+    if (!stages.list[i].quantises()) continue;
+    for (std::int64_t source = 0; source < stages.value_of(i); ++source) {
+      if (!stages.is_quantised(source)) continue;
+      const std::optional<std::vector<std::size_t>> between = stages_between(stages, source, stages.value_of(i));
+      if (!between) continue;
+      stages.list[i].table = tabulate(part_of(stages, {&source, 1}, *between));
+      stages.list[i].step.operands = {source, -1, -1};
+      break;
+    }
+  }
+  // What only tables needed is gone.
+  std::vector<bool> needed(stages.list.size());
+  std::vector<std::size_t> list;
+  needed.back() = true;
+  for (std::size_t i = stages.list.size(); i-- > 0;) {
+    if (!needed[i]) continue;
+    list.insert(list.begin(), i);
+    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k) {
+      const std::int64_t operand = stages.list[i].step.operands[k];
+      if (stages.made_by(operand) != nullptr) needed[static_cast<std::size_t>(operand) - stages.inputs.size()] = true;
+    }
+  }
+  std::vector<std::int64_t> inputs(stages.inputs.size());
+  std::iota(inputs.begin(), inputs.end(), std::int64_t{0});
+  return part_of(stages, inputs, list);
+}
+
+Broadcast broadcast_of(const ops::NodeView& view) {
+  std::vector<const Shape*> shapes;
+  for (std::size_t i = 0; i < view.input_count(); ++i) shapes.push_back(&view.input(i).shape);
+  return Broadcast(view.output(0).shape, shapes);
+}
+
+class ElementWise final : public Kernel {
+ public:
+  explicit ElementWise(const ops::NodeView& view)
+      : broadcast_(broadcast_of(view)), program_(program_of(view, broadcast_)) {
+    for (std::size_t i = 0; i < view.input_count(); ++i) input_bytes_.push_back(bits_of(view.input(i).dtype) / 8);
+    if (broadcast_.lines_repeat()) lines_together_ = std::max<std::int64_t>(1, kBlock / broadcast_.line_length());
+    grain_ = std::clamp(kGrainOperations / (program_.operations() + 2 * static_cast<std::int64_t>(view.input_count())),
+                        kLeastGrain, kMostGrain);
+  }
+
+  void run(KernelContext& context) const override {
+    if (lines_together_ > 1) return run_together(context);
+    auto* output = static_cast<std::byte*>(context.output(0).mutable_raw());
+    const std::int64_t output_bytes = bits_of(context.output(0).dtype()) / 8;
+    broadcast_.walk(context, grain_, [&](const auto& from, std::int64_t to, std::int64_t count) {
+      std::array<const std::byte*, Broadcast::kMaxOperands> inputs;
+      for (std::size_t i = 0; i < input_bytes_.size(); ++i)
+        inputs[i] = static_cast<const std::byte*>(context.input(i).raw()) + from[i] * input_bytes_[i];
+      program_.run(std::span(inputs).first(input_bytes_.size()), output + to * output_bytes, count);
+    });
+  }
+
+ private:
+  void run_together(KernelContext& context) const {
+    auto* output = static_cast<std::byte*>(context.output(0).mutable_raw());
+    const std::int64_t output_bytes = bits_of(context.output(0).dtype()) / 8;
+    std::array<const std::byte*, Broadcast::kMaxOperands> operands;
+    for (std::size_t i = 0; i < input_bytes_.size(); ++i)
+      operands[i] = static_cast<const std::byte*>(context.input(i).raw());
+    broadcast_.walk_together(context, grain_, lines_together_, operands, input_bytes_,
+                             [&](const auto& inputs, std::int64_t to, std::int64_t count) {
+                               program_.run(std::span(inputs).first(input_bytes_.size()), output + to * output_bytes,
+                                            count);
+                             });
+  }
+
+  static Program program_of(const ops::NodeView& view, const Broadcast& broadcast) {
+    std::vector<bool> moves;
+    for (std::size_t i = 0; i < view.input_count(); ++i) moves.push_back(broadcast.line_stride(i) != 0);
+    // A table reads a byte later than the steps in its place did, and may so keep one value more.
+    Stages plain = stages_of(view), tabulated = with_tables(plain);
+    return {place(tabulated).count > kMostRegisters ? std::move(plain) : std::move(tabulated), moves};
+  }
+
+  Broadcast broadcast_;
+  Program program_;
+  std::vector<std::int64_t> input_bytes_;
+  std::int64_t grain_ = kMostGrain;
+  std::int64_t lines_together_ = 1;
+};
+
+}  // namespace
+
+std::string reject_element_wise(const ops::NodeView& view) {
+  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
+  if (view.input_count() > Broadcast::kMaxOperands) return "takes up to 8 operands";
+  const Broadcast broadcast = broadcast_of(view);
+  if (view.output(0).elements() >= kManyElements && broadcast.line_length() < kShortLine && !broadcast.lines_repeat())
+    return "its lines are short";
+  const Stages stages = stages_of(view);
+  if (stages.list.size() > ops::kMostElementWiseSteps) return "takes up to 64 steps";
+  for (const Stage& stage : stages.list) {
+    if ((stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) &&
+        row_activation(stage.step.form->name, stage.step.parameters).function == nullptr)
+      return "no vectorised " + std::string(stage.step.form->name);
+  }
+  return place(stages).count > kMostRegisters ? "keeps more than 8 values at once" : "";
+}
+
+std::string reject_element_wise_f32(const ops::NodeView& view) {
+  for (std::size_t i = 0; i < view.input_count(); ++i) {
+    if (view.input(i).dtype != DType::f32) return "takes f32";
+  }
+  return view.output(0).dtype == DType::f32 ? reject_element_wise(view) : "gives f32";
+}
+
+KernelPointer make_element_wise(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<ElementWise>(view);
+}
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,39 @@
+// What element_wise/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
+// file's stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// cast
+std::string reject_cast(const ops::NodeView& view);
+KernelPointer make_cast(const ops::NodeView& view, WeightStore& weights);
+
+// comparison
+std::string reject_comparison(const ops::NodeView& view);
+KernelPointer make_comparison(const ops::NodeView& view, WeightStore& weights);
+void logical_not(KernelContext& context);
+
+// element_wise_binary
+std::string reject_arithmetic(const ops::NodeView& view);
+KernelPointer make_arithmetic(const ops::NodeView& view, WeightStore& weights);
+std::string reject_pow(const ops::NodeView& view);
+KernelPointer make_pow(const ops::NodeView& view, WeightStore& weights);
+std::string reject_where(const ops::NodeView& view);
+KernelPointer make_where(const ops::NodeView& view, WeightStore& weights);
+
+// element_wise_program
+std::string reject_element_wise(const ops::NodeView& view);
+std::string reject_element_wise_f32(const ops::NodeView& view);
+KernelPointer make_element_wise(const ops::NodeView& view, WeightStore& weights);
+
+// element_wise_unary
+KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_clip(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_gelu(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,13 @@
+// The reject rule that kernels of several rooms share.
+#pragma once
+
+#include <string>
+
+#include "ops/op.h"
+
+namespace tessera::backends::cpu {
+
+// "" when input 0 of the node is float32, else why the kernel cannot take it.
+std::string reject_unless_f32(const ops::NodeView& view);
+
+}  // namespace tessera::backends::cpu

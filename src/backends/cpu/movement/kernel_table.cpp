@@ -1,0 +1,41 @@
+#include "backends/cpu/movement/kernel_table.h"
+
+#include "backends/cpu/movement/kernels.h"
+
+namespace tessera::backends::cpu {
+
+std::span<const KernelEntry> movement_kernels() {
+  static const KernelEntry table[] = {
+      // concat
+      {.op = "Concat", .name = "cpu_concat", .reject = reject_unless_bytes, .function = concat},
+      {.op = "Split", .name = "cpu_split", .reject = reject_unless_bytes, .function = split},
+      // expand
+      {.op = "Expand", .name = "cpu_expand", .reject = reject_unless_bytes, .create = make_expand},
+      {.op = "Tile", .name = "cpu_tile", .reject = reject_unless_bytes, .create = make_tile},
+      // gather
+      {.op = "Gather", .name = "cpu_gather", .reject = reject_gather, .create = make_gather},
+      {.op = "GatherElements",
+       .name = "cpu_gather_elements",
+       .reject = reject_gather_elements,
+       .function = gather_elements},
+      // pad
+      {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
+      // resize
+      {.op = "Resize", .name = "cpu_resize", .reject = reject_resize, .create = make_resize},
+      // slice
+      {.op = "Slice", .name = "cpu_slice", .reject = reject_unless_bytes, .create = make_slice},
+      // transpose
+      {.op = "Transpose", .name = "cpu_transpose", .reject = reject_unless_bytes, .create = make_transpose},
+      {.op = "DepthToSpace",
+       .name = "cpu_depth_to_space",
+       .reject = reject_unless_bytes,
+       .create = make_depth_to_space},
+      {.op = "SpaceToDepth",
+       .name = "cpu_space_to_depth",
+       .reject = reject_unless_bytes,
+       .create = make_space_to_depth},
+  };
+  return table;
+}
+
+}  // namespace tessera::backends::cpu

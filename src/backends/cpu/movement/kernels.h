@@ -1,0 +1,45 @@
+// What movement/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
+// file's stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// concat
+void concat(KernelContext& context);
+void split(KernelContext& context);
+
+// expand
+KernelPointer make_expand(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_tile(const ops::NodeView& view, WeightStore& weights);
+
+// gather
+KernelPointer make_gather(const ops::NodeView& view, WeightStore& weights);
+std::string reject_gather(const ops::NodeView& view);
+std::string reject_gather_elements(const ops::NodeView& view);
+void gather_elements(KernelContext& context);
+
+// movement
+std::string reject_unless_bytes(const ops::NodeView& view);  // looks at input 0
+
+// pad
+std::string reject_pad(const ops::NodeView& view);
+KernelPointer make_pad(const ops::NodeView& view, WeightStore& weights);
+
+// resize
+std::string reject_resize(const ops::NodeView& view);
+KernelPointer make_resize(const ops::NodeView& view, WeightStore& weights);
+
+// slice
+KernelPointer make_slice(const ops::NodeView& view, WeightStore& weights);
+
+// transpose
+KernelPointer make_transpose(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_depth_to_space(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_space_to_depth(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,260 @@
+#include "backends/cpu/products/indirect_product_bf16.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/machine/simd.h"
+#include "backends/cpu/products/tile_rows.h"
+#include "base/half.h"
+
+#ifndef TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
+#define TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
+namespace tessera::backends::cpu {
+
+struct Bf16Functions {
+  void (*multiply)(const IndirectProductBf16&);
+  void (*round)(const float*, std::uint16_t*, std::int64_t);
+  void (*widen)(const std::uint16_t*, float*, std::int64_t);
+};
+
+}  // namespace tessera::backends::cpu
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/products/indirect_product_bf16.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+using Product = IndirectProductBf16;
+using D = hn::ScalableTag<float>;
+using DU = hn::RebindToUnsigned<D>;
+using V = hn::Vec<D>;
+constexpr std::int64_t kLanes = HWY_LANES(float);
+constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 12 : 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
+
+void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const DU du;
+  const hn::RebindToSigned<D> di;
+  const hn::Rebind<std::uint16_t, D> d16;
+  for (; i + kLanes <= count; i += kLanes) {
+    const V value = hn::LoadU(d, x + i);
+    const auto bits = hn::BitCast(du, value);
+    const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+    const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
+    const auto kept =
+        hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(kept))), d16, y + i);
+  }
+#endif
+  for (; i < count; ++i) y[i] = base::to_bf16(x[i]).bits;
+}
+
+void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D d;
+  const DU du;
+  const hn::Rebind<std::uint16_t, D> d16;
+  for (; i + kLanes <= count; i += kLanes)
+    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, x + i)))), d, y + i);
+#endif
+  for (; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
+}
+
+// Where sums lie between parts of the depth.
+float* partial_sums(const Product& product, std::int64_t row, std::int64_t column) {
+  return product.partial + column / Product::kColumns * Product::kColumns * product.tile_rows +
+         row * Product::kColumns + column % Product::kColumns;
+}
+
+// A vector of sums to its place, of which the first `count` lanes are columns.
+template <bool whole>
+HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int64_t count) {
+  const D d;
+  HWY_ALIGN float lanes[hn::MaxLanes(d)] = {};
+  if (product.addend != nullptr) {
+    const float* floats = static_cast<const float*>(product.addend) + at;
+    if (product.rounded_addend)
+      widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, whole ? kLanes : count);
+    else if (!whole) std::copy_n(floats, count, lanes);
+    value = hn::Add(value, whole && !product.rounded_addend ? hn::LoadU(d, floats) : hn::Load(d, lanes));
+  }
+  const V low = hn::Set(d, product.low), high = hn::Set(d, product.high);
+  value = hn::IfThenElse(hn::Lt(value, low), low, value);  // NaN stays
+  value = hn::IfThenElse(hn::Gt(value, high), high, value);
+  if (whole && !product.rounded_c) return hn::StoreU(value, d, static_cast<float*>(product.c) + at);
+  hn::Store(value, d, lanes);
+  if (product.rounded_c) round_row(lanes, static_cast<std::uint16_t*>(product.c) + at, whole ? kLanes : count);
+  else std::copy_n(lanes, count, static_cast<float*>(product.c) + at);
+}
+
+// Sums of rows × vectors to their places. Out of line so that the inner loop keeps its registers to itself.
+HWY_NOINLINE void store_tile(const Product& product, const float* sums, std::int64_t first, std::int64_t rows,
+                             std::int64_t vectors, std::int64_t column) {
+  const D d;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < vectors; ++j, sums += kLanes) {
+      const std::int64_t at = column + j * kLanes, count = product.columns - at, place = (first + i) * product.ldc + at;
+      if (count >= kLanes) store<true>(product, hn::Load(d, sums), place, kLanes);
+      else if (count > 0) store<false>(product, hn::Load(d, sums), place, count);
+    }
+  }
+}
+
+// The rows of A in floats, one behind the other: widened once for all panels.
+struct Rows {
+  const float* data;
+  std::int64_t length;
+
+  explicit Rows(const Product& product) : length(product.segments * product.groups * Product::kGroup) {
+    thread_local std::vector<float> widened;
+    widened.resize(static_cast<std::size_t>(product.rows * length));
+    float* to = widened.data();
+    data = to;
+    for (std::int64_t i = 0; i < product.rows; ++i) {
+      for (std::int64_t s = 0; s < product.segments; ++s, to += product.groups * Product::kGroup) {
+        widen_row(product.left[s * product.tile_rows + i] + product.skipped, to, product.groups * Product::kGroup);
+      }
+    }
+  }
+};
+
+// sum += A B over a group of each row: a pair of numbers, at `k` of the row, the odd one first.
+template <int rows, int vectors>
+HWY_INLINE void add_products(const float* const (&row)[rows], std::int64_t k, const std::uint16_t* right,
+                             V (&sum)[rows][vectors]) {
+  const D d;
+  const DU du;
+  V even[vectors], odd[vectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < vectors; ++j) {
+    const auto pair = hn::LoadU(du, reinterpret_cast<const std::uint32_t*>(right) + j * kLanes);
+    even[j] = hn::BitCast(d, hn::ShiftLeft<16>(pair));
+    odd[j] = hn::BitCast(d, hn::And(pair, hn::Set(du, 0xFFFF0000u)));
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) {
+    const V a0 = hn::Set(d, row[i][k]), a1 = hn::Set(d, row[i][k + 1]);
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) sum[i][j] = hn::MulAdd(a0, even[j], hn::MulAdd(a1, odd[j], sum[i][j]));
+  }
+}
+
+// Some rows from `first` on times some vectors of a panel that is `width` wide; `right` points at the first of them.
+template <int rows, int vectors>
+void multiply_tile(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right,
+                   std::int64_t width, std::int64_t column) {
+  const D d;
+  V sum[rows][vectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < vectors; ++j) {
+    const V bias = hn::LoadU(d, product.bias + column + j * kLanes);
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; ++i)
+      sum[i][j] = product.begins ? bias : hn::LoadU(d, partial_sums(product, first + i, column + j * kLanes));
+  }
+  const float* row[rows];
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) row[i] = left.data + (first + i) * left.length;
+  const std::int64_t step = width * Product::kGroup;
+  std::int64_t k = 0;
+  // Two groups at a time, since pointers to twelve rows do not quite fit the registers.
+  for (; k + Product::kGroup < left.length; k += 2 * Product::kGroup, right += 2 * step) {
+    add_products<rows, vectors>(row, k, right, sum);
+    add_products<rows, vectors>(row, k + Product::kGroup, right + step, sum);
+  }
+  if (k < left.length) add_products<rows, vectors>(row, k, right, sum);
+  HWY_ALIGN float tile[rows * vectors * kLanes];
+#pragma GCC unroll 12
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j)
+      hn::StoreU(
+          sum[i][j], d,
+          product.ends ? tile + (i * vectors + j) * kLanes : partial_sums(product, first + i, column + j * kLanes));
+  }
+  if (product.ends) store_tile(product, tile, first, rows, vectors, column);
+}
+
+template <int most, int vectors>
+void multiply_rows(const Product& product, const Rows& left, std::int64_t first, const std::uint16_t* right,
+                   std::int64_t width, std::int64_t column) {
+  for (; first + most <= product.rows; first += most)
+    multiply_tile<most, vectors>(product, left, first, right, width, column);
+  if constexpr (most > 1) {
+    if (first < product.rows) multiply_rows<most - 1, vectors>(product, left, first, right, width, column);
+  }
+}
+
+void multiply_widened(const Product& product) {
+  const Rows left(product);
+  const std::uint16_t* right = product.right;
+  for (std::int64_t column = 0; column < product.columns; column += Product::kColumns) {
+    const std::int64_t left_over = std::min(Product::kColumns, product.columns - column),
+                       width = (left_over + Product::kLanes - 1) / Product::kLanes * Product::kLanes;
+    const std::uint16_t* part = right + product.first_group * width * Product::kGroup;
+    std::int64_t lane = 0;
+    for (; lane + kVectors * kLanes <= width; lane += kVectors * kLanes)
+      multiply_rows<kRows, kVectors>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
+    // The last panel may be one vector wide.
+    for (; lane < width; lane += kLanes)
+      multiply_rows<kRows, 1>(product, left, 0, part + lane * Product::kGroup, width, column + lane);
+    right += product.panel_groups * width * Product::kGroup;
+  }
+}
+
+}  // namespace
+
+Bf16Functions bf16_functions() {
+  return {multiply_widened, round_row, widen_row};
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+
+HWY_EXPORT(bf16_functions);
+
+MultiplierBf16 multiplier_bf16([[maybe_unused]] std::int64_t rows) {
+  if (emulates_tiles()) return {multiply_bf16_emulated, kProductRows, kTileGroups, true, false};
+#if defined(__x86_64__)
+  if (active_tiles() && rows >= kFewestTileRows) return {multiply_bf16_amx, kProductRows, kTileGroups, true, true};
+  if (active_bf16()) return {multiply_bf16_avx512, IndirectProductBf16::kMostRows, 1, false, true};
+#endif
+  return {HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply, IndirectProductBf16::kMostRows, 1, false, false};
+}
+
+void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count);
+}
+void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
+#if defined(__x86_64__)
+  if (active_bf16()) return round_to_bf16_row_avx512(x, y, count);
+#endif
+  to_bf16_row(x, y, count);
+}
+bool round_pictures([[maybe_unused]] const float* x, [[maybe_unused]] std::uint16_t* y,
+                    [[maybe_unused]] std::int64_t pixels) {
+#if defined(__x86_64__)
+  if (active_bf16()) {
+    round_pictures_avx512(x, y, pixels);
+    return true;
+  }
+#endif
+  return false;
+}
+void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count);
+}
+
+}  // namespace tessera::backends::cpu
+#endif

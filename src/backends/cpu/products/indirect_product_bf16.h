@@ -1,0 +1,80 @@
+// The indirect product (indirect_product.h) of bfloat16 numbers with sums of float32. Self-contained, as
+// indirect_product_s8.h.
+//
+// Numbers are the upper halves of floats (bits). The order of a sum is that of VDPBF16PS (Intel, "Intrinsics Guide"):
+// of each pair of neighbours the odd one first. That instruction takes denormals as zero, so results differ there
+// between instruction sets; so does the order of tile registers (TDPBF16PS), which sum the even and the odd ones of 32
+// numbers apart.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/products/tile_rows.h"
+
+namespace tessera::backends::cpu {
+
+struct IndirectProductBf16 {
+  static constexpr std::int64_t kMostRows = 12;  // that vectors multiply at a time
+  static constexpr std::int64_t kColumns = 32;   // of a panel
+  static constexpr std::int64_t kLanes = 16;     // the last panel is a whole number of these wide
+  static constexpr std::int64_t kGroup = 2;      // neighbours in a row that are multiplied together
+
+  std::int64_t rows = 0;               // at most tile_rows
+  std::int64_t tile_rows = kMostRows;  // of the multiplier
+  // By tile registers: rows of the first of two tiles; and, where segments of A end in a part of a step of 64 bytes,
+  // the groups of one. `groups` are then those of its weights, whole steps: the last step of A begins so much earlier,
+  // and meets weights of zero there.
+  std::int64_t half_rows = 16, segment_groups = 0;
+  const TileRun* spaced = nullptr;             // or where the rows of each segment lie evenly, instead of `left`
+  std::int64_t segments = 0, groups = 0;       // of a row of A; groups of kGroup numbers of a segment
+  const std::uint16_t* const* left = nullptr;  // segment s of row i at left[s * tile_rows + i]
+  std::int64_t skipped = 0;                    // numbers of each segment before them
+  // Panels one after the other, each [panel_groups][width][kGroup], of which the groups from first_group on are
+  // multiplied: all, or a part of the depth.
+  const std::uint16_t* right = nullptr;
+  std::int64_t panel_groups = 0, first_group = 0;
+  std::int64_t columns = 0;     // of the panels together
+  const float* bias = nullptr;  // as many, rounded up to kLanes
+  float* partial = nullptr;     // sums between parts of the depth, [panel][tile_rows][kColumns]; 64-byte aligned
+  const std::uint16_t* ahead = nullptr;  // weights that later products meet, of which ahead_bytes are brought nearer
+  std::int64_t ahead_bytes = 0;
+  bool begins = true,
+       ends = true;  // whether this part starts at the bias, and is the last: otherwise `partial` is read, written
+  const void* addend = nullptr;                    // or null; [rows][ldc]
+  void* c = nullptr;                               // clamp(bias + Σ A·B + addend), [rows][ldc]
+  bool rounded_addend = false, rounded_c = false;  // bfloat16 instead of floats
+  std::int64_t ldc = 0;
+  float low = 0, high = 0;
+  bool hard_swish = false;  // instead of bounds, where the multiplier has it: x clamp(x / 6 + 1 / 2, 0, 1)
+};
+
+void multiply_bf16_avx512(const IndirectProductBf16& product);
+void multiply_bf16_amx(const IndirectProductBf16& product);
+void multiply_bf16_emulated(const IndirectProductBf16& product);  // what multiply_bf16_amx does, anywhere
+
+// How products are multiplied.
+struct MultiplierBf16 {
+  void (*multiply)(const IndirectProductBf16&);
+  std::int64_t tile_rows;   // at a time, at most
+  std::int64_t depth_step;  // groups that are summed together: parts of the depth begin at multiples of it, so that
+                            // sums are the same bits
+  bool tiles;               // by tile registers: see TileScope
+  bool has_hard_swish;
+};
+// For products of so many rows, with the instruction set active now; by widening to floats where there is none for
+// bfloat16.
+MultiplierBf16 multiplier_bf16(std::int64_t rows);
+
+// y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
+void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
+// The same by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds as it
+// runs. (Packed weights are the same bytes everywhere.)
+void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
+void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t count);
+// Pixels of three numbers to such of four, the last zero, rounded so at once; false, and nothing is done, where there
+// is no such instruction.
+bool round_pictures(const float* x, std::uint16_t* y, std::int64_t pixels);
+void round_pictures_avx512(const float* x, std::uint16_t* y, std::int64_t pixels);
+void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count);
+
+}  // namespace tessera::backends::cpu

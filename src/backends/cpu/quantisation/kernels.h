@@ -1,0 +1,21 @@
+// What quantisation/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
+// file's stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// add_s8
+std::string reject_quantised_add(const ops::NodeView& view);
+void quantised_add(KernelContext& context);
+
+// quantisation
+std::string reject_quantisation(const ops::NodeView& view);
+KernelPointer make_quantisation(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_dynamic_quantisation(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

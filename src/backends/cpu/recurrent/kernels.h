@@ -1,0 +1,20 @@
+// What recurrent/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
+// file's stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// recurrent
+std::string reject_recurrent(const ops::NodeView& view);
+KernelPointer make_recurrent(const ops::NodeView& view, WeightStore& weights);
+std::string reject_bf16_recurrent(const ops::NodeView& view);
+
+// recurrent_bf16
+KernelPointer make_bf16_recurrent(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

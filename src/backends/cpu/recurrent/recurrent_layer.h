@@ -1,0 +1,266 @@
+// LSTM and GRU, whatever their products multiply. The inputs of all steps go through W in one product; each step then
+// multiplies the previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of its
+// gates side by side: a step is one parallel loop over chunks, each of which multiplies and then applies its gates.
+// Sums, gates and states are floats.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cpu/recurrent/recurrent_gates.h"
+#include "base/checked.h"
+#include "ops/recurrent.h"
+
+namespace tessera::backends::cpu {
+
+// Sizes of a layer, and how its units are cut into chunks.
+struct RecurrentLayer {
+  std::int64_t length, batch, features, hidden, gates, directions;
+  std::int64_t units = 0;  // of a chunk but the last
+
+  RecurrentLayer(const ops::NodeView& view, std::int64_t weight_bytes)
+      : length(view.input(0).shape[0]),
+        batch(view.input(0).shape[1]),
+        features(view.input(0).shape[2]),
+        hidden(view.input(2).shape[2]),
+        gates(ops::gates_of(view.op())),
+        directions(view.input(2).shape[0]) {
+    // A chunk is worth a thread from a quarter of a megabyte of weights or two million operations.
+    const double weights = static_cast<double>(gates) * static_cast<double>(hidden) * static_cast<double>(hidden);
+    const double chunks =
+        std::max(weights * static_cast<double>(weight_bytes) / 0x1p18, weights * 2 * static_cast<double>(batch) / 2e6);
+    units = static_cast<std::int64_t>(std::ceil(static_cast<double>(hidden) / std::clamp(chunks, 1.0, 16.0)));
+    units = std::min(hidden, base::round_up(units, 16));
+  }
+
+  std::int64_t chunks() const { return base::ceil_divide(hidden, units); }
+  std::int64_t units_of(std::int64_t chunk) const { return std::min(units, hidden - chunk * units); }
+  std::int64_t rows() const { return gates * hidden; }
+  std::int64_t steps() const { return base::checked_multiply(length, batch); }
+  std::int64_t state_elements() const { return base::checked_multiply(batch, hidden); }
+
+  // Rows of a [gates * hidden, columns] matrix in chunk order: within a chunk, gate after gate. They come to lie
+  // `stride` elements apart.
+  template <typename T>
+  void reorder(const T* from, std::int64_t columns, T* to, std::int64_t stride) const {
+    for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) {
+      for (std::int64_t gate = 0; gate < gates; ++gate) {
+        const T* row = from + (gate * hidden + chunk * units) * columns;
+        // Lines that lie side by side are one.
+        const std::int64_t lines = stride == columns ? 1 : units_of(chunk),
+                           length = stride == columns ? units_of(chunk) * columns : columns;
+        for (std::int64_t i = 0; i < lines; ++i) std::copy_n(row + i * columns, length, to + i * stride);
+        to += units_of(chunk) * stride;
+      }
+    }
+  }
+};
+
+// `Products` multiplies:
+//   Element                           of X, the weights, the hidden state as R meets it, and the results
+//   Products(view, store, layer)
+//   scratch_bytes()                   beside the states
+//   hidden_stride()                   elements from one sequence's hidden state to the next one's; those behind
+//   `hidden` are zeros data(context, scratch)            X as project() reads it project(context, x, d, bias, to)  to
+//   [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be read up to a multiple of 16 recur(d,
+//   chunk, hidden, to)       to [batch, gates · units] = hidden · R of the chunk widen(from, to, count), round(from,
+//   to, count)
+template <typename Products>
+class Recurrent final : public Kernel {
+ public:
+  using Element = typename Products::Element;
+
+  Recurrent(const ops::NodeView& view, WeightStore& store)
+      : layer_(view, sizeof(Element)),
+        plan_(ops::read_recurrent(view)),
+        lstm_(view.op().name == "LSTM"),
+        products_(view, store, layer_) {}
+
+  std::int64_t scratch_bytes() const override { return base::checked_add(states_bytes(), products_.scratch_bytes()); }
+
+  void run(KernelContext& context) const override {
+    const std::int64_t directions = layer_.directions, chunks = layer_.chunks();
+    Element* y = context.wants_output(0) ? result(context, 0) : nullptr;
+    const Element* x = products_.data(context, context.scratch() + states_bytes());
+    for (std::int64_t direction = 0; direction < directions; ++direction) {
+      prepare(context, direction);
+      const State state = this->state(context, direction);
+      products_.project(context, x, direction, state.bias, state.inputs);
+    }
+    if (chunks == 1) {
+      context.parallel_for(directions, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t d = begin; d < end; ++d) {
+          for (std::int64_t step = 0; step < layer_.length; ++step) run_chunk(context, y, d, step, 0);
+        }
+      });
+    } else if (context.resources().threads() ==
+               1) {  // more of one direction's weights than of all stays in the cache from step to step
+      for (std::int64_t direction = 0; direction < directions; ++direction) run_steps(context, y, direction, 1);
+    } else {
+      run_steps(context, y, 0, directions);
+    }
+    for (std::int64_t direction = 0; direction < directions; ++direction) finish(context, direction);
+  }
+
+ private:
+  static constexpr bool kRounds = !std::is_same_v<Element, float>;
+
+  // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights
+  // that its core ended the last one with.
+  void run_steps(const KernelContext& context, Element* y, std::int64_t first, std::int64_t count) const {
+    const std::int64_t chunks = layer_.chunks(), all = count * chunks,
+                       shares = std::min<std::int64_t>(context.resources().threads(), all);
+    for (std::int64_t step = 0; step < layer_.length; ++step) {
+      context.parallel_for(all, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const std::int64_t share = ((i + 1) * shares - 1) / all;  // as the pool cuts the loop
+          const std::int64_t chunk = step % 2 == 0 ? i : all * share / shares + all * (share + 1) / shares - 1 - i;
+          run_chunk(context, y, first + chunk / chunks, step, chunk % chunks);
+        }
+      });
+    }
+  }
+
+  // Working memory of one direction.
+  struct State {
+    float* inputs;        // [length, batch, rows]: W x + bias, in chunk order
+    float* hidden[2];     // [batch, hidden]; step s reads s % 2 and writes the other
+    Element* operand[2];  // the same as R meets it: [batch, hidden_stride]
+    float* cell;          // [batch, hidden]
+    float* recurrent;     // R h of each chunk, [batch, gates * units]
+    float* bias;          // [rows], in chunk order
+    float* hidden_bias;   // [hidden]: GRU's recurrent bias of the hidden gate; null: none
+  };
+
+  std::int64_t operand_floats() const {
+    return kRounds ? base::ceil_divide(base::checked_multiply(layer_.batch, products_.hidden_stride()) *
+                                           static_cast<std::int64_t>(sizeof(Element)),
+                                       4)
+                   : 0;
+  }
+  std::int64_t floats_of_direction() const {
+    const std::int64_t states =
+        base::checked_multiply(layer_.state_elements(), 3 + layer_.gates) + 2 * operand_floats();
+    const std::int64_t biases = base::round_up(layer_.rows(), 16) + layer_.hidden;
+    return base::round_up(base::checked_add(base::checked_multiply(layer_.steps(), layer_.rows()), states) + biases,
+                          16);
+  }
+  std::int64_t states_bytes() const {
+    return base::checked_multiply(base::checked_multiply(floats_of_direction(), layer_.directions), 4);
+  }
+
+  State state(const KernelContext& context, std::int64_t direction) const {
+    State result{};
+    float* next = reinterpret_cast<float*>(context.scratch()) + direction * floats_of_direction();
+    const auto take = [&next](std::int64_t count) { return std::exchange(next, next + count); };
+    result.inputs = take(layer_.steps() * layer_.rows());
+    for (float*& hidden : result.hidden) hidden = take(layer_.state_elements());
+    result.cell = take(layer_.state_elements());
+    result.recurrent = take(layer_.state_elements() * layer_.gates);
+    result.bias = take(base::round_up(layer_.rows(), 16));
+    if (context.has_input(3) && !lstm_) result.hidden_bias = take(layer_.hidden);
+    for (std::size_t i = 0; i < 2; ++i)
+      result.operand[i] =
+          kRounds ? reinterpret_cast<Element*>(take(operand_floats())) : reinterpret_cast<Element*>(result.hidden[i]);
+    return result;
+  }
+
+  static const Element* operand(const KernelContext& context, std::size_t input) {
+    return static_cast<const Element*>(context.input(input).raw());
+  }
+  static Element* result(KernelContext& context, std::size_t output) {
+    return static_cast<Element*>(context.output(output).mutable_raw());
+  }
+
+  // Initial states, and the biases that are added to W x: both, but for GRU's hidden gate only W's.
+  void prepare(const KernelContext& context, std::int64_t direction) const {
+    const State state = this->state(context, direction);
+    const std::int64_t elements = layer_.state_elements(), rows = layer_.rows();
+    const auto initial = [&](std::size_t input, float* to) {
+      if (context.has_input(input)) Products::widen(operand(context, input) + direction * elements, to, elements);
+      else std::fill_n(to, elements, 0.0f);
+    };
+    initial(5, state.hidden[0]);
+    if (lstm_) initial(6, state.cell);
+    if constexpr (kRounds) {
+      for (Element* each : state.operand) std::fill_n(each, layer_.batch * products_.hidden_stride(), Element{0});
+      for (std::int64_t b = 0; b < layer_.batch; ++b)
+        Products::round(state.hidden[0] + b * layer_.hidden, state.operand[0] + b * products_.hidden_stride(),
+                        layer_.hidden);
+    }
+    thread_local std::vector<float> biases;  // W's, to which R's are added, and R's
+    biases.assign(static_cast<std::size_t>(2 * rows), 0.0f);
+    if (context.has_input(3)) {
+      float *sum = biases.data(), *recurrent = sum + rows;
+      Products::widen(operand(context, 3) + direction * 2 * rows, sum, 2 * rows);
+      const std::int64_t both = lstm_ ? rows : 2 * layer_.hidden;
+      std::transform(sum, sum + both, recurrent, sum, std::plus<>());
+      if (!lstm_) std::copy_n(recurrent + both, layer_.hidden, state.hidden_bias);
+    }
+    layer_.reorder(biases.data(), 1, state.bias, 1);
+  }
+
+  static void prefetch(const float* from, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
+  }
+
+  void run_chunk(const KernelContext& context, Element* y, std::int64_t direction, std::int64_t step,
+                 std::int64_t chunk) const {
+    const State state = this->state(context, direction);
+    const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, rows = layer_.gates * units;
+    const std::int64_t time = plan_.reverse(static_cast<std::size_t>(direction)) ? layer_.length - 1 - step : step;
+    const std::size_t before = static_cast<std::size_t>(step % 2), now = 1 - before;
+    float* recurrent = state.recurrent + layer_.batch * layer_.gates * first;
+    Element* line =
+        y == nullptr ? nullptr : y + (time * layer_.directions + direction) * layer_.state_elements() + first;
+    const auto row = [&](std::int64_t b) {
+      const std::int64_t unit = b * layer_.hidden + first;
+      GateRow result{state.inputs + (time * layer_.batch + b) * layer_.rows() + layer_.gates * first,
+                     recurrent + b * rows,
+                     state.hidden_bias == nullptr ? nullptr : state.hidden_bias + first,
+                     state.hidden[before] + unit,
+                     state.cell + unit,
+                     state.hidden[now] + unit,
+                     nullptr,
+                     units};
+      if constexpr (!kRounds) result.output = line == nullptr ? nullptr : line + b * layer_.hidden;
+      return result;
+    };
+    // The weights push what the gates read out of the caches, from step to step.
+    prefetch(row(0).input, rows);
+    prefetch(row(0).cell, units);
+    products_.recur(direction, chunk, state.operand[before], recurrent);
+    for (std::int64_t b = 0; b < layer_.batch; ++b) {
+      const GateRow gates = row(b);
+      if (lstm_) apply_lstm_gates(gates);
+      else apply_gru_gates(gates);
+      if constexpr (kRounds) {
+        Element* rounded = state.operand[now] + b * products_.hidden_stride() + first;
+        Products::round(gates.hidden, rounded, units);
+        if (line != nullptr) std::copy_n(rounded, units, line + b * layer_.hidden);
+      }
+    }
+  }
+
+  void finish(KernelContext& context, std::int64_t direction) const {
+    const State state = this->state(context, direction);
+    const auto give = [&](std::size_t output, const float* from) {
+      if (context.wants_output(output))
+        Products::round(from, result(context, output) + direction * layer_.state_elements(), layer_.state_elements());
+    };
+    give(1, state.hidden[layer_.length % 2]);
+    if (lstm_) give(2, state.cell);
+  }
+
+  RecurrentLayer layer_;
+  ops::RecurrentPlan plan_;
+  bool lstm_;
+  Products products_;
+};
+
+}  // namespace tessera::backends::cpu

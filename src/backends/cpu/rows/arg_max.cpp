@@ -1,0 +1,131 @@
+// ArgMax and ArgMin of float32.
+#include <limits>
+
+#include "backends/cpu/rows/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/rows/arg_max.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+template <bool largest>
+HWY_INLINE V better(V x, V best) {
+  return hn::IfThenElse(largest ? hn::Gt(x, best) : hn::Lt(x, best), x, best);
+}
+
+// The best value; NaN is passed over, except in front, where nothing is better.
+template <bool largest>
+float extreme(const float* x, std::int64_t count) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V a = hn::Set(d, x[0]), b = a;
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    a = better<largest>(hn::LoadU(d, x + i), a);
+    b = better<largest>(hn::LoadU(d, x + i + lanes), b);
+  }
+  a = better<largest>(b, a);
+  HWY_ALIGN float values[hn::MaxLanes(d)];
+  hn::Store(a, d, values);
+  float best = values[0];
+  const auto take = [&](float value) {
+    if (largest ? value > best : value < best) best = value;
+  };
+  for (std::int64_t k = 1; k < lanes; ++k) take(values[k]);
+  for (; i < count; ++i) take(x[i]);
+  return best;
+}
+
+std::int64_t find_first(const float* x, std::int64_t count, float wanted) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V w = hn::Set(d, wanted);
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const std::intptr_t at = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), w));
+    if (at >= 0) return i + at;
+  }
+  for (; i < count; ++i) {
+    if (x[i] == wanted) return i;
+  }
+  return 0;  // NaN in front
+}
+
+}  // namespace
+
+std::int64_t arg_extreme(const float* x, std::int64_t count, bool largest) {
+  return find_first(x, count, largest ? extreme<true>(x, count) : extreme<false>(x, count));
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(arg_extreme);
+
+// Elements a chunk.
+constexpr std::int64_t kGrain = 16384;
+
+class ArgMaxKernel final : public Kernel {
+ public:
+  explicit ArgMaxKernel(const ops::NodeView& view)
+      : largest_(view.op().name == "ArgMax"), last_(view.integer("select_last_index") != 0) {
+    const Shape& shape = view.input(0).shape;
+    const std::int64_t axis = ops::normalise_axis(view.integer("axis"), static_cast<std::int64_t>(shape.size()));
+    length_ = shape[static_cast<std::size_t>(axis)];
+    inner_ = element_count(Shape(shape.begin() + axis + 1, shape.end()));
+    lines_ = element_count(shape) / length_;
+  }
+
+  void run(KernelContext& context) const override {
+    const float* x = context.input(0).data<float>();
+    std::int64_t* y = context.output(0).mutable_data<std::int64_t>();
+    context.parallel_for(
+        lines_, std::max<std::int64_t>(1, kGrain / length_), [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t line = begin; line < end; ++line) {
+            const float* from = x + line / inner_ * length_ * inner_ + line % inner_;
+            y[line] = inner_ == 1 && !last_ ? HWY_DYNAMIC_DISPATCH(arg_extreme)(from, length_, largest_) : scan(from);
+          }
+        });
+  }
+
+ private:
+  std::int64_t scan(const float* x) const {
+    std::int64_t best = 0;
+    float value = x[0];
+    for (std::int64_t i = 1; i < length_; ++i) {
+      const float candidate = x[i * inner_];
+      if ((largest_ ? candidate > value : candidate < value) || (last_ && candidate == value))
+        best = i, value = candidate;
+    }
+    return best;
+  }
+
+  bool largest_, last_;
+  std::int64_t length_, inner_, lines_;
+};
+
+}  // namespace
+
+std::string reject_arg_max(const ops::NodeView& view) {
+  if (view.input(0).dtype != DType::f32) return "takes f32";
+  return view.input(0).shape.empty() || view.input(0).elements() == 0 ? "wants an axis and some elements" : "";
+}
+
+KernelPointer make_arg_max(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<ArgMaxKernel>(view);
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE

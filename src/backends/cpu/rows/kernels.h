@@ -1,0 +1,44 @@
+// What rows/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the file's
+// stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// arg_max
+std::string reject_arg_max(const ops::NodeView& view);
+KernelPointer make_arg_max(const ops::NodeView& view, WeightStore& weights);
+
+// cumulative
+std::string reject_cum_sum(const ops::NodeView& view);
+void cum_sum(KernelContext& context);
+
+// dft
+std::string reject_dft(const ops::NodeView&);
+void dft(KernelContext&);
+
+// normalisation
+std::string reject_row_normalisation(const ops::NodeView& view);
+KernelPointer make_row_normalisation(const ops::NodeView& view, WeightStore& weights);
+std::string reject_channel_normalisation(const ops::NodeView& view);
+KernelPointer make_group_normalisation(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_batch_normalisation(const ops::NodeView& view, WeightStore& weights);
+
+// skip_normalisation
+std::string reject_skip_normalisation(const ops::NodeView& view);
+KernelPointer make_skip_normalisation(const ops::NodeView& view, WeightStore& weights);
+std::string reject_embedding(const ops::NodeView& view);
+KernelPointer make_embedding(const ops::NodeView& view, WeightStore& weights);
+
+// reduction
+std::string reject_reduction(const ops::NodeView& view);
+KernelPointer make_reduction(const ops::NodeView& view, WeightStore& weights);
+
+// softmax
+KernelPointer make_softmax(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu

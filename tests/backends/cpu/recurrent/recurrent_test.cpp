@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/machine/simd.h"
+#include "backends/cpu/products/product_split.h"
+#include "base/half.h"
+#include "support/against_reference.h"
+#include "support/random_tensor.h"
+#include "support/run_op.h"
+#include "support/scoped_value.h"
+#include "support/tolerance.h"
+
+namespace tessera::backends::cpu::recurrent_test {
+namespace {
+
+struct Sizes {
+  std::int64_t length, batch, features, hidden;
+  std::string direction = "forward";
+  bool bias_and_states = true;
+  std::size_t outputs = 3;  // of LSTM; GRU has no third
+};
+
+test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
+  const std::int64_t directions = s.direction == "bidirectional" ? 2 : 1, gates = op == "LSTM" ? 4 : 3;
+  const auto random = [type](Shape shape, std::uint64_t seed) {
+    return test::random_tensor(type, shape, seed, -0.3, 0.3);
+  };
+  test::OpCall call{op,
+                    {random({s.length, s.batch, s.features}, 1), random({directions, gates * s.hidden, s.features}, 2),
+                     random({directions, gates * s.hidden, s.hidden}, 3)},
+                    {{"direction", s.direction}, {"hidden_size", s.hidden}},
+                    std::min<std::size_t>(s.outputs, op == "LSTM" ? 3u : 2u)};
+  if (s.bias_and_states) {
+    call.inputs.emplace_back(random({directions, 2 * gates * s.hidden}, 4));
+    call.inputs.emplace_back();
+    call.inputs.emplace_back(random({directions, s.batch, s.hidden}, 5));
+    if (op == "LSTM") call.inputs.emplace_back(random({directions, s.batch, s.hidden}, 6));
+  }
+  if (op == "GRU") call.attributes.emplace("linear_before_reset", std::int64_t{1});
+  return call;
+}
+
+void check(const std::string& op, const Sizes& s, DType type, test::Tolerance tolerance) {
+  SCOPED_TRACE(op + " " + s.direction + " hidden " + std::to_string(s.hidden) + " batch " + std::to_string(s.batch) +
+               " steps " + std::to_string(s.length));
+  const test::OpCall call = call_of(op, s, type);
+  const std::vector<Value> expected = test::run_op(call, "reference");
+  for (const Extensions extensions : kAllExtensions) {
+    if (extensions != Extensions::vectors && type == DType::f32) continue;  // it has no use for them
+    for (const base::Isa isa : {base::Isa::scalar, base::Isa::avx2, base::Isa::avx512}) {
+      const ScopedIsa scoped(isa, extensions);
+      const std::vector<Value> one = test::run_op(call, "cpu", 1);
+      for (std::size_t i = 0; i < one.size(); ++i) {
+        EXPECT_TRUE(test::close_to(one[i].tensor(), expected[i].tensor(), tolerance))
+            << "output " << i << " isa " << static_cast<int>(isa);
+      }
+      for (const int threads : {2, 3}) {
+        const std::vector<Value> several = test::run_op(call, "cpu", threads);
+        for (std::size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(identical(several[i].tensor(), one[i].tensor()));
+      }
+    }
+  }
+}
+
+void check(const std::string& op, const Sizes& s) {
+  check(op, s, DType::f32, test::Tolerance::epsilons(DType::f32, 40));
+}
+
+// One step is that of the reference but for the rounding of its results. From step to step the hidden state is rounded,
+// which the reference does not do.
+void check_bf16(const std::string& op, const Sizes& s) {
+  const test::OpCall call = call_of(op, s, DType::bf16);
+  EXPECT_EQ(test::chosen_cpu_kernel(call), op == "LSTM" ? "cpu_bf16_lstm" : "cpu_bf16_gru");
+  check(op, s, DType::bf16, test::Tolerance::epsilons(DType::bf16, s.length == 1 ? 1 : 4));
+}
+
+TEST(CpuRecurrent, OddSizesAndDirections) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    check(op, {5, 1, 3, 7});
+    check(op, {4, 3, 6, 33, "reverse"});
+    check(op, {6, 2, 5, 16, "bidirectional", false});
+  }
+}
+
+TEST(CpuRecurrent, SeveralChunks) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    for (const std::string direction : {"forward", "reverse", "bidirectional"}) check(op, {4, 2, 4, 200, direction});
+  }
+}
+
+TEST(CpuBf16Recurrent, OneStep) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    for (const std::int64_t hidden : {1, 7, 33, 100}) {
+      for (const std::int64_t batch : {1, 2, 5, 12, 13, 20})
+        check_bf16(op, {1, batch, 5, hidden, batch % 2 == 0 ? "reverse" : "forward", batch != 5});
+    }
+  }
+}
+
+TEST(CpuBf16Recurrent, OddSizesAndDirections) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    check_bf16(op, {5, 1, 3, 7});
+    check_bf16(op, {4, 3, 6, 33, "reverse"});
+    check_bf16(op, {6, 2, 5, 16, "bidirectional", false});
+    check_bf16(op, {6, 20, 1, 1, "bidirectional"});
+    check_bf16(op, {7, 14, 64, 100, "bidirectional", true, 1});
+    check_bf16(op, {3, 4, 33, 31, "forward", false, 2});
+  }
+}
+
+TEST(CpuBf16Recurrent, SeveralChunks) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    for (const std::string direction : {"forward", "reverse", "bidirectional"})
+      check_bf16(op, {4, 2, 4, 301, direction});
+    check_bf16(op, {1, 20, 40, 200, "bidirectional"});
+  }
+}
+
+// Data and weights of the product for all steps that are read in parts of the depth, and rows in several blocks.
+TEST(CpuBf16Recurrent, DeepProductsInParts) {
+  const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
+  for (const std::string op : {"LSTM", "GRU"}) check_bf16(op, {1, 400, 1101, 5});
+}
+
+// What R meets is the hidden state in bfloat16: a step of weights that make it large shows the rounding.
+TEST(CpuBf16Recurrent, StepsMultiplyTheRoundedState) {
+  // One unit without input: c1 = s(6) c0 + s(6) tanh(0), h1 = s(6) tanh(c1), and the candidate of the second step is
+  // tanh(8 h1).
+  const auto bf16 = [](Shape shape, std::vector<float> values) {
+    std::vector<bf16_t> rounded;
+    for (const float value : values) rounded.push_back(base::to_bf16(value));
+    return Tensor::from<bf16_t>(std::move(shape), std::span<const bf16_t>(rounded));
+  };
+  test::OpCall call{"LSTM",
+                    {bf16({2, 1, 1}, {0, 0}),
+                     bf16({1, 4, 1}, {0, 0, 0, 0}),
+                     bf16({1, 4, 1}, {0, 0, 0, 8}),
+                     bf16({1, 8}, {6, 6, 6, 0, 0, 0, 0, 0}),
+                     {},
+                     {},
+                     bf16({1, 1, 1}, {0.1f})},
+                    {{"hidden_size", std::int64_t{1}}},
+                    3};
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const double open = sigmoid(6), c1 = open * base::to_float(base::to_bf16(0.1f)), h1 = open * std::tanh(c1),
+               carried = base::to_float(base::to_bf16(static_cast<float>(h1)));
+  const double c2 = open * c1 + open * std::tanh(8 * carried), h2 = open * std::tanh(c2);
+  const std::vector<Value> got = test::run_op(call, "cpu", 1);
+  EXPECT_TRUE(identical(got[0].tensor(), bf16({2, 1, 1, 1}, {static_cast<float>(h1), static_cast<float>(h2)})));
+  EXPECT_TRUE(identical(got[2].tensor(), bf16({1, 1, 1}, {static_cast<float>(c2)})));
+}
+
+}  // namespace
+}  // namespace tessera::backends::cpu::recurrent_test
