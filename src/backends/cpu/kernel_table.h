@@ -1,5 +1,5 @@
 // The CPU's own kernels; reference kernels come after them. Each room has a table of its own, with an operator's
-// entries in order of preference. No operator has entries in two rooms.
+// entries in order of preference.
 #pragma once
 
 #include <span>

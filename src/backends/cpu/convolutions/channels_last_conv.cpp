@@ -6,6 +6,7 @@
 
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
+#include "backends/cpu/products/kernels.h"
 #include "backends/cpu/convolutions/line_conv.h"
 #include "backends/cpu/convolutions/window_product.h"
 #include "backends/cpu/products/gemm_f32.h"

@@ -1,6 +1,7 @@
 #include "backends/cpu/convolutions/kernel_table.h"
 
 #include "backends/cpu/convolutions/kernels.h"
+#include "backends/cpu/products/kernels.h"
 #include "backends/cpu/machine/operand_rules.h"
 
 namespace tessera::backends::cpu {

@@ -1,6 +1,7 @@
 #include "backends/cpu/products/kernel_table.h"
 
 #include "backends/cpu/machine/operand_rules.h"
+#include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/kernels.h"
 
 namespace tessera::backends::cpu {
