@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "backends/cpu/machine/operand_rules.h"
+#include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/kernels.h"
