@@ -44,7 +44,7 @@ void measure(const Layer& layer, int threads) {
   const ops::NodeView view(node, ops::op_of(node), inputs, output_types, constants);
   runtime::PackAtOnce store;
   const auto& entry = *plan::choose_kernel(backends::cpu_device(), view).entry;
-  const backends::ExecutionResources resources{&base::ThreadPool::process(), threads, 0};
+  const backends::ExecutionResources resources{.host = {&base::ThreadPool::process(), threads}};
   plan::KernelTrial trial(entry, view, {x, w, b}, store, resources);
   double best = 1e9, total = 0;
   for (int run = 0; run < 3 || (total < 0.1 && run < 1000); ++run) {

@@ -110,7 +110,7 @@ void measure(const Precision& precision, const Product& product, const std::vect
   const int cores = base::ThreadPool::process().cores();
   for (const int threads : {1, cores}) {
     if (threads == cores && threads == 1) continue;
-    const backends::ExecutionResources resources{&base::ThreadPool::process(), threads, 0};
+    const backends::ExecutionResources resources{.host = {&base::ThreadPool::process(), threads}};
     plan::KernelTrial trial(entry, view, std::vector<Value>(tensors.begin(), tensors.end()), store, resources);
     double best = 1e9, peak = 0;
     trial.run();

@@ -1,6 +1,7 @@
 #include "backends/backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/assert.h"
@@ -46,14 +47,34 @@ void KernelContext::parallel_for(std::int64_t count, std::int64_t grain, base::R
     check_stop();
     body(begin, end);
   };
-  if (resources_->pool != nullptr && resources_->max_threads != 1 && count > grain) {
-    resources_->pool->parallel_for(count, grain, resources_->max_threads, chunk);
+  const HostResources& host = resources_->host;
+  if (host.pool != nullptr && host.max_threads != 1 && count > grain) {
+    host.pool->parallel_for(count, grain, host.max_threads, chunk);
     return;
   }
   if (count <= 0) return;
   // The same chunks as with threads, so that results are the same bit for bit.
   const base::Chunks chunks(count, grain);
   for (std::int64_t i = 0; i < chunks.size(); ++i) chunk(chunks.begin(i), chunks.begin(i + 1));
+}
+
+KernelPointer Device::make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) const {
+  return backends::make_kernel(entry, view, weights);
+}
+
+std::unique_ptr<Stream> Device::make_stream() const {
+  TESSERA_ASSERT(false, "a host device has no streams");
+  return nullptr;
+}
+
+std::unique_ptr<Event> Device::make_event() const {
+  TESSERA_ASSERT(false, "a host device has no events");
+  return nullptr;
+}
+
+DeviceMemory& Device::memory() const {
+  TESSERA_ASSERT(false, "a host device has no memory of its own");
+  std::abort();
 }
 
 KernelIndex::KernelIndex(std::span<const KernelEntry> table) {

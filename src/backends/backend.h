@@ -1,7 +1,6 @@
 // The whole contract between a device and the rest: what a device is, what a kernel is, what a kernel is given.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -11,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/host_resources.h"
+#include "backends/stream.h"
 #include "base/stop_signal.h"
-#include "base/thread_pool.h"
 #include "ops/op.h"
 
 namespace tessera::backends {
@@ -30,13 +30,13 @@ class TensorAllocator {
   virtual void release(std::int64_t bytes) = 0;
 };
 
-// How a run may use the machine. Shared by all kernels of a run.
+// What a run gives to all of its kernels.
 struct ExecutionResources {
-  base::ThreadPool* pool = nullptr;        // null: the calling thread alone
-  int max_threads = 0;                     // 0: all of the pool
+  HostResources host;                      // of kernels that run on the host
   std::uint64_t seed = 0;                  // of random operators without a seed of their own
-  TensorAllocator* allocator = nullptr;    // null: ordinary tensors
+  TensorAllocator* allocator = nullptr;    // of host memory; null: ordinary tensors
   const base::StopSignal* stop = nullptr;  // null: nothing stops the run
+  Stream* stream = nullptr;                // where kernels of a device are enqueued; null on a host
 
   Tensor allocate(DType type, Shape shape) const {
     return allocator != nullptr ? allocator->allocate(type, std::move(shape)) : Tensor(type, std::move(shape));
@@ -49,11 +49,7 @@ struct ExecutionResources {
     return allocator != nullptr && tensor.dtype() == DType::string ? allocator->with_characters(std::move(tensor))
                                                                    : tensor;
   }
-  // How many threads a parallel loop of the run may take, the calling one included.
-  int threads() const {
-    if (pool == nullptr) return 1;
-    return max_threads > 0 ? std::min(max_threads, pool->cores()) : pool->cores();
-  }
+  int threads() const { return host.threads(); }
   // Throws Error(cancelled or over_budget) when the run is to end.
   void check_stop() const {
     if (stop != nullptr) stop->check();
@@ -61,7 +57,9 @@ struct ExecutionResources {
 };
 
 // What a kernel sees of one execution. Inputs are read-only; outputs are distinct from inputs, except where the
-// kernel's entry declares in-place inputs. Operands are dense, row-major.
+// kernel's entry declares in-place inputs. Operands are dense, row-major. For a kernel of a device that is no host the
+// tensors and the scratch memory hold device addresses, all outputs have storage, and the context, its values and its
+// node are there only until run() returns: the kernel copies what its work on the stream needs of them.
 class KernelContext : public ops::AttributeReader {
  public:
   KernelContext(const ir::Node& node, const ops::OpDef& op, std::span<const Value* const> inputs,
@@ -97,6 +95,8 @@ class KernelContext : public ops::AttributeReader {
   // parallel_for.
   void check_stop() const { resources_->check_stop(); }
   const ExecutionResources& resources() const { return *resources_; }
+  // Where a kernel of a device enqueues its work; null on a host.
+  Stream* stream() const { return resources_->stream; }
 
   // scratch_bytes() of the kernel, 64-byte aligned, contents undefined; null when it asked for none.
   std::byte* scratch() const { return scratch_; }
@@ -110,9 +110,10 @@ class KernelContext : public ops::AttributeReader {
   std::byte* scratch_ = nullptr;
 };
 
-// Constant operands in a kernel's own layout, made once a model and shared by all of its plans; 64-byte aligned. They
-// may come from a file that anyone could have written: a kernel takes numbers to compute with from them, never an
-// address, an index or a size.
+// Constant operands in a kernel's own layout, made once a model and shared by all of its plans; 64-byte aligned, in
+// host memory. A device that computes with them elsewhere keeps a copy of each (device_copies.h). They may come from a
+// file that anyone could have written: a kernel takes numbers to compute with from them, never an address, an index or
+// a size.
 struct PackedWeights {
   std::shared_ptr<const std::byte[]> data;
   std::int64_t bytes = 0;
@@ -133,7 +134,7 @@ class WeightStore {
 };
 
 // A kernel made for one node with concrete operand types. Immutable once made; run() may be called from several
-// threads.
+// threads. On a host run() computes; on another device it enqueues on the context's stream and returns.
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -160,6 +161,7 @@ struct KernelEntry {
   std::uint32_t in_place_inputs = 0;
 };
 
+// A device lives until the process ends.
 class Device {
  public:
   virtual ~Device() = default;
@@ -172,6 +174,23 @@ class Device {
   virtual bool computes_halves() const { return true; }
   // Whether results of its kernels that would be denormal numbers are zeros (ADR 0012).
   virtual bool flushes_denormals() const { return false; }
+  // A kernel for a node that the entry, one of kernels_for, does not reject; `weights` outlives it. A device may wrap
+  // kernels of another one here.
+  virtual KernelPointer make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) const;
+
+  // Whether kernels run at once, on the calling thread and on host memory. What follows is of devices that are no host;
+  // a host must not be asked for a stream, an event or its memory.
+  virtual bool is_host() const { return true; }
+  virtual std::unique_ptr<Stream> make_stream() const;
+  virtual std::unique_ptr<Event> make_event() const;
+  virtual DeviceMemory& memory() const;
+  // Whether its streams can record work (Stream::begin_capture).
+  virtual bool can_capture() const { return false; }
+  // The host device whose kernels do what this one cannot: strings, sizes that depend on data, operators that it lacks.
+  // A host is its own.
+  virtual const Device& host_fallback() const { return *this; }
+  // How long a copy between host and device is expected to take.
+  virtual double copy_seconds(std::int64_t) const { return 0; }
 };
 
 // Groups a table by operator, keeping the order of each group. Used by devices to answer kernels_for.

@@ -19,7 +19,7 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
   KernelChoice choice = choose_kernel(device, view, measured);
   step.entry = choice.entry;
   step.rejected = std::move(choice.rejected);
-  step.kernel = backends::make_kernel(*choice.entry, view, weights);
+  step.kernel = device.make_kernel(*choice.entry, view, weights);
   step.scratch_bytes = step.kernel->scratch_bytes();
   step.cost = ops::cost_of(view);
 }
@@ -75,9 +75,8 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
   const std::vector<std::size_t> order = by_work(operands);
   std::vector<MeasuredKernels> measured;
   if (options.tuner != nullptr)
-    measured = options.tuner->choose(
-        plan, operands, device, weights,
-        {.pool = options.pool, .max_threads = options.max_threads, .allocator = options.allocator});
+    measured = options.tuner->choose(plan, operands, device, weights,
+                                     {.host = {options.pool, options.max_threads}, .allocator = options.allocator});
   const auto make = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::size_t index = order[static_cast<std::size_t>(i)];

@@ -137,7 +137,7 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
     }
     PackAtOnce weights;
     const std::unique_ptr<backends::Kernel> kernel =
-        backends::make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
+        device.make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
     const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
     backends::KernelContext context(local, op, operands, outputs, types, resources);
     context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));

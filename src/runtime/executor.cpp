@@ -137,7 +137,7 @@ class Run {
       // The core goes to whoever may use it meanwhile.
       control_.lease->reset();
       control_.gate->wait(info);
-      control_.lease->emplace(*control_.resources.pool);
+      control_.lease->emplace(*control_.resources.host.pool);
       control_.resources.check_stop();
     }
   }

@@ -147,7 +147,10 @@ struct Session::State {
     std::optional<base::ThreadPool::CoreLease> lease;
     lease.emplace(pool);
     RunControl control;
-    control.resources = {&pool, options.threads, run_options.seed, environment.results.get(), &stop};
+    control.resources = {.host = {&pool, options.threads},
+                         .seed = run_options.seed,
+                         .allocator = environment.results.get(),
+                         .stop = &stop};
     control.gate = run_options.gate;
     control.timings = run_options.timings;
     control.max_growing_bytes = options.max_growing_bytes;

@@ -1,0 +1,32 @@
+// Copies of host memory that does not change (constants of a model, packed weights) in the memory of a device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "backends/backend.h"
+
+namespace tessera::backends {
+
+// Keeps one copy of each block for as long as somebody holds it. Thread-safe: who asks for a block that is being copied
+// waits for it. Copies may outlive this.
+class DeviceCopies {
+ public:
+  explicit DeviceCopies(const Device& device);  // no host
+  // The device address of a copy of the `bytes` bytes at `host`, which the copy keeps alive through `owner` (null: the
+  // caller guarantees that). Blocks with the same address are the same block. The copy is complete when the call
+  // returns. Throws Error(over_budget).
+  std::shared_ptr<void> find_or_copy(const void* host, std::int64_t bytes, std::shared_ptr<const void> owner);
+  // The same for packed weights.
+  std::shared_ptr<void> find_or_copy(const PackedWeights& weights) {
+    return find_or_copy(weights.data.get(), weights.bytes, weights.data);
+  }
+  // Copies that somebody holds.
+  std::int64_t size() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera::backends
