@@ -77,12 +77,20 @@ DeviceMemory& Device::memory() const {
   std::abort();
 }
 
+bool may_write_over(const KernelEntry& entry, const ir::Node& node, std::size_t output, std::size_t input) {
+  if (output == 0 && input < 32 && (entry.in_place_inputs >> input & 1) != 0) return true;
+  return entry.in_place_pair != nullptr && entry.in_place_pair(node, output, input);
+}
+
 KernelIndex::KernelIndex(std::span<const KernelEntry> table) {
   add(table);
 }
 
-KernelIndex::KernelIndex(std::span<const std::span<const KernelEntry>> tables) {
+KernelIndex::KernelIndex(std::span<const std::span<const KernelEntry>> tables, std::span<const KernelEntry> stand_ins)
+    : stand_ins_(stand_ins.begin(), stand_ins.end()) {
   for (std::span<const KernelEntry> table : tables) add(table);
+  for (KernelEntry& entry : stand_ins_) entry.is_stand_in = true;
+  add(stand_ins_);
 }
 
 void KernelIndex::add(std::span<const KernelEntry> table) {

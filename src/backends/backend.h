@@ -157,9 +157,19 @@ struct KernelEntry {
   void (*function)(KernelContext&) = nullptr;
   // A kernel with state; `weights` outlives it.
   KernelPointer (*create)(const ops::NodeView&, WeightStore& weights) = nullptr;
-  // Bit i: output 0 may be written over input i, if that dies here and has the same byte size.
+  // Bit i: output 0 may be written over input i, if nothing reads that later and it has the same byte size.
   std::uint32_t in_place_inputs = 0;
+  // Whether output `output` may be written over input `input` under the same conditions, for operators of several
+  // outputs or any number of operands. All pairs may be used at once, as long as they share neither inputs nor outputs.
+  // Null: only what in_place_inputs says.
+  bool (*in_place_pair)(const ir::Node& node, std::size_t output, std::size_t input) = nullptr;
+  // Whether the entry comes from another device's table and stands in for a kernel that this device lacks. Set by
+  // KernelIndex.
+  bool is_stand_in = false;
 };
+
+// Whether the kernel may write the output over the input, by in_place_inputs or in_place_pair.
+bool may_write_over(const KernelEntry& entry, const ir::Node& node, std::size_t output, std::size_t input);
 
 // A device lives until the process ends.
 class Device {
@@ -197,12 +207,18 @@ class Device {
 class KernelIndex {
  public:
   explicit KernelIndex(std::span<const KernelEntry> table);
-  explicit KernelIndex(std::span<const std::span<const KernelEntry>> tables);  // earlier tables are preferred
+  // Earlier tables are preferred. `stand_ins` is another device's table, whose kernels come last; their entries are
+  // copies with is_stand_in set.
+  explicit KernelIndex(std::span<const std::span<const KernelEntry>> tables,
+                       std::span<const KernelEntry> stand_ins = {});
+  KernelIndex(const KernelIndex&) = delete;
+  KernelIndex& operator=(const KernelIndex&) = delete;
   std::span<const KernelEntry* const> find(std::string_view op) const;
 
  private:
   void add(std::span<const KernelEntry> table);
   std::map<std::string_view, std::vector<const KernelEntry*>> by_op_;
+  std::vector<KernelEntry> stand_ins_;  // their number is fixed, so that pointers to them stay valid
 };
 
 // Wraps an entry's function, or calls its create.

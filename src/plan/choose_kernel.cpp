@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "ops/op_table.h"
 
@@ -54,12 +53,9 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
 }
 
 std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Device& device, const ops::NodeView& view) {
-  const backends::Device& reference = backends::reference_device();
-  const std::span<const backends::KernelEntry* const> stand_ins =
-      &device == &reference ? std::span<const backends::KernelEntry* const>() : reference.kernels_for(view.op().name);
   std::vector<const backends::KernelEntry*> accepting;
   for (const backends::KernelEntry* entry : device.kernels_for(view.op().name)) {
-    if (std::ranges::find(stand_ins, entry) == stand_ins.end() && takes(*entry, view)) accepting.push_back(entry);
+    if (!entry->is_stand_in && takes(*entry, view)) accepting.push_back(entry);
   }
   return accepting;
 }

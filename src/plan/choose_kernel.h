@@ -29,8 +29,7 @@ struct MeasuredKernels {
 KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& view,
                            const MeasuredKernels* measured = nullptr);
 
-// Every kernel of the device itself that accepts the node, in order of preference. Those of the reference, which stand
-// in for what a device lacks, are among them only on the reference.
+// Every kernel of the device itself that accepts the node, in order of preference: no stand-ins.
 std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Device& device, const ops::NodeView& view);
 
 // Whether the device itself has a kernel that takes the node; of a composite that has none, the parts run.

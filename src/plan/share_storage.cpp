@@ -61,22 +61,11 @@ class Sharer {
     return true;
   }
 
-  void reuse_dying_input(Step& step, std::int64_t index) {
-    if (slot(step.first_output).place != Place::arena) return;
-    const std::int64_t size = bytes(step.first_output);
-    for (std::size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
-      const std::int32_t input = step.inputs[i];
-      if ((step.entry->in_place_inputs >> i & 1) == 0 || input < 0) continue;
-      const std::int32_t root = root_of(input);
-      if (slot(root).place != Place::arena || last(root) != index || bytes(root) != size || bytes(input) != size)
-        continue;
-      // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them
-      // change, nor one that a kernel of many operands reads after the first ones are summed up.
-      const bool read_twice = std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
-        const bool same_slot_of_two = other == input && step.inputs.size() <= 2;
-        return &other != &step.inputs[i] && other >= 0 && root_of(other) == root && !same_slot_of_two;
-      });
-      if (!read_twice) return alias(step.first_output, input, 0);
+  // Each output takes the place of at most one operand, and each operand gives its place to at most one output.
+  void reuse_dying_inputs(Step& step, std::int64_t index) {
+    std::set<std::int32_t> taken;
+    for (std::int32_t k = 0; k < step.output_count; ++k) {
+      if (slot(step.first_output + k).place == Place::arena) reuse_dying_input(step, k, index, taken);
     }
   }
 
@@ -114,6 +103,33 @@ class Sharer {
   }
 
  private:
+  void reuse_dying_input(Step& step, std::int32_t k, std::int64_t index, std::set<std::int32_t>& taken) {
+    const std::int32_t output = step.first_output + k;
+    const std::int64_t size = bytes(output);
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const std::int32_t input = step.inputs[i];
+      if (input < 0 ||
+          !backends::may_write_over(*step.entry, plan_.graph.node(step.node), static_cast<std::size_t>(k), i))
+        continue;
+      const std::int32_t root = root_of(input);
+      if (slot(root).place != Place::arena || last(root) != index || bytes(root) != size || bytes(input) != size ||
+          taken.contains(root) || is_read_twice(step, i))
+        continue;
+      taken.insert(root);
+      return alias(output, input, 0);
+    }
+  }
+
+  // Another operand reading the same bytes under other indices (a view broadcast against itself) must not see them
+  // change, nor one that a kernel of many operands reads after the first ones are summed up.
+  bool is_read_twice(const Step& step, std::size_t i) {
+    const std::int32_t input = step.inputs[i];
+    return std::any_of(step.inputs.begin(), step.inputs.end(), [&](const std::int32_t& other) {
+      const bool same_slot_of_two = other == input && step.inputs.size() <= 2;
+      return &other != &step.inputs[i] && other >= 0 && root_of(other) == root_of(input) && !same_slot_of_two;
+    });
+  }
+
   // Whether a kernel behind the step writes into the bytes of the slot.
   bool is_written_after(std::int32_t root, std::int64_t index) {
     for (std::size_t i = static_cast<std::size_t>(index) + 1; i < plan_.steps.size(); ++i) {
@@ -137,7 +153,7 @@ void share_storage(Plan& plan, Lifetimes& lifetimes, const PlanOptions& options)
     Step& step = plan.steps[i];
     if (step.output_count == 0 || step.kind != StepKind::kernel) continue;
     if (options.alias_views && sharer.view(step)) continue;
-    if (options.in_place) sharer.reuse_dying_input(step, static_cast<std::int64_t>(i));
+    if (options.in_place) sharer.reuse_dying_inputs(step, static_cast<std::int64_t>(i));
   }
 }
 

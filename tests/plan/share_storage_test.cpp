@@ -75,6 +75,28 @@ TEST(ShareStorage, RowsAreViews) {
   EXPECT_EQ(place(*planned(text, {.alias_views = false}), "b"), "arena");
 }
 
+TEST(ShareStorage, EachUpdateOfAnOptimiserTakesThePlaceOfItsOwnOperand) {
+  const std::string operands =
+      "graph { input %p : f32[3] input %q : f32[5] constant %r = f32[] {0.5} constant %t = i64[] {1} %a = Neg (%p) "
+      "%b = Neg (%q) %c = Exp (%p) %d = Exp (%q) %e = Abs (%p) %f = Abs (%q) ";
+  const std::string attributes = "{alpha = 0.9, beta = 1.0, mode = \"standard\", norm_coefficient = 0.0} ";
+  const std::string results = "%w = Relu (%k) %x = Relu (%l) %y = Relu (%m) %z = Relu (%n) output %w, %x, %y, %z }";
+  const std::string op = "ai.onnx.preview.training::Momentum";
+  const std::string text =
+      operands + "%k, %l, %m, %n = " + op + " (%r, %t, %a, %b, %c, %d, %e, %f) " + attributes + results;
+  const auto plan = planned(text);
+  for (const auto& [output, input] : {std::pair{"k", "a+0"}, {"l", "b+0"}, {"m", "e+0"}, {"n", "f+0"}})
+    EXPECT_EQ(place(*plan, output), input);
+  expect_right(text);
+  // An operand given twice is overwritten by neither of its updates.
+  const std::string twice =
+      operands + "%k, %l, %m, %n = " + op + " (%r, %t, %a, %a, %c, %c, %a, %e) " + attributes + results;
+  const auto shared = planned(twice);
+  for (const char* output : {"k", "l", "m"}) EXPECT_EQ(place(*shared, output), "arena") << output;
+  EXPECT_EQ(place(*shared, "n"), "e+0");
+  expect_right(twice);
+}
+
 TEST(ShareStorage, PartsThatBeginWithinAByteAreCopied) {
   const std::string text =
       "graph { input %x : f32[1, 3] input %z : f32[1, 3] constant %s = f32[] {0.25} constant %0 = i4[] {0} "

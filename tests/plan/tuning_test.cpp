@@ -203,6 +203,10 @@ TEST(AcceptingKernels, StandInsOfTheReferenceAreNotAmongThem) {
   EXPECT_FALSE(accepts(backends::find_device("cpu"), of_halves));
   EXPECT_TRUE(accepts(backends::find_device("reference"), of_halves));
   EXPECT_FALSE(accepts(backends::find_device("null"), view));
+  for (const KernelEntry* entry : backends::find_device("cpu").kernels_for("Relu"))
+    EXPECT_EQ(entry->is_stand_in, entry->name == "reference_relu") << entry->name;
+  for (const KernelEntry* entry : backends::find_device("reference").kernels_for("Relu"))
+    EXPECT_FALSE(entry->is_stand_in);
 }
 
 }  // namespace

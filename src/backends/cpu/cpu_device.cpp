@@ -14,13 +14,7 @@ class CpuDevice final : public Device {
   bool flushes_denormals() const override { return true; }
 
  private:
-  static KernelIndex all_kernels() {
-    std::vector<std::span<const KernelEntry>> tables = cpu::kernel_tables();
-    tables.push_back(reference_kernel_table());
-    return KernelIndex(tables);
-  }
-
-  KernelIndex index_ = all_kernels();
+  KernelIndex index_{cpu::kernel_tables(), reference_kernel_table()};
 };
 
 }  // namespace

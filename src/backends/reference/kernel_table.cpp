@@ -5,6 +5,19 @@ namespace tessera::backends {
 
 using namespace reference;
 
+namespace {
+
+// The optimisers' inputs are a rate, a count and then `groups` lists of tensors: parameters, gradients and states.
+// Their outputs are the lists without the gradients, each of which may be written over its own input.
+template <std::size_t groups>
+bool updates_operand(const ir::Node& node, std::size_t output, std::size_t input) {
+  const std::size_t count = (node.inputs.size() - 2) / groups;
+  const std::size_t skipped = output < count ? 2 : 2 + count;
+  return input == output + skipped;
+}
+
+}  // namespace
+
 std::span<const KernelEntry> reference_kernel_table() {
   static const KernelEntry table[] = {
       // determinant
@@ -76,9 +89,18 @@ std::span<const KernelEntry> reference_kernel_table() {
       // rotary_embedding
       {.op = "RotaryEmbedding", .name = "reference_rotary_embedding", .function = rotary_embedding},
       // training_update
-      {.op = "ai.onnx.preview.training::Adagrad", .name = "reference_adagrad", .function = adagrad},
-      {.op = "ai.onnx.preview.training::Adam", .name = "reference_adam", .function = adam},
-      {.op = "ai.onnx.preview.training::Momentum", .name = "reference_momentum", .function = momentum},
+      {.op = "ai.onnx.preview.training::Adagrad",
+       .name = "reference_adagrad",
+       .function = adagrad,
+       .in_place_pair = updates_operand<3>},
+      {.op = "ai.onnx.preview.training::Adam",
+       .name = "reference_adam",
+       .function = adam,
+       .in_place_pair = updates_operand<4>},
+      {.op = "ai.onnx.preview.training::Momentum",
+       .name = "reference_momentum",
+       .function = momentum,
+       .in_place_pair = updates_operand<3>},
       // tree_ensemble
       {.op = "ai.onnx.ml::TreeEnsemble", .name = "reference_tree_ensemble", .create = tree_ensemble},
       {.op = "ai.onnx.ml::TreeEnsembleClassifier", .name = "reference_tree_ensemble", .create = tree_ensemble},
