@@ -1,18 +1,31 @@
-// The gate between two steps of a run: the place where a more important job may go first.
+// The gate between two steps of a run: the place where a scheduler of the caller's holds a run, so that a more
+// important job goes first.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 
+#include "tessera/clock.h"
 #include "tessera/export.h"
 
 namespace tessera {
 
+// How important a run is. A run of a higher class takes cores from runs of lower classes within a step, runs of equal
+// class take turns between steps.
+//   background: computes while no other class needs the core.
+//   standard:   computes on one core and on those that are idle.
+//   realtime:   holds a core for each of its threads from its beginning to its end.
+enum class Priority : std::uint8_t { background, standard, realtime };
+inline constexpr int kPriorities = 3;
+
 struct StepInfo {
-  std::int64_t index = 0;
-  std::string_view op;    // lives as long as the call
-  double operations = 0;  // predicted work of the step
+  std::int64_t index = 0;  // in the plan of its graph
+  std::string_view op;     // lives as long as the call
+  double operations = 0;   // predicted work of the step
   double bytes = 0;
+  int depth = 0;  // 0: the model's own graph; more inside If, Loop and Scan
+  Priority priority = Priority::standard;
+  Clock* clock = nullptr;  // never null in a call; what the run's time is read from
 };
 
 // Given to runs by RunOptions::gate. Shared by the runs of a job; called from the thread of each run.
@@ -21,7 +34,8 @@ class TESSERA_API StepGate {
   virtual ~StepGate() = default;
   // Asked before every step; must be quick and must not block.
   virtual bool may_pass(const StepInfo& step) = 0;
-  // Called after may_pass said no, with the run's core given up; returns when it may be worth asking again.
+  // Called after may_pass said no, while the run holds no core; returns when it may be worth asking again. In virtual
+  // time it waits by the clock alone (Clock::sleep_until, Clock::Signal).
   virtual void wait(const StepInfo& step) = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/clock.h"
 #include "tessera/export.h"
 #include "tessera/gate.h"
 #include "tessera/model.h"
@@ -85,6 +86,8 @@ struct RunOptions {
   const Cancellation* cancellation = nullptr;  // must outlive the run
   std::vector<StepTiming>* timings = nullptr;  // filled if given, with the first million steps at most
   StepGate* gate = nullptr;                    // asked between steps; must outlive the run
+  Priority priority = Priority::standard;      // which runs go first where cores are short
+  Clock* clock = nullptr;                      // what limits, timings and turns count in; null: the steady clock
 };
 
 // What is in use by one session now.

@@ -5,8 +5,8 @@
 
 namespace tessera::base {
 
-StopSignal::StopSignal(const std::atomic<bool>* cancelled, std::chrono::nanoseconds time_limit)
-    : cancelled_(cancelled), limit_(time_limit) {}
+StopSignal::StopSignal(const std::atomic<bool>* cancelled, std::chrono::nanoseconds time_limit, Clock& clock)
+    : cancelled_(cancelled), limit_(time_limit), clock_(&clock) {}
 
 void StopSignal::report_cancelled() {
   fail(ErrorKind::cancelled, "the run was cancelled");

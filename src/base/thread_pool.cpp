@@ -20,18 +20,34 @@
 #include "base/log.h"
 #include "base/thread_spans.h"
 #include "base/worker_thread.h"
+#include "base/yield_point.h"
 
 namespace tessera::base {
 namespace {
 
-thread_local int lease_depth = 0;
+// The core that the calling thread holds, if it does.
+thread_local CoreHolder* current_holder = nullptr;
+thread_local CoreLedger* current_ledger = nullptr;
 thread_local bool inside_parallel_for = false;
+
+class HoldsCore {
+ public:
+  HoldsCore(CoreLedger& ledger, CoreHolder& holder) {
+    current_ledger = &ledger;
+    current_holder = &holder;
+  }
+  ~HoldsCore() { current_holder = nullptr; }
+  HoldsCore(const HoldsCore&) = delete;
+  HoldsCore& operator=(const HoldsCore&) = delete;
+};
 
 // How long a worker (or a caller whose chunks are taken) spins before it sleeps. Between two steps of a plan a few
 // microseconds pass, where one step runs on one core some more; to wake a sleeping thread takes tens, on a virtual
 // machine often a hundred.
 constexpr auto kSpinTime = std::chrono::microseconds(200);
 constexpr int kPausesBetweenLooks = 32;  // at the clock
+// How often a caller without a core looks whether its helpers are done.
+constexpr std::int64_t kPauseNs = 20'000;
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -70,14 +86,30 @@ struct alignas(64) ChunkRange {
   std::int64_t end = 0;
 };
 
-// One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers inside it.
+struct Task;
+
+// Where a loop's helpers come from.
+class Team {
+ public:
+  // Asks for as many helpers as the loop lacks; those come for which a core is idle.
+  virtual void invite(Task& task) = 0;
+  // Takes back invitations that no worker has accepted yet, so that nobody waits for a sleeping one.
+  virtual void withdraw(Task& task) = 0;
+
+ protected:
+  ~Team() = default;
+};
+
+// One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers that are invited or inside
+// it.
 //
 // A thread takes the chunks of its own range first, in order, and then what is left of the others': from loop to loop
 // it gets about the same part of the data, which it finds in its core's cache rather than in another's.
 struct Task {
   static constexpr std::int64_t kMostRanges = 16;  // on the caller's stack; more threads share them
 
-  Task(std::int64_t count, std::int64_t grain, RangeFunction body) : pieces(count, grain), body(body) {}
+  Task(std::int64_t count, std::int64_t grain, RangeFunction given, CoreLedger& cores, Team& helpers_from)
+      : pieces(count, grain), body(given), ledger(cores), team(helpers_from) {}
 
   void cut(std::int64_t threads) {
     ranges = std::min(threads, kMostRanges);
@@ -97,10 +129,9 @@ struct Task {
   }
 
   void work_and_record(int thread) {
-    const auto now = [] { return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1); };
-    ThreadSpan span{.thread = thread, .start_ns = now()};
+    ThreadSpan span{.thread = thread, .start_ns = clock->now_ns()};
     span.chunks = work_off_all(thread);
-    span.end_ns = now();
+    span.end_ns = clock->now_ns();
     if (span.chunks > 0) spans->add(span);
   }
 
@@ -108,7 +139,8 @@ struct Task {
   std::int64_t work_off_all(std::int64_t thread) {
     const std::int64_t first = thread == 0 ? 0 : free_range(thread);
     std::int64_t ran = 0;
-    for (std::int64_t i = 0; i < ranges; ++i) ran += work_off(range[static_cast<std::size_t>((first + i) % ranges)]);
+    for (std::int64_t i = 0; i < ranges; ++i)
+      ran += work_off(range[static_cast<std::size_t>((first + i) % ranges)], thread != 0);
     return ran;
   }
 
@@ -122,11 +154,31 @@ struct Task {
     return thread % ranges;
   }
 
-  std::int64_t work_off(ChunkRange& taken) {
+  // Between two chunks. Returns whether the thread goes on: where a more important run waits, helpers leave.
+  bool goes_on(bool helps) {
+    const bool wanted = ledger.is_wanted(priority);
+    if (helps) {
+      if (wanted) left.store(true, std::memory_order_relaxed);
+      return !wanted;
+    }
+    if (wanted && owner != nullptr) {
+      team.withdraw(*this);
+      ledger.yield(*owner);
+    }
+    if (left.load(std::memory_order_relaxed) && ledger.has_idle()) {
+      left.store(false, std::memory_order_relaxed);
+      team.invite(*this);
+    }
+    return true;
+  }
+
+  // Returns how many chunks it ran.
+  std::int64_t work_off(ChunkRange& taken, bool helps) {
     std::int64_t ran = 0;
     while (!failed.load(std::memory_order_relaxed)) {
       if (taken.next.load(std::memory_order_relaxed) >= taken.end)
         return ran;  // its cache line is only read: all may have it
+      if ((ledger.is_wanted(priority) || left.load(std::memory_order_relaxed)) && !goes_on(helps)) return ran;
       const std::int64_t chunk = taken.next.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= taken.end) return ran;
       ++ran;
@@ -143,10 +195,17 @@ struct Task {
   const RangeFunction body;
   const std::uint32_t caller_float_state =
       float_state();  // which helpers take on: a chunk gives the same whoever computes it
+  CoreLedger& ledger;
+  CoreHolder* const owner = current_holder;  // of the caller's core; null: it holds none
+  const Priority priority = owner != nullptr ? owner->priority : Priority::standard;
+  Clock* const clock = owner != nullptr ? owner->clock : &Clock::steady();
+  Team& team;
+  int most_helpers = 0;
   std::int64_t ranges = 0;
   std::array<ChunkRange, kMostRanges> range;
   std::atomic<std::uint32_t> begun{1};  // ranges that a thread has begun with, a bit each: the first is the caller's
   std::atomic<int> active{0};
+  std::atomic<bool> left{false};  // a helper has left before the end
   std::atomic<bool> failed{false};
   std::exception_ptr error;
   ThreadSpans* spans = nullptr;  // where the threads write when they worked; null: nowhere
@@ -154,27 +213,18 @@ struct Task {
 
 }  // namespace
 
-struct ThreadPool::State {
+struct ThreadPool::State final : Team {
+  explicit State(int cores) : ledger(cores) {}
+
+  CoreLedger ledger;
   std::mutex mutex;
-  std::condition_variable core_freed;
   std::condition_variable work_arrived;
-  int free_cores = 0;
-  std::uint64_t next_ticket = 0, serving = 0;  // leases are served in order of arrival
-  std::deque<Task*> invitations;               // one entry a helper that is asked for; each holds a core already
-  std::atomic<int> pending{0};                 // == invitations.size(), readable without the mutex
+  std::deque<Task*> invitations;  // one entry a helper that is asked for; each holds a core already
+  std::atomic<int> pending{0};    // == invitations.size(), readable without the mutex
   bool stopping = false;
   std::vector<pthread_t> workers;
 
-  void release_core() {
-    {
-      const auto lock = lock_briefly(mutex);
-      ++free_cores;
-    }
-    core_freed.notify_all();
-  }
-
   void worker_loop(int thread) {
-    lease_depth = 1;  // an invitation carries a core
     inside_parallel_for = true;
     while (true) {
       const bool invited = spin_until([this] { return pending.load(std::memory_order_acquire) != 0; });
@@ -190,41 +240,64 @@ struct ThreadPool::State {
         invitations.pop_front();
         pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
       }
-      set_float_state(task->caller_float_state);
-      task->work(thread);
-      release_core();  // before leaving the task: its caller may ask for the core again at once
-      task->active.fetch_sub(1, std::memory_order_acq_rel);
+      help(*task, thread);
     }
   }
 
-  // Takes up to `wanted` idle cores for helpers of `task`. Nobody waiting for a core is overtaken.
-  void invite(Task& task, int wanted) {
-    int invited = 0;
+  void help(Task& task, int thread) {
+    CoreHolder holder{.priority = task.priority};
+    {
+      const HoldsCore holds(ledger, holder);
+      set_float_state(task.caller_float_state);
+      task.work(thread);
+    }
+    ledger.give_back(task.owner, task.priority, 1);  // before leaving: its caller may ask for the core again at once
+    task.active.fetch_sub(1, std::memory_order_acq_rel);
+  }
+
+  void invite(Task& task) override {
+    const int wanted = task.most_helpers - task.active.load(std::memory_order_relaxed);
+    const int invited = wanted > 0 ? ledger.borrow(task.owner, task.priority, wanted) : 0;
+    if (invited == 0) return;
     {
       const auto lock = lock_briefly(mutex);
-      if (next_ticket != serving) return;
-      invited = std::min(wanted, free_cores);
-      free_cores -= invited;
-      task.active.store(invited, std::memory_order_relaxed);
+      task.active.fetch_add(invited, std::memory_order_relaxed);
       for (int i = 0; i < invited; ++i) invitations.push_back(&task);
       pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
     }
     for (int i = 0; i < invited; ++i) work_arrived.notify_one();
   }
 
-  // Takes back invitations that no worker has accepted yet, so that a finished caller does not wait for a sleeping one.
-  void withdraw(Task& task) {
-    if (pending.load(std::memory_order_acquire) == 0) return;
+  void withdraw(Task& task) override {
+    if (task.active.load(std::memory_order_acquire) == 0 || pending.load(std::memory_order_acquire) == 0) return;
     int withdrawn = 0;
     {
       const auto lock = lock_briefly(mutex);
       withdrawn = static_cast<int>(std::erase(invitations, &task));
-      free_cores += withdrawn;
       pending.store(static_cast<int>(invitations.size()), std::memory_order_release);
     }
-    if (withdrawn > 0) {
-      task.active.fetch_sub(withdrawn, std::memory_order_acq_rel);
-      core_freed.notify_all();
+    if (withdrawn == 0) return;
+    ledger.give_back(task.owner, task.priority, withdrawn);
+    task.active.fetch_sub(withdrawn, std::memory_order_acq_rel);
+  }
+
+  // Returns when no helper is inside the loop. A caller whose helpers lost their cores, or take long while others wait,
+  // gives its own core up meanwhile.
+  void wait_for_helpers(Task& task) {
+    const auto done = [&] { return task.active.load(std::memory_order_acquire) == 0; };
+    if (done()) return;
+    withdraw(task);
+    const bool may_pause = task.owner != nullptr && task.priority != Priority::realtime;
+    const auto interrupted = [&] { return done() || (may_pause && ledger.is_wanted(task.priority)); };
+    while (!done()) {
+      if (spin_until(interrupted) && done()) return;
+      if (!may_pause || !ledger.has_waiting()) {
+        std::this_thread::yield();
+        continue;
+      }
+      ledger.pause(*task.owner);
+      while (!done()) task.clock->sleep_until(task.clock->now_ns() + kPauseNs);
+      ledger.resume(*task.owner);
     }
   }
 };
@@ -255,7 +328,7 @@ std::int64_t Chunks::begin(std::int64_t chunk) const {
   return std::min(count_, (units_ / size_ * chunk + units_ % size_ * chunk / size_) * unit_);
 }
 
-ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>(cores_)) {
   std::vector<pthread_t>& workers = state_->workers;
   workers.reserve(static_cast<std::size_t>(cores_ - 1));
   State* const state = state_.get();
@@ -267,9 +340,8 @@ ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make
   } catch (const std::exception& error) {  // of threads, or of memory for their stacks
     const int wanted = std::exchange(cores_, static_cast<int>(workers.size()) + 1);
     warn_of_missing_threads(cores_, wanted, error.what());
+    state_->ledger.remove_cores(wanted - cores_);
   }
-  // Nothing is invited before the constructor returns, so no worker has looked at this yet.
-  state_->free_cores = cores_;
 }
 
 ThreadPool::~ThreadPool() {
@@ -292,38 +364,57 @@ ThreadPool& ThreadPool::process() {
 
 void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body) {
   if (count <= 0) return;
-  Task task(count, grain, body);
+  Task task(count, grain, body, state_->ledger, *state_);
   const int limit = max_threads > 0 ? std::min(max_threads, cores_) : cores_;
   const int helpers = static_cast<int>(std::min<std::int64_t>(limit, task.pieces.size())) - 1;
   const bool nested = inside_parallel_for;
   inside_parallel_for = true;
   task.cut(nested ? 1 : helpers + 1);
-  if (!nested) task.spans = recorded_loops();
-  if (helpers > 0 && !nested) state_->invite(task, helpers);
-  task.work(0);
-  if (task.active.load(std::memory_order_acquire) > 0) {
-    state_->withdraw(task);
-    while (!spin_until([&] { return task.active.load(std::memory_order_acquire) == 0; })) std::this_thread::yield();
+  if (!nested) {
+    task.spans = recorded_loops();
+    task.most_helpers = helpers;
+    if (helpers > 0) state_->invite(task);
   }
+  task.work(0);
+  state_->wait_for_helpers(task);
   inside_parallel_for = nested;
   if (task.failed.load()) std::rethrow_exception(task.error);
 }
 
-ThreadPool::CoreLease::CoreLease(ThreadPool& pool) : pool_(&pool), outermost_(lease_depth++ == 0) {
-  if (!outermost_) return;
-  State& state = *pool_->state_;
-  std::unique_lock lock(state.mutex);
-  const std::uint64_t ticket = state.next_ticket++;
-  state.core_freed.wait(lock, [&] { return state.serving == ticket && state.free_cores > 0; });
-  --state.free_cores;
-  ++state.serving;
-  // The next in line may find a core too.
-  if (state.free_cores > 0) state.core_freed.notify_all();
+ThreadPool::CoreLease::CoreLease(ThreadPool& pool, Priority priority, Clock& clock, int threads)
+    : pool_(&pool),
+      holder_{.priority = priority,
+              .clock = &clock,
+              .threads = threads > 0 ? std::min(threads, pool.cores()) : pool.cores()},
+      outermost_(current_holder == nullptr) {
+  acquire();
 }
 
 ThreadPool::CoreLease::~CoreLease() {
-  --lease_depth;
-  if (outermost_) pool_->state_->release_core();
+  release();
+}
+
+void ThreadPool::CoreLease::acquire() {
+  if (!outermost_ || holds_) return;
+  pool_->state_->ledger.acquire(holder_);
+  current_ledger = &pool_->state_->ledger;
+  current_holder = &holder_;
+  holds_ = true;
+}
+
+void ThreadPool::CoreLease::release() {
+  if (!holds_) return;
+  holds_ = false;
+  current_holder = nullptr;
+  pool_->state_->ledger.release(holder_);
+}
+
+void ThreadPool::CoreLease::take_turns() {
+  if (holds_) pool_->state_->ledger.take_turns(holder_);
+}
+
+void detail::yield_core() {
+  if (current_holder != nullptr) current_ledger->yield(*current_holder);
 }
 
 }  // namespace tessera::base

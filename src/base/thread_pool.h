@@ -1,16 +1,19 @@
 // The one pool of the process. Cores are counted, not threads: whoever computes holds a core, so any number of sessions
 // running at once never has more computing threads than the machine has cores.
 //
-//   ThreadPool::CoreLease lease(pool);            // blocks, first come first served, until a core is free
+//   ThreadPool::CoreLease lease(pool);            // blocks until a core is free; see core_ledger.h for who is next
 //   pool.parallel_for(rows, grain, max_threads, [&](int64_t begin, int64_t end) { … });
 //
 // parallel_for runs chunks on the calling thread and on the cores that are idle at that moment, in the floating-point
 // state (rounding, flushing) of the caller; chunk boundaries depend only on `count` and `grain`, never on how many
-// threads come.
+// threads come. Between two chunks a more important run may take the cores: helpers leave, and the caller waits until
+// it has a core again.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+
+#include "base/core_ledger.h"
 
 namespace tessera::base {
 
@@ -63,17 +66,29 @@ class ThreadPool {
   // are skipped. Nested calls run on the calling thread alone. The caller should hold a CoreLease.
   void parallel_for(std::int64_t count, std::int64_t grain, int max_threads, RangeFunction body);
 
-  // The right to compute on one core. Leases nest: a second lease on the same thread is free.
+  // The right to compute on one core. Leases nest: a second lease on the same thread is free, and its calls do nothing.
+  // A lease is acquired and released by one thread at a time, which may be another each time.
   class CoreLease {
    public:
-    explicit CoreLease(ThreadPool& pool);
+    // Blocks until a core is free for the class. `threads`: most cores that the holder computes on (0: all).
+    explicit CoreLease(ThreadPool& pool, Priority priority = Priority::standard, Clock& clock = Clock::steady(),
+                       int threads = 0);
     ~CoreLease();
     CoreLease(const CoreLease&) = delete;
     CoreLease& operator=(const CoreLease&) = delete;
 
+    // Gives the core up, so that the thread may wait for something; acquire() waits for one again.
+    void release();
+    void acquire();
+    // To be called between two parts of the work: lets more important runs go first, and runs of the same class if this
+    // one has computed for its turn (CoreLedger::kTurnNs).
+    void take_turns();
+
    private:
     ThreadPool* pool_;
+    CoreHolder holder_;
     bool outermost_;
+    bool holds_ = false;
   };
 
  private:

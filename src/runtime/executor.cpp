@@ -1,7 +1,6 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <stdexcept>
 
@@ -22,11 +21,6 @@ using plan::Plan;
 using plan::Slot;
 using plan::Step;
 using plan::StepKind;
-
-std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // A loop may take any number of steps; nobody reads more than these.
 constexpr std::size_t kMostTimings = 1'000'000;
@@ -129,22 +123,28 @@ class Run {
 
   void pass_gate(std::size_t index) {
     control_.resources.check_stop();
+    if (control_.lease) control_.lease->take_turns();
     if (control_.gate == nullptr) return;
     const Step& step = plan_.steps[index];
-    const StepInfo info{static_cast<std::int64_t>(index), step.op->name, step.cost.operations,
-                        step.cost.bytes_read + step.cost.bytes_written};
+    const StepInfo info{.index = static_cast<std::int64_t>(index),
+                        .op = step.op->name,
+                        .operations = step.cost.operations,
+                        .bytes = step.cost.bytes_read + step.cost.bytes_written,
+                        .depth = control_.depth,
+                        .priority = control_.priority,
+                        .clock = control_.clock};
     while (!control_.gate->may_pass(info)) {
-      // The core goes to whoever may use it meanwhile.
-      control_.lease->reset();
-      control_.gate->wait(info);
-      control_.lease->emplace(*control_.resources.host.pool);
+      {
+        const WithoutCore without_core(control_);  // it goes to whoever may use it meanwhile
+        control_.gate->wait(info);
+      }
       control_.resources.check_stop();
     }
   }
 
   void run_step(std::size_t index) {
     const Step& step = plan_.steps[index];
-    const std::int64_t start = control_.timings != nullptr ? now_ns() : 0;
+    const std::int64_t start = control_.timings != nullptr ? control_.clock->now_ns() : 0;
     if (!environment_.device->computes()) {
       pretend(step);
     } else {
@@ -163,7 +163,8 @@ class Run {
           break;
       }
     }
-    if (control_.timings != nullptr && control_.timings->size() < kMostTimings) record(step, start, now_ns());
+    if (control_.timings != nullptr && control_.timings->size() < kMostTimings)
+      record(step, start, control_.clock->now_ns());
   }
 
   void run_kernel(std::size_t index) {

@@ -146,7 +146,6 @@ class Optimiser {
   // Kernels pack while a plan is made. Symbolic dimensions count as 1 in it: most packings do not depend on them. Not
   // every model can run with that. Windows keep their taps, of which a map of one pixel would meet the centre alone.
   std::shared_ptr<PreparedPlan> plan_ahead(Program& program, bool ready) {
-    const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
     const std::vector<std::string> without = environment_.pipeline.without;
     if (!ready) environment_.pipeline.without.emplace_back("drop_padding_taps");
     std::shared_ptr<PreparedPlan> prepared = planned(program, ready);

@@ -13,7 +13,7 @@ namespace {
 
 // Shapes and types of the inputs, flattened. A value that is not a tensor counts by its kind: its parts are looked at
 // when they are used.
-std::vector<std::int64_t> key_of(const std::vector<Value>& inputs) {
+PlanCache::Key key_of(const std::vector<Value>& inputs) {
   std::vector<std::int64_t> key;
   key.reserve(inputs.size() * 5);
   for (const Value& input : inputs) {
@@ -117,30 +117,20 @@ std::int64_t Program::compute_unpacked(const ir::Graph& planned) const {
   return bytes;
 }
 
-std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs) {
-  Key key = key_of(inputs);
-  // Planning happens under the lock: runs that need the same plan wait for it instead of making it twice.
-  std::lock_guard lock(mutex_);
-  if (const auto found = plans_.find(key); found != plans_.end()) {
-    recently_used_.splice(recently_used_.begin(), recently_used_, found->second.second);
-    return found->second.first;
-  }
-  std::shared_ptr<PreparedPlan> prepared = make(inputs);
-  recently_used_.push_front(key);
-  plans_.emplace(std::move(key), std::pair(prepared, recently_used_.begin()));
-  const auto too_many = [&] {
-    return plans_.size() > environment_.max_plans ||
-           environment_.account->used(Purpose::plans) > environment_.max_plan_bytes;
+std::shared_ptr<PreparedPlan> Program::plan_for(const std::vector<Value>& inputs, RunControl* control) {
+  const PlanCache::Key key = key_of(inputs);
+  if (std::shared_ptr<PreparedPlan> found = plans_.find(key)) return found;
+  const auto too_many = [&](std::size_t count) {
+    return count > environment_.max_plans || environment_.account->used(Purpose::plans) > environment_.max_plan_bytes;
   };
-  while (plans_.size() > 1 && too_many()) {
-    plans_.erase(recently_used_.back());
-    recently_used_.pop_back();
-  }
-  return prepared;
+  std::optional<WithoutCore> without_core;
+  if (control != nullptr) without_core.emplace(*control);
+  Clock& clock = control != nullptr ? *control->clock : Clock::steady();
+  return plans_.find_or_make(key, clock, [&] { return make(inputs); }, too_many);
 }
 
 std::vector<Value> Program::run(const std::vector<Value>& inputs, RunControl& control) {
-  const std::shared_ptr<PreparedPlan> prepared = plan_for(inputs);
+  const std::shared_ptr<PreparedPlan> prepared = plan_for(inputs, &control);
   std::unique_ptr<RunState> state;
   {
     std::lock_guard lock(prepared->mutex);
@@ -188,11 +178,10 @@ void Program::set_variable(std::string_view name, Tensor value) {
 }
 
 void Program::trim() {
-  std::lock_guard lock(mutex_);
-  for (auto& [key, entry] : plans_) {
-    std::lock_guard plan_lock(entry.first->mutex);
-    entry.first->idle_states.clear();
-    for (auto& [step, programs] : entry.first->subprograms) {
+  for (const std::shared_ptr<PreparedPlan>& prepared : plans_.all()) {
+    std::lock_guard lock(prepared->mutex);
+    prepared->idle_states.clear();
+    for (auto& [step, programs] : prepared->subprograms) {
       for (auto& [name, program] : programs) program->trim();
     }
   }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,8 +14,9 @@
 
 #include "passes/pipeline.h"
 #include "plan/plan.h"
-#include "runtime/gate.h"
 #include "runtime/memory.h"
+#include "runtime/plan_cache.h"
+#include "runtime/run_control.h"
 #include "runtime/tuning_file.h"
 #include "runtime/weight_store.h"
 #include "tessera/session.h"
@@ -52,18 +52,6 @@ struct ProgramEnvironment {
   std::int64_t max_plan_bytes = 0;  // of all programs; each keeps at least one plan
 };
 
-// What one run carries through all of its programs.
-struct RunControl {
-  backends::ExecutionResources resources;
-  StepGate* gate = nullptr;
-  std::vector<StepTiming>* timings = nullptr;
-  std::span<const Tensor> bound = {};  // of the session's own program: memory for each output, or no tensor
-  std::optional<base::ThreadPool::CoreLease>* lease = nullptr;  // given up while a gate holds the run
-  std::int64_t start_ns = 0;                                    // of the run, on the steady clock
-  int depth = 0;                                                // of nested subgraphs
-  std::int64_t max_growing_bytes = INT64_MAX;                   // of the results of a Loop; see growth_budget.h
-};
-
 class Program;
 
 // A plan with what is needed to run it: the programs of its subgraphs, and run states to use again.
@@ -96,15 +84,15 @@ class Program {
   // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one
   // by one.
   std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);
-  // The plan for these inputs, made now if need be. The caller holds a core.
-  std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs);
+  // The plan for these inputs, made now if need be. A run gives its core up while it makes a plan or waits for one; a
+  // caller without a run holds no core.
+  std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs, RunControl* control = nullptr);
 
   Tensor variable(std::string_view name);  // a copy; throws invalid_argument for an unknown name
   void set_variable(std::string_view name, Tensor value);
   void trim();  // forgets idle run states
 
  private:
-  using Key = std::vector<std::int64_t>;
   std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs) const;
   std::int64_t compute_unpacked(const ir::Graph& planned) const;
   std::size_t variable_index(std::string_view name) const;
@@ -112,9 +100,7 @@ class Program {
   ir::Graph graph_;
   const ProgramEnvironment& environment_;
   const bool ready_;
-  std::mutex mutex_;
-  std::map<Key, std::pair<std::shared_ptr<PreparedPlan>, std::list<Key>::iterator>> plans_;
-  std::list<Key> recently_used_;  // most recent first
+  PlanCache plans_;
   std::mutex variables_mutex_;
   std::vector<Tensor> variables_;
 };

@@ -80,6 +80,15 @@ void check_input(const std::string& name, const ir::ValueType& wanted, const Val
   }
 }
 
+Clock& clock_of(const RunOptions& options) {
+  return options.clock != nullptr ? *options.clock : Clock::steady();
+}
+
+base::StopSignal stop_signal_for(const RunOptions& options) {
+  return {options.cancellation != nullptr ? &options.cancellation->flag() : nullptr,
+          std::chrono::nanoseconds(options.time_limit_ns), clock_of(options)};
+}
+
 std::string known_inputs(const ir::Graph& graph) {
   std::string names;
   for (ir::ValueId id : graph.inputs()) names += (names.empty() ? "'" : ", '") + graph.value(id).name + "'";
@@ -144,9 +153,10 @@ struct Session::State {
   std::vector<Value> run(Program& which, const std::vector<Value>& inputs, std::span<const Tensor> bound,
                          const RunOptions& run_options, const base::StopSignal& stop) {
     base::ThreadPool& pool = base::ThreadPool::process();
-    std::optional<base::ThreadPool::CoreLease> lease;
-    lease.emplace(pool);
     RunControl control;
+    control.priority = run_options.priority;
+    control.clock = &clock_of(run_options);
+    control.lease.emplace(pool, control.priority, *control.clock, options.threads);
     control.resources = {.host = {&pool, options.threads},
                          .seed = run_options.seed,
                          .allocator = environment.results.get(),
@@ -155,19 +165,12 @@ struct Session::State {
     control.timings = run_options.timings;
     control.max_growing_bytes = options.max_growing_bytes;
     control.bound = bound;
-    control.lease = &lease;
-    control.start_ns =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-            .count();
+    control.start_ns = control.clock->now_ns();
     if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
     return which.run(inputs, control);
   }
 
-  std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const {
-    const std::vector<Value> values = ordered(inputs);
-    const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
-    return program->plan_for(values);
-  }
+  std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const { return program->plan_for(ordered(inputs)); }
 };
 
 Session::Session(const Model& model, const SessionOptions& options) try : state_(std::make_unique<State>(options)) {
@@ -184,8 +187,7 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
 NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) try {
-  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr,
-                              std::chrono::nanoseconds(options.time_limit_ns));
+  const base::StopSignal stop = stop_signal_for(options);
   std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
   NamedValues named;
   for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -197,8 +199,7 @@ NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) t
 
 std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                                 const RunOptions& options) try {
-  const base::StopSignal stop(options.cancellation != nullptr ? &options.cancellation->flag() : nullptr,
-                              std::chrono::nanoseconds(options.time_limit_ns));
+  const base::StopSignal stop = stop_signal_for(options);
   const std::vector<Value> ordered = state_->ordered(inputs);
   const std::vector<std::size_t> requested = find_outputs(*state_->graph, outputs);
   std::vector<std::size_t> ascending = requested;

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 IMAGES = {"tessera_register_image_codecs", "tessera::register_image_codecs"}
-CLASSES = {"Error", "Tensor", "Value", "Model", "Session", "StepGate"}
+CLASSES = {"Clock", "Error", "Tensor", "Value", "Model", "Session", "StepGate"}
 
 
 def exported(library):

@@ -1,0 +1,253 @@
+#include "base/core_ledger.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/yield_point.h"
+
+namespace tessera::base {
+
+std::atomic<int> detail::preempting_pools{0};
+
+namespace {
+
+// A thread that began its last run so soon after the one before is expected to do so again.
+constexpr std::int64_t kSoonNs = 50'000;
+// How long a core is kept for such a thread, and how often somebody looks whether the thread came.
+constexpr std::int64_t kKeepNs = 200'000, kLookNs = 1'000'000;
+
+// What a thread did with this process's cores before.
+struct Habit {
+  const void* ledger = nullptr;
+  const Clock* clock = nullptr;
+  std::int64_t released_ns = 0;
+  bool returns = false;
+};
+thread_local Habit habit;
+
+// The calling thread's place to wait in the clock's time.
+class WaitingPlace {
+ public:
+  explicit WaitingPlace(Clock& clock) {
+    if (&clock != &Clock::steady()) other_ = clock.make_signal();
+    else if (steady_ == nullptr) steady_ = clock.make_signal();
+  }
+  Clock::Signal& signal() const { return other_ != nullptr ? *other_ : *steady_; }
+
+ private:
+  static thread_local std::unique_ptr<Clock::Signal> steady_;
+  std::unique_ptr<Clock::Signal> other_;
+};
+thread_local std::unique_ptr<Clock::Signal> WaitingPlace::steady_;
+
+}  // namespace
+
+CoreLedger::~CoreLedger() {
+  TESSERA_ASSERT(waiting_count_.load() == 0, "no thread waits for a core of a pool that goes");
+  if (wanted_.load() >= 0) --detail::preempting_pools;
+}
+
+void CoreLedger::acquire(CoreHolder& holder) {
+  const std::int64_t now = holder.clock->now_ns();
+  const bool knows = habit.ledger == this && habit.clock == holder.clock;
+  const bool returns = knows && now - habit.released_ns < kSoonNs;
+  habit = {this, holder.clock, now, returns};
+  std::unique_lock lock(mutex_);
+  if (take_kept(holder, returns)) return;
+  if (!kept_.empty()) drop_kept(holder.priority, now);
+  holder.turn_start_ns = now;
+  const bool reserves = holder.priority == Priority::realtime && holder.threads > 1;
+  if (waiting_count_ == 0 && free_ > 0 && reserving_.empty() && !reserves) {
+    --free_;
+    begin_to_hold(holder.priority);
+    return;
+  }
+  wait_in_line(lock, holder, false);
+  if (reserves) {
+    reserving_.push_back(&holder);
+    grant();
+  }
+}
+
+void CoreLedger::release(CoreHolder& holder) {
+  const std::int64_t now = holder.clock->now_ns();
+  habit.released_ns = now;
+  const std::lock_guard lock(mutex_);
+  if (keeps(holder, now)) return;
+  free_core_of(holder);
+}
+
+void CoreLedger::pause(CoreHolder& holder) {
+  const std::lock_guard lock(mutex_);
+  free_core_of(holder);
+}
+
+void CoreLedger::resume(CoreHolder& holder) {
+  std::unique_lock lock(mutex_);
+  wait_in_line(lock, holder, true);
+  if (holder.priority == Priority::realtime && holder.threads > 1) {
+    reserving_.push_back(&holder);
+    grant();
+  }
+}
+
+void CoreLedger::yield(CoreHolder& holder) {
+  std::unique_lock lock(mutex_);
+  if (!is_wanted(holder.priority)) return;
+  free_core_of(holder);
+  wait_in_line(lock, holder, true);
+}
+
+void CoreLedger::take_turns(CoreHolder& holder) {
+  if (!has_waiting()) return;
+  yield_point();
+  const std::int64_t now = holder.clock->now_ns();
+  if (now - holder.turn_start_ns < kTurnNs || holder.priority == Priority::realtime) return;
+  std::unique_lock lock(mutex_);
+  if (waiting(holder.priority).empty()) return;
+  free_core_of(holder);
+  wait_in_line(lock, holder, false);
+}
+
+int CoreLedger::borrow(CoreHolder* owner, Priority priority, int wanted) {
+  const bool reserves = owner != nullptr && priority == Priority::realtime;
+  if (!reserves && !has_idle()) return 0;
+  const std::lock_guard lock(mutex_);
+  int borrowed = 0;
+  if (reserves) {
+    borrowed = std::min(wanted, owner->reserved);
+    owner->reserved -= borrowed;
+  }
+  if (waiting_count_ == 0) {
+    const int idle = std::min(wanted - borrowed, free_.load());
+    free_ -= idle;
+    borrowed += idle;
+  }
+  if (reserves) owner->lent += borrowed;
+  holding_[static_cast<std::size_t>(priority)] += borrowed;
+  return borrowed;
+}
+
+void CoreLedger::give_back(CoreHolder* owner, Priority priority, int count) {
+  const std::lock_guard lock(mutex_);
+  holding_[static_cast<std::size_t>(priority)] -= count;
+  free_ += count;
+  if (owner != nullptr && priority == Priority::realtime) owner->lent -= count;
+  grant();
+}
+
+bool CoreLedger::take_kept(CoreHolder& holder, bool returns) {
+  const auto found = std::ranges::find(kept_, static_cast<const void*>(&habit), &Kept::thread);
+  if (found == kept_.end()) return false;
+  const Kept kept = *found;
+  kept_.erase(found);
+  ++free_;
+  if (returns && kept.priority == holder.priority && !is_wanted(holder.priority)) {
+    --free_;
+    holder.turn_start_ns = kept.turn_start_ns;
+    begin_to_hold(holder.priority);
+    return true;
+  }
+  grant();
+  return false;
+}
+
+// Whether the core of a thread whose run has ended waits for its next run.
+bool CoreLedger::keeps(const CoreHolder& holder, std::int64_t now_ns) {
+  if (!habit.returns || holder.priority == Priority::realtime || now_ns - holder.turn_start_ns >= kTurnNs) return false;
+  if (waiting(holder.priority).empty() || is_wanted(holder.priority)) return false;
+  end_to_hold(holder.priority);
+  kept_.push_back({&habit, holder.priority, holder.turn_start_ns, now_ns + kKeepNs});
+  Waiter& first = *waiting(holder.priority).front();
+  if (!std::exchange(first.looks_after_kept, true)) first.signal->notify();
+  return true;
+}
+
+// Frees the cores that were kept too long, or for runs of a class below.
+void CoreLedger::drop_kept(Priority below, std::int64_t now_ns) {
+  const auto dropped =
+      std::erase_if(kept_, [&](const Kept& kept) { return kept.until_ns <= now_ns || kept.priority < below; });
+  free_ += static_cast<int>(dropped);
+  if (dropped > 0) grant();
+}
+
+// Makes a core free that is set aside for the helpers of a running holder.
+bool CoreLedger::take_from_reserve() {
+  for (CoreHolder* owner : reserving_) {
+    if (owner->reserved == 0) continue;
+    --owner->reserved;
+    ++free_;
+    return true;
+  }
+  return false;
+}
+
+void CoreLedger::hand_to_first(Priority priority) {
+  Waiter& first = *waiting(priority).front();
+  waiting(priority).pop_front();
+  --waiting_count_;
+  --free_;
+  begin_to_hold(priority);
+  first.granted = true;
+  first.signal->notify();
+}
+
+void CoreLedger::grant() {
+  while (!waiting(Priority::realtime).empty() && (free_ > 0 || take_from_reserve())) hand_to_first(Priority::realtime);
+  for (CoreHolder* owner : reserving_) {
+    const int missing = std::clamp(owner->threads - 1 - owner->reserved - owner->lent, 0, free_.load());
+    owner->reserved += missing;
+    free_ -= missing;
+  }
+  for (const Priority priority : {Priority::standard, Priority::background}) {
+    while (free_ > 0 && !waiting(priority).empty()) hand_to_first(priority);
+  }
+  update_wanted();
+}
+
+void CoreLedger::update_wanted() {
+  int wanted = -1;
+  for (int i = 0; i < kPriorities; ++i) {
+    if (!waiting_[static_cast<std::size_t>(i)].empty()) wanted = i;
+  }
+  const auto lacks_cores = [](const CoreHolder* owner) { return owner->reserved + owner->lent < owner->threads - 1; };
+  if (std::ranges::any_of(reserving_, lacks_cores)) wanted = static_cast<int>(Priority::realtime);
+  bool lower_computes = false;
+  for (int i = 0; i < wanted; ++i) lower_computes = lower_computes || holding_[static_cast<std::size_t>(i)] > 0;
+  if (!lower_computes) wanted = -1;
+  const int before = wanted_.exchange(wanted, std::memory_order_relaxed);
+  if (before < 0 && wanted >= 0) ++detail::preempting_pools;
+  if (before >= 0 && wanted < 0) --detail::preempting_pools;
+}
+
+// The core, and what is set aside for helpers, goes to whoever is next.
+void CoreLedger::free_core_of(CoreHolder& holder) {
+  TESSERA_ASSERT(holder.lent == 0, "helpers leave before the core of their caller is given up");
+  end_to_hold(holder.priority);
+  free_ += 1 + std::exchange(holder.reserved, 0);
+  std::erase(reserving_, &holder);
+  grant();
+}
+
+void CoreLedger::wait_in_line(std::unique_lock<std::mutex>& lock, CoreHolder& holder, bool first) {
+  const WaitingPlace place(*holder.clock);
+  Waiter waiter{&holder, &place.signal()};
+  std::deque<Waiter*>& line = waiting(holder.priority);
+  if (first) line.push_front(&waiter);
+  else line.push_back(&waiter);
+  ++waiting_count_;
+  grant();
+  while (!waiter.granted) {
+    const bool looks = waiter.looks_after_kept && !line.empty() && line.front() == &waiter;
+    lock.unlock();
+    if (looks) waiter.signal->wait_until(holder.clock->now_ns() + kLookNs);
+    else waiter.signal->wait();
+    lock.lock();
+    if (looks && !waiter.granted) drop_kept(Priority::background, holder.clock->now_ns());
+  }
+  if (!first) holder.turn_start_ns = holder.clock->now_ns();
+}
+
+}  // namespace tessera::base

@@ -1,0 +1,111 @@
+// Who computes on which of a pool's cores, and who is next. Cores are counted, not named.
+//
+// Waiting threads are served by class (tessera::Priority), within a class in order of arrival. A thread that computes
+// gives its core up
+//   - at a yield point, when a higher class waits (yield);
+//   - between two steps, when one of its own class waits and its turn of kTurnNs is over (take_turns);
+//   - at the end of its run. Threads that run models back to back come again within microseconds: while their turn
+//   lasts,
+//     the core is kept for them for a moment, because waking another thread takes longer than many runs.
+// A realtime holder also has the cores of its helpers set aside until it releases its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <vector>
+
+#include "tessera/clock.h"
+#include "tessera/gate.h"
+
+namespace tessera::base {
+
+// A thread that computes on a core or waits for one. Only the ledger writes what stands behind `threads`.
+struct CoreHolder {
+  Priority priority = Priority::standard;
+  Clock* clock = &Clock::steady();
+  int threads = 1;  // most cores that it computes on, its own included
+
+  int reserved = 0;  // cores that are set aside for its helpers and idle
+  int lent = 0;      // cores that its helpers compute on
+  std::int64_t turn_start_ns = 0;
+};
+
+// Thread-safe. A holder is used by one thread at a time.
+class CoreLedger {
+ public:
+  // How long a run computes before it lets others of its class go first.
+  static constexpr std::int64_t kTurnNs = 4'000'000;
+
+  explicit CoreLedger(int cores) : free_(cores) {}
+  ~CoreLedger();
+  CoreLedger(const CoreLedger&) = delete;
+  CoreLedger& operator=(const CoreLedger&) = delete;
+
+  // Before anyone computes: there are so many fewer.
+  void remove_cores(int count) { free_ -= count; }
+  // Blocks until the holder has a core.
+  void acquire(CoreHolder& holder);
+  void release(CoreHolder& holder);
+  // A pause at which the holder does not count as coming back soon; resume() goes before others of its class.
+  void pause(CoreHolder& holder);
+  void resume(CoreHolder& holder);
+
+  // Whether a run that is more important than `priority` waits for a core.
+  bool is_wanted(Priority priority) const {
+    return wanted_.load(std::memory_order_relaxed) > static_cast<int>(priority);
+  }
+  bool has_waiting() const { return waiting_count_.load(std::memory_order_relaxed) > 0; }
+  // Lets more important runs have the core first, if there are any.
+  void yield(CoreHolder& holder);
+  // Between two steps: as yield(), and lets waiting runs of the same class go first if the holder's turn is over.
+  void take_turns(CoreHolder& holder);
+
+  // Cores for up to `wanted` helpers of the class, without overtaking anyone who waits. `owner`: the holder that they
+  // help, if that has a core; it must live until they are given back.
+  int borrow(CoreHolder* owner, Priority priority, int wanted);
+  void give_back(CoreHolder* owner, Priority priority, int count);
+  bool has_idle() const { return free_.load(std::memory_order_relaxed) > 0; }
+
+ private:
+  struct Waiter {
+    CoreHolder* holder;
+    Clock::Signal* signal;
+    bool granted = false;
+    bool looks_after_kept = false;  // wakes now and then to see whether a kept core is free after all
+  };
+  // A core that waits for its former holder's next run.
+  struct Kept {
+    const void* thread;
+    Priority priority;
+    std::int64_t turn_start_ns;
+    std::int64_t until_ns;
+  };
+
+  // All with the mutex held.
+  std::deque<Waiter*>& waiting(Priority priority) { return waiting_[static_cast<std::size_t>(priority)]; }
+  void begin_to_hold(Priority priority) { ++holding_[static_cast<std::size_t>(priority)]; }
+  void end_to_hold(Priority priority) { --holding_[static_cast<std::size_t>(priority)]; }
+  bool take_kept(CoreHolder& holder, bool returns);
+  bool keeps(const CoreHolder& holder, std::int64_t now_ns);
+  void drop_kept(Priority below, std::int64_t now_ns);
+  bool take_from_reserve();
+  void hand_to_first(Priority priority);
+  void grant();
+  void update_wanted();
+  void free_core_of(CoreHolder& holder);
+  void wait_in_line(std::unique_lock<std::mutex>& lock, CoreHolder& holder, bool first);
+
+  std::mutex mutex_;
+  std::array<std::deque<Waiter*>, kPriorities> waiting_;
+  std::array<int, kPriorities> holding_{};  // threads that compute, by class
+  std::vector<CoreHolder*> reserving_;
+  std::vector<Kept> kept_;
+  std::atomic<int> free_;              // written with the mutex held
+  std::atomic<int> waiting_count_{0};  // likewise
+  std::atomic<int> wanted_{-1};        // the class that waits for a core which a lower one has; -1: none
+};
+
+}  // namespace tessera::base
