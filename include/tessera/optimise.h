@@ -38,6 +38,7 @@ struct PassChange {
   std::int64_t nodes_before = 0, nodes_after = 0;
   GraphCost cost_before = {}, cost_after = {};  // without a measure zeros
   bool changed = false;                         // nodes, operators or costs
+  double seconds = 0;                           // that the pass took
 };
 
 struct OptimiseReport {

@@ -8,6 +8,8 @@
 #include <cpuid.h>
 #endif
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -98,6 +100,30 @@ std::string model_name() {
   return "unknown";
 }
 
+bool has_hypervisor() {
+#if defined(__x86_64__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx >> 31) != 0;
+#else
+  return false;
+#endif
+}
+
+// The number of processors in a list as the system writes it: "0-3,8" is 5. 0 when it is none.
+int count_of_list(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  int count = 0;
+  for (std::string range; std::getline(file, range, ',');) {
+    char* end = nullptr;
+    const long first = std::strtol(range.c_str(), &end, 10);
+    if (end == range.c_str()) return 0;
+    const long last = *end == '-' ? std::strtol(end + 1, nullptr, 10) : first;
+    if (last < first) return 0;
+    count += static_cast<int>(last - first) + 1;
+  }
+  return count;
+}
+
 CpuInfo read_cpu_info() {
   CpuInfo info;
   info.model_name = model_name();
@@ -111,10 +137,43 @@ CpuInfo read_cpu_info() {
   const double quota = cores_by_quota();
   const int affinity = cores_by_affinity();
   info.usable_cores = std::isfinite(quota) ? std::clamp(static_cast<int>(std::ceil(quota)), 1, affinity) : affinity;
+  info.is_virtual = has_hypervisor();
+  if (std::vector<CpuCache> caches = read_caches("/sys/devices/system/cpu/cpu0"); !caches.empty())
+    info.caches = std::move(caches);
   return info;
 }
 
 }  // namespace
+
+const CpuCache& CpuInfo::own_cache() const {
+  const auto shared = std::ranges::find_if(caches, [](const CpuCache& cache) { return cache.cores > 1; });
+  return shared == caches.begin() ? *shared : *(shared - 1);
+}
+
+const CpuCache& CpuInfo::cache(int level) const {
+  const auto found = std::ranges::find(caches, level, &CpuCache::level);
+  return found == caches.end() ? caches.back() : *found;
+}
+
+std::vector<CpuCache> read_caches(const std::filesystem::path& cpu_folder) {
+  const int threads_of_core = std::max(1, count_of_list(cpu_folder / "topology/thread_siblings_list"));
+  std::vector<CpuCache> caches;
+  for (int i = 0;; ++i) {
+    const std::filesystem::path folder = cpu_folder / fmt::format("cache/index{}", i);
+    CpuCache cache;
+    std::string type;
+    std::int64_t kilobytes = 0;  // "48K"
+    if (!(std::ifstream(folder / "level") >> cache.level)) break;
+    std::ifstream(folder / "type") >> type;
+    std::ifstream(folder / "size") >> kilobytes;
+    if (type == "Instruction" || kilobytes <= 0) continue;
+    cache.bytes = kilobytes << 10;
+    cache.cores = std::max(1, count_of_list(folder / "shared_cpu_list") / threads_of_core);
+    caches.push_back(cache);
+  }
+  std::ranges::sort(caches, {}, &CpuCache::level);
+  return caches;
+}
 
 const CpuInfo& cpu_info() {
   static const CpuInfo info = read_cpu_info();

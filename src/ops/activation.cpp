@@ -37,10 +37,11 @@ void gelu_gradient(GradientContext& c) {
 }  // namespace
 
 const OpDef relu = element_wise_unary("Relu", 14, types::signed_numbers, operations_per_output<1>, {},
-                                      [](GradientContext& c) { c.set(0, (c.input(0) > 0).choose(c.gradient(), 0)); });
-const OpDef sigmoid =
-    element_wise_unary("Sigmoid", 13, types::floats, operations_per_output<10>, {},
-                       [](GradientContext& c) { c.set(0, c.gradient() * c.output() * (1 - c.output())); });
+                                      [](GradientContext& c) { c.set(0, (c.input(0) > 0).choose(c.gradient(), 0)); },
+                                      {Trait::idempotent, Trait::non_negative, Trait::homogeneous});
+const OpDef sigmoid = element_wise_unary(
+    "Sigmoid", 13, types::floats, operations_per_output<10>, {},
+    [](GradientContext& c) { c.set(0, c.gradient() * c.output() * (1 - c.output())); }, {Trait::non_negative});
 const OpDef tanh = element_wise_unary("Tanh", 13, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
   c.set(0, c.gradient() * (1 - c.output() * c.output()));
 });
@@ -57,11 +58,12 @@ const OpDef elu = element_wise_unary("Elu", 22, types::floats, operations_per_ou
                                        c.set(0, (c.input(0) < 0).choose(g * (c.output() + c.real("alpha")), g));
                                      });
 // max(0, min(1, alpha x + beta))
-const OpDef hard_sigmoid =
-    element_wise_unary("HardSigmoid", 22, types::floats, operations_per_output<4>,
-                       {real("alpha", 0.2f), real("beta", 0.5f)}, [](GradientContext& c) {
-                         c.set(0, ((c.output() > 0) & (c.output() < 1)).choose(c.gradient() * c.real("alpha"), 0));
-                       });
+const OpDef hard_sigmoid = element_wise_unary(
+    "HardSigmoid", 22, types::floats, operations_per_output<4>, {real("alpha", 0.2f), real("beta", 0.5f)},
+    [](GradientContext& c) {
+      c.set(0, ((c.output() > 0) & (c.output() < 1)).choose(c.gradient() * c.real("alpha"), 0));
+    },
+    {Trait::non_negative});
 // x max(0, min(1, x / 6 + 1 / 2))
 const OpDef hard_swish =
     element_wise_unary("HardSwish", 22, types::floats, operations_per_output<5>, {}, [](GradientContext& c) {
@@ -71,7 +73,8 @@ const OpDef hard_swish =
 // x < 0 ? alpha x : x
 const OpDef leaky_relu = element_wise_unary(
     "LeakyRelu", 16, types::floats, operations_per_output<2>, {real("alpha", 0.01f)},
-    [](GradientContext& c) { c.set(0, (c.input(0) < 0).choose(c.gradient() * c.real("alpha"), c.gradient())); });
+    [](GradientContext& c) { c.set(0, (c.input(0) < 0).choose(c.gradient() * c.real("alpha"), c.gradient())); },
+    {Trait::homogeneous});
 // x tanh(log(1 + exp(x)))
 const OpDef mish = element_wise_unary("Mish", 22, types::floats, operations_per_output<28>, {}, [](GradientContext& c) {
   const Term x = c.input(0), t = x.apply("Softplus").apply("Tanh");
@@ -87,14 +90,16 @@ const OpDef selu = element_wise_unary(
 // x < -lambd ? x + bias : x > lambd ? x - bias : 0
 const OpDef shrink =
     element_wise_unary("Shrink", 9, types::numbers.without({DType::bf16}), operations_per_output<3>,
-                       {real("bias", 0.0f), real("lambd", 0.5f)}, [](GradientContext& c) {
+                       {real("bias", 0.0f), real("lambd", 0.5f)},
+                       [](GradientContext& c) {
                          const Term g = c.gradient(), x = c.input(0);
                          c.set(0, (x < -c.real("lambd")).choose(g, (x > c.real("lambd")).choose(g, 0)));
-                       });
+                       },
+                       {Trait::discontinuous});
 // log(1 + exp(x))
-const OpDef softplus =
-    element_wise_unary("Softplus", 22, types::floats, operations_per_output<17>, {},
-                       [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sigmoid")); });
+const OpDef softplus = element_wise_unary(
+    "Softplus", 22, types::floats, operations_per_output<17>, {},
+    [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sigmoid")); }, {Trait::non_negative});
 // x / (1 + |x|)
 const OpDef softsign =
     element_wise_unary("Softsign", 22, types::floats, operations_per_output<3>, {}, [](GradientContext& c) {
@@ -110,7 +115,8 @@ const OpDef swish = element_wise_unary("Swish", 24, types::floats, operations_pe
 // x > alpha ? x : 0
 const OpDef thresholded_relu =
     element_wise_unary("ThresholdedRelu", 22, types::floats, operations_per_output<1>, {real("alpha", 1.0f)},
-                       [](GradientContext& c) { c.set(0, (c.input(0) > c.real("alpha")).choose(c.gradient(), 0)); });
+                       [](GradientContext& c) { c.set(0, (c.input(0) > c.real("alpha")).choose(c.gradient(), 0)); },
+                       {Trait::discontinuous});
 
 // x / 2 (1 + erf(x / sqrt 2)), or with approximate = tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
 // Hendrycks and Gimpel, "Gaussian error linear units" (arXiv:1606.08415).
@@ -123,6 +129,7 @@ const OpDef gelu{
     .infer = infer_gelu,
     .operations = operations_per_output<14>,
     .gradient = gelu_gradient,
+    .element_wise = ElementWise::unary,
 };
 
 }  // namespace tessera::ops

@@ -24,7 +24,8 @@ OpDef arg_extreme(std::string_view name) {
                          {"keepdims", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                          {"select_last_index", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
           .infer = infer,
-          .operations = operations_per_input<1>};
+          .operations = operations_per_input<1>,
+          .traits = {Trait::discontinuous}};
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ const OpDef cast{
     .infer = infer_cast,
     .operations = operations_per_output<1>,
     .gradient = cast_gradient,
+    .element_wise = ElementWise::unary,
 };
 
 const OpDef cast_like{
@@ -85,6 +86,7 @@ const OpDef bit_cast{
     .outputs = {{"output", kBitCastTypes, "T2"}},
     .attributes = {{"to", ir::AttributeKind::integer, std::nullopt, true}},
     .infer = infer_bit_cast,
+    .element_wise = ElementWise::unary,
 };
 
 }  // namespace tessera::ops

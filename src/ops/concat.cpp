@@ -130,6 +130,7 @@ const OpDef concat{
     .attributes = {{"axis", ir::AttributeKind::integer, std::nullopt, true}},
     .infer = infer_concat,
     .gradient = concat_gradient,
+    .traits = {Trait::moves, Trait::keeps_one_operand},
 };
 
 const OpDef split{
@@ -141,6 +142,7 @@ const OpDef split{
                    {"num_outputs", ir::AttributeKind::integer}},
     .infer = infer_split,
     .gradient = split_gradient,
+    .traits = {Trait::moves},
 };
 
 }  // namespace tessera::ops

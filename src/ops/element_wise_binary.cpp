@@ -5,14 +5,16 @@
 namespace tessera::ops {
 namespace {
 
-OpDef binary(std::string_view name, int since, TypeSet types, GradientFunction gradient = nullptr) {
+OpDef binary(std::string_view name, int since, TypeSet types, GradientFunction gradient = nullptr, Traits traits = {}) {
   return {.name = name,
           .since = since,
           .inputs = {{"A", types, "T"}, {"B", types, "T"}},
           .outputs = {{"C", types, "T"}},
           .infer = infer_broadcast,
           .operations = operations_per_output<1>,
-          .gradient = gradient};
+          .gradient = gradient,
+          .element_wise = ElementWise::broadcasting,
+          .traits = traits};
 }
 
 // One operation for each operand after the first.
@@ -27,7 +29,9 @@ OpDef variadic_of(std::string_view name, TypeSet types, GradientFunction gradien
           .outputs = {{"result", types, "T"}},
           .infer = infer_broadcast,
           .operations = variadic_operations,
-          .gradient = gradient};
+          .gradient = gradient,
+          .element_wise = ElementWise::broadcasting,
+          .traits = {Trait::keeps_one_operand}};
 }
 
 void infer_mod(InferContext& context) {
@@ -141,14 +145,14 @@ constexpr TypeSet kWhereTypes = types::numbers | types::boolean | types::text | 
 
 }  // namespace
 
-const OpDef add = binary("Add", 14, types::numbers, add_gradient);
+const OpDef add = binary("Add", 14, types::numbers, add_gradient, {Trait::commutative});
 const OpDef sub = binary("Sub", 14, types::numbers, sub_gradient);
-const OpDef mul = binary("Mul", 14, types::numbers, mul_gradient);
+const OpDef mul = binary("Mul", 14, types::numbers, mul_gradient, {Trait::commutative});
 // Of integers: truncated towards zero; a divisor of zero is an Error(failed) of the run.
 const OpDef div = binary("Div", 14, types::numbers, div_gradient);
-const OpDef bitwise_and = binary("BitwiseAnd", 18, types::integers);
-const OpDef bitwise_or = binary("BitwiseOr", 18, types::integers);
-const OpDef bitwise_xor = binary("BitwiseXor", 18, types::integers);
+const OpDef bitwise_and = binary("BitwiseAnd", 18, types::integers, nullptr, {Trait::commutative});
+const OpDef bitwise_or = binary("BitwiseOr", 18, types::integers, nullptr, {Trait::commutative});
+const OpDef bitwise_xor = binary("BitwiseXor", 18, types::integers, nullptr, {Trait::commutative});
 const OpDef max = variadic_of("Max", types::numbers, extreme_gradient);
 const OpDef min = variadic_of("Min", types::numbers, extreme_gradient);
 const OpDef sum = variadic_of("Sum", types::floats, add_gradient);
@@ -163,6 +167,7 @@ const OpDef pow{
     .infer = infer_broadcast,
     .operations = operations_per_output<10>,
     .gradient = pow_gradient,
+    .element_wise = ElementWise::broadcasting,
 };
 
 // The remainder has the divisor's sign, or with fmod = 1 the dividend's (as C's fmod).
@@ -175,6 +180,8 @@ const OpDef mod{
     .infer = infer_mod,
     .operations = operations_per_output<3>,
     .gradient = mod_gradient,
+    .element_wise = ElementWise::broadcasting,
+    .traits = {Trait::discontinuous},
 };
 
 // Bits shifted out are lost; shifting by the width or more gives 0.
@@ -186,6 +193,7 @@ const OpDef bit_shift{
     .attributes = {{"direction", ir::AttributeKind::text, std::nullopt, true}},
     .infer = infer_bit_shift,
     .operations = operations_per_output<1>,
+    .element_wise = ElementWise::broadcasting,
 };
 
 // x < 0 ? slope x : x
@@ -197,6 +205,8 @@ const OpDef p_relu{
     .infer = infer_p_relu,
     .operations = operations_per_output<2>,
     .gradient = p_relu_gradient,
+    .element_wise = ElementWise::to_first,
+    .traits = {Trait::homogeneous},
 };
 
 // condition ? x : y
@@ -207,6 +217,8 @@ const OpDef where{
     .outputs = {{"output", kWhereTypes, "T"}},
     .infer = infer_where,
     .gradient = where_gradient,
+    .element_wise = ElementWise::broadcasting,
+    .traits = {Trait::moves},
 };
 
 }  // namespace tessera::ops

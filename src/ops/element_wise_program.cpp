@@ -353,6 +353,7 @@ const OpDef element_wise{
     .infer = infer,
     .operations = operations,
     .decompose = decompose,
+    .element_wise = ElementWise::broadcasting,
 };
 
 }  // namespace tessera::ops

@@ -26,7 +26,9 @@ OpDef predicate(std::string_view name, int since, std::vector<AttributeSpec> att
           .outputs = {{"Y", types::boolean, "T2"}},
           .attributes = std::move(attributes),
           .infer = infer_predicate,
-          .operations = operations_per_output<1>};
+          .operations = operations_per_output<1>,
+          .element_wise = ElementWise::unary,
+          .traits = {Trait::discontinuous}};
 }
 
 void infer_clip(InferContext& context) {
@@ -66,7 +68,7 @@ void clip_gradient(GradientContext& c) {
 }  // namespace
 
 OpDef element_wise_unary(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&),
-                         std::vector<AttributeSpec> attributes, GradientFunction gradient) {
+                         std::vector<AttributeSpec> attributes, GradientFunction gradient, Traits traits) {
   return {.name = name,
           .since = since,
           .inputs = {{"X", types, "T"}},
@@ -74,17 +76,20 @@ OpDef element_wise_unary(std::string_view name, int since, TypeSet types, double
           .attributes = std::move(attributes),
           .infer = infer_same_as_input,
           .operations = operations,
-          .gradient = gradient};
+          .gradient = gradient,
+          .element_wise = ElementWise::unary,
+          .traits = traits};
 }
 
 const OpDef abs = element_wise_unary("Abs", 13, types::numbers, operations_per_output<1>, {},
-                                     [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sign")); });
+                                     [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sign")); },
+                                     {Trait::idempotent, Trait::non_negative, Trait::homogeneous});
 const OpDef acos = element_wise_unary("Acos", 22, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
   c.set(0, -c.gradient() / (1 - square(c.input(0))).apply("Sqrt"));
 });
-const OpDef acosh =
-    element_wise_unary("Acosh", 22, types::floats, operations_per_output<10>, {},
-                       [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) - 1).apply("Sqrt")); });
+const OpDef acosh = element_wise_unary(
+    "Acosh", 22, types::floats, operations_per_output<10>, {},
+    [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) - 1).apply("Sqrt")); }, {Trait::non_negative});
 const OpDef asin = element_wise_unary("Asin", 22, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
   c.set(0, c.gradient() / (1 - square(c.input(0))).apply("Sqrt"));
 });
@@ -95,34 +100,43 @@ const OpDef atan = element_wise_unary("Atan", 22, types::floats, operations_per_
                                       [](GradientContext& c) { c.set(0, c.gradient() / (square(c.input(0)) + 1)); });
 const OpDef atanh = element_wise_unary("Atanh", 22, types::floats, operations_per_output<10>, {},
                                        [](GradientContext& c) { c.set(0, c.gradient() / (1 - square(c.input(0)))); });
-const OpDef bitwise_not = element_wise_unary("BitwiseNot", 18, types::integers, operations_per_output<1>);
-const OpDef ceil = element_wise_unary("Ceil", 13, types::floats, operations_per_output<1>, {}, zero_gradient);
+const OpDef bitwise_not =
+    element_wise_unary("BitwiseNot", 18, types::integers, operations_per_output<1>, {}, nullptr, {Trait::own_inverse});
+const OpDef ceil = element_wise_unary("Ceil", 13, types::floats, operations_per_output<1>, {}, zero_gradient,
+                                      {Trait::discontinuous, Trait::idempotent});
 const OpDef cos = element_wise_unary("Cos", 22, types::floats, operations_per_output<10>, {},
                                      [](GradientContext& c) { c.set(0, -c.gradient() * c.input(0).apply("Sin")); });
 const OpDef cosh = element_wise_unary("Cosh", 22, types::floats, operations_per_output<10>, {},
-                                      [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sinh")); });
+                                      [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Sinh")); },
+                                      {Trait::non_negative});
 const OpDef erf = element_wise_unary("Erf", 13, types::floats, operations_per_output<10>, {}, [](GradientContext& c) {
   c.set(0, c.gradient() * (-square(c.input(0))).apply("Exp") * (2 / std::sqrt(std::numbers::pi)));
 });
-const OpDef exp = element_wise_unary("Exp", 13, types::floats, operations_per_output<8>, {},
-                                     [](GradientContext& c) { c.set(0, c.gradient() * c.output()); });
-const OpDef floor = element_wise_unary("Floor", 13, types::floats, operations_per_output<1>, {}, zero_gradient);
+const OpDef exp =
+    element_wise_unary("Exp", 13, types::floats, operations_per_output<8>, {},
+                       [](GradientContext& c) { c.set(0, c.gradient() * c.output()); }, {Trait::non_negative});
+const OpDef floor = element_wise_unary("Floor", 13, types::floats, operations_per_output<1>, {}, zero_gradient,
+                                       {Trait::discontinuous, Trait::idempotent});
 const OpDef log = element_wise_unary("Log", 13, types::floats, operations_per_output<8>, {},
                                      [](GradientContext& c) { c.set(0, c.gradient() / c.input(0)); });
-const OpDef logical_not = element_wise_unary("Not", 1, types::boolean, operations_per_output<1>);
-const OpDef neg = element_wise_unary("Neg", 13, types::signed_numbers, operations_per_output<1>, {},
-                                     [](GradientContext& c) { c.set(0, -c.gradient()); });
+const OpDef logical_not =
+    element_wise_unary("Not", 1, types::boolean, operations_per_output<1>, {}, nullptr, {Trait::own_inverse});
+const OpDef neg =
+    element_wise_unary("Neg", 13, types::signed_numbers, operations_per_output<1>, {},
+                       [](GradientContext& c) { c.set(0, -c.gradient()); }, {Trait::own_inverse, Trait::homogeneous});
 const OpDef reciprocal = element_wise_unary("Reciprocal", 13, types::floats, operations_per_output<1>, {},
                                             [](GradientContext& c) { c.set(0, -c.gradient() * square(c.output())); });
-const OpDef round =
-    element_wise_unary("Round", 22, types::floats, operations_per_output<1>, {}, zero_gradient);  // halves to even
-const OpDef sign = element_wise_unary("Sign", 13, types::numbers, operations_per_output<1>, {}, zero_gradient);
+const OpDef round = element_wise_unary("Round", 22, types::floats, operations_per_output<1>, {}, zero_gradient,
+                                       {Trait::discontinuous, Trait::idempotent});  // halves to even
+const OpDef sign = element_wise_unary("Sign", 13, types::numbers, operations_per_output<1>, {}, zero_gradient,
+                                      {Trait::discontinuous, Trait::idempotent});
 const OpDef sin = element_wise_unary("Sin", 22, types::floats, operations_per_output<10>, {},
                                      [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Cos")); });
 const OpDef sinh = element_wise_unary("Sinh", 22, types::floats, operations_per_output<10>, {},
                                       [](GradientContext& c) { c.set(0, c.gradient() * c.input(0).apply("Cosh")); });
-const OpDef sqrt = element_wise_unary("Sqrt", 13, types::floats, operations_per_output<1>, {},
-                                      [](GradientContext& c) { c.set(0, c.gradient() / (c.output() * 2)); });
+const OpDef sqrt =
+    element_wise_unary("Sqrt", 13, types::floats, operations_per_output<1>, {},
+                       [](GradientContext& c) { c.set(0, c.gradient() / (c.output() * 2)); }, {Trait::non_negative});
 const OpDef tan = element_wise_unary("Tan", 22, types::floats, operations_per_output<10>, {},
                                      [](GradientContext& c) { c.set(0, c.gradient() * (square(c.output()) + 1)); });
 
@@ -142,6 +156,7 @@ const OpDef clip{
     .infer = infer_clip,
     .operations = operations_per_output<2>,
     .gradient = clip_gradient,
+    .element_wise = ElementWise::unary,
 };
 
 }  // namespace tessera::ops

@@ -10,6 +10,7 @@ extern const OpDef abs, acos, acosh, asin, asinh, atan, atanh, bitwise_not, ceil
 
 // y_i = f(x_i), of the same type and shape as x.
 OpDef element_wise_unary(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&),
-                         std::vector<AttributeSpec> attributes = {}, GradientFunction gradient = nullptr);
+                         std::vector<AttributeSpec> attributes = {}, GradientFunction gradient = nullptr,
+                         Traits traits = {});
 
 }  // namespace tessera::ops

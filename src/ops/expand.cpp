@@ -94,6 +94,7 @@ const OpDef expand{
     .outputs = {{"output", types::all, "T"}},
     .infer = infer_expand,
     .gradient = [](GradientContext& c) { c.set(0, c.gradient()); },
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef tile{
@@ -103,6 +104,7 @@ const OpDef tile{
     .outputs = {{"output", types::all, "T"}},
     .infer = infer_tile,
     .gradient = tile_gradient,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

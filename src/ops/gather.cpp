@@ -104,6 +104,7 @@ const OpDef gather{
     .infer = infer_gather,
     .bytes_read = bytes_read,
     .gradient = gather_gradient,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef gather_elements{
@@ -115,6 +116,7 @@ const OpDef gather_elements{
     .infer = infer_gather_elements,
     .bytes_read = bytes_read,
     .gradient = gather_elements_gradient,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef gather_nd{
@@ -126,6 +128,7 @@ const OpDef gather_nd{
     .infer = infer_gather_nd,
     .bytes_read = bytes_read,
     .gradient = gather_nd_gradient,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

@@ -44,6 +44,8 @@ const OpDef identity{
     .outputs = {{.name = "output", .types = types::all, .variable = "V", .any_kind = true}},
     .infer = infer_same_as_input,
     .gradient = [](GradientContext& c) { c.set(0, c.gradient()); },
+    .element_wise = ElementWise::unary,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 // With training_mode: output = data mask / (1 - ratio), each mask element false with probability `ratio`; else

@@ -222,6 +222,8 @@ const OpDef batch_normalization{
     .infer = infer_batch,
     .operations = operations_per_output<2>,
     .gradient = batch_gradient,
+    .element_wise = ElementWise::along_axis,
+    .traits = {Trait::normalises},
 };
 
 // Over all axes from `axis` on: y = (x − mean) / sqrt(var + epsilon) · Scale + B. Ba et al., arXiv:1607.06450. Mean and
@@ -237,6 +239,7 @@ const OpDef layer_normalization{
     .infer = infer_trailing,
     .operations = operations_per_output<8>,
     .gradient = layer_gradient,
+    .traits = {Trait::normalises},
 };
 
 // y = x / sqrt(mean(x²) + epsilon) · scale. Zhang and Sennrich, arXiv:1910.07467.
@@ -249,6 +252,7 @@ const OpDef rms_normalization{
     .infer = infer_trailing,
     .operations = operations_per_output<5>,
     .gradient = rms_gradient,
+    .traits = {Trait::normalises},
 };
 
 // Channels in num_groups groups, normalised over a group and all positions. Wu and He, arXiv:1803.08494.
@@ -263,6 +267,7 @@ const OpDef group_normalization{
     .infer = infer_per_channel,
     .operations = operations_per_output<8>,
     .gradient = group_gradient,
+    .traits = {Trait::normalises},
 };
 
 // Each channel of each sample over its positions. Ulyanov et al., arXiv:1607.08022.
@@ -275,6 +280,7 @@ const OpDef instance_normalization{
     .infer = infer_per_channel,
     .operations = operations_per_output<8>,
     .gradient = group_gradient,
+    .traits = {Trait::normalises},
 };
 
 // y = x / ‖x‖_p along an axis; 0 where the norm is 0.
@@ -286,6 +292,7 @@ const OpDef lp_normalization{
     .attributes = {integer_attribute("axis", -1), integer_attribute("p", 2)},
     .infer = infer_lp,
     .operations = operations_per_output<3>,
+    .traits = {Trait::normalises},
 };
 
 // y = (x − mean) / (standard deviation + 1e-9) over the axes.
@@ -297,6 +304,7 @@ const OpDef mean_variance_normalization{
     .attributes = {{"axes", ir::AttributeKind::integers, ir::Attribute(std::vector<std::int64_t>{0, 2, 3})}},
     .infer = infer_mean_variance,
     .operations = operations_per_output<6>,
+    .traits = {Trait::normalises},
 };
 
 // y = x / (bias + alpha / size · Σ x²)^beta, the sum over `size` neighbouring channels. Krizhevsky et al., NIPS 2012.

@@ -210,6 +210,48 @@ class GraphBuilder;
 class GradientContext;
 using GradientFunction = void (*)(GradientContext&);
 
+// What an element of output 0 is computed from. It depends on no position, so a permutation or a crop of the operands
+// that are not single numbers gives the same permutation or crop of the result.
+enum class ElementWise : std::uint8_t {
+  no,
+  unary,         // the element of input 0 at its place; the other inputs are single numbers
+  along_axis,    // the element of input 0 at its place; the other inputs are single numbers or belong to an axis
+  to_first,      // the elements of all inputs at its place; the others broadcast to input 0, which has its shape
+  broadcasting,  // the elements of all inputs at its place; all of them broadcast as in numpy
+};
+
+// Facts about an operator, for whatever attributes and operands its nodes have. Passes and devices ask for them instead
+// of listing names, so that a new operator takes part in what they do.
+enum class Trait : std::uint8_t {
+  commutative,        // two operands that can change places without changing one bit of the result
+  moves,              // results hold unchanged elements of operands (or zeros), placed without a look at their values;
+                      // a scatter only as long as it has no reduction
+  rearranges,         // moves, and all elements of output 0 come from input 0
+  reduction,          // reduces the axes in input 1, as the attributes keepdims and noop_with_empty_axes say
+  nests,              // a reduction for which some axes first and others after them is all of them at once
+  discontinuous,      // jumps where its operand passes a number: roundings, comparisons, searches
+  idempotent,         // f(f(x)) = f(x)
+  own_inverse,        // f(f(x)) = x
+  non_negative,       // no element of output 0 is less than zero
+  homogeneous,        // f(s x) = s f(x) for each s > 0
+  keeps_one_operand,  // variadic; with a single operand the result is that operand
+  reads_shapes,       // results depend on the shape of the operand, not on its elements
+  normalises,         // writes each element of a normalised row once, as the last thing it does
+};
+
+class Traits {
+ public:
+  constexpr Traits() = default;
+  constexpr Traits(std::initializer_list<Trait> traits) {
+    for (const Trait trait : traits) bits_ |= bit(trait);
+  }
+  constexpr bool contains(Trait trait) const { return (bits_ & bit(trait)) != 0; }
+
+ private:
+  static constexpr std::uint32_t bit(Trait trait) { return std::uint32_t{1} << static_cast<unsigned>(trait); }
+  std::uint32_t bits_ = 0;
+};
+
 struct OpDef {
   std::string_view name;  // as ir::Node::op
   int since = 1;          // opset of the canonical form (the last version change that Tessera follows)
@@ -232,6 +274,10 @@ struct OpDef {
   GradientFunction gradient = nullptr;
   bool deterministic = true;  // false: random numbers; never folded, never merged
   bool view = false;          // output 0 is input 0's bytes under another shape
+  ElementWise element_wise = ElementWise::no;
+  Traits traits = {};
+
+  bool has(Trait trait) const { return traits.contains(trait); }
 };
 
 // The formal outputs of a node that its kernels write, though the node does not list them or leaves them out: those

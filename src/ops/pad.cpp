@@ -112,6 +112,7 @@ const OpDef pad{
     .attributes = {{"mode", ir::AttributeKind::text, ir::Attribute(std::string("constant"))}},
     .infer = infer_pad,
     .gradient = pad_gradient,
+    .traits = {Trait::moves},
 };
 
 const OpDef center_crop_pad{

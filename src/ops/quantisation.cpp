@@ -99,6 +99,7 @@ const OpDef quantize_linear{
                    {"saturate", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_quantize,
     .operations = operations_per_output<3>,
+    .element_wise = ElementWise::along_axis,
 };
 
 // y = (x − x_zero_point) · x_scale
@@ -112,6 +113,7 @@ const OpDef dequantize_linear{
     .attributes = {axis_attribute, block_size_attribute, output_dtype_attribute},
     .infer = infer_dequantize,
     .operations = operations_per_output<2>,
+    .element_wise = ElementWise::along_axis,
 };
 
 // scale = (max(x, 0) − min(x, 0)) / 255, zero_point = saturate(round(−min(x, 0) / scale)), both over the whole tensor.

@@ -119,7 +119,7 @@ void sum_square_gradient(GradientContext& c) {
 }
 
 OpDef reduction(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&),
-                GradientFunction gradient = nullptr) {
+                GradientFunction gradient = nullptr, Traits traits = {Trait::reduction}) {
   return {.name = name,
           .since = since,
           .inputs = {{"data", types, "T"}, {"axes", types::i64, "", optional}},
@@ -128,7 +128,8 @@ OpDef reduction(std::string_view name, int since, TypeSet types, double (*operat
                          {"noop_with_empty_axes", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
           .infer = infer_reduction,
           .operations = operations,
-          .gradient = gradient};
+          .gradient = gradient,
+          .traits = traits};
 }
 
 }  // namespace
@@ -150,17 +151,24 @@ ir::Dims reduced_dims(const ir::Dims& dims, std::span<const std::int64_t> axes, 
   return result;
 }
 
-const OpDef reduce_l1 = reduction("ReduceL1", 18, kReduceTypes, operations_per_input<2>, l1_gradient);
-const OpDef reduce_l2 = reduction("ReduceL2", 18, kReduceTypes, operations_per_input<2>, l2_gradient);
+const OpDef reduce_l1 = reduction("ReduceL1", 18, kReduceTypes, operations_per_input<2>, l1_gradient,
+                                  {Trait::reduction, Trait::non_negative});
+const OpDef reduce_l2 = reduction("ReduceL2", 18, kReduceTypes, operations_per_input<2>, l2_gradient,
+                                  {Trait::reduction, Trait::non_negative});
 const OpDef reduce_log_sum = reduction("ReduceLogSum", 18, kReduceTypes, operations_per_input<1>, log_sum_gradient);
 const OpDef reduce_log_sum_exp =
     reduction("ReduceLogSumExp", 18, kReduceTypes, operations_per_input<10>, log_sum_exp_gradient);
-const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient);
-const OpDef reduce_mean = reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>, mean_gradient);
-const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient);
-const OpDef reduce_prod = reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>);
-const OpDef reduce_sum = reduction("ReduceSum", 13, kReduceTypes, operations_per_input<1>, sum_gradient);
-const OpDef reduce_sum_square =
-    reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>, sum_square_gradient);
+const OpDef reduce_max = reduction("ReduceMax", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient,
+                                   {Trait::reduction, Trait::nests});
+const OpDef reduce_mean =
+    reduction("ReduceMean", 18, kReduceTypes, operations_per_input<1>, mean_gradient, {Trait::reduction, Trait::nests});
+const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient,
+                                   {Trait::reduction, Trait::nests});
+const OpDef reduce_prod =
+    reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>, nullptr, {Trait::reduction, Trait::nests});
+const OpDef reduce_sum =
+    reduction("ReduceSum", 13, kReduceTypes, operations_per_input<1>, sum_gradient, {Trait::reduction, Trait::nests});
+const OpDef reduce_sum_square = reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>,
+                                          sum_square_gradient, {Trait::reduction, Trait::non_negative});
 
 }  // namespace tessera::ops

@@ -166,6 +166,7 @@ const OpDef reshape{
     .infer = infer,
     .gradient = reshaped_gradient,
     .view = true,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef flatten{
@@ -177,6 +178,7 @@ const OpDef flatten{
     .infer = infer_flatten,
     .gradient = reshaped_gradient,
     .view = true,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef squeeze{
@@ -187,6 +189,7 @@ const OpDef squeeze{
     .infer = infer_squeeze,
     .gradient = reshaped_gradient,
     .view = true,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef unsqueeze{
@@ -197,6 +200,7 @@ const OpDef unsqueeze{
     .infer = infer_unsqueeze,
     .gradient = reshaped_gradient,
     .view = true,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

@@ -29,6 +29,7 @@ const OpDef reverse_sequence{
     .attributes = {{"batch_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                    {"time_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

@@ -123,6 +123,7 @@ const OpDef scatter_elements{
         [](GradientContext& c) {
           scatter_gradient(c, "ScatterElements", "GatherElements", {{"axis", c.integer("axis")}});
         },
+    .traits = {Trait::moves},
 };
 
 const OpDef scatter_nd{
@@ -134,6 +135,7 @@ const OpDef scatter_nd{
     .infer = infer_scatter_nd,
     .operations = operations,
     .gradient = [](GradientContext& c) { scatter_gradient(c, "ScatterND", "GatherND", {}); },
+    .traits = {Trait::moves},
 };
 
 const OpDef tensor_scatter{
@@ -146,6 +148,7 @@ const OpDef tensor_scatter{
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-2})},
                    {"mode", ir::AttributeKind::text, ir::Attribute(std::string("linear"))}},
     .infer = infer_tensor_scatter,
+    .traits = {Trait::moves},
 };
 
 }  // namespace tessera::ops

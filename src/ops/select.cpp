@@ -83,6 +83,7 @@ const OpDef compress{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer}},
     .infer = infer_compress,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef non_zero{
@@ -91,6 +92,7 @@ const OpDef non_zero{
     .inputs = {{"X", types::numbers | types::boolean | types::text | types::complex}},
     .outputs = {{"Y", types::i64}},
     .infer = infer_non_zero,
+    .traits = {Trait::discontinuous},
 };
 
 const OpDef unique{
@@ -104,6 +106,7 @@ const OpDef unique{
     .attributes = {{"axis", ir::AttributeKind::integer},
                    {"sorted", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_unique,
+    .traits = {Trait::discontinuous},
 };
 
 const OpDef top_k{
@@ -116,6 +119,7 @@ const OpDef top_k{
                    {"sorted", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_top_k,
     .operations = operations_top_k,
+    .traits = {Trait::discontinuous},
 };
 
 }  // namespace tessera::ops

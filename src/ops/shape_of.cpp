@@ -42,6 +42,7 @@ const OpDef shape_of{
                    {"end", ir::AttributeKind::integer}},
     .infer = infer_shape,
     .bytes_read = nothing_read,
+    .traits = {Trait::reads_shapes},
 };
 
 const OpDef size_of{
@@ -51,6 +52,7 @@ const OpDef size_of{
     .outputs = {{"size", types::i64}},
     .infer = infer_size,
     .bytes_read = nothing_read,
+    .traits = {Trait::reads_shapes},
 };
 
 }  // namespace tessera::ops

@@ -96,6 +96,7 @@ const OpDef skip_layer_normalization{
     .infer = infer,
     .operations = operations_per_output<9>,
     .decompose = decompose,
+    .traits = {Trait::normalises},
 };
 
 // The same with RMSNormalization; its mean is 0.
@@ -111,6 +112,7 @@ const OpDef skip_simplified_layer_normalization{
     .infer = infer,
     .operations = operations_per_output<6>,
     .decompose = decompose_simplified,
+    .traits = {Trait::normalises},
 };
 
 }  // namespace tessera::ops

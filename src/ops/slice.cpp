@@ -151,6 +151,7 @@ const OpDef slice{
     .infer = infer,
     .bytes_read = bytes_read,
     .gradient = slice_gradient,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

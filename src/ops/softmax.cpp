@@ -21,7 +21,8 @@ void log_softmax_gradient(GradientContext& c) {
   c.set(0, g - c.output().apply("Exp") * g.sum({c.integer("axis")}));
 }
 
-OpDef along_axis(std::string_view name, double (*operations)(const NodeView&), GradientFunction gradient) {
+OpDef along_axis(std::string_view name, double (*operations)(const NodeView&), GradientFunction gradient,
+                 Traits traits) {
   return {.name = name,
           .since = 13,
           .inputs = {{"input", types::floats, "T"}},
@@ -29,16 +30,18 @@ OpDef along_axis(std::string_view name, double (*operations)(const NodeView&), G
           .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-1})}},
           .infer = infer,
           .operations = operations,
-          .gradient = gradient};
+          .gradient = gradient,
+          .traits = traits};
 }
 
 }  // namespace
 
 // y_i = exp(x_i - max x) / sum_j exp(x_j - max x)
-const OpDef softmax = along_axis("Softmax", operations_per_output<5>, softmax_gradient);
+const OpDef softmax = along_axis("Softmax", operations_per_output<5>, softmax_gradient, {Trait::non_negative});
 // y_i = x_i - max x - log sum_j exp(x_j - max x)
-const OpDef log_softmax = along_axis("LogSoftmax", operations_per_output<5>, log_softmax_gradient);
+const OpDef log_softmax = along_axis("LogSoftmax", operations_per_output<5>, log_softmax_gradient, {});
 // 1 at the first largest element, 0 elsewhere
-const OpDef hardmax = along_axis("Hardmax", operations_per_output<1>, zero_gradient);
+const OpDef hardmax =
+    along_axis("Hardmax", operations_per_output<1>, zero_gradient, {Trait::discontinuous, Trait::non_negative});
 
 }  // namespace tessera::ops

@@ -96,6 +96,7 @@ const OpDef transpose{
     .attributes = {{"perm", ir::AttributeKind::integers}},
     .infer = infer_transpose,
     .gradient = transpose_gradient,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef depth_to_space{
@@ -106,6 +107,7 @@ const OpDef depth_to_space{
     .attributes = {{"blocksize", ir::AttributeKind::integer, std::nullopt, true},
                    {"mode", ir::AttributeKind::text, ir::Attribute(std::string("DCR"))}},
     .infer = infer_depth_to_space,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 const OpDef space_to_depth{
@@ -115,6 +117,7 @@ const OpDef space_to_depth{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"blocksize", ir::AttributeKind::integer, std::nullopt, true}},
     .infer = infer_space_to_depth,
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

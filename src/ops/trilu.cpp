@@ -26,6 +26,7 @@ const OpDef trilu{
           const std::vector<ir::ValueId> inputs{c.gradient().id(), c.has_input(1) ? c.input(1).id() : ir::ValueId{}};
           c.set(0, {c.builder(), c.builder().add("Trilu", inputs, c.node().attributes)});
         },
+    .traits = {Trait::moves},
 };
 
 }  // namespace tessera::ops

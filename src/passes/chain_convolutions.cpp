@@ -1,6 +1,6 @@
 // Convolutions that follow each other become one node that computes a few lines of each at a time, so that what lies
-// between them stays in the cache. What goes in has no use outside and is more than a core's caches hold; by a roofline
-// it must take a good part of the time to write it and to read it again.
+// between them stays in the cache. What goes in has no use outside and is more than a core's caches hold; by the cost
+// model (cost/machine.h) it must take a good part of the time to write it and to read it again.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -17,9 +17,6 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-// Operations that a core does while it moves a byte to or from a cache that cores share, and to or from memory.
-constexpr double kOperationsPerByte = 4, kOperationsPerByteOfMemory = 10;
-constexpr std::int64_t kSharedCacheBytes = std::int64_t{16} << 20;
 // Least share of the work that moving a result must be worth.
 constexpr double kLeastGain = 0.05;
 
@@ -98,11 +95,11 @@ class Chainer {
 
   bool is_worth_keeping(NodeId id) const {
     const std::int64_t size = bytes(graph_.node(id).outputs[0]);
-    if (size <= context_.near_cache_bytes) return false;
+    if (size <= context_.machine.near_cache_bytes) return false;
     double work = operations(id);
     for (const NodeId user : users(id)) work += operations(user);
     const double moved = static_cast<double>(size) * static_cast<double>(1 + users(id).size());
-    return moved * (size > kSharedCacheBytes ? kOperationsPerByteOfMemory : kOperationsPerByte) >= kLeastGain * work;
+    return moved * context_.machine.ridge(size) >= kLeastGain * work;
   }
 
   // Makes one group of the stage's, which ends with it, and that of all its users.

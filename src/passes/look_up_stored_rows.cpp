@@ -156,7 +156,7 @@ class Mover {
 }  // namespace
 
 ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context) {
-  return Mover(std::move(graph), context.near_cache_bytes).run();
+  return Mover(std::move(graph), context.machine.near_cache_bytes).run();
 }
 
 }  // namespace tessera::passes

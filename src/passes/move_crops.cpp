@@ -1,7 +1,7 @@
 // Crops move towards the inputs: where only part of a result is used, only that part, and what it needs, is computed. A
 // crop is a Slice with positive steps or a Gather of constant indices; what several of them leave of a value moves as
-// their common box. Each move is made only if the operations and bytes of all nodes that it touches, weighed as a
-// roofline does, become no more.
+// their common box. Each move is made only if the nodes that it touches become no slower by the cost model
+// (cost/machine.h).
 #include <algorithm>
 #include <set>
 
@@ -16,9 +16,6 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-// Operations that a processor does while it moves a byte: about the ridge of a CPU's roofline.
-constexpr double kOperationsPerByte = 10;
 
 class Mover {
  public:
@@ -126,7 +123,7 @@ class Mover {
     return common;
   }
 
-  // Bytes that could be moved while the node runs, a symbol being 1.
+  // Bytes from memory that take as long as the node, a symbol being 1.
   double cost(NodeId id) const {
     const ir::Node& node = graph_.node(id);
     std::vector<ops::TensorType> inputs, outputs;
@@ -143,8 +140,8 @@ class Mover {
       constants.push_back(input.valid() ? graph_.constant(input) : nullptr);
     }
     for (const ValueId output : node.outputs) outputs.push_back(type_of(output));
-    const ops::Cost cost = ops::cost_of(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants));
-    return std::max(cost.operations / kOperationsPerByte, cost.bytes_read + cost.bytes_written);
+    return context_.machine.bytes_from_memory(
+        ops::cost_of(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants)));
   }
 
   bool is_folded(NodeId id) const {

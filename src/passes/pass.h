@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "cost/machine.h"
 #include "ir/graph.h"
 
 namespace tessera::passes {
@@ -31,9 +33,8 @@ struct PassContext {
   Evaluator evaluate;
   CompositeFilter keeps_composite = {};  // null: no composite stays
   bool widens_halves = false;  // the device has no kernels for arithmetic with f16 and bf16 that are worth having
-  // What a core's own caches hold of a value beside all else: more than that comes from further away when it is read
-  // again.
-  std::int64_t near_cache_bytes = std::int64_t{1} << 19;
+  // The machine by which passes weigh moving data against computing.
+  cost::Machine machine = {};
   // The graph is for a file: large weights stay in the element type in which they are stored, and are widened in the
   // run.
   bool keeps_narrow_weights = false;
@@ -41,6 +42,8 @@ struct PassContext {
   FoldingBudget folding = {};    // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
   FoldingBudget* folding_left = nullptr;
+  // Set by run_pipeline: names of passes that the user leaves out. Passes that tidy up by others (tidy.h) heed them.
+  std::span<const std::string> without = {};
 };
 
 // The budget with the share of the graph's own constants: work in proportion to the file is no surprise.

@@ -60,6 +60,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   require(precision == DType::f32 || !environment.device->kernels_for("tessera::Linear").empty(),
           ErrorKind::invalid_argument, "device '{}' computes in the model's own types: precision {} is not for it",
           options.device, name_of(precision));
+  environment.pass_context.machine = cost::Machine(base::cpu_info());
   environment.pass_context.widens_halves = !environment.device->computes_halves();
   environment.pass_context.precision = precision;
   environment.pass_context.folding = {options.max_folded_bytes, options.max_folded_operations};

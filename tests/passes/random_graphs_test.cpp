@@ -90,7 +90,7 @@ std::string broken_rule(const GraphCase& made, const std::string& pass) {
 // Passes that weigh bytes, as if nothing of these small graphs stayed in a cache.
 passes::PassContext without_caches() {
   passes::PassContext context = cpu_pass_context();
-  context.near_cache_bytes = 0;
+  context.machine.near_cache_bytes = 0;
   return context;
 }
 

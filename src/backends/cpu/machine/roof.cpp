@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 
 #include "backends/cpu/machine/simd.h"
+#include "base/cpu_info.h"
 #include "base/error.h"
 
 namespace tessera::backends::cpu {
@@ -34,21 +34,6 @@ double best_seconds(int threads, RoofEffort effort, const auto& body) {
   }
   for (int i = 0; i < effort.runs; ++i) seconds = std::min(seconds, run());
   return seconds / static_cast<double>(repeats);
-}
-
-// sysconf names the whole processor's third level, also where a virtual machine has a part of it.
-std::int64_t cache_bytes(int level, std::int64_t otherwise) {
-  for (int i = 0; i < 8; ++i) {
-    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", i);
-    int found = 0;
-    std::int64_t kilobytes = 0;
-    std::string type;
-    std::ifstream(folder + "level") >> found;
-    std::ifstream(folder + "type") >> type;
-    std::ifstream(folder + "size") >> kilobytes;
-    if (found == level && type != "Instruction" && kilobytes > 0) return kilobytes << 10;
-  }
-  return otherwise;
 }
 
 }  // namespace
@@ -80,7 +65,8 @@ double measure_compute(const ComputeLoop& loop, int threads, RoofEffort effort) 
 }
 
 std::vector<MemoryLevel> memory_levels(int threads) {
-  const std::int64_t l1 = cache_bytes(1, 32 << 10), l2 = cache_bytes(2, 1 << 20), l3 = cache_bytes(3, 32 << 20);
+  const base::CpuInfo& info = base::cpu_info();
+  const std::int64_t l1 = info.cache(1).bytes, l2 = info.cache(2).bytes, l3 = info.cache(3).bytes;
   return {{"L1", l1, l1 / 2},
           {"L2", l2, l2 / 2},
           {"L3", l3, l3 / 2 / threads},

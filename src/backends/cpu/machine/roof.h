@@ -46,7 +46,7 @@ struct MemoryLevel {
   std::int64_t size_bytes;  // of the cache; 0 for DRAM
   std::int64_t test_bytes;  // of all arrays of one thread
 };
-// Nearest first. Sizes are those of the first core; where they are not to be found, usual ones.
+// Nearest first, with the sizes of base::cpu_info().
 std::vector<MemoryLevel> memory_levels(int threads);
 
 struct Bandwidth {
