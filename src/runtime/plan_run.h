@@ -1,0 +1,84 @@
+// One run of a plan: the values in its slots, its steps in order, its outputs. The parts stand in plan_run.cpp (the
+// walk), plan_run_steps.cpp (what a step does) and plan_run_outputs.cpp (what outlives the run).
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/executor.h"
+
+namespace tessera::runtime {
+
+// Of a result or dynamic output whose size is known before its kernel runs: it is given storage then.
+bool has_size(const ir::ValueType& type);
+
+// What an alias shows of its source.
+Tensor part_of(const Tensor& source, const plan::Slot& slot);
+
+class PlanRun {
+ public:
+  PlanRun(PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment, RunControl& control)
+      : prepared_(prepared), plan_(*prepared.plan), state_(state), environment_(environment), control_(control) {}
+
+  std::vector<Value> execute(std::span<const Value> inputs, std::vector<Tensor>& variables);
+
+ private:
+  const plan::Slot& slot(std::int32_t index) const { return plan_.slots[static_cast<std::size_t>(index)]; }
+  Value& value(std::int32_t index) { return state_.values[static_cast<std::size_t>(index)]; }
+
+  // The walk.
+  void run_steps();
+  void pass_gate(std::size_t index);
+  void run_step(std::size_t index);
+  void record(const plan::Step& step, std::int64_t start, std::int64_t end);
+
+  // Steps.
+  void run_kernel(std::size_t index);
+  // Results without elements are there already; a loop over their other dimensions might take forever.
+  bool gives_nothing(const plan::Step& step, std::span<const Value> outputs) const;
+  // Strings of known shape own their storage; everything else of unknown size is the kernel's to allocate.
+  Value allocate_text(const ir::ValueType& type);
+  void make_view(const plan::Step& step);
+  // The operands of a step as values of their own. A step that makes sequences or optionals may keep its operands
+  // inside them, so those that lie in planned or foreign memory are copied.
+  std::vector<Value> operands_of(const plan::Step& step);
+  void run_late(const plan::Step& step);
+  void run_control(std::size_t index);
+  // What later kernels were made for must be what is there: a package can hold shapes that are not true.
+  void check_outputs(const plan::Step& step);
+  // On a device that does not compute, results have a shape but no bytes.
+  void pretend(const plan::Step& step);
+  // A copy in memory that is charged to the session.
+  Value copy_of(const Tensor& tensor) { return control_.resources.copy(tensor); }
+
+  // Outputs.
+  const Tensor* bound_memory(std::size_t output) const;
+  const std::string& output_name(std::size_t output) const;
+  // Finds out which steps may write to the caller's memory, and refuses memory of another size where that is known
+  // before anything is computed.
+  void bind_outputs(std::span<const Value> inputs);
+  // Storage for a result that is about to be computed.
+  Value storage_for(std::int32_t index, const ir::ValueType& type);
+  // The output in the memory that it is bound to.
+  Value deliver(std::size_t output, const Value& result, const Tensor& memory);
+  // A tensor that outlives the run: moved out when this run made it and nobody else needs it, else copied.
+  Value keep(std::int32_t index, bool last_taker);
+  void update_variables(std::vector<Tensor>& variables);
+  bool is_taken_once(std::int32_t index) const;
+  // Whether delivering the outputs may write over this one before it is read: it lies in an input whose memory outputs
+  // are bound to.
+  bool is_overwritten(const Value& result, std::size_t output) const;
+  std::vector<Value> collect_outputs();
+  void forget_run_values();
+
+  PreparedPlan& prepared_;
+  const plan::Plan& plan_;
+  RunState& state_;
+  const ProgramEnvironment& environment_;
+  RunControl& control_;
+  std::vector<std::pair<std::int32_t, const Tensor*>> bound_slots_;  // results that are written to the caller's memory
+};
+
+}  // namespace tessera::runtime

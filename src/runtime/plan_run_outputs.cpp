@@ -1,0 +1,106 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/output_request.h"
+#include "runtime/plan_run.h"
+
+namespace tessera::runtime {
+
+using plan::Place;
+using plan::Slot;
+
+const Tensor* PlanRun::bound_memory(std::size_t output) const {
+  if (control_.depth > 0 || control_.bound.empty() || !environment_.device->computes()) return nullptr;
+  return control_.bound[output].has_value() ? &control_.bound[output] : nullptr;
+}
+
+const std::string& PlanRun::output_name(std::size_t output) const {
+  return plan_.graph.value(plan_.graph.outputs()[output]).name;
+}
+
+void PlanRun::bind_outputs(std::span<const Value> inputs) {
+  for (std::size_t i = 0; i < plan_.output_slots.size(); ++i) {
+    const Tensor* memory = bound_memory(i);
+    if (memory == nullptr) continue;
+    const Slot& output = slot(plan_.output_slots[i]);
+    if (!has_size(output.type)) continue;
+    check_bound(output_name(i), output.type.dtype, *output.type.shape(), *memory);
+    if (output.place == Place::result && is_taken_once(plan_.output_slots[i]) && is_writable_during(*memory, inputs))
+      bound_slots_.emplace_back(plan_.output_slots[i], memory);
+  }
+}
+
+Value PlanRun::storage_for(std::int32_t index, const ir::ValueType& type) {
+  for (const auto& [bound, memory] : bound_slots_) {
+    if (bound == index) return *memory;
+  }
+  return environment_.results->allocate(type.dtype, *type.shape());
+}
+
+Value PlanRun::deliver(std::size_t output, const Value& result, const Tensor& memory) {
+  require(result.is_tensor(), ErrorKind::invalid_argument,
+          "output '{}' is no tensor: only tensors can be bound to memory", output_name(output));
+  check_bound(output_name(output), result.tensor().dtype(), result.tensor().shape(), memory);
+  Tensor to = memory;
+  if (!result.tensor().shares_storage_with(memory) && memory.bytes() > 0)
+    std::memcpy(to.mutable_raw(), result.tensor().raw(), static_cast<std::size_t>(memory.bytes()));
+  return to;
+}
+
+Value PlanRun::keep(std::int32_t index, bool last_taker) {
+  const Place place = slot(index).place;
+  if ((place == Place::result || place == Place::dynamic) && last_taker) return std::move(value(index));
+  if (!value(index).is_tensor()) return value(index);
+  if (!environment_.device->computes()) return value(index);
+  return copy_of(value(index).tensor());
+}
+
+void PlanRun::update_variables(std::vector<Tensor>& variables) {
+  // All updates are taken before any is stored: one variable's next value may be another's present one.
+  std::vector<Value> updates(variables.size());
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (plan_.update_slots[i] >= 0) updates[i] = keep(plan_.update_slots[i], is_taken_once(plan_.update_slots[i]));
+  }
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (updates[i].is_tensor()) variables[i] = updates[i].tensor();
+  }
+}
+
+bool PlanRun::is_taken_once(std::int32_t index) const {
+  return std::count(plan_.output_slots.begin(), plan_.output_slots.end(), index) +
+             std::count(plan_.update_slots.begin(), plan_.update_slots.end(), index) ==
+         1;
+}
+
+bool PlanRun::is_overwritten(const Value& result, std::size_t output) const {
+  if (!result.is_tensor() || result.tensor().shares_storage_with(*bound_memory(output))) return false;
+  return std::any_of(control_.bound.begin(), control_.bound.end(),
+                     [&](const Tensor& memory) { return overlap(result.tensor(), memory); });
+}
+
+std::vector<Value> PlanRun::collect_outputs() {
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < plan_.output_slots.size(); ++i) {
+    const std::int32_t index = plan_.output_slots[i];
+    if (bound_memory(i) == nullptr) outputs.push_back(keep(index, is_taken_once(index)));
+    else if (is_overwritten(value(index), i)) outputs.push_back(copy_of(value(index).tensor()));
+    else outputs.push_back(value(index));
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (const Tensor* memory = bound_memory(i)) outputs[i] = deliver(i, outputs[i], *memory);
+  }
+  return outputs;
+}
+
+void PlanRun::forget_run_values() {
+  for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
+    const Slot& current = plan_.slots[i];
+    const bool planned = current.place == Place::arena || current.place == Place::constant ||
+                         (current.place == Place::alias && (slot(current.source).place == Place::arena ||
+                                                            slot(current.source).place == Place::constant));
+    if (!planned) state_.values[i] = {};
+  }
+}
+
+}  // namespace tessera::runtime
