@@ -138,6 +138,11 @@ void CoreLedger::give_back(CoreHolder* owner, Priority priority, int count) {
   grant();
 }
 
+int CoreLedger::cores_of(const CoreHolder& holder) {
+  const std::lock_guard lock(mutex_);
+  return 1 + holder.reserved + holder.lent;
+}
+
 bool CoreLedger::take_kept(CoreHolder& holder, bool returns) {
   const auto found = std::ranges::find(kept_, static_cast<const void*>(&habit), &Kept::thread);
   if (found == kept_.end()) return false;

@@ -67,6 +67,8 @@ class CoreLedger {
   // help, if that has a core; it must live until they are given back.
   int borrow(CoreHolder* owner, Priority priority, int wanted);
   void give_back(CoreHolder* owner, Priority priority, int count);
+  // How many cores the holder and its helpers have.
+  int cores_of(const CoreHolder& holder);
   bool has_idle() const { return free_.load(std::memory_order_relaxed) > 0; }
 
  private:

@@ -413,6 +413,10 @@ void ThreadPool::CoreLease::take_turns() {
   if (holds_) pool_->state_->ledger.take_turns(holder_);
 }
 
+int ThreadPool::CoreLease::cores() const {
+  return holds_ ? pool_->state_->ledger.cores_of(holder_) : 0;
+}
+
 void detail::yield_core() {
   if (current_holder != nullptr) current_ledger->yield(*current_holder);
 }

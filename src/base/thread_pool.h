@@ -83,6 +83,9 @@ class ThreadPool {
     // To be called between two parts of the work: lets more important runs go first, and runs of the same class if this
     // one has computed for its turn (CoreLedger::kTurnNs).
     void take_turns();
+    // How many cores the lease holds: the thread's own and, of a realtime run, those that have been given up for its
+    // helpers so far.
+    int cores() const;
 
    private:
     ThreadPool* pool_;
