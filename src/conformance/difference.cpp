@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 #include "conformance/conformance.h"
 
@@ -16,7 +16,7 @@ bool close(double actual, double expected, SuiteTolerance tolerance) {
 // `T` is double, or complex for which both parts must be close.
 template <typename T>
 std::string compare_numbers(const Tensor& actual, const Tensor& expected, SuiteTolerance tolerance) {
-  const std::vector<T> a = backends::reference::read<T>(actual), b = backends::reference::read<T>(expected);
+  const std::vector<T> a = backends::host::read<T>(actual), b = backends::host::read<T>(expected);
   std::size_t wrong = 0, first = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const bool same =

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "report/model_outline.h"
 #include "report/tensor_statistics.h"
 
@@ -32,7 +32,7 @@ nlohmann::json elements_json(const Tensor& tensor) {
   } else if (tensor.dtype() == DType::u64) {
     for (const std::uint64_t value : tensor.values<std::uint64_t>()) values.push_back(value);
   } else {
-    for (const double value : backends::reference::read<double>(tensor)) {
+    for (const double value : backends::host::read<double>(tensor)) {
       if (is_float(tensor.dtype())) values.push_back(finite_number(value));
       else values.push_back(static_cast<std::int64_t>(value));
     }

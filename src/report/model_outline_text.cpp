@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "report/model_outline.h"
@@ -65,7 +65,7 @@ std::string tensor_text(const Tensor& tensor, std::size_t most) {
     for (const std::string& text : tensor.values<std::string>())
       elements.push_back(fmt::format("\"{}\"", safe(text, kMostTextBytes)));
   } else {
-    for (const double value : backends::reference::read<double>(tensor)) elements.push_back(number_text(value));
+    for (const double value : backends::host::read<double>(tensor)) elements.push_back(number_text(value));
   }
   if (tensor.rank() == 0) return type + " = " + elements[0];
   return type + " = " + list_text(elements, most, [](const std::string& text) { return text; });

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::report {
 namespace {
@@ -67,7 +67,7 @@ class Comparison {
   // The largest |a|.
   void measure(const Value& a) {
     if (a.is_tensor() && is_numeric(a.tensor())) {
-      for (const double element : backends::reference::read<double>(a.tensor())) {
+      for (const double element : backends::host::read<double>(a.tensor())) {
         if (std::isfinite(element)) scale_ = std::max(scale_, std::abs(element));
       }
     } else if (!a.is_tensor() && a.has_value()) {
@@ -96,7 +96,7 @@ class Comparison {
       return;
     }
     result_.identical = result_.identical && identical(a, b);
-    const std::vector<double> x = backends::reference::read<double>(a), y = backends::reference::read<double>(b);
+    const std::vector<double> x = backends::host::read<double>(a), y = backends::host::read<double>(b);
     const double most = closeness_.absolute + closeness_.relative * scale_;
     result_.elements += a.elements();
     for (std::size_t i = 0; i < x.size(); ++i) {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/reference_device.h"
 #include "base/error.h"
 #include "io/image.h"
@@ -145,7 +145,7 @@ Tensor arranged(const Tensor& pixels, const Layout& layout, DType dtype, Picture
     }
   }
   Tensor result(dtype, shape);
-  backends::reference::write(values, result);
+  backends::host::write(values, result);
   return result;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "report/json_text.h"
 
 namespace tessera::report {
@@ -48,7 +48,7 @@ std::string brief(const Value& value) {
     if (tensor.elements() != 1 || is_complex(tensor.dtype()))
       return std::string(name_of(tensor.dtype())) + to_string(tensor.shape());
     return tensor.dtype() == DType::string ? first_strings(tensor)
-                                           : fmt::format("{:.6g}", backends::reference::read<double>(tensor)[0]);
+                                           : fmt::format("{:.6g}", backends::host::read<double>(tensor)[0]);
   }
   const bool is_map = value.kind() == Value::Kind::map;
   const std::vector<Value>& elements = value.elements();
@@ -83,7 +83,7 @@ ValueSummary summarise(const Value& value) {
   summary.has_data = tensor.has_data() || tensor.elements() == 0;
   if (!summary.has_data) return summary;
   if (tensor.dtype() == DType::string) summary.first_values = first_strings(tensor);
-  else if (!is_complex(tensor.dtype())) add_statistics(backends::reference::read<double>(tensor), summary);
+  else if (!is_complex(tensor.dtype())) add_statistics(backends::host::read<double>(tensor), summary);
   return summary;
 }
 
@@ -92,7 +92,7 @@ std::vector<RankedElement> largest_elements(const Value& value, int most) {
   if (most <= 0 || !value.is_tensor() || !value.tensor().has_data() || value.tensor().dtype() == DType::string ||
       is_complex(value.tensor().dtype()))
     return ranked;
-  const std::vector<double> values = backends::reference::read<double>(value.tensor());
+  const std::vector<double> values = backends::host::read<double>(value.tensor());
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isnan(values[i])) ranked.push_back({static_cast<std::int64_t>(i), values[i]});
   }

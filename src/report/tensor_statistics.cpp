@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::report {
 namespace {
@@ -59,7 +59,7 @@ TensorStatistics statistics_of(const Tensor& tensor) {
     const Shape shape{std::min(kBlockElements, contents.elements() - done)};
     std::byte* begin =
         static_cast<std::byte*>(const_cast<void*>(contents.raw())) + done * bits_of(contents.dtype()) / 8;
-    for (const double value : backends::reference::read<double>(Tensor(contents.dtype(), shape, begin, nullptr)))
+    for (const double value : backends::host::read<double>(Tensor(contents.dtype(), shape, begin, nullptr)))
       sums.add(value);
   }
   return sums.result();

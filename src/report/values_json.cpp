@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 #include "report/json_text.h"
 #include "report/value_files.h"
@@ -34,9 +34,9 @@ std::vector<Json> elements_of(const Tensor& tensor) {
   } else {
     require(!is_complex(tensor.dtype()), ErrorKind::unsupported,
             "JSON has no place for a {} tensor; write an .npz archive", name_of(tensor.dtype()));
-    backends::reference::with_wide_type(tensor.dtype(), [&](auto zero) {
+    backends::host::with_wide_type(tensor.dtype(), [&](auto zero) {
       using T = decltype(zero);
-      for (const T value : backends::reference::read<T>(tensor)) {
+      for (const T value : backends::host::read<T>(tensor)) {
         if constexpr (std::is_floating_point_v<T>) list.push_back(of_number(value));
         else list.emplace_back(value);
       }
@@ -159,14 +159,14 @@ Tensor tensor_from(const Json& json, const ir::ValueType& type) {
                            : wrong(element, "true or false");
     });
   } else {
-    backends::reference::with_wide_type(dtype, [&](auto zero) {
+    backends::host::with_wide_type(dtype, [&](auto zero) {
       using T = decltype(zero);
       std::vector<T> values;
       for_each([&](const Json& element, std::size_t) {
         if constexpr (std::is_floating_point_v<T>) values.push_back(number_of(element, dtype));
         else values.push_back(integer_of<T>(element, dtype));
       });
-      backends::reference::write(values, tensor);
+      backends::host::write(values, tensor);
     });
   }
   return tensor;

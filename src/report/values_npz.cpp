@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "base/error.h"
 #include "io/npy.h"
 #include "io/npy_raw.h"
@@ -29,7 +29,7 @@ std::optional<Tensor> stack(std::span<const Value> values) {
   Tensor result(values[0].tensor().dtype(), std::move(shape));
   const std::int64_t each = values[0].tensor().elements();
   for (std::size_t i = 0; i < values.size(); ++i)
-    backends::reference::copy_run(values[i].tensor(), 0, result, static_cast<std::int64_t>(i) * each, each);
+    backends::host::copy_run(values[i].tensor(), 0, result, static_cast<std::int64_t>(i) * each, each);
   return result;
 }
 
@@ -72,7 +72,7 @@ void put(const std::string& name, const Value& value, Arrays& arrays) {
 
 Tensor slice(const Tensor& tensor, std::int64_t i) {
   Tensor result(tensor.dtype(), Shape(tensor.shape().begin() + 1, tensor.shape().end()));
-  backends::reference::copy_run(tensor, i * result.elements(), result, 0, result.elements());
+  backends::host::copy_run(tensor, i * result.elements(), result, 0, result.elements());
   return result;
 }
 

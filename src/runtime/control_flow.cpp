@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/control_flow.h"
@@ -13,9 +13,9 @@ namespace tessera::runtime {
 namespace {
 
 using backends::ExecutionResources;
-using backends::reference::axis_view;
-using backends::reference::AxisView;
-using backends::reference::copy_run;
+using backends::host::axis_view;
+using backends::host::AxisView;
+using backends::host::copy_run;
 
 // The slice at `index` along `axis`, without that axis.
 Tensor slice_at(const Tensor& tensor, std::int64_t axis, std::int64_t index, const ExecutionResources& resources) {

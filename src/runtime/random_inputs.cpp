@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/philox.h"
@@ -38,7 +38,7 @@ Tensor random_tensor(const ValueDescription& input, std::uint64_t seed, std::uin
       value = is_float(input.dtype) ? random.next_uniform() : static_cast<double>(random.next_u32() & 1);
     Tensor chunk(input.dtype, {static_cast<std::int64_t>(values.size())},
                  static_cast<std::byte*>(tensor.mutable_raw()) + done * bits_of(input.dtype) / 8, nullptr);
-    backends::reference::write(values, chunk);
+    backends::host::write(values, chunk);
   }
   return tensor;
 }

@@ -27,10 +27,13 @@ FLOORS = [
 SIDEWAYS = {("serve", "share")}
 FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
-# The device contract (any device uses it) and the list of devices (uses all of them).
-DEVICE_CONTRACT = ("backend", "transient_memory")
+# Headers directly in src/backends are the device contract, which any device uses, but for the list of devices, which uses
+# all of them. HOST_UTILITIES computes on host tensors for any device. Of another device, a device may include one header
+# only: that which declares the reference's table, or another one's where COMPUTES_BY says so.
 DEVICE_TABLE = "backend_table"
-DEVICE_SHARED_BY_ALL = "reference"
+HOST_UTILITIES = "host"
+DEVICE_OF_ALL = "reference"
+COMPUTES_BY = {("simulated", "cpu")}
 
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|cufft|curand|cusparse|cusolver|cutlass|nvrtc|nvml|nvToolsExt|thrust/|cub/)")
 STANDARD_HEADER = re.compile(r"^([a-z_0-9]+|std[a-z]+\.h)$")  # those of C for tessera.h
@@ -57,12 +60,25 @@ def device_fault(path, target):
     if len(source) == 1:
         is_table = pathlib.PurePosixPath(source[0]).stem == DEVICE_TABLE
         return None if wanted_device is None or is_table else "only backend_table.cpp may name a device"
+    device = source[0]
     if wanted_device is None:
-        stem = pathlib.PurePosixPath(wanted[0]).stem
-        return None if stem in DEVICE_CONTRACT else f"a device may use {' and '.join(f'backends/{stem}.h' for stem in DEVICE_CONTRACT)} alone"
-    if wanted_device in (source[0], DEVICE_SHARED_BY_ALL):
+        is_table = pathlib.PurePosixPath(wanted[0]).stem == DEVICE_TABLE
+        return "a device may not use the list of devices" if is_table else None
+    if wanted_device in (device, HOST_UTILITIES):
         return None
-    return f"device '{source[0]}' may not use device '{wanted_device}'"
+    header = f"{wanted_device}_device.h"
+    allowed = wanted_device == DEVICE_OF_ALL or (device, wanted_device) in COMPUTES_BY
+    if device == HOST_UTILITIES or not allowed:
+        return f"device '{device}' may not use device '{wanted_device}'"
+    return None if wanted[1:] == (header,) else f"device '{device}' may use of '{wanted_device}' only its {header}"
+
+
+def reference_fault(target):
+    """Why a floor above the devices may not include `target` of the reference, or None."""
+    parts = pathlib.PurePosixPath(target).parts
+    if parts[:2] != ("backends", DEVICE_OF_ALL) or parts[2:] == (f"{DEVICE_OF_ALL}_device.h",):
+        return None
+    return f"the inside of device '{DEVICE_OF_ALL}' is its own; what others need belongs in backends/{HOST_UTILITIES}"
 
 
 def include_fault(path, folder, quote, target):
@@ -79,7 +95,7 @@ def include_fault(path, folder, quote, target):
     if wanted == folder:
         return device_fault(path, target) if folder == "backends" else None
     if FLOOR_OF[wanted] < FLOOR_OF[folder] or (folder, wanted) in SIDEWAYS:
-        return None
+        return reference_fault(target)
     relation = "beside it" if FLOOR_OF[wanted] == FLOOR_OF[folder] else "above it"
     return f"'{folder}' may not use '{wanted}', which stands {relation}"
 

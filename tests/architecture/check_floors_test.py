@@ -47,11 +47,25 @@ class CheckFloors(unittest.TestCase):
         self.assert_refused({
             "src/backends/backend.cpp": '#include "backends/cpu/cpu_device.h"\n',
             "src/backends/backend_table.cpp": '#include "backends/cpu/cpu_device.h"\n',
-            "src/backends/cpu/a.cpp": '#include "backends/backend.h"\n#include "backends/reference/numeric.h"\n#include "backends/cpu/a.h"\n',
+            "src/backends/cpu/a.cpp": '#include "backends/backend.h"\n#include "backends/host/numeric.h"\n'
+                                      '#include "backends/reference/reference_device.h"\n'
+                                      '#include "backends/reference/lines.h"\n#include "backends/cpu/a.h"\n',
+            "src/backends/host/a.cpp": '#include "backends/backend.h"\n'
+                                       '#include "backends/reference/reference_device.h"\n',
             "src/backends/null/a.cpp": '#include "backends/cpu/a.h"\n#include "backends/backend_table.h"\n',
+            "src/backends/simulated/a.cpp": '#include "backends/cpu/cpu_device.h"\n#include "backends/cpu/a.h"\n',
         }, "src/backends/backend.cpp:1: only backend_table.cpp may name a device",
+            "src/backends/cpu/a.cpp:4: device 'cpu' may use of 'reference' only its reference_device.h",
+            "src/backends/host/a.cpp:2: device 'host' may not use device 'reference'",
             "src/backends/null/a.cpp:1: device 'null' may not use device 'cpu'",
-            "src/backends/null/a.cpp:2: a device may use backends/backend.h and backends/transient_memory.h alone")
+            "src/backends/null/a.cpp:2: a device may not use the list of devices",
+            "src/backends/simulated/a.cpp:2: device 'simulated' may use of 'cpu' only its cpu_device.h")
+
+    def test_keeps_the_inside_of_the_reference_to_itself(self):
+        self.assert_refused({
+            "src/runtime/a.cpp": '#include "backends/reference/reference_device.h"\n'
+                                 '#include "backends/host/numeric.h"\n#include "backends/reference/lines.h"\n',
+        }, "src/runtime/a.cpp:3: the inside of device 'reference' is its own; what others need belongs in backends/host")
 
     def test_keeps_cuda_in_its_place(self):
         self.assert_refused({"src/backends/cuda/a.cu": "#include <cuda_runtime.h>\n", "src/runtime/a.cpp": "#include <cuda_runtime.h>\n"},

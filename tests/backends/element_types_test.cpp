@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "cost/work.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
@@ -206,8 +206,8 @@ void expect_like_wide(const Value& actual, const Value& expected, DType narrow) 
   if (!expected.is_tensor() || expected.tensor().dtype() == DType::string || is_complex(expected.tensor().dtype()))
     return;
   Tensor widened(DType::f64, actual.tensor().shape()), exact(DType::f64, expected.tensor().shape());
-  backends::reference::write(backends::reference::read<double>(actual.tensor()), widened);
-  backends::reference::write(backends::reference::read<double>(expected.tensor()), exact);
+  backends::host::write(backends::host::read<double>(actual.tensor()), widened);
+  backends::host::write(backends::host::read<double>(expected.tensor()), exact);
   EXPECT_TRUE(close_to(widened, exact, Tolerance::epsilons(narrow, 2)));
 }
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
 #include "tessera/error.h"
@@ -114,7 +114,7 @@ std::string error_of(const ir::Attributes& attributes) {
 TEST(TreeEnsemble, TakesHalfPrecision) {
   const auto halves = [](std::vector<double> values) {
     Tensor tensor(DType::f16, {static_cast<std::int64_t>(values.size())});
-    backends::reference::write(values, tensor);
+    backends::host::write(values, tensor);
     return tensor;
   };
   const Integers zero{0}, one{1};

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "ops/builder.h"
 #include "passes/differentiate.h"
 #include "support/random_tensor.h"
@@ -13,7 +13,7 @@
 namespace tessera::test {
 namespace {
 
-using backends::reference::read;
+using backends::host::read;
 using ir::ValueId;
 
 std::string input_name(std::size_t i) {
@@ -110,7 +110,7 @@ void check(const OpCall& call, const GradientCheck& options, bool symbolic) {
         std::vector<double> moved = exact;
         moved[e] += sign * options.step;
         Tensor changed(x.dtype(), x.shape());
-        backends::reference::write(moved, changed);
+        backends::host::write(moved, changed);
         distance += sign * read<double>(changed)[e];  // as rounded
         NamedValues given = inputs;
         given[input_name(i)] = changed;

@@ -4,7 +4,7 @@
 
 #include <complex>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::test {
 
@@ -54,9 +54,9 @@ Tensor make_tensor(DType dtype, const Shape& shape, const std::vector<double>& v
   } else if (is_complex(dtype)) {
     std::vector<std::complex<double>> pairs;
     for (const double part : numbers) pairs.emplace_back(part, 2 * part);
-    backends::reference::write(pairs, tensor);
+    backends::host::write(pairs, tensor);
   } else {
-    backends::reference::write(numbers, tensor);
+    backends::host::write(numbers, tensor);
   }
   return tensor;
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/philox.h"
 
 namespace tessera::test {
@@ -16,7 +16,7 @@ Tensor random_tensor(DType type, const Shape& shape, std::uint64_t seed, double 
     value = low + (high - low) * random.next_uniform();
     if (!is_float(type)) value = std::floor(low + (high - low + 1) * random.next_uniform());
   }
-  backends::reference::write(values, tensor);
+  backends::host::write(values, tensor);
   return tensor;
 }
 

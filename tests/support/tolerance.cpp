@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::test {
 
@@ -37,8 +37,7 @@ testing::AssertionResult close_to(const Tensor& actual, const Tensor& expected, 
     return identical(actual, expected) ? testing::AssertionSuccess()
                                        : testing::AssertionFailure() << "integer, bool or string values differ";
   }
-  const std::vector<double> a = backends::reference::read<double>(actual),
-                            b = backends::reference::read<double>(expected);
+  const std::vector<double> a = backends::host::read<double>(actual), b = backends::host::read<double>(expected);
   std::string report;
   int wrong = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {

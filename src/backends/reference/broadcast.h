@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 // For every element of `output` in row-major order, the element of an operand of shape `input` that it is made from.
 inline std::vector<std::int64_t> broadcast_positions(const Shape& input, const Shape& output) {

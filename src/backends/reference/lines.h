@@ -3,9 +3,11 @@
 
 #include <cstdint>
 
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 // Calls body(offset, length, stride) for every line of `shape` along `axis`: its elements are at offset + i * stride.
 template <typename Body>

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 // y_i = f(x_i) computed in the wide type of x; y has any type that `write` takes.
 template <typename F>

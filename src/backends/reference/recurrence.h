@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "ops/recurrent.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 inline double apply(const ops::GateActivation& activation, double x, double clip) {
   x = std::clamp(x, -clip, clip);

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/checked.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 struct Range {
   std::int64_t begin = 0;

@@ -11,7 +11,7 @@
 #include <numbers>
 
 #include "backends/cpu/rows/kernels.h"
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::cpu {
@@ -115,7 +115,7 @@ class FastFourierTransform {
 
 // Line `line` of the input, cut or followed by zeros to `length`.
 template <typename T>
-std::vector<Complex<T>> read_line(const Tensor& input, const reference::AxisView& view, std::int64_t line,
+std::vector<Complex<T>> read_line(const Tensor& input, const host::AxisView& view, std::int64_t line,
                                   std::int64_t length) {
   const float* data = input.data<float>();
   const std::int64_t parts = input.shape().back();
@@ -136,8 +136,7 @@ void transform(KernelContext& context) {
   Tensor& output = context.allocate_output(0, ops::concrete_shape(ops::dft_dims(dims, request)));
   const Shape in_shape(input.shape().begin(), input.shape().end() - 1),
       out_shape(output.shape().begin(), output.shape().end() - 1);
-  const reference::AxisView in = reference::axis_view(in_shape, request.axis),
-                            out = reference::axis_view(out_shape, request.axis);
+  const host::AxisView in = host::axis_view(in_shape, request.axis), out = host::axis_view(out_shape, request.axis);
   const FastFourierTransform<T> fft(request.length, request.inverse ? 1 : -1);
   const T scale = request.inverse ? T{1} / static_cast<T>(request.length) : T{1};
   float* y = output.mutable_data<float>();

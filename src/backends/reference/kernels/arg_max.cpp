@@ -1,8 +1,11 @@
 #include "backends/backend.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/lines.h"
-#include "backends/reference/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // better(x, best) is strict. Among equals the first wins, or the last.

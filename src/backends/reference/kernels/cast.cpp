@@ -3,11 +3,14 @@
 #include <string>
 
 #include "backends/backend.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/number_text.h"
-#include "backends/reference/numeric.h"
 #include "base/half.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 void cast_to_text(const Tensor& input, Tensor& output) {

@@ -1,9 +1,11 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void causal_conv_with_state(KernelContext& context) {
   const std::vector<double> x = read<double>(context.input(0)), w = read<double>(context.input(1));

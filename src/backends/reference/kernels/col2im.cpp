@@ -3,11 +3,14 @@
 #include <complex>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Calls body(pixel, position) for each element of the input that falls on a pixel.

@@ -1,11 +1,13 @@
 #include "ops/concat.h"
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void concat(KernelContext& context) {
   std::vector<ir::Dims> dims;

@@ -1,8 +1,10 @@
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/window_loops.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void conv(KernelContext& context) {
   const Tensor &x = context.input(0), &w = context.input(1);

@@ -2,10 +2,13 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/window_loops.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Values minus their zero point, which is one value or one for each of `channels` equal parts.

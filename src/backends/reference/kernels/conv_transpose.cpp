@@ -1,8 +1,10 @@
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/window_loops.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void conv_transpose(KernelContext& context) {
   const Tensor &input = context.input(0), &weights = context.input(1);

@@ -1,9 +1,12 @@
 #include "backends/backend.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/lines.h"
-#include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 template <typename T, typename Step>

@@ -1,10 +1,13 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/window_loops.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Multilinear interpolation of a dense array at a real position; zero outside the array.

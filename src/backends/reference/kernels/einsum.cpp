@@ -3,9 +3,12 @@
 #include <type_traits>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // All indices of an equation as axes of one iteration space: output indices first, then those summed over.

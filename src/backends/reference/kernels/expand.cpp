@@ -1,11 +1,13 @@
 #include "ops/expand.h"
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void expand(KernelContext& context) {
   const Tensor& input = context.input(0);

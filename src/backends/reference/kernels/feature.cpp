@@ -4,12 +4,15 @@
 #include <map>
 
 #include "backends/backend.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/index.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Row of the table for every element, or -1. Of equal keys the last one counts.

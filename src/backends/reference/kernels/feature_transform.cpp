@@ -2,9 +2,12 @@
 #include <map>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Columns of the last axis; a scalar has one.

@@ -1,12 +1,14 @@
 #include "ops/gather.h"
 
 #include "backends/backend.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/index.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void gather(KernelContext& context) {
   const Tensor& data = context.input(0);

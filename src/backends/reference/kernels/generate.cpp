@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void constant_of_shape(KernelContext& context) {
   const Shape shape = ops::integers_of(context.input(0));

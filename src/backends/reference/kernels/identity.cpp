@@ -1,10 +1,13 @@
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/random.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // One element of an optional input, or `otherwise`.

@@ -1,9 +1,12 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Gauss-Jordan elimination with partial pivoting: `matrix` becomes the unit matrix, and `result`, that one to begin

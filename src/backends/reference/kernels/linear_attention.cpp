@@ -1,9 +1,11 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void linear_attention(KernelContext& context) {
   const auto values = [&](std::size_t i) {

@@ -1,10 +1,13 @@
 #include "ops/linear_model.h"
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/scores.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 using Row = std::span<const double>;

@@ -5,12 +5,15 @@
 #include <unordered_map>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/number_text.h"
-#include "backends/reference/numeric.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // The single element of value i of a map, which must be of the given type.

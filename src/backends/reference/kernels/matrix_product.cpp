@@ -3,9 +3,12 @@
 #include <limits>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Operands of one matmul with rank-1 operands made matrices.

@@ -3,9 +3,12 @@
 #include <numeric>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 struct Moments {

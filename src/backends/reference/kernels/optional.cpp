@@ -1,8 +1,10 @@
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 // An optional is its value, or none. A tensor inside owns its storage, as in a sequence.
 void optional_of(KernelContext& context) {

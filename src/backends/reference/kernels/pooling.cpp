@@ -2,10 +2,13 @@
 #include <limits>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/window_loops.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // What a reduction sees of one window: the elements under it that are not padding, by offset in their channel, and how

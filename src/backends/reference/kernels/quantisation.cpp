@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/half.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Index of the scale for each element of a tensor.

@@ -4,10 +4,13 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 void fill_normal(KernelContext& context) {

@@ -5,11 +5,14 @@
 #include <complex>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 using ops::ResizedAxis;

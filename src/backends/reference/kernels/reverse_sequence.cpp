@@ -1,9 +1,11 @@
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void reverse_sequence(KernelContext& context) {
   const Tensor& input = context.input(0);

@@ -1,9 +1,11 @@
 #include "ops/rotary_embedding.h"
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 void rotary_embedding(KernelContext& context) {
   const ops::RotarySizes sizes = ops::rotary_sizes(context, context.input(0).shape());

@@ -4,12 +4,15 @@
 #include <complex>
 
 #include "backends/backend.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/index.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 using ops::ScatterReduction;

@@ -4,12 +4,15 @@
 #include <numeric>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // A total order: NaN comes last and equals itself, complex numbers compare by real, then imaginary part.

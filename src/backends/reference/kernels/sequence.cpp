@@ -1,13 +1,16 @@
 #include "ops/sequence.h"
 
 #include "backends/backend.h"
+#include "backends/host/movement.h"
 #include "backends/reference/index.h"
-#include "backends/reference/movement.h"
 #include "ops/concat.h"
 #include "ops/reshape.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Elements of a sequence own their storage: an operand's memory may be reused once the node has run.

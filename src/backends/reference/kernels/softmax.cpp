@@ -2,10 +2,13 @@
 #include <cmath>
 
 #include "backends/backend.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/lines.h"
-#include "backends/reference/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Replaces each line of the input along `axis` by what body(line) makes of it.

@@ -10,11 +10,14 @@
 #include <set>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // The code point at `i`, which moves behind it; bytes that are no UTF-8 stand for themselves, marked by a negative

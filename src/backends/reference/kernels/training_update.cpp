@@ -2,9 +2,12 @@
 #include <cmath>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // Calls update(x, gradient, states...) on references to doubles for every element of every optimised tensor and stores

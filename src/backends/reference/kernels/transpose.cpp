@@ -1,10 +1,13 @@
 #include "ops/transpose.h"
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/movement.h"
+#include "backends/host/numeric.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // `input`, seen as `shape`, with its axes permuted, into `output` under whatever shape it has.

@@ -3,10 +3,13 @@
 #include <algorithm>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "backends/reference/scores.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 using ops::Comparison;

@@ -1,10 +1,12 @@
 #include <algorithm>
 
 #include "backends/backend.h"
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
 
 // Upper keeps column - row >= k, lower keeps column - row <= k.
 void trilu(KernelContext& context) {

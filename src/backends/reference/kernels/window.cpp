@@ -5,11 +5,14 @@
 #include <numbers>
 
 #include "backends/backend.h"
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
+
+using namespace host;
+
 namespace {
 
 // w_n = a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N), N one less for a symmetric window; one sample alone weighs 1.

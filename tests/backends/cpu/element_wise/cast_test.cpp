@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
@@ -18,7 +18,7 @@ Tensor edges(DType type) {
   const std::vector<double> values = {0,   -0.0, 0.5,   -0.5,  1.5,   -1.5,  200,    -200,     300.7,     3e9, -3e9,
                                       5e9, 1e20, -1e20, 1e-40, 65519, 65520, 3.4e38, infinity, -infinity, nan};
   Tensor tensor(type, {static_cast<std::int64_t>(values.size())});
-  backends::reference::write(values, tensor);
+  backends::host::write(values, tensor);
   return tensor;
 }
 

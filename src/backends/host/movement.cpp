@@ -1,13 +1,13 @@
-#include "backends/reference/movement.h"
+#include "backends/host/movement.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <string>
 
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
-namespace tessera::backends::reference {
+namespace tessera::backends::host {
 namespace {
 
 // Calls body(dense position, strided position, stride, length) for every innermost line of `shape`.
@@ -71,14 +71,6 @@ void copy_strided(const Tensor& source, std::int64_t offset, const std::vector<s
                });
 }
 
-void scatter_strided(const Tensor& source, Tensor& target, std::int64_t offset,
-                     const std::vector<std::int64_t>& strides) {
-  for_each_run(source.shape(), offset, strides,
-               [&](std::int64_t dense, std::int64_t strided, std::int64_t step, std::int64_t length) {
-                 copy_line(source, dense, 1, target, strided, step, length);
-               });
-}
-
 void copy_run(const Tensor& source, std::int64_t from, Tensor& target, std::int64_t to, std::int64_t count) {
   if (count > 0) copy_line(source, from, 1, target, to, 1, count);
 }
@@ -105,4 +97,4 @@ AxisView axis_view(const Shape& shape, std::int64_t axis) {
   return view;
 }
 
-}  // namespace tessera::backends::reference
+}  // namespace tessera::backends::host

@@ -1,5 +1,5 @@
-// Reading and writing tensors of any element type through one wide type. Reference kernels compute in double (floats),
-// in int64 (signed integers) or uint64 (unsigned), and round once when they store.
+// Reading and writing tensors of any element type through one wide type: double (floats), int64 (signed integers) or
+// uint64 (unsigned). Reference kernels compute in it and round once when they store.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "tessera/tensor.h"
 
-namespace tessera::backends::reference {
+namespace tessera::backends::host {
 
 template <typename T>
 struct is_complex_type : std::false_type {};
@@ -84,4 +84,4 @@ bool advance(std::vector<std::int64_t>& index, const Shape& shape);
 // Copies element `from` of `source` to element `to` of `target` (equal types, strings and sub-byte types included).
 void copy_element(const Tensor& source, std::int64_t from, Tensor& target, std::int64_t to);
 
-}  // namespace tessera::backends::reference
+}  // namespace tessera::backends::host

@@ -6,15 +6,11 @@
 
 #include "tessera/tensor.h"
 
-namespace tessera::backends::reference {
+namespace tessera::backends::host {
 
 // target[index] = source[offset + sum_k index_k * strides_k] for every index of the target; strides in elements, any
 // sign.
 void copy_strided(const Tensor& source, std::int64_t offset, const std::vector<std::int64_t>& strides, Tensor& target);
-
-// target[offset + sum_k index_k * strides_k] = source[index] for every index of the source.
-void scatter_strided(const Tensor& source, Tensor& target, std::int64_t offset,
-                     const std::vector<std::int64_t>& strides);
 
 // `count` consecutive elements.
 void copy_run(const Tensor& source, std::int64_t from, Tensor& target, std::int64_t to, std::int64_t count);
@@ -45,4 +41,4 @@ void for_each_index(const Shape& shape, Body body) {
   }
 }
 
-}  // namespace tessera::backends::reference
+}  // namespace tessera::backends::host

@@ -1,10 +1,10 @@
-#include "backends/reference/numeric.h"
+#include "backends/host/numeric.h"
 
 #include <cstring>
 
 #include "base/half.h"
 
-namespace tessera::backends::reference {
+namespace tessera::backends::host {
 namespace {
 
 template <typename Storage, typename T>
@@ -238,4 +238,4 @@ void copy_element(const Tensor& source, std::int64_t from, Tensor& target, std::
               static_cast<const std::byte*>(source.raw()) + static_cast<std::size_t>(from) * size, size);
 }
 
-}  // namespace tessera::backends::reference
+}  // namespace tessera::backends::host
