@@ -170,11 +170,12 @@ def markdown(figures):
         "",
         "Written by `bench/dilated.py --render`; do not edit. `bench/dilated.py --help` says how to measure it again.",
         "",
-        f"{figures['machine']}; {figures['date']}; {figures['precision']}; "
-        + ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
-        + f"; load average at the start {figures['load']:.1f}.",
+        f"{figures['machine']}; {figures['date']}; {figures['precision']}; " +
+        ", ".join(f"{name} {version}" for name, version in figures["versions"].items()) +
+        f"; load average at the start {figures['load']:.1f}.",
         "",
-        "A convolution of 3 × 3 with as many outputs as inputs. Ratio = the peer's time / Tessera's: above 1 Tessera is",
+        "A convolution of 3 × 3 with as many outputs as inputs. Ratio = the peer's time / Tessera's: above 1 Tessera "
+        "is",
         f"faster. Shortest runs of {figures['rounds']} interleaved rounds; the median of the rounds' ratios.",
         "",
         *[

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Counts the nodes that optimising leaves: Tessera's, for its own device and as .onnx, and onnxruntime's with all of its optimisations.
+"""Counts the nodes that optimising leaves: Tessera's, for its own device and as .onnx, and onnxruntime's with all of
+its optimisations.
 
     bench/peers.py --setup                     # once: .venv-peers with the pinned onnxruntime
     bench/node_counts.py --json counts.json    # a table, and the share of models where ours are at most theirs
     bench/node_counts.py --time --models magika,silero_vad
 
-Models are those that `tessera new` makes and the real ones of scripts/fetch_models.py, at batch 1 with fixed shapes. A node counts wherever
-it stands, in subgraphs too; Constant nodes do not, since onnxruntime turns them into initializers. --time also runs each model and its optimised .onnx
-in onnxruntime in turn and prints the median ratio of their times: below 1 the optimised one is faster there. That wants a quiet machine.
+Models are those that `tessera new` makes and the real ones of scripts/fetch_models.py, at batch 1 with fixed shapes. A
+node counts wherever it stands, in subgraphs too; Constant nodes do not, since onnxruntime turns them into initializers.
+--time also runs each model and its optimised .onnx in onnxruntime in turn and prints the median ratio of their times:
+below 1 the optimised one is faster there. That wants a quiet machine.
 """
 import argparse
 import collections
@@ -26,10 +28,14 @@ ROOT = peers.ROOT
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera", help="the program (default: %(default)s)")
-    parser.add_argument("--models", type=lambda text: text.split(","), default=[], metavar="NAME,…", help="default: all")
-    parser.add_argument("--fetched", type=pathlib.Path, default=ROOT / ".models", help="folder of the fetched models (default: %(default)s)")
-    parser.add_argument("--time", action="store_true", help="also time the original and the optimised .onnx in onnxruntime")
+    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera",
+                        help="the program (default: %(default)s)")
+    parser.add_argument("--models", type=lambda text: text.split(","), default=[], metavar="NAME,…",
+                        help="default: all")
+    parser.add_argument("--fetched", type=pathlib.Path, default=ROOT / ".models",
+                        help="folder of the fetched models (default: %(default)s)")
+    parser.add_argument("--time", action="store_true",
+                        help="also time the original and the optimised .onnx in onnxruntime")
     parser.add_argument("--pairs", type=int, default=21, help="timed pairs a model (default: %(default)s)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures")
     arguments = parser.parse_args()
@@ -105,8 +111,11 @@ def count(name, source, feed, arguments, folder):
     ours = folder / "ours.onnx"
     tessera(arguments, "optimize", source, "-o", ours)
     theirs = onnxruntime_operators(source, folder)
-    cell = {"model": name, "file": sum(onnx_operators(source).values()), "device_operators": device_operators(arguments, source, folder),
-            "onnx_operators": onnx_operators(ours), "onnxruntime_operators": theirs}
+    cell = {
+        "model": name, "file": sum(onnx_operators(source).values()),
+        "device_operators": device_operators(arguments, source, folder), "onnx_operators": onnx_operators(ours),
+        "onnxruntime_operators": theirs
+    }
     for key in ("device", "onnx", "onnxruntime"):
         cell[key] = sum(cell[key + "_operators"].values())
     if arguments.time:
@@ -129,7 +138,8 @@ def all_models(arguments):
     import compare_onnxruntime
     for model in models.tessera_models(arguments.tessera):
         batch = (model.batches or (1,))[0]
-        yield model.name, lambda path, model=model, batch=batch: model.write(path, batch) or path, lambda path, model=model, batch=batch: model.feeds(path, batch)
+        yield model.name, lambda path, model=model, batch=batch: model.write(
+            path, batch) or path, lambda path, model=model, batch=batch: model.feeds(path, batch)
     for name, file in cases.REAL.items():
         def real_feed(path, name=name, file=file):
             source = arguments.fetched / file
@@ -137,7 +147,8 @@ def all_models(arguments):
 
         def write(path, file=file, feed=real_feed, name=name):
             source = arguments.fetched / file
-            if name == "silero_vad":  # onnxruntime refuses it with fixed shapes: a branch that then is not taken does not fit them
+            # onnxruntime refuses it with fixed shapes: a branch that then is not taken does not fit them
+            if name == "silero_vad":
                 return source
             models.write_fixed(source, feed(source), path)
             return path
@@ -147,8 +158,10 @@ def all_models(arguments):
 
 def print_row(cell):
     verdict = "at most" if cell["device"] <= cell["onnxruntime"] else "MORE   "
-    print(f"{cell['model']:26} {cell['file']:6} {cell['device']:7} {cell['onnx']:6} {cell['onnxruntime']:12}  {verdict}"
-          + (f"  {cell['time_ratio']:5.2f}" if "time_ratio" in cell else "") + (f"  {more_of(cell)}" if cell["device"] > cell["onnxruntime"] else ""), flush=True)
+    print(
+        f"{cell['model']:26} {cell['file']:6} {cell['device']:7} {cell['onnx']:6} {cell['onnxruntime']:12}  {verdict}" +
+        (f"  {cell['time_ratio']:5.2f}" if "time_ratio" in cell else "") +
+        (f"  {more_of(cell)}" if cell["device"] > cell["onnxruntime"] else ""), flush=True)
 
 
 def main():
@@ -156,7 +169,8 @@ def main():
     peers.enter_venv()
     import onnxruntime
     cells, failures = [], []
-    print(f"{'model':26} {'file':>6} {'device':>7} {'.onnx':>6} {'onnxruntime':>12}  ours" + ("  time ratio" if arguments.time else ""))
+    print(f"{'model':26} {'file':>6} {'device':>7} {'.onnx':>6} {'onnxruntime':>12}  ours" +
+          ("  time ratio" if arguments.time else ""))
     for name, write, feed in all_models(arguments):
         if arguments.models and name not in arguments.models:
             continue
@@ -172,9 +186,15 @@ def main():
     if not cells:
         sys.exit("node_counts: error: no model was counted")
     shares = {key: sum(cell[key] <= cell["onnxruntime"] for cell in cells) / len(cells) for key in ("device", "onnx")}
-    print(f"at most as many nodes as onnxruntime {onnxruntime.__version__}: {shares['device']:.0%} of {len(cells)} models on our device, {shares['onnx']:.0%} as .onnx")
+    print(
+        f"at most as many nodes as onnxruntime {onnxruntime.__version__}: {shares['device']:.0%} of {len(cells)} "
+        f"models on our device, {shares['onnx']:.0%} as .onnx"
+    )
     if arguments.json:
-        arguments.json.write_text(json.dumps({"onnxruntime": onnxruntime.__version__, "shares": shares, "models": cells, "not_counted": failures}, indent=1) + "\n")
+        arguments.json.write_text(
+            json.dumps(
+                {"onnxruntime": onnxruntime.__version__, "shares": shares, "models": cells, "not_counted": failures},
+                indent=1) + "\n")
     return 1 if failures else 0
 
 

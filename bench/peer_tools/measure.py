@@ -13,7 +13,8 @@ import onnx
 
 HERE = pathlib.Path(__file__).resolve().parent
 LEAST_RUNS, WARM_UP = 3, 2
-# Outputs may differ from Tessera's by this part of their norm. int8: both round, at times to either side of a tie, layer after layer.
+# Outputs may differ from Tessera's by this part of their norm. int8: both round, at times to either side of a tie,
+# layer after layer.
 MOST_DIFFERENCE = {"f32": 1e-3, "bf16": 5e-2, "int8": 5e-2}
 # The loop of bench_roof that shows what the machine's arithmetic can do at most.
 PEAKS = {"f32": "float32 multiply-add", "bf16": "bf16 dot", "int8": "int8 dot"}
@@ -42,12 +43,17 @@ def last_line(text):
 
 
 def run_on(cores, command, limit, folder):
-    """The output of a command pinned to these cores; Failure with its last line. Peers' tools may reach no package index."""
-    environment = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "PIP_NO_INDEX": "1", "PIP_REQUIRE_VIRTUALENV": "1"}
+    """The output of a command pinned to these cores; Failure with its last line. Peers' tools may reach no package
+    index."""
+    environment = {
+        **os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}", "PIP_NO_INDEX": "1",
+        "PIP_REQUIRE_VIRTUALENV": "1"
+    }
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace", timeout=limit, env=environment, cwd=folder)
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace",
+                              timeout=limit, env=environment, cwd=folder)
     except subprocess.TimeoutExpired:
         raise Failure(f"not done after {limit:.0f} s") from None
     finally:
@@ -75,7 +81,8 @@ class Case:
         graph = onnx.load(self.onnx, load_external_data=False).graph
         self.output_names = [value.name for value in graph.output]
         self.float_outputs = [value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT for value in graph.output]
-        self.fixed_outputs = not any(node.op_type in ("NonMaxSuppression", "NonZero", "Unique", "Loop", "If") for node in graph.node)
+        self.fixed_outputs = not any(node.op_type in ("NonMaxSuppression", "NonZero", "Unique", "Loop", "If")
+                                     for node in graph.node)
         self.converted = {}
         self.reference, self.reference_failure = None, None
 
@@ -86,7 +93,8 @@ class Case:
         """bf16 is asked for by an option, where this Tessera has it."""
         if self.precision != "bf16":
             return []
-        if "--precision" not in run_on(self.cores(1), [self.arguments.tessera, "bench", "--help"], self.arguments.limit, self.folder):
+        if "--precision" not in run_on(self.cores(1), [self.arguments.tessera, "bench", "--help"], self.arguments.limit,
+                                       self.folder):
             raise Skipped("this Tessera has no bf16 mode")
         return ["--precision", "bf16"]
 
@@ -94,7 +102,8 @@ class Case:
         """Tessera's outputs, in float32 where the model itself is."""
         target = self.folder / "tessera.npz"
         try:
-            run_on(os.sched_getaffinity(0), [self.arguments.tessera, "run", self.onnx, "--inputs", self.inputs, "--outputs", target],
+            run_on(os.sched_getaffinity(0),
+                   [self.arguments.tessera, "run", self.onnx, "--inputs", self.inputs, "--outputs", target],
                    self.arguments.limit, self.folder)
             with np.load(target) as file:
                 self.reference = [file[name] for name in self.output_names]
@@ -102,20 +111,28 @@ class Case:
             self.reference_failure = str(problem)
 
     def measure_tessera(self, threads):
-        command = [self.arguments.tessera, "bench", self.onnx, "--inputs", self.inputs, "--threads", threads, "--runs", LEAST_RUNS, "--warmup", WARM_UP,
-                   "--seconds", self.arguments.seconds, "--json", *self.tessera_precision()]
+        command = [
+            self.arguments.tessera, "bench", self.onnx, "--inputs", self.inputs, "--threads", threads, "--runs",
+            LEAST_RUNS, "--warmup", WARM_UP, "--seconds", self.arguments.seconds, "--json", *self.tessera_precision()
+        ]
         return json.loads(run_on(self.cores(threads), command, self.arguments.limit, self.folder))
 
     def measure_peak(self, threads):
-        """Operations a second of multiply-adds alone, at this moment; None for models, and where there is no bench_roof."""
+        """Operations a second of multiply-adds alone, at this moment; None for models, and where there is no
+        bench_roof."""
         if not self.model.operations or not self.arguments.roof.exists():
             return None
         try:
-            roof = json.loads(run_on(self.cores(threads), [self.arguments.roof, "--compute", "--json"], self.arguments.limit, self.folder))
+            roof = json.loads(
+                run_on(self.cores(threads), [self.arguments.roof, "--compute", "--json"], self.arguments.limit,
+                       self.folder))
         except Failure as failure:
             say(f"no share of the peak: {self.arguments.roof.name}: {failure}")
             return None
-        found = [row["giga_operations_per_second"] for row in roof["compute"] if row["what"] == PEAKS[self.precision] and row["threads"] == threads]
+        found = [
+            row["giga_operations_per_second"] for row in roof["compute"]
+            if row["what"] == PEAKS[self.precision] and row["threads"] == threads
+        ]
         return max(found, default=0) * 1e9 or None
 
     def model_for(self, peer):
@@ -125,7 +142,8 @@ class Case:
                 raise self.converted[peer]
             return self.converted[peer]
         try:
-            self.converted[peer] = {"mnn": self.convert_for_mnn, "ncnn": self.convert_for_ncnn}.get(peer, lambda: self.onnx)()
+            self.converted[peer] = {"mnn": self.convert_for_mnn,
+                                    "ncnn": self.convert_for_ncnn}.get(peer, lambda: self.onnx)()
         except Failure as failure:
             self.converted[peer] = failure
             raise
@@ -134,8 +152,13 @@ class Case:
     def convert_for_mnn(self):
         # The converter itself: its wrapper mnnconvert installs packages by pip and sends what it did to its makers.
         target = self.folder / "model.mnn"
-        words = ["MNNConvert", "-f", "ONNX", "--modelFile", str(self.onnx), "--MNNModel", str(target), "--bizCode", "bench"]
-        said = run_on(os.sched_getaffinity(0), [sys.executable, "-c", f"import _tools; _tools.mnnconvert({words!r})"], self.arguments.limit, self.folder)
+        words = [
+            "MNNConvert", "-f", "ONNX", "--modelFile",
+            str(self.onnx), "--MNNModel",
+            str(target), "--bizCode", "bench"
+        ]
+        said = run_on(os.sched_getaffinity(0), [sys.executable, "-c", f"import _tools; _tools.mnnconvert({words!r})"],
+                      self.arguments.limit, self.folder)
         if not target.exists():
             raise Failure(f"cannot convert the model: {last_line(said)}")
         return target
@@ -154,11 +177,15 @@ class Case:
     def measure_peer(self, peer, threads, outputs):
         job, result = self.folder / "job.json", self.folder / "result.json"
         result.unlink(missing_ok=True)
-        job.write_text(json.dumps({
-            "engine": peer, "name": self.model.name, "source": str(self.source), "model": str(self.model_for(peer)), "inputs": str(self.inputs),
-            "output_names": self.output_names, "float_outputs": self.float_outputs, "fixed_outputs": self.fixed_outputs, "threads": threads, "precision": self.precision, "runs": LEAST_RUNS,
-            "warmup": WARM_UP, "seconds": self.arguments.seconds, "torch_compile": self.arguments.torch_compile,
-            "outputs": str(outputs) if outputs else "", "result": str(result)}))
+        job.write_text(
+            json.dumps({
+                "engine": peer, "name": self.model.name, "source": str(self.source), "model": str(self.model_for(peer)),
+                "inputs": str(self.inputs), "output_names": self.output_names, "float_outputs": self.float_outputs,
+                "fixed_outputs": self.fixed_outputs, "threads": threads, "precision": self.precision,
+                "runs": LEAST_RUNS, "warmup": WARM_UP, "seconds": self.arguments.seconds,
+                "torch_compile": self.arguments.torch_compile, "outputs": str(outputs) if outputs else "",
+                "result": str(result)
+            }))
         run_on(self.cores(threads), [sys.executable, HERE / "engines.py", job], self.arguments.limit, self.folder)
         figures = json.loads(result.read_text())
         for kind in (Failure, Skipped):
@@ -174,7 +201,8 @@ class Case:
             theirs = [file[name] for name in file.files]
         ours = self.reference[:1] if peer == "torch" else self.reference
         if [value.size for value in theirs] != [value.size for value in ours]:
-            return None, f"outputs have shapes {[value.shape for value in theirs]}, Tessera's {[value.shape for value in ours]}"
+            shapes = [[value.shape for value in values] for values in (theirs, ours)]
+            return None, f"outputs have shapes {shapes[0]}, Tessera's {shapes[1]}"
         worst = max(relative_norm(a, b) for a, b in zip(theirs, ours))
         if not worst <= MOST_DIFFERENCE[self.precision]:
             return worst, f"outputs differ by {worst:.1e}"
@@ -208,7 +236,9 @@ def measure_cell(case, threads):
         for peer in arguments.peers:
             if not runs(peers[peer]):
                 continue
-            say(f"{case.model.name}, batch {case.batch}, {case.precision}, {threads} threads: round {turn + 1} of {arguments.rounds}, {peer}")
+            say(f"{case.model.name}, batch {case.batch}, {case.precision}, {threads} threads: round {turn + 1} of "
+                f"{arguments.rounds}, {peer}"
+                )
             mine = None
             if failed is None:
                 try:
@@ -231,7 +261,8 @@ def measure_cell(case, threads):
                 peers[peer] = {failure.kind: str(failure)}
     for peer, cell in peers.items():
         if runs(cell):
-            cell.update(medians(theirs[peer]), ratios=ratios[peer], ratio=statistics.median(ratios[peer]) if ratios[peer] else None)
+            cell.update(medians(theirs[peer]), ratios=ratios[peer],
+                        ratio=statistics.median(ratios[peer]) if ratios[peer] else None)
     if failed is None and not ours:  # every peer failed: Tessera's own time still counts
         try:
             ours.append(case.measure_tessera(threads))
@@ -245,13 +276,16 @@ def measure_cell(case, threads):
 
 
 def cells(chosen, arguments, done=frozenset()):
-    """Yields the cells of all models but those of `done`, (model, batch, precision, threads); one that cannot be made is a cell with the reason."""
+    """Yields the cells of all models but those of `done`, (model, batch, precision, threads); one that cannot be made
+    is a cell with the reason."""
     for model in chosen:
         for precision in arguments.precision:
             if model.quantised != (precision == "int8") and model.quantised:
                 continue
             for batch in model.batches or arguments.batch:
-                threads_left = [threads for threads in arguments.threads if (model.name, batch, precision, threads) not in done]
+                threads_left = [
+                    threads for threads in arguments.threads if (model.name, batch, precision, threads) not in done
+                ]
                 if not threads_left:
                     continue
                 with tempfile.TemporaryDirectory(prefix="tessera-peers-") as folder:
@@ -259,8 +293,10 @@ def cells(chosen, arguments, done=frozenset()):
                         case = Case(model, batch, precision, arguments, pathlib.Path(folder))
                         case.find_reference()
                     except Exception as problem:  # also what the quantiser throws
-                        yield {"model": model.name, "batch": batch, "precision": precision, "threads": None, "peers": {},
-                               "tessera": {"failure": f"the model cannot be made: {last_line(str(problem))}"}}
+                        yield {
+                            "model": model.name, "batch": batch, "precision": precision, "threads": None, "peers": {},
+                            "tessera": {"failure": f"the model cannot be made: {last_line(str(problem))}"}
+                        }
                         continue
                     for threads in threads_left:
                         yield measure_cell(case, threads)

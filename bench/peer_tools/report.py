@@ -1,8 +1,12 @@
-"""What was measured, as lines for the terminal and as a page. The figures are those that bench/peers.py --json writes."""
+"""What was measured, as lines for the terminal and as a page. The figures are those that bench/peers.py --json
+writes."""
 import math
 
 TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "PyTorch", "mnn": "MNN", "ncnn": "ncnn"}
-PRECISIONS = {"f32": "float32", "bf16": "bf16 (asked for explicitly; models are float32)", "int8": "int8 (static QDQ, u8 activations, i8 weights by channel)"}
+PRECISIONS = {
+    "f32": "float32", "bf16": "bf16 (asked for explicitly; models are float32)",
+    "int8": "int8 (static QDQ, u8 activations, i8 weights by channel)"
+}
 
 
 def milliseconds(value):
@@ -17,7 +21,8 @@ def trouble(side):
 
 
 def terminal_head(peers):
-    return f"{'model':<26} {'batch':>5} {'type':>5} {'threads':>7} {'tessera ms':>11}" + "".join(f" {peer + ' ms (ratio)':>26}" for peer in peers)
+    return f"{'model':<26} {'batch':>5} {'type':>5} {'threads':>7} {'tessera ms':>11}" + "".join(
+        f" {peer + ' ms (ratio)':>26}" for peer in peers)
 
 
 def terminal_row(cell, peers):
@@ -41,7 +46,8 @@ def terminal_cell(found):
 
 
 def summary(cells, peer):
-    """(geometric mean of the ratios, how many they are, how many are above 1, how many cells the peer failed), or None where nothing was measured."""
+    """(geometric mean of the ratios, how many they are, how many are above 1, how many cells the peer failed), or None
+    where nothing was measured."""
     found = [cell["peers"][peer] for cell in cells if peer in cell["peers"]]
     ratios = [entry["ratio"] for entry in found if entry.get("ratio")]
     if not ratios:
@@ -56,7 +62,10 @@ def terminal_summary(cells, peers):
         for peer in peers:
             found = summary([cell for cell in cells if cell["precision"] == precision], peer)
             if found:
-                lines.append(f"{precision} {peer}: geometric mean of {found[1]} ratios {found[0]:.2f}, Tessera faster in {found[2]}, {peer} fails {found[3]}")
+                lines.append(
+                    f"{precision} {peer}: geometric mean of {found[1]} ratios {found[0]:.2f}, Tessera faster in "
+                    f"{found[2]}, {peer} fails {found[3]}"
+                )
     return "\n".join(lines)
 
 
@@ -94,7 +103,8 @@ def with_ratio(found):
     if found["ratio"] is None:
         return milliseconds(found["median_ms"])
     ratio = f"{found['ratio']:.2f}"
-    return f"{milliseconds(found['median_ms'])} (**{ratio}**)" if found["ratio"] > 1 else f"{milliseconds(found['median_ms'])} ({ratio})"
+    return f"{milliseconds(found['median_ms'])} (**{ratio}**)" if found[
+        "ratio"] > 1 else f"{milliseconds(found['median_ms'])} ({ratio})"
 
 
 def starting(found):
@@ -106,7 +116,10 @@ def starting(found):
 
 
 def table(cells, peers, notes, show_own, show_peer):
-    lines = [f"| model | batch | threads | Tessera | {' | '.join(TITLES[peer] for peer in peers)} |", f"|---|---|---|---|{'---|' * len(peers)}"]
+    lines = [
+        f"| model | batch | threads | Tessera | {' | '.join(TITLES[peer] for peer in peers)} |",
+        f"|---|---|---|---|{'---|' * len(peers)}"
+    ]
     for cell in cells:
         row = [cell["model"], str(cell["batch"]), str(cell["threads"] or "–"), own_cell(cell, notes, show_own)]
         lines.append(f"| {' | '.join(row + [peer_cell(cell, peer, notes, show_peer) for peer in peers])} |")
@@ -123,10 +136,14 @@ def shares(cells, peers):
         other = cell["peers"].get(peer, {})
         return f"{100 * cell['share_of_peak'] / other['ratio']:.0f}" if other.get("ratio") else "–"
 
-    lines = ["", "### Single layers: share of the machine's arithmetic", "",
-             "Operations of the direct computation (padding counts) in the median time, in percent of what a loop of nothing but multiply-adds did at that moment",
-             "(`bench_roof --compute`). Winograd does fewer, and may pass 100.", "",
-             f"| layer | batch | threads | Tessera | {' | '.join(TITLES[peer] for peer in peers)} |", f"|---|---|---|---|{'---|' * len(peers)}"]
+    lines = [
+        "", "### Single layers: share of the machine's arithmetic", "",
+        "Operations of the direct computation (padding counts) in the median time, in percent of what a loop of "
+        "nothing but multiply-adds did at that moment",
+        "(`bench_roof --compute`). Winograd does fewer, and may pass 100.", "",
+        f"| layer | batch | threads | Tessera | {' | '.join(TITLES[peer] for peer in peers)} |",
+        f"|---|---|---|---|{'---|' * len(peers)}"
+    ]
     for cell in found:
         row = [cell["model"], str(cell["batch"]), str(cell["threads"]), f"**{100 * cell['share_of_peak']:.0f}**"]
         lines.append(f"| {' | '.join(row + [percent(cell, peer) for peer in peers])} |")
@@ -139,18 +156,25 @@ def means(cells, peers):
         found = summary(cells, peer)
         if found:
             mean, count, faster, failed = found
-            lines.append(f"- {TITLES[peer]}: geometric mean of the ratios {mean:.2f}; Tessera is faster in {faster} of {count} cells; {TITLES[peer]} fails {failed} more")
+            lines.append(
+                f"- {TITLES[peer]}: geometric mean of the ratios {mean:.2f}; Tessera is faster in {faster} of {count} "
+                f"cells; {TITLES[peer]} fails {failed} more"
+            )
     return lines
 
 
 def readme_table(figures):
-    """Lines of the README's table: a model a row, a peer a column, its time / Tessera's at the least batch and the most threads that were measured."""
+    """Lines of the README's table: a model a row, a peer a column, its time / Tessera's at the least batch and the most
+    threads that were measured."""
     versions, cells = figures["versions"], figures["cells"]
     peers = [peer for peer in TITLES if peer in versions]
     threads, batch = max(cell["threads"] or 1 for cell in cells), {}
     for cell in cells:
         batch[cell["model"]] = min(cell["batch"], batch.get(cell["model"], cell["batch"]))
-    chosen = [cell for cell in cells if (cell["threads"] or 1) == threads and cell["batch"] == batch[cell["model"]] and not trouble(cell["tessera"])]
+    chosen = [
+        cell for cell in cells
+        if (cell["threads"] or 1) == threads and cell["batch"] == batch[cell["model"]] and not trouble(cell["tessera"])
+    ]
 
     def show(found):
         if trouble(found):
@@ -158,12 +182,19 @@ def readme_table(figures):
         return f"**{found['ratio']:.2f}**" if found["ratio"] > 1 else f"{found['ratio']:.2f}"
 
     against = ", ".join(f"{TITLES[peer]} {versions[peer]}" for peer in peers)
-    lines = [f"Measured on {figures['date'][:10]} by `bench/peers.py` on {figures['machine']}, with {threads} threads, against",
-             f"{against}. A number is the other program's median time divided by Tessera's: above 1 (bold), Tessera is faster.", "",
-             f"| model | type | Tessera, ms | {' | '.join(TITLES[peer] for peer in peers)} |", f"|---|---|---|{'---|' * len(peers)}"]
+    lines = [
+        f"Measured on {figures['date'][:10]} by `bench/peers.py` on {figures['machine']}, with {threads} threads, "
+        f"against",
+        f"{against}. A number is the other program's median time divided by Tessera's: above 1 (bold), Tessera is "
+        f"faster.",
+        "", f"| model | type | Tessera, ms | {' | '.join(TITLES[peer] for peer in peers)} |",
+        f"|---|---|---|{'---|' * len(peers)}"
+    ]
     for cell in chosen:
         others = [show(cell["peers"].get(peer, {"skipped": "not run"})) for peer in peers]
-        lines.append(f"| {' | '.join([cell['model'], cell['precision'], milliseconds(cell['tessera']['median_ms']), *others])} |")
+        lines.append(
+            f"| {' | '.join([cell['model'], cell['precision'], milliseconds(cell['tessera']['median_ms']), *others])} |"
+        )
     found = [summary(chosen, peer) for peer in peers]
     lines.append(f"| geometric mean | | | {' | '.join(f'**{entry[0]:.2f}**' if entry else '–' for entry in found)} |")
     return lines
@@ -174,16 +205,26 @@ def markdown(figures):
     peers = [peer for peer in TITLES if peer in versions]
     with_versions = ", ".join(f"{TITLES[peer]} {versions[peer]}" for peer in peers)
     lines = [
-        "# Performance", "",
-        "Written by `bench/peers.py --render`; do not edit. `bench/peers.py --help` says how to measure it again.", "",
+        "# Performance",
+        "",
+        "Written by `bench/peers.py --render`; do not edit. `bench/peers.py --help` says how to measure it again.",
+        "",
         f"Measured {figures['date'][:10]} on {figures['machine']}, {figures['memory_gib']} GiB, {figures['system']}",
-        f"(load average {figures['load_average_at_start']:.2f} when it began): Tessera {versions['tessera']} against {with_versions}.", "",
-        f"For each peer, Tessera and the peer ran in turn, rounds: {settings['rounds']}, each time in a fresh process on the same cores, on the same model file with",
-        f"fixed shapes and the same inputs; after warm-up, the median of {settings['seconds']:g} s of runs. **Ratio** (in brackets) = the peer's time / Tessera's, the",
-        "median of the rounds: above 1 (bold) Tessera is faster. Times are in milliseconds.", "",
-        "ONNX Runtime: all graph optimisations, IO binding (plain runs where outputs are no tensors). OpenVINO: latency hint, precision hint always set (float32 unless",
-        f"said otherwise), no rounding of data to bytes that the model does not ask for, static shapes. PyTorch: torchvision's modules with the same weights, channels-last, inference mode, {settings['torch']}; nets that",
-        "torchvision does not have are not run. MNN: its session, which needs its inputs anew each run; models by its converter. ncnn: models by pnnx, batch 1. Outputs of every peer were compared",
+        f"(load average {figures['load_average_at_start']:.2f} when it began): Tessera {versions['tessera']} against "
+        f"{with_versions}.",
+        "",
+        f"For each peer, Tessera and the peer ran in turn, rounds: {settings['rounds']}, each time in a fresh process "
+        f"on the same cores, on the same model file with",
+        f"fixed shapes and the same inputs; after warm-up, the median of {settings['seconds']:g} s of runs. **Ratio** "
+        f"(in brackets) = the peer's time / Tessera's, the",
+        "median of the rounds: above 1 (bold) Tessera is faster. Times are in milliseconds.",
+        "",
+        "ONNX Runtime: all graph optimisations, IO binding (plain runs where outputs are no tensors). OpenVINO: "
+        "latency hint, precision hint always set (float32 unless",
+        f"said otherwise), no rounding of data to bytes that the model does not ask for, static shapes. PyTorch: "
+        f"torchvision's modules with the same weights, channels-last, inference mode, {settings['torch']}; nets that",
+        "torchvision does not have are not run. MNN: its session, which needs its inputs anew each run; models by its "
+        "converter. ncnn: models by pnnx, batch 1. Outputs of every peer were compared",
         "with Tessera's; where they differ by more than 1e-3 of their norm (5e-2 for bf16 and int8) the cell says so.",
     ]
     for precision in dict.fromkeys(cell["precision"] for cell in figures["cells"]):
@@ -195,7 +236,10 @@ def markdown(figures):
         lines += shares(chosen, peers)
         starts = Notes()
         body = table(chosen, peers, starts, starting, starting)
-        lines += ["", f"### Starting and memory, {precision}", "",
-                  "Load + first run in ms (PyTorch's modules are built by code: no load time), peak resident MiB; for programs that run in Python, in brackets, how much of",
-                  "the peak came after their imports.", "", *body]
+        lines += [
+            "", f"### Starting and memory, {precision}", "",
+            "Load + first run in ms (PyTorch's modules are built by code: no load time), peak resident MiB; for "
+            "programs that run in Python, in brackets, how much of",
+            "the peak came after their imports.", "", *body
+        ]
     return "\n".join(lines) + "\n"

@@ -28,17 +28,23 @@ def tensor(array):
 def convolution(node, weights):
     given = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     weight, group = weights[node.input[1]], given.get("group", 1)
-    module = torch.nn.Conv2d(weight.shape[1] * group, weight.shape[0], weight.shape[2:], given["strides"], given["pads"][:2], groups=group, bias=False)
+    module = torch.nn.Conv2d(weight.shape[1] * group, weight.shape[0], weight.shape[2:], given["strides"],
+                             given["pads"][:2], groups=group, bias=False)
     module.weight.copy_(tensor(weight))
     return module
 
 
 def copy_parts(module, graph, weights, example):
     """Each part of torch's, as it runs, takes the next part of the graph that is of its kind and shape."""
-    kinds = {torch.nn.Conv2d: ("Conv",), torch.nn.BatchNorm2d: ("BatchNormalization",), torch.nn.Linear: ("Gemm", "MatMul")}
+    kinds = {
+        torch.nn.Conv2d: ("Conv", ), torch.nn.BatchNorm2d: ("BatchNormalization", ), torch.nn.Linear: ("Gemm", "MatMul")
+    }
     left = [node for node in graph.node if any(node.op_type in ops for ops in kinds.values())]
     ran = []
-    hooks = [part.register_forward_hook(lambda part, *_: ran.append(part)) for part in module.modules() if type(part) in kinds]
+    hooks = [
+        part.register_forward_hook(lambda part, *_: ran.append(part)) for part in module.modules()
+        if type(part) in kinds
+    ]
     module(example)
     for hook in hooks:
         hook.remove()
@@ -95,7 +101,8 @@ def vision_transformer(graph, weights):
 
 
 def build(name, path):
-    """The module for a model that bench/peers.py knows, with the weights of the float32 file at `path`; None where there is none."""
+    """The module for a model that bench/peers.py knows, with the weights of the float32 file at `path`; None where
+    there is none."""
     if name not in IN_ORDER and name != "vit_b_16" and not name.startswith(("gemm_", "conv_")):
         return None
     graph = onnx.load(path).graph

@@ -51,7 +51,8 @@ def classify(tessera, folder, work, paths):
     values = array.array("i", (value for path in paths for value in features(path, config)))
     inputs, outputs = work / "file_types_in.npz", work / "file_types_out.npz"
     npz.write_npz(inputs, {"bytes": ((len(paths), config["beg_size"] + config["end_size"]), values)})
-    subprocess.run([tessera, "run", folder / "model.onnx", "--inputs", inputs, "--outputs", outputs], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([tessera, "run", folder / "model.onnx", "--inputs", inputs, "--outputs", outputs], check=True,
+                   stdout=subprocess.DEVNULL)
     (_, classes), scores = npz.read_npz(outputs)["target_label"]
     answers = []
     for i in range(len(paths)):
@@ -71,7 +72,8 @@ def main():
     for path, (label, probability) in zip(paths, classify(tessera, models / "magika", work, paths)):
         name = str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
         expected = KNOWN.get(name)
-        verdict = "" if expected is None else "right" if label in expected else f"WRONG, expected {' or '.join(sorted(expected))}"
+        verdict = ("" if expected is None else "right" if label in expected else
+                   f"WRONG, expected {' or '.join(sorted(expected))}")
         wrong += verdict.startswith("WRONG")
         print(f"  {name:28} {label:12} {probability:11.3f}  {verdict}")
     if not given:

@@ -89,7 +89,8 @@ def read_line(tessera, model, characters, work, font, text, name):
     picture, inputs, outputs = work / f"{name}.png", work / f"{name}_in.npz", work / f"{name}_out.npz"
     truetype.write_png(picture, width, height, rows)
     npz.write_npz(inputs, {"x": model_input(rows)})
-    subprocess.run([tessera, "run", model, "--inputs", inputs, "--outputs", outputs], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([tessera, "run", model, "--inputs", inputs, "--outputs", outputs], check=True,
+                   stdout=subprocess.DEVNULL)
     (result,) = npz.read_npz(outputs).values()
     read, probability = decode(*result, characters)
     print(f"  picture  {picture} ({width}x{height}, {font})")

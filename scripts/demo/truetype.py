@@ -130,20 +130,23 @@ def _segments(contour):
         (x0, y0), (x2, y2, _) = points[-1], full[i + 1]
         for step in range(1, 9):
             t = step / 8
-            points.append(((1 - t) ** 2 * x0 + 2 * t * (1 - t) * x + t * t * x2, (1 - t) ** 2 * y0 + 2 * t * (1 - t) * y + t * t * y2))
+            points.append(((1 - t)**2 * x0 + 2 * t * (1 - t) * x + t * t * x2,
+                           (1 - t)**2 * y0 + 2 * t * (1 - t) * y + t * t * y2))
         i += 2
     return list(zip(points, points[1:]))
 
 
 def draw_text(font, text, height, margin=6):
-    """Black text on white: (width, height, rows of bytes 0–255). The line of ascent and descent fills height - 2 margin."""
+    """Black text on white: (width, height, rows of bytes 0–255). The line of ascent and descent fills height - 2
+    margin."""
     scale = (height - 2 * margin) / (font.ascent - font.descent)
     edges, pen = [], margin / scale
     for character in text:
         glyph = font.glyph(character)
         for contour in font.contours(glyph):
             for (x0, y0), (x1, y1) in _segments(contour):
-                edges.append(((pen + x0) * scale, margin + (font.ascent - y0) * scale, (pen + x1) * scale, margin + (font.ascent - y1) * scale))
+                edges.append(((pen + x0) * scale, margin + (font.ascent - y0) * scale, (pen + x1) * scale,
+                              margin + (font.ascent - y1) * scale))
         pen += font.advance(glyph)
     width = int(pen * scale + margin + 0.999)
     ink = [[0] * width for _ in range(height)]

@@ -6,7 +6,8 @@ import subprocess
 
 
 def probe(chromium, folder, page, script, width, *flags):
-    """What `script`, run in the loaded page at this width, returns (an object), as parsed JSON. AssertionError when the console has messages.
+    """What `script`, run in the loaded page at this width, returns (an object), as parsed JSON. AssertionError when the
+    console has messages.
 
     `folder` is for files; the script is the body of an asynchronous function.
     """
@@ -23,8 +24,11 @@ def probe(chromium, folder, page, script, width, *flags):
             ' if (found) { clearInterval(wait); document.body.append(found.cloneNode(true)); } }, 50);')
     (folder / "frame.html").write_text(
         f'<body>{frame}<script>const f = document.querySelector("iframe"); {copy}</script>')
-    command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr",
-               f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=4000", *flags, "--dump-dom", (folder / "frame.html").as_uri()]
+    command = [
+        chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+        "--enable-logging=stderr", f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=4000", *flags,
+        "--dump-dom", (folder / "frame.html").as_uri()
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not complaints, complaints
@@ -57,7 +61,8 @@ LAYOUT = """
 
 
 def check_layout(test, chromium, folder, page, width, *flags):
-    """The page fits a screen of this width: its body does not scroll sideways, tables that do say so, nothing is long."""
+    """The page fits a screen of this width: its body does not scroll sideways, tables that do say so, nothing is
+    long."""
     found = probe(chromium, folder, page, LAYOUT, width, *flags)
     test.assertLessEqual(found["overflow"], 0, f"at {width} px the page is wider than the screen")
     test.assertEqual(found["outside"], [], f"at {width} px texts run out of their cards")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The command line as a person meets it: what it prints, its exit codes, and what it says of bad files. Standard library only.
+"""The command line as a person meets it: what it prints, its exit codes, and what it says of bad files. Standard
+library only.
 
     command_line_test.py TESSERA
 """
@@ -25,14 +26,16 @@ def run(*arguments):
 def npy(shape, values, descr="<f4", code="f"):
     header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}".encode()
     header += b" " * (-(len(header) + 11) % 64) + b"\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(values)}{code}", *values)
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(
+        f"<{len(values)}{code}", *values)
 
 
 def png(rows):
     """Of rows of grey levels."""
     chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(
+        b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))) + chunk(b"IEND", b"")
 
 
 class CommandLine(unittest.TestCase):
@@ -65,11 +68,20 @@ class CommandLine(unittest.TestCase):
     def test_explain_says_what_bounds_a_model(self):
         done = run("explain", self.model, "--device", "t4", "--device", "a100-40-sxm", "--precision", "f16", "--all")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^assuming batch=1; change with --dim NAME=N\nlenet5 is predicted to take .* on NVIDIA T4 in f16: \d+% of it ")
-        self.assertRegex(run("explain", self.model, "--device", "t4", "--dim", "batch=1").stdout, r"^lenet5 is predicted to take ")
+        self.assertRegex(
+            done.stdout,
+            r"^assuming batch=1; change with --dim NAME=N\nlenet5 is predicted to take .* on NVIDIA T4 in f16: \d+% "
+            r"of it "
+        )
+        self.assertRegex(
+            run("explain", self.model, "--device", "t4", "--dim", "batch=1").stdout, r"^lenet5 is predicted to take ")
         self.assertIn("NVIDIA A100 SXM4 40 GB", done.stdout)
         done = run("explain", self.model, "--device", "a100", "--device", "v100", "--dim", "batch=1")
-        self.assertRegex(done.stdout, r"^a100 means a100-80-sxm\nv100 means v100-16\nlenet5 is predicted to take .* on NVIDIA A100 SXM4 80 GB in f32")
+        self.assertRegex(
+            done.stdout,
+            r"^a100 means a100-80-sxm\nv100 means v100-16\nlenet5 is predicted to take .* on NVIDIA A100 SXM4 80 GB "
+            r"in f32"
+        )
         page = json.loads(run("explain", self.model, "--device", "t4", "--training", "--json").stdout)
         self.assertTrue(page["training"])
         self.assertGreater(len(page["devices"][0]["layers"]), 10)
@@ -78,24 +90,30 @@ class CommandLine(unittest.TestCase):
 
     def test_explain_scales_a_profile_to_fewer_threads(self):
         profile = self.folder / "cores.toml"
-        profile.write_text("name = 'four'\ntitle = 'Four cores'\nkind = 'cpu'\nsources = ['a test']\n[vector]\nf32 = 0.001\n[memory]\nsize_gb = 8\n"
-                           "bandwidth_gb_s = 1000\n[launch]\noverhead_us = 0.001\n[units]\nmultiprocessors = 4\n")
+        profile.write_text(
+            "name = 'four'\ntitle = 'Four cores'\nkind = 'cpu'\nsources = ['a test']\n[vector]\nf32 = "
+            "0.001\n[memory]\nsize_gb = 8\n"
+            "bandwidth_gb_s = 1000\n[launch]\noverhead_us = 0.001\n[units]\nmultiprocessors = 4\n")
         seconds = {}
         for threads in ("0", "1", "2", "8"):
             done = run("explain", self.model, "--dim", "batch=1", "--device", profile, "--threads", threads, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             seconds[threads] = json.loads(done.stdout)["devices"][0]["seconds"]
-            warned = {"0": "", "8": "has 4 cores: predictions are for those"}.get(threads, f"was not measured with {threads} threads")
+            warned = {"0": "",
+                      "8": "has 4 cores: predictions are for those"}.get(threads,
+                                                                         f"was not measured with {threads} threads")
             self.assertIn(warned, done.stderr)
         self.assertAlmostEqual(seconds["1"] / seconds["0"], 4, delta=0.5)
         self.assertAlmostEqual(seconds["2"] / seconds["0"], 2, delta=0.25)
         self.assertEqual(seconds["8"], seconds["0"])
 
     def test_explain_without_calibration_says_so(self):
-        done = subprocess.run([TESSERA, "explain", self.model], capture_output=True, text=True, timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
+        done = subprocess.run([TESSERA, "explain", self.model], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rough: run `tessera calibrate`", done.stdout)
-        done = subprocess.run([TESSERA, "explain", self.model, "--learn"], capture_output=True, text=True, timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
+        done = subprocess.run([TESSERA, "explain", self.model, "--learn"], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("no calibration to add to", done.stderr)
 
@@ -126,18 +144,23 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(summary["outputs"][0]["shape"], [1, 10])
 
     def test_devices_agree(self):
-        values = [json.loads(run("run", self.model, "--json", "--device", device).stdout)["outputs"][0]["max"] for device in ("cpu", "reference")]
+        values = [
+            json.loads(run("run", self.model, "--json", "--device", device).stdout)["outputs"][0]["max"]
+            for device in ("cpu", "reference")
+        ]
         self.assertAlmostEqual(values[0], values[1], places=4)
         self.fails(2, "there is no device 'tpu'; devices: cpu, reference, null", "run", self.model, "--device", "tpu")
 
     def test_passes_can_be_left_out(self):
-        self.assertEqual(run("run", self.model, "--without", "fuse_attention", "--without", "channels_last").returncode, 0)
+        self.assertEqual(
+            run("run", self.model, "--without", "fuse_attention", "--without", "channels_last").returncode, 0)
         self.fails(2, "there is no pass 'fuse'", "run", self.model, "--without", "fuse")
 
     def test_tuned_choices_are_kept(self):
         cache = self.folder / "cache"
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-        tune = lambda: subprocess.run([TESSERA, "run", self.model, "--tune"], capture_output=True, text=True, timeout=120, env=environment)
+        tune = lambda: subprocess.run([TESSERA, "run", self.model, "--tune"], capture_output=True, text=True, timeout=
+                                      120, env=environment)
         first = tune()
         self.assertEqual((first.returncode, first.stderr), (0, ""))  # progress is for terminals
         [file] = cache.glob("tessera/tuning-*.json")
@@ -174,7 +197,11 @@ class CommandLine(unittest.TestCase):
 
     def test_bench_has_the_promised_keys(self):
         figures = json.loads(run("bench", self.model, "--runs", "3", "--json").stdout)
-        self.assertEqual(set(figures), set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs interrupted peak_rss_bytes arena_bytes weights_bytes".split()))
+        self.assertEqual(
+            set(figures),
+            set("model precision threads shapes load_ms first_ms median_ms min_ms p90_ms p99_ms runs interrupted "
+                "peak_rss_bytes arena_bytes weights_bytes"
+                .split()))
         self.assertEqual(figures["runs"], 3)
         self.assertLessEqual(figures["min_ms"], figures["median_ms"])
 
@@ -211,7 +238,8 @@ class CommandLine(unittest.TestCase):
         self.assertIn("  input      input: f32[batch, 1, 28, 28]  from input\n", node.stdout)
         self.assertNotIn("operators", node.stdout)
         self.assertEqual(json.loads(run("info", self.model, "--node", "#1", "--json").stdout)["nodes"][0]["name"], name)
-        self.fails(5, f"no node has the name or an output '{name}x'; the nearest: '{name}'", "info", self.model, "--node", name + "x")
+        self.fails(5, f"no node has the name or an output '{name}x'; the nearest: '{name}'", "info", self.model,
+                   "--node", name + "x")
         package = self.folder / "shown.tsr"
         self.assertEqual(run("optimize", self.model, "-o", package).returncode, 0)
         self.assertIn("tessera::", run("info", package, "--nodes").stdout)
@@ -221,7 +249,11 @@ class CommandLine(unittest.TestCase):
         picture.write_bytes(png([[0, 50, 100, 150]] * 2))
         done = run("run", self.model, "--input", f"input={picture}", "--json", "--top", "3")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr, f"input 'input': {picture} of 4 x 2, resized to 28 x 28, grey as f32[1, 1, 28, 28], values 0 to 1 (--normalise)\n")
+        self.assertEqual(
+            done.stderr,
+            f"input 'input': {picture} of 4 x 2, resized to 28 x 28, grey as f32[1, 1, 28, 28], values 0 to 1 "
+            f"(--normalise)\n"
+        )
         output = json.loads(done.stdout)["outputs"][0]
         self.assertEqual([each["index"] for each in output["top"]][0], output["argmax"])
         self.assertEqual(len(output["top"]), 3)
@@ -230,7 +262,9 @@ class CommandLine(unittest.TestCase):
         same.write_bytes(npy([1, 1, 28, 28], row * 28))
         expected = json.loads(run("run", self.model, "--input", f"input={same}", "--json").stdout)["outputs"][0]
         self.assertAlmostEqual(output["max"], expected["max"], places=5)
-        self.assertNotEqual(json.loads(run("run", self.model, "--input", f"input={picture}", "--json", "--normalise", "none").stdout)["outputs"][0]["max"], output["max"])
+        self.assertNotEqual(
+            json.loads(run("run", self.model, "--input", f"input={picture}", "--json", "--normalise",
+                           "none").stdout)["outputs"][0]["max"], output["max"])
         self.fails(2, "the model has no input 'image' that", "run", self.model, "--input", f"image={picture}")
         picture.write_bytes(b"no picture")
         self.fails(4, "none of the picture formats that are read", "run", self.model, "--input", f"input={picture}")
@@ -252,13 +286,16 @@ class CommandLine(unittest.TestCase):
         results = []
         for path in (self.model, package, package.rename(self.folder / "any_name.onnx")):
             out = self.folder / "out.json"
-            self.assertEqual(run("run", path if path.exists() else self.folder / "any_name.onnx", "--dim", "batch=2", "--outputs", out).returncode, 0)
+            self.assertEqual(
+                run("run", path if path.exists() else self.folder / "any_name.onnx", "--dim", "batch=2", "--outputs",
+                    out).returncode, 0)
             results.append(out.read_text())
         self.assertEqual(results[0], results[1])
         self.assertEqual(results[0], results[2])
 
     def test_loss_is_that_against_float32(self):
-        done = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify", "--json")
+        done = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify",
+                   "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         output, = json.loads(done.stdout)["verified"]
         self.assertFalse(output["identical"])
@@ -267,7 +304,11 @@ class CommandLine(unittest.TestCase):
         self.assertTrue(0.99 < output["cosine"] < 1, output)
         text = run("optimize", self.model, "-o", self.folder / "rounded.tsr", "--precision", "bf16", "--verify").stdout
         self.assertRegex(text, r"(?m)^verified against .*lenet5\.onnx in float32 without passes, on device reference:$")
-        self.assertRegex(text, r"(?m)^verified .*: largest difference .* of the largest value; signal-to-noise \d+\.\d dB, cosine 0\.99\d+$")
+        self.assertRegex(
+            text,
+            r"(?m)^verified .*: largest difference .* of the largest value; signal-to-noise \d+\.\d dB, cosine "
+            r"0\.99\d+$"
+        )
 
     def test_operator_set_version_is_chosen(self):
         written = self.folder / "old.onnx"
@@ -276,17 +317,21 @@ class CommandLine(unittest.TestCase):
         report = json.loads(done.stdout)
         self.assertEqual(report["opset"], {"before": 17, "after": 11, "raised_by": []})
         self.assertIn(", ONNX opset 11)", run("optimize", written, "-o", self.folder / "again.onnx").stdout)
-        self.fails(2, "operator set version 8 cannot be written; expected one from 9 to 27", "optimize", self.model, "-o", written, "--opset", "8")
-        self.fails(2, "an operator set version can be chosen for .onnx files only", "optimize", self.model, "-o", self.folder / "old.tsr", "--opset", "11")
+        self.fails(2, "operator set version 8 cannot be written; expected one from 9 to 27", "optimize", self.model,
+                   "-o", written, "--opset", "8")
+        self.fails(2, "an operator set version can be chosen for .onnx files only", "optimize", self.model, "-o",
+                   self.folder / "old.tsr", "--opset", "11")
 
     def test_output_names_say_what_is_written(self):
-        self.fails(2, "o.bin': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package", "optimize", "nowhere.onnx", "-o", self.folder / "o.bin")
+        self.fails(2, "o.bin': give it a name that ends in .onnx for an ONNX model, or in .tsr for a package",
+                   "optimize", "nowhere.onnx", "-o", self.folder / "o.bin")
         self.assertFalse((self.folder / "o.bin").exists())
 
     def test_packages_for_other_instruction_sets_run_too(self):
         package = self.folder / "scalar.tsr"
         environment = {**os.environ, "TESSERA_ISA": "scalar"}
-        made = subprocess.run([TESSERA, "optimize", self.model, "-o", package], capture_output=True, text=True, timeout=120, env=environment)
+        made = subprocess.run([TESSERA, "optimize", self.model, "-o", package], capture_output=True, text=True,
+                              timeout=120, env=environment)
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertIn(" with scalar, ", run("info", package).stdout)
         results = []
@@ -297,24 +342,32 @@ class CommandLine(unittest.TestCase):
 
     def test_packages_run_in_the_precision_they_were_made_with(self):
         package = self.folder / "rounded.tsr"
-        self.assertEqual(run("optimize", self.model, "-o", package, "--precision", "bf16", "--dim", "batch=1").returncode, 0)
+        self.assertEqual(
+            run("optimize", self.model, "-o", package, "--precision", "bf16", "--dim", "batch=1").returncode, 0)
         for verb in (["run"], ["bench", "--runs", "1"], ["info", "--plan"]):
             done = run(*verb, package)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("precision bf16", done.stdout)
         self.assertEqual(json.loads(run("run", package, "--json").stdout)["precision"], "bf16")
         self.assertEqual(json.loads(run("bench", package, "--runs", "1", "--json").stdout)["precision"], "bf16")
-        self.assertEqual(run("diff", package, self.model, "--precision-b", "bf16", "--dim", "batch=1", "--outputs-only").returncode, 0)
-        self.fails(2, "the package was made with precision bf16 and cannot run in f32: make another from its .onnx with `tessera optimize MODEL.onnx -o OUT.tsr "
-                   "--precision f32`", "run", package, "--precision", "f32")
+        self.assertEqual(
+            run("diff", package, self.model, "--precision-b", "bf16", "--dim", "batch=1", "--outputs-only").returncode,
+            0)
+        self.fails(
+            2,
+            "the package was made with precision bf16 and cannot run in f32: make another from its .onnx with "
+            "`tessera optimize MODEL.onnx -o OUT.tsr "
+            "--precision f32`", "run", package, "--precision", "f32")
 
     def test_packages_are_checked(self):
         package = self.folder / "checked.tsr"
         self.assertEqual(run("optimize", self.model, "-o", package, "--dim", "batch=1").returncode, 0)
         done = run("check", package)
-        self.assertEqual((done.returncode, done.stdout), (0, f"{package}: all checksums agree\n1 passed, 0 failed, 0 unsupported\n"))
+        self.assertEqual((done.returncode, done.stdout),
+                         (0, f"{package}: all checksums agree\n1 passed, 0 failed, 0 unsupported\n"))
         done = run("info", package)
-        self.assertRegex(done.stdout, r"(?m)^package +by Tessera \d+\.\d+\.\d+, for cpu with \w+.*, precision f32, shapes fixed$")
+        self.assertRegex(done.stdout,
+                         r"(?m)^package +by Tessera \d+\.\d+\.\d+, for cpu with \w+.*, precision f32, shapes fixed$")
         self.assertRegex(done.stdout, r"(?m)^weights +\d+ packed for kernels, .*; all checksums agree$")
         self.assertTrue(json.loads(run("info", package, "--json").stdout)["package"]["ready"])
         good = package.read_bytes()
@@ -322,13 +375,15 @@ class CommandLine(unittest.TestCase):
         self.fails(3, "section 'packed' is damaged: its checksum differs", "check", package)
         self.fails(3, "section 'packed' is damaged: its checksum differs", "info", package)
         package.write_bytes(good[:-1])
-        self.fails(3, f"the file has {len(good) - 1} bytes, expected {len(good)}: it was cut off or added to", "run", package)
+        self.fails(3, f"the file has {len(good) - 1} bytes, expected {len(good)}: it was cut off or added to", "run",
+                   package)
         package.write_bytes(good[:4096] + bytes([good[4096] ^ 1]) + good[4097:])
         self.fails(3, "section 'info' is damaged: its checksum differs", "run", package)
 
     def test_optimize_takes_passes_by_name(self):
         out = self.folder / "out.onnx"
-        self.assertEqual(run("optimize", self.model, "-o", out, "--only", "fold_constants", "--only", "remove_no_ops").returncode, 0)
+        self.assertEqual(
+            run("optimize", self.model, "-o", out, "--only", "fold_constants", "--only", "remove_no_ops").returncode, 0)
         done = run("optimize", self.model, "-o", out, "--without", "fold_constants", "--dim", "batch=1")
         self.assertRegex(done.stdout, r"(?m)^pass +nodes +operations +read and written +predicted time$")
         self.assertRegex(done.stdout, r"(?m)^all passes +\d+ ")
@@ -343,7 +398,8 @@ class CommandLine(unittest.TestCase):
         done = run("diff", self.model, optimised, "--dim", "batch=1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("the same: 1 outputs and ", done.stdout)
-        done = run("diff", self.model, "--device-a", "reference", "--without-a", "all", "--without-b", "fuse_epilogues", "--chunk", "1", "--json")
+        done = run("diff", self.model, "--device-a", "reference", "--without-a", "all", "--without-b", "fuse_epilogues",
+                   "--chunk", "1", "--json")
         report = json.loads(done.stdout)
         self.assertEqual((done.returncode, report["same"], report["first"]), (0, True, None))
         self.assertEqual(len(report["values"]), 11)
@@ -357,7 +413,11 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(len(first["first"]["index"]), 4)
         done = run("diff", self.model, "--precision-b", "bf16", "--rtol", "1e-6", "--outputs-only")
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stdout, r"1 of 1 outputs differ:\n  SNR, dB .*\n.* 'output' \(Gemm\)\nthe first value that differs: 'output', made by node '.*' \(Gemm\)")
+        self.assertRegex(
+            done.stdout,
+            r"1 of 1 outputs differ:\n  SNR, dB .*\n.* 'output' \(Gemm\)\nthe first value that differs: 'output', "
+            r"made by node '.*' \(Gemm\)"
+        )
         self.assertEqual(run("diff", self.model, "--precision-b", "bf16", "--rtol", "0.1").returncode, 0)
         self.fails(2, "no input of either model has a dimension 'depth'", "diff", self.model, "--dim", "depth=1")
         self.fails(2, "there is no pass 'fly'", "diff", self.model, "--without-b", "fly")
@@ -377,21 +437,27 @@ class CommandLine(unittest.TestCase):
         self.fails(6, "", "run", self.folder)
 
     def test_memory_limit(self):
-        self.fails(7, "of the limit of 1.0 MiB are in use", "run", self.model, "--dim", "batch=50", "--memory-limit", "1")
+        self.fails(7, "of the limit of 1.0 MiB are in use", "run", self.model, "--dim", "batch=50", "--memory-limit",
+                   "1")
 
     def test_a_device_that_only_plans(self):
         self.assertIn("f32[1, 10]  not computed", run("run", self.model, "--device", "null").stdout)
         self.assertNotIn("mean", run("run", self.model, "--device", "null", "--json").stdout)
-        self.fails(2, "device 'null' computes nothing", "run", self.model, "--device", "null", "--outputs", self.folder / "out.npz")
+        self.fails(2, "device 'null' computes nothing", "run", self.model, "--device", "null", "--outputs",
+                   self.folder / "out.npz")
 
     def test_bad_inputs(self):
         wrong = self.folder / "wrong.npy"
         wrong.write_bytes(npy([1, 1, 28, 27], [0.0] * 28 * 27))
-        self.fails(2, "input 'input' has shape [1, 1, 28, 27]: dimension 3 is 27, expected 28", "run", self.model, "--input", f"input={wrong}")
-        self.fails(2, "the model has no input 'image'", "run", self.model, "--input", f"image={wrong}", "--input", f"input={wrong}")
+        self.fails(2, "input 'input' has shape [1, 1, 28, 27]: dimension 3 is 27, expected 28", "run", self.model,
+                   "--input", f"input={wrong}")
+        self.fails(2, "the model has no input 'image'", "run", self.model, "--input", f"image={wrong}", "--input",
+                   f"input={wrong}")
         wrong.write_bytes(npy([1, 1, 28, 28], [0] * 784, "<i8", "q"))
-        self.fails(2, "input 'input' has element type i64, expected f32", "run", self.model, "--input", f"input={wrong}")
-        self.fails(2, "no input has a dimension 'batches'; symbolic dimensions are 'batch'", "run", self.model, "--dim", "batches=2")
+        self.fails(2, "input 'input' has element type i64, expected f32", "run", self.model, "--input",
+                   f"input={wrong}")
+        self.fails(2, "no input has a dimension 'batches'; symbolic dimensions are 'batch'", "run", self.model, "--dim",
+                   "batches=2")
         self.fails(2, "--dim expects NAME=N", "run", self.model, "--dim", "batch")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What shells and scripts expect of a program: streams that fail, signals, nonsense in options and variables, completion, a manual page.
-Standard library only.
+"""What shells and scripts expect of a program: streams that fail, signals, nonsense in options and variables,
+completion, a manual page. Standard library only.
 
     conventions_test.py TESSERA
 """
@@ -22,7 +22,9 @@ WRONG_CALL, IO = 2, 6
 
 
 def run(*arguments, **options):
-    return subprocess.run([TESSERA, *map(str, arguments)], **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120, **options})
+    return subprocess.run([TESSERA, *map(str, arguments)], **{
+        "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120, **options
+    })
 
 
 class Conventions(unittest.TestCase):
@@ -44,22 +46,33 @@ class Conventions(unittest.TestCase):
         self.assertTrue(done.stderr.startswith("tessera: "), done.stderr)
         self.assertEqual((len(done.stderr.splitlines()), done.stdout), (1, ""), done.stderr)
 
-    # --- streams --------------------------------------------------------------------------------------------------------------------
+    # --- streams ------------------------------------------------------------------------------------------------------
+    # --------------
 
     def test_what_cannot_be_printed_is_an_error(self):
-        for arguments in (["--help"], ["--version"], ["info", self.model], ["info", self.model, "--json"], ["info", self.model, "--plan"], ["run", self.model], ["run", self.model, "--outputs", "-"],
-                          ["manual"], ["completion", "bash"], ["new", "lenet5", "-o", self.folder / "again.onnx"], ["diff", self.model, "--precision-b", "bf16", "--rtol", "1e-6"]):
+        for arguments in (["--help"], ["--version"], ["info", self.model], ["info", self.model, "--json"],
+                          ["info", self.model, "--plan"], ["run",
+                                                           self.model], ["run", self.model, "--outputs",
+                                                                         "-"], ["manual"], ["completion", "bash"],
+                          ["new", "lenet5", "-o",
+                           self.folder / "again.onnx"], ["diff", self.model, "--precision-b", "bf16", "--rtol",
+                                                         "1e-6"]):
             with open("/dev/full", "w") as full:
                 done = run(*arguments, stdout=full)
-            self.assertEqual((done.returncode, done.stderr), (IO, "tessera: input/output error: cannot write to standard output: No space left on device\n"), arguments)
+            self.assertEqual(
+                (done.returncode, done.stderr),
+                (IO, "tessera: input/output error: cannot write to standard output: No space left on device\n"),
+                arguments)
 
     def test_a_closed_output_is_an_error_and_no_file_takes_its_place(self):
         out = self.folder / "closed.json"
-        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', TESSERA, "run", self.model, "--outputs", out], stderr=subprocess.PIPE, text=True, timeout=120)
+        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', TESSERA, "run", self.model, "--outputs", out],
+                              stderr=subprocess.PIPE, text=True, timeout=120)
         self.assertEqual(done.returncode, IO)
         self.assertIn("cannot write to standard output: Bad file descriptor", done.stderr)
         self.assertEqual(list(json.loads(out.read_text())), ["output"])  # the file is whole, and nothing else in it
-        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" <&- 2>&-', TESSERA, "run", self.model, "--outputs", out], stdout=subprocess.PIPE, text=True, timeout=120)
+        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" <&- 2>&-', TESSERA, "run", self.model, "--outputs", out],
+                              stdout=subprocess.PIPE, text=True, timeout=120)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(list(json.loads(out.read_text())), ["output"])
 
@@ -82,7 +95,8 @@ class Conventions(unittest.TestCase):
     def test_colours_are_for_terminals(self):
         def on_terminal(**environment):
             ours, theirs = pty.openpty()
-            child = subprocess.Popen([TESSERA, "fly"], stdout=subprocess.DEVNULL, stderr=theirs, env={"PATH": os.environ["PATH"], **environment})
+            child = subprocess.Popen([TESSERA, "fly"], stdout=subprocess.DEVNULL, stderr=theirs,
+                                     env={"PATH": os.environ["PATH"], **environment})
             child.wait(timeout=60)
             os.close(theirs)
             text = os.read(ours, 4096)
@@ -92,10 +106,12 @@ class Conventions(unittest.TestCase):
         self.assertNotIn(b"\x1b", on_terminal(TERM="xterm", NO_COLOR="1"))
         self.assertNotIn(b"\x1b", on_terminal(TERM="dumb"))
 
-    # --- signals --------------------------------------------------------------------------------------------------------------------
+    # --- signals ------------------------------------------------------------------------------------------------------
+    # --------------
 
     def interrupted(self, number, arguments, *, seconds=1.0, **options):
-        child = subprocess.Popen([TESSERA, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+        child = subprocess.Popen([TESSERA, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True, **options)
         time.sleep(seconds)
         child.send_signal(number)
         out, err = child.communicate(timeout=60)
@@ -119,7 +135,9 @@ class Conventions(unittest.TestCase):
         self.assertFalse(json.loads(run("bench", self.model, "--runs", "1", "--json").stdout)["interrupted"])
 
     def test_the_second_signal_does_not_wait(self):
-        child = subprocess.Popen([TESSERA, "bench", self.model, "--dim", "batch=20000", "--device", "reference", "--seconds", "100"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            [TESSERA, "bench", self.model, "--dim", "batch=20000", "--device", "reference", "--seconds", "100"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(1)
         start = time.monotonic()
         for _ in range(2):
@@ -130,10 +148,12 @@ class Conventions(unittest.TestCase):
         self.assertLess(time.monotonic() - start, 5)
 
     def test_ignored_signals_stay_ignored(self):
-        code, out, err = self.interrupted(signal.SIGHUP, ["bench", self.model, "--runs", "1", "--seconds", "2"], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        code, out, err = self.interrupted(signal.SIGHUP, ["bench", self.model, "--runs", "1", "--seconds", "2"],
+                                          preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
         self.assertEqual((code, err), (0, ""))
 
-    # --- words ----------------------------------------------------------------------------------------------------------------------
+    # --- words --------------------------------------------------------------------------------------------------------
+    # --------------
 
     def test_unknown_words_name_the_nearest(self):
         self.refused("unknown verb 'rnu'; did you mean 'run'?", "rnu", self.model)
@@ -149,19 +169,28 @@ class Conventions(unittest.TestCase):
 
     def test_numbers_out_of_range(self):
         huge = "1" + "0" * 23
-        for verb, option, least, most in [("run", "--threads", 0, 1024), ("bench", "--threads", 0, 1024), ("explain", "--threads", 0, 1024), ("diff", "--threads", 0, 1024), ("check", "--threads", 0, 1024),
-                                          ("run", "--seed", 0, 2**64 - 1), ("new", "--seed", 0, 2**64 - 1), ("explain", "--seed", 0, 2**64 - 1), ("diff", "--seed", 0, 2**64 - 1),
-                                          ("bench", "--runs", 1, 1000000), ("bench", "--warmup", 0, 1000000), ("run", "--memory-limit", 0, 1 << 30), ("diff", "--chunk", 1, 1 << 20)]:
+        for verb, option, least, most in [("run", "--threads", 0, 1024), ("bench", "--threads", 0, 1024),
+                                          ("explain", "--threads", 0, 1024), ("diff", "--threads", 0, 1024),
+                                          ("check", "--threads", 0, 1024), ("run", "--seed", 0, 2**64 - 1),
+                                          ("new", "--seed", 0, 2**64 - 1), ("explain", "--seed", 0, 2**64 - 1),
+                                          ("diff", "--seed", 0, 2**64 - 1), ("bench", "--runs", 1, 1000000),
+                                          ("bench", "--warmup", 0, 1000000), ("run", "--memory-limit", 0, 1 << 30),
+                                          ("diff", "--chunk", 1, 1 << 20)]:
             for value in ("-1", huge, "garbage", "1.5", "0x10", "", " 1"):
-                self.refused(f"{option} expects a whole number from {least} to {most}, got '{value}'", verb, "lenet5" if verb == "new" else self.model, f"{option}={value}" if value else option, *([] if value else [""]))
+                self.refused(f"{option} expects a whole number from {least} to {most}, got '{value}'", verb,
+                             "lenet5" if verb == "new" else self.model, f"{option}={value}" if value else option,
+                             *([] if value else [""]))
         for verb, option in [("bench", "--seconds"), ("diff", "--rtol"), ("diff", "--atol"), ("explain", "--samples")]:
             for value in ("-1", "garbage", "nan", "inf", "1e999"):
                 self.refused(f"{option} expects a number from ", verb, self.model, f"{option}={value}")
         for value in ("-1", "garbage", "1d", "1e30", "ms"):
-            self.refused(f"--time-limit expects a time such as 10, 0.5s, 250ms, 2m or 1h, got '{value}'", "run", self.model, f"--time-limit={value}")
-        self.assertEqual(run("run", self.model, "--time-limit", "0.5m", "--seed", 2**64 - 1, "--threads", "1024").returncode, 0)
+            self.refused(f"--time-limit expects a time such as 10, 0.5s, 250ms, 2m or 1h, got '{value}'", "run",
+                         self.model, f"--time-limit={value}")
+        self.assertEqual(
+            run("run", self.model, "--time-limit", "0.5m", "--seed", 2**64 - 1, "--threads", "1024").returncode, 0)
         for value in ("batch=-1", f"batch={huge}", "batch=garbage", "batch=1.5", "batch= 1", "batch=+1"):
-            self.refused(f"--dim expects NAME=N with a whole number N from 0 to {2**63 - 1}, got '{value}'", "run", self.model, "--dim", value)
+            self.refused(f"--dim expects NAME=N with a whole number N from 0 to {2**63 - 1}, got '{value}'", "run",
+                         self.model, "--dim", value)
 
     def test_lists_with_commas(self):
         self.assertEqual(run("run", self.model, "--without", "fuse_attention,channels_last").returncode, 0)
@@ -173,19 +202,25 @@ class Conventions(unittest.TestCase):
         self.assertEqual(run("diff", "--dim", "batch=3", self.model, self.model).returncode, 0)
 
     def test_nonsense_in_variables(self):
-        for name, values, text in [("TESSERA_NUM_THREADS", ("garbage", "-1", "1" + "0" * 23, "100000", "2x", " 2", "1.5"), "expects a whole number from 0 (all cores) to 1024, got "),
-                                   ("TESSERA_ISA", ("garbage", "AVX2", "sse"), "expects scalar, avx2, avx512 or amx, got ")]:
+        for name, values, text in [
+            ("TESSERA_NUM_THREADS", ("garbage", "-1", "1" + "0" * 23, "100000", "2x", " 2", "1.5"),
+             "expects a whole number from 0 (all cores) to 1024, got "),
+            ("TESSERA_ISA", ("garbage", "AVX2", "sse"), "expects scalar, avx2, avx512 or amx, got ")
+        ]:
             for value in values:
                 for arguments in (["run", self.model], ["info", self.model]):
                     self.refused(f"{name} {text}'{value}'", *arguments, env={**os.environ, name: value})
             self.assertEqual(run("run", "--help", env={**os.environ, name: values[0]}).returncode, 0)
             self.assertEqual(run("run", self.model, env={**os.environ, name: ""}).returncode, 0)
 
-    # --- completion and manual -------------------------------------------------------------------------------------------------------
+    # --- completion and manual
+    # -------------------------------------------------------------------------------------------------------
 
     def completions(self, *words):
-        script = 'source <("$1" completion bash); shift; COMP_WORDS=(tessera "$@"); COMP_CWORD=$#; _tessera; printf "%s\\n" "${COMPREPLY[@]}"'
-        done = subprocess.run(["bash", "--norc", "-c", script, "bash", TESSERA, *words], capture_output=True, text=True, timeout=60)
+        script = ('source <("$1" completion bash); shift; COMP_WORDS=(tessera "$@"); COMP_CWORD=$#; _tessera; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "--norc", "-c", script, "bash", TESSERA, *words], capture_output=True, text=True,
+                              timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 
@@ -209,15 +244,19 @@ class Conventions(unittest.TestCase):
                 self.assertIn(word, script, shell)
             parser = shutil.which(shell)
             if parser is not None:
-                self.assertEqual(subprocess.run([parser, "-n", "/dev/stdin"], input=script, capture_output=True, text=True, timeout=60).stderr, "", shell)
+                self.assertEqual(
+                    subprocess.run([parser, "-n", "/dev/stdin"], input=script, capture_output=True, text=True,
+                                   timeout=60).stderr, "", shell)
         self.refused("SHELL: csh not in {bash,zsh,fish}", "completion", "csh")
 
     def test_the_manual_has_every_verb_and_no_faults(self):
         page = run("manual").stdout
-        for text in (".TH TESSERA 1", ".SS tessera explain", "\\fB\\-\\-threads\\fR \\fIINT\\fR", ".SH NOTES", "TESSERA_NUM_THREADS"):
+        for text in (".TH TESSERA 1", ".SS tessera explain", "\\fB\\-\\-threads\\fR \\fIINT\\fR", ".SH NOTES",
+                     "TESSERA_NUM_THREADS"):
             self.assertIn(text, page)
         if shutil.which("groff") is not None:
-            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, capture_output=True, text=True,
+                                  timeout=60)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
 
 

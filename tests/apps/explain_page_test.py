@@ -35,7 +35,10 @@ class Page(unittest.TestCase):
         cls.folder = pathlib.Path(cls.holder.name)
         model = cls.folder / "resnet18.onnx"
         subprocess.run([TESSERA, "new", "resnet18", "-o", model, "--dim", "batch=8"], check=True, capture_output=True)
-        explain = [TESSERA, "explain", model, "--device", "a100-40-sxm", "--device", "l4", "--precision", "f16", "--json", "--html", cls.folder / "page.html"]
+        explain = [
+            TESSERA, "explain", model, "--device", "a100-40-sxm", "--device", "l4", "--precision", "f16", "--json",
+            "--html", cls.folder / "page.html"
+        ]
         cls.figures = json.loads(subprocess.run(explain, check=True, capture_output=True, text=True).stdout)
         cls.page = (cls.folder / "page.html").read_text()
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Files, pipes, devices and links that are made to hurt, given to the command line: each must end with an exit code of its kind and
-one clear line, within 5 seconds and 512 MiB. Standard library only.
+"""Files, pipes, devices and links that are made to hurt, given to the command line: each must end with an exit code of
+its kind and one clear line, within 5 seconds and 512 MiB. Standard library only.
 
     hostile_files_test.py TESSERA
 """
@@ -34,7 +34,8 @@ def run(*arguments):
         return child.returncode, err.read().decode(), out.read().decode(), seconds, usage.ru_maxrss / 1024
 
 
-# --- protobuf by hand: https://protobuf.dev/programming-guides/encoding/ -----------------------------------------------------------
+# --- protobuf by hand: https://protobuf.dev/programming-guides/encoding/
+# -----------------------------------------------------------
 
 def varint(value):
     value &= (1 << 64) - 1
@@ -64,7 +65,8 @@ def value_info(name, dtype=1, dims=()):
 
 
 def node(op, inputs, outputs, *attributes):
-    return message(1, *[message(1, name) for name in inputs], *[message(2, name) for name in outputs], message(4, op), *attributes)
+    return message(1, *[message(1, name) for name in inputs], *[message(2, name) for name in outputs], message(4, op),
+                   *attributes)
 
 
 def model(*graph, opset=21):
@@ -120,7 +122,8 @@ class HostileFiles(unittest.TestCase):
         self.assertLess(mebibytes, MEBIBYTES, arguments)
         return out
 
-    # --- what stands at a path ------------------------------------------------------------------------------------------------------
+    # --- what stands at a path
+    # ------------------------------------------------------------------------------------------------------
 
     def places(self):
         os.mkfifo(self.folder / "pipe")
@@ -144,7 +147,9 @@ class HostileFiles(unittest.TestCase):
         ]
 
     def test_models_and_inputs_are_regular_files(self):
-        fine = self.write("fine.onnx", model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
+        fine = self.write(
+            "fine.onnx",
+            model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
         for name, code, text in self.places():
             path = self.folder / name
             self.refused(code, text, "info", path)
@@ -198,27 +203,33 @@ class HostileFiles(unittest.TestCase):
         huge = model(message(5, tensor("w", 1, [1 << 50], external("inner/data"))), message(12, message(1, "w")))
         self.refused(INVALID, "which has 4 bytes", "info", self.write("m.onnx", huge))
 
-    # --- models that ask for much ---------------------------------------------------------------------------------------------------
+    # --- models that ask for much
+    # ---------------------------------------------------------------------------------------------------
 
     def test_a_file_of_150_bytes_that_asks_for_petabytes(self):
         petabytes = struct.pack("<q", 1 << 50)
-        value = message(5, message(1, "value"), number(20, 4), message(5, number(1, 1), number(2, 1), message(4, struct.pack("<f", 1))))
-        data = model(message(5, tensor("k", 7, [1], message(9, petabytes))), node("ConstantOfShape", ["k"], ["y"], value), message(12, message(1, "y")))
+        value = message(5, message(1, "value"), number(20, 4),
+                        message(5, number(1, 1), number(2, 1), message(4, struct.pack("<f", 1))))
+        data = model(message(5, tensor("k", 7, [1], message(9, petabytes))), node("ConstantOfShape", ["k"], ["y"],
+                                                                                  value), message(12, message(1, "y")))
         self.assertLess(len(data), 150)
         path = self.write("m.onnx", data)
         self.refused(OVER_BUDGET, "more than the limit of", "run", path)
         self.refused(OVER_BUDGET, "more than the limit of", "run", path, "--device", "reference")
         self.accepted("info", path)
-        wide = model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [1 << 50])), message(12, message(1, "y")))
+        wide = model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [1 << 50])),
+                     message(12, message(1, "y")))
         self.refused(OVER_BUDGET, "more than there is to make it up", "run", self.write("m.onnx", wide))
         nothing = model(message(5, tensor("w", 1, [1 << 40, 1 << 10])), message(12, message(1, "w")))
-        self.refused(INVALID, "the tensor has 0 values, but f32[1099511627776, 1024] needs 1125899906842624", "info", self.write("m.onnx", nothing))
+        self.refused(INVALID, "the tensor has 0 values, but f32[1099511627776, 1024] needs 1125899906842624", "info",
+                     self.write("m.onnx", nothing))
 
     def test_sparse_files_are_as_large_as_they_say(self):
         data = self.folder / "inner" / "holes"
         with open(data, "wb") as file:
             file.truncate(1 << 40)
-        holes = model(message(5, tensor("w", 2, [1 << 40], external("inner/holes"))), node("Identity", ["w"], ["y"]), message(12, message(1, "y")))
+        holes = model(message(5, tensor("w", 2, [1 << 40], external("inner/holes"))), node("Identity", ["w"], ["y"]),
+                      message(12, message(1, "y")))
         self.refused(OVER_BUDGET, "1.0 TiB for weights do not fit", "run", self.write("m.onnx", holes))
         with open(self.folder / "zeros.onnx", "wb") as file:
             file.truncate(1 << 34)
@@ -226,13 +237,21 @@ class HostileFiles(unittest.TestCase):
 
     def test_endless_loops_end_when_told(self):
         # What it carries does not grow: no budget ends it.
-        body = message(5, message(1, "body"), number(20, 5), message(6, node("Identity", ["c"], ["d"]), node("Identity", ["v"], ["w"]),
-                                                                    *(message(11, message(1, name)) for name in "icv"),
-                                                                    *(message(12, message(1, name)) for name in "dw")))
-        path = self.write("m.onnx", model(node("Loop", ["", "", "start"], ["y"], body), message(5, tensor("start", 1, [1], message(9, b"\0" * 4))), message(12, message(1, "y"))))
-        self.refused(OVER_BUDGET, "the run takes longer than its limit of 500.00 ms", "run", path, "--time-limit", "500ms", "--memory-limit", "256")
-        self.refused(OVER_BUDGET, "the run takes longer than its limit of 1.00 s", "run", path, "--time-limit", "1", "--memory-limit", "256")
-        child = subprocess.Popen([TESSERA, "run", path, "--memory-limit", "256"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        body = message(
+            5, message(1, "body"), number(20, 5),
+            message(6, node("Identity", ["c"], ["d"]), node("Identity", ["v"], ["w"]),
+                    *(message(11, message(1, name)) for name in "icv"),
+                    *(message(12, message(1, name)) for name in "dw")))
+        path = self.write(
+            "m.onnx",
+            model(node("Loop", ["", "", "start"], ["y"], body),
+                  message(5, tensor("start", 1, [1], message(9, b"\0" * 4))), message(12, message(1, "y"))))
+        self.refused(OVER_BUDGET, "the run takes longer than its limit of 500.00 ms", "run", path, "--time-limit",
+                     "500ms", "--memory-limit", "256")
+        self.refused(OVER_BUDGET, "the run takes longer than its limit of 1.00 s", "run", path, "--time-limit", "1",
+                     "--memory-limit", "256")
+        child = subprocess.Popen([TESSERA, "run", path, "--memory-limit", "256"], stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE)
         time.sleep(0.7)
         start = time.monotonic()
         child.send_signal(signal.SIGINT)
@@ -244,7 +263,8 @@ class HostileFiles(unittest.TestCase):
         name = "\x1b[2J\x00\n\u202e" + "n" * (1 << 20)
         data = model(node("Relu", ["x"], [name]), message(11, value_info("x", 1, [2])), message(12, message(1, name)))
         path = self.write("m.onnx", data)
-        for arguments in (["run", path], ["info", path], ["info", path, "--plan"], ["info", path, "--json"], ["run", path, "--json"], ["run", path, "--profile", self.folder / "t.json"]):
+        for arguments in (["run", path], ["info", path], ["info", path, "--plan"], ["info", path, "--json"],
+                          ["run", path, "--json"], ["run", path, "--profile", self.folder / "t.json"]):
             out = self.accepted(*arguments)
             self.assertNotIn("\x1b", out)
             if "--json" not in arguments:
@@ -253,31 +273,47 @@ class HostileFiles(unittest.TestCase):
         for arguments in (["info", "--json"], ["run", "--json"]):
             self.accepted(arguments[0], self.write("m.onnx", raw), *arguments[1:])
 
-    # --- arrays and pictures --------------------------------------------------------------------------------------------------------
+    # --- arrays and pictures
+    # --------------------------------------------------------------------------------------------------------
 
     def test_arrays_that_lie(self):
-        fine = self.write("fine.onnx", model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
+        fine = self.write(
+            "fine.onnx",
+            model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
         for header, data, code, text in [
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1125899906842624,), }", b"", WRONG_CALL, "needs 4503599627370496 bytes of data, found 0"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (1125899906842624,), }", b"", WRONG_CALL,
+             "needs 4503599627370496 bytes of data, found 0"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }", b"", WRONG_CALL, "negative dimension -1"),
-            ("{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4), }", b"", OVER_BUDGET, "too many elements"),
-            ("{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,), }", b"", OVER_BUDGET, "size overflow"),
-            ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", b"c__main__\n", UNSUPPORTED, "object arrays are refused"),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", b"", UNSUPPORTED, "structured .npy arrays"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': " + "(" * 1000 + ")" * 1000 + ", }", b"", WRONG_CALL, "malformed .npy header"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 100 + "), }", b"abcd", WRONG_CALL, "more than 64 dimensions"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", b"", WRONG_CALL, "not a 64-bit integer"),
-            ("{'descr': '<U1073741823', 'fortran_order': False, 'shape': (1,), }", b"", WRONG_CALL, "needs 4294967292 bytes"),
-            ("{'descr': '|S1', 'fortran_order': False, 'shape': (16777216,), }", b"a" * (1 << 24), OVER_BUDGET, ".npy array of 16777216 strings"),
+            ("{'descr': '<f8', 'fortran_order': True, 'shape': (4611686018427387904, 4), }", b"", OVER_BUDGET,
+             "too many elements"),
+            ("{'descr': '<f8', 'fortran_order': False, 'shape': (2305843009213693952,), }", b"", OVER_BUDGET,
+             "size overflow"),
+            ("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", b"c__main__\n", UNSUPPORTED,
+             "object arrays are refused"),
+            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", b"", UNSUPPORTED,
+             "structured .npy arrays"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': " + "(" * 1000 + ")" * 1000 + ", }", b"", WRONG_CALL,
+             "malformed .npy header"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (" + "1," * 100 + "), }", b"abcd", WRONG_CALL,
+             "more than 64 dimensions"),
+            ("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", b"", WRONG_CALL,
+             "not a 64-bit integer"),
+            ("{'descr': '<U1073741823', 'fortran_order': False, 'shape': (1,), }", b"", WRONG_CALL,
+             "needs 4294967292 bytes"),
+            ("{'descr': '|S1', 'fortran_order': False, 'shape': (16777216,), }", b"a" * (1 << 24), OVER_BUDGET,
+             ".npy array of 16777216 strings"),
         ]:
             self.refused(code, text, "run", fine, "--input", f"x={self.write('x.npy', npy(header, data))}")
         long_header = b"\x93NUMPY\x02\x00" + struct.pack("<I", (1 << 32) - 1)
-        self.refused(OVER_BUDGET, ".npy header of 4294967295 bytes", "run", fine, "--input", f"x={self.write('x.npy', long_header)}")
+        self.refused(OVER_BUDGET, ".npy header of 4294967295 bytes", "run", fine, "--input",
+                     f"x={self.write('x.npy', long_header)}")
         past = b"\x93NUMPY\x01\x00" + struct.pack("<H", 60000)
         self.refused(WRONG_CALL, "truncated .npy header", "run", fine, "--input", f"x={self.write('x.npy', past)}")
 
     def test_archives_that_swell(self):
-        fine = self.write("fine.onnx", model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
+        fine = self.write(
+            "fine.onnx",
+            model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
         zeros = npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({300 << 20},), }}", bytes(300 << 20))
         bomb = self.folder / "bomb.npz"
         with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -286,7 +322,8 @@ class HostileFiles(unittest.TestCase):
         # One entry's data stand for a thousand: the directory lists it again and again.
         small = self.folder / "overlap.npz"
         with zipfile.ZipFile(small, "w") as archive:
-            archive.writestr("x.npy", npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1000000,), }", bytes(1000000)))
+            archive.writestr("x.npy",
+                             npy("{'descr': '|u1', 'fortran_order': False, 'shape': (1000000,), }", bytes(1000000)))
         data = small.read_bytes()
         start = data.index(b"PK\x01\x02")
         entry, end = data[start:data.index(b"PK\x05\x06")], data[data.index(b"PK\x05\x06"):]
@@ -298,7 +335,8 @@ class HostileFiles(unittest.TestCase):
         lying = bytearray(bomb.read_bytes())
         at = lying.index(b"PK\x01\x02")
         lying[at + 24:at + 28] = struct.pack("<I", 1 << 31)
-        self.refused(OVER_BUDGET, "compressed arrays of", "run", fine, "--inputs", self.write("lying.npz", bytes(lying)))
+        self.refused(OVER_BUDGET, "compressed arrays of", "run", fine, "--inputs",
+                     self.write("lying.npz", bytes(lying)))
         for name in ("../x.npy", "/etc/passwd.npy", "x\x1b[31m.npy"):
             path = self.folder / "names.npz"
             with zipfile.ZipFile(path, "w") as archive:
@@ -306,7 +344,9 @@ class HostileFiles(unittest.TestCase):
             self.refused(WRONG_CALL, "the model has no input", "run", fine, "--inputs", path)
 
     def test_lists_in_lists(self):
-        fine = self.write("fine.onnx", model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
+        fine = self.write(
+            "fine.onnx",
+            model(node("Relu", ["x"], ["y"]), message(11, value_info("x", 1, [2])), message(12, message(1, "y"))))
         deep = self.write("deep.json", b'{"x": ' + b"[" * 500_000 + b"]" * 500_000 + b"}")
         self.refused(WRONG_CALL, "lists are nested deeper than", "run", fine, "--inputs", deep)
         self.refused(WRONG_CALL, "not a JSON object", "run", fine, "--inputs", self.write("open.json", b"[" * 500_000))

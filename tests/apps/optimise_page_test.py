@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The page of `tessera optimize --report` in headless Chromium: the figures of --json stand in it, wide, narrow and dark.
+"""The page of `tessera optimize --report` in headless Chromium: the figures of --json stand in it, wide, narrow and
+dark.
 
     optimise_page_test.py TESSERA CHROMIUM
 """
@@ -18,7 +19,8 @@ PROBE = """
   const cells = row => [...row.cells].map(cell => cell.textContent);
   const rows = [...document.querySelectorAll("tbody tr, tfoot tr")].map(cells);
   const bars = [...document.querySelectorAll(".bar")].map(bar => bar.getBoundingClientRect().width);
-  return { headline: document.querySelector("h1").textContent, rows, bars, overflow: document.documentElement.scrollWidth - innerWidth,
+  return { headline: document.querySelector("h1").textContent, rows, bars, overflow:
+  document.documentElement.scrollWidth - innerWidth,
     ground: getComputedStyle(document.body).backgroundColor };"""
 
 
@@ -29,7 +31,8 @@ class Page(unittest.TestCase):
         cls.folder = pathlib.Path(cls.holder.name)
         model, page = cls.folder / "resnet18.onnx", cls.folder / "page.html"
         subprocess.run([TESSERA, "new", "resnet18", "-o", model, "--dim", "batch=1"], check=True, capture_output=True)
-        done = subprocess.run([TESSERA, "optimize", model, "-o", cls.folder / "out.tsr", "--json", "--report", page], check=True, capture_output=True, text=True)
+        done = subprocess.run([TESSERA, "optimize", model, "-o", cls.folder / "out.tsr", "--json", "--report", page],
+                              check=True, capture_output=True, text=True)
         cls.figures, cls.page = json.loads(done.stdout), page.read_text()
 
     @classmethod
@@ -47,8 +50,10 @@ class Page(unittest.TestCase):
         self.assertIn("resnet18 is predicted to take", found["headline"])
         self.assertIn("instead of", found["headline"])
         # As in the file, and after each pass that changes the time.
-        self.assertEqual(len(found["bars"]), 1 + sum(each["before"]["seconds"] != each["after"]["seconds"] for each in changed))
-        self.assertAlmostEqual(found["bars"][-1] / found["bars"][0], self.figures["after"]["seconds"] / self.figures["before"]["seconds"], delta=0.02)
+        self.assertEqual(len(found["bars"]),
+                         1 + sum(each["before"]["seconds"] != each["after"]["seconds"] for each in changed))
+        self.assertAlmostEqual(found["bars"][-1] / found["bars"][0],
+                               self.figures["after"]["seconds"] / self.figures["before"]["seconds"], delta=0.02)
         self.assertLessEqual(found["overflow"], 0, "the page is wider than the screen")
 
     def test_wide(self):

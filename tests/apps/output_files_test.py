@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the command line does with the files that it is told to write, when they are none, cannot be written, or it is stopped. Standard
-library only.
+"""What the command line does with the files that it is told to write, when they are none, cannot be written, or it is
+stopped. Standard library only.
 
     output_files_test.py TESSERA
 """
@@ -37,12 +37,16 @@ class OutputFiles(unittest.TestCase):
 
     def writers(self, path):
         """Every command line that writes a file of any name."""
-        return [["new", "lenet5", "-o", path], ["run", self.model, "--outputs", path], ["run", self.model, "--profile", path], ["explain", self.model, "--html", path],
-                ["optimize", self.model, "-o", path], ["optimize", self.model, "-o", self.folder / "never.tsr", "--report", path], ["calibrate", "-o", path]]
+        return [["new", "lenet5", "-o", path], ["run", self.model, "--outputs", path],
+                ["run", self.model, "--profile", path], ["explain", self.model, "--html", path],
+                ["optimize", self.model, "-o", path],
+                ["optimize", self.model, "-o", self.folder / "never.tsr", "--report", path], ["calibrate", "-o", path]]
 
     def writers_of(self, path):
         """The same for files that can be written: what optimize writes has a name that says what it is."""
-        return [[path.with_suffix(".tsr") if arguments[0] == "optimize" and each == path else each for each in arguments] for arguments in self.writers(path)]
+        return [[
+            path.with_suffix(".tsr") if arguments[0] == "optimize" and each == path else each for each in arguments
+        ] for arguments in self.writers(path)]
 
     def refused(self, path, text):
         for arguments in self.writers(path):
@@ -61,8 +65,10 @@ class OutputFiles(unittest.TestCase):
         listener.bind(str(self.folder / "socket"))
         (self.folder / "dangling").symlink_to("nowhere")
         (self.folder / "to_pipe").symlink_to("pipe")
-        cases = [("folder", "it is a directory"), ("pipe", "it is not a regular file"), ("socket", "it is not a regular file"),
-                 ("dangling", "it is a symbolic link to something that does not exist"), ("to_pipe", "it is not a regular file")]
+        cases = [("folder", "it is a directory"), ("pipe", "it is not a regular file"),
+                 ("socket", "it is not a regular file"),
+                 ("dangling", "it is a symbolic link to something that does not exist"),
+                 ("to_pipe", "it is not a regular file")]
         if os.geteuid() == 0:
             os.mknod(self.folder / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
             cases.append(("null", "it is not a regular file"))
@@ -84,7 +90,8 @@ class OutputFiles(unittest.TestCase):
         self.folder.chmod(0o755)
         if drop and subprocess.run([*drop, TESSERA, "--version"], capture_output=True).returncode != 0:
             self.skipTest("nobody may run the program where it lies")
-        done = subprocess.run([*drop, TESSERA, "run", self.model, "--outputs", closed / "x.npz"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([*drop, TESSERA, "run", self.model, "--outputs", closed / "x.npz"], capture_output=True,
+                              text=True, timeout=120)
         self.assertEqual(done.returncode, IO, done.stderr)
         self.assertIn(f"the folder '{closed}' is not writable: Permission denied", done.stderr)
 
@@ -120,14 +127,19 @@ class OutputFiles(unittest.TestCase):
         self.assertEqual(sorted(set(os.listdir(self.folder)) - {"x"}), self.before)
 
     def test_full_disks_are_errors(self):
-        script = 'mount -t tmpfs -o size=16k none "$1" && : > "$1/fill" && (head -c 100000 /dev/zero > "$1/fill"; shift; exec "$@")'
+        script = ('mount -t tmpfs -o size=16k none "$1" && : > "$1/fill" && '
+                  '(head -c 100000 /dev/zero > "$1/fill"; shift; exec "$@")')
         disk = self.folder / "disk"
         disk.mkdir()
         unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount", "--map-root-user"]
-        if shutil.which("unshare") is None or subprocess.run([*unshare, "sh", "-c", script, "sh", disk, "true"], capture_output=True).returncode != 0:
+        if shutil.which("unshare") is None or subprocess.run([*unshare, "sh", "-c", script, "sh", disk, "true"],
+                                                             capture_output=True).returncode != 0:
             self.skipTest("no small disk can be mounted here")
-        for arguments in self.writers_of(disk / "x")[:5] + [["run", self.model, "--outputs", disk / "x.npz"], ["run", self.model, "--outputs", disk / "x.json"], ["optimize", self.model, "-o", disk / "x.onnx"]]:
-            done = subprocess.run([*unshare, "sh", "-c", script, "sh", disk, TESSERA, *arguments], capture_output=True, text=True, timeout=120)
+        for arguments in self.writers_of(disk / "x")[:5] + [["run", self.model, "--outputs", disk / "x.npz"],
+                                                            ["run", self.model, "--outputs", disk / "x.json"],
+                                                            ["optimize", self.model, "-o", disk / "x.onnx"]]:
+            done = subprocess.run([*unshare, "sh", "-c", script, "sh", disk, TESSERA, *arguments], capture_output=True,
+                                  text=True, timeout=120)
             self.assertEqual(done.returncode, IO, f"{arguments}: {done.stderr}")
             self.assertIn("No space left on device", done.stderr, arguments)
 
@@ -145,7 +157,8 @@ class OutputFiles(unittest.TestCase):
         numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
         for number in numbers:
             for delay in (0.1, 0.4, 0.8, 1.2):
-                child = subprocess.Popen([TESSERA, "optimize", big, "-o", self.folder / "big.tsr"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                child = subprocess.Popen([TESSERA, "optimize", big, "-o", self.folder / "big.tsr"],
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 time.sleep(delay)
                 child.send_signal(number)
                 child.wait(timeout=60)

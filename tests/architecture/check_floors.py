@@ -27,15 +27,16 @@ FLOORS = [
 SIDEWAYS = {("serve", "share")}
 FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
-# Headers directly in src/backends are the device contract, which any device uses, but for the list of devices, which uses
-# all of them. HOST_UTILITIES computes on host tensors for any device. Of another device, a device may include one header
-# only: that which declares the reference's table, or another one's where COMPUTES_BY says so.
+# Headers directly in src/backends are the device contract, which any device uses, but for the list of devices, which
+# uses all of them. HOST_UTILITIES computes on host tensors for any device. Of another device, a device may include one
+# header only: that which declares the reference's table, or another one's where COMPUTES_BY says so.
 DEVICE_TABLE = "backend_table"
 HOST_UTILITIES = "host"
 DEVICE_OF_ALL = "reference"
 COMPUTES_BY = {("simulated", "cpu")}
 
-CUDA_HEADER = re.compile(r"^(cuda|cublas|cudnn|cufft|curand|cusparse|cusolver|cutlass|nvrtc|nvml|nvToolsExt|thrust/|cub/)")
+CUDA_HEADER = re.compile(
+    r"^(cuda|cublas|cudnn|cufft|curand|cusparse|cusolver|cutlass|nvrtc|nvml|nvToolsExt|thrust/|cub/)")
 STANDARD_HEADER = re.compile(r"^([a-z_0-9]+|std[a-z]+\.h)$")  # those of C for tessera.h
 INCLUDE = re.compile(r"^\s*#\s*include\s*([\"<])([^\">]+)[\">]")
 

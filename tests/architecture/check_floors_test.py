@@ -21,14 +21,16 @@ class CheckFloors(unittest.TestCase):
         self.assertEqual(self.violations(files), list(expected))
 
     def test_accepts_lower_floors_public_and_foreign_headers(self):
-        self.assertEqual(self.violations({
-            "src/ops/a.cpp": '#include "ops/a.h"\n#include "ir/graph.h"\n#include "tessera/error.h"\n#include <vector>\n',
-            "src/base/a.cpp": '#include "tessera/tensor.h"\n#include "hwy/foreach_target.h"\n',
-            "src/serve/a.cpp": '#include "share/jobs.h"\n',
-            "apps/tessera/main.cpp": '#include "serve/http.h"\n',
-            "include/tessera/a.h": '#include <cstdint>\n#include "tessera/error.h"\n',
-            "tests/ir/a_test.cpp": '#include "runtime/session.h"\n',
-        }), [])
+        self.assertEqual(
+            self.violations({
+                "src/ops/a.cpp": '#include "ops/a.h"\n#include "ir/graph.h"\n#include "tessera/error.h"\n#include '
+                                 '<vector>\n',
+                "src/base/a.cpp": '#include "tessera/tensor.h"\n#include "hwy/foreach_target.h"\n',
+                "src/serve/a.cpp": '#include "share/jobs.h"\n',
+                "apps/tessera/main.cpp": '#include "serve/http.h"\n',
+                "include/tessera/a.h": '#include <cstdint>\n#include "tessera/error.h"\n',
+                "tests/ir/a_test.cpp": '#include "runtime/session.h"\n',
+            }), [])
 
     def test_refuses_a_higher_floor(self):
         self.assert_refused({"src/ir/a.cpp": '#include <map>\n#  include "ops/op.h"\n'},
@@ -39,9 +41,10 @@ class CheckFloors(unittest.TestCase):
                             "src/share/a.h:1: 'share' may not use 'serve', which stands beside it")
 
     def test_refuses_internal_and_foreign_headers_in_the_public_api(self):
-        self.assert_refused({"include/tessera/a.h": '#include "base/error.h"\n#include <fmt/format.h>\n'},
-                            "include/tessera/a.h:1: public headers use public headers and the standard library only, not base/error.h",
-                            "include/tessera/a.h:2: public headers use public headers and the standard library only, not fmt/format.h")
+        self.assert_refused(
+            {"include/tessera/a.h": '#include "base/error.h"\n#include <fmt/format.h>\n'},
+            "include/tessera/a.h:1: public headers use public headers and the standard library only, not base/error.h",
+            "include/tessera/a.h:2: public headers use public headers and the standard library only, not fmt/format.h")
 
     def test_keeps_devices_apart(self):
         self.assert_refused({
@@ -62,21 +65,29 @@ class CheckFloors(unittest.TestCase):
             "src/backends/simulated/a.cpp:2: device 'simulated' may use of 'cpu' only its cpu_device.h")
 
     def test_keeps_the_inside_of_the_reference_to_itself(self):
-        self.assert_refused({
-            "src/runtime/a.cpp": '#include "backends/reference/reference_device.h"\n'
-                                 '#include "backends/host/numeric.h"\n#include "backends/reference/lines.h"\n',
-        }, "src/runtime/a.cpp:3: the inside of device 'reference' is its own; what others need belongs in backends/host")
+        self.assert_refused(
+            {
+                "src/runtime/a.cpp": '#include "backends/reference/reference_device.h"\n'
+                '#include "backends/host/numeric.h"\n#include "backends/reference/lines.h"\n',
+            },
+            "src/runtime/a.cpp:3: the inside of device 'reference' is its own; what others need belongs in "
+            "backends/host"
+        )
 
     def test_keeps_cuda_in_its_place(self):
-        self.assert_refused({"src/backends/cuda/a.cu": "#include <cuda_runtime.h>\n", "src/runtime/a.cpp": "#include <cuda_runtime.h>\n"},
-                            "src/runtime/a.cpp:1: CUDA header <cuda_runtime.h> outside src/backends/cuda")
+        self.assert_refused(
+            {
+                "src/backends/cuda/a.cu": "#include <cuda_runtime.h>\n",
+                "src/runtime/a.cpp": "#include <cuda_runtime.h>\n"
+            }, "src/runtime/a.cpp:1: CUDA header <cuda_runtime.h> outside src/backends/cuda")
 
     def test_refuses_folders_without_a_floor(self):
         self.assert_refused({"src/attic/a.cpp": ""}, "src/attic: has no floor; add it to FLOORS in check_floors.py")
 
     def test_long_files_need_a_reason(self):
-        self.assert_refused({"src/ir/a.cpp": "int x;\n" * 601, "src/ir/b.cpp": "// Length: one table\n" + "int x;\n" * 601},
-                            "src/ir/a.cpp:1: 601 lines, over 600; split it, or give the reason in a line '// Length: …'")
+        self.assert_refused(
+            {"src/ir/a.cpp": "int x;\n" * 601, "src/ir/b.cpp": "// Length: one table\n" + "int x;\n" * 601},
+            "src/ir/a.cpp:1: 601 lines, over 600; split it, or give the reason in a line '// Length: …'")
 
 
 if __name__ == "__main__":

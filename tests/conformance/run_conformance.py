@@ -3,8 +3,9 @@
 
     run_conformance.py --tessera build/release/apps/tessera/tessera --data FOLDER --device cpu [--round-trip]
 
-exceptions.json lists every case that does not pass, by exact name, with its reason ("on DEVICE only: …" for one device). Anything else that does not pass is an error, and so is a
-listed case that passes: the list never hides more than it says. Exit status 0 when the outcome is as listed.
+exceptions.json lists every case that does not pass, by exact name, with its reason ("on DEVICE only: …" for one
+device). Anything else that does not pass is an error, and so is a listed case that passes: the list never hides more
+than it says. Exit status 0 when the outcome is as listed.
 """
 import argparse
 import json
@@ -16,7 +17,10 @@ SUITES = ["node", "simple", "pytorch-converted", "pytorch-operator", "light"]
 
 
 def check(arguments, suites):
-    command = [arguments.tessera, "check", "--json", "--device", arguments.device, *(str(arguments.data / suite) for suite in suites)]
+    command = [
+        arguments.tessera, "check", "--json", "--device", arguments.device,
+        *(str(arguments.data / suite) for suite in suites)
+    ]
     if arguments.round_trip:
         command.append("--round-trip")
     done = subprocess.run(command, capture_output=True, text=True)
@@ -35,7 +39,10 @@ def main():
     arguments = parser.parse_args()
 
     listed = json.loads((pathlib.Path(__file__).parent / "exceptions.json").read_text())
-    exceptions = {name for name, reason in listed.items() if not reason.startswith("on ") or reason.startswith(f"on {arguments.device} only: ")}
+    exceptions = {
+        name for name, reason in listed.items()
+        if not reason.startswith("on ") or reason.startswith(f"on {arguments.device} only: ")
+    }
     result = check(arguments, arguments.suites)
     present = {path.name for suite in arguments.suites for path in (arguments.data / suite).iterdir()}
     seen = {entry["name"]: entry["reason"] for entry in result["failures"] + result["refusals"]}
@@ -45,7 +52,10 @@ def main():
         print(f"UNEXPECTED {name}: {seen[name]}")
     for name in stale:
         print(f"STALE {name}: is listed as an exception, but passes")
-    print(f"{result['passed']} passed ({result['random_values']} of them by form: random numbers), {len(seen)} exceptions, on {arguments.device}")
+    print(
+        f"{result['passed']} passed ({result['random_values']} of them by form: random numbers), {len(seen)} "
+        f"exceptions, on {arguments.device}"
+    )
     return 1 if unexpected or stale else 0
 
 

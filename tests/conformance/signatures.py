@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Holds the signature of each operator against ONNX's own schemas: ours must take at least what the newest version takes.
+"""Holds the signature of each operator against ONNX's own schemas: ours must take at least what the newest version
+takes.
 
     signatures.py build/release/tests/conformance/print_signatures
 
-Covers every domain that ONNX defines: inputs and outputs by position, their element types, what may be left out and what may differ in
-type; attributes with kinds and defaults. Exit status 0 when nothing is missing.
+Covers every domain that ONNX defines: inputs and outputs by position, their element types, what may be left out and
+what may differ in type; attributes with kinds and defaults. Exit status 0 when nothing is missing.
 """
 import math
 import subprocess
@@ -13,10 +14,16 @@ import sys
 import onnx.defs
 import onnx.helper
 
-NAMES = {"float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128", "bool": "bool", "string": "string",
-         "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz", "float8e8m0": "f8e8m0",
-         "float4e2m1": "f4e2m1", **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)}}
-KINDS = {"INT": "integer", "FLOAT": "float", "STRING": "string", "TENSOR": "tensor", "GRAPH": "graph", "TYPE_PROTO": "type", "INTS": "integers", "FLOATS": "floats", "STRINGS": "strings"}
+NAMES = {
+    "float": "f32", "double": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128",
+    "bool": "bool", "string": "string", "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz",
+    "float8e5m2": "f8e5m2", "float8e5m2fnuz": "f8e5m2fnuz", "float8e8m0": "f8e8m0", "float4e2m1": "f4e2m1",
+    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)}
+}
+KINDS = {
+    "INT": "integer", "FLOAT": "float", "STRING": "string", "TENSOR": "tensor", "GRAPH": "graph", "TYPE_PROTO": "type",
+    "INTS": "integers", "FLOATS": "floats", "STRINGS": "strings"
+}
 # The kernels know these defaults: there is one entry a direction.
 DEFAULTS_ELSEWHERE = {("RNN", "activations")}
 # Optional in the schema, but ONNX's own inference refuses a node without them.
@@ -35,7 +42,8 @@ def schemas():
 
 
 def own_signatures(program):
-    """Operator -> {"input" | "output" | "attribute": [the other columns of print_signatures]}; types are a set, or None where other kinds flow."""
+    """Operator -> {"input" | "output" | "attribute": [the other columns of print_signatures]}; types are a set, or None
+    where other kinds flow."""
     operators = {}
     for line in subprocess.run([program], capture_output=True, text=True, check=True).stdout.splitlines():
         operator, side, *columns = line.split("\t")
@@ -54,13 +62,17 @@ def parameter_faults(schema, own):
         for parameter, (name, option, variable, allowed) in zip(parameters, own[side]):
             if option == "required" and parameter.option.name != "Single":
                 yield f"{side} '{name}' is required, but the schema has it {parameter.option.name.lower()}"
-            tied = [other.name for other, (_, _, same, _) in zip(parameters, own[side]) if variable == same != "-" and other.type_str != parameter.type_str]
+            tied = [
+                other.name for other, (_, _, same, _) in zip(parameters, own[side])
+                if variable == same != "-" and other.type_str != parameter.type_str
+            ]
             if tied:
                 yield f"{side} '{name}' has the type of {' and '.join(tied)}, but the schema leaves it free"
             if allowed is None:
                 continue
             other_kinds = sorted(text for text in parameter.types if not text.startswith("tensor("))
-            missing = sorted({NAMES[text[len("tensor("):-1]] for text in parameter.types if text.startswith("tensor(")} - allowed)
+            missing = sorted({NAMES[text[len("tensor("):-1]]
+                              for text in parameter.types if text.startswith("tensor(")} - allowed)
             if missing:
                 yield f"{side} '{name}' lacks {' '.join(missing)}"
             if other_kinds:
@@ -87,8 +99,10 @@ def attribute_faults(name, schema, own):
             yield f"attribute '{attribute.name}' is of kind {kind}, expected {KINDS[attribute.type.name]}"
         if option == "required" and not attribute.required and (name, attribute.name) not in REQUIRED_ALL_THE_SAME:
             yield f"attribute '{attribute.name}' is required, but the schema has it optional"
-        if attribute.default_value.type and (name, attribute.name) not in DEFAULTS_ELSEWHERE and not same_default(attribute, default):
-            yield f"attribute '{attribute.name}' has the default {default}, expected {onnx.helper.get_attribute_value(attribute.default_value)}"
+        if attribute.default_value.type and (name, attribute.name) not in DEFAULTS_ELSEWHERE and not same_default(
+                attribute, default):
+            expected = onnx.helper.get_attribute_value(attribute.default_value)
+            yield f"attribute '{attribute.name}' has the default {default}, expected {expected}"
 
 
 def main():

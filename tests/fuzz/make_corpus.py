@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes the fuzzer's starting inputs from ONNX's own test data: make_corpus.py FOLDER
 
-Needs the packages of .venv (scripts/setup.sh --tests). Writes FOLDER/models (small models, each also with its integer, bool and
-string inputs as initializers, so that shapes that depend on them are known), FOLDER/value_proto, FOLDER/image and FOLDER/npy. The
-first byte of the last three chooses what tests/fuzz/{value_proto,image,npy}.cpp do with the rest.
+Needs the packages of .venv (scripts/setup.sh --tests). Writes FOLDER/models (small models, each also with its integer,
+bool and string inputs as initializers, so that shapes that depend on them are known), FOLDER/value_proto, FOLDER/image
+and FOLDER/npy. The first byte of the last three chooses what tests/fuzz/{value_proto,image,npy}.cpp do with the rest.
 """
 import io
 import os
@@ -17,8 +17,16 @@ MOST_BYTES = 4096
 MODEL_FOLDERS = ("node", "simple")
 KINDS = ["tensor_type", "sequence_type", "optional_type", "map_type"]  # by tag
 EXACT = {
-    onnx.TensorProto.BOOL, onnx.TensorProto.STRING, onnx.TensorProto.INT8, onnx.TensorProto.INT16, onnx.TensorProto.INT32,
-    onnx.TensorProto.INT64, onnx.TensorProto.UINT8, onnx.TensorProto.UINT16, onnx.TensorProto.UINT32, onnx.TensorProto.UINT64,
+    onnx.TensorProto.BOOL,
+    onnx.TensorProto.STRING,
+    onnx.TensorProto.INT8,
+    onnx.TensorProto.INT16,
+    onnx.TensorProto.INT32,
+    onnx.TensorProto.INT64,
+    onnx.TensorProto.UINT8,
+    onnx.TensorProto.UINT16,
+    onnx.TensorProto.UINT32,
+    onnx.TensorProto.UINT64,
 }
 
 

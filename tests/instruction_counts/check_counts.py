@@ -3,12 +3,13 @@
 
 Usage: check_counts.py KERNEL_RUNS [--update]
 
-Prints every count. Exits 1 when a kernel takes over 3% more instructions than on record, when another kernel runs a case, or
-when cases and record differ. --update writes what was counted as the new record: do so when a count fell, so that what was won stays won, or
-when growth is wanted because the kernel became faster all the same (say so in the commit).
+Prints every count. Exits 1 when a kernel takes over 3% more instructions than on record, when another kernel runs a
+case, or when cases and record differ. --update writes what was counted as the new record: do so when a count fell, so
+that what was won stays won, or when growth is wanted because the kernel became faster all the same (say so in the
+commit).
 
-Kernels run with one thread and with AVX2, the best set that Valgrind knows (apt install valgrind). Counts are the same in each run, whatever
-the machine does, but belong to the compiler that the record names, which is Debian 12's.
+Kernels run with one thread and with AVX2, the best set that Valgrind knows (apt install valgrind). Counts are the same
+in each run, whatever the machine does, but belong to the compiler that the record names, which is Debian 12's.
 """
 import argparse
 import json
@@ -37,16 +38,26 @@ def count(program):
     if shutil.which("valgrind") is None:
         sys.exit("check_counts: there is no valgrind; scripts/setup.sh --tests installs it")
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", "--quiet", f"--callgrind-out-file={folder}/counts", "--toggle-collect=run_counted",
-                   "--dump-after=run_counted", str(program)]
+        command = [
+            "valgrind", "--tool=callgrind", "--quiet", f"--callgrind-out-file={folder}/counts",
+            "--toggle-collect=run_counted", "--dump-after=run_counted",
+            str(program)
+        ]
         done = subprocess.run(command, env={**os.environ, "TESSERA_ISA": "avx2"}, capture_output=True, text=True)
         if done.returncode != 0:
-            sys.exit(f"check_counts: {program} failed under valgrind with status {done.returncode}:\n{done.stdout}{done.stderr}")
+            sys.exit(
+                f"check_counts: {program} failed under valgrind with status "
+                f"{done.returncode}:\n{done.stdout}{done.stderr}"
+            )
         counts = read_counts(pathlib.Path(folder))
     compiler, instruction_set, *cases = done.stdout.splitlines()
     if len(counts) != len(cases):
-        sys.exit(f"check_counts: {len(cases)} cases ran, but Callgrind counted {len(counts)}:\n{done.stdout}{done.stderr}")
-    kernels = {name: {"kernel": kernel, "instructions": counts[i]} for i, (name, kernel) in enumerate(case.split() for case in cases)}
+        sys.exit(
+            f"check_counts: {len(cases)} cases ran, but Callgrind counted {len(counts)}:\n{done.stdout}{done.stderr}")
+    kernels = {
+        name: {"kernel": kernel, "instructions": counts[i]}
+        for i, (name, kernel) in enumerate(case.split() for case in cases)
+    }
     return {"compiler": compiler, "instruction_set": instruction_set, "cases": kernels}
 
 
@@ -61,13 +72,15 @@ def compare(record, now):
     for name, case in now["cases"].items():
         known = record["cases"].get(name)
         growth = None if known is None else case["instructions"] / known["instructions"] - 1
-        lines.append(f"{name:24} {case['kernel']:28} {case['instructions']:12,} instructions" + ("" if growth is None else f" {growth:+8.2%}"))
+        lines.append(f"{name:24} {case['kernel']:28} {case['instructions']:12,} instructions" +
+                     ("" if growth is None else f" {growth:+8.2%}"))
         if known is None:
             faults.append(f"{name} is not on record")
         elif case["kernel"] != known["kernel"]:
             faults.append(f"{name} is run by {case['kernel']}, on record is {known['kernel']}")
         elif growth > MOST_GROWTH:
-            faults.append(f"{name} takes {growth:.1%} more instructions than on record; at most {MOST_GROWTH:.0%} more may be")
+            faults.append(
+                f"{name} takes {growth:.1%} more instructions than on record; at most {MOST_GROWTH:.0%} more may be")
         elif growth < -MOST_GROWTH:
             lines[-1] += "  (fewer than on record: --update keeps it so)"
     return lines, faults
@@ -75,7 +88,8 @@ def compare(record, now):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=pathlib.Path, metavar="KERNEL_RUNS", help="the program that CMake makes of kernel_runs.cpp in a release build")
+    parser.add_argument("program", type=pathlib.Path, metavar="KERNEL_RUNS",
+                        help="the program that CMake makes of kernel_runs.cpp in a release build")
     parser.add_argument("--update", action="store_true", help="write what was counted to counts.json")
     arguments = parser.parse_args()
     now = count(arguments.program)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The library in a host with few threads, little memory, small files and stacks, few files and processor time: it may throw a
-tessera::Error or do with less, and must never end the host or throw anything else. Standard library only.
+"""The library in a host with few threads, little memory, small files and stacks, few files and processor time: it may
+throw a tessera::Error or do with less, and must never end the host or throw anything else. Standard library only.
 
     limits_test.py TESSERA USE_LIBRARY
 """
@@ -20,7 +20,8 @@ NOBODY = 61234  # an identity that has no processes: RLIMIT_NPROC counts those o
 
 
 def limited(**limits):
-    """A preparation of the child: resource names without RLIMIT_, and "nobody": the most processes of an identity without any others."""
+    """A preparation of the child: resource names without RLIMIT_, and "nobody": the most processes of an identity
+    without any others."""
     def prepare():
         nobody = limits.get("nobody")
         for name, value in limits.items():
@@ -41,7 +42,8 @@ class Limits(unittest.TestCase):
         cls.holder = tempfile.TemporaryDirectory()
         cls.folder = pathlib.Path(cls.holder.name)
         cls.model = cls.folder / "lenet5.onnx"
-        subprocess.run([TESSERA, "new", "lenet5", "-o", cls.model, "--dim", "batch=8"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([TESSERA, "new", "lenet5", "-o", cls.model, "--dim", "batch=8"], check=True,
+                       stdout=subprocess.DEVNULL)
         # For another identity: copies where it may read them.
         os.chmod(cls.folder, 0o755)
         cls.library, cls.program = cls.folder / "use_library", cls.folder / "tessera"
@@ -55,7 +57,8 @@ class Limits(unittest.TestCase):
     def host(self, threads=8, write=False, **limits):
         """Runs the host under limits; it must end by itself, with one of the two results."""
         arguments = [self.library, self.model, *([self.folder / "out.tsr"] if write else [])]
-        done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, preexec_fn=limited(**limits), cwd="/", env={**os.environ, "TESSERA_NUM_THREADS": str(threads)})
+        done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, preexec_fn=limited(**limits),
+                              cwd="/", env={**os.environ, "TESSERA_NUM_THREADS": str(threads)})
         self.assertIn(done.returncode, (RAN, ERROR), f"{limits}: {done.returncode} {done.stderr}")
         if done.returncode == ERROR:
             self.assertRegex(done.stderr, r"(?m)^error: .", limits)
@@ -63,7 +66,8 @@ class Limits(unittest.TestCase):
 
     def others(self):
         """Threads that the child's identity has beside the child."""
-        return 0 if os.geteuid() == 0 else subprocess.run(["ps", "-L", "-u", str(os.geteuid()), "--no-headers"], capture_output=True, text=True).stdout.count("\n")
+        return 0 if os.geteuid() == 0 else subprocess.run(
+            ["ps", "-L", "-u", str(os.geteuid()), "--no-headers"], capture_output=True, text=True).stdout.count("\n")
 
     def test_fewer_threads_than_asked_for(self):
         others = self.others()
@@ -72,14 +76,22 @@ class Limits(unittest.TestCase):
             self.assertEqual(done.returncode, RAN, done.stderr)
             if os.geteuid() == 0:  # alone with its identity, so the number is known
                 self.assertEqual(done.stdout, f"ran with {threads} threads\n")
-                self.assertEqual(done.stderr, f"warning: computing with {threads} of 8 threads, because the system gives no more: Resource temporarily unavailable\n")
+                self.assertEqual(
+                    done.stderr,
+                    f"warning: computing with {threads} of 8 threads, because the system gives no more: Resource "
+                    f"temporarily unavailable\n"
+                )
 
     def test_the_program_does_with_fewer_threads_too(self):
         others = self.others()
         for most in (1, 5):
-            done = subprocess.run([self.program, "run", self.model], capture_output=True, text=True, timeout=120, preexec_fn=limited(nobody=others + most), cwd="/", env={**os.environ, "TESSERA_NUM_THREADS": "8"})
+            done = subprocess.run([self.program, "run", self.model], capture_output=True, text=True, timeout=120,
+                                  preexec_fn=limited(nobody=others + most), cwd="/",
+                                  env={**os.environ, "TESSERA_NUM_THREADS": "8"})
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertRegex(done.stderr, r"^(tessera: warning: computing with \d of 8 threads, because the system gives no more: .*\n)?$")
+            self.assertRegex(
+                done.stderr,
+                r"^(tessera: warning: computing with \d of 8 threads, because the system gives no more: .*\n)?$")
 
     def test_threads_whose_stacks_find_no_memory(self):
         # 8 MiB each, so 1000 of them do not fit into these; as root as well.
@@ -91,9 +103,12 @@ class Limits(unittest.TestCase):
         self.assertIn(self.host(threads=1024).returncode, (RAN, ERROR))
 
     def test_nonsense_in_variables_is_an_error(self):
-        for name, value, text in [("NUM_THREADS", "garbage", "a whole number"), ("NUM_THREADS", "100000", "a whole number"), ("NUM_THREADS", "-1", "a whole number"), ("ISA", "garbage", "scalar, avx2")]:
+        for name, value, text in [("NUM_THREADS", "garbage", "a whole number"),
+                                  ("NUM_THREADS", "100000", "a whole number"), ("NUM_THREADS", "-1", "a whole number"),
+                                  ("ISA", "garbage", "scalar, avx2")]:
             os.environ.pop("TESSERA_" + name, None)
-            done = subprocess.run([self.library, self.model], capture_output=True, text=True, timeout=60, env={**os.environ, "TESSERA_" + name: value})
+            done = subprocess.run([self.library, self.model], capture_output=True, text=True, timeout=60,
+                                  env={**os.environ, "TESSERA_" + name: value})
             self.assertEqual(done.returncode, ERROR, done.stderr)
             self.assertIn(f"error: TESSERA_{name} expects {text}", done.stderr)
 
@@ -110,7 +125,8 @@ class Limits(unittest.TestCase):
 
     def started(self, kind, size):
         """Whether the loader finds room for the libraries under this limit."""
-        done = subprocess.run([self.library, "/nowhere"], capture_output=True, text=True, timeout=60, preexec_fn=limited(**{kind: size * MIB}))
+        done = subprocess.run([self.library, "/nowhere"], capture_output=True, text=True, timeout=60,
+                              preexec_fn=limited(**{kind: size * MIB}))
         return done.returncode == ERROR
 
     def test_files(self):

@@ -39,7 +39,8 @@ def real_cases(name, path, session, full):
         sizes = [(1, 320), (1, 197), (3, 197)] + ([(3, 640), (1, 33)] if full else [])
         return [(f"{b}x3x48x{w}", {"x": make.ocr_lines(generator, b, 48, w)}) for b, w in sizes]
     if name == "ch_ppocr_mobile_v2.0_cls":
-        return [(f"{b}x3x48x{w}", {"x": make.ocr_lines(generator, b, 48, w)}) for b, w in [(1, 192), (3, 192), (1, 157)]]
+        return [(f"{b}x3x48x{w}", {"x": make.ocr_lines(generator, b, 48, w)})
+                for b, w in [(1, 192), (3, 192), (1, 157)]]
     if name.startswith("silero"):
         return silero_cases(name, session, generator)
     if name == "magika":
@@ -50,10 +51,12 @@ def real_cases(name, path, session, full):
 
 
 def silero_cases(name, session, generator):
-    """Chunks of speech with 64 (8 kHz: 32) samples of context before them; the state of the second case comes from the first."""
+    """Chunks of speech with 64 (8 kHz: 32) samples of context before them; the state of the second case comes from the
+    first."""
     if name == "silero_vad_16k_sequence":
         chunks = make.speech(generator, 1, 9 * 576, 16000).reshape(9, 576)
-        return [(f"{n} chunks", {"input": chunks[:n], **{key: np.zeros((1, 1, 128), np.float32) for key in "hc"}}) for n in (1, 9)]
+        return [(f"{n} chunks", {"input": chunks[:n], **{key: np.zeros((1, 1, 128), np.float32) for key in "hc"}})
+                for n in (1, 9)]
     wanted = {entry.name for entry in session.get_inputs()}
     cases = []
     for batch, samples, rate in [(1, 576, 16000), (3, 576, 16000), (1, 288, 8000)]:
@@ -61,7 +64,9 @@ def silero_cases(name, session, generator):
             continue
         state = np.zeros((2, batch, 128), np.float32)
         for step in range(2):
-            feed = {"input": make.speech(generator, batch, samples, rate), "state": state, "sr": np.array(rate, np.int64)}
+            feed = {
+                "input": make.speech(generator, batch, samples, rate), "state": state, "sr": np.array(rate, np.int64)
+            }
             feed = {key: value for key, value in feed.items() if key in wanted}
             cases.append((f"{batch} at {rate} Hz, step {step}", feed))
             state = session.run(["stateN"], feed)[0]
@@ -81,7 +86,8 @@ def text_inputs(session, generator, batch, length, limit):
 
 
 def own_cases(name, path, session, full):
-    """Inputs by the declared types, names and sizes; a free first dimension takes the batch, other free ones odd sizes."""
+    """Inputs by the declared types, names and sizes; a free first dimension takes the batch, other free ones odd
+    sizes."""
     graph = onnx.load(path, load_external_data=False).graph
     free = any(isinstance(dim, str) or dim is None for entry in session.get_inputs() for dim in entry.shape)
     batches = [1, 3] if free and (full or name not in HEAVY) else [1]
@@ -107,7 +113,8 @@ def own_input(entry, generator, batch, length, graph):
         kind = np.int64 if "64" in entry.type else np.int32
         if "mask" in entry.name:
             return make.attention_mask(*shape).astype(kind)
-        return make.token_ids(generator, int(np.prod(shape[:-1])), shape[-1], index_limit(graph, entry.name)).reshape(shape).astype(kind)
+        return make.token_ids(generator, int(np.prod(shape[:-1])), shape[-1],
+                              index_limit(graph, entry.name)).reshape(shape).astype(kind)
     if entry.type == "tensor(bool)":
         return generator.random(shape) < 0.7
     if len(shape) >= 4:
@@ -123,6 +130,8 @@ def index_limit(graph, name):
         if node.op_type == "Gather" and node.input[1] in names and node.input[0] in tables:
             rows = tables[node.input[0]]
             limit = rows if limit is None else min(limit, rows)
-        elif node.op_type in {"Cast", "Reshape", "Squeeze", "Unsqueeze", "Split", "Slice", "Gather", "Transpose", "Identity"} and node.input[0] in names:
+        elif node.op_type in {
+                "Cast", "Reshape", "Squeeze", "Unsqueeze", "Split", "Slice", "Gather", "Transpose", "Identity"
+        } and node.input[0] in names:
             names.update(node.output)
     return 2 if limit is None else limit

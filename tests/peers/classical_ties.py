@@ -2,8 +2,9 @@
 """Forests, linear models and support-vector machines whose scores tie exactly, against onnxruntime: labels and scores.
 
 Labels at ties show the precision and the order of every sum, and which class wins: onnxruntime on one thread is the
-reference, because what converters write is checked with it. All nodes of a case read one input and stand in one model. Left out: two classes that both have votes, where
-onnxruntime returns the number 1 whenever the second score is positive, whatever the first is and the labels are.
+reference, because what converters write is checked with it. All nodes of a case read one input and stand in one model.
+Left out: two classes that both have votes, where onnxruntime returns the number 1 whenever the second score is
+positive, whatever the first is and the labels are.
 """
 
 import argparse
@@ -24,7 +25,8 @@ POST_TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"]
 
 
 class Trees:
-    """Random trees in the lists of TreeEnsembleClassifier and -Regressor; leaf(generator) -> [(id, weight)] are votes."""
+    """Random trees in the lists of TreeEnsembleClassifier and -Regressor; leaf(generator) -> [(id, weight)] are
+    votes."""
 
     def __init__(self, generator, count, depth, leaf, modes):
         self.generator, self.leaf, self.modes = generator, leaf, modes
@@ -146,9 +148,11 @@ def linear_nodes(generator):
                 vectors = generator.integers(-2, 3, (2 * classes, FEATURES)).astype(float)
                 yield "SVMClassifier", {
                     "coefficients": generator.choice([-0.5, 0.5], 2 * classes * (classes - 1)).tolist(),
-                    "support_vectors": vectors.ravel().tolist(), "vectors_per_class": [2] * classes, "kernel_type": kernel,
-                    "kernel_params": [0.5, 0.0, 2.0], "rho": [0.0] * (classes * (classes - 1) // 2),
-                    "classlabels_ints": [3, 7, 5][:classes], "post_transform": post}, 2
+                    "support_vectors": vectors.ravel().tolist(), "vectors_per_class": [2] * classes,
+                    "kernel_type": kernel, "kernel_params": [0.5, 0.0,
+                                                             2.0], "rho": [0.0] * (classes * (classes - 1) // 2),
+                    "classlabels_ints": [3, 7, 5][:classes], "post_transform": post
+                }, 2
 
 
 def model_of(nodes, dtype, version):
@@ -206,8 +210,9 @@ def main():
             np.savez(given, x=x)
             expected = onnxruntime_of(path, x)
             for device in ("cpu", "reference"):
-                subprocess.run([arguments.tessera, "run", path, "--inputs", given, "--outputs", made, "--device", device],
-                               check=True, stdout=subprocess.DEVNULL)
+                subprocess.run(
+                    [arguments.tessera, "run", path, "--inputs", given, "--outputs", made, "--device", device],
+                    check=True, stdout=subprocess.DEVNULL)
                 with np.load(made) as found:
                     wrong += [f"{title} on {device}: {line}" for line in differences(expected, found)]
             print(f"{title}: {len(nodes)} nodes")

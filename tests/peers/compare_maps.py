@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs classifiers that end in ZipMap, as scikit-learn's exporter writes them, and models that take maps, through onnxruntime and
-through `tessera run`, with .npz and .json files, and compares."""
+"""Runs classifiers that end in ZipMap, as scikit-learn's exporter writes them, and models that take maps, through
+onnxruntime and through `tessera run`, with .npz and .json files, and compares."""
 
 import argparse
 import json
@@ -19,7 +19,8 @@ ML = "ai.onnx.ml"
 
 def model_of(nodes, inputs, outputs):
     graph = helper.make_graph(nodes, "maps", inputs, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(ML, 3)], ir_version=8)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17),
+                                                   helper.make_opsetid(ML, 3)], ir_version=8)
 
 
 def map_type(key, value=TensorProto.FLOAT):
@@ -30,10 +31,13 @@ def classifier(labels):
     """LinearClassifier with softmax, then ZipMap, over 4 features."""
     generator = np.random.default_rng(7)
     kind = "strings" if isinstance(labels[0], str) else "int64s"
-    key, label_list = (TensorProto.STRING, "classlabels_strings") if kind == "strings" else (TensorProto.INT64, "classlabels_ints")
+    key, label_list = (TensorProto.STRING, "classlabels_strings") if kind == "strings" else (TensorProto.INT64,
+                                                                                             "classlabels_ints")
     nodes = [
-        helper.make_node("LinearClassifier", ["x"], ["label", "scores"], domain=ML, coefficients=generator.normal(size=4 * len(labels)).tolist(),
-                         intercepts=generator.normal(size=len(labels)).tolist(), post_transform="SOFTMAX", **{label_list: labels}),
+        helper.make_node("LinearClassifier", ["x"], ["label", "scores"], domain=ML,
+                         coefficients=generator.normal(size=4 * len(labels)).tolist(),
+                         intercepts=generator.normal(size=len(labels)).tolist(), post_transform="SOFTMAX",
+                         **{label_list: labels}),
         helper.make_node("ZipMap", ["scores"], ["probabilities"], domain=ML, **{f"classlabels_{kind}": labels}),
     ]
     outputs = [helper.make_tensor_value_info("label", key, [None]),
@@ -43,14 +47,19 @@ def classifier(labels):
 
 def vectoriser(vocabulary):
     kind, key = ("string", TensorProto.STRING) if isinstance(vocabulary[0], str) else ("int64", TensorProto.INT64)
-    nodes = [helper.make_node("DictVectorizer", ["x"], ["row"], domain=ML, **{f"{kind}_vocabulary": vocabulary}),
-             helper.make_node("Scaler", ["row"], ["y"], domain=ML, offset=[0.5] * len(vocabulary), scale=[2.0] * len(vocabulary))]
-    return model_of(nodes, [helper.make_value_info("x", map_type(key))], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, len(vocabulary)])])
+    nodes = [
+        helper.make_node("DictVectorizer", ["x"], ["row"], domain=ML, **{f"{kind}_vocabulary": vocabulary}),
+        helper.make_node("Scaler", ["row"], ["y"], domain=ML, offset=[0.5] * len(vocabulary),
+                         scale=[2.0] * len(vocabulary))
+    ]
+    return model_of(nodes, [helper.make_value_info("x", map_type(key))],
+                    [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, len(vocabulary)])])
 
 
 def cast_map(form, to, element_type):
     node = helper.make_node("CastMap", ["x"], ["y"], domain=ML, map_form=form, cast_to=to, max_map=9)
-    return model_of([node], [helper.make_value_info("x", map_type(TensorProto.INT64))], [helper.make_tensor_value_info("y", element_type, [1, None])])
+    return model_of([node], [helper.make_value_info("x", map_type(TensorProto.INT64))],
+                    [helper.make_tensor_value_info("y", element_type, [1, None])])
 
 
 class Runner:
@@ -64,7 +73,8 @@ class Runner:
     def run(self, model, given, made):
         path = self.folder / "model.onnx"
         onnx.save(model, path)
-        subprocess.run([self.tessera, "run", path, "--inputs", self.folder / given, "--outputs", self.folder / made], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.tessera, "run", path, "--inputs", self.folder / given, "--outputs", self.folder / made],
+                       check=True, stdout=subprocess.DEVNULL)
         return self.folder / made
 
 
@@ -91,7 +101,8 @@ def check_classifier(runner, labels):
 def check_map_input(runner, model, given):
     wanted = runner.peer(model, {"x": given})["y"]
     (runner.folder / "in.json").write_text(json.dumps({"x": given}))
-    np.savez(runner.folder / "in.npz", **{"x/keys": np.array(list(given)), "x/values": np.array(list(given.values()), np.float32)})
+    np.savez(runner.folder / "in.npz",
+             **{"x/keys": np.array(list(given)), "x/values": np.array(list(given.values()), np.float32)})
     for file in ("in.json", "in.npz"):
         with np.load(runner.run(model, file, "out.npz")) as made:
             assert made["y"].shape == wanted.shape, f"{made['y'].shape} instead of {wanted.shape}"

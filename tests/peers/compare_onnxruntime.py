@@ -55,7 +55,8 @@ def outputs_of(tessera, model, feed, threads, folder):
 
 
 def compare(expected, actual):
-    """Largest absolute difference, and largest difference in units of the tolerance; raises Problem on any other difference."""
+    """Largest absolute difference, and largest difference in units of the tolerance; raises Problem on any other
+    difference."""
     if set(expected) != set(actual):
         raise Problem(f"outputs {sorted(actual)}, expected {sorted(expected)}")
     worst, worst_ratio = 0.0, 0.0
@@ -79,11 +80,13 @@ def compare(expected, actual):
 
 
 def check_in_full(path, outputs):
-    """Runs onnx.checker with inference; raises Problem. It wants outputs to have shapes, so those of unknown rank get that of `outputs`, what was computed."""
+    """Runs onnx.checker with inference; raises Problem. It wants outputs to have shapes, so those of unknown rank get
+    that of `outputs`, what was computed."""
     model = onnx.load(path)
     for entry in model.graph.output:
         if entry.type.HasField("tensor_type") and not entry.type.tensor_type.HasField("shape"):
-            entry.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in np.shape(outputs[entry.name]))
+            entry.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension()
+                                                    for _ in np.shape(outputs[entry.name]))
             entry.type.tensor_type.shape.SetInParent()
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -143,7 +146,8 @@ def main():
     known = cases.OWN + list(cases.REAL)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models_to_check", nargs="*", metavar="MODEL", help="default: all; see --list")
-    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera", help="the program")
+    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera",
+                        help="the program")
     parser.add_argument("--models", type=pathlib.Path, default=ROOT / ".models", help="folder of the fetched models")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2, 3], help="numbers of threads (default 1 2 3)")
     parser.add_argument("--full", action="store_true", help="batch 3 and more sizes for the heavy models too")
@@ -163,7 +167,10 @@ def main():
             missing += result is None
             checked += result is not None
             failures += result or 0
-    print(f"{checked} models compared with onnxruntime {onnxruntime.__version__}: {failures} cases failed; {missing} models missing")
+    print(
+        f"{checked} models compared with onnxruntime {onnxruntime.__version__}: {failures} cases failed; {missing} "
+        f"models missing"
+    )
     return 1 if failures else MISSING if missing else 0
 
 

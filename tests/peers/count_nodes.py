@@ -20,9 +20,14 @@ TESSERA = ""
 class CountNodes(unittest.TestCase):
     def test_subgraphs_count_and_constants_do_not(self):
         value = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])]
-        branch = helper.make_graph([helper.make_node("Neg", ["x"], ["t"]), helper.make_node("Abs", ["t"], ["y"])], "branch", [], value)
-        nodes = [helper.make_node("Constant", [], ["c"], value_float=1.0), helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)]
-        self.assertEqual(node_counts.operators(helper.make_graph(nodes, "whole", [], value)), {"If": 1, "Neg": 2, "Abs": 2})
+        branch = helper.make_graph([helper.make_node("Neg", ["x"], ["t"]),
+                                    helper.make_node("Abs", ["t"], ["y"])], "branch", [], value)
+        nodes = [
+            helper.make_node("Constant", [], ["c"], value_float=1.0),
+            helper.make_node("If", ["flag"], ["y"], then_branch=branch, else_branch=branch)
+        ]
+        self.assertEqual(node_counts.operators(helper.make_graph(nodes, "whole", [], value)),
+                         {"If": 1, "Neg": 2, "Abs": 2})
 
     def test_counts_all_four(self):
         lenet = next(model for model in models.tessera_models(pathlib.Path(TESSERA)) if model.name == "lenet5")

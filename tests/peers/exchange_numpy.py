@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Passes arrays of every type and order that NumPy writes through `tessera run` of an identity model, and back into NumPy.
+"""Passes arrays of every type and order that NumPy writes through `tessera run` of an identity model, and back into
+NumPy.
 
-Types of ml_dtypes stand as raw bytes in files; what comes out is fed in again and viewed as its type. An array of float32
-for such an input is refused with how to save it.
+Types of ml_dtypes stand as raw bytes in files; what comes out is fed in again and viewed as its type. An array of
+float32 for such an input is refused with how to save it.
 """
 
 import argparse
@@ -17,10 +18,21 @@ import onnx
 from onnx import TensorProto, helper
 
 TYPES = {
-    "bool": TensorProto.BOOL, "int8": TensorProto.INT8, "int16": TensorProto.INT16, "int32": TensorProto.INT32,
-    "int64": TensorProto.INT64, "uint8": TensorProto.UINT8, "uint16": TensorProto.UINT16, "uint32": TensorProto.UINT32,
-    "uint64": TensorProto.UINT64, "float16": TensorProto.FLOAT16, "float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE,
-    "complex64": TensorProto.COMPLEX64, "complex128": TensorProto.COMPLEX128, "str": TensorProto.STRING,
+    "bool": TensorProto.BOOL,
+    "int8": TensorProto.INT8,
+    "int16": TensorProto.INT16,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "uint8": TensorProto.UINT8,
+    "uint16": TensorProto.UINT16,
+    "uint32": TensorProto.UINT32,
+    "uint64": TensorProto.UINT64,
+    "float16": TensorProto.FLOAT16,
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+    "complex64": TensorProto.COMPLEX64,
+    "complex128": TensorProto.COMPLEX128,
+    "str": TensorProto.STRING,
 }
 
 RAW_TYPES = {
@@ -52,7 +64,10 @@ def variants(array):
 
 
 def identity_model(arrays, types):
-    inputs = [helper.make_tensor_value_info(name, types[name], [f"{name}_{i}" for i in range(array.ndim)]) for name, array in arrays.items()]
+    inputs = [
+        helper.make_tensor_value_info(name, types[name], [f"{name}_{i}" for i in range(array.ndim)])
+        for name, array in arrays.items()
+    ]
     outputs = [helper.make_tensor_value_info(f"{name}_out", types[name], None) for name in arrays]
     nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in arrays]
     graph = helper.make_graph(nodes, "identity", inputs, outputs)
@@ -74,7 +89,8 @@ def exchange_raw(tessera, folder):
         array = (values if kind != "float8_e8m0fnu" else 2.0**values).astype(getattr(ml_dtypes, kind))
         for label, variant in (("c", array), ("fortran", np.asfortranarray(array)), ("empty", array[:0])):
             arrays[f"{kind}_{label}"], types[f"{kind}_{label}"] = variant, element_type
-    model, given, made, again, single = (folder / name for name in ("raw.onnx", "in.npz", "out.npz", "again.npz", "x.npy"))
+    model, given, made, again, single = (folder / name
+                                         for name in ("raw.onnx", "in.npz", "out.npz", "again.npz", "x.npy"))
     onnx.save(identity_model(arrays, types), model)
     np.savez(given, **arrays)
     wrong = 0
@@ -120,10 +136,12 @@ def main():
         onnx.save(identity_model(arrays, types), model)
         for save in (np.savez, np.savez_compressed):
             save(given, **arrays)
-            subprocess.run([arguments.tessera, "run", model, "--inputs", given, "--outputs", made], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([arguments.tessera, "run", model, "--inputs", given, "--outputs", made], check=True,
+                           stdout=subprocess.DEVNULL)
             with np.load(made) as result:
                 for name, array in arrays.items():
-                    if not np.array_equal(result[f"{name}_out"], array) or result[f"{name}_out"].dtype.kind != array.dtype.kind:
+                    if not np.array_equal(result[f"{name}_out"],
+                                          array) or result[f"{name}_out"].dtype.kind != array.dtype.kind:
                         print(f"{name} differs ({save.__name__})")
                         wrong += 1
         print(f"{len(arrays)} arrays exchanged with NumPy {np.__version__}, stored and compressed: {wrong} differ")

@@ -1,5 +1,5 @@
-"""BERT (arXiv:1810.04805) as PyTorch exported it with operator set 11: normalisation, Gelu, heads and mask spelled out, positions
-computed from the shape of the ids. onnxruntime's optimiser fuses these patterns."""
+"""BERT (arXiv:1810.04805) as PyTorch exported it with operator set 11: normalisation, Gelu, heads and mask spelled out,
+positions computed from the shape of the ids. onnxruntime's optimiser fuses these patterns."""
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
@@ -36,7 +36,8 @@ class Builder:
         centred = self("Sub", x, self("ReduceMean", x, axes=[-1]))
         variance = self("ReduceMean", self("Pow", centred, self.number(2)), axes=[-1])
         normal = self("Div", centred, self("Sqrt", self("Add", variance, self.number(1e-12))))
-        return self("Add", self("Mul", normal, self.weight(width, deviation=0.1, mean=1)), self.weight(width, deviation=0.1))
+        return self("Add", self("Mul", normal, self.weight(width, deviation=0.1, mean=1)),
+                    self.weight(width, deviation=0.1))
 
     def gelu(self, x):
         erf = self("Erf", self("Div", x, self.number(np.sqrt(2))))
@@ -51,7 +52,8 @@ def embeddings(build, width, vocabulary, longest):
     positions = build("Unsqueeze", build("Cast", positions, to=TensorProto.INT64), axes=[0])
     positions = build("Expand", positions, build("Shape", "input_ids"))
     words, places, segments = (build("Gather", build.weight(rows, width, deviation=1), ids, axis=0)
-                               for rows, ids in [(vocabulary, "input_ids"), (longest, positions), (2, "token_type_ids")])
+                               for rows, ids in [(vocabulary, "input_ids"), (longest, positions), (2,
+                                                                                                   "token_type_ids")])
     return build.normalise(build("Add", build("Add", words, places), segments), width)
 
 

@@ -15,7 +15,8 @@ IMAGENET_MEAN, IMAGENET_STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 
 
 
 def smooth_field(generator, shape, coarse=6):
-    """Values in 0–1 over any number of axes: random values on a coarse grid, linearly interpolated, with a little noise."""
+    """Values in 0–1 over any number of axes: random values on a coarse grid, linearly interpolated, with a little
+    noise."""
     field = generator.random([coarse] * len(shape))
     for axis, size in enumerate(shape):
         at = np.linspace(0, coarse - 1, size)
@@ -50,7 +51,8 @@ def normalised_pictures(generator, batch, channels, *spatial):
 
 def text_pictures(generator, batch, height, width, rows=1):
     """[batch, 3, height, width] in 0–1: lines of real text on a tinted ground."""
-    words = "model tensor 2026 batch stride Graph KERNEL plan 3.14 arena shape queue, (depth) value: north & south".split()
+    words = ("model tensor 2026 batch stride Graph KERNEL plan 3.14 arena shape queue, (depth) value: "
+             "north & south").split()
     font = truetype.Font(FONT)
     result = np.empty((batch, 3, height, width))
     for picture in result:

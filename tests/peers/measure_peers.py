@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""bench/peers.py measures what it says: a cell of real processes, and what it prints of failures and of outputs that differ."""
+"""bench/peers.py measures what it says: a cell of real processes, and what it prints of failures and of outputs that
+differ."""
 
 import argparse
 import pathlib
@@ -18,8 +19,12 @@ TESSERA = ""
 
 
 def settings(**changes):
-    return argparse.Namespace(**{"tessera": pathlib.Path(TESSERA), "peers": ["onnxruntime"], "precision": ["f32"], "batch": [2], "threads": [1], "rounds": 2,
-                                 "seconds": 0.01, "limit": 120.0, "torch_compile": False, "roof": pathlib.Path("/nowhere"), **changes})
+    return argparse.Namespace(
+        **{
+            "tessera": pathlib.Path(TESSERA), "peers": ["onnxruntime"], "precision": ["f32"], "batch": [2],
+            "threads": [1], "rounds": 2, "seconds": 0.01, "limit": 120.0, "torch_compile": False, "roof": pathlib.Path(
+                "/nowhere"), **changes
+        })
 
 
 def lenet():
@@ -27,8 +32,11 @@ def lenet():
 
 
 def page(cells):
-    return report.markdown({"date": "2026-01-01T00:00+00:00", "machine": "a machine", "memory_gib": 1, "system": "a system", "load_average_at_start": 0.0,
-                            "versions": {"tessera": "0", "onnxruntime": "1", "openvino": "2"}, "settings": {"rounds": 1, "seconds": 1, "torch": "eager"}, "cells": cells})
+    return report.markdown({
+        "date": "2026-01-01T00:00+00:00", "machine": "a machine", "memory_gib": 1, "system": "a system",
+        "load_average_at_start": 0.0, "versions": {"tessera": "0", "onnxruntime": "1", "openvino": "2"},
+        "settings": {"rounds": 1, "seconds": 1, "torch": "eager"}, "cells": cells
+    })
 
 
 class MeasurePeers(unittest.TestCase):
@@ -82,24 +90,36 @@ class MeasurePeers(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             roof = pathlib.Path(folder) / "roof"
             roof.write_text("""#!/bin/sh
-echo '{"compute": [{"what": "float32 multiply-add", "threads": 1, "giga_operations_per_second": 1000}, {"what": "bf16 dot", "threads": 1, "giga_operations_per_second": 9}]}'
+echo '{"compute": [{"what": "float32 multiply-add", "threads": 1, "giga_operations_per_second": 1000}, {"what": "bf16
+   dot", "threads": 1, "giga_operations_per_second": 9}]}'
 """)
             roof.chmod(0o755)
             cell, = measure.cells([layer], settings(rounds=1, roof=roof))
-        self.assertAlmostEqual(cell["share_of_peak"], 2 * 35 * 700 * 2048 / (cell["tessera"]["median_ms"] * 1e-3) / 1e12)
-        ours, theirs = (f"{100 * share:.0f}" for share in (cell["share_of_peak"], cell["share_of_peak"] / cell["peers"]["onnxruntime"]["ratio"]))
+        self.assertAlmostEqual(cell["share_of_peak"],
+                               2 * 35 * 700 * 2048 / (cell["tessera"]["median_ms"] * 1e-3) / 1e12)
+        ours, theirs = (f"{100 * share:.0f}"
+                        for share in (cell["share_of_peak"],
+                                      cell["share_of_peak"] / cell["peers"]["onnxruntime"]["ratio"]))
         self.assertIn(f"| gemm_35x700x2048 | 1 | 1 | **{ours}** | {theirs} | – |", page([cell]))
         self.assertNotIn("share of the machine", page([]))
 
     def test_page_counts_and_averages(self):
         def cell(ratio):
-            return {"model": "m", "batch": 1, "precision": "f32", "threads": 1,
-                    "tessera": {"median_ms": 2.0, "load_ms": 1.0, "first_ms": 1.0, "peak_rss_bytes": 2**20},
-                    "peers": {"onnxruntime": {"median_ms": 2 * ratio, "ratio": ratio, "ratios": [ratio], "remark": None, "load_ms": 1.0, "first_ms": 1.0,
-                                              "peak_rss_bytes": 3 * 2**20, "imported_rss_bytes": 2**20}, "openvino": {"failure": "no | such\nthing"}}}
+            return {
+                "model": "m", "batch": 1, "precision": "f32", "threads": 1,
+                "tessera": {"median_ms": 2.0, "load_ms": 1.0, "first_ms": 1.0, "peak_rss_bytes": 2**20}, "peers": {
+                    "onnxruntime": {
+                        "median_ms": 2 * ratio, "ratio": ratio, "ratios": [ratio], "remark": None, "load_ms": 1.0,
+                        "first_ms": 1.0, "peak_rss_bytes": 3 * 2**20, "imported_rss_bytes": 2**20
+                    }, "openvino": {"failure": "no | such\nthing"}
+                }
+            }
 
         text = page([cell(0.5), cell(8.0)])
-        self.assertIn("ONNX Runtime: geometric mean of the ratios 2.00; Tessera is faster in 1 of 2 cells; ONNX Runtime fails 0 more", text)
+        self.assertIn(
+            "ONNX Runtime: geometric mean of the ratios 2.00; Tessera is faster in 1 of 2 cells; ONNX Runtime fails 0 "
+            "more",
+            text)
         self.assertIn("| m | 1 | 1 | 2.00 | 1.00 (0.50) | fails [1] |", text)
         self.assertIn("| m | 1 | 1 | 2.00 | 16.00 (**8.00**) | fails [1] |", text)
         self.assertIn("1. OpenVINO: no \\| such thing", text)

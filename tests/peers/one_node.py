@@ -1,7 +1,9 @@
-"""Compares single operators with onnxruntime: many cases become the nodes of one model, which runs through both programs.
+"""Compares single operators with onnxruntime: many cases become the nodes of one model, which runs through both
+programs.
 
-A test file makes a list of `Case`s and hands it to `main`. Every model runs on device "reference" with the shapes written in
-the model, and on device "cpu" with free dimensions. What Tessera's writer makes of a model runs through onnxruntime again.
+A test file makes a list of `Case`s and hands it to `main`. Every model runs on device "reference" with the shapes
+written in the model, and on device "cpu" with free dimensions. What Tessera's writer makes of a model runs through
+onnxruntime again.
 """
 
 import argparse
@@ -21,8 +23,10 @@ RELATIVE, ABSOLUTE = 1e-3, 1e-4
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NODES_A_MODEL = 60
 # Types that .npz files hold; values of other types are initializers, and leave through a Cast.
-NUMPY_TYPES = {np.dtype(name) for name in ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                                           "float16", "float32", "float64"]}
+NUMPY_TYPES = {
+    np.dtype(name) for name in
+    ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+}
 
 
 @dataclasses.dataclass
@@ -33,11 +37,12 @@ class Constant:
 
 @dataclasses.dataclass
 class Case:
-    """One node. `inputs`: arrays, `Constant`s, or None where absent; `outputs`: the element type of each, or None where not asked for.
+    """One node. `inputs`: arrays, `Constant`s, or None where absent; `outputs`: the element type of each, or None where
+    not asked for.
 
-    Floats agree within `relative` and `absolute`, other values exactly. `steps` > 0 is for quantised outputs: both programs round
-    a float32 intermediate that was computed in another order, so that where it lies at a tie the results may be `steps` apart.
-    This may happen to at most `share` of the elements of a case, but always to one.
+    Floats agree within `relative` and `absolute`, other values exactly. `steps` > 0 is for quantised outputs: both
+    programs round a float32 intermediate that was computed in another order, so that where it lies at a tie the results
+    may be `steps` apart. This may happen to at most `share` of the elements of a case, but always to one.
     """
     op: str
     inputs: list
@@ -50,7 +55,8 @@ class Case:
     share: float = 0.02
 
     def __str__(self):
-        shapes = ", ".join("-" if value is None else f"{dtype_of(value)}{list(shape_of(value))}" for value in self.inputs)
+        shapes = ", ".join("-" if value is None else f"{dtype_of(value)}{list(shape_of(value))}"
+                           for value in self.inputs)
         return f"{self.op}({shapes}) {self.attributes}" + (f" [{self.label}]" if self.label else "")
 
 
@@ -96,7 +102,8 @@ def build(cases, free_dims, opset=21):
                 continue
             if isinstance(value, Constant) or dtype_of(value) not in NUMPY_TYPES:
                 raw = value.value if isinstance(value, Constant) else value
-                proto = onnx.TensorProto.FromString(raw.SerializeToString()) if isinstance(raw, onnx.TensorProto) else numpy_helper.from_array(np.asarray(raw))
+                proto = onnx.TensorProto.FromString(raw.SerializeToString()) if isinstance(
+                    raw, onnx.TensorProto) else numpy_helper.from_array(np.asarray(raw))
                 proto.name = name
                 initializers.append(proto)
             else:
@@ -172,23 +179,34 @@ def compare(case, index, expected, actual):
         if want.size == 0:
             continue
         with np.errstate(invalid="ignore", over="ignore"):
-            difference = np.where((have == want) | ((have != have) & (want != want)), 0, np.abs(have.astype(np.float64) - want.astype(np.float64)))
-            limit = case.absolute + case.relative * np.abs(want.astype(np.float64)) if np.issubdtype(want.dtype, np.floating) else np.full(want.shape, float(case.steps))
+            difference = np.where((have == want) | ((have != have) & (want != want)), 0,
+                                  np.abs(have.astype(np.float64) - want.astype(np.float64)))
+            limit = case.absolute + case.relative * np.abs(want.astype(np.float64)) if np.issubdtype(
+                want.dtype, np.floating) else np.full(want.shape, float(case.steps))
         if case.steps and not np.issubdtype(want.dtype, np.floating):
             apart += np.count_nonzero(difference)
             if np.count_nonzero(difference) > max(1, case.share * want.size):
-                raise Problem(f"output {i}: {np.count_nonzero(difference)} of {want.size} values differ, by up to {difference.max():g}")
+                raise Problem(
+                    f"output {i}: {np.count_nonzero(difference)} of {want.size} values differ, by up to "
+                    f"{difference.max():g}"
+                )
         wrong = ~(difference <= limit)
         if wrong.any():
             place = tuple(int(axis) for axis in np.argwhere(wrong)[0])
-            raise Problem(f"output {i}: {np.count_nonzero(wrong)} of {want.size} values differ; at {list(place)} {have[place]!r}, expected {want[place]!r}")
+            raise Problem(
+                f"output {i}: {np.count_nonzero(wrong)} of {want.size} values differ; at {list(place)} "
+                f"{have[place]!r}, expected {want[place]!r}"
+            )
     return apart
 
 
 def check(tessera, rewrite, cases, folder, failures):
-    """Appends (case, reason) to failures; returns how many quantised values lie a step apart. A model that does not run is run a case at a time."""
-    runs = {device: lambda free_dims=free_dims, device=device: run_tessera(tessera, *build(cases, free_dims), device, folder)
-            for device, free_dims in [("reference", False), ("cpu", True)]}
+    """Appends (case, reason) to failures; returns how many quantised values lie a step apart. A model that does not run
+    is run a case at a time."""
+    runs = {
+        device: lambda free_dims=free_dims, device=device: run_tessera(tessera, *build(
+            cases, free_dims), device, folder) for device, free_dims in [("reference", False), ("cpu", True)]
+    }
     if rewrite:
         runs["written"] = lambda: run_rewritten(rewrite, *build(cases, False), folder)
     try:
@@ -237,7 +255,8 @@ def check_all(tessera, rewrite, cases):
 def main(make_cases, description):
     """`make_cases(generator)` gives the cases; the seed is fixed."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera", help="the program")
+    parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "build/release/apps/tessera/tessera",
+                        help="the program")
     parser.add_argument("--rewrite", type=pathlib.Path, help="the program that reads and writes a model")
     parser.add_argument("--only", default="", help="only operators whose name contains this")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares which outputs of an operator may be left out, as Tessera's operator table says, with the schemas of onnx and, for com.microsoft, of onnxruntime.
+"""Compares which outputs of an operator may be left out, as Tessera's operator table says, with the schemas of onnx
+and, for com.microsoft, of onnxruntime.
 
 Exit status: 0 all agree, 1 something differs.
 """
@@ -32,7 +33,8 @@ def newest_schemas():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--emit", type=pathlib.Path, required=True, help="the program emit_graphs")
-    listed = subprocess.run([parser.parse_args().emit, "--operators"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([parser.parse_args().emit, "--operators"], capture_output=True, text=True,
+                            check=True).stdout
     schemas, compared, failures = newest_schemas(), 0, 0
     for line in listed.splitlines():
         name, *outputs = line.split(" ")
@@ -45,7 +47,10 @@ def main():
         if have != wanted:
             failures += 1
             print(f"{name}: outputs are {', '.join(have)}; the schema says {', '.join(wanted)}")
-    print(f"{compared} operators compared with onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}: {failures} differ")
+    print(
+        f"{compared} operators compared with onnx {onnx.__version__} and onnxruntime {onnxruntime.__version__}: "
+        f"{failures} differ"
+    )
     return 1 if failures or compared < 250 else 0
 
 

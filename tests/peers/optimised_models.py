@@ -29,7 +29,8 @@ MODELS = {
 
 
 def write_optimised(source, target):
-    """Writes what onnxruntime makes of the model below hardware-specific layouts; returns how often it uses each of its operators."""
+    """Writes what onnxruntime makes of the model below hardware-specific layouts; returns how often it uses each of its
+    operators."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
@@ -69,12 +70,14 @@ def check_model(name, tessera, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"default: {', '.join(MODELS)}")
-    parser.add_argument("--tessera", type=pathlib.Path, default=peers.ROOT / "build/release/apps/tessera/tessera", help="the program")
+    parser.add_argument("--tessera", type=pathlib.Path, default=peers.ROOT / "build/release/apps/tessera/tessera",
+                        help="the program")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.models if name not in MODELS]:
         parser.error(f"unknown model {', '.join(unknown)}")
     with tempfile.TemporaryDirectory(prefix="tessera-peers-") as folder:
-        failures = sum(check_model(name, arguments.tessera, pathlib.Path(folder)) for name in arguments.models or MODELS)
+        failures = sum(
+            check_model(name, arguments.tessera, pathlib.Path(folder)) for name in arguments.models or MODELS)
     print(f"models optimised by onnxruntime {onnxruntime.__version__}: {failures} cases failed")
     return 1 if failures else 0
 

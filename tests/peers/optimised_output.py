@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Optimises models with `tessera optimize` and runs what it wrote: OUT.onnx in onnxruntime, which must agree with the original there, and OUT.tsr here, which
-must give the bits that the original gives.
+"""Optimises models with `tessera optimize` and runs what it wrote: OUT.onnx in onnxruntime, which must agree with the
+original there, and OUT.tsr here, which must give the bits that the original gives.
 
 Exit status: 0 all agree, 1 something differs, 77 a model is not there (fetch_models.py).
 """
@@ -77,8 +77,10 @@ def main():
     known = OWN + list(cases.REAL)
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("models_to_check", nargs="*", metavar="MODEL", help=f"default: {', '.join(known)}")
-    parser.add_argument("--tessera", type=pathlib.Path, default=peers.ROOT / "build/release/apps/tessera/tessera", help="the program")
-    parser.add_argument("--models", type=pathlib.Path, default=peers.ROOT / ".models", help="folder of the fetched models")
+    parser.add_argument("--tessera", type=pathlib.Path, default=peers.ROOT / "build/release/apps/tessera/tessera",
+                        help="the program")
+    parser.add_argument("--models", type=pathlib.Path, default=peers.ROOT / ".models",
+                        help="folder of the fetched models")
     parser.add_argument("--cases", type=int, default=1, help="inputs a model, at most")
     arguments = parser.parse_args()
     if unknown := [name for name in arguments.models_to_check if name not in known]:
@@ -91,7 +93,8 @@ def main():
             result = check_model(name, arguments, pathlib.Path(folder))
             missing += result is None
             failures += result or 0
-    print(f"optimised models in onnxruntime {onnxruntime.__version__}: {failures} cases failed, {missing} models missing")
+    print(
+        f"optimised models in onnxruntime {onnxruntime.__version__}: {failures} cases failed, {missing} models missing")
     return 1 if failures else peers.MISSING if missing else 0
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whether `tessera diff` finds the layers of a net that onnxruntime.quantization has quantised, and how much each loses, against numpy."""
+"""Whether `tessera diff` finds the layers of a net that onnxruntime.quantization has quantised, and how much each
+loses, against numpy."""
 
 import argparse
 import json
@@ -23,13 +24,23 @@ def make_net():
     nodes, weights, value, channels = [], [], "input", 3
     for i in range(LAYERS):
         weight = generator.standard_normal((16, channels, 3, 3)) / np.sqrt(channels * 9)
-        weights += [numpy_helper.from_array(weight.astype(np.float32), f"w{i}"), numpy_helper.from_array(generator.standard_normal(16).astype(np.float32) / 10, f"b{i}")]
-        nodes.append(helper.make_node("Conv", [value, f"w{i}", f"b{i}"], [f"conv{i}_out"], name=f"conv{i}", pads=[1, 1, 1, 1], kernel_shape=[3, 3]))
+        weights += [
+            numpy_helper.from_array(weight.astype(np.float32), f"w{i}"),
+            numpy_helper.from_array(generator.standard_normal(16).astype(np.float32) / 10, f"b{i}")
+        ]
+        nodes.append(
+            helper.make_node("Conv", [value, f"w{i}", f"b{i}"], [f"conv{i}_out"], name=f"conv{i}", pads=[1, 1, 1, 1],
+                             kernel_shape=[3, 3]))
         nodes.append(helper.make_node("Relu", [f"conv{i}_out"], [f"relu{i}_out"], name=f"relu{i}"))
         value, channels = f"relu{i}_out", 16
-    nodes += [helper.make_node("GlobalAveragePool", [value], ["pool"]), helper.make_node("Flatten", ["pool"], ["flat"]), helper.make_node("Gemm", ["flat", "fc"], ["output"])]
+    nodes += [
+        helper.make_node("GlobalAveragePool", [value], ["pool"]),
+        helper.make_node("Flatten", ["pool"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "fc"], ["output"])
+    ]
     weights.append(numpy_helper.from_array(generator.standard_normal((16, 10)).astype(np.float32), "fc"))
-    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("input", 1, [1, 3, 32, 32])], [helper.make_tensor_value_info("output", 1, [1, 10])], weights)
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("input", 1, [1, 3, 32, 32])],
+                              [helper.make_tensor_value_info("output", 1, [1, 10])], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -54,8 +65,10 @@ def values_of(path, names, inputs):
 
 def check(tessera, folder, name, inputs, **options):
     plain, quantised = folder / "float.onnx", folder / f"{name}.onnx"
-    quantization.quantize_static(str(plain), str(quantised), Samples(), weight_type=quantization.QuantType.QInt8, **options)
-    done = subprocess.run([tessera, "diff", plain, quantised, "--inputs", folder / "in.npz", "--json"], capture_output=True, timeout=300, check=False)
+    quantization.quantize_static(str(plain), str(quantised), Samples(), weight_type=quantization.QuantType.QInt8,
+                                 **options)
+    done = subprocess.run([tessera, "diff", plain, quantised, "--inputs", folder / "in.npz", "--json"],
+                          capture_output=True, timeout=300, check=False)
     assert done.returncode == 1, done.stderr.decode()
     report = json.loads(done.stdout)
     assert report["quantised"]
@@ -71,9 +84,14 @@ def check(tessera, folder, name, inputs, **options):
     for layer, signal, other in zip(layers, values_of(plain, layers, inputs), values_of(quantised, theirs, inputs)):
         a, b = signal.astype(np.float64).ravel(), other.astype(np.float64).ravel()
         snr, cosine = 10 * np.log10(np.sum(a * a) / np.sum((a - b) ** 2)), a @ b / np.sqrt((a @ a) * (b @ b))
-        assert abs(values[layer]["snr_db"] - snr) < 0.5 and abs(values[layer]["cosine"] - cosine) < 1e-4, (name, values[layer], snr, cosine)
-    worst = subprocess.run([tessera, "diff", plain, quantised, "--inputs", folder / "in.npz", "--all"], capture_output=True, text=True, timeout=300, check=False).stdout
-    listed = [line for line in worst.split("values between differ:")[1].splitlines() if "'" in line and " dB" not in line and "in B" not in line and "made by" not in line]
+        assert abs(values[layer]["snr_db"] - snr) < 0.5 and abs(values[layer]["cosine"] - cosine) < 1e-4, (
+            name, values[layer], snr, cosine)
+    worst = subprocess.run([tessera, "diff", plain, quantised, "--inputs", folder / "in.npz", "--all"],
+                           capture_output=True, text=True, timeout=300, check=False).stdout
+    listed = [
+        line for line in worst.split("values between differ:")[1].splitlines()
+        if "'" in line and " dB" not in line and "in B" not in line and "made by" not in line
+    ]
     ratios = [float(line.split()[0]) for line in listed]
     assert ratios == sorted(ratios), worst
     assert max(len(line) for line in worst.splitlines()) <= 120, worst
@@ -92,8 +110,10 @@ def main():
         unsigned, signed = quantization.QuantType.QUInt8, quantization.QuantType.QInt8
         check(tessera, folder, "pairs", inputs, quant_format=quantization.QuantFormat.QDQ, activation_type=unsigned)
         check(tessera, folder, "signed", inputs, quant_format=quantization.QuantFormat.QDQ, activation_type=signed)
-        check(tessera, folder, "channels", inputs, quant_format=quantization.QuantFormat.QDQ, activation_type=unsigned, per_channel=True)
-        check(tessera, folder, "integers", inputs, quant_format=quantization.QuantFormat.QOperator, activation_type=unsigned)
+        check(tessera, folder, "channels", inputs, quant_format=quantization.QuantFormat.QDQ, activation_type=unsigned,
+              per_channel=True)
+        check(tessera, folder, "integers", inputs, quant_format=quantization.QuantFormat.QOperator,
+              activation_type=unsigned)
     print("the layers of quantised nets are found, and what they lose is what numpy says")
     return 0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Quantises small nets, with onnxruntime.quantization in every format that it has and in blocks, and compares what both programs make of them."""
+"""Quantises small nets, with onnxruntime.quantization in every format that it has and in blocks, and compares what both
+programs make of them."""
 
 import argparse
 import collections
@@ -17,8 +18,8 @@ from onnxruntime import quantization
 import one_node
 from saturation import peers_saturate
 
-# At most this part of the range of an output may lie between the programs: both round float32 sums that were made in another order,
-# and a value that falls on the other side of a tie is carried on by the layers after it.
+# At most this part of the range of an output may lie between the programs: both round float32 sums that were made in
+# another order, and a value that falls on the other side of a tie is carried on by the layers after it.
 SHARE_OF_RANGE = 0.02
 
 
@@ -52,7 +53,8 @@ def picture_net():
     net = Net(1)
     x = net.add("Conv", "x", net.weight(8, 3, 3, 3), net.weight(8), pads=[1, 1, 1, 1])
     x = net.add("Relu", x)
-    branch = net.add("LeakyRelu", net.add("Conv", x, net.weight(8, 1, 3, 3), net.weight(8), pads=[1, 1, 1, 1], group=8), alpha=0.1)
+    branch = net.add("LeakyRelu", net.add("Conv", x, net.weight(8, 1, 3, 3), net.weight(8), pads=[1, 1, 1, 1], group=8),
+                     alpha=0.1)
     x = net.add("Add", x, branch)
     gate = net.add("Sigmoid", net.add("Conv", net.add("GlobalAveragePool", x), net.weight(8, 8, 1, 1), net.weight(8)))
     x = net.add("Mul", x, gate)
@@ -60,7 +62,8 @@ def picture_net():
     x = net.add("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
     x = net.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     x = net.add("Flatten", net.add("GlobalAveragePool", x))
-    return net.model(["batch", 3, 16, 16], net.add("Softmax", net.add("Gemm", x, net.weight(12, 10, scale=4), net.weight(10))))
+    return net.model(["batch", 3, 16, 16],
+                     net.add("Softmax", net.add("Gemm", x, net.weight(12, 10, scale=4), net.weight(10))))
 
 
 def text_net():
@@ -75,7 +78,8 @@ def text_net():
 
 def recurrent_net():
     net = Net(3)
-    x = net.add("LSTM", "x", net.weight(2, 64, 8), net.weight(2, 64, 16), net.weight(2, 128), hidden_size=16, direction="bidirectional")
+    x = net.add("LSTM", "x", net.weight(2, 64, 8), net.weight(2, 64, 16), net.weight(2, 128), hidden_size=16,
+                direction="bidirectional")
     return net.model(["length", "batch", 8], net.add("Tanh", x))
 
 
@@ -91,7 +95,8 @@ class Calibration(quantization.CalibrationDataReader):
 
 
 def static(model, dims, folder, **options):
-    quantization.quantize_static(model, folder / "quantised.onnx", Calibration(dims), reduce_range=peers_saturate(), **options)
+    quantization.quantize_static(model, folder / "quantised.onnx", Calibration(dims), reduce_range=peers_saturate(),
+                                 **options)
     return onnx.load(folder / "quantised.onnx")
 
 
@@ -123,19 +128,30 @@ def in_blocks(model, dims, folder, bits, block):
         name = node.input[1]
         node.op_type, node.domain = "MatMulNBits", "com.microsoft"
         node.input[1:] = [f"{name}_packed", f"{name}_scales", f"{name}_zeros"]
-        node.attribute.extend(helper.make_attribute(key, value) for key, value in [("N", n), ("K", k), ("bits", bits), ("block_size", block)])
+        node.attribute.extend(
+            helper.make_attribute(key, value)
+            for key, value in [("N", n), ("K", k), ("bits", bits), ("block_size", block)])
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
     return model
 
 
 QType, QFormat = quantization.QuantType, quantization.QuantFormat
 FORMATS = {
-    "QOperator u8": (static, {"quant_format": QFormat.QOperator, "activation_type": QType.QUInt8, "weight_type": QType.QUInt8}),
-    "QOperator u8 x i8, by channel": (static, {"quant_format": QFormat.QOperator, "activation_type": QType.QUInt8, "weight_type": QType.QInt8, "per_channel": True}),
-    "QOperator i8": (static, {"quant_format": QFormat.QOperator, "activation_type": QType.QInt8, "weight_type": QType.QInt8}),
-    "QDQ i8": (static, {"quant_format": QFormat.QDQ, "activation_type": QType.QInt8, "weight_type": QType.QInt8, "per_channel": True}),
-    "QDQ i16 of com.microsoft": (static, {"quant_format": QFormat.QDQ, "activation_type": QType.QInt16, "weight_type": QType.QInt8,
-                                          "extra_options": {"UseQDQContribOps": True}}),
+    "QOperator u8": (static,
+                     {"quant_format": QFormat.QOperator, "activation_type": QType.QUInt8, "weight_type": QType.QUInt8}),
+    "QOperator u8 x i8, by channel": (static, {
+        "quant_format": QFormat.QOperator, "activation_type": QType.QUInt8, "weight_type": QType.QInt8,
+        "per_channel": True
+    }),
+    "QOperator i8": (static,
+                     {"quant_format": QFormat.QOperator, "activation_type": QType.QInt8, "weight_type": QType.QInt8}),
+    "QDQ i8": (static, {
+        "quant_format": QFormat.QDQ, "activation_type": QType.QInt8, "weight_type": QType.QInt8, "per_channel": True
+    }),
+    "QDQ i16 of com.microsoft": (static, {
+        "quant_format": QFormat.QDQ, "activation_type": QType.QInt16, "weight_type": QType.QInt8,
+        "extra_options": {"UseQDQContribOps": True}
+    }),
     "dynamic u8": (dynamic, {"weight_type": QType.QUInt8}),
     "dynamic i8, by channel": (dynamic, {"weight_type": QType.QInt8, "per_channel": True}),
     "4 bits in blocks of 32": (in_blocks, {"bits": 4, "block": 32}),
@@ -166,14 +182,16 @@ def check(tessera, model, shapes, folder):
         for device in ("reference", "cpu"):
             have = one_node.run_tessera(tessera, model, feed, device, folder)["y"]
             if have.shape != want.shape or have.dtype != want.dtype:
-                raise one_node.Problem(f"{device}: {have.dtype}{list(have.shape)}, expected {want.dtype}{list(want.shape)}")
+                raise one_node.Problem(
+                    f"{device}: {have.dtype}{list(have.shape)}, expected {want.dtype}{list(want.shape)}")
             worst = max(worst, float(np.abs(have - want).max() / (want.max() - want.min())))
     return worst
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", type=pathlib.Path, default=one_node.ROOT / "build/release/apps/tessera/tessera", help="the program")
+    parser.add_argument("--tessera", type=pathlib.Path, default=one_node.ROOT / "build/release/apps/tessera/tessera",
+                        help="the program")
     arguments = parser.parse_args()
     logging.getLogger().setLevel(logging.ERROR)  # it advises to optimise the nets first
     onnxruntime.set_default_logger_severity(3)
@@ -185,7 +203,8 @@ def main():
             for label in labels:
                 quantise, options = FORMATS[label]
                 model = quantise(folder / "net.onnx", shapes[0], folder, **options)
-                ops = collections.Counter(f"{node.domain}::{node.op_type}".removeprefix("::") for node in model.graph.node)
+                ops = collections.Counter(f"{node.domain}::{node.op_type}".removeprefix("::")
+                                          for node in model.graph.node)
                 try:
                     worst = check(arguments.tessera, model, shapes, folder)
                     verdict = "agrees" if worst <= SHARE_OF_RANGE else "FAILED"
@@ -194,8 +213,14 @@ def main():
                 if needs_microsoft(net, label) and not any(node.domain == "com.microsoft" for node in model.graph.node):
                     verdict = "FAILED none of the operators that this test is about"
                 failures += verdict != "agrees"
-                print(f"{net:10} {label:30} {verdict} {worst:8.1e}  {', '.join(f'{count} {op}' for op, count in ops.items())}", flush=True)
-    print(f"{sum(len(labels) for *_, labels in NETS.values())} quantised nets compared with onnxruntime: {failures} differ")
+                print(
+                    f"{net:10} {label:30} {verdict} {worst:8.1e}  "
+                    f"{', '.join(f'{count} {op}' for op, count in ops.items())}",
+                    flush=True)
+    print(
+        f"{sum(len(labels) for *_, labels in NETS.values())} quantised nets compared with onnxruntime: {failures} "
+        f"differ"
+    )
     return 1 if failures else 0
 
 

@@ -39,10 +39,14 @@ def check_tensor(shown, tensor, where):
     if not np.isfinite(values).any():
         assert shown["statistics"] is None, where
         return 1
-    expected = {"min": values.min(), "max": values.max(), "mean": values.mean(), "std": values.std(), "zeros": np.mean(values == 0)}
+    expected = {
+        "min": values.min(), "max": values.max(), "mean": values.mean(), "std": values.std(),
+        "zeros": np.mean(values == 0)
+    }
     for figure, value in expected.items():
         scale = max(abs(values.min()), abs(values.max()), 1e-30)
-        assert abs(shown["statistics"][figure] - value) <= 1e-9 * scale + 1e-12, (where, figure, shown["statistics"][figure], value)
+        assert abs(shown["statistics"][figure] - value) <= 1e-9 * scale + 1e-12, (where, figure,
+                                                                                  shown["statistics"][figure], value)
     return 1
 
 
@@ -92,7 +96,9 @@ def main():
         shown, model = json.loads(done.stdout), onnx.load(path)
         nodes, weights = check_graph(shown["graph"], model.graph)
         check_metadata(shown["metadata"], model)
-        print(f"{path.name}: {nodes} nodes, {weights} weights and constants, {len(model.metadata_props)} properties agree")
+        print(
+            f"{path.name}: {nodes} nodes, {weights} weights and constants, {len(model.metadata_props)} properties agree"
+        )
     return 0
 
 

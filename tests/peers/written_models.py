@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the .onnx files that `tessera optimize` writes in onnxruntime, which must agree with the original there, and through onnx.checker in full.
+"""Runs the .onnx files that `tessera optimize` writes in onnxruntime, which must agree with the original there, and
+through onnx.checker in full.
 
-Models: graphs with outputs that nobody reads, scikit-learn-like ones, layers whose form changed from version to version, models of Tessera's own, real ones and
-random graphs. onnxruntime runs in a process of its own: a crash there is a failure. What it cannot run itself is left out and counted.
+Models: graphs with outputs that nobody reads, scikit-learn-like ones, layers whose form changed from version to
+version, models of Tessera's own, real ones and random graphs. onnxruntime runs in a process of its own: a crash there
+is a failure. What it cannot run itself is left out and counted.
 
 Exit status: 0 all agree, 1 something differs, 77 a real model is not there (fetch_models.py).
 """
@@ -44,7 +46,8 @@ def serve(connection):
         try:
             return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except onnxruntime.capi.onnxruntime_pybind11_state.Fail as problem:
-            # onnxruntime 1.31 makes such a node itself, of signed integers with an unsigned zero point, and then refuses it.
+            # onnxruntime 1.31 makes such a node itself, of signed integers with an unsigned zero point, and then
+            # refuses it.
             if "gemm_input_reshape_arg" not in str(problem):
                 raise
             return onnxruntime.InferenceSession(str(path), plain, providers=["CPUExecutionProvider"])
@@ -105,7 +108,8 @@ def flat(outputs):
 
 
 def opset_of(path):
-    return max(entry.version for entry in onnx.load(path, load_external_data=False).opset_import if entry.domain in ("", "ai.onnx"))
+    return max(entry.version for entry in onnx.load(path, load_external_data=False).opset_import
+               if entry.domain in ("", "ai.onnx"))
 
 
 def write(tessera, source, written, opset, may_refuse):
@@ -175,9 +179,12 @@ def random_graphs(folder, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help="only cases whose name contains one of these")
-    parser.add_argument("--tessera", type=pathlib.Path, default=peers.ROOT / "build/release/apps/tessera/tessera", help="the program")
-    parser.add_argument("--emit", type=pathlib.Path, default=peers.ROOT / "build/release/tests/peers/emit_graphs", help="the program emit_graphs")
-    parser.add_argument("--models", type=pathlib.Path, default=peers.ROOT / ".models", help="folder of the fetched models")
+    parser.add_argument("--tessera", type=pathlib.Path, default=peers.ROOT / "build/release/apps/tessera/tessera",
+                        help="the program")
+    parser.add_argument("--emit", type=pathlib.Path, default=peers.ROOT / "build/release/tests/peers/emit_graphs",
+                        help="the program emit_graphs")
+    parser.add_argument("--models", type=pathlib.Path, default=peers.ROOT / ".models",
+                        help="folder of the fetched models")
     parser.add_argument("--random", type=int, default=RANDOM, help="how many random graphs")
     arguments = parser.parse_args()
     counts, runner = collections.Counter(), Runner()
