@@ -1,13 +1,14 @@
-# cmake --install: the program; libtessera.a and libtessera.so of the same objects, with what running a model needs and no more; the image codecs likewise
-# as libraries of their own; public headers; package files for CMake (components static, shared, images, images_shared) and pkg-config.
+# cmake --install: the program; libtessera.a and libtessera.so of the same objects, with what running a model needs and
+# no more; the image codecs likewise as libraries of their own; public headers; package files for CMake (components
+# static, shared, images, images_shared) and pkg-config.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 option(TESSERA_SHARED "Link libtessera.so and libtessera_images.so, beside the static libraries of the same objects" ON)
 
 # Reports, nets, conformance, archives and pictures are parts of the program.
 set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera_io tessera_passes
-                  tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu tessera_backend_null
-                  tessera_backends tessera_plan tessera_runtime tessera_capi)
+                  tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu
+                  tessera_backend_null tessera_backends tessera_plan tessera_runtime tessera_capi)
 set(library_objects "")
 foreach(room IN LISTS library_rooms)
   list(APPEND library_objects $<TARGET_OBJECTS:${room}>)
@@ -17,8 +18,8 @@ endforeach()
 file(STRINGS "${PROJECT_SOURCE_DIR}/include/tessera/tessera.h" abi_version REGEX "^#define TESSERA_ABI_VERSION [0-9]+$")
 string(REGEX MATCH "[0-9]+$" abi_version "${abi_version}")
 
-# What the objects need from outside; tesseraConfig.cmake.in and the .pc files have the same lists. Found here again, because targets found in a room's
-# folder are known there only.
+# What the objects need from outside; tesseraConfig.cmake.in and the .pc files have the same lists. Found here again,
+# because targets found in a room's folder are known there only.
 foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF WebP OpenJPEG)
   find_package(${dependency} REQUIRED)
 endforeach()
@@ -31,15 +32,18 @@ function(tessera_add_library target kind file export)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} EXPORT_NAME ${export} LINKER_LANGUAGE CXX)
   add_library(tessera::${export} ALIAS ${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
-  target_include_directories(${target} INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_BINARY_DIR}/generated>"
+  target_include_directories(${target} INTERFACE
+                             "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include;${PROJECT_BINARY_DIR}/generated>"
                                                  "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   if(TESSERA_SANITIZE)
     target_link_options(${target} PUBLIC -fsanitize=${TESSERA_SANITIZE})
   endif()
   if(kind STREQUAL "SHARED")
-    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi_version} LINK_DEPENDS "${PROJECT_SOURCE_DIR}/src/capi/exports.map")
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${abi_version} LINK_DEPENDS
+                          "${PROJECT_SOURCE_DIR}/src/capi/exports.map")
     # Threads of the pool may still run when a host closes the library: it stays in memory.
-    target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/capi/exports.map" "LINKER:-z,nodelete")
+    target_link_options(${target} PRIVATE "LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/capi/exports.map"
+                        "LINKER:-z,nodelete")
     if(NOT TESSERA_SANITIZE)
       target_link_options(${target} PRIVATE "LINKER:--no-undefined")
     endif()
@@ -47,10 +51,13 @@ function(tessera_add_library target kind file export)
 endfunction()
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/tessera")
-# tessera_install_library(TARGET COMPONENT): into a file of targets of its own, so that a user needs only what that component links.
+# tessera_install_library(TARGET COMPONENT): into a file of targets of its own, so that a user needs only what that
+# component links.
 function(tessera_install_library target component)
-  install(TARGETS ${target} EXPORT tessera_${component} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  install(EXPORT tessera_${component} NAMESPACE tessera:: FILE tessera_${component}_targets.cmake DESTINATION "${package_folder}")
+  install(TARGETS ${target} EXPORT tessera_${component} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY
+          DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT tessera_${component} NAMESPACE tessera:: FILE tessera_${component}_targets.cmake DESTINATION
+          "${package_folder}")
 endfunction()
 
 tessera_add_library(tessera_library STATIC tessera tessera ${library_objects})
@@ -76,12 +83,16 @@ install(TARGETS tessera RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/tessera" "${PROJECT_BINARY_DIR}/generated/tessera"
         DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 
-configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tesseraConfig.cmake.in" "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake"
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/tesseraConfig.cmake.in"
+                              "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake"
                               INSTALL_DESTINATION "${package_folder}" NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/tesseraConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake" "${PROJECT_BINARY_DIR}/package/tesseraConfigVersion.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindTurboJPEG.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindOpenJPEG.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindXxhash.cmake"
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/tesseraConfigVersion.cmake" COMPATIBILITY
+                                 SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake"
+        "${PROJECT_BINARY_DIR}/package/tesseraConfigVersion.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindTurboJPEG.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindOpenJPEG.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindXxhash.cmake"
         DESTINATION "${package_folder}")
 file(RELATIVE_PATH folder_of_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 foreach(module tessera tessera_images)

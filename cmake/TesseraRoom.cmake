@@ -1,13 +1,22 @@
 # tessera_room(NAME [UNITY] [LIGHT] [OWN_FLAGS] [DEPENDS targets…])
-# One folder of src/ is one object library. Sources are globbed: a folder is one room, and adding a file to it needs no list.
-# Object libraries let the installed libtessera be a single archive without re-listing anything.
+# One folder of src/ is one object library. Sources are globbed: a folder is one room, and adding a file to it needs no
+# list. Object libraries let the installed libtessera be a single archive without re-listing anything.
 # UNITY: no two files give their helpers the same name, so that TESSERA_UNITY may compile several as one.
 # LIGHT: nothing in the room runs once an element or once a run, so that a quick build counts for more than its speed.
 # OWN_FLAGS: the room is compiled with flags of its own and therefore needs a precompiled header of its own.
 add_library(tessera_options INTERFACE)
 target_include_directories(tessera_options INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include"
                                                      "${PROJECT_BINARY_DIR}/generated")
-target_compile_options(tessera_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-math-errno -ffp-contract=off)
+target_compile_options(tessera_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
+                       -fno-math-errno -ffp-contract=off)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_options INTERFACE -Werror)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 reports these for std::string, std::vector and std::optional that it has inlined, where nothing is wrong.
+    target_compile_options(tessera_options INTERFACE -Wno-error=array-bounds -Wno-error=stringop-overflow
+                           -Wno-error=maybe-uninitialized -Wno-error=restrict)
+  endif()
+endif()
 if(TESSERA_PCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # In a precompiled header, clang forgets the pragmas by which libstdc++ may use what it deprecates itself.
   target_compile_options(tessera_options INTERFACE -Wno-deprecated-declarations)
@@ -18,7 +27,8 @@ if(TESSERA_SANITIZE)
   target_link_options(tessera_options INTERFACE -fsanitize=${TESSERA_SANITIZE})
 endif()
 if(TESSERA_FUZZ)
-  # Checks that take long to compile, of accesses that the address sanitizer mostly catches as well; the sanitizer builds have them all.
+  # Checks that take long to compile, of accesses that the address sanitizer mostly catches as well; the sanitizer
+  # builds have them all.
   target_compile_options(tessera_options INTERFACE -fno-sanitize=null,object-size,pointer-overflow,vptr,function)
 endif()
 
@@ -31,7 +41,8 @@ set(TESSERA_PCH_HEADER "${PROJECT_SOURCE_DIR}/cmake/pch.h")
 if(TESSERA_UNITY)
   set(TESSERA_PCH_HEADER "${PROJECT_SOURCE_DIR}/cmake/pch_rooms.h")
 endif()
-# tessera_pch_target(NAME [options…]): a target that exists for its precompiled header, which those compiled with the same options share.
+# tessera_pch_target(NAME [options…]): a target that exists for its precompiled header, which those compiled with the
+# same options share.
 function(tessera_pch_target name)
   add_library(${name} OBJECT "${PROJECT_SOURCE_DIR}/cmake/pch.cpp")
   target_link_libraries(${name} PRIVATE tessera_options Threads::Threads fmt::fmt)
@@ -45,7 +56,8 @@ if(TESSERA_PCH)
   tessera_pch_target(tessera_pch_light ${TESSERA_LIGHT_OPTIONS})
 endif()
 
-# tessera_unity(TARGET): with TESSERA_UNITY its files are compiled eight at a time, and the templates that they share once for all of them.
+# tessera_unity(TARGET): with TESSERA_UNITY its files are compiled eight at a time, and the templates that they share
+# once for all of them.
 function(tessera_unity target)
   if(TESSERA_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Configures and builds a preset: scripts/build.sh PRESET [TARGET …]. Its output is shown on a terminal, else only on failure.
+# Configures and builds a preset: scripts/build.sh PRESET [TARGET …]. Its output is shown on a terminal, else only on
+# failure. What TESSERA_CMAKE_OPTIONS holds is given to cmake when it configures.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=${1:?usage: scripts/build.sh PRESET [TARGET …]}
@@ -8,7 +9,10 @@ targets=()
 [ $# = 0 ] || targets=(--target "$@")
 
 build() {
-  cmake --preset "$preset" && cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}"
+  # Word splitting is meant: one argument an option.
+  # shellcheck disable=SC2086
+  cmake --preset "$preset" ${TESSERA_CMAKE_OPTIONS:-} &&
+    cmake --build --preset "$preset" --parallel "$(nproc)" "${targets[@]}"
 }
 
 echo "build: preset $preset (a first build takes some minutes)"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the README's two commands in a fresh Debian 12 that has nothing but git, bash, python3 and apt. Takes long; by hand.
+# Runs the README's two commands in a fresh Debian 12 that has nothing but git, bash, python3 and apt. Takes long; by
+# hand.
 #   sudo scripts/check_bare_root.sh [--keep] [--base FOLDER] [COMMAND …]
 # --base keeps the bare system in FOLDER between calls (a copy of it is used each time); --keep leaves the used copy.
 # The commit that is checked out is what is cloned. Default commands: scripts/demo.sh scripts/test.sh
@@ -17,7 +18,8 @@ while [ $# -gt 0 ]; do
 done
 [ $# -gt 0 ] || set -- scripts/demo.sh scripts/test.sh
 [ "$(id -u)" = 0 ] || { echo "check_bare_root: needs root (chroot)" >&2; exit 2; }
-command -v debootstrap >/dev/null || { echo "check_bare_root: debootstrap is missing (apt-get install debootstrap)" >&2; exit 2; }
+command -v debootstrap >/dev/null ||
+  { echo "check_bare_root: debootstrap is missing (apt-get install debootstrap)" >&2; exit 2; }
 
 work=$(mktemp -d /tmp/bare-root-XXXXXX)
 root=$work/root
@@ -44,11 +46,14 @@ debian_mirror() {
 make_base() {
   local mirror
   mirror=$(debian_mirror)
-  [ -n "$mirror" ] || { echo "check_bare_root: apt on this machine has no source for Debian 12 (bookworm, main)" >&2; exit 2; }
+  [ -n "$mirror" ] ||
+    { echo "check_bare_root: apt on this machine has no source for Debian 12 (bookworm, main)" >&2; exit 2; }
   echo "check_bare_root: debootstrap bookworm from $mirror"
-  debootstrap --variant=minbase --include=bash,git,python3,ca-certificates bookworm "$1" "$mirror" >"$work/debootstrap.log" 2>&1 ||
+  debootstrap --variant=minbase --include=bash,git,python3,ca-certificates bookworm "$1" "$mirror" \
+    >"$work/debootstrap.log" 2>&1 ||
     { tail -n 20 "$work/debootstrap.log" >&2; exit 1; }
-  # Where this machine reaches the network through a gateway with a certificate of its own, the bare system must trust it too.
+  # Where this machine reaches the network through a gateway with a certificate of its own, the bare system must trust
+  # it too.
   cp /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/ca-certificates.crt"
 }
 
@@ -67,6 +72,7 @@ echo "check_bare_root: $(git -C "$root/root/tessera" log -1 --format='%h %s')"
 for command in "$@"; do
   echo "check_bare_root: running $command"
   begin=$SECONDS
-  in_root bash -c "cd /root/tessera && $command" || { echo "check_bare_root: FAILED: $command ($((SECONDS - begin)) s)" >&2; exit 1; }
+  in_root bash -c "cd /root/tessera && $command" ||
+    { echo "check_bare_root: FAILED: $command ($((SECONDS - begin)) s)" >&2; exit 1; }
   echo "check_bare_root: passed: $command ($((SECONDS - begin)) s)"
 done

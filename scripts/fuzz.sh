@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fuzzes the library: scripts/fuzz.sh [--seconds N] [--jobs N] [TARGET …]
-# Sets up, builds, makes the starting inputs and runs every target (or those named) for N seconds (60), as many at a time as
-# there are cores (or --jobs). Ends with a table; exits 1 when an input was found that crashes, hangs, takes too much memory or
-# breaks a promise, and says where it is. See docs/fuzzing.md.
+# Sets up, builds, makes the starting inputs and runs every target (or those named) for N seconds (60), as many at a
+# time as there are cores (or --jobs). Ends with a table; exits 1 when an input was found that crashes, hangs, takes
+# too much memory or breaks a promise, and says where it is. See docs/fuzzing.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,8 @@ while [ $# -gt 0 ]; do
     --jobs) jobs=${2:?--jobs needs a number}; shift 2 ;;
     -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     -*) echo "fuzz: unknown option '$1' (see --help)" >&2; exit 2 ;;
-    *) [[ " ${all_targets[*]} " == *" $1 "* ]] || { echo "fuzz: no target '$1'; there are ${all_targets[*]}" >&2; exit 2; }
+    *) [[ " ${all_targets[*]} " == *" $1 "* ]] ||
+         { echo "fuzz: no target '$1'; there are ${all_targets[*]}" >&2; exit 2; }
        targets+=("$1"); shift ;;
   esac
 done
@@ -47,10 +48,12 @@ run_target() {
   [ "$target" != package ] || max_bytes=32768  # its sections begin at multiples of 4096
   mkdir -p "$out/$target/corpus" "$out/$target/findings"
   mapfile -t seeds < <(seeds_of "$target")
-  local arguments=(--target="$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512 -max_len="$max_bytes"
+  local arguments=(--target="$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512
+                   -max_len="$max_bytes"
     -print_final_stats=1 -artifact_prefix="$out/$target/findings/")
   [ ! -e "tests/fuzz/$target.dict" ] || arguments+=(-dict="tests/fuzz/$target.dict")
-  build/fuzz/tests/fuzz/tessera_fuzz "${arguments[@]}" "$out/$target/corpus" "${seeds[@]}" >"$out/$target/log" 2>&1 || status=$?
+  build/fuzz/tests/fuzz/tessera_fuzz "${arguments[@]}" "$out/$target/corpus" "${seeds[@]}" \
+    >"$out/$target/log" 2>&1 || status=$?
   echo $status >"$out/$target/status"
 }
 
@@ -65,7 +68,8 @@ for target in "${targets[@]}"; do
 done
 wait
 
-# The n-th number after a word in the log of a target; the first line with INITED or DONE, or a line of the final statistics.
+# The n-th number after a word in the log of a target; the first line with INITED or DONE, or a line of the final
+# statistics.
 statistic() { sed -nE "s/^.*$2[^0-9]*([0-9]+).*\$/\\1/p" "$out/$1/log" | tail -n 1; }
 
 failed=0
@@ -87,6 +91,7 @@ for target in "${targets[@]}"; do
     failed=1
     result="ran nothing, see $out/$target/log"
   fi
-  printf '%-12s %12s %10s %10s  %s\n' "$target" "$(statistic "$target" 'stat::number_of_executed_units: ')" "${last:-0}" "$((${last:-0} - ${first:-0}))" "$result"
+  printf '%-12s %12s %10s %10s  %s\n' "$target" \
+    "$(statistic "$target" 'stat::number_of_executed_units: ')" "${last:-0}" "$((${last:-0} - ${first:-0}))" "$result"
 done
 exit $failed

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building Tessera needs on Debian 12: scripts/setup.sh [--tests] [--fuzz]
-# --tests also installs valgrind and makes .venv with the pinned Python packages that the tests compare with; --fuzz adds clang for the fuzzer.
+# --tests also installs valgrind and makes .venv with the pinned Python packages that the tests use: peers to compare
+# with, clang-format and clang-tidy. --fuzz adds clang for the fuzzer.
 # Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +20,7 @@ for argument in "$@"; do
   case $argument in
     --tests) with_tests=true; packages+=(python3-venv valgrind) ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19) ;;
-    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -57,10 +58,12 @@ install_packages() {
   as_root apt-get -o Acquire::Retries=3 -qq update || stop "apt-get update failed (is there a network?)"
   # Word splitting is meant: one argument a package.
   # shellcheck disable=SC2086
-  as_root apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends $missing || stop "apt-get install failed"
+  as_root apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends $missing ||
+    stop "apt-get install failed"
 }
 
-# The marker holds the hash of the requirements and the interpreter, and is written last: a half-made .venv is made anew.
+# The marker holds the hash of the requirements and the interpreter, and is written last: a half-made .venv is made
+# anew.
 make_venv() {
   local wanted requirements=scripts/requirements-test.txt
   wanted="$(sha256sum <"$requirements") $(python3 -V) $PWD"

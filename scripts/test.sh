@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# All tests from nothing: sets up, builds, runs ctest and ends with its summary. Arguments go to ctest.
+# All tests from nothing: sets up, builds (a warning of the compiler is an error), runs ctest and ends with its summary.
+# Arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/setup.sh --tests
 python3 scripts/fetch_models.py
-scripts/build.sh release
+TESSERA_CMAKE_OPTIONS=-DTESSERA_WERROR=ON scripts/build.sh release
 exec ctest --preset release --parallel "$(nproc)" "$@"

@@ -39,7 +39,8 @@ for try in "${tries[@]}"; do
   .venv-tries/bin/python -B "tests/tries/$try.py" "$tessera" | tee "$own" || status=$?
   # A try that ends without its summary, or fails although its summary names no failure, has failed as a whole.
   summary=$(tail -n 1 "$own")
-  if ! [[ $summary =~ :\ [0-9]+\ passed,\ ([0-9]+)\ failed ]] || { [ $status != 0 ] && [ "${BASH_REMATCH[1]}" = 0 ]; }; then
+  if ! [[ $summary =~ :\ [0-9]+\ passed,\ ([0-9]+)\ failed ]] ||
+    { [ $status != 0 ] && [ "${BASH_REMATCH[1]}" = 0 ]; }; then
     echo "$try: 0 passed, 1 failed, 0 skipped" | tee -a "$own"
   fi
   cat "$own" >>"$log"

@@ -65,7 +65,8 @@ std::string bash_script(const Verbs& verbs) {
   }
   return fmt::format(R"(# bash completion for tessera, made by 'tessera completion bash'
 _tessera() {{
-  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" verb='' options takers values='' i
+  local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+  local verb='' options takers values='' i
   for ((i = 1; i < COMP_CWORD; ++i)); do
     [[ "${{COMP_WORDS[i]}}" != -* ]] && verb="${{COMP_WORDS[i]}}" && break
   done

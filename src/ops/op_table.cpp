@@ -1,4 +1,4 @@
-// Longer than 400 lines: the one list of all operators, a line each.
+// Length: the one list of all operators, a line each.
 #include "ops/op_table.h"
 
 #include <unordered_map>

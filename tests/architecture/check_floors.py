@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the house rules that a compiler does not: who may include whom, and how long a file may be.
+"""Checks the house rules that a compiler does not: who may include whom, how long lines, functions and files may be.
 
 Usage: check_floors.py ROOT. Prints one line a violation ("path:line: what") and exits 1 when there is one.
 The floors are those of docs/architecture.md; a new folder of src/ needs a line here.
@@ -7,6 +7,8 @@ The floors are those of docs/architecture.md; a new folder of src/ needs a line 
 import pathlib
 import re
 import sys
+
+from function_lengths import function_faults
 
 # Bottom to top. A folder uses itself and what stands below it; folders that share a line do not use each other, except
 # for what SIDEWAYS allows.
@@ -41,8 +43,10 @@ STANDARD_HEADER = re.compile(r"^([a-z_0-9]+|std[a-z]+\.h)$")  # those of C for t
 INCLUDE = re.compile(r"^\s*#\s*include\s*([\"<])([^\">]+)[\">]")
 
 SOURCE_SUFFIXES = {".h", ".hpp", ".cpp", ".cc", ".cu", ".cuh", ".inl"}
-LONGEST_FILE = 600
+TEXT_SUFFIXES = {".c", ".py", ".sh", ".cmake"}
+LONGEST_FILE, LONGEST_FILE_ELSEWHERE = 400, 600  # in src, and anywhere else
 LENGTH_REASON = re.compile(r"^\s*(//|#) Length: \S")
+WIDEST_LINE = 120
 
 
 def floor_folder(path):
@@ -103,16 +107,34 @@ def include_fault(path, folder, quote, target):
 
 def check_file(root, path):
     lines = (root / path).read_text(encoding="utf-8", errors="replace").splitlines()
-    if len(lines) > LONGEST_FILE and not any(LENGTH_REASON.match(line) for line in lines):
-        yield f"{path}:1: {len(lines)} lines, over {LONGEST_FILE}; split it, or give the reason in a line '// Length: …'"
+    longest = LONGEST_FILE if path.parts[0] == "src" else LONGEST_FILE_ELSEWHERE
+    if len(lines) > longest and not any(LENGTH_REASON.match(line) for line in lines):
+        yield f"{path}:1: {len(lines)} lines, over {longest}; split it, or give the reason in a line '// Length: …'"
+    for number, line in enumerate(lines, 1):
+        if len(line) > WIDEST_LINE:
+            yield f"{path}:{number}: {len(line)} columns, over {WIDEST_LINE}"
     if path.suffix not in SOURCE_SUFFIXES or path.parts[0] in ("tests", "bench"):
         return
+    for number, fault in function_faults(path, lines):
+        yield f"{path}:{number}: {fault}"
     folder = floor_folder(path)
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
         fault = include_fault(path, folder, match.group(1), match.group(2)) if match else None
         if fault:
             yield f"{path}:{number}: {fault}"
+
+
+def checked_files(root):
+    """What has to keep to the rules: the house's sources, and the scripts and build files around them."""
+    for top in ("include", "src", "apps", "bindings", "tests", "bench", "scripts", "cmake"):
+        for file in sorted((root / top).rglob("*")) if (root / top).is_dir() else []:
+            is_text = file.suffix in SOURCE_SUFFIXES | TEXT_SUFFIXES or file.name == "CMakeLists.txt"
+            if file.is_file() and is_text and "seeds" not in file.parts:
+                yield file.relative_to(root)
+    for name in ("CMakeLists.txt", ".ci/run"):
+        if (root / name).is_file():
+            yield pathlib.Path(name)
 
 
 def check_tree(root):
@@ -122,10 +144,8 @@ def check_tree(root):
     for folder in sorted(p.name for p in (root / "src").iterdir() if p.is_dir()):
         if folder not in FLOOR_OF:
             violations.append(f"src/{folder}: has no floor; add it to FLOORS in {pathlib.Path(__file__).name}")
-    for top in ("include", "src", "apps", "bindings", "tests", "bench", "scripts"):
-        for file in sorted((root / top).rglob("*")) if (root / top).is_dir() else []:
-            if file.is_file() and file.suffix in SOURCE_SUFFIXES | {".py"}:
-                violations.extend(check_file(root, file.relative_to(root)))
+    for path in checked_files(root):
+        violations.extend(check_file(root, path))
     return violations
 
 

@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 from check_floors import check_tree
+from function_lengths import function_faults, functions
 
 
 class CheckFloors(unittest.TestCase):
@@ -85,9 +86,83 @@ class CheckFloors(unittest.TestCase):
         self.assert_refused({"src/attic/a.cpp": ""}, "src/attic: has no floor; add it to FLOORS in check_floors.py")
 
     def test_long_files_need_a_reason(self):
-        self.assert_refused(
-            {"src/ir/a.cpp": "int x;\n" * 601, "src/ir/b.cpp": "// Length: one table\n" + "int x;\n" * 601},
-            "src/ir/a.cpp:1: 601 lines, over 600; split it, or give the reason in a line '// Length: …'")
+        self.assert_refused({
+            "src/ir/a.cpp": "int x;\n" * 401,
+            "src/ir/b.cpp": "// Length: one table\n" + "int x;\n" * 401,
+            "tests/ir/a_test.cpp": "int x;\n" * 600,
+            "tests/ir/b_test.cpp": "int x;\n" * 601,
+        }, "src/ir/a.cpp:1: 401 lines, over 400; split it, or give the reason in a line '// Length: …'",
+            "tests/ir/b_test.cpp:1: 601 lines, over 600; split it, or give the reason in a line '// Length: …'")
+
+    def test_refuses_wide_lines_in_sources_scripts_and_build_files(self):
+        wide = "# " + "é" * 119 + "\n"
+        self.assert_refused({
+            "src/ir/a.cpp": "// " + "é" * 117 + "\n// " + "é" * 118 + "\n",
+            "src/ir/CMakeLists.txt": wide,
+            "scripts/a.sh": wide,
+            "tests/ir/a.py": wide,
+            "tests/fuzz/seeds/a.cpp": wide,
+        }, "src/ir/CMakeLists.txt:1: 121 columns, over 120", "src/ir/a.cpp:2: 121 columns, over 120",
+            "tests/ir/a.py:1: 121 columns, over 120", "scripts/a.sh:1: 121 columns, over 120")
+
+
+class FunctionLengths(unittest.TestCase):
+    def lengths(self, text):
+        return [end - begin + 1 for begin, end in functions(text.splitlines())]
+
+    def test_finds_functions_whatever_their_heads_look_like(self):
+        self.assertEqual(self.lengths("""namespace a {
+int f(int x) {
+  if (x) {
+    return 1;
+  }
+  return 0;
+}
+template <typename T>
+auto g(T x,
+       int y = 0) -> std::vector<T> {
+  return {x};
+}
+class C : public D {
+ public:
+  C(int x)
+      : x_(x) {
+    x_ += 1;
+  }
+  bool h() const override {
+    return true;
+  }
+  int short_one() const { return x_; }
+};
+}  // namespace a
+"""), [6, 5, 4, 3])
+
+    def test_counts_lambdas_as_part_and_leaves_out_types_and_tables(self):
+        self.assertEqual(self.lengths("""struct S {
+  int x;
+};
+const int kTable[] = {
+    1,
+};
+const auto kMap = make({
+    {1, 2},
+});
+void f() {
+  const auto g = [](int x) {
+    return x;
+  };
+}
+"""), [5])
+
+    def test_long_ones_need_a_reason_unless_they_are_kernels(self):
+        text = "void f() {\n" + "  g();\n" * 79 + "}\n"
+        fault = "a function of 81 lines, over 80; split it, or give the reason in a line '// Length: …' above it"
+        self.assertEqual(list(function_faults(pathlib.Path("src/ir/a.cpp"), text.splitlines())), [(1, fault)])
+        self.assertEqual(list(function_faults(pathlib.Path("src/backends/cpu/rows/a.cpp"), text.splitlines())), [])
+        reasoned = "// Length: a table.\n// What f does.\n" + text
+        self.assertEqual(list(function_faults(pathlib.Path("src/ir/a.cpp"), reasoned.splitlines())), [])
+        shorter = text.replace("  g();\n", "", 1)
+        self.assertEqual(list(function_faults(pathlib.Path("src/ir/a.cpp"), shorter.splitlines())), [])
 
 
 if __name__ == "__main__":

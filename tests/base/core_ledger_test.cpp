@@ -213,7 +213,8 @@ TEST(CoreLedger, ComputesNoMoreThanTheCoresUnderStress) {
       base::Philox random(17, static_cast<std::uint64_t>(t));
       for (int run = 0; run < kRuns; ++run) {
         if (random.next_integer(0, 3) == 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
-        CoreLease lease(pool, static_cast<Priority>(t % 3), Clock::steady(), static_cast<int>(random.next_integer(1, 3)));
+        const auto cores = static_cast<int>(random.next_integer(1, 3));
+        CoreLease lease(pool, static_cast<Priority>(t % 3), Clock::steady(), cores);
         for (int loop = 0; loop < kLoops; ++loop) {
           lease.take_turns();
           if (random.next_integer(0, 9) == 0) {

@@ -1,4 +1,5 @@
-# Run by the test install.consumer. In: build, config, generator, version, shared (whether there are shared libraries), docs, sanitize.
+# Run by the test install.consumer. In: build, config, generator, version, shared (whether there are shared libraries),
+# docs, sanitize.
 set(folder "${build}/install_test")
 file(REMOVE_RECURSE "${folder}")
 
@@ -26,20 +27,25 @@ foreach(language cpp c)
   file(WRITE "${folder}/examples/example.${language}" "${example}")
 endforeach()
 
-# Builds the consumer against the installed library and runs it. Packages that this kind must not need are hidden from it.
+# Builds the consumer against the installed library and runs it. Packages that this kind must not need are hidden from
+# it.
 function(consume kind)
   set(hidden "")
   foreach(package IN LISTS ARGN)
     list(APPEND hidden "-DCMAKE_DISABLE_FIND_PACKAGE_${package}=ON")
   endforeach()
   set(binary "${folder}/${kind}")
-  run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${binary}" -G "${generator}" "-DKIND=${kind}" "-DEXAMPLES=${folder}/examples" "-DCMAKE_BUILD_TYPE=${config}"
+  run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${binary}" -G "${generator}" "-DKIND=${kind}"
+      "-DEXAMPLES=${folder}/examples" "-DCMAKE_BUILD_TYPE=${config}"
       "-DCMAKE_PREFIX_PATH=${folder}/prefix" ${hidden})
   run("${CMAKE_COMMAND}" --build "${binary}")
   # Softmax of 1, 2, 3, 4.
   set(numbers "0.0321 0.0871 0.2369 0.6439")
   set(model "${CMAKE_CURRENT_LIST_DIR}/softmax.onnx")
-  expect_output("tessera ${version}\nx: f32[batch, 4], opset 13\ny [1, 4]: ${numbers}\nbound [1, 4]: ${numbers}\nfrom bytes [1, 4]: ${numbers}\nhalf 0.5\ninput 'x' is missing; the model's inputs are 'x'\n"
+  string(CONCAT expected "tessera ${version}\nx: f32[batch, 4], opset 13\ny [1, 4]: ${numbers}\n"
+                "bound [1, 4]: ${numbers}\nfrom bytes [1, 4]: ${numbers}\nhalf 0.5\n"
+                "input 'x' is missing; the model's inputs are 'x'\n")
+  expect_output("${expected}"
                 "${binary}/consumer" "${model}")
   expect_output("${numbers} " "${binary}/example_cpp" "${model}")
   expect_output("${numbers} " "${binary}/example_c" "${model}")
@@ -63,14 +69,16 @@ if(shared)
     separate_arguments(flags UNIX_COMMAND "${flags}")
     run(cc "${folder}/examples/example.c" -o "${folder}/example_pkg_config" ${flags})
     cmake_path(GET modules PARENT_PATH libraries)
-    expect_output("0.0321 0.0871 0.2369 0.6439 " "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${libraries}" "${folder}/example_pkg_config" "${CMAKE_CURRENT_LIST_DIR}/softmax.onnx")
+    expect_output("0.0321 0.0871 0.2369 0.6439 " "${CMAKE_COMMAND}" -E env "LD_LIBRARY_PATH=${libraries}"
+                  "${folder}/example_pkg_config" "${CMAKE_CURRENT_LIST_DIR}/softmax.onnx")
   endif()
 endif()
 run("${folder}/prefix/bin/tessera" --version)
 if(NOT output MATCHES "${version}")
   message(FATAL_ERROR "the installed tessera --version printed\n${output}")
 endif()
-foreach(file man/man1/tessera.1 bash-completion/completions/tessera zsh/site-functions/_tessera fish/vendor_completions.d/tessera.fish)
+foreach(file man/man1/tessera.1 bash-completion/completions/tessera zsh/site-functions/_tessera
+        fish/vendor_completions.d/tessera.fish)
   if(NOT EXISTS "${folder}/prefix/share/${file}")
     message(FATAL_ERROR "share/${file} is not installed")
   endif()

@@ -26,7 +26,8 @@ ir::Graph make_graph() {
     variable %count "counter" = f32[3] {0, 0, 0} update %next
     %next = Add "step" (%count, %small) : f32[3]
     %y = If "choice" (%flag) captures (%x) {
-      else_branch = graph "no" { input %x : f32[2, 3]  constant %two = f32[] {2}  %b = Mul (%x, %two) : f32[2, 3]  output %b },
+      else_branch = graph "no" {
+        input %x : f32[2, 3]  constant %two = f32[] {2}  %b = Mul (%x, %two) : f32[2, 3]  output %b },
       then_branch = graph "yes" { input %x : f32[2, 3]  %d = Relu (%x) : f32[2, 3]  output %d }} : f32[2, 3]
     output %y
   })");

@@ -18,6 +18,7 @@ bool updates_operand(const ir::Node& node, std::size_t output, std::size_t input
 
 }  // namespace
 
+// Length: one table, a line each entry.
 std::span<const KernelEntry> reference_kernel_table() {
   static const KernelEntry table[] = {
       // determinant

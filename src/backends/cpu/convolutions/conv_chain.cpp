@@ -172,7 +172,7 @@ class Chain {
     for (std::size_t i = stages_.size(); i-- > 0;) {
       const Stage& stage = stages_[i];
       if (pace[i] == 0 || stage.lines.stride > kUnbounded / pace[i]) return false;
-      for (const auto [value, lines] :
+      for (const auto& [value, lines] :
            {std::pair(stage.data, pace[i] * stage.lines.stride), std::pair(stage.addend, pace[i])}) {
         if (value < inputs_) continue;
         std::int64_t& its = pace[static_cast<std::size_t>(value - inputs_)];
