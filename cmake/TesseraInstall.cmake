@@ -6,9 +6,10 @@ include(CMakePackageConfigHelpers)
 option(TESSERA_SHARED "Link libtessera.so and libtessera_images.so, beside the static libraries of the same objects" ON)
 
 # Reports, nets, conformance, archives and pictures are parts of the program.
-set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera_io tessera_passes
+set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera_io tessera_cost tessera_passes
                   tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu
-                  tessera_backend_null tessera_backends tessera_plan tessera_runtime tessera_capi)
+                  tessera_backend_null tessera_backend_simulated tessera_backends tessera_plan tessera_runtime
+                  tessera_capi)
 set(library_objects "")
 foreach(room IN LISTS library_rooms)
   list(APPEND library_objects $<TARGET_OBJECTS:${room}>)

@@ -113,9 +113,11 @@ void add_model_options(CLI::App& verb, ModelOptions& options) {
 }
 
 void add_run_options(CLI::App& verb, ModelOptions& options) {
-  suggest(verb.add_option("--device", options.device, "Where to run: cpu, reference (slow, exact) or null (plans only)")
+  suggest(verb.add_option("--device", options.device,
+                          "Where to run: cpu, reference (slow, exact), null (plans only) or simulated:PROFILE (see "
+                          "docs/simulated.md)")
               ->capture_default_str(),
-          {"cpu", "reference", "null"});
+          {"cpu", "reference", "null", "simulated:h100-sxm"});
   verb.add_option("--threads", options.threads, "Most threads to use; 0: all cores this process may use")
       ->capture_default_str()
       ->check(whole_number(0, base::kMostThreads));

@@ -5,29 +5,11 @@
 
 #include <algorithm>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 
 namespace tessera::apps {
 namespace {
-
-// Insertions, deletions, replacements and swaps of neighbours that make one word of the other (optimal string alignment
-// distance).
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> least(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) {
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        least[i][j] = i + j;
-        continue;
-      }
-      least[i][j] =
-          std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, least[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        least[i][j] = std::min(least[i][j], least[i - 2][j - 2] + 1);
-    }
-  }
-  return least[a.size()][b.size()];
-}
 
 std::vector<std::string> verbs_of(const CLI::App& app) {
   std::vector<std::string> names;
@@ -75,7 +57,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string> can
   for (const std::string& candidate : candidates) {
     // Who breaks a word off means the whole.
     const std::size_t steps =
-        word.size() >= 3 && candidate.starts_with(word) ? 1 : distance(word.substr(0, 100), candidate);
+        word.size() >= 3 && candidate.starts_with(word) ? 1 : base::edit_distance(word.substr(0, 100), candidate);
     if (steps < least) {
       least = steps;
       best = candidate;

@@ -2,11 +2,36 @@
 
 #include <algorithm>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 #include "cost/profile_texts.h"
 #include "io/file.h"
 
 namespace tessera::cost {
+namespace {
+
+// Names of devices without their variant, and the variant that is meant.
+constexpr std::pair<std::string_view, std::string_view> kUsualVariants[] = {
+    {"a100", "a100-80-sxm"},       {"a100-40", "a100-40-sxm"}, {"a100-80", "a100-80-sxm"}, {"a100-sxm", "a100-80-sxm"},
+    {"a100-pcie", "a100-80-pcie"}, {"h100", "h100-sxm"},       {"v100", "v100-16"},
+};
+
+// The name that looks most like a misspelt one, or "" where none does.
+std::string_view similar_name(std::string_view misspelt) {
+  constexpr std::size_t most_bytes = 50, most_mistakes = 2;
+  if (misspelt.size() > most_bytes) return "";
+  std::string_view best;
+  std::size_t least = most_mistakes + 1;
+  const auto compare = [&](std::string_view name) {
+    const std::size_t distance = base::edit_distance(misspelt, name);
+    if (distance < least) best = name, least = distance;
+  };
+  for (const DeviceProfile& profile : built_in_profiles()) compare(profile.name);
+  for (const auto& [name, variant] : kUsualVariants) compare(name);
+  return best;
+}
+
+}  // namespace
 
 double Rates::of(Precision precision) const {
   return const_cast<Rates*>(this)->of(precision);
@@ -80,13 +105,8 @@ const DeviceProfile* find_built_in_profile(std::string_view name) {
 }
 
 std::string_view usual_variant(std::string_view name) {
-  constexpr std::pair<std::string_view, std::string_view> variants[] = {
-      {"a100", "a100-80-sxm"},     {"a100-40", "a100-40-sxm"},    {"a100-80", "a100-80-sxm"},
-      {"a100-sxm", "a100-80-sxm"}, {"a100-pcie", "a100-80-pcie"}, {"h100", "h100-sxm"},
-      {"v100", "v100-16"},
-  };
-  const auto found = std::ranges::find(variants, name, &std::pair<std::string_view, std::string_view>::first);
-  return found == std::end(variants) ? std::string_view() : found->second;
+  const auto found = std::ranges::find(kUsualVariants, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == std::end(kUsualVariants) ? std::string_view() : found->second;
 }
 
 DeviceProfile load_profile(const std::string& name_or_path) {
@@ -96,7 +116,9 @@ DeviceProfile load_profile(const std::string& name_or_path) {
   if (!name_or_path.ends_with(".toml")) {
     std::string names;
     for (const DeviceProfile& profile : built_in_profiles()) names += (names.empty() ? "" : ", ") + profile.name;
-    fail(ErrorKind::invalid_argument, "there is no device '{}'; there are {}, and any .toml file", name_or_path, names);
+    const std::string_view similar = similar_name(name_or_path);
+    fail(ErrorKind::invalid_argument, "there is no device '{}'; there are {}, and any .toml file{}", name_or_path,
+         names, similar.empty() ? "" : fmt::format("; did you mean '{}'?", similar));
   }
   constexpr std::int64_t max_bytes = 4 << 20;
   const std::vector<std::byte> bytes = io::read_file(name_or_path, max_bytes);

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <set>
 
+#include "base/edit_distance.h"
 #include "base/error.h"
 
 namespace tessera::report {
@@ -23,22 +24,6 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-// Levenshtein's distance.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row[b.size()];
-}
-
 // The names nearest to the wanted one: those that contain it first, then those of the fewest different letters.
 std::vector<std::string> nearest(const std::string& wanted, const std::set<std::string>& names) {
   const std::string low = lower(wanted.substr(0, kMostComparedBytes));
@@ -50,11 +35,11 @@ std::vector<std::string> nearest(const std::string& wanted, const std::set<std::
       ranked.emplace_back(0, name);
       continue;
     }
-    std::size_t distance = edit_distance(low, candidate);
+    std::size_t distance = base::edit_distance(low, candidate);
     // Or the end of a name with a path before it.
     if (candidate.size() > low.size())
-      distance =
-          std::min(distance, 1 + edit_distance(low, std::string_view(candidate).substr(candidate.size() - low.size())));
+      distance = std::min(
+          distance, 1 + base::edit_distance(low, std::string_view(candidate).substr(candidate.size() - low.size())));
     if (distance <= std::max<std::size_t>(2, low.size() / 3)) ranked.emplace_back(distance, name);
   }
   std::ranges::sort(ranked);

@@ -10,6 +10,7 @@ namespace tessera {
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
   for (const backends::Device* device : backends::all_devices()) names.emplace_back(device->name());
+  names.emplace_back(backends::kSimulatedDevices);
   return names;
 }
 

@@ -122,6 +122,14 @@ TEST(Profile, FaultsOfAFileAreNamed) {
   });
   expect_error_containing(ErrorKind::invalid_argument, "there is no device 'a1000'; there are ",
                           [] { cost::load_profile("a1000"); });
+  expect_error_containing(ErrorKind::invalid_argument, "and any .toml file; did you mean 'h100-sxm'?",
+                          [] { cost::load_profile("h100-smx"); });
+  expect_error_containing(ErrorKind::invalid_argument, "and any .toml file; did you mean 'a100-sxm'?",
+                          [] { cost::load_profile("a100-sx"); });
+  expect_error(ErrorKind::invalid_argument,
+               "there is no device 'abacus'; there are a10, a100-40-pcie, a100-40-sxm, a100-80-pcie, a100-80-sxm, cpu, "
+               "h100-pcie, h100-sxm, h200, l4, l40s, t4, v100-16, v100-32, and any .toml file",
+               [] { cost::load_profile("abacus"); });
   expect_error_containing(ErrorKind::not_found, "missing.toml", [] { cost::load_profile("/nowhere/missing.toml"); });
 }
 

@@ -1,0 +1,57 @@
+// What the streams, events and memory of one simulated device share.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "backends/simulated/mirrored_memory.h"
+#include "backends/simulated/options.h"
+#include "backends/simulated/timeline.h"
+#include "base/clock.h"
+
+namespace tessera::backends::simulated {
+
+// Thread-safe.
+class Machine {
+ public:
+  explicit Machine(Options options);
+
+  const Options& options() const { return options_; }
+  const std::string& name() const { return name_; }
+  Timeline& timeline() { return timeline_; }
+  // Its memory, whose addresses are reserved when it is first asked for. Throws Error(over_budget).
+  MirroredMemory& memory();
+  // Where a queue reads and writes what a device address names.
+  template <typename T>
+  T* queue_address(T* address) {
+    return memory().queue_address(address);
+  }
+
+  // Count one more; throw Error when it is the one that is to fail: over_budget, failed.
+  void count_allocation();
+  void count_launch();
+  std::int64_t launches() const { return launches_.load(); }
+
+  // Durations of what is no kernel.
+  TimedOperation copy_between(Engine direction, std::int64_t bytes) const;
+  TimedOperation copy_within(std::int64_t bytes) const;
+  TimedOperation fill(std::int64_t bytes) const;
+  // Of starting anything.
+  std::int64_t launch_ns() const;
+
+ private:
+  const Options options_;
+  const std::string name_;
+  base::VirtualClock clock_;  // the device's own, unless it is given another one
+  Timeline timeline_;
+  std::mutex mutex_;
+  std::optional<MirroredMemory> memory_;
+  std::atomic<std::int64_t> allocations_{0}, launches_{0};
+};
+
+std::int64_t nanoseconds(double seconds);
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,42 @@
+// What a simulated device is like, as its name says: "simulated:PROFILE[,KEY=VALUE…]".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cost/profile.h"
+
+namespace tessera::backends::simulated {
+
+// Whose kernels compute the results. none: nothing is computed, every result is zeros, for models whose durations and
+// memory alone matter.
+enum class Compute : std::uint8_t { reference, cpu, none };
+
+// What goes wrong on demand. Allocations and launches are counted from 1, over the life of the device; 0: none fails.
+struct Faults {
+  std::int64_t failing_allocation = 0, failing_launch = 0;
+  double copy_slowdown = 1;  // copies between host and device take so many times as long
+};
+
+struct Options {
+  cost::DeviceProfile profile;
+  std::string profile_name;  // as given: a built-in name or the path of a file
+  Compute compute = Compute::reference;
+  std::int64_t memory_bytes = 0;  // capacity
+  std::uint64_t seed = 0;         // orders operations that could start at the same time
+  std::int64_t number = 0;        // tells devices with equal options apart
+  Faults faults;
+};
+
+inline constexpr std::string_view kDeviceKind = "simulated";
+
+// Whether a device's name asks for a simulated device, well-formed or not.
+bool is_simulated(std::string_view name);
+// Throws Error(invalid_argument) for an unknown profile (with the most similar name), an unknown key and a value that
+// is none of its values, and whatever load_profile throws for a file.
+Options parse_options(std::string_view name);
+// The name with every option that differs from its default, in one order: equal devices have equal names.
+std::string name_of(const Options& options);
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,101 @@
+#include "backends/simulated/simulated_device.h"
+
+#include <map>
+#include <mutex>
+
+#include "backends/device_copies.h"
+#include "backends/simulated/machine.h"
+#include "backends/simulated/simulated_kernel.h"
+#include "backends/simulated/simulated_memory.h"
+#include "backends/simulated/simulated_stream.h"
+
+namespace tessera::backends::simulated {
+
+struct SimulatedDevice::State {
+  State(Options options, const ComputeDevices& devices, const Device& self)
+      : machine(std::move(options)),
+        memory(machine),
+        computes_by(machine.options().compute == Compute::reference ? devices.reference : devices.cpu),
+        host(devices.cpu),
+        copies(self) {}
+
+  Machine machine;
+  SimulatedMemory memory;
+  const Device& computes_by;  // whose kernels it has
+  const Device& host;
+  DeviceCopies copies;
+};
+
+SimulatedDevice::SimulatedDevice(Options options, const ComputeDevices& devices)
+    : state_(std::make_unique<State>(std::move(options), devices, *this)) {}
+
+SimulatedDevice::~SimulatedDevice() = default;
+
+std::string_view SimulatedDevice::name() const {
+  return state_->machine.name();
+}
+
+std::span<const KernelEntry* const> SimulatedDevice::kernels_for(std::string_view op) const {
+  return state_->computes_by.kernels_for(op);
+}
+
+bool SimulatedDevice::computes_halves() const {
+  return state_->computes_by.computes_halves();
+}
+
+bool SimulatedDevice::flushes_denormals() const {
+  return state_->computes_by.flushes_denormals();
+}
+
+KernelPointer SimulatedDevice::make_kernel(const KernelEntry& entry, const ops::NodeView& view,
+                                           WeightStore& weights) const {
+  return make_simulated_kernel(state_->machine, state_->copies, state_->computes_by, entry, view, weights);
+}
+
+std::unique_ptr<Stream> SimulatedDevice::make_stream() const {
+  return std::make_unique<SimulatedStream>(state_->machine);
+}
+
+std::unique_ptr<Event> SimulatedDevice::make_event() const {
+  return std::make_unique<SimulatedEvent>(state_->machine);
+}
+
+DeviceMemory& SimulatedDevice::memory() const {
+  return state_->memory;
+}
+
+// Host steps of a device that computes by the reference are the reference's too, so that a run has its bits.
+const Device& SimulatedDevice::host_fallback() const {
+  return state_->machine.options().compute == Compute::reference ? state_->computes_by : state_->host;
+}
+
+double SimulatedDevice::copy_seconds(std::int64_t bytes) const {
+  const TimedOperation copy = state_->machine.copy_between(Engine::to_device, bytes);
+  return static_cast<double>(copy.launch_ns + copy.duration_ns) * 1e-9;
+}
+
+const Options& SimulatedDevice::options() const {
+  return state_->machine.options();
+}
+
+Timeline& SimulatedDevice::timeline() const {
+  return state_->machine.timeline();
+}
+
+std::int64_t SimulatedDevice::launches() const {
+  return state_->machine.launches();
+}
+
+const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices) {
+  static std::mutex mutex;
+  // Never destroyed: streams and blocks may be kept until the process ends.
+  static auto& made = *new std::map<std::string, std::unique_ptr<SimulatedDevice>, std::less<>>;
+  Options options = parse_options(name);
+  std::string canonical = name_of(options);
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<SimulatedDevice>& device = made[std::move(canonical)];
+  if (device == nullptr) device = std::make_unique<SimulatedDevice>(std::move(options), devices);
+  return *device;
+}
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,54 @@
+// Any device that there is a profile of, without the device: memory that the host cannot touch, asynchronous streams,
+// results by kernels of a host, durations by the cost model in virtual time, faults on demand (docs/simulated.md).
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+#include "backends/simulated/options.h"
+#include "backends/simulated/timeline.h"
+
+namespace tessera::backends::simulated {
+
+// The host devices whose kernels it may compute by.
+struct ComputeDevices {
+  const Device& cpu;
+  const Device& reference;
+};
+
+class SimulatedDevice final : public Device {
+ public:
+  // Kernels, streams, events and memory of the device must not outlive it.
+  SimulatedDevice(Options options, const ComputeDevices& devices);
+  ~SimulatedDevice() override;
+
+  std::string_view name() const override;
+  std::span<const KernelEntry* const> kernels_for(std::string_view op) const override;
+  bool computes_halves() const override;
+  bool flushes_denormals() const override;
+  KernelPointer make_kernel(const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights) const override;
+  bool is_host() const override { return false; }
+  std::unique_ptr<Stream> make_stream() const override;
+  std::unique_ptr<Event> make_event() const override;
+  DeviceMemory& memory() const override;
+  bool can_capture() const override { return true; }
+  const Device& host_fallback() const override;
+  double copy_seconds(std::int64_t bytes) const override;
+
+  const Options& options() const;
+  // When its operations begin and end. It has a virtual clock of its own until it is told another one: that of the
+  // threads which share it, where their order is to be the same in each run.
+  Timeline& timeline() const;
+  // Kernels and replays that were enqueued so far.
+  std::int64_t launches() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+// The device of that name, made at the first call and there until the process ends. Names that mean the same options
+// are the same device. Throws as parse_options does.
+const SimulatedDevice& find_simulated_device(std::string_view name, const ComputeDevices& devices);
+
+}  // namespace tessera::backends::simulated

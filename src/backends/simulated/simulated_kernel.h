@@ -1,0 +1,19 @@
+// Kernels of a host, enqueued: they compute on a stream's thread, where it reaches the device's memory, and take the
+// time that the device would take.
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+#include "backends/device_copies.h"
+#include "backends/simulated/machine.h"
+
+namespace tessera::backends::simulated {
+
+// Wraps the kernel that `entry`, an entry of the host device `computes_by`, makes for the node. Packed weights are
+// copied to the device's memory; `copies` outlives the kernel. With Compute::none no kernel is made, and running takes
+// time alone.
+KernelPointer make_simulated_kernel(Machine& machine, DeviceCopies& copies, const Device& computes_by,
+                                    const KernelEntry& entry, const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,81 @@
+#include "backends/simulated/simulated_memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace tessera::backends::simulated {
+namespace {
+
+// Whose pages are given back to the system: smaller blocks are soon used again.
+constexpr std::int64_t kDiscardedBytes = std::int64_t{1} << 20;
+
+}  // namespace
+
+void* SimulatedMemory::allocate(std::int64_t bytes, Stream* stream) {
+  machine_.count_allocation();
+  MirroredMemory& memory = machine_.memory();
+  auto* const simulated = dynamic_cast<SimulatedStream*>(stream);
+  std::unique_lock lock(mutex_);
+  if (simulated != nullptr) take_back(simulated);
+  std::optional<std::int64_t> offset = blocks_.take(bytes);
+  if (!offset && !freed_.empty()) {
+    wait_for_freed(simulated, lock);
+    offset = blocks_.take(bytes);
+  }
+  require(offset.has_value(), ErrorKind::over_budget,
+          "device '{}' has no place for {}: {} of {} are in use, and the largest free part is {}", machine_.name(),
+          base::format_bytes(bytes), base::format_bytes(blocks_.in_use()), base::format_bytes(capacity_bytes()),
+          base::format_bytes(blocks_.largest_free()));
+  return memory.device_base() + *offset;
+}
+
+void SimulatedMemory::free(void* address, Stream* stream) noexcept {
+  if (address == nullptr) return;
+  const std::int64_t offset = static_cast<std::byte*>(address) - machine_.memory().device_base();
+  const std::lock_guard lock(mutex_);
+  if (auto* const simulated = dynamic_cast<SimulatedStream*>(stream)) {
+    freed_.push_back({offset, simulated->number(), simulated->mark()});
+    return;
+  }
+  give_back(offset);
+}
+
+std::int64_t SimulatedMemory::in_use_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return blocks_.in_use();
+}
+
+void SimulatedMemory::take_back(const SimulatedStream* stream) {
+  std::erase_if(freed_, [&](const Freed& block) {
+    if (block.stream != stream->number()) return false;
+    blocks_.give_back(block.offset);
+    return true;
+  });
+}
+
+void SimulatedMemory::wait_for_freed(SimulatedStream* stream, std::unique_lock<std::mutex>& lock) {
+  std::vector<std::shared_ptr<Mark>> marks;
+  for (const Freed& block : freed_) marks.push_back(block.mark);
+  // On a virtual clock other threads run meanwhile, and may want the lock.
+  lock.unlock();
+  for (const std::shared_ptr<Mark>& mark : marks) {
+    mark->wait();
+    if (stream != nullptr) stream->wait_in_time(*mark);
+    else machine_.timeline().wait_on_host(mark->time());
+  }
+  lock.lock();
+  std::erase_if(freed_, [&](const Freed& block) {
+    if (std::ranges::find(marks, block.mark) == marks.end()) return false;
+    give_back(block.offset);
+    return true;
+  });
+}
+
+void SimulatedMemory::give_back(std::int64_t offset) {
+  const std::int64_t bytes = blocks_.give_back(offset);
+  if (bytes >= kDiscardedBytes) machine_.memory().discard(offset, bytes);
+}
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,43 @@
+// The memory of a simulated device as others see it: blocks of device addresses, up to the device's capacity.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/simulated/block_list.h"
+#include "backends/simulated/simulated_stream.h"
+
+namespace tessera::backends::simulated {
+
+// A block that is freed on a stream serves that stream at once, because what it enqueues comes later. Others get it
+// only where there is no other place; they then wait until the stream has come so far. So addresses and failures do not
+// depend on how far the threads are.
+class SimulatedMemory final : public DeviceMemory {
+ public:
+  explicit SimulatedMemory(Machine& machine) : machine_(machine), blocks_(machine.options().memory_bytes) {}
+
+  void* allocate(std::int64_t bytes, Stream* stream) override;
+  void free(void* address, Stream* stream) noexcept override;
+  std::int64_t capacity_bytes() const override { return machine_.options().memory_bytes; }
+  std::int64_t in_use_bytes() const override;
+  bool contains(const void* address) const override { return machine_.memory().contains(address); }
+
+ private:
+  struct Freed {
+    std::int64_t offset = 0;
+    int stream = 0;
+    std::shared_ptr<Mark> mark;
+  };
+  void take_back(const SimulatedStream* stream);
+  // Waits, without the lock, for what is freed at that moment, and gives it back.
+  void wait_for_freed(SimulatedStream* stream, std::unique_lock<std::mutex>& lock);
+  void give_back(std::int64_t offset);
+
+  Machine& machine_;
+  mutable std::mutex mutex_;
+  BlockList blocks_;
+  std::vector<Freed> freed_;  // on streams that may still use them
+};
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,103 @@
+// When each operation on a simulated device begins and ends, on a clock of the caller's: decided by durations alone and
+// never by how fast the threads of this machine are.
+//
+// Operations of one stream follow each other. An operation takes an engine for its duration: kernels take the compute
+// engine, copies the copy engine of their direction, so copies and kernels of different streams overlap and two kernels
+// do not. Operations are decided in the order of their start times; those that could start at the same time are ordered
+// by the seed. What lies before the start of an operation (its launch) takes no engine.
+//
+// The clock is usually virtual (base/clock.h): it stands still until a host thread waits, and goes on no further than
+// to the next thing that happens, so that threads of VirtualClock::run() find equal times in each run.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "tessera/clock.h"
+
+namespace tessera::backends::simulated {
+
+enum class Engine : std::uint8_t { none, compute, to_device, to_host };
+inline constexpr std::size_t kEngines = 4;
+
+// A place in a stream's order whose time is known once everything before it is decided.
+using TimePoint = std::shared_ptr<std::optional<std::int64_t>>;
+
+struct TimedOperation {
+  Engine engine = Engine::none;
+  std::int64_t launch_ns = 0, duration_ns = 0;
+};
+
+// Thread-safe.
+class Timeline {
+ public:
+  Timeline(Clock& clock, std::uint64_t seed) : clock_(&clock), seed_(seed) {}
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  // From here on the times are those of another clock, which outlives this. To be called while nothing is enqueued.
+  void use_clock(Clock& clock);
+  Clock& clock() const;
+
+  int add_stream();
+  // Forgets a stream once everything on it is decided.
+  void remove_stream(int stream);
+
+  // Starts no earlier than now.
+  void enqueue(int stream, const TimedOperation& operation);
+  // The point behind everything that is enqueued on the stream.
+  TimePoint record(int stream);
+  // What is enqueued from here on starts no earlier than the point, which may be one of another stream.
+  void wait(int stream, const TimePoint& point);
+
+  // Lets the calling thread wait until the point on the clock, and returns its time.
+  std::int64_t wait_on_host(const TimePoint& point);
+  // The same for everything on a stream.
+  std::int64_t synchronise(int stream);
+  // Whether the point has been reached; asking takes kPollNs, so that a thread that asks until it is comes to an end.
+  bool is_reached(const TimePoint& point);
+
+  // How long an engine was busy, with the operations that were decided so far.
+  std::int64_t busy_ns(Engine engine) const;
+
+  static constexpr std::int64_t kPollNs = 1000;
+
+ private:
+  struct Entry {
+    TimedOperation operation = {};
+    std::int64_t earliest_ns = 0;  // when it was enqueued
+    std::uint64_t order = 0;       // breaks ties
+    // At most one is set, with an operation that takes no time.
+    TimePoint after = nullptr, records = nullptr;
+  };
+  struct Stream {
+    std::deque<Entry> entries;
+    std::int64_t time_ns = 0;  // end of what is decided
+    bool removed = false;
+  };
+  struct Candidate {
+    int stream = -1;
+    std::int64_t start_ns = 0, ready_ns = 0;
+    std::uint64_t order = 0;
+    bool comes_before(const Candidate& other) const;
+  };
+
+  void push(int stream, Entry entry);
+  Candidate next_candidate() const;
+  void decide(const Candidate& candidate);
+
+  mutable std::mutex mutex_;
+  Clock* clock_;
+  const std::uint64_t seed_;
+  std::uint64_t enqueued_ = 0;
+  int next_stream_ = 0;
+  std::map<int, Stream> streams_;
+  std::array<std::int64_t, kEngines> free_at_ns_{}, busy_ns_{};
+};
+
+}  // namespace tessera::backends::simulated

@@ -1,0 +1,75 @@
+#include "backends/simulated/work_queue.h"
+
+#include <system_error>
+
+#include "base/error.h"
+
+namespace tessera::backends::simulated {
+
+WorkQueue::WorkQueue() {
+  try {
+    thread_ = std::thread([this] { run_tasks(); });
+  } catch (const std::system_error&) {
+    fail(ErrorKind::over_budget, "the system gives no thread for a stream of a simulated device");
+  }
+}
+
+WorkQueue::~WorkQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  pushed_.notify_one();
+  thread_.join();
+}
+
+void WorkQueue::push(std::function<void()> task) {
+  push(Task{.work = std::move(task), .always = nullptr});
+}
+
+void WorkQueue::push_always(std::function<void(const std::exception_ptr&)> task) {
+  push(Task{.work = nullptr, .always = std::move(task)});
+}
+
+void WorkQueue::push(Task task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  pushed_.notify_one();
+}
+
+std::exception_ptr WorkQueue::take_failure() {
+  std::unique_lock lock(mutex_);
+  emptied_.wait(lock, [this] { return tasks_.empty() && !running_; });
+  return std::exchange(failure_, nullptr);
+}
+
+void WorkQueue::run_tasks() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    pushed_.wait(lock, [this] { return ends_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    running_ = true;
+    std::exception_ptr failure = failure_;
+    lock.unlock();
+    if (task.always) {
+      task.always(failure);
+    } else if (failure == nullptr) {
+      try {
+        task.work();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    task = {};  // what it holds may be memory of the device, which is given back before anybody hears of the end
+    lock.lock();
+    failure_ = failure;
+    running_ = false;
+    if (tasks_.empty()) emptied_.notify_all();
+  }
+}
+
+}  // namespace tessera::backends::simulated
