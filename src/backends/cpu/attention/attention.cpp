@@ -10,6 +10,7 @@
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/indirect_product.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -128,6 +129,7 @@ class Attention final : public Kernel {
       if (!in_place) pack(task, block, workspace);
       const std::int64_t step = in_place ? 1 : product_->rows;
       for (std::int64_t i = task.begin; i < task.end; i += step) {
+        base::yield_point();
         if (in_place) add_row(call, task, block, i, workspace);
         else add_panel(call, task, block, i, std::min(step, task.end - i), workspace);
       }

@@ -10,6 +10,7 @@
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "backends/cpu/products/tile_rows.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -87,8 +88,10 @@ class Bf16Attention final : public Kernel {
     std::fill_n(sums, queries * value_size, 0.0f);
     for (std::int64_t key = 0; key < task.keys; key += plan_.block_keys()) {
       const Block block = pack(call, task, key, workspace);
-      for (std::int64_t i = task.begin; i < task.end; i += multiplier_.tile_rows)
+      for (std::int64_t i = task.begin; i < task.end; i += multiplier_.tile_rows) {
+        base::yield_point();
         add_panel(call, task, block, i, std::min(multiplier_.tile_rows, task.end - i), workspace);
+      }
     }
     std::uint16_t* output = call.output + output_rows_.at(task.batch, task.head) + task.begin * output_rows_.stride;
     for (std::int64_t i = 0; i < queries; ++i, sums += value_size, output += output_rows_.stride) {

@@ -45,6 +45,7 @@ using WindowFunction = void (*)(const WindowLine&, std::int64_t begin, std::int6
 #include <hwy/highway.h>
 
 #include "backends/cpu/element_wise/math.h"
+#include "base/yield_point.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -325,6 +326,7 @@ class WindowKernel : public Kernel {
   template <typename Finish>
   void run_group(Group& group, Finish finish) const {
     for (std::int64_t c = 0; c < geometry_.channels; c += block_channels_) {
+      base::yield_point();
       for (const WindowLine& line : group.lines())
         function_(line, c, std::min(geometry_.channels, c + block_channels_));
     }

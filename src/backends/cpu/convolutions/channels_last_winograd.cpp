@@ -25,6 +25,7 @@
 #include "backends/cpu/products/indirect_product.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -307,6 +308,7 @@ class Winograd final : public Kernel {
         tile = 0;
         ++slice;
       }
+      base::yield_point();
       visit(slice, tile);
     }
   }
@@ -382,6 +384,7 @@ class Winograd final : public Kernel {
       }
       product.rows = end - begin;
       product.c = after + part * block.after_stride + begin * outputs_;
+      base::yield_point();
       isa_->multiply(product);
     }
   }

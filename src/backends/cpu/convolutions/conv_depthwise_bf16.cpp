@@ -11,6 +11,7 @@
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "base/checked.h"
 #include "base/half.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -93,6 +94,7 @@ class Bf16Depthwise final : public Kernel, public LineConv {
   // The i-th line of outputs to `y`. `line_at` gives the beginning of a line of the data; z: of the addend, or null.
   template <typename LineAt>
   void run_line(LineAt line_at, std::int64_t i, const std::byte* z, std::byte* y) const {
+    base::yield_point();
     thread_local std::vector<const std::uint16_t*> data, weights;
     thread_local std::vector<float> floats;  // of a line whose activation comes before it is rounded
     data.clear();

@@ -12,6 +12,7 @@
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/quantisation/quantised_result.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 #include "ops/quantised_layers.h"
 
 namespace tessera::backends::cpu {
@@ -52,6 +53,7 @@ class QuantisedDepthwise final : public Kernel {
       thread_local std::vector<const std::uint8_t*> lines;
       lines.resize(static_cast<std::size_t>(line_groups_ * DepthwiseS8::kGroup));
       for (std::int64_t item = begin; item < end; ++item) {
+        base::yield_point();
         const std::int64_t block = item % blocks(), row = item / blocks() % rows.output,
                            image = item / blocks() / rows.output, c = block * DepthwiseS8::kChannels;
         std::fill(lines.begin(), lines.end(), nullptr);

@@ -11,6 +11,7 @@
 #include "backends/cpu/element_wise/element_wise_unary.h"
 #include "backends/cpu/products/gemm_f32_isa.h"
 #include "base/checked.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -184,6 +185,7 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
     packed_right = right.data + k_begin * round_up(shape_.n, isa_->lanes) + block.column_begin * k;
   } else {
     for (std::int64_t panel = whole_panels; panel < columns; panel += isa_->columns) {
+      base::yield_point();
       pack_right_panel(*isa_, right, k_begin, k, block.column_begin + panel, std::min(isa_->columns, columns - panel),
                        workspace.right.get() + panel * k);
     }
@@ -237,6 +239,7 @@ void GemmF32::run_block(const Tile& block, std::int64_t k_begin, const GemmOpera
         }
         const std::int64_t fetched = panel * product.next_floats * k;
         product.next = fetched < floats_behind ? behind + fetched : nullptr;
+        base::yield_point();
         multiply(product, first, begin, end);
       }
       if (epilogue.after == nullptr || k_begin + k < shape_.k || (end < columns && end - complete < kAfterColumns))

@@ -17,6 +17,7 @@
 #include <new>
 
 #include "base/checked.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 
@@ -128,7 +129,8 @@ struct ProductSplit {
 
   std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
 
-  // tile(const ProductTile&) for each tile of a chunk and each part of the depth.
+  // tile(const ProductTile&) for each tile of a chunk and each part of the depth; a more important run may have the
+  // core between two of them.
   template <typename Tile>
   void for_each_tile(std::int64_t chunk, Tile&& tile) const {
     const std::int64_t of_group = chunk % (row_chunks * panel_chunks), group = chunk / (row_chunks * panel_chunks);
@@ -159,6 +161,7 @@ struct ProductSplit {
                                   : row_begin + (row_end - row_begin) * i / chunk_tiles;
         };
         const std::int64_t row = begin_of(j), next = begin_of(j + 1);
+        base::yield_point();
         tile(ProductTile{group, row, next - row, first, last - first, part_of_depth(part),
                          (j - first_tile) * (panels_end - first_panel) * tile_rows * tile_columns});
       }

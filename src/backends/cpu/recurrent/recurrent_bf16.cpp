@@ -12,6 +12,7 @@
 #include "backends/cpu/products/tile_rows.h"
 #include "backends/cpu/recurrent/kernels.h"
 #include "backends/cpu/recurrent/recurrent_layer.h"
+#include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
 namespace {
@@ -93,6 +94,7 @@ class Bf16Products {
                     (direction * layer_.chunks() + chunk) * lanes(layer_.gates * layer_.units) * depth;
     const TileScope scope;
     for (std::int64_t row = 0; row < layer_.batch; row += recur_.tile_rows) {
+      base::yield_point();
       const Element* left[kProductRows];
       Product product =
           product_of(hidden + row * depth, depth, std::min(recur_.tile_rows, layer_.batch - row), left, r, columns);
