@@ -9,18 +9,12 @@ import os
 import pathlib
 import struct
 import subprocess
-import sys
-import tempfile
 import time
-import unittest
 import zipfile
 import zlib
 
-TESSERA = ""
-
-
-def run(*arguments):
-    return subprocess.run([TESSERA, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+import program
+from program import run
 
 
 def npy(shape, values, descr="<f4", code="f"):
@@ -38,18 +32,7 @@ def png(rows):
         b"IDAT", zlib.compress(b"".join(b"\0" + bytes(row) for row in rows))) + chunk(b"IEND", b"")
 
 
-class CommandLine(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.holder = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.holder.name)
-        cls.model = cls.folder / "lenet5.onnx"
-        assert run("new", "lenet5", "-o", cls.model).returncode == 0
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.holder.cleanup()
-
+class CommandLine(program.WithModel):
     def fails(self, code, text, *arguments):
         done = run(*arguments)
         self.assertEqual(done.returncode, code, done.stderr)
@@ -108,12 +91,12 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(seconds["8"], seconds["0"])
 
     def test_explain_without_calibration_says_so(self):
-        done = subprocess.run([TESSERA, "explain", self.model], capture_output=True, text=True, timeout=120,
+        done = subprocess.run([program.path, "explain", self.model], capture_output=True, text=True, timeout=120,
                               env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("rough: run `tessera calibrate`", done.stdout)
-        done = subprocess.run([TESSERA, "explain", self.model, "--learn"], capture_output=True, text=True, timeout=120,
-                              env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
+        done = subprocess.run([program.path, "explain", self.model, "--learn"], capture_output=True, text=True,
+                              timeout=120, env={**os.environ, "XDG_CACHE_HOME": str(self.folder / "empty")})
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("no calibration to add to", done.stderr)
 
@@ -159,8 +142,8 @@ class CommandLine(unittest.TestCase):
     def test_tuned_choices_are_kept(self):
         cache = self.folder / "cache"
         environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-        tune = lambda: subprocess.run([TESSERA, "run", self.model, "--tune"], capture_output=True, text=True, timeout=
-                                      120, env=environment)
+        tune = lambda: subprocess.run([program.path, "run", self.model, "--tune"], capture_output=True, text=True,
+                                      timeout=120, env=environment)
         first = tune()
         self.assertEqual((first.returncode, first.stderr), (0, ""))  # progress is for terminals
         [file] = cache.glob("tessera/tuning-*.json")
@@ -330,7 +313,7 @@ class CommandLine(unittest.TestCase):
     def test_packages_for_other_instruction_sets_run_too(self):
         package = self.folder / "scalar.tsr"
         environment = {**os.environ, "TESSERA_ISA": "scalar"}
-        made = subprocess.run([TESSERA, "optimize", self.model, "-o", package], capture_output=True, text=True,
+        made = subprocess.run([program.path, "optimize", self.model, "-o", package], capture_output=True, text=True,
                               timeout=120, env=environment)
         self.assertEqual(made.returncode, 0, made.stderr)
         self.assertIn(" with scalar, ", run("info", package).stdout)
@@ -462,5 +445,4 @@ class CommandLine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TESSERA = sys.argv.pop(1)
-    unittest.main()
+    program.main()

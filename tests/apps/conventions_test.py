@@ -6,39 +6,19 @@ completion, a manual page. Standard library only.
 """
 import json
 import os
-import pathlib
 import pty
 import resource
 import shutil
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-TESSERA = ""
-WRONG_CALL, IO = 2, 6
+import program
+from program import IO, WRONG_CALL, run
 
 
-def run(*arguments, **options):
-    return subprocess.run([TESSERA, *map(str, arguments)], **{
-        "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "timeout": 120, **options
-    })
-
-
-class Conventions(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.holder = tempfile.TemporaryDirectory()
-        cls.folder = pathlib.Path(cls.holder.name)
-        cls.model = cls.folder / "lenet5.onnx"
-        assert run("new", "lenet5", "-o", cls.model).returncode == 0
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.holder.cleanup()
-
+class Conventions(program.WithModel):
     def refused(self, text, *arguments, **options):
         done = run(*arguments, **options)
         self.assertEqual(done.returncode, WRONG_CALL, f"{arguments}: {done.stderr}")
@@ -47,16 +27,13 @@ class Conventions(unittest.TestCase):
         self.assertEqual((len(done.stderr.splitlines()), done.stdout), (1, ""), done.stderr)
 
     # --- streams ------------------------------------------------------------------------------------------------------
-    # --------------
 
     def test_what_cannot_be_printed_is_an_error(self):
-        for arguments in (["--help"], ["--version"], ["info", self.model], ["info", self.model, "--json"],
-                          ["info", self.model, "--plan"], ["run",
-                                                           self.model], ["run", self.model, "--outputs",
-                                                                         "-"], ["manual"], ["completion", "bash"],
-                          ["new", "lenet5", "-o",
-                           self.folder / "again.onnx"], ["diff", self.model, "--precision-b", "bf16", "--rtol",
-                                                         "1e-6"]):
+        calls = [["--help"], ["--version"], ["manual"], ["completion", "bash"], ["info", self.model],
+                 ["info", self.model, "--json"], ["info", self.model, "--plan"], ["run", self.model],
+                 ["run", self.model, "--outputs", "-"], ["new", "lenet5", "-o", self.folder / "again.onnx"],
+                 ["diff", self.model, "--precision-b", "bf16", "--rtol", "1e-6"]]
+        for arguments in calls:
             with open("/dev/full", "w") as full:
                 done = run(*arguments, stdout=full)
             self.assertEqual(
@@ -66,13 +43,14 @@ class Conventions(unittest.TestCase):
 
     def test_a_closed_output_is_an_error_and_no_file_takes_its_place(self):
         out = self.folder / "closed.json"
-        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', TESSERA, "run", self.model, "--outputs", out],
+        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" >&-', program.path, "run", self.model, "--outputs", out],
                               stderr=subprocess.PIPE, text=True, timeout=120)
         self.assertEqual(done.returncode, IO)
         self.assertIn("cannot write to standard output: Bad file descriptor", done.stderr)
         self.assertEqual(list(json.loads(out.read_text())), ["output"])  # the file is whole, and nothing else in it
-        done = subprocess.run(["sh", "-c", 'exec "$0" "$@" <&- 2>&-', TESSERA, "run", self.model, "--outputs", out],
-                              stdout=subprocess.PIPE, text=True, timeout=120)
+        done = subprocess.run(
+            ["sh", "-c", 'exec "$0" "$@" <&- 2>&-', program.path, "run", self.model, "--outputs", out],
+            stdout=subprocess.PIPE, text=True, timeout=120)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(list(json.loads(out.read_text())), ["output"])
 
@@ -95,7 +73,7 @@ class Conventions(unittest.TestCase):
     def test_colours_are_for_terminals(self):
         def on_terminal(**environment):
             ours, theirs = pty.openpty()
-            child = subprocess.Popen([TESSERA, "fly"], stdout=subprocess.DEVNULL, stderr=theirs,
+            child = subprocess.Popen([program.path, "fly"], stdout=subprocess.DEVNULL, stderr=theirs,
                                      env={"PATH": os.environ["PATH"], **environment})
             child.wait(timeout=60)
             os.close(theirs)
@@ -107,10 +85,9 @@ class Conventions(unittest.TestCase):
         self.assertNotIn(b"\x1b", on_terminal(TERM="dumb"))
 
     # --- signals ------------------------------------------------------------------------------------------------------
-    # --------------
 
     def interrupted(self, number, arguments, *, seconds=1.0, **options):
-        child = subprocess.Popen([TESSERA, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        child = subprocess.Popen([program.path, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                  text=True, **options)
         time.sleep(seconds)
         child.send_signal(number)
@@ -136,7 +113,7 @@ class Conventions(unittest.TestCase):
 
     def test_the_second_signal_does_not_wait(self):
         child = subprocess.Popen(
-            [TESSERA, "bench", self.model, "--dim", "batch=20000", "--device", "reference", "--seconds", "100"],
+            [program.path, "bench", self.model, "--dim", "batch=20000", "--device", "reference", "--seconds", "100"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         time.sleep(1)
         start = time.monotonic()
@@ -153,7 +130,6 @@ class Conventions(unittest.TestCase):
         self.assertEqual((code, err), (0, ""))
 
     # --- words --------------------------------------------------------------------------------------------------------
-    # --------------
 
     def test_unknown_words_name_the_nearest(self):
         self.refused("unknown verb 'rnu'; did you mean 'run'?", "rnu", self.model)
@@ -214,13 +190,12 @@ class Conventions(unittest.TestCase):
             self.assertEqual(run("run", self.model, env={**os.environ, name: ""}).returncode, 0)
 
     # --- completion and manual
-    # -------------------------------------------------------------------------------------------------------
 
     def completions(self, *words):
         script = ('source <("$1" completion bash); shift; COMP_WORDS=(tessera "$@"); COMP_CWORD=$#; _tessera; '
                   'printf "%s\\n" "${COMPREPLY[@]}"')
-        done = subprocess.run(["bash", "--norc", "-c", script, "bash", TESSERA, *words], capture_output=True, text=True,
-                              timeout=60)
+        done = subprocess.run(["bash", "--norc", "-c", script, "bash", program.path, *words], capture_output=True,
+                              text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return done.stdout.split()
 
@@ -261,5 +236,4 @@ class Conventions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TESSERA = sys.argv.pop(1)
-    unittest.main()
+    program.main()

@@ -10,22 +10,22 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 import zipfile
 
-TESSERA = ""
+import program
+from program import INVALID, IO, NOT_FOUND, OVER_BUDGET, UNSUPPORTED, WRONG_CALL
+
 SECONDS, MEBIBYTES = 5, 512
-WRONG_CALL, INVALID, UNSUPPORTED, NOT_FOUND, IO, OVER_BUDGET = 2, 3, 4, 5, 6, 7
 
 
 def run(*arguments):
     """Exit status, standard error, seconds and peak MiB of one call."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen([TESSERA, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        child = subprocess.Popen([program.path, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out, stderr=err)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - start
@@ -123,7 +123,6 @@ class HostileFiles(unittest.TestCase):
         return out
 
     # --- what stands at a path
-    # ------------------------------------------------------------------------------------------------------
 
     def places(self):
         os.mkfifo(self.folder / "pipe")
@@ -204,7 +203,6 @@ class HostileFiles(unittest.TestCase):
         self.refused(INVALID, "which has 4 bytes", "info", self.write("m.onnx", huge))
 
     # --- models that ask for much
-    # ---------------------------------------------------------------------------------------------------
 
     def test_a_file_of_150_bytes_that_asks_for_petabytes(self):
         petabytes = struct.pack("<q", 1 << 50)
@@ -250,7 +248,7 @@ class HostileFiles(unittest.TestCase):
                      "500ms", "--memory-limit", "256")
         self.refused(OVER_BUDGET, "the run takes longer than its limit of 1.00 s", "run", path, "--time-limit", "1",
                      "--memory-limit", "256")
-        child = subprocess.Popen([TESSERA, "run", path, "--memory-limit", "256"], stdout=subprocess.DEVNULL,
+        child = subprocess.Popen([program.path, "run", path, "--memory-limit", "256"], stdout=subprocess.DEVNULL,
                                  stderr=subprocess.PIPE)
         time.sleep(0.7)
         start = time.monotonic()
@@ -274,7 +272,6 @@ class HostileFiles(unittest.TestCase):
             self.accepted(arguments[0], self.write("m.onnx", raw), *arguments[1:])
 
     # --- arrays and pictures
-    # --------------------------------------------------------------------------------------------------------
 
     def test_arrays_that_lie(self):
         fine = self.write(
@@ -353,5 +350,4 @@ class HostileFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TESSERA = sys.argv.pop(1)
-    unittest.main()
+    program.main()

@@ -13,17 +13,12 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-TESSERA = ""
-IO = 6
-
-
-def run(*arguments, **options):
-    return subprocess.run([TESSERA, *map(str, arguments)], capture_output=True, text=True, timeout=120, **options)
+import program
+from program import IO, run
 
 
 class OutputFiles(unittest.TestCase):
@@ -88,10 +83,10 @@ class OutputFiles(unittest.TestCase):
         closed = self.folder / "closed"
         closed.mkdir(mode=0o555)
         self.folder.chmod(0o755)
-        if drop and subprocess.run([*drop, TESSERA, "--version"], capture_output=True).returncode != 0:
+        if drop and subprocess.run([*drop, program.path, "--version"], capture_output=True).returncode != 0:
             self.skipTest("nobody may run the program where it lies")
-        done = subprocess.run([*drop, TESSERA, "run", self.model, "--outputs", closed / "x.npz"], capture_output=True,
-                              text=True, timeout=120)
+        done = subprocess.run([*drop, program.path, "run", self.model, "--outputs", closed / "x.npz"],
+                              capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, IO, done.stderr)
         self.assertIn(f"the folder '{closed}' is not writable: Permission denied", done.stderr)
 
@@ -138,8 +133,8 @@ class OutputFiles(unittest.TestCase):
         for arguments in self.writers_of(disk / "x")[:5] + [["run", self.model, "--outputs", disk / "x.npz"],
                                                             ["run", self.model, "--outputs", disk / "x.json"],
                                                             ["optimize", self.model, "-o", disk / "x.onnx"]]:
-            done = subprocess.run([*unshare, "sh", "-c", script, "sh", disk, TESSERA, *arguments], capture_output=True,
-                                  text=True, timeout=120)
+            done = subprocess.run([*unshare, "sh", "-c", script, "sh", disk, program.path, *arguments],
+                                  capture_output=True, text=True, timeout=120)
             self.assertEqual(done.returncode, IO, f"{arguments}: {done.stderr}")
             self.assertIn("No space left on device", done.stderr, arguments)
 
@@ -157,7 +152,7 @@ class OutputFiles(unittest.TestCase):
         numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
         for number in numbers:
             for delay in (0.1, 0.4, 0.8, 1.2):
-                child = subprocess.Popen([TESSERA, "optimize", big, "-o", self.folder / "big.tsr"],
+                child = subprocess.Popen([program.path, "optimize", big, "-o", self.folder / "big.tsr"],
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 time.sleep(delay)
                 child.send_signal(number)
@@ -166,5 +161,4 @@ class OutputFiles(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TESSERA = sys.argv.pop(1)
-    unittest.main()
+    program.main()
