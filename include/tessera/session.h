@@ -84,6 +84,10 @@ struct RunOptions {
   std::uint64_t seed = 0;                      // of random operators that have no seed of their own
   std::int64_t time_limit_ns = 0;              // the run throws Error(over_budget) soon after that long; 0: no limit
   const Cancellation* cancellation = nullptr;  // must outlive the run
+  // Whether the steps of a plan that are all on a device are recorded by the second run of the plan and replayed as a
+  // whole by it and later ones, which saves the time of starting each. The results are the same. No effect on the CPU,
+  // on devices that cannot record, on plans with steps on the host, and on runs with timings.
+  bool capture = false;
   std::vector<StepTiming>* timings = nullptr;  // filled if given, with the first million steps at most
   StepGate* gate = nullptr;                    // asked between steps; must outlive the run
   Priority priority = Priority::standard;      // which runs go first where cores are short

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/assert.h"
 
@@ -9,8 +10,8 @@ namespace tessera::backends {
 
 struct DeviceCopies::State {
   const Device& device;
-  std::mutex mutex;                                   // held while a block is copied
-  std::map<const void*, std::weak_ptr<void>> copies;  // by host address
+  std::mutex mutex;                                                            // held while a block is copied
+  std::map<std::pair<const void*, std::int64_t>, std::weak_ptr<void>> copies;  // by key and size
 
   explicit State(const Device& given) : device(given) {}
 };
@@ -35,15 +36,27 @@ DeviceCopies::DeviceCopies(const Device& device) : state_(std::make_shared<State
   TESSERA_ASSERT(!device.is_host(), "a host device reads host memory as it is");
 }
 
-std::shared_ptr<void> DeviceCopies::find_or_copy(const void* host, std::int64_t bytes,
+std::shared_ptr<void> DeviceCopies::find(const void* key, std::int64_t bytes) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto found = state_->copies.find({key, bytes});
+  return found != state_->copies.end() ? found->second.lock() : nullptr;
+}
+
+std::shared_ptr<void> DeviceCopies::find_or_copy(const Tensor& tensor) {
+  if (std::shared_ptr<void> found = find(tensor.storage(), tensor.bytes())) return found;
+  const Tensor contents = tensor.contents();
+  return find_or_copy(tensor.storage(), contents.raw(), tensor.bytes(), std::make_shared<Tensor>(tensor));
+}
+
+std::shared_ptr<void> DeviceCopies::find_or_copy(const void* key, const void* from, std::int64_t bytes,
                                                  std::shared_ptr<const void> owner) {
   const std::lock_guard lock(state_->mutex);
-  std::weak_ptr<void>& known = state_->copies[host];
+  std::weak_ptr<void>& known = state_->copies[{key, bytes}];
   if (std::shared_ptr<void> found = known.lock()) return found;
   auto copy = std::make_shared<Copy>(state_->device.memory(), bytes, std::move(owner));
   if (bytes > 0) {
     const std::unique_ptr<Stream> stream = state_->device.make_stream();
-    stream->copy_to_device(copy->address, host, bytes);
+    stream->copy_to_device(copy->address, from, bytes);
     stream->synchronise();
   }
   void* address = copy->address;
@@ -57,7 +70,7 @@ std::shared_ptr<void> DeviceCopies::find_or_copy(const void* host, std::int64_t 
 std::int64_t DeviceCopies::size() const {
   const std::lock_guard lock(state_->mutex);
   std::int64_t held = 0;
-  for (const auto& [host, copy] : state_->copies) held += copy.expired() ? 0 : 1;
+  for (const auto& [key, copy] : state_->copies) held += copy.expired() ? 0 : 1;
   return held;
 }
 

@@ -13,18 +13,21 @@ namespace tessera::backends {
 class DeviceCopies {
  public:
   explicit DeviceCopies(const Device& device);  // no host
-  // The device address of a copy of the `bytes` bytes at `host`, which the copy keeps alive through `owner` (null: the
-  // caller guarantees that). Blocks with the same address are the same block. The copy is complete when the call
+  // The device address of a copy of the weights, which the copy keeps alive. The copy is complete when the call
   // returns. Throws Error(over_budget).
-  std::shared_ptr<void> find_or_copy(const void* host, std::int64_t bytes, std::shared_ptr<const void> owner);
-  // The same for packed weights.
   std::shared_ptr<void> find_or_copy(const PackedWeights& weights) {
-    return find_or_copy(weights.data.get(), weights.bytes, weights.data);
+    return find_or_copy(weights.data.get(), weights.data.get(), weights.bytes, weights.data);
   }
+  // The same of a tensor, of anything but strings. The elements of a deferred one are computed for the copy alone.
+  std::shared_ptr<void> find_or_copy(const Tensor& tensor);
   // Copies that somebody holds.
   std::int64_t size() const;
 
  private:
+  // `key` names the block for as long as `owner` lives.
+  std::shared_ptr<void> find_or_copy(const void* key, const void* from, std::int64_t bytes,
+                                     std::shared_ptr<const void> owner);
+  std::shared_ptr<void> find(const void* key, std::int64_t bytes) const;
   struct State;
   std::shared_ptr<State> state_;
 };

@@ -100,6 +100,24 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
   return known && with_view(graph, node, true, [&](const ops::NodeView& view) { return accepts(device, view); });
 }
 
+std::string reason_against_device(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
+  if (!ir::subgraphs_of(node).empty()) return "control flow runs on the host";
+  const auto any = [&](auto predicate) {
+    const auto holds = [&](ir::ValueId id) { return id.valid() && predicate(graph.value(id).type); };
+    return std::ranges::any_of(node.inputs, holds) || std::ranges::any_of(node.outputs, holds);
+  };
+  if (any([](const ir::ValueType& type) { return !type.is_tensor(); })) return "it handles values that are not tensors";
+  if (any([](const ir::ValueType& type) { return type.dtype == DType::string; })) return "it handles strings";
+  return with_view(graph, node, std::string("sizes of its operands depend on data"), [&](const ops::NodeView& view) {
+    try {
+      choose_kernel(device, view);
+      return std::string();
+    } catch (const Error& error) {
+      return error.message();
+    }
+  });
+}
+
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node) {
   return with_view(graph, node, static_cast<const backends::KernelEntry*>(nullptr),
                    [&](const ops::NodeView& view) -> const backends::KernelEntry* {

@@ -41,4 +41,8 @@ bool may_accept(const backends::Device& device, const ir::Graph& graph, const ir
 // its operands are not concrete, and when there is none.
 const backends::KernelEntry* find_kernel(const backends::Device& device, const ir::Graph& graph, const ir::Node& node);
 
+// Why the device cannot run the node with memory of its own, or "" if it can: it has no kernel for it, or the node
+// handles strings, values that are not tensors, or sizes that depend on data.
+std::string reason_against_device(const backends::Device& device, const ir::Graph& graph, const ir::Node& node);
+
 }  // namespace tessera::plan

@@ -74,7 +74,8 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
   std::vector<std::optional<Error>> errors(operands.size());
   const std::vector<std::size_t> order = by_work(operands);
   std::vector<MeasuredKernels> measured;
-  if (options.tuner != nullptr)
+  // Kernels of other devices run behind a queue, where timing single ones says little.
+  if (options.tuner != nullptr && device.is_host())
     measured = options.tuner->choose(plan, operands, device, weights,
                                      {.host = {options.pool, options.max_threads}, .allocator = options.allocator});
   const auto make = [&](std::int64_t begin, std::int64_t end) {
@@ -83,8 +84,9 @@ void make_kernels(Plan& plan, const std::vector<StepOperands>& operands, const b
       const StepOperands& each = operands[index];
       Step& step = plan.steps[each.step];
       errors[index] = try_to_make(
-          step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants), device,
-          weights, measured.empty() ? nullptr : &measured[index]);
+          step, ops::NodeView(plan.graph.node(step.node), *step.op, each.inputs, each.outputs, each.constants),
+          step.space == backends::MemorySpace::device ? device : device.host_fallback(), weights,
+          measured.empty() ? nullptr : &measured[index]);
     }
   };
   const auto count = static_cast<std::int64_t>(operands.size());

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <tuple>
 
 #include "base/assert.h"
@@ -6,6 +7,8 @@
 #include "base/units.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
+#include "plan/choose_kernel.h"
+#include "plan/copies.h"
 #include "plan/make_kernels.h"
 #include "plan/memory_plan.h"
 #include "plan/plan.h"
@@ -13,6 +16,8 @@
 
 namespace tessera::plan {
 namespace {
+
+using backends::MemorySpace;
 
 bool is_control(const ir::Node& node) {
   return !ir::subgraphs_of(node).empty();
@@ -33,26 +38,42 @@ class Planner {
   std::shared_ptr<const Plan> run() {
     add_missing_outputs();
     make_source_slots();
+    plan_->uses_device = !device_.is_host();
+    if (plan_->uses_device) place_nodes();
     for (ir::NodeId id : graph().order()) {
       if (is_wanted(id)) make_step(id);
     }
+    if (plan_->uses_device) copy_results();
     make_kernels(*plan_, operands_, device_, weights_, options_);
+    if (plan_->uses_device) give_reasons();
     find_lifetimes();
     mark_results();
     list_dying();
     share_storage(*plan_, lifetimes_, options_);
     place_in_arena();
+    if (plan_->uses_device) {
+      find_waits(*plan_);
+      find_recordable(*plan_);
+    }
     return plan_;
   }
 
  private:
   ir::Graph& graph() { return plan_->graph; }
   Slot& slot(std::int32_t index) { return plan_->slots[static_cast<std::size_t>(index)]; }
-  std::int32_t slot_of(ir::ValueId id) const { return id.valid() ? slot_of_[static_cast<std::size_t>(id.index)] : -1; }
+  // The slot that holds the value in this space, which a copy step fills if the value is made in the other one.
+  std::int32_t slot_in(MemorySpace space, ir::ValueId id) {
+    if (!id.valid()) return -1;
+    const std::int32_t made = slot_of_[static_cast<std::size_t>(id.index)];
+    if (made < 0 || slot(made).space == space) return made;
+    const std::int32_t known = copy_of_[static_cast<std::size_t>(id.index)];
+    return known >= 0 ? known : add_copy(made, space);
+  }
 
-  std::int32_t add_slot(Place place, ir::ValueId value) {
+  std::int32_t add_slot(Place place, ir::ValueId value, MemorySpace space = MemorySpace::host) {
     Slot added;
     added.place = place;
+    added.space = space;
     added.value = value;
     if (value.valid()) {
       added.type = graph().value(value).type;
@@ -61,6 +82,79 @@ class Planner {
     }
     plan_->slots.push_back(std::move(added));
     return static_cast<std::int32_t>(plan_->slots.size() - 1);
+  }
+
+  // Constants are copied once a program, by no step.
+  std::int32_t add_copy(std::int32_t from, MemorySpace space) {
+    const auto index = static_cast<std::int32_t>(plan_->slots.size());
+    Slot added = slot(from);
+    added.space = space;
+    copy_of_[static_cast<std::size_t>(added.value.index)] = index;
+    const std::int64_t bytes = concrete_type(added.type).bytes();
+    if (added.place == Place::constant) {
+      plan_->device_constant_bytes += bytes;
+      plan_->slots.push_back(std::move(added));
+      return index;
+    }
+    added.place = Place::arena;
+    Step step;
+    step.kind = StepKind::copy;
+    step.space = space;
+    step.inputs = {from};
+    step.first_output = index;
+    step.output_count = 1;
+    step.output_types = {added.type};
+    step.cost.bytes_read = static_cast<double>(bytes);
+    step.expected_seconds = device_.copy_seconds(bytes);
+    plan_->slots.push_back(std::move(added));
+    plan_->steps.push_back(std::move(step));
+    return index;
+  }
+
+  // --- devices that are no host
+  // ---------------------------------------------------------------------------------------
+
+  MemorySpace space_of(ir::NodeId id) const {
+    const bool on_device = !against_device_.empty() && against_device_[static_cast<std::size_t>(id.index)].empty();
+    return on_device ? MemorySpace::device : MemorySpace::host;
+  }
+
+  // On the device where it takes the node, else on its host fallback. Inputs that the device needs are copied before
+  // anything else, so that what follows them can be recorded.
+  void place_nodes() {
+    std::int32_t nodes = 0;
+    for (const ir::NodeId id : graph().order()) nodes = std::max(nodes, id.index + 1);
+    against_device_.assign(static_cast<std::size_t>(nodes), "nothing needs it");
+    std::vector<bool> needed(graph().value_count(), false);
+    for (const ir::NodeId id : graph().order()) {
+      if (!is_wanted(id)) continue;
+      std::string& reason = against_device_[static_cast<std::size_t>(id.index)];
+      reason = reason_against_device(device_, graph(), graph().node(id));
+      if (!reason.empty()) continue;
+      for (const ir::ValueId input : graph().node(id).inputs) {
+        if (input.valid()) needed[static_cast<std::size_t>(input.index)] = true;
+      }
+    }
+    const auto copy_if_needed = [&](ir::ValueId id) {
+      if (id.valid() && needed[static_cast<std::size_t>(id.index)]) slot_in(MemorySpace::device, id);
+    };
+    for (const ir::ValueId id : graph().inputs()) copy_if_needed(id);
+    for (const ir::Variable& variable : graph().variables()) copy_if_needed(variable.read);
+  }
+
+  // What leaves the graph is host memory.
+  void copy_results() {
+    for (const ir::ValueId id : graph().outputs()) slot_in(MemorySpace::host, id);
+    for (const ir::Variable& variable : graph().variables()) slot_in(MemorySpace::host, variable.update);
+  }
+
+  void give_reasons() {
+    for (Step& step : plan_->steps) {
+      if (step.kind == StepKind::copy || step.space == MemorySpace::device) continue;
+      step.rejected.insert(
+          step.rejected.begin(),
+          fmt::format("device {}: {}", device_.name(), against_device_[static_cast<std::size_t>(step.node.index)]));
+    }
   }
 
   // Where nobody asks for what a node gives, its kernel need not know how to give nothing.
@@ -76,6 +170,7 @@ class Planner {
       if (!missing.empty()) ops::infer_node_in_place(graph(), id);
     }
     slot_of_.assign(graph().value_count(), -1);
+    copy_of_ = slot_of_;
   }
 
   void make_source_slots() {
@@ -94,8 +189,9 @@ class Planner {
     const ir::Node& node = graph().node(id);
     Step step;
     step.node = id;
+    step.space = space_of(id);
     step.op = &ops::op_of(node);
-    for (ir::ValueId input : node.inputs) step.inputs.push_back(slot_of(input));
+    for (ir::ValueId input : node.inputs) step.inputs.push_back(slot_in(step.space, input));
     StepOperands operands{plan_->steps.size(), {}, {}, {}};
     auto& [index, input_types, output_types, constants] = operands;
     bool inputs_known = true;
@@ -117,7 +213,7 @@ class Planner {
       add_slot(!wanted                                      ? Place::none
                : sized && !is_control(node) && inputs_known ? Place::arena
                                                             : Place::dynamic,
-               output);
+               output, step.space);
     }
     if (is_control(node)) {
       step.kind = StepKind::control;
@@ -167,11 +263,11 @@ class Planner {
       last(index) = static_cast<std::int64_t>(plan_->steps.size());
     };
     for (ir::ValueId output : graph().outputs()) {
-      plan_->output_slots.push_back(slot_of(output));
+      plan_->output_slots.push_back(slot_in(MemorySpace::host, output));
       becomes_result(plan_->output_slots.back());
     }
     for (const ir::Variable& variable : graph().variables()) {
-      plan_->update_slots.push_back(slot_of(variable.update));
+      plan_->update_slots.push_back(slot_in(MemorySpace::host, variable.update));
       if (variable.update.valid()) becomes_result(plan_->update_slots.back());
     }
   }
@@ -181,38 +277,51 @@ class Planner {
 
   // With what is joined written in place, where that takes no more memory.
   void place_in_arena() {
-    Arena arena = planned_arena();
+    Arenas arenas = planned_arenas();
     const std::vector<Slot> slots = plan_->slots;
     const Lifetimes lifetimes = lifetimes_;
     std::vector<std::pair<StepKind, ops::Cost>> steps;
     for (const Step& step : plan_->steps) steps.emplace_back(step.kind, step.cost);
     if (options_.alias_views && join_in_place(*plan_, lifetimes_)) {
-      if (Arena joined = planned_arena(); joined.memory.arena_bytes <= arena.memory.arena_bytes) {
-        arena = std::move(joined);
+      if (Arenas joined = planned_arenas(); bytes_of(joined) <= bytes_of(arenas)) {
+        arenas = std::move(joined);
       } else {
         plan_->slots = slots;
         lifetimes_ = lifetimes;
         for (std::size_t i = 0; i < steps.size(); ++i) std::tie(plan_->steps[i].kind, plan_->steps[i].cost) = steps[i];
       }
     }
-    for (std::size_t i = 0; i < arena.owners.size(); ++i) {
-      const auto [is_scratch, index] = arena.owners[i];
-      if (is_scratch) plan_->steps[index].scratch_offset = arena.memory.offsets[i];
-      else plan_->slots[index].offset = arena.memory.offsets[i];
+    for (const Arena& arena : arenas) {
+      for (std::size_t i = 0; i < arena.owners.size(); ++i) {
+        const auto [is_scratch, index] = arena.owners[i];
+        if (is_scratch) plan_->steps[index].scratch_offset = arena.memory.offsets[i];
+        else plan_->slots[index].offset = arena.memory.offsets[i];
+      }
     }
-    plan_->arena_bytes = arena.memory.arena_bytes;
-    plan_->largest_live_bytes = arena.memory.largest_live_bytes;
+    const auto& [host, device] = arenas;
+    plan_->arena_bytes = host.memory.arena_bytes;
+    plan_->largest_live_bytes = host.memory.largest_live_bytes;
+    plan_->device_arena_bytes = device.memory.arena_bytes;
+    plan_->largest_live_device_bytes = device.memory.largest_live_bytes;
   }
 
   struct Arena {
     MemoryPlan memory;
     std::vector<std::pair<bool, std::size_t>> owners;  // (is scratch, step or slot index), one a buffer
   };
-  Arena planned_arena() {
+  using Arenas = std::array<Arena, 2>;  // by memory space
+  static std::int64_t bytes_of(const Arenas& arenas) {
+    return arenas[0].memory.arena_bytes + arenas[1].memory.arena_bytes;
+  }
+  Arenas planned_arenas() {
+    return {planned_arena(MemorySpace::host), plan_->uses_device ? planned_arena(MemorySpace::device) : Arena{}};
+  }
+  Arena planned_arena(MemorySpace space) {
     Arena arena;
     std::vector<BufferRequest> requests;
     for (std::size_t i = 0; i < plan_->steps.size(); ++i) {
       const Step& step = plan_->steps[i];
+      if (step.space != space) continue;
       for (std::int32_t k = 0; k < step.output_count; ++k) {
         const auto index = static_cast<std::size_t>(step.first_output + k);
         if (plan_->slots[index].place != Place::arena) continue;
@@ -242,7 +351,8 @@ class Planner {
   const backends::Device& device_;
   backends::WeightStore& weights_;
   const PlanOptions options_;
-  std::vector<std::int32_t> slot_of_;  // by value
+  std::vector<std::int32_t> slot_of_, copy_of_;  // by value: where it is made, and in the other memory space
+  std::vector<std::string> against_device_;      // by node: why it is on the host; empty for a host device
   Lifetimes lifetimes_;
   std::vector<StepOperands> operands_;  // of the steps that get a kernel now
 };

@@ -28,9 +28,10 @@ enum class Place : std::uint8_t {
 
 struct Slot {
   Place place = Place::none;
+  backends::MemorySpace space = backends::MemorySpace::host;  // a constant that both spaces need has a slot in each
   ir::ValueId value;
   ir::ValueType type;
-  std::int64_t offset = 0;       // in the arena
+  std::int64_t offset = 0;       // in the arena of its space
   std::int32_t source = -1;      // of an alias; itself never an alias
   std::int64_t view_offset = 0;  // of an alias: bytes from the start of its source
   Tensor constant;
@@ -40,13 +41,16 @@ enum class StepKind : std::uint8_t {
   kernel,   // operand types known: the kernel stands ready
   late,     // operand types depend on data: inference and kernel choice happen when it runs
   control,  // If, Loop, Scan, SequenceMap: runs its subgraphs
+  copy,     // input 0 into output 0, which is in the other memory space
   alias,    // nothing to do: outputs are parts of input 0, or inputs of the output; views of a caller's tensor are made
             // when it runs
 };
 
 struct Step {
   StepKind kind = StepKind::kernel;
-  ir::NodeId node;
+  // Where its kernel runs, and its outputs lie. Of a copy: where it copies to.
+  backends::MemorySpace space = backends::MemorySpace::host;
+  ir::NodeId node;  // of a copy: invalid
   const ops::OpDef* op = nullptr;
   const backends::KernelEntry* entry = nullptr;
   std::unique_ptr<backends::Kernel> kernel;
@@ -58,6 +62,11 @@ struct Step {
   ops::Cost cost;
   std::int64_t scratch_bytes = 0, scratch_offset = 0;  // in the arena
   std::vector<std::int32_t> dying;                     // dynamic slots whose last use this step is
+  double expected_seconds = 0;                         // of a copy
+  // Of a step on the host: the last copy before it that has to be complete when it begins, because it reads what that
+  // wrote or writes to what that read; -1 for none.
+  std::int32_t awaited = -1;
+  bool is_awaited = false;  // of a copy
 };
 
 struct Plan {
@@ -68,9 +77,14 @@ struct Plan {
   std::vector<std::int32_t> output_slots;    // one a graph output
   std::vector<std::int32_t> variable_slots;  // one a variable: its value at the start
   std::vector<std::int32_t> update_slots;    // one a variable: its next value, or -1
-  std::int64_t arena_bytes = 0;
+  std::int64_t arena_bytes = 0;              // on the host
   std::int64_t largest_live_bytes = 0;
   std::int64_t constant_bytes = 0;
+  bool uses_device = false;  // whether the plan is for a device that is no host
+  // Steps that can be recorded once and replayed as a whole: all between the copies of inputs and those of outputs, if
+  // all are on the device; else none.
+  std::size_t first_recordable = 0, end_recordable = 0;
+  std::int64_t device_arena_bytes = 0, largest_live_device_bytes = 0, device_constant_bytes = 0;
 };
 
 struct PlanOptions {
@@ -88,11 +102,16 @@ struct PlanOptions {
   backends::TensorAllocator* allocator = nullptr;
 };
 
-// Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). Throws
+// Lowers `graph`, whose input types should be concrete (values whose types are not become dynamic). For a device that
+// is no host, each node that the device can run is placed there and every other one on its host fallback, with copies
+// between them; inputs are copied first and outputs last. Inputs, outputs and variables are host memory. Throws
 // Error(unsupported) listing every node that no kernel of the device accepts, and Error(over_budget) for a value beyond
 // max_value_bytes.
 std::shared_ptr<const Plan> make_plan(ir::Graph graph, const backends::Device& device, backends::WeightStore& weights,
                                       const PlanOptions& options = {});
+
+// The node of the step, or what a copy copies, for messages.
+std::string describe(const Plan& plan, const Step& step);
 
 // Heap bytes of the plan and its graph, about; without tensors and packed weights.
 std::int64_t structure_bytes(const Plan& plan);

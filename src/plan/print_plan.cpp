@@ -5,6 +5,8 @@
 namespace tessera::plan {
 namespace {
 
+using backends::MemorySpace;
+
 std::string place_text(const Slot& slot) {
   switch (slot.place) {
     case Place::none:
@@ -16,7 +18,7 @@ std::string place_text(const Slot& slot) {
     case Place::variable:
       return "variable";
     case Place::arena:
-      return fmt::format("arena+{}", slot.offset);
+      return fmt::format("{}+{}", slot.space == MemorySpace::device ? "device arena" : "arena", slot.offset);
     case Place::result:
       return "result";
     case Place::dynamic:
@@ -40,31 +42,52 @@ std::string kernel_text(const Step& step) {
       return "chosen when its inputs are known";
     case StepKind::control:
       return "runs its subgraphs";
+    case StepKind::copy:
+      return fmt::format("copy to {}, {}, {:.3g} us expected", step.space == MemorySpace::device ? "device" : "host",
+                         base::format_bytes(static_cast<std::int64_t>(step.cost.bytes_read)),
+                         step.expected_seconds * 1e6);
     case StepKind::alias:
       return "a view, nothing to do";
   }
   return "";
 }
 
+const std::string& copied_name(const Plan& plan, const Step& step) {
+  return plan.graph.value(plan.slots[static_cast<std::size_t>(step.inputs[0])].value).name;
+}
+
 }  // namespace
+
+std::string describe(const Plan& plan, const Step& step) {
+  if (step.kind != StepKind::copy) return ir::describe(plan.graph, step.node);
+  return fmt::format("copy of '{}' to the {}", base::shown(copied_name(plan, step)),
+                     step.space == MemorySpace::device ? "device" : "host");
+}
 
 std::string print_plan(const Plan& plan, bool reasons) {
   std::string text;
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const Step& step = plan.steps[i];
-    const ir::Node& node = plan.graph.node(step.node);
-    text += fmt::format("{:4}  {:<24} {:<36}", i, printed(node.op), kernel_text(step));
+    const bool copies = step.kind == StepKind::copy;
+    const std::string where = plan.uses_device && !copies && step.space == MemorySpace::host ? " (host)" : "";
+    text += fmt::format("{:4}  {:<24} {:<36}", i, copies ? "copy" : printed(plan.graph.node(step.node).op) + where,
+                        kernel_text(step));
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + k)];
       text += fmt::format(" %{} {} ({})", step.first_output + k,
                           base::printable(base::shortened(ir::to_string(slot.type), 500)), place_text(slot));
     }
-    text += node.name.empty() ? "\n" : fmt::format("  '{}'\n", printed(node.name));
+    const std::string name = copies ? copied_name(plan, step) : plan.graph.node(step.node).name;
+    text += name.empty() ? "\n" : fmt::format("  '{}'\n", printed(name));
     if (!reasons) continue;
     for (const std::string& reason : step.rejected) text += fmt::format("        passed over {}\n", reason);
   }
   text += fmt::format("arena {} (largest live set {}), constants {}\n", base::format_bytes(plan.arena_bytes),
                       base::format_bytes(plan.largest_live_bytes), base::format_bytes(plan.constant_bytes));
+  if (plan.uses_device)
+    text += fmt::format("device arena {} (largest live set {}), constants on the device {}\n",
+                        base::format_bytes(plan.device_arena_bytes), base::format_bytes(plan.largest_live_device_bytes),
+                        base::format_bytes(plan.device_constant_bytes));
   return text;
 }
 

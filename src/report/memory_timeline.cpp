@@ -23,14 +23,21 @@ MemoryTimeline memory_timeline(const plan::Plan& plan) {
     };
     for (const std::int32_t input : step.inputs) touch(input);
     for (std::int32_t k = 0; k < step.output_count; ++k) touch(step.first_output + k);
-    timeline.live_bytes[static_cast<std::size_t>(i)] += step.scratch_bytes;
+    const bool on_host = step.space == backends::MemorySpace::host;
+    timeline.live_bytes[static_cast<std::size_t>(i)] += on_host ? step.scratch_bytes : 0;
+    if (step.kind == plan::StepKind::copy) {
+      timeline.step_names.push_back(plan::describe(plan, step));
+      continue;
+    }
     const ir::Node& node = plan.graph.node(step.node);
     timeline.step_names.push_back(node.name.empty() ? node.op : node.name);
   }
   for (const std::int32_t output : plan.output_slots) last[root(output)] = steps - 1;
   for (std::size_t i = 0; i < plan.slots.size(); ++i) {
     const plan::Slot& slot = plan.slots[i];
-    const std::optional<Shape> shape = slot.place == plan::Place::arena ? slot.type.shape() : std::nullopt;
+    const std::optional<Shape> shape = slot.place == plan::Place::arena && slot.space == backends::MemorySpace::host
+                                           ? slot.type.shape()
+                                           : std::nullopt;
     if (!shape || first[i] < 0) continue;
     for (std::int64_t step = first[i]; step <= last[i]; ++step)
       timeline.live_bytes[static_cast<std::size_t>(step)] += byte_count(slot.type.dtype, *shape);

@@ -39,7 +39,8 @@ std::vector<double> step_seconds(Session& session, const NamedValues& inputs, in
 std::vector<std::optional<cost::Work>> work_of_steps(const plan::Plan& plan, cost::WorkPrecision precision) {
   std::vector<std::optional<cost::Work>> list;
   for (const plan::Step& step : plan.steps) {
-    std::optional<cost::Work> work = cost::work_of(plan.graph, step.node, precision);
+    std::optional<cost::Work> work;
+    if (step.kind != plan::StepKind::copy) work = cost::work_of(plan.graph, step.node, precision);
     if (work && step.kind == plan::StepKind::alias) work->cost = {}, work->weight_bytes = 0;
     if (work && step.entry != nullptr) work->kernel = step.entry->name;
     list.push_back(std::move(work));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/backend_table.h"
+#include "backends/device_copies.h"
 #include "backends/reference/reference_device.h"
 #include "base/checked.h"
 #include "base/cpu_info.h"
@@ -36,9 +37,17 @@ DType precision_for(const Model& model, const SessionOptions& options) {
   return options.precision;
 }
 
+void use_device(ProgramEnvironment& environment, const backends::Device& device) {
+  environment.device = &device;
+  environment.host = &device.host_fallback();
+  if (device.is_host()) return;
+  environment.device_copies = std::make_shared<backends::DeviceCopies>(device);
+  environment.device_account = std::make_shared<MemoryAccount>(device.memory().capacity_bytes());
+}
+
 ProgramEnvironment make_environment(const Model& model, const SessionOptions& options) {
   ProgramEnvironment environment;
-  environment.device = &backends::find_device(options.device);
+  use_device(environment, backends::find_device(options.device));
   // A device that does not compute may plan for machines larger than this one.
   const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
   environment.account =

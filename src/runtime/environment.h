@@ -13,6 +13,9 @@ DType precision_for(const Model& model, const SessionOptions& options);
 // Charges the model's constants and variables. Throws Error: invalid_argument (unknown device), over_budget.
 ProgramEnvironment make_environment(const Model& model, const SessionOptions& options);
 
+// Lets programs of the environment that are made from here on run on the device.
+void use_device(ProgramEnvironment& environment, const backends::Device& device);
+
 // Whether the passes of these options ran on the model before, for this device and these instruction sets.
 bool is_optimised_for(const Model& model, const SessionOptions& options);
 

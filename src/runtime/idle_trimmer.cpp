@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/worker_thread.h"
+#include "runtime/device_blocks.h"
 #include "runtime/memory.h"
 
 namespace tessera::runtime {
@@ -44,9 +45,10 @@ void IdleTrimmer::work() {
     // Cleared first: a block that comes back meanwhile wakes the next period.
     awake_.store(false, std::memory_order_relaxed);
     lock.unlock();
-    const std::int64_t freed = arena_blocks().end_period() + result_blocks().end_period();
+    const std::int64_t freed =
+        arena_blocks().end_period() + result_blocks().end_period() + end_period_of_device_blocks();
     if (freed > 0) malloc_trim(0);
-    const bool more = arena_blocks().idle_bytes() + result_blocks().idle_bytes() > 0;
+    const bool more = arena_blocks().idle_bytes() + result_blocks().idle_bytes() + idle_device_bytes() > 0;
     lock.lock();
     if (more) awake_.store(true, std::memory_order_relaxed);
   }

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/poison.h"
 #include "base/units.h"
+#include "runtime/device_blocks.h"
 #include "runtime/idle_trimmer.h"
 
 namespace tessera::runtime {
@@ -115,12 +116,13 @@ struct BlockPool::State {
 
   const double spare_ratio;
   const std::int64_t slack_bytes;
+  BlockSource* const source;  // null: the host's
   mutable std::mutex mutex;
   std::multimap<std::int64_t, std::byte*> idle;  // by size
   std::int64_t idle_bytes = 0, used_bytes = 0;
   std::int64_t peak_bytes = 0, former_peak_bytes = 0;  // used at once in this period and the one before
 
-  State(double ratio, std::int64_t slack) : spare_ratio(ratio), slack_bytes(slack) {}
+  State(double ratio, std::int64_t slack, BlockSource* from) : spare_ratio(ratio), slack_bytes(slack), source(from) {}
   ~State() { free_all(take_out_beyond(0)); }
 
   std::int64_t kept_bytes() const { return std::max(peak_bytes, former_peak_bytes) + slack_bytes; }
@@ -137,10 +139,11 @@ struct BlockPool::State {
     return blocks;
   }
 
-  static std::int64_t free_all(const std::vector<Block>& blocks) {
+  std::int64_t free_all(const std::vector<Block>& blocks) {
     std::int64_t freed = 0;
     for (const auto& [size, data] : blocks) {
-      free_block(data, size);
+      if (source != nullptr) source->free(data, size);
+      else free_block(data, size);
       freed += size;
     }
     return freed;
@@ -174,7 +177,7 @@ struct BlockPool::State {
     free_all(replaced);
     if (block.second != nullptr) return block;
     try {
-      block.second = allocate_block(bytes);
+      block.second = source != nullptr ? source->allocate(bytes) : allocate_block(bytes);
     } catch (...) {
       std::lock_guard lock(mutex);
       used_bytes -= bytes;
@@ -199,8 +202,8 @@ struct BlockPool::State {
   }
 };
 
-BlockPool::BlockPool(double spare_ratio, std::int64_t slack_bytes)
-    : state_(std::make_shared<State>(spare_ratio, slack_bytes)) {}
+BlockPool::BlockPool(double spare_ratio, std::int64_t slack_bytes, BlockSource* source)
+    : state_(std::make_shared<State>(spare_ratio, slack_bytes, source)) {}
 
 std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,
                                            const std::byte* preferred) {
@@ -213,7 +216,8 @@ std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<M
     account->release(purpose, charged);
     throw;
   }
-  const std::size_t spare = static_cast<std::size_t>(block.first - bytes);
+  // The sanitizer knows nothing of a device's addresses.
+  const std::size_t spare = state_->source == nullptr ? static_cast<std::size_t>(block.first - bytes) : 0;
   base::poison(block.second + bytes, spare);
   return {block.second,
           [state = state_, size = block.first, account = std::move(account), purpose, charged, spare](std::byte* data) {
@@ -229,7 +233,7 @@ void BlockPool::trim() {
     std::lock_guard lock(state_->mutex);
     blocks = state_->take_out_beyond(0);
   }
-  State::free_all(blocks);
+  state_->free_all(blocks);
 }
 
 std::int64_t BlockPool::end_period() {
@@ -241,7 +245,7 @@ std::int64_t BlockPool::end_period() {
     const bool quiet = state.former_peak_bytes <= state.used_bytes;
     blocks = state.take_out_beyond(quiet ? 0 : state.kept_bytes() - state.used_bytes);
   }
-  return State::free_all(blocks);
+  return state_->free_all(blocks);
 }
 
 std::int64_t BlockPool::idle_bytes() const {
@@ -270,6 +274,7 @@ BlockPool& result_blocks() {
 void trim_process_memory() {
   arena_blocks().trim();
   result_blocks().trim();
+  trim_device_blocks();
   malloc_trim(0);
 }
 

@@ -50,13 +50,23 @@ class MemoryCharge {
   std::int64_t bytes_ = 0;
 };
 
+// Where a pool has its blocks from. Thread-safe; outlives the pool.
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+  // Never null. Throws Error(over_budget).
+  virtual std::byte* allocate(std::int64_t bytes) = 0;
+  virtual void free(std::byte* data, std::int64_t bytes) noexcept = 0;
+};
+
 // Blocks of at least the size asked for, 64-byte aligned, on huge pages where large. A block returns to the pool when
 // its last owner lets go. In use and idle together, a pool holds no more than was in use at once lately (plus a small
 // slack), so changing sizes do not pile up; an idle pool empties itself after a while (see IdleTrimmer). Thread-safe.
 class BlockPool {
  public:
   // `spare_ratio`: a block of up to so many times the request may serve it. `slack_bytes`: kept beyond what was in use.
-  BlockPool(double spare_ratio, std::int64_t slack_bytes);
+  // `source`: null for memory of the host.
+  BlockPool(double spare_ratio, std::int64_t slack_bytes, BlockSource* source = nullptr);
   // A block charged to the account until it is let go; `preferred` if that is idle and large enough, so that who comes
   // again finds their data in cache. Throws Error(over_budget).
   std::shared_ptr<std::byte> take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,

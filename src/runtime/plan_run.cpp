@@ -8,6 +8,7 @@
 
 namespace tessera::runtime {
 
+using backends::MemorySpace;
 using plan::Step;
 using plan::StepKind;
 
@@ -21,8 +22,11 @@ constexpr std::size_t kMostTimings = 1'000'000;
 std::vector<Value> PlanRun::execute(std::span<const Value> inputs, std::vector<Tensor>& variables) {
   for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
   for (std::size_t i = 0; i < variables.size(); ++i) value(plan_.variable_slots[i]) = variables[i];
+  if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(*environment_.device, *state_.device, control_);
+  if (device_ != nullptr) bring_inputs_to_host();
   bind_outputs(inputs);
   run_steps();
+  if (device_ != nullptr) device_->finish();
   update_variables(variables);
   std::vector<Value> outputs = collect_outputs();
   forget_run_values();
@@ -30,22 +34,31 @@ std::vector<Value> PlanRun::execute(std::span<const Value> inputs, std::vector<T
 }
 
 void PlanRun::run_steps() {
-  const base::FlushedDenormals flushed(environment_.device->flushes_denormals());
-  const ClosedArena closed(plan_, state_.arena.get());
+  const base::FlushedDenormals flushed(environment_.host->flushes_denormals());
+  // A queue may touch the arena at any time.
+  const std::byte* watched = plan_.uses_device ? nullptr : state_.arena.get();
+  const ClosedArena closed(plan_, watched);
+  const bool replays = device_ != nullptr && plan_.end_recordable > plan_.first_recordable && device_->replays();
+  const std::size_t first_replayed = replays ? plan_.first_recordable : SIZE_MAX;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     try {
       pass_gate(i);
-      const StepAccess access(plan_, plan_.steps[i], state_.arena.get());
+      const StepAccess access(plan_, plan_.steps[i], watched);
+      if (i == first_replayed) {
+        replay_steps();
+        i = plan_.end_recordable - 1;
+        continue;
+      }
       run_step(i);
     } catch (Error& error) {
-      error.add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+      error.add_context(plan::describe(plan_, plan_.steps[i]));
       throw;
     } catch (const std::bad_alloc&) {
       throw Error(ErrorKind::over_budget, "the system has no more memory")
-          .add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+          .add_context(plan::describe(plan_, plan_.steps[i]));
     } catch (const std::length_error&) {
       throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be")
-          .add_context(ir::describe(plan_.graph, plan_.steps[i].node));
+          .add_context(plan::describe(plan_, plan_.steps[i]));
     }
     for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
   }
@@ -57,7 +70,7 @@ void PlanRun::pass_gate(std::size_t index) {
   if (control_.gate == nullptr) return;
   const Step& step = plan_.steps[index];
   const StepInfo info{.index = static_cast<std::int64_t>(index),
-                      .op = step.op->name,
+                      .op = step.op != nullptr ? step.op->name : "copy",
                       .operations = step.cost.operations,
                       .bytes = step.cost.bytes_read + step.cost.bytes_written,
                       .depth = control_.depth,
@@ -78,9 +91,17 @@ void PlanRun::run_step(std::size_t index) {
   if (!environment_.device->computes()) {
     pretend(step);
   } else {
+    if (device_ != nullptr) {
+      device_->wait_for(step);
+      if (control_.timings != nullptr && is_timed_by_events(step)) device_->begin_timing();
+    }
     switch (step.kind) {
       case StepKind::kernel:
-        run_kernel(index);
+        if (step.space == MemorySpace::device) enqueue_kernel(index);
+        else run_kernel(index);
+        break;
+      case StepKind::copy:
+        run_copy(index);
         break;
       case StepKind::alias:
         make_view(step);
@@ -93,18 +114,31 @@ void PlanRun::run_step(std::size_t index) {
         break;
     }
   }
-  if (control_.timings != nullptr && control_.timings->size() < kMostTimings)
+  if (control_.timings != nullptr && control_.timings->size() < kMostTimings) {
     record(step, start, control_.clock->now_ns());
+    if (is_timed_by_events(step)) device_->end_timing(control_.timings->size() - 1);
+  }
+}
+
+// What is enqueued takes its time when its turn comes.
+bool PlanRun::is_timed_by_events(const Step& step) const {
+  return step.kind == StepKind::copy || (step.kind == StepKind::kernel && step.space == MemorySpace::device);
 }
 
 void PlanRun::record(const Step& step, std::int64_t start, std::int64_t end) {
   StepTiming timing;
-  const ir::Node& node = plan_.graph.node(step.node);
-  timing.name = node.name;
-  timing.op = node.op;
+  if (step.kind == StepKind::copy) {
+    timing.name = plan_.graph.value(slot(step.inputs[0]).value).name;
+    timing.op = "copy";
+  } else {
+    const ir::Node& node = plan_.graph.node(step.node);
+    timing.name = node.name;
+    timing.op = node.op;
+  }
   timing.kernel = step.entry != nullptr            ? step.entry->name
                   : step.kind == StepKind::late    ? "late"
                   : step.kind == StepKind::control ? "control flow"
+                  : step.kind == StepKind::copy    ? (step.space == MemorySpace::device ? "to device" : "to host")
                                                    : "view";
   for (std::int32_t input : step.inputs) timing.shapes += (input >= 0 ? ir::to_string(slot(input).type) : "none") + " ";
   timing.shapes += "->";

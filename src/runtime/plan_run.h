@@ -1,5 +1,6 @@
 // One run of a plan: the values in its slots, its steps in order, its outputs. The parts stand in plan_run.cpp (the
-// walk), plan_run_steps.cpp (what a step does) and plan_run_outputs.cpp (what outlives the run).
+// walk), plan_run_steps.cpp (what a step does), plan_run_device.cpp (what it does on a device) and plan_run_outputs.cpp
+// (what outlives the run).
 #pragma once
 
 #include <span>
@@ -32,6 +33,7 @@ class PlanRun {
   void run_steps();
   void pass_gate(std::size_t index);
   void run_step(std::size_t index);
+  bool is_timed_by_events(const plan::Step& step) const;
   void record(const plan::Step& step, std::int64_t start, std::int64_t end);
 
   // Steps.
@@ -53,6 +55,14 @@ class PlanRun {
   // A copy in memory that is charged to the session.
   Value copy_of(const Tensor& tensor) { return control_.resources.copy(tensor); }
 
+  // Of a plan with steps on a device.
+  void bring_inputs_to_host();
+  bool is_read_on_host(std::int32_t index) const;
+  bool is_copied(std::int32_t index) const;  // by a copy step
+  void run_copy(std::size_t index);
+  void enqueue_kernel(std::size_t index);
+  void replay_steps();
+
   // Outputs.
   const Tensor* bound_memory(std::size_t output) const;
   const std::string& output_name(std::size_t output) const;
@@ -61,6 +71,9 @@ class PlanRun {
   void bind_outputs(std::span<const Value> inputs);
   // Storage for a result that is about to be computed.
   Value storage_for(std::int32_t index, const ir::ValueType& type);
+  // Whether what makes the output can write to the caller's memory: a kernel on the host to no device's.
+  bool is_written_directly(std::int32_t index, const Tensor& memory) const;
+  void copy_bytes(void* to, const void* from, std::int64_t bytes);  // from the host
   // The output in the memory that it is bound to.
   Value deliver(std::size_t output, const Value& result, const Tensor& memory);
   // A tensor that outlives the run: moved out when this run made it and nobody else needs it, else copied.
@@ -78,6 +91,7 @@ class PlanRun {
   RunState& state_;
   const ProgramEnvironment& environment_;
   RunControl& control_;
+  std::unique_ptr<DeviceRun> device_;                                // null unless the plan uses a device
   std::vector<std::pair<std::int32_t, const Tensor*>> bound_slots_;  // results that are written to the caller's memory
 };
 

@@ -26,7 +26,8 @@ void PlanRun::bind_outputs(std::span<const Value> inputs) {
     const Slot& output = slot(plan_.output_slots[i]);
     if (!has_size(output.type)) continue;
     check_bound(output_name(i), output.type.dtype, *output.type.shape(), *memory);
-    if (output.place == Place::result && is_taken_once(plan_.output_slots[i]) && is_writable_during(*memory, inputs))
+    if (output.place == Place::result && is_taken_once(plan_.output_slots[i]) && is_writable_during(*memory, inputs) &&
+        is_written_directly(plan_.output_slots[i], *memory))
       bound_slots_.emplace_back(plan_.output_slots[i], memory);
   }
 }
@@ -38,13 +39,26 @@ Value PlanRun::storage_for(std::int32_t index, const ir::ValueType& type) {
   return environment_.results->allocate(type.dtype, *type.shape());
 }
 
+bool PlanRun::is_written_directly(std::int32_t index, const Tensor& memory) const {
+  return device_ == nullptr || !device_->is_on_device(memory.raw()) || is_copied(index);
+}
+
+void PlanRun::copy_bytes(void* to, const void* from, std::int64_t bytes) {
+  if (device_ == nullptr || !device_->is_on_device(to)) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    return;
+  }
+  device_->copy(to, from, bytes);
+  device_->synchronise();
+}
+
 Value PlanRun::deliver(std::size_t output, const Value& result, const Tensor& memory) {
   require(result.is_tensor(), ErrorKind::invalid_argument,
           "output '{}' is no tensor: only tensors can be bound to memory", output_name(output));
   check_bound(output_name(output), result.tensor().dtype(), result.tensor().shape(), memory);
   Tensor to = memory;
   if (!result.tensor().shares_storage_with(memory) && memory.bytes() > 0)
-    std::memcpy(to.mutable_raw(), result.tensor().raw(), static_cast<std::size_t>(memory.bytes()));
+    copy_bytes(to.mutable_raw(), result.tensor().raw(), memory.bytes());
   return to;
 }
 

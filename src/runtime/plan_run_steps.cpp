@@ -100,7 +100,7 @@ void PlanRun::run_late(const Step& step) {
   std::vector<ir::ValueType> types;
   for (std::int32_t input : step.inputs) types.push_back(input >= 0 ? slot(input).type : ir::ValueType{});
   std::vector<Value> results =
-      evaluate_node(*environment_.device, plan_.graph.node(step.node), operands, control_.resources, types);
+      evaluate_node(*environment_.host, plan_.graph.node(step.node), operands, control_.resources, types);
   for (std::size_t k = 0; k < results.size(); ++k) {
     const bool shared =
         results[k].is_tensor() && std::any_of(operands.begin(), operands.end(), [&](const Value& operand) {

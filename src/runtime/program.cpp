@@ -86,6 +86,7 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
   options.allocator = environment_.results.get();
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
   if (environment_.tuner != nullptr) environment_.tuner->save();
+  prepared->device_constants = device_constants(*prepared->plan, environment_);
   const std::int64_t folded_bytes =
       bytes_of_constants(prepared->plan->graph, &graph_) + compute_unpacked(prepared->plan->graph);
   prepared->charge =

@@ -21,6 +21,10 @@
 #include "runtime/weight_store.h"
 #include "tessera/session.h"
 
+namespace tessera::backends {
+class DeviceCopies;
+}
+
 namespace tessera::runtime {
 
 // Deferred constants of a model that kernels read as they are: computed and charged once, whichever plans and branches
@@ -40,6 +44,9 @@ class UnpackedConstants {
 // What a session's programs share.
 struct ProgramEnvironment {
   const backends::Device* device = nullptr;
+  const backends::Device* host = nullptr;                 // that runs what the device cannot: itself if it is a host
+  std::shared_ptr<backends::DeviceCopies> device_copies;  // of constants; null for a host
+  std::shared_ptr<MemoryAccount> device_account;          // of the device's memory; null for a host
   std::shared_ptr<MemoryAccount> account;
   std::unique_ptr<SharedWeightStore> weights;
   std::unique_ptr<UnpackedConstants> unpacked;
@@ -61,7 +68,8 @@ struct PreparedPlan {
   std::map<std::size_t, std::map<std::string, std::unique_ptr<Program>, std::less<>>> subprograms;
   std::mutex mutex;
   std::vector<std::unique_ptr<struct RunState>> idle_states;
-  MemoryCharge charge;  // the plan, and the constants that were folded for it
+  std::vector<std::shared_ptr<void>> device_constants;  // by slot
+  MemoryCharge charge;                                  // the plan, and the constants that were folded for it
 
   PreparedPlan();
   ~PreparedPlan();

@@ -22,6 +22,7 @@ struct RunControl {
   // The run's core. Given up while the run waits: for a gate, for a plan that is being made, for other runs' turns.
   std::optional<base::ThreadPool::CoreLease> lease;
   std::int64_t start_ns = 0;                   // of the run, on the clock
+  bool capture = false;                        // see RunOptions::capture
   int depth = 0;                               // of nested subgraphs
   std::int64_t max_growing_bytes = INT64_MAX;  // of the results of a Loop; see growth_budget.h
 };

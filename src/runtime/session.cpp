@@ -163,6 +163,7 @@ struct Session::State {
                          .stop = &stop};
     control.gate = run_options.gate;
     control.timings = run_options.timings;
+    control.capture = run_options.capture;
     control.max_growing_bytes = options.max_growing_bytes;
     control.bound = bound;
     control.start_ns = control.clock->now_ns();

@@ -1,0 +1,66 @@
+#include "backends/device_copies.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "support/queued_device.h"
+
+namespace tessera::backends::device_copies_test {
+namespace {
+
+PackedWeights packed(std::int64_t bytes) {
+  PackedWeights weights;
+  auto data = std::make_shared<std::byte[]>(static_cast<std::size_t>(bytes));
+  std::memset(data.get(), 7, static_cast<std::size_t>(bytes));
+  weights.data = std::move(data);
+  weights.bytes = bytes;
+  return weights;
+}
+
+TEST(DeviceCopies, KeepsOneCopyForAsLongAsSomebodyHoldsIt) {
+  const test::QueuedDevice device;
+  DeviceCopies copies(device);
+  const PackedWeights weights = packed(1000);
+  std::shared_ptr<void> first = copies.find_or_copy(weights);
+  std::shared_ptr<void> second = copies.find_or_copy(weights);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(device.counts().to_device, 1);
+  EXPECT_EQ(device.memory().in_use_bytes(), 1000);
+  EXPECT_EQ(std::memcmp(first.get(), weights.data.get(), 1000), 0);
+  EXPECT_EQ(copies.size(), 1);
+  first.reset();
+  second.reset();
+  EXPECT_EQ(device.memory().in_use_bytes(), 0);
+  EXPECT_EQ(copies.size(), 0);
+}
+
+// The start of a tensor is at the same address as the whole.
+TEST(DeviceCopies, TellsPartsFromTheWhole) {
+  const test::QueuedDevice device;
+  DeviceCopies copies(device);
+  const Tensor whole = Tensor::from<float>({4}, {1, 2, 3, 4});
+  const Tensor part(DType::f32, {2}, const_cast<void*>(whole.raw()), whole.owner());
+  const std::shared_ptr<void> first = copies.find_or_copy(part), second = copies.find_or_copy(whole);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(std::memcmp(second.get(), whole.raw(), 16), 0);
+}
+
+TEST(DeviceCopies, KeepsNoElementsOfDeferredTensorsOnTheHost) {
+  const test::QueuedDevice device;
+  DeviceCopies copies(device);
+  int fills = 0;
+  const Tensor deferred = Tensor::deferred(DType::f32, {3}, [&](void* to) {
+    ++fills;
+    const float values[] = {1, 2, 3};
+    std::memcpy(to, values, sizeof(values));
+  });
+  const std::shared_ptr<void> first = copies.find_or_copy(deferred), second = copies.find_or_copy(deferred);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(fills, 1);
+  EXPECT_TRUE(deferred.is_deferred());
+  EXPECT_EQ(static_cast<const float*>(first.get())[2], 3.0f);
+}
+
+}  // namespace
+}  // namespace tessera::backends::device_copies_test
