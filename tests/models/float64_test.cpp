@@ -7,44 +7,12 @@
 #include <cstdlib>
 
 #include "models/models.h"
-#include "ops/infer.h"
 #include "runtime/random_inputs.h"
+#include "support/float64_graph.h"
 #include "tessera/session.h"
 
 namespace tessera::float64_test {
 namespace {
-
-Tensor widened(const Tensor& tensor) {
-  if (tensor.dtype() != DType::f32) return tensor;
-  Tensor wide(DType::f64, tensor.shape());
-  std::copy_n(tensor.data<float>(), tensor.elements(), wide.mutable_data<double>());
-  return wide;
-}
-
-// The same net of float64.
-ir::Graph widened(ir::Graph graph) {
-  const std::size_t count = graph.value_count();
-  std::vector<ir::ValueId> replacements(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const ir::ValueId id{static_cast<std::int32_t>(i)};
-    const Tensor* constant = graph.constant(id);
-    if (constant != nullptr && constant->dtype() == DType::f32)
-      replacements[i] = graph.add_constant(widened(*constant));
-    else if (graph.value(id).type.is_tensor() && graph.value(id).type.dtype == DType::f32)
-      graph.value(id).type.dtype = DType::f64;
-  }
-  graph.replace_uses(replacements);
-  for (const ir::NodeId id : graph.order()) {
-    ir::Node& node = graph.node(id);
-    if (node.op == "Cast" && std::get<std::int64_t>(node.attributes.at("to")) == static_cast<std::int64_t>(DType::f32))
-      node.attributes["to"] = static_cast<std::int64_t>(DType::f64);
-    if (const auto value = node.attributes.find("value");
-        value != node.attributes.end() && std::holds_alternative<Tensor>(value->second))
-      value->second = widened(std::get<Tensor>(value->second));
-  }
-  ops::infer_graph(graph);
-  return graph;
-}
 
 double norm(const Tensor& exact, const Tensor* other) {
   double sum = 0;
@@ -79,10 +47,10 @@ TEST_P(Float64, ResultsAreWithinATenThousandth) {
   }
   ir::Graph graph = models::build_model(GetParam(), options);
   const Model model(std::make_shared<const ir::Graph>(graph)),
-      wide(std::make_shared<const ir::Graph>(widened(std::move(graph))));
+      wide(std::make_shared<const ir::Graph>(test::float64_graph(std::move(graph))));
   const NamedValues inputs = runtime::random_inputs(model, 5);
   NamedValues wide_inputs;
-  for (const auto& [name, value] : inputs) wide_inputs.emplace(name, widened(value.tensor()));
+  for (const auto& [name, value] : inputs) wide_inputs.emplace(name, test::float64_tensor(value.tensor()));
   const NamedValues exact = Session(wide, {.device = "reference"}).run(wide_inputs), got = Session(model).run(inputs);
   for (const auto& [name, value] : exact) {
     ASSERT_EQ(value.tensor().dtype(), DType::f64) << name;
