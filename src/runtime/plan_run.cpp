@@ -122,7 +122,7 @@ void PlanRun::run_step(std::size_t index) {
 
 // What is enqueued takes its time when its turn comes.
 bool PlanRun::is_timed_by_events(const Step& step) const {
-  return step.kind == StepKind::copy || (step.kind == StepKind::kernel && step.space == MemorySpace::device);
+  return step.kind == StepKind::copy || step.space == MemorySpace::device;
 }
 
 void PlanRun::record(const Step& step, std::int64_t start, std::int64_t end) {

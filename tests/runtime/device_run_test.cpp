@@ -240,6 +240,24 @@ TEST(DeviceRun, TimesStepsByTheDevicesClock) {
   EXPECT_EQ(timings[0].bytes, 512);
 }
 
+TEST(DeviceRun, TimesViewsOnTheDeviceByItsClock) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{8, 16}));
+  const ir::ValueId shape = builder.constant(Tensor::from<std::int64_t>({2}, {16, 8}));
+  const ir::ValueId y = builder.add("Relu", {builder.add("Reshape", {builder.add("Neg", {x}), shape})});
+  graph.value(y).name = "y";
+  graph.add_output(y);
+  const QueuedDevice& device = new_device();
+  OnDevice on(std::move(graph), device);
+  std::vector<StepTiming> timings;
+  on.run({rows(8)}, {}, &timings);
+  ASSERT_EQ(timings.size(), 5u);  // with two copies
+  EXPECT_EQ(timings[2].op, "Reshape");
+
+  for (std::size_t i = 1; i < timings.size(); ++i) EXPECT_EQ(timings[i].start_ns, timings[i - 1].start_ns + 2000) << i;
+}
+
 TEST(DeviceRun, RecordsThePlanAtItsSecondRunAndReplaysIt) {
   const QueuedDevice& device = new_device();
   OnDevice on(layers(), device);
