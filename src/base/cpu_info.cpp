@@ -146,7 +146,9 @@ CpuInfo read_cpu_info() {
 }  // namespace
 
 const CpuCache& CpuInfo::own_cache() const {
-  const auto shared = std::ranges::find_if(caches, [](const CpuCache& cache) { return cache.cores > 1; });
+  // A machine of one core sees a third level as its own, which the host's other machines use as well.
+  const auto shared =
+      std::ranges::find_if(caches, [](const CpuCache& cache) { return cache.cores > 1 || cache.level > 2; });
   return shared == caches.begin() ? *shared : *(shared - 1);
 }
 

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "ops/op_table.h"
+
 namespace tessera::cost {
 
 std::vector<Fusion> find_fusions(const Evaluation& evaluation, const ir::Graph& graph) {
@@ -25,7 +27,8 @@ std::vector<Fusion> find_fusions(const Evaluation& evaluation, const ir::Graph& 
       if (producer == layer_of.end()) continue;
       const Work& before = evaluation.layers[producer->second].work;
       // Only what writes each element once, as the last thing it does, can go on with it in registers.
-      if (before.op.find("Norm") == std::string::npos && !before.product && !before.element_wise) continue;
+      const bool normalises = ops::op_of(graph.node(before.node)).has(ops::Trait::normalises);
+      if (!normalises && !before.product && !before.element_wise) continue;
       const std::size_t into = head[producer->second];
       const double between = before.cost.bytes_written;
       Work both = fused[into];

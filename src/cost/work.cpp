@@ -24,25 +24,12 @@ bool is_state(const ir::Graph& graph, ir::ValueId id) {
   return graph.value(id).origin == ir::Origin::constant || graph.value(id).origin == ir::Origin::variable;
 }
 
-// Operators with one output of the shape of an input and a few operations for each element.
+// Operators with one output of the shape of an input and a few operations for each element; a BatchNormalization with
+// one output scales and shifts.
 bool is_element_wise(const ir::Node& node, const ops::OpDef& op, std::span<const ops::TensorType> inputs,
                      const ops::TensorType& output) {
-  static constexpr std::string_view not_element_wise[] = {"Softmax",
-                                                          "LogSoftmax",
-                                                          "Hardmax",
-                                                          "CumSum",
-                                                          "LayerNormalization",
-                                                          "RMSNormalization",
-                                                          "InstanceNormalization",
-                                                          "GroupNormalization",
-                                                          "LpNormalization",
-                                                          "MeanVarianceNormalization",
-                                                          "LRN",
-                                                          "Einsum"};
-  if (op.operations == nullptr || op.view || node.outputs.size() != 1 || is_product(node.op)) return false;
-  if (std::ranges::find(not_element_wise, node.op) != std::end(not_element_wise) ||
-      node.op.find("Pool") != std::string::npos)
-    return false;
+  if (op.operations == nullptr || node.outputs.size() != 1) return false;
+  if (op.element_wise == ops::ElementWise::no && node.op != "BatchNormalization") return false;
   return std::ranges::any_of(inputs, [&](const ops::TensorType& input) {
     return input.shape == output.shape && input.dtype != DType::undefined;
   });

@@ -71,13 +71,6 @@ ValueId LayerBuilder::conv(const std::string& name, ValueId x, std::int64_t in_c
                        {"group", window.groups}});
 }
 
-ValueId LayerBuilder::batch_norm(const std::string& name, ValueId x, std::int64_t channels) {
-  return builder_.add(
-      "BatchNormalization",
-      {x, weight(name + ".weight", {channels}, 0.05, 1.0), weight(name + ".bias", {channels}, 0.05),
-       weight(name + ".running_mean", {channels}, 0.05), weight(name + ".running_var", {channels}, 0.05, 1.0)});
-}
-
 ValueId LayerBuilder::max_pool(ValueId x, std::vector<std::int64_t> kernel, std::int64_t stride, std::int64_t padding) {
   const std::size_t axes = kernel.size();
   return builder_.add("MaxPool", {x},

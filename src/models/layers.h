@@ -42,8 +42,6 @@ class LayerBuilder {
   };
   ValueId conv(const std::string& name, ValueId x, std::int64_t in_channels, std::int64_t out_channels,
                const Window& window);
-  // Per-channel statistics near, but not at, mean 0 and variance 1.
-  ValueId batch_norm(const std::string& name, ValueId x, std::int64_t channels);
   ValueId max_pool(ValueId x, std::vector<std::int64_t> kernel, std::int64_t stride, std::int64_t padding = 0);
   ValueId relu(ValueId x);
   ValueId sigmoid(ValueId x);

@@ -142,7 +142,7 @@ const OpDef split{
                    {"num_outputs", ir::AttributeKind::integer}},
     .infer = infer_split,
     .gradient = split_gradient,
-    .traits = {Trait::moves},
+    .traits = {Trait::moves, Trait::rearranges},
 };
 
 }  // namespace tessera::ops

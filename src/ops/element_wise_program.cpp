@@ -34,28 +34,11 @@ constexpr ElementWiseForm kForms[] = {
     {"Exp", Kind::unary, 8},
     {"Floor", Kind::unary, 1},
     {"Log", Kind::unary, 8},
-    {"Mish", Kind::unary, 28},
     {"Neg", Kind::unary, 1},
     {"Reciprocal", Kind::unary, 1},
     {"Round", Kind::unary, 1},
     {"Sign", Kind::unary, 1},
     {"Sqrt", Kind::unary, 1},
-    {"Relu", Kind::activation, 1},
-    {"Tanh", Kind::activation, 10},
-    {"Sigmoid", Kind::activation, 10},
-    {"Softplus", Kind::activation, 17},
-    {"Softsign", Kind::activation, 3},
-    {"HardSwish", Kind::activation, 5},
-    {"Gelu", Kind::activation, 14},
-    {"GeluTanh", Kind::activation, 14},
-    {"LeakyRelu", Kind::activation, 2, 1},
-    {"Elu", Kind::activation, 10, 1},
-    {"Swish", Kind::activation, 12, 1},
-    {"Celu", Kind::activation, 12, 1},
-    {"ThresholdedRelu", Kind::activation, 1, 1},
-    {"HardSigmoid", Kind::activation, 4, 2},
-    {"Selu", Kind::activation, 11, 2},
-    {"Clip", Kind::activation, 2, 2},
     {"Equal", Kind::comparison, 1},
     {"Greater", Kind::comparison, 1},
     {"GreaterOrEqual", Kind::comparison, 1},
@@ -70,6 +53,16 @@ constexpr ElementWiseForm kForms[] = {
     {"Where", Kind::choice, 1},
     {"ToReal", Kind::widen, 1},
 };
+
+// With the activations that an operator computes.
+std::vector<ElementWiseForm> all_forms() {
+  std::vector<ElementWiseForm> forms(std::begin(kForms), std::end(kForms));
+  for (const ActivationForm& form : activation_forms()) {
+    if (form.spelling != ActivationForm::Spelling::none)
+      forms.push_back({form.name, Kind::activation, form.operations, static_cast<int>(form.parameters.size())});
+  }
+  return forms;
+}
 
 bool is_byte(DType type) {
   return type == DType::u8 || type == DType::i8;
@@ -239,8 +232,9 @@ std::optional<ElementWiseStep> unary_step(const ir::Graph& graph, const ir::Node
 }  // namespace
 
 const ElementWiseForm* find_element_wise_form(std::string_view name) {
-  const auto* found = std::ranges::find(kForms, name, &ElementWiseForm::name);
-  return found == std::end(kForms) ? nullptr : found;
+  static const std::vector<ElementWiseForm> forms = all_forms();
+  const auto found = std::ranges::find(forms, name, &ElementWiseForm::name);
+  return found == forms.end() ? nullptr : &*found;
 }
 
 std::size_t ElementWiseStep::operand_count() const {

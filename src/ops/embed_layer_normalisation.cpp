@@ -139,6 +139,7 @@ const OpDef embed_layer_normalization{
     .operations = operations_per_output<10>,
     .bytes_read = looked_up_bytes,
     .decompose = decompose,
+    .traits = {Trait::normalises},
 };
 
 // The same with quantised tables: (value - zero point) * scale.

@@ -1,50 +1,96 @@
 #include "ops/fused_activation.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "ops/op_table.h"
 
 namespace tessera::ops {
 namespace {
 
-struct Form {
-  std::string_view name;
-  std::vector<std::string_view> parameters = {};
-};
+// A bound of Clip: the number, or `otherwise` where it is absent; nothing when it is not known.
+std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
+  if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
+  const Tensor* constant = graph.constant(clip.inputs[input]);
+  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != 1)
+    return std::nullopt;
+  return *constant->data<float>();
+}
 
-const std::vector<Form>& forms() {
-  static const std::vector<Form> table{
-      {"Relu"},
-      {"Tanh"},
-      {"Sigmoid"},
-      {"Softplus"},
-      {"Softsign"},
-      {"HardSwish"},
-      {"Mish"},
-      {"Gelu"},
-      {"GeluTanh"},  // Gelu, approximated by tanh
-      {"LeakyRelu", {"alpha"}},
-      {"Elu", {"alpha"}},
-      {"Swish", {"alpha"}},
-      {"Celu", {"alpha"}},
-      {"ThresholdedRelu", {"alpha"}},
-      {"HardSigmoid", {"alpha", "beta"}},
-      {"Selu", {"alpha", "gamma"}},
-      {"Clip", {"min", "max"}},
-      {"ScaledTanh", {"alpha", "beta"}},          // alpha tanh(beta x)
-      {"ParametricSoftplus", {"alpha", "beta"}},  // alpha log(1 + exp(beta x))
-  };
-  return table;
+std::optional<FusedActivation> clip_of(const ir::Graph& graph, const ir::Node& node) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::optional<float> low = bound(graph, node, 1, -infinity), high = bound(graph, node, 2, infinity);
+  return low && high ? std::optional(FusedActivation{"Clip", {*low, *high}}) : std::nullopt;
+}
+
+// A PRelu with one slope for all elements is a LeakyRelu.
+std::optional<FusedActivation> leaky_relu_of(const ir::Graph& graph, const ir::Node& node) {
+  const Tensor* slopes = graph.constant(node.inputs[1]);
+  if (slopes == nullptr || slopes->dtype() != DType::f32 || !slopes->has_data() || slopes->elements() == 0)
+    return std::nullopt;
+  const std::span<const float> values = slopes->values<float>();
+  return std::ranges::all_of(values, [&](float slope) { return slope == values[0]; })
+             ? std::optional(FusedActivation{"LeakyRelu", {values[0]}})
+             : std::nullopt;
+}
+
+std::optional<FusedActivation> by_attributes(const ActivationForm& form, const ir::Node& node) {
+  const AttributeReader reader(node, op_of(node));
+  FusedActivation found{form.name, {}};
+  for (const std::string_view name : form.parameters) found.values.push_back(reader.real(name));
+  return found;
 }
 
 }  // namespace
 
+std::span<const ActivationForm> activation_forms() {
+  using Spelling = ActivationForm::Spelling;
+  static const std::vector<ActivationForm> table{
+      {"Relu", 1},
+      {"Tanh", 10},
+      {"Sigmoid", 10},
+      {"Softplus", 17},
+      {"Softsign", 3},
+      {"HardSwish", 5},
+      {"Mish", 28},
+      {"LeakyRelu", 2, {"alpha"}},
+      {"Elu", 10, {"alpha"}},
+      {"Swish", 12, {"alpha"}},
+      {"Celu", 12, {"alpha"}},
+      {"ThresholdedRelu", 1, {"alpha"}},
+      {"HardSigmoid", 4, {"alpha", "beta"}},
+      {"Selu", 11, {"alpha", "gamma"}},
+      {"Gelu", 14, {}, Spelling::particular},
+      {"GeluTanh", 14, {}, Spelling::particular},  // Gelu, approximated by tanh
+      {"Clip", 2, {"min", "max"}, Spelling::particular},
+      {"ScaledTanh", 12, {"alpha", "beta"}, Spelling::none},          // alpha tanh(beta x)
+      {"ParametricSoftplus", 19, {"alpha", "beta"}, Spelling::none},  // alpha log(1 + exp(beta x))
+  };
+  return table;
+}
+
+const ActivationForm* find_activation_form(std::string_view name) {
+  const auto found = std::ranges::find(activation_forms(), name, &ActivationForm::name);
+  return found == activation_forms().end() ? nullptr : &*found;
+}
+
 std::span<const std::string_view> activation_parameters(std::string_view activation) {
-  const auto found =
-      std::find_if(forms().begin(), forms().end(), [&](const Form& form) { return form.name == activation; });
-  require(found != forms().end(), ErrorKind::invalid_model, "activation '{}' is not known", activation);
-  return found->parameters;
+  const ActivationForm* form = find_activation_form(activation);
+  require(form != nullptr, ErrorKind::invalid_model, "activation '{}' is not known", activation);
+  return form->parameters;
+}
+
+std::optional<FusedActivation> fused_activation_of(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == "Gelu")
+    return FusedActivation{AttributeReader(node, op_of(node)).text("approximate") == "tanh" ? "GeluTanh" : "Gelu", {}};
+  if (node.op == "Clip") return clip_of(graph, node);
+  if (node.op == "PRelu") return leaky_relu_of(graph, node);
+  const ActivationForm* form = find_activation_form(node.op);
+  return form != nullptr && form->spelling == ActivationForm::Spelling::operator_of_the_name
+             ? by_attributes(*form, node)
+             : std::nullopt;
 }
 
 std::vector<AttributeSpec> activation_attributes() {

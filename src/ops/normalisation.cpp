@@ -222,7 +222,6 @@ const OpDef batch_normalization{
     .infer = infer_batch,
     .operations = operations_per_output<2>,
     .gradient = batch_gradient,
-    .element_wise = ElementWise::along_axis,
     .traits = {Trait::normalises},
 };
 

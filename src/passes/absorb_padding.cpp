@@ -120,9 +120,7 @@ class Absorber {
     if (number <= lowest(graph_.value(value).type.dtype)) return true;
     if (number > 0 || graph_.value(value).origin != ir::Origin::node) return false;
     const ir::Node& node = graph_.node(graph_.value(value).producer);
-    constexpr std::string_view positive[] = {"Relu", "Sigmoid", "HardSigmoid", "Softmax",
-                                             "Abs",  "Exp",     "Sqrt",        "Softplus"};
-    if (std::ranges::find(positive, node.op) != std::end(positive)) return true;
+    if (has_trait(node, ops::Trait::non_negative)) return true;
     const std::optional<double> bound = node.op == "Clip" && node.inputs.size() > 1 && node.inputs[1].valid()
                                             ? scalar_of(graph_, node.inputs[1])
                                             : std::nullopt;

@@ -7,12 +7,12 @@
 #include "ops/channels_last.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "base/error.h"
 #include "ops/builder.h"
 #include "ops/infer.h"
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 
@@ -21,18 +21,6 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-constexpr std::array<std::string_view, 33> kUnary{
-    "Abs", "Acos",     "Asin",     "Atan",       "Cast",  "Ceil",        "Celu",      "Clip",     "Cos",
-    "Elu", "Erf",      "Exp",      "Floor",      "Gelu",  "HardSigmoid", "HardSwish", "Identity", "LeakyRelu",
-    "Log", "Mish",     "Neg",      "Reciprocal", "Relu",  "Round",       "Selu",      "Sigmoid",  "Sign",
-    "Sin", "Softplus", "Softsign", "Sqrt",       "Swish", "Tanh"};
-constexpr std::array<std::string_view, 8> kBroadcasting{"Add", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub"};
-
-template <std::size_t n>
-bool is_one_of(const std::array<std::string_view, n>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 class Layout {
  public:
@@ -94,13 +82,20 @@ class Layout {
     if (node.op == "MaxPool") return pool(node, "tessera::ChannelsLastMaxPool");
     if (node.op == "AveragePool") return pool(node, "tessera::ChannelsLastAveragePool");
     if (!follows(node)) return std::nullopt;
-    if (is_one_of(kUnary, node.op)) return unary(node);
-    if (is_one_of(kBroadcasting, node.op)) return broadcasting(node);
+    switch (ops::op_of(node).element_wise) {
+      case ops::ElementWise::unary:
+        return unary(node);
+      case ops::ElementWise::to_first:
+      case ops::ElementWise::broadcasting:
+        return broadcasting(node);
+      default:
+        break;
+    }
     if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return quantisation(node);
     if (node.op == "com.microsoft::QLinearAdd") return quantised_sum(node);
     if (node.op == "GlobalAveragePool") return global_average(node);
     if (node.op == "Concat") return concat(node);
-    if (node.op == "ReduceMean" || node.op == "ReduceMax" || node.op == "ReduceSum") return reduction(node);
+    if (has_trait(node, ops::Trait::reduction)) return reduction(node);
     if (node.op == "Resize") return resize(node);
     if (node.op == "Slice") return slice(node);
     return std::nullopt;
@@ -112,7 +107,8 @@ class Layout {
     ValueId last = last_[static_cast<std::size_t>(value.index)];
     while (graph_.value(last).origin == ir::Origin::node) {
       const ir::Node& maker = graph_.node(graph_.value(last).producer);
-      if (!is_one_of(kUnary, maker.op)) return maker.op.starts_with("tessera::ChannelsLast");
+      if (ops::op_of(maker).element_wise != ops::ElementWise::unary)
+        return maker.op.starts_with("tessera::ChannelsLast");
       last = maker.inputs[0];
     }
     return false;

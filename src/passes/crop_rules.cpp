@@ -1,9 +1,7 @@
 #include "passes/crop_rules.h"
 
 #include <algorithm>
-#include <array>
 
-#include "ops/element_wise_program.h"
 #include "ops/op_table.h"
 #include "ops/window_geometry.h"
 #include "passes/crop_upsampling.h"
@@ -15,24 +13,6 @@ using ir::ValueId;
 using ops::GraphBuilder;
 using ops::SliceRange;
 using Result = std::optional<ValueId>;
-
-// Element by element, operands broadcast.
-constexpr std::array<std::string_view, 16> kBroadcasting{"Add",   "Sub",     "Mul",   "Div",   "Pow", "Max",
-                                                         "Min",   "Sum",     "PRelu", "Where", "And", "Or",
-                                                         "Equal", "Greater", "Less",  "Mod"};
-// Element by element, with operands of one element beside the first.
-constexpr std::array<std::string_view, 7> kMaps{
-    "Cast", "Not", "Sin", "Cos", "Gelu", "QuantizeLinear", "DequantizeLinear"};
-
-bool is_among(std::string_view op, std::span<const std::string_view> list) {
-  return std::ranges::find(list, op) != list.end();
-}
-
-bool is_map(std::string_view op) {
-  const ops::ElementWiseForm* form = ops::find_element_wise_form(op);
-  return is_among(op, kMaps) || (form != nullptr && (form->kind == ops::ElementWiseKind::unary ||
-                                                     form->kind == ops::ElementWiseKind::activation));
-}
 
 bool has_one_element(const GraphBuilder& builder, ValueId value) {
   const ir::Dims* dims = builder.dims(value);
@@ -283,16 +263,26 @@ ValueId cropped(GraphBuilder& builder, ValueId value, const Crop& crop) {
 }
 
 Result cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
-  if (is_map(node.op)) return crop_map(builder, node, crop);
-  if (is_among(node.op, kBroadcasting)) return crop_broadcasting(builder, node, crop);
+  const ops::OpDef& op = ops::op_of(node);
+  switch (op.element_wise) {
+    case ops::ElementWise::to_first:
+    case ops::ElementWise::broadcasting:
+      return crop_broadcasting(builder, node, crop);
+    case ops::ElementWise::unary:
+      return crop_map(builder, node, crop);
+    case ops::ElementWise::along_axis:
+      if (const Result result = crop_map(builder, node, crop)) return result;
+      break;
+    case ops::ElementWise::no:
+      break;
+  }
   if (node.op == "Softmax" || node.op == "LogSoftmax" || node.op == "LayerNormalization" ||
       node.op == "RMSNormalization")
     return crop_normalisation(builder, node, crop);
   if (node.op == "BatchNormalization" && ops::AttributeReader(node, ops::op_of(node)).integer("training_mode") == 0)
     return crop_rows(builder, node, crop, 1, 2);
   if (node.op == "Transpose") return crop_transpose(builder, node, crop);
-  if (node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten")
-    return crop_reshape(builder, node, crop);
+  if (op.view) return crop_reshape(builder, node, crop);
   if (node.op == "Concat") return crop_concat(builder, node, crop);
   if (node.op == "MatMul") return crop_product(builder, node, crop);
   if (node.op == "Conv" || node.op == "MaxPool" || node.op == "AveragePool") return crop_window(builder, node, crop);

@@ -2,8 +2,8 @@
 // itself, as long as its other operands give its result the same shape.
 #include <algorithm>
 #include <optional>
-#include <string_view>
 
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 
@@ -15,10 +15,9 @@ using ir::Dims;
 using ir::NodeId;
 using ir::ValueId;
 
-constexpr std::string_view kBroadcasting[] = {
-    "Add",  "Sub",         "Mul",  "Div", "Pow", "Mod",   "Max",     "Min",
-    "Sum",  "Mean",        "And",  "Or",  "Xor", "Equal", "Greater", "GreaterOrEqual",
-    "Less", "LessOrEqual", "Where"};
+bool broadcasts(const ir::Node& node) {
+  return ops::op_of(node).element_wise == ops::ElementWise::broadcasting;
+}
 
 class Dropper {
  public:
@@ -72,7 +71,7 @@ class Dropper {
 
   // Whether the node expands to the shape of another operand of its user.
   bool has_shape_from(const ir::Node& node, const ir::Node& user) const {
-    if (std::ranges::find(kBroadcasting, user.op) == std::end(kBroadcasting) || node.op == "Tile") return false;
+    if (!broadcasts(user) || node.op == "Tile") return false;
     const ValueId shape = node.inputs[node.op == "Expand" ? 1 : 0];
     return std::ranges::any_of(user.inputs, [&](ValueId input) {
       return input.valid() && input != node.outputs[0] && is_shape_of(graph_, shape, input);
@@ -81,7 +80,7 @@ class Dropper {
 
   // Whether the node's result surely has the shape that it has now when it reads `smaller` for `result`.
   bool keeps_shape(const ir::Node& node, ValueId result, ValueId smaller) const {
-    if (std::ranges::find(kBroadcasting, node.op) == std::end(kBroadcasting)) return false;
+    if (!broadcasts(node)) return false;
     const Dims *to = dims_of(graph_, node.outputs[0]), *from = dims_of(graph_, smaller);
     if (to == nullptr || from == nullptr || from->size() > to->size()) return false;
     for (std::size_t i = 0; i < to->size(); ++i) {

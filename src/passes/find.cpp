@@ -16,6 +16,10 @@ const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::stri
   return node.op == op ? &node : nullptr;
 }
 
+bool has_trait(const ir::Node& node, ops::Trait trait) {
+  return ops::op_of(node).has(trait);
+}
+
 std::int64_t integer_of(const ir::Node& node, const std::string& attribute, std::int64_t otherwise) {
   const auto found = node.attributes.find(attribute);
   return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);

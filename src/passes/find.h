@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ops/op.h"
 #include "ops/shape_arguments.h"
 #include "ops/slice.h"
 
@@ -14,6 +15,7 @@ namespace tessera::passes {
 
 // The node of that operator that makes the value, or null.
 const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::string_view op);
+bool has_trait(const ir::Node& node, ops::Trait trait);
 // The attribute, or what it is where the node has none.
 std::int64_t integer_of(const ir::Node& node, const std::string& attribute, std::int64_t otherwise);
 // Null while the rank is unknown.

@@ -16,7 +16,7 @@ namespace tessera::passes {
 namespace {
 
 bool reads_only_shapes(const ir::Node& node) {
-  return node.op == "Shape" || node.op == "Size";
+  return has_trait(node, ops::Trait::reads_shapes);
 }
 
 // The inputs as values if the node can be computed now; nothing otherwise. Weights without bytes (plans of models that
@@ -183,8 +183,10 @@ ir::Graph fold(ir::Graph graph, const PassContext& context, bool all) {
   FoldingBudget& left = context.folding_left != nullptr ? *context.folding_left : own;
   const std::vector<std::vector<ir::NodeId>> uses = graph.compute_uses();
   Depths depths;
+  const bool folds = !context.leaves_out("fold_constants");
   for (ir::NodeId id : graph.order()) {
     ops::infer_node_in_place(graph, id);
+    if (!folds) continue;
     if (transposes_weights(graph, graph.node(id), uses)) continue;
     if (context.keeps_narrow_weights && widens_weights(graph, graph.node(id))) continue;
     if (all || !dequantises_weights(graph, graph.node(id), uses)) fold_node(graph, id, context, left, depths);

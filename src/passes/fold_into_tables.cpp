@@ -2,9 +2,9 @@
 // is no larger than what is gathered from it, and nothing else reads it.
 #include <algorithm>
 #include <set>
-#include <string_view>
 
 #include "ops/infer.h"
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/fold_constants.h"
 #include "passes/pass.h"
@@ -15,11 +15,6 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-constexpr std::string_view kOfOne[] = {"Abs",       "Elu",       "Erf",   "Exp", "Gelu", "HardSigmoid",
-                                       "HardSwish", "LeakyRelu", "Mish",  "Neg", "Relu", "Selu",
-                                       "Sigmoid",   "Softplus",  "Swish", "Tanh"};
-constexpr std::string_view kOfTwo[] = {"Add", "Sub", "Mul", "Div"};
 
 class Folder {
  public:
@@ -38,10 +33,9 @@ class Folder {
 
  private:
   void fold(NodeId id) {
-    const std::string_view op = graph_.node(id).op;
-    const bool of_two = std::ranges::find(kOfTwo, op) != std::end(kOfTwo);
-    if (!of_two && std::ranges::find(kOfOne, op) == std::end(kOfOne)) return;
     const ir::Node node = graph_.node(id);
+    if (!is_element_wise(node)) return;
+    const bool of_two = node.inputs.size() == 2;
     for (std::size_t i = 0; i < (of_two ? 2U : 1U); ++i) {
       const ir::Node* gather = producer_of(graph_, node.inputs[i], "Gather");
       if (gather == nullptr || !is_private_table(*gather) || !is_used_once(node.inputs[i])) continue;
@@ -55,6 +49,15 @@ class Folder {
       put_operator(graph_, id, "Gather", {table, indices}, {{"axis", std::int64_t{0}}});
       return;
     }
+  }
+
+  // Of one operand, or of two that broadcast, with a result of float32.
+  bool is_element_wise(const ir::Node& node) const {
+    const ops::ElementWise kind = ops::op_of(node).element_wise;
+    const bool fits = (kind == ops::ElementWise::unary && node.inputs.size() == 1) ||
+                      (kind == ops::ElementWise::broadcasting && node.inputs.size() == 2);
+    return fits && node.outputs.size() == 1 && node.outputs[0].valid() &&
+           graph_.value(node.outputs[0]).type.dtype == DType::f32;
   }
 
   // A constant matrix of float32, or what this pass made of one, whose rows this Gather alone reads; no larger than
@@ -101,6 +104,8 @@ class Folder {
 }  // namespace
 
 ir::Graph fold_into_tables(ir::Graph graph, const PassContext& context) {
+  // A table that is not folded would be computed in every run.
+  if (context.leaves_out("fold_constants")) return graph;
   Folder folder(std::move(graph));
   const bool changed = folder.run();
   return changed ? fold_all_constants(folder.take(), context) : folder.take();

@@ -2,7 +2,6 @@
 // with a bias, a sum with another tensor, an activation. What lays several axes of a product's data side by side before
 // it goes too. Only as far as the device has a kernel for the result.
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "ops/fused_activation.h"
@@ -19,10 +18,8 @@ using ir::NodeId;
 using ir::ValueId;
 using At = ops::QuantisedLayerInputs;
 
-constexpr std::string_view kConv = "tessera::ChannelsLastConv", kConvTranspose = "tessera::ChannelsLastConvTranspose",
-                           kLinear = "tessera::Linear";
-// Inputs: X, W, B, Z; of a transposed convolution no Z.
-constexpr std::size_t kBias = 2, kAddend = 3;
+constexpr std::string_view kLinear = "tessera::Linear";
+constexpr std::size_t kBias = 2;  // of X, W and B
 // The same of bytes (ops/quantised_layers.h): a real result takes a bias and an activation, a quantised one the sum
 // behind it.
 constexpr std::string_view kQuantisedConv = "tessera::QuantisedConv", kQuantisedLinear = "tessera::QuantisedLinear";
@@ -30,54 +27,16 @@ bool is_quantised(const ir::Node& node) {
   return node.op == kQuantisedConv || node.op == kQuantisedLinear;
 }
 
-// An activation as the fused operators name it (ops/fused_activation.h): its name, and its parameters' values.
-struct Activation {
-  std::string name;
-  std::vector<float> values;
-};
-
-// A bound of Clip: the number, or `otherwise` where it is absent; nothing when it is not known.
-std::optional<float> bound(const ir::Graph& graph, const ir::Node& clip, std::size_t input, float otherwise) {
-  if (clip.inputs.size() <= input || !clip.inputs[input].valid()) return otherwise;
-  const Tensor* constant = graph.constant(clip.inputs[input]);
-  if (constant == nullptr || constant->dtype() != DType::f32 || !constant->has_data() || constant->elements() != 1)
-    return std::nullopt;
-  return *constant->data<float>();
+// Operators of Tessera's own that end with an activation say so by its attributes (ops::activation_attributes).
+bool ends_with_activation(const ops::OpDef& op) {
+  return op.name.starts_with("tessera::") &&
+         std::ranges::any_of(op.attributes, [](const ops::AttributeSpec& spec) { return spec.name == "activation"; });
 }
 
-// The slope of a PRelu that has one for all elements, which makes it a LeakyRelu.
-std::optional<float> only_slope(const ir::Graph& graph, const ir::Node& prelu) {
-  const Tensor* slopes = graph.constant(prelu.inputs[1]);
-  if (slopes == nullptr || slopes->dtype() != DType::f32 || !slopes->has_data() || slopes->elements() == 0)
-    return std::nullopt;
-  const float slope = *slopes->data<float>();
-  return is_filled_with(graph, prelu.inputs[1], slope) ? std::optional(slope) : std::nullopt;
-}
-
-std::optional<Activation> activation(const ir::Graph& graph, const ir::Node& node) {
-  constexpr std::string_view by_attributes[] = {"Celu",     "Elu",   "HardSigmoid", "HardSwish",      "LeakyRelu",
-                                                "Mish",     "Relu",  "Selu",        "Sigmoid",        "Softplus",
-                                                "Softsign", "Swish", "Tanh",        "ThresholdedRelu"};
-  if (std::ranges::find(by_attributes, node.op) != std::end(by_attributes)) {
-    const ops::AttributeReader reader(node, ops::op_of(node));
-    Activation found{node.op, {}};
-    for (const std::string_view name : ops::activation_parameters(node.op)) found.values.push_back(reader.real(name));
-    return found;
-  }
-  if (node.op == "Gelu") {
-    const auto approximate = node.attributes.find("approximate");
-    const bool by_tanh = approximate != node.attributes.end() && std::get<std::string>(approximate->second) == "tanh";
-    return Activation{by_tanh ? "GeluTanh" : "Gelu", {}};
-  }
-  if (node.op == "PRelu") {
-    const std::optional<float> slope = only_slope(graph, node);
-    return slope ? std::optional(Activation{"LeakyRelu", {*slope}}) : std::nullopt;
-  }
-  if (node.op != "Clip") return std::nullopt;
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  const std::optional<float> low = bound(graph, node, 1, -infinity), high = bound(graph, node, 2, infinity);
-  if (!low || !high) return std::nullopt;
-  return Activation{node.op, {*low, *high}};
+// The input Z, which is added to the result before its activation, where the operator has one.
+std::optional<std::size_t> addend_input(const ops::OpDef& op) {
+  const auto found = std::ranges::find(op.inputs, "Z", &ops::Parameter::name);
+  return found == op.inputs.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - op.inputs.begin()));
 }
 
 class Fuser {
@@ -107,7 +66,7 @@ class Fuser {
   // The node in the form that takes more into itself.
   std::optional<ir::Node> fusible(const ir::Node& node) const {
     if (has_quantised_result(node)) return has_input(node, At::addend) ? std::nullopt : std::optional(node);
-    if (is_quantised(node) || node.op == kConv || node.op == kConvTranspose || node.op == kLinear)
+    if (ends_with_activation(ops::op_of(node)))
       return node.attributes.contains("activation") ? std::nullopt : std::optional(node);
     return as_linear(graph_, node);
   }
@@ -155,9 +114,9 @@ class Fuser {
   }
 
   bool with_activation(NodeId next, ir::Node& conv) const {
-    const std::optional<Activation> found = activation(graph_, graph_.node(next));
+    const std::optional<ops::FusedActivation> found = ops::fused_activation_of(graph_, graph_.node(next));
     if (!found) return false;
-    conv.attributes.insert_or_assign("activation", found->name);
+    conv.attributes.insert_or_assign("activation", std::string(found->name));
     if (!found->values.empty()) conv.attributes.insert_or_assign("activation_params", found->values);
     return true;
   }
@@ -209,7 +168,8 @@ class Fuser {
   // A constant vector; of a convolution it is folded into the weights' own bias elsewhere.
   bool with_bias(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    const bool product = conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, kAddend));
+    const bool product =
+        conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, *addend_input(ops::op_of(conv))));
     if (!other || !product || has_input(conv, kBias)) return false;
     const Tensor* bias = graph_.constant(*other);
     if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 ||
@@ -221,10 +181,11 @@ class Fuser {
 
   bool with_addend(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
-    if (!other || is_quantised(conv) || conv.op == kConvTranspose || has_input(conv, kAddend) ||
+    const std::optional<std::size_t> addend = addend_input(ops::op_of(conv));
+    if (!other || is_quantised(conv) || !addend || has_input(conv, *addend) ||
         !same_dims(graph_, *other, conv.outputs[0]))
       return false;
-    set_input(conv, kAddend, *other);
+    set_input(conv, *addend, *other);
     return true;
   }
 

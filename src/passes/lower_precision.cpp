@@ -11,6 +11,7 @@
 #include <set>
 
 #include "ops/builder.h"
+#include "ops/op_table.h"
 #include "passes/bf16_kernel.h"
 #include "passes/deferred_constants.h"
 #include "passes/find.h"
@@ -26,9 +27,8 @@ bool is_layer(const ir::Node& node) {
 }
 // Gives numbers of its data as they are, and has kernels for rounded ones.
 bool moves(const ir::Node& node) {
-  static constexpr std::string_view kMovements[] = {
-      "tessera::ChannelsLastMaxPool", "Concat", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"};
-  return std::ranges::find(kMovements, node.op) != std::end(kMovements);
+  return ops::op_of(node).view || node.op == "tessera::ChannelsLastMaxPool" || node.op == "Concat" ||
+         node.op == "Transpose";
 }
 
 // Of a movement, or of attention.

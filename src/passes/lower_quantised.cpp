@@ -7,8 +7,6 @@
 // numbers under a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and
 // weights that nobody wants as integers are dequantised here, once.
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <optional>
 
 #include "base/error.h"
@@ -16,24 +14,13 @@
 #include "ops/channels_last.h"
 #include "passes/fold_constants.h"
 #include "passes/pass.h"
+#include "passes/quantised_operands.h"
 
 namespace tessera::passes {
 namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-constexpr std::array<std::string_view, 9> kMovers{"MaxPool", "Reshape", "Transpose",    "Squeeze",     "Unsqueeze",
-                                                  "Slice",   "Gather",  "DepthToSpace", "SpaceToDepth"};
-
-bool is_byte(DType type) {
-  return type == DType::u8 || type == DType::i8;
-}
-
-// A tensor as bytes with one scale and one zero point.
-struct Quantised {
-  ValueId bytes, scale, zero;  // an invalid zero point is 0
-};
 
 class Lowering {
  public:
@@ -59,115 +46,19 @@ class Lowering {
   }
 
  private:
-  // --- reading
-  // ----------------------------------------------------------------------------------------------------------
-
-  static bool has(const ir::Node& node, std::size_t i) { return node.inputs.size() > i && node.inputs[i].valid(); }
-
-  // The node that dequantises to this value of f32.
-  const ir::Node* dequantising(ValueId value) const {
-    if (!value.valid() || graph_.value(value).origin != ir::Origin::node ||
-        graph_.value(value).type.dtype != DType::f32)
-      return nullptr;
-    const ir::Node& node = graph_.node(graph_.value(value).producer);
-    return node.op == "DequantizeLinear" ? &node : nullptr;
-  }
-
-  // The value of a constant of one element.
-  const Tensor* single(ValueId value) const {
-    const Tensor* constant = graph_.constant(value);
-    return constant != nullptr && constant->has_data() && constant->elements() == 1 ? constant : nullptr;
-  }
-
-  // Both are the same number, as constants or as the same value.
-  bool same(ValueId a, ValueId b) const {
-    if (a == b) return true;
-    const Tensor *x = single(a), *y = single(b);
-    return x != nullptr && y != nullptr && x->dtype() == y->dtype() &&
-           std::memcmp(x->raw(), y->raw(), static_cast<std::size_t>(x->bytes())) == 0;
-  }
-
-  // The node's scale is one positive number, its zero point one byte; f32 outside.
-  bool is_by_tensor(const ir::Node& node) const {
-    const Tensor* scale = single(node.inputs[1]);
-    if (scale == nullptr || scale->dtype() != DType::f32 || !(*scale->data<float>() > 0)) return false;
-    return !has(node, 2) || (single(node.inputs[2]) != nullptr && is_byte(single(node.inputs[2])->dtype()));
-  }
-
-  // What a real tensor is as bytes, when it was dequantised.
-  std::optional<Quantised> dequantised(ValueId value) const {
-    const ir::Node* node = dequantising(value);
-    if (node == nullptr || !is_by_tensor(*node) || graph_.value(node->inputs[0]).type.dtype != DType::u8)
-      return std::nullopt;
-    return Quantised{node->inputs[0], node->inputs[1], has(*node, 2) ? node->inputs[2] : ValueId{}};
-  }
-
-  // Weights that are signed bytes around zero, constants: with one scale, or one for each index of `axis`.
-  struct Weights {
-    ValueId bytes, scale;
-  };
-  std::optional<Weights> weights(ValueId value, std::int64_t axis) const {
-    const ir::Node* node = dequantising(value);
-    if (node == nullptr) return std::nullopt;
-    const Tensor *bytes = graph_.constant(node->inputs[0]), *scale = graph_.constant(node->inputs[1]);
-    if (bytes == nullptr || !bytes->has_data() || bytes->dtype() != DType::i8 || scale == nullptr ||
-        scale->dtype() != DType::f32 || !scale->has_data())
-      return std::nullopt;
-    if (scale->elements() != 1) {
-      const auto given = node->attributes.find("axis");
-      const std::int64_t own = given == node->attributes.end() ? 1 : std::get<std::int64_t>(given->second),
-                         rank = static_cast<std::int64_t>(bytes->shape().size());
-      if (scale->shape().size() != 1 || (own < 0 ? own + rank : own) != axis) return std::nullopt;
-    }
-    if (has(*node, 2)) {
-      const Tensor* zeros = graph_.constant(node->inputs[2]);
-      if (zeros == nullptr || !zeros->has_data()) return std::nullopt;
-      const auto* bytes_of = static_cast<const std::byte*>(zeros->raw());
-      if (!std::all_of(bytes_of, bytes_of + zeros->bytes(), [](std::byte zero) { return zero == std::byte{0}; }))
-        return std::nullopt;
-    }
-    return Weights{node->inputs[0], node->inputs[1]};
-  }
-
-  // A bias as real numbers in a vector, a constant; an invalid value where there is none.
-  std::optional<ValueId> bias(const ir::Node& node, std::size_t i) const {
-    if (!has(node, i)) return ValueId{};
-    const Tensor* constant = graph_.constant(node.inputs[i]);
-    if (constant == nullptr || constant->dtype() != DType::f32 || constant->shape().size() != 1) return std::nullopt;
-    return node.inputs[i];
-  }
-
-  // The only node that uses the value.
-  std::optional<NodeId> follower(ValueId value) const {
-    const auto index = static_cast<std::size_t>(value.index);
-    if (index >= uses_.size() || uses_[index].size() != 1 || graph_.is_output(value)) return std::nullopt;
-    return graph_.node(uses_[index][0]).op.empty() ? std::nullopt : std::optional(uses_[index][0]);
-  }
-
-  // The node that turns the value into bytes, if nothing else uses it.
-  std::optional<NodeId> quantising(ValueId value) const {
-    const std::optional<NodeId> next = follower(value);
-    if (!next || graph_.node(*next).op != "QuantizeLinear") return std::nullopt;
-    const ir::Node& node = graph_.node(*next);
-    return node.inputs[0] == value && has(node, 2) && is_by_tensor(node) ? next : std::nullopt;
-  }
-
-  // --- rewriting
-  // ----------------------------------------------------------------------------------------------------------
-
   // A signed tensor that is dequantised wherever it is used becomes unsigned.
   void make_unsigned(NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (node.op != "QuantizeLinear" || !has(node, 2) || !is_by_tensor(node) ||
-        single(node.inputs[2])->dtype() != DType::i8)
+    if (node.op != "QuantizeLinear" || !has_input(node, 2) || !operands_.is_by_tensor(node) ||
+        operands_.single(node.inputs[2])->dtype() != DType::i8)
       return;
     const ValueId bytes = node.outputs[0];
     if (graph_.is_output(bytes) || node.attributes.contains("output_dtype")) return;
     const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(bytes.index)];
     const bool fits = std::all_of(users.begin(), users.end(), [&](NodeId user) {
       const ir::Node& use = graph_.node(user);
-      return use.op == "DequantizeLinear" && use.inputs[0] == bytes && is_by_tensor(use) &&
-             (!has(use, 2) || single(use.inputs[2])->dtype() == DType::i8);
+      return use.op == "DequantizeLinear" && use.inputs[0] == bytes && operands_.is_by_tensor(use) &&
+             (!has_input(use, 2) || operands_.single(use.inputs[2])->dtype() == DType::i8);
     });
     if (!fits) return;
     graph_.node(id).inputs[2] = raised(node.inputs[2]);
@@ -181,7 +72,7 @@ class Lowering {
 
   // The zero point of the same numbers as unsigned bytes.
   ValueId raised(ValueId zero) {
-    const int value = zero.valid() ? *single(zero)->data<std::int8_t>() : 0;
+    const int value = zero.valid() ? *operands_.single(zero)->data<std::int8_t>() : 0;
     return builder_.scalar(value + 128, DType::u8);
   }
 
@@ -195,7 +86,7 @@ class Lowering {
       else if (node.op == "QLinearConv") q_linear_conv(node);
       else if (node.op == "MatMul" || node.op == "Gemm") product(node);
       else if (node.op == "Add") add(node);
-      else if (std::find(kMovers.begin(), kMovers.end(), node.op) != kMovers.end()) move(node);
+      else if (moves_quantised(node)) move(node);
     } catch (const Error&) {
     }
   }
@@ -209,12 +100,12 @@ class Lowering {
   };
   Result result(NodeId id) const {
     Result found{{}, {}, id};
-    if (const std::optional<NodeId> next = follower(graph_.node(id).outputs[0]);
+    if (const std::optional<NodeId> next = operands_.follower(graph_.node(id).outputs[0]);
         next && graph_.node(*next).op == "Relu") {
       found.activation.emplace("activation", std::string("Relu"));
       found.last = *next;
     }
-    if (const std::optional<NodeId> quantise = quantising(graph_.node(found.last).outputs[0])) {
+    if (const std::optional<NodeId> quantise = operands_.quantising(graph_.node(found.last).outputs[0])) {
       found.quantisation = {graph_.node(*quantise).inputs[1], graph_.node(*quantise).inputs[2]};
       found.last = *quantise;
     } else if (!found.activation.empty()) {
@@ -224,8 +115,8 @@ class Lowering {
   }
 
   // Puts the operator in the place of those that it does the work of, if the device has a kernel for it.
-  std::optional<ValueId> place(std::string op, const Quantised& x, const Weights& w, ValueId bias, const Result& result,
-                               ir::Attributes attributes) {
+  std::optional<ValueId> place(std::string op, const Quantised& x, const QuantisedWeights& w, ValueId bias,
+                               const Result& result, ir::Attributes attributes) {
     attributes.insert(result.activation.begin(), result.activation.end());
     std::vector<ValueId> inputs{x.bytes, w.bytes, bias, x.scale, x.zero, w.scale};
     inputs.insert(inputs.end(), result.quantisation.begin(), result.quantisation.end());
@@ -251,9 +142,9 @@ class Lowering {
   }
 
   void conv(const ir::Node& node) {
-    const std::optional<Quantised> x = dequantised(node.inputs[0]);
-    const std::optional<Weights> w = weights(node.inputs[1], 0);
-    const std::optional<ValueId> b = bias(node, 2);
+    const std::optional<Quantised> x = operands_.dequantised(node.inputs[0]);
+    const std::optional<QuantisedWeights> w = operands_.weights(node.inputs[1], 0);
+    const std::optional<ValueId> b = operands_.bias(node, 2);
     if (x && w && b) convolve(node, *x, *w, *b, result(graph_.value(node.outputs[0]).producer));
   }
 
@@ -261,20 +152,21 @@ class Lowering {
   void q_linear_conv(const ir::Node& node) {
     constexpr std::size_t kX = 0, kW = 3, kY = 6, kBias = 8;
     for (const std::size_t i : {kX + 1, kX + 2, kY, kY + 1}) {
-      if (single(node.inputs[i]) == nullptr) return;
+      if (operands_.single(node.inputs[i]) == nullptr) return;
     }
-    const std::optional<Weights> w = signed_weights(node.inputs[kW], node.inputs[kW + 1], node.inputs[kW + 2]);
+    const std::optional<QuantisedWeights> w = signed_weights(node.inputs[kW], node.inputs[kW + 1], node.inputs[kW + 2]);
     if (!w) return;
-    const ValueId bias = has(node, kBias) ? real_bias(node.inputs[kBias], *single(node.inputs[kX + 1])->data<float>(),
-                                                      *graph_.constant(w->scale))
-                                          : ValueId{};
-    if (has(node, kBias) && !bias.valid()) return;
+    const ValueId bias = has_input(node, kBias)
+                             ? real_bias(node.inputs[kBias], *operands_.single(node.inputs[kX + 1])->data<float>(),
+                                         *graph_.constant(w->scale))
+                             : ValueId{};
+    if (has_input(node, kBias) && !bias.valid()) return;
     convolve(node, {node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]}, *w, bias,
              {{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer});
   }
 
   // Constants as signed bytes around zero; unsigned ones around 128 are the same 128 lower.
-  std::optional<Weights> signed_weights(ValueId bytes, ValueId scale, ValueId zero) {
+  std::optional<QuantisedWeights> signed_weights(ValueId bytes, ValueId scale, ValueId zero) {
     const Tensor *values = graph_.constant(bytes), *scales = graph_.constant(scale), *zeros = graph_.constant(zero);
     if (values == nullptr || !values->has_data() || scales == nullptr || !scales->has_data() || zeros == nullptr ||
         !zeros->has_data())
@@ -284,12 +176,12 @@ class Lowering {
     const auto* given = static_cast<const std::byte*>(zeros->raw());
     if (!std::all_of(given, given + zeros->bytes(), [&](std::byte each) { return each == middle; }))
       return std::nullopt;
-    if (is_signed) return Weights{bytes, scale};
+    if (is_signed) return QuantisedWeights{bytes, scale};
     Tensor lowered(DType::i8, values->shape());
     const auto* from = static_cast<const std::uint8_t*>(values->raw());
     std::transform(from, from + values->elements(), lowered.mutable_data<std::int8_t>(),
                    [](std::uint8_t value) { return static_cast<std::int8_t>(value - 128); });
-    return Weights{builder_.constant(std::move(lowered)), scale};
+    return QuantisedWeights{builder_.constant(std::move(lowered)), scale};
   }
 
   // A bias in units of x_scale w_scale as real numbers; invalid when it is no constant.
@@ -305,7 +197,8 @@ class Lowering {
     return builder_.constant(std::move(real));
   }
 
-  void convolve(const ir::Node& node, const Quantised& x, const Weights& w, ValueId bias, const Result& found) {
+  void convolve(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias,
+                const Result& found) {
     const Shape& shape = graph_.constant(w.bytes)->shape();
     const std::size_t rank = shape.size();
     // What kernels say of groups when sizes of the data are known, too.
@@ -333,10 +226,11 @@ class Lowering {
 
   void product(const ir::Node& node) {
     const bool gemm = node.op == "Gemm", turned = gemm && !is_integer(node, "transB", 0, 0);
+    if (turned && context_.leaves_out("fold_constants")) return;  // kernels read weights that are constants
     if (gemm && (!is_integer(node, "transA", 0, 0) || !is_one(node, "alpha") || !is_one(node, "beta"))) return;
-    const std::optional<Quantised> x = dequantised(node.inputs[0]);
-    std::optional<Weights> w = weights(node.inputs[1], turned ? 0 : 1);
-    std::optional<ValueId> b = gemm ? bias(node, 2) : std::optional(ValueId{});
+    const std::optional<Quantised> x = operands_.dequantised(node.inputs[0]);
+    std::optional<QuantisedWeights> w = operands_.weights(node.inputs[1], turned ? 0 : 1);
+    std::optional<ValueId> b = gemm ? operands_.bias(node, 2) : std::optional(ValueId{});
     if (!x || !w || !b || graph_.constant(w->bytes)->shape().size() != 2) return;
     const ir::ValueType& type = graph_.value(x->bytes).type;
     if (!type.dims || type.dims->size() < 2) return;
@@ -351,7 +245,7 @@ class Lowering {
   // A sum with a constant vector behind a product.
   void take_bias(NodeId& start, ValueId& bias, std::int64_t outputs) const {
     const ValueId y = graph_.node(start).outputs[0];
-    const std::optional<NodeId> next = follower(y);
+    const std::optional<NodeId> next = operands_.follower(y);
     if (!next || graph_.node(*next).op != "Add") return;
     const ir::Node& add = graph_.node(*next);
     const ValueId other = add.inputs[add.inputs[0] == y ? 1 : 0];
@@ -372,12 +266,12 @@ class Lowering {
   }
 
   void add(const ir::Node& node) {
-    const std::optional<Quantised> a = dequantised(node.inputs[0]), b = dequantised(node.inputs[1]);
+    const std::optional<Quantised> a = operands_.dequantised(node.inputs[0]), b = operands_.dequantised(node.inputs[1]);
     if (!a || !b || !a->zero.valid() || !b->zero.valid()) return;
     const Result found = result(graph_.value(node.outputs[0]).producer);
     // A Relu must be what the rounding does anyway.
     if (found.quantisation.empty() || graph_.value(found.quantisation[1]).type.dtype != DType::u8) return;
-    if (!found.activation.empty() && *single(found.quantisation[1])->data<std::uint8_t>() != 0) return;
+    if (!found.activation.empty() && *operands_.single(found.quantisation[1])->data<std::uint8_t>() != 0) return;
     const ValueId y = builder_.add(
         "com.microsoft::QLinearAdd",
         {a->bytes, a->scale, a->zero, b->bytes, b->scale, b->zero, found.quantisation[0], found.quantisation[1]});
@@ -386,11 +280,11 @@ class Lowering {
 
   // Moving numbers, or choosing among them by size, is the same with bytes of one scale.
   void move(const ir::Node& node) {
-    const std::optional<Quantised> x = dequantised(node.inputs[0]);
+    const std::optional<Quantised> x = operands_.dequantised(node.inputs[0]);
     if (!x || !x->zero.valid() || node.outputs.size() != 1) return;
-    const std::optional<NodeId> quantise = quantising(node.outputs[0]);
-    if (!quantise || !same(graph_.node(*quantise).inputs[1], x->scale) ||
-        !same(graph_.node(*quantise).inputs[2], x->zero))
+    const std::optional<NodeId> quantise = operands_.quantising(node.outputs[0]);
+    if (!quantise || !operands_.same(graph_.node(*quantise).inputs[1], x->scale) ||
+        !operands_.same(graph_.node(*quantise).inputs[2], x->zero))
       return;
     ir::Node moved = node;
     moved.inputs[0] = x->bytes;
@@ -402,6 +296,7 @@ class Lowering {
   ops::GraphBuilder builder_;
   const PassContext& context_;
   std::vector<std::vector<NodeId>> uses_;
+  QuantisedOperands operands_{graph_, uses_};
 };
 
 }  // namespace

@@ -40,12 +40,6 @@ std::size_t quick_hash(const Tensor& tensor) {
   return combined(hash, hash_of_bytes(tensor, bytes - std::min(kSample, bytes), bytes));
 }
 
-bool commutes(const std::string& op) {
-  constexpr std::string_view names[] = {"Add",   "Mul",        "And",       "Or",        "Xor",
-                                        "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor"};
-  return std::ranges::find(names, op) != std::end(names);
-}
-
 class Merger {
  public:
   explicit Merger(ir::Graph graph) : graph_(std::move(graph)), replacements_(graph_) {}
@@ -142,7 +136,7 @@ class Merger {
         key.attributes.erase(given);
     }
     while (!key.inputs.empty() && !key.inputs.back().valid()) key.inputs.pop_back();
-    if (commutes(node.op)) std::ranges::sort(key.inputs);
+    if (ops::op_of(node).has(ops::Trait::commutative)) std::ranges::sort(key.inputs);
     return key;
   }
 

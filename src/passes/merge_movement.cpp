@@ -20,7 +20,7 @@ using ir::NodeId;
 using ir::ValueId;
 
 bool changes_shape_only(const ir::Node& node) {
-  return node.op == "Reshape" || node.op == "Squeeze" || node.op == "Unsqueeze" || node.op == "Flatten";
+  return ops::op_of(node).view;
 }
 
 // Whether each value of the one type is one of the other.
@@ -64,7 +64,7 @@ class Merger {
       if (changes_shape_only(node)) reshape(id);
       else if (node.op == "Transpose") transpose(id);
       else if (node.op == "Cast") cast(id);
-      else if (node.op.starts_with("Reduce")) reduce_again(id);
+      else if (has_trait(node, ops::Trait::reduction)) reduce_again(id);
     }
     graph_.remove_dead_and_compact();
     return std::move(graph_);
@@ -127,7 +127,7 @@ class Merger {
   bool reduce(NodeId id) {
     const ir::Node& outer = graph_.node(id);
     const ir::Node* inner = producer(outer.inputs[0]);
-    if (inner == nullptr || !inner->op.starts_with("Reduce") || !has_one_use(outer.inputs[0])) return false;
+    if (inner == nullptr || !has_trait(*inner, ops::Trait::reduction) || !has_one_use(outer.inputs[0])) return false;
     const auto axes = reduced_axes(graph_, *inner);
     const Dims *from = dims_of(graph_, inner->inputs[0]), *to = dims_of(graph_, outer.outputs[0]);
     if (!axes || axes->empty() || from == nullptr || to == nullptr) return false;
@@ -142,10 +142,7 @@ class Merger {
   // A reduction of what was reduced the same way along other axes: x.mean(3).mean(2).
   void reduce_again(NodeId id) {
     const ir::Node &outer = graph_.node(id), *inner = producer_of(graph_, outer.inputs[0], outer.op);
-    static constexpr std::array<std::string_view, 5> kNested{"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin",
-                                                             "ReduceProd"};
-    if (inner == nullptr || !has_one_use(outer.inputs[0]) || std::ranges::find(kNested, outer.op) == kNested.end())
-      return;
+    if (inner == nullptr || !has_one_use(outer.inputs[0]) || !has_trait(outer, ops::Trait::nests)) return;
     // A mean of integers is rounded each time.
     if (outer.op == "ReduceMean" && !is_float(graph_.value(outer.outputs[0]).type.dtype)) return;
     const auto first = reduced_axes(graph_, *inner), second = reduced_axes(graph_, outer);

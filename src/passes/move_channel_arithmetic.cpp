@@ -165,7 +165,7 @@ class Mover {
 
   // What an operator whose first operand is the data and that keeps channels apart along `axis` lets through.
   std::optional<Limits> limits_of(const ir::Node& node, std::size_t axis) const {
-    if (node.op == "Relu" || node.op == "LeakyRelu" || node.op == "PRelu") return Limits{true, true};
+    if (has_trait(node, ops::Trait::homogeneous)) return Limits{true, true};
     if (node.op == "GlobalMaxPool" || node.op == "MaxPool")
       return axis == 1 ? std::optional(Limits{true, false}) : std::nullopt;
     if (node.op == "GlobalAveragePool") return axis == 1 ? std::optional(Limits{}) : std::nullopt;

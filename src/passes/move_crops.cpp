@@ -145,8 +145,9 @@ class Mover {
   }
 
   bool is_folded(NodeId id) const {
-    return std::ranges::all_of(graph_.node(id).inputs,
-                               [&](ValueId input) { return !input.valid() || graph_.is_constant(input); });
+    return !context_.leaves_out("fold_constants") && std::ranges::all_of(graph_.node(id).inputs, [&](ValueId input) {
+      return !input.valid() || graph_.is_constant(input);
+    });
   }
 
   // Whether the nodes in their place do no more than the node and its users.

@@ -42,8 +42,11 @@ struct PassContext {
   FoldingBudget folding = {};    // of a run of the pipeline, beside a share of the graph's own constants
   // Set by run_pipeline for its passes, and for the branches in the graph: what is left of that.
   FoldingBudget* folding_left = nullptr;
-  // Set by run_pipeline: names of passes that the user leaves out. Passes that tidy up by others (tidy.h) heed them.
+  // Set by run_pipeline: names of passes that the user leaves out.
   std::span<const std::string> without = {};
+
+  // Whether the user leaves the pass out. A pass that others call to tidy up behind them does nothing then.
+  bool leaves_out(std::string_view pass) const;
 };
 
 // The budget with the share of the graph's own constants: work in proportion to the file is no surprise.

@@ -1,10 +1,12 @@
 #include "passes/pipeline.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "ir/verify.h"
 #include "passes/branches.h"
 
@@ -123,18 +125,20 @@ constexpr Pass kPasses[] = {
      chain_convolutions, true},
 };
 
+using Clock = std::chrono::steady_clock;
+
 // Writes down what passes change, one after the other.
 class Recorder {
  public:
   Recorder(const ir::Graph& graph, const GraphMeasure& measure, std::vector<PassChange>& reports)
       : measure_(measure), reports_(reports), now_(look_at(graph)) {}
 
-  void add(std::string_view pass, const ir::Graph& graph) {
+  void add(std::string_view pass, const ir::Graph& graph, double seconds) {
     State next = look_at(graph);
     const bool costs_as_before = now_.cost.operations == next.cost.operations && now_.cost.bytes == next.cost.bytes &&
                                  now_.cost.seconds == next.cost.seconds;
     reports_.push_back({std::string(pass), now_.nodes, next.nodes, now_.cost, next.cost,
-                        now_.operators != next.operators || !costs_as_before});
+                        now_.operators != next.operators || !costs_as_before, seconds});
     now_ = std::move(next);
   }
 
@@ -158,6 +162,10 @@ class Recorder {
 
 }  // namespace
 
+bool PassContext::leaves_out(std::string_view pass) const {
+  return std::ranges::find(without, pass) != without.end();
+}
+
 std::span<const Pass> all_passes() {
   return kPasses;
 }
@@ -167,6 +175,7 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   FoldingBudget folding = folding_budget(graph, given.folding);
   PassContext context = given;
   if (context.folding_left == nullptr) context.folding_left = &folding;
+  context.without = options.without;
   for (const std::string& name : options.without) {
     const bool known =
         std::any_of(std::begin(kPasses), std::end(kPasses), [&](const Pass& pass) { return pass.name == name; });
@@ -175,17 +184,20 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
   std::optional<Recorder> recorder;
   if (reports != nullptr) recorder.emplace(graph, options.measure, *reports);
   for (const Pass& pass : kPasses) {
-    const bool left_out = std::ranges::find(options.without, pass.name) != options.without.end();
+    const bool left_out = context.leaves_out(pass.name);
     if (options.progress && !left_out)
       options.progress(pass.name, static_cast<double>(&pass - kPasses) / static_cast<double>(std::size(kPasses)));
+    const auto start = Clock::now();
     if (!left_out) graph = pass.run(std::move(graph), context);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     // Gradients, which are computed first, name tensors that nothing else may need.
     if (&pass == kPasses) graph.remove_dead_and_compact();
     if (left_out) continue;
 #ifdef TESSERA_DEBUG
     ir::verify(graph);
 #endif
-    if (recorder) recorder->add(pass.name, graph);
+    inform("pass {} took {:.3f} ms", pass.name, 1e3 * seconds);
+    if (recorder) recorder->add(pass.name, graph, seconds);
   }
   if (!options.branches) return graph;
   PipelineOptions inner = options;

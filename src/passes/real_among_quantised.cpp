@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 
+#include "passes/quantised_operands.h"
+
 namespace tessera::passes {
 namespace {
 
 constexpr std::array<std::string_view, 3> kProducts{"Conv", "MatMul", "Gemm"};
-constexpr std::array<std::string_view, 11> kOthers{"Add",          "MaxPool",      "Reshape", "Transpose",
-                                                   "Squeeze",      "Unsqueeze",    "Slice",   "Gather",
-                                                   "DepthToSpace", "SpaceToDepth", "Relu"};
+constexpr std::array<std::string_view, 2> kOthers{"Add", "Relu"};
 
 bool is_among(const auto& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -58,7 +58,7 @@ class Finder {
       if (!is_dequantised(weights) && !graph_.is_constant(weights)) return "its weights are not constants";
       return "its scales, zero points or attributes fit no integer kernel";
     }
-    if (!is_among(kOthers, node.op)) return fmt::format("{} has no integer form", node.op);
+    if (!is_among(kOthers, node.op) && !moves_quantised(node)) return fmt::format("{} has no integer form", node.op);
     if (!std::ranges::all_of(node.inputs, [&](ir::ValueId input) {
           return !input.valid() || graph_.is_constant(input) || is_dequantised(input);
         }))

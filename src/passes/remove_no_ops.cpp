@@ -3,6 +3,7 @@
 // one.
 #include <algorithm>
 
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 
@@ -46,16 +47,13 @@ bool is_no_op(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Identity") return true;
   if (node.op == "Dropout") return dropout_is_off(graph, node);
   if (node.op == "Cast") return graph.value(node.inputs[0]).type.dtype == graph.value(node.outputs[0]).type.dtype;
-  if (node.op == "Reshape" || node.op == "Expand" || node.op == "Flatten" || node.op == "Squeeze" ||
-      node.op == "Unsqueeze")
-    return same_known_shape(graph, node.inputs[0], node.outputs[0]);
+  const ops::OpDef& op = ops::op_of(node);
+  if (op.view || node.op == "Expand") return same_known_shape(graph, node.inputs[0], node.outputs[0]);
   if (node.op == "Transpose") return is_identity_permutation(node);
   if (node.op == "Slice") return takes_everything(graph, node);
   if (node.op == "Pad") return all_are(constant_integers(graph, node, 1), 0);
   if (node.op == "Tile") return all_are(constant_integers(graph, node, 1), 1);
-  if (node.op == "Concat" || node.op == "Sum" || node.op == "Max" || node.op == "Min" || node.op == "Mean")
-    return node.inputs.size() == 1;
-  return false;
+  return op.has(ops::Trait::keeps_one_operand) && node.inputs.size() == 1;
 }
 
 // The node that makes `source` gives `value` instead, which nothing makes any more.
@@ -68,7 +66,8 @@ void give_under_another_name(ir::Graph& graph, ir::ValueId source, ir::ValueId v
 
 }  // namespace
 
-ir::Graph remove_no_ops(ir::Graph graph, const PassContext&) {
+ir::Graph remove_no_ops(ir::Graph graph, const PassContext& context) {
+  if (context.leaves_out("remove_no_ops")) return graph;
   // A graph output keeps its name, and so does what a variable becomes: the node before a no-op takes the name over.
   std::vector<bool> stays(graph.value_count(), false);
   for (ir::ValueId output : graph.outputs()) stays[static_cast<std::size_t>(output.index)] = true;

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 #include "passes/replacements.h"
@@ -47,15 +48,16 @@ class Simplifier {
     if (op == "Mul") return operand_beside(node, 1);
     if (op == "Div" && is_filled_with(graph_, node.inputs[1], 1)) return node.inputs[0];
     if (op == "Add") return beside_nothing(node);
-    if ((op == "Sum" || op == "Mean" || op == "Max" || op == "Min") && node.inputs.size() == 1) return node.inputs[0];
     if (op == "Sub" && is_nothing_subtracted(node.inputs[1])) return node.inputs[0];
     if (op == "Pow" && is_filled_with(graph_, node.inputs[1], 1)) return node.inputs[0];
     if (op == "Where") return chosen(node);
-    if (op == "Neg" || op == "Not" || op == "BitwiseNot") {
+    const ops::OpDef& def = ops::op_of(node);
+    if (def.has(ops::Trait::keeps_one_operand) && node.inputs.size() == 1) return node.inputs[0];
+    if (def.has(ops::Trait::own_inverse)) {
       const ir::Node* inner = producer_of(graph_, node.inputs[0], op);
       return inner == nullptr ? std::nullopt : std::optional(inner->inputs[0]);
     }
-    if (op == "Relu" || op == "Abs" || op == "Floor" || op == "Ceil" || op == "Round" || op == "Sign") {
+    if (def.has(ops::Trait::idempotent)) {
       return producer_of(graph_, node.inputs[0], op) != nullptr ? std::optional(node.inputs[0]) : std::nullopt;
     }
     return std::nullopt;

@@ -27,37 +27,14 @@ bool is_half(DType type) {
 // Attributes that say an element type: what is written with them is meant.
 constexpr std::array<std::string_view, 6> kTypeAttributes{"to",        "dtype",     "output_dtype", "output_datatype",
                                                           "precision", "precisions"};
-// What copies elements does it with halves as well, unless they are wide already.
-constexpr std::array<std::string_view, 23> kMoving{"Identity",
-                                                   "Reshape",
-                                                   "Squeeze",
-                                                   "Unsqueeze",
-                                                   "Flatten",
-                                                   "Transpose",
-                                                   "Concat",
-                                                   "Split",
-                                                   "Slice",
-                                                   "Gather",
-                                                   "GatherElements",
-                                                   "GatherND",
-                                                   "Expand",
-                                                   "Tile",
-                                                   "Pad",
-                                                   "DepthToSpace",
-                                                   "SpaceToDepth",
-                                                   "Where",
-                                                   "ScatterND",
-                                                   "ScatterElements",
-                                                   "ReverseSequence",
-                                                   "Dropout",
-                                                   "tessera::ChannelsLastMaxPool"};
-
-// What jumps between neighbouring numbers reads them as the model rounds them.
-constexpr std::array<std::string_view, 18> kJumping{
-    "Equal",  "Less",  "LessOrEqual", "Greater", "GreaterOrEqual", "ArgMax", "ArgMin", "TopK", "NonZero",
-    "Unique", "Floor", "Ceil",        "Round",   "Sign",           "IsInf",  "IsNaN",  "Mod",  "Hardmax"};
 // Whose shape or integers depend on how halves are rounded within stay as they are.
 constexpr std::array<std::string_view, 3> kLeft{"Range", "OneHot", "QuantizeLinear"};
+
+// What copies elements does it with halves as well, unless they are wide already; so does the pooling of bf16 that
+// lower_precision makes.
+bool stays_half(const ops::OpDef& op) {
+  return op.has(ops::Trait::moves) || op.name == "tessera::ChannelsLastMaxPool";
+}
 
 template <std::size_t n>
 bool is_among(std::string_view name, const std::array<std::string_view, n>& list) {
@@ -134,7 +111,7 @@ class Widener {
                                       (is_half(dtype(node.outputs[i])) && !takes(op.outputs, i))))
         return false;
     }
-    return any && (any_wide || !is_among(node.op, kMoving));
+    return any && (any_wide || !stays_half(op));
   }
 
   ValueId wide(ValueId half) {
@@ -153,7 +130,7 @@ class Widener {
 
   void widen(NodeId id) {
     ir::Node node = graph_.node(id);
-    const bool jumps = is_among(node.op, kJumping);
+    const bool jumps = has_trait(node, ops::Trait::discontinuous);  // between neighbouring numbers
     for (ValueId& input : node.inputs) {
       if (is_half(dtype(input))) input = jumps ? exact(input) : wide(input);
     }

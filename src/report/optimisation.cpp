@@ -48,9 +48,17 @@ std::string time_change(const GraphCost& before, const GraphCost& after) {
 }
 
 std::string text_row(std::string_view pass, std::int64_t nodes_before, std::int64_t nodes_after,
-                     const GraphCost& before, const GraphCost& after) {
-  return fmt::format("{:<26} {:>14}  {:>20}  {:>24}  {:>22}\n", pass, nodes_text(nodes_before, nodes_after),
-                     operations_change(before, after), bytes_change(before, after), time_change(before, after));
+                     const GraphCost& before, const GraphCost& after, double seconds) {
+  return fmt::format("{:<26} {:>14}  {:>20}  {:>24}  {:>22}  {:>10}\n", pass, nodes_text(nodes_before, nodes_after),
+                     operations_change(before, after), bytes_change(before, after), time_change(before, after),
+                     time_text(seconds));
+}
+
+// Of all passes, also of those that changed nothing.
+double seconds_of_passes(const OptimiseReport& report) {
+  double seconds = 0;
+  for (const PassChange& change : report.passes) seconds += change.seconds;
+  return seconds;
 }
 
 std::string difference_text(const OutputDifference& each) {
@@ -130,7 +138,8 @@ HtmlCell pair_cell(const std::string& change, double before, double after) {
 }
 
 std::vector<HtmlCell> pass_row(HtmlCell name, std::int64_t nodes_before, std::int64_t nodes_after,
-                               const GraphCost& before, const GraphCost& after, std::string_view summary) {
+                               const GraphCost& before, const GraphCost& after, double seconds,
+                               std::string_view summary) {
   return {std::move(name),
           pair_cell(nodes_text(nodes_before, nodes_after), static_cast<double>(nodes_before),
                     static_cast<double>(nodes_after)),
@@ -139,24 +148,27 @@ std::vector<HtmlCell> pass_row(HtmlCell name, std::int64_t nodes_before, std::in
           pair_cell(time_change(before, after), before.seconds, after.seconds),
           pair_cell(before.seconds == after.seconds ? "" : change_text(before.seconds, after.seconds), before.seconds,
                     after.seconds),
+          {time_text(seconds), seconds},
           text_cell(summary)};
 }
 
 std::string passes_section(const OptimiseReport& report) {
   HtmlTable table{"Pass by pass", {{"Pass", ColumnKind::name}}, {}};
-  for (const char* title : {"Nodes", "Operations", "Bytes read and written", "Predicted time", "Change"})
+  for (const char* title : {"Nodes", "Operations", "Bytes read and written", "Predicted time", "Change", "Took"})
     table.columns.push_back({title, ColumnKind::number});
   table.columns.push_back({"What it does", ColumnKind::sentence});
   for (const PassChange* change : changes(report)) {
     table.rows.push_back(pass_row(name_cell(change->pass), change->nodes_before, change->nodes_after,
-                                  change->cost_before, change->cost_after, pass_summary(change->pass)));
+                                  change->cost_before, change->cost_after, change->seconds,
+                                  pass_summary(change->pass)));
   }
   table.total = pass_row(text_cell("all passes"), report.nodes_before, report.nodes_after, report.cost_before,
-                         report.cost_after, "");
+                         report.cost_after, seconds_of_passes(report), "");
   return html_section(
       "Pass by pass",
       "In the order in which they ran; those that changed nothing are left out. A model whose shapes "
-      "are all known goes through all passes twice. Columns are sorted by the ratio of after to before.",
+      "are all known goes through all passes twice. Columns are sorted by the ratio of after to before; "
+      "the last number is the time that the pass itself took.",
       html_table(table), true);
 }
 
@@ -218,11 +230,13 @@ std::string headline(const Optimisation& optimisation) {
 
 std::string optimisation_text(const Optimisation& optimisation) {
   const OptimiseReport& report = optimisation.report;
-  std::string text = fmt::format("{:<26} {:>14}  {:>20}  {:>24}  {:>22}\n", "pass", "nodes", "operations",
-                                 "read and written", "predicted time");
+  std::string text = fmt::format("{:<26} {:>14}  {:>20}  {:>24}  {:>22}  {:>10}\n", "pass", "nodes", "operations",
+                                 "read and written", "predicted time", "took");
   for (const PassChange* change : changes(report))
-    text += text_row(change->pass, change->nodes_before, change->nodes_after, change->cost_before, change->cost_after);
-  text += text_row("all passes", report.nodes_before, report.nodes_after, report.cost_before, report.cost_after);
+    text += text_row(change->pass, change->nodes_before, change->nodes_after, change->cost_before, change->cost_after,
+                     change->seconds);
+  text += text_row("all passes", report.nodes_before, report.nodes_after, report.cost_before, report.cost_after,
+                   seconds_of_passes(report));
   text += fmt::format("{}, on {}\n", headline(optimisation), optimisation.device);
   for (const std::string& each : report.not_lowered) text += "not lowered to integers: " + base::printable(each) + "\n";
   text += fmt::format("wrote {} ({}", optimisation.output, base::format_bytes(report.file_bytes));
@@ -245,7 +259,8 @@ std::string optimisation_json(const Optimisation& optimisation) {
                       {"nodes_before", change.nodes_before},
                       {"nodes_after", change.nodes_after},
                       {"before", cost_json(change.cost_before)},
-                      {"after", cost_json(change.cost_after)}});
+                      {"after", cost_json(change.cost_after)},
+                      {"seconds", change.seconds}});
   }
   for (const OutputDifference& each : optimisation.differences) {
     outputs.push_back({{"name", each.name},

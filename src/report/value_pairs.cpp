@@ -6,6 +6,9 @@
 #include <optional>
 #include <set>
 
+#include "ops/fused_activation.h"
+#include "ops/op_table.h"
+
 namespace tessera::report {
 namespace {
 
@@ -14,9 +17,6 @@ constexpr std::array<std::string_view, 9> kSuffixes = {
     "_DequantizeLinear_Output", "_DequantizeLinear", "_dequantized",    "_dequantize",
     "_QuantizeLinear_Output",   "_quantized",        "_QuantizeLinear", "_quantize",
     "_QuantizeLinear_Input"};
-constexpr std::array<std::string_view, 14> kActivations = {"Relu", "Clip",    "LeakyRelu", "PRelu",          "Elu",
-                                                           "Selu", "Sigmoid", "HardSwish", "HardSigmoid",    "Tanh",
-                                                           "Gelu", "Mish",    "Celu",      "ThresholdedRelu"};
 
 // Operators whose result is quantised, with the input that is its scale; the zero point follows.
 struct QuantisingOperator {
@@ -37,13 +37,11 @@ constexpr std::array<QuantisingOperator, 14> kQuantising = {{{"QuantizeLinear", 
                                                              {"com.microsoft::QLinearSoftmax", 3},
                                                              {"com.microsoft::QLinearAveragePool", 3},
                                                              {"com.microsoft::QLinearGlobalAveragePool", 3}}};
-constexpr std::array<std::string_view, 9> kMoving = {"MaxPool",   "Reshape",  "Flatten", "Transpose", "Squeeze",
-                                                     "Unsqueeze", "Identity", "Slice",   "Expand"};
 // Moving operators between a value and what made it; more is no model that somebody reads.
 constexpr int kMostMoves = 64;
 
 bool is_activation(const ir::Node& node) {
-  return std::ranges::find(kActivations, node.op) != kActivations.end();
+  return node.op == "PRelu" || ops::find_activation_form(node.op) != nullptr;
 }
 
 // A model's values by name, with who makes and who reads them.
@@ -196,8 +194,8 @@ std::optional<Quantisation> quantisation_of(const ir::Graph& graph, ir::ValueId 
   for (int moves = 0; moves <= kMostMoves; ++moves) {
     if (!graph.value(value).producer.valid()) return std::nullopt;
     const ir::Node& node = graph.node(graph.value(value).producer);
-    if (std::ranges::find(kMoving, node.op) != kMoving.end() && !node.inputs.empty() && node.inputs[0].valid() &&
-        value == node.outputs[0]) {
+    const bool keeps_elements = ops::op_of(node).has(ops::Trait::rearranges) || node.op == "MaxPool";
+    if (keeps_elements && !node.inputs.empty() && node.inputs[0].valid() && value == node.outputs[0]) {
       value = node.inputs[0];
       continue;
     }

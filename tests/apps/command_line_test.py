@@ -368,7 +368,7 @@ class CommandLine(program.WithModel):
         self.assertEqual(
             run("optimize", self.model, "-o", out, "--only", "fold_constants", "--only", "remove_no_ops").returncode, 0)
         done = run("optimize", self.model, "-o", out, "--without", "fold_constants", "--dim", "batch=1")
-        self.assertRegex(done.stdout, r"(?m)^pass +nodes +operations +read and written +predicted time$")
+        self.assertRegex(done.stdout, r"(?m)^pass +nodes +operations +read and written +predicted time +took$")
         self.assertRegex(done.stdout, r"(?m)^all passes +\d+ ")
         self.assertIn("lenet5 is predicted to take", done.stdout)
         self.fails(2, "there is no pass 'fly'", "optimize", self.model, "-o", out, "--without", "fly")

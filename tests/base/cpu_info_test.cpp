@@ -67,6 +67,8 @@ TEST(CpuInfo, KnowsACoresOwnCache) {
   EXPECT_EQ(info.cache(3).level, 2);  // there is none further away
   info.caches = {{1, 64 << 10, 1}, {2, 4 << 20, 1}};
   EXPECT_EQ(info.own_cache().level, 2);
+  info.caches = {{1, 64 << 10, 1}, {2, 1 << 20, 1}, {3, 256 << 20, 1}};  // a machine of one core
+  EXPECT_EQ(info.own_cache().level, 2);
   info.caches = {{2, 4 << 20, 2}};
   EXPECT_EQ(info.own_cache().level, 2);
 }

@@ -9,6 +9,7 @@
 #include "runtime/evaluate.h"
 #include "support/expect_error.h"
 #include "support/pass_context.h"
+#include "tessera/log.h"
 
 namespace tessera::passes::pipeline_test {
 namespace {
@@ -245,6 +246,60 @@ TEST(Pipeline, ReportsEveryPass) {
   run_pipeline(branching(true), context(), {}, &reports);
   ASSERT_EQ(reports.size(), all_passes().size());
   EXPECT_EQ(reports[0].pass, all_passes()[0].name);
+  double seconds = 0;
+  for (const PassChange& report : reports) seconds += report.seconds;
+  EXPECT_GT(seconds, 0);
+}
+
+TEST(Pipeline, TellsTheTimeOfEachPass) {
+  std::vector<std::string> messages;
+  set_log_handler([&](LogLevel, std::string_view message) { messages.emplace_back(message); });
+  run_pipeline(branching(true), context());
+  set_log_handler({});
+  ASSERT_GE(messages.size(), all_passes().size());
+  for (std::size_t i = 0; i < all_passes().size(); ++i)
+    EXPECT_TRUE(messages[i].starts_with(fmt::format("pass {} took ", all_passes()[i].name))) << messages[i];
+}
+
+// Graphs in which a pass has something for fold_constants to finish.
+TEST(Pipeline, FoldsNothingWithoutFoldConstants) {
+  const std::string filter = " constant %w = f32[2, 2, 1, 1] {1, 2, -3, 0.5}";
+  const std::string texts[] = {
+      // channels_last: a constant with its channels last
+      "graph { input %x : f32[1, 2, 2, 2] constant %c = f32[1, 2, 2, 1] {1, 2, 3, 4}" + filter +
+          " %a = Conv (%x, %w) %y = Max (%a, %c) %z = Conv (%y, %w) output %z }",
+      // widen_halves: weights of f32
+      "graph { input %x : f16[2, 2] constant %w = f16[2, 2] {1, 2, 3, 4} %y = MatMul (%x, %w) output %y }",
+      // fold_into_tables: a table
+      "graph { input %k : i64[batch, 5] constant %w = f32[3, 2] {1, 2, 3, 4, 5, -6} %r = Gather (%w, %k)"
+      " %y = Relu (%r) output %y }",
+      // move_crops: columns of weights
+      "graph { input %x : f32[4, 2] constant %w = f32[2, 4] {1, 2, 3, 4, 5, 6, 7, 8} constant %s = i64[1] {0}"
+      " constant %e = i64[1] {2} constant %a = i64[1] {1} %p = MatMul (%x, %w) %o = Slice (%p, %s, %e, %a) output %o }",
+      // decompose_composites
+      "graph { input %x : f32[2, 3] constant %axes = i64[1] {1} %y = MeanVarianceNormalization (%x) {axes = [1]}"
+      " output %y }",
+      // lower_quantised: transposed weights
+      "graph { input %x : f32[2, 2] constant %s = f32[] {0.5} constant %z = u8[] {3} constant %b = i8[2, 2] {1, 2, 3, "
+      "4} %q = QuantizeLinear (%x, %s, %z) %r = DequantizeLinear (%q, %s, %z) %w = DequantizeLinear (%b, %s)"
+      " %y = Gemm (%r, %w) {transB = 1} output %y }"};
+  int folded = 0;
+  for (const std::string& text : texts) {
+    SCOPED_TRACE(text);
+    int evaluations = 0;
+    PassContext counting = test::cpu_pass_context();
+    counting.evaluate = [&, evaluate = counting.evaluate](const ir::Node& node, std::span<const Value> inputs) {
+      ++evaluations;
+      return evaluate(node, inputs);
+    };
+    PipelineOptions without;
+    without.without = {"fold_constants"};
+    run_pipeline(test::parsed(text), counting, without);
+    EXPECT_EQ(evaluations, 0);
+    run_pipeline(test::parsed(text), counting);
+    folded += evaluations > 0 ? 1 : 0;
+  }
+  EXPECT_GE(folded, 4);  // what is deferred (a widened weight, say) asks nobody
 }
 
 }  // namespace
