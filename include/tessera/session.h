@@ -15,6 +15,7 @@
 #include "tessera/gate.h"
 #include "tessera/model.h"
 #include "tessera/tensor.h"
+#include "tessera/variable_store.h"
 
 namespace tessera {
 
@@ -55,6 +56,10 @@ struct SessionOptions {
   // run.
   std::int64_t max_folded_bytes = std::int64_t{64} << 20;
   double max_folded_operations = 1e8;
+  // The state of the model's variables, shared with other sessions. The model's variables are added with their initial
+  // values; those that are there already must have the same element types and shapes, and keep their values. Null: a
+  // store of the session's own.
+  std::shared_ptr<VariableStore> variables;
 };
 
 // One step of a run as it was measured.
@@ -98,10 +103,10 @@ struct RunOptions {
 struct MemoryUse {
   std::int64_t weights_bytes = 0;         // constants of the model (mapped from the file where possible)
   std::int64_t packed_weights_bytes = 0;  // copies in the kernels' own layout
-  std::int64_t variables_bytes = 0;
-  std::int64_t plans_bytes = 0;    // cached plans, and constants folded for them
-  std::int64_t arena_bytes = 0;    // of the runs in progress
-  std::int64_t results_bytes = 0;  // outputs that somebody keeps, and values whose size depends on data
+  std::int64_t variables_bytes = 0;       // of a store of the session's own, whoever else uses it
+  std::int64_t plans_bytes = 0;           // cached plans, and constants folded for them
+  std::int64_t arena_bytes = 0;           // of the runs in progress
+  std::int64_t results_bytes = 0;         // outputs that somebody keeps, and values whose size depends on data
 };
 
 // An output that a run is asked for, by name, and memory of the caller's that it is to be written to, if any.
@@ -127,10 +132,15 @@ class TESSERA_API Session {
 
   // Every input of the model by name; returns every output by name. Throws Error: invalid_argument (missing or unknown
   // input; wrong type, rank or dimension), failed, cancelled, over_budget, unsupported.
+  //
+  // A run that throws leaves all variables as they were, with two exceptions. Nothing stops a run once it writes
+  // updates over their variables, but a step behind may fail on them: the error names the variables that are damaged,
+  // and runs are refused with Error(failed) until those are set or a snapshot is restored. Where outputs that depend on
+  // the updates cannot be delivered in the end, all variables have their next values.
   NamedValues run(const NamedValues& inputs, const RunOptions& options = {});
 
-  // The requested outputs, in the order of the request, computing only what they need (a model with variables computes
-  // everything, because a run updates them). What is left out may change how the rest is fused, so results may differ
+  // The requested outputs, in the order of the request, computing only what they need (a model that updates variables
+  // computes everything). What is left out may change how the rest is fused, so results may differ
   // by rounding from those of a run of all outputs. An output that is bound to memory is written there and returned as
   // a view of it; nothing is allocated for it where a step can write to that memory itself, else it is copied there at
   // the end. The memory must have exactly the output's element type and shape, and must not overlap that of another
@@ -139,7 +149,9 @@ class TESSERA_API Session {
   std::vector<Value> run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                          const RunOptions& options = {});
 
-  // State that persists between runs (a copy). Throw invalid_argument for unknown names and wrong types.
+  // The state that persists between runs, of this model and of others that share it. Never null.
+  std::shared_ptr<VariableStore> variables() const;
+  // One variable of it: variables()->get and set.
   Tensor variable(std::string_view name);
   void set_variable(std::string_view name, const Tensor& value);
 

@@ -1,13 +1,24 @@
-// What users meet when the system gives no more memory: an Error, as for every limit.
+// What users meet when there is no more memory: an Error, as for every limit.
 #pragma once
+
+#include <new>
+#include <stdexcept>
 
 #include "base/error.h"
 
 namespace tessera::base {
 
-// For handlers of std::bad_alloc where the library is entered.
-[[noreturn]] inline void fail_for_memory() {
-  fail(ErrorKind::over_budget, "the system has no more memory");
+// Calls the body and returns what it returns. std::bad_alloc, and the std::length_error of a container that cannot be
+// so large, leave as Error(over_budget).
+template <typename Body>
+decltype(auto) with_memory_errors(const Body& body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::over_budget, "the system has no more memory");
+  } catch (const std::length_error&) {
+    fail(ErrorKind::over_budget, "this takes more memory than there can be");
+  }
 }
 
 }  // namespace tessera::base

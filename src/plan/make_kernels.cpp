@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <stdexcept>
 
 #include "base/error.h"
+#include "base/no_memory.h"
 #include "plan/choose_kernel.h"
 #include "plan/tuning.h"
 
@@ -28,12 +28,8 @@ void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& 
 std::optional<Error> try_to_make(Step& step, const ops::NodeView& view, const backends::Device& device,
                                  backends::WeightStore& weights, const MeasuredKernels* measured) {
   try {
-    make_kernel(step, view, device, weights, measured);
+    base::with_memory_errors([&] { make_kernel(step, view, device, weights, measured); });
     return std::nullopt;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::over_budget, "the system has no more memory");
-  } catch (const std::length_error&) {
-    return Error(ErrorKind::over_budget, "the kernel takes more memory than there can be");
   } catch (const Error& error) {
     return error;
   }

@@ -11,6 +11,7 @@
 #include "plan/copies.h"
 #include "plan/make_kernels.h"
 #include "plan/memory_plan.h"
+#include "plan/order_updates.h"
 #include "plan/plan.h"
 #include "plan/share_storage.h"
 
@@ -46,6 +47,8 @@ class Planner {
     if (plan_->uses_device) copy_results();
     make_kernels(*plan_, operands_, device_, weights_, options_);
     if (plan_->uses_device) give_reasons();
+    list_results();
+    if (options_.in_place && device_.is_host()) order_updates(*plan_);
     find_lifetimes();
     mark_results();
     list_dying();
@@ -257,18 +260,24 @@ class Planner {
   }
   std::int64_t& last(std::int32_t index) { return lifetimes_.last[static_cast<std::size_t>(index)]; }
 
+  void list_results() {
+    for (ir::ValueId output : graph().outputs()) plan_->output_slots.push_back(slot_in(MemorySpace::host, output));
+    for (const ir::Variable& variable : graph().variables())
+      plan_->update_slots.push_back(slot_in(MemorySpace::host, variable.update));
+  }
+
   void mark_results() {
     auto becomes_result = [&](std::int32_t index) {
       if (slot(index).place == Place::arena) slot(index).place = Place::result;
       last(index) = static_cast<std::int64_t>(plan_->steps.size());
     };
-    for (ir::ValueId output : graph().outputs()) {
-      plan_->output_slots.push_back(slot_in(MemorySpace::host, output));
-      becomes_result(plan_->output_slots.back());
-    }
-    for (const ir::Variable& variable : graph().variables()) {
-      plan_->update_slots.push_back(slot_in(MemorySpace::host, variable.update));
-      if (variable.update.valid()) becomes_result(plan_->update_slots.back());
+    for (const std::int32_t output : plan_->output_slots) becomes_result(output);
+    for (std::size_t i = 0; i < plan_->update_slots.size(); ++i) {
+      const std::int32_t update = plan_->update_slots[i];
+      if (update < 0) continue;
+      becomes_result(update);
+      if (slot(update).place == Place::result && slot(update).update_of < 0)
+        slot(update).update_of = static_cast<std::int32_t>(i);
     }
   }
 

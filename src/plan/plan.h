@@ -34,6 +34,7 @@ struct Slot {
   std::int64_t offset = 0;       // in the arena of its space
   std::int32_t source = -1;      // of an alias; itself never an alias
   std::int64_t view_offset = 0;  // of an alias: bytes from the start of its source
+  std::int32_t update_of = -1;   // of a result: the variable whose next value is computed in this slot
   Tensor constant;
 };
 
@@ -77,7 +78,11 @@ struct Plan {
   std::vector<std::int32_t> output_slots;    // one a graph output
   std::vector<std::int32_t> variable_slots;  // one a variable: its value at the start
   std::vector<std::int32_t> update_slots;    // one a variable: its next value, or -1
-  std::int64_t arena_bytes = 0;              // on the host
+  // Variables whose next value may be written over the present one, which nothing reads then. The first step that does
+  // so: it and those behind it are steps with kernels, or views, whose results have known sizes.
+  std::vector<std::size_t> written_over;
+  std::size_t first_writing_step = SIZE_MAX;
+  std::int64_t arena_bytes = 0;  // on the host
   std::int64_t largest_live_bytes = 0;
   std::int64_t constant_bytes = 0;
   bool uses_device = false;  // whether the plan is for a device that is no host

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/plan.h"
@@ -7,7 +9,15 @@ namespace {
 
 using backends::MemorySpace;
 
-std::string place_text(const Slot& slot) {
+std::string printed(const std::string& name) {
+  return base::printable(base::shown(name));
+}
+
+bool is_written_over(const Plan& plan, std::int32_t variable) {
+  return std::ranges::find(plan.written_over, static_cast<std::size_t>(variable)) != plan.written_over.end();
+}
+
+std::string place_text(const Plan& plan, const Slot& slot) {
   switch (slot.place) {
     case Place::none:
       return "unused";
@@ -20,7 +30,9 @@ std::string place_text(const Slot& slot) {
     case Place::arena:
       return fmt::format("{}+{}", slot.space == MemorySpace::device ? "device arena" : "arena", slot.offset);
     case Place::result:
-      return "result";
+      if (slot.update_of < 0) return "result";
+      return fmt::format("{} variable '{}'", is_written_over(plan, slot.update_of) ? "over" : "update of",
+                         printed(plan.graph.variables()[static_cast<std::size_t>(slot.update_of)].name));
     case Place::dynamic:
       return "dynamic";
     case Place::alias:
@@ -28,10 +40,6 @@ std::string place_text(const Slot& slot) {
                                    : fmt::format("alias of %{}+{}", slot.source, slot.view_offset);
   }
   return "";
-}
-
-std::string printed(const std::string& name) {
-  return base::printable(base::shown(name));
 }
 
 std::string kernel_text(const Step& step) {
@@ -75,7 +83,7 @@ std::string print_plan(const Plan& plan, bool reasons) {
     for (std::int32_t k = 0; k < step.output_count; ++k) {
       const Slot& slot = plan.slots[static_cast<std::size_t>(step.first_output + k)];
       text += fmt::format(" %{} {} ({})", step.first_output + k,
-                          base::printable(base::shortened(ir::to_string(slot.type), 500)), place_text(slot));
+                          base::printable(base::shortened(ir::to_string(slot.type), 500)), place_text(plan, slot));
     }
     const std::string name = copies ? copied_name(plan, step) : plan.graph.node(step.node).name;
     text += name.empty() ? "\n" : fmt::format("  '{}'\n", printed(name));

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <new>
 
 #include "base/error.h"
 #include "base/half.h"
+#include "base/no_memory.h"
 #include "base/philox.h"
 #include "ir/text.h"
 #include "plan/kernel_trial.h"
@@ -111,14 +111,15 @@ MeasuredKernels measure(const backends::Device& device, const ops::NodeView& vie
   std::vector<Candidate> candidates;
   for (const backends::KernelEntry* entry : accepting_kernels(device, view)) {
     try {
-      Candidate candidate{entry->name, std::make_unique<KernelTrial>(*entry, view, inputs, weights, resources)};
-      candidate.trial->run();
-      candidate.best = timed_run(candidate, data, eviction);
-      candidates.push_back(std::move(candidate));
+      base::with_memory_errors([&] {
+        Candidate candidate{entry->name, std::make_unique<KernelTrial>(*entry, view, inputs, weights, resources)};
+        candidate.trial->run();
+        candidate.best = timed_run(candidate, data, eviction);
+        candidates.push_back(std::move(candidate));
+      });
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::cancelled)
         throw;  // others: it may not fit the session's memory, or fail on such data
-    } catch (const std::bad_alloc&) {
     }
   }
   MeasuredKernels measured;

@@ -83,8 +83,9 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
     return plan::may_accept(*device, graph, node);
   };
   environment.account->charge(Purpose::weights, bytes_of_constants(model.graph()));
-  for (const ir::Variable& variable : model.graph().variables())
-    environment.account->charge(Purpose::variables, variable.initial.bytes());
+  environment.variables = options.variables != nullptr
+                              ? options.variables
+                              : std::make_shared<VariableStore>(std::make_shared<Variables>(environment.account));
   return environment;
 }
 

@@ -10,7 +10,7 @@ namespace tessera::runtime {
 // unsupported (a package of an unknown precision).
 DType precision_for(const Model& model, const SessionOptions& options);
 
-// Charges the model's constants and variables. Throws Error: invalid_argument (unknown device), over_budget.
+// Charges the model's constants. Throws Error: invalid_argument (unknown device), over_budget.
 ProgramEnvironment make_environment(const Model& model, const SessionOptions& options);
 
 // Lets programs of the environment that are made from here on run on the device.

@@ -1,14 +1,15 @@
 #include "runtime/evaluate.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "backends/transient_memory.h"
 #include "base/error.h"
+#include "base/no_memory.h"
 #include "ops/builder.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 #include "plan/choose_kernel.h"
+#include "runtime/late_kernels.h"
 #include "runtime/weight_store.h"
 
 namespace tessera::runtime {
@@ -66,6 +67,34 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
   }
 }
 
+// What a kernel of the device computes for the node. Nobody asked for outputs from `asked` on.
+std::vector<Value> run_kernel_for(const backends::Device& device, const ops::NodeView& view,
+                                  std::span<const Value* const> operands, std::span<const ir::ValueType> types,
+                                  std::size_t asked, const backends::ExecutionResources& resources,
+                                  LateKernels* kernels) {
+  std::vector<Value> outputs(view.node().outputs.size());
+  // Where there is nothing to compute, a loop over the other dimensions might take forever.
+  bool gives_nothing = true;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (view.wants_output(i) && view.output(i).dtype != DType::undefined)
+      outputs[i] = resources.allocate(view.output(i).dtype, view.output(i).shape);
+    const bool is_empty = outputs[i].is_tensor() && outputs[i].tensor().elements() == 0;
+    gives_nothing = gives_nothing && (i >= asked || !view.wants_output(i) || is_empty);
+  }
+  if (gives_nothing) return outputs;
+  std::shared_ptr<const backends::Kernel> kernel = kernels != nullptr ? kernels->find_or_make(device, view) : nullptr;
+  PackAtOnce weights;
+  if (kernel == nullptr) kernel = device.make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
+  const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
+  backends::KernelContext context(view.node(), view.op(), operands, outputs, types, resources);
+  context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
+  backends::run_kernel(*kernel, context);
+  for (Value& output : outputs) {
+    if (output.is_tensor()) output = resources.with_characters(std::move(output.tensor()));
+  }
+  return outputs;
+}
+
 ir::ValueType type_of_operand(const Value& value, const ir::ValueType* planned) {
   const ir::ValueType type = type_of(value);
   const bool says_nothing = type.element != nullptr && value.has_value() && value.elements().empty();
@@ -90,8 +119,8 @@ ir::ValueType type_of(const Value& value) {
 }
 
 std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node& node, std::span<const Value> inputs,
-                                 const backends::ExecutionResources& resources,
-                                 std::span<const ir::ValueType> planned) {
+                                 const backends::ExecutionResources& resources, std::span<const ir::ValueType> planned,
+                                 LateKernels* kernels) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
   // A graph of this one node, so that inference sees the actual inputs as constants.
@@ -121,30 +150,8 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
   if (op.decompose != nullptr && !plan::accepts(device, view))
     return evaluate_composite(device, node, op, inputs, resources);
   try {
-    std::vector<Value> outputs(local.outputs.size());
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      if (local.outputs[i].valid() && output_types[i].dtype != DType::undefined)
-        outputs[i] = resources.allocate(output_types[i].dtype, output_types[i].shape);
-    }
-    // Nothing to compute; a loop over the other dimensions might take forever.
-    bool gives_nothing = true;
-    for (std::size_t i = 0; i < node.outputs.size(); ++i)
-      gives_nothing = gives_nothing &&
-                      (!node.outputs[i].valid() || (outputs[i].is_tensor() && outputs[i].tensor().elements() == 0));
-    if (gives_nothing) {
-      outputs.resize(node.outputs.size());
-      return outputs;
-    }
-    PackAtOnce weights;
-    const std::unique_ptr<backends::Kernel> kernel =
-        device.make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
-    const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
-    backends::KernelContext context(local, op, operands, outputs, types, resources);
-    context.set_scratch(static_cast<std::byte*>(const_cast<void*>(scratch.raw())));
-    backends::run_kernel(*kernel, context);
-    for (Value& output : outputs) {
-      if (output.is_tensor()) output = resources.with_characters(std::move(output.tensor()));
-    }
+    std::vector<Value> outputs = base::with_memory_errors(
+        [&] { return run_kernel_for(device, view, operands, types, node.outputs.size(), resources, kernels); });
     outputs.resize(node.outputs.size());
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!node.outputs[i].valid()) outputs[i] = {};
@@ -153,11 +160,6 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
   } catch (Error& error) {
     error.add_context(ir::describe(node));
     throw;
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::over_budget, "the system has no more memory").add_context(ir::describe(node));
-  } catch (const std::length_error&) {
-    throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be")
-        .add_context(ir::describe(node));
   }
 }
 

@@ -78,14 +78,14 @@ std::unique_ptr<RunState> make_run_state(const Plan& plan) {
 }
 
 std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs,
-                           std::vector<Tensor>& variables, const ProgramEnvironment& environment, RunControl& control) {
+                           VariableRun* variables, const ProgramEnvironment& environment, RunControl& control) {
   const Plan& plan = *prepared.plan;
   if (environment.device->computes() && plan.arena_bytes > 0) {
     state.arena = arena_blocks().take(plan.arena_bytes, environment.account, Purpose::arena, state.bound_arena);
     if (state.arena.get() != state.bound_arena) bind_arena(plan, state, backends::MemorySpace::host, state.arena.get());
   }
   if (plan.uses_device) prepare_device(prepared, state, environment);
-  std::vector<Value> outputs = PlanRun(prepared, state, environment, control).execute(inputs, variables);
+  std::vector<Value> outputs = PlanRun(prepared, state, environment, control, variables).execute(inputs);
   state.arena.reset();
   if (plan.uses_device) state.device->arena.reset();
   return outputs;

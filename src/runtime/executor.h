@@ -10,6 +10,8 @@
 
 namespace tessera::runtime {
 
+class VariableRun;
+
 // The changing part of one run of a plan: its arena and the values in its slots. Used again by later runs; the arena is
 // only borrowed for each.
 struct RunState {
@@ -23,8 +25,9 @@ struct RunState {
 
 std::unique_ptr<RunState> make_run_state(const plan::Plan& plan);
 
-// Runs every step. `variables` are read, and replaced by their updates at the end. Returns the outputs.
+// Runs every step and returns the outputs. `variables`: what the run sees of the plan's variables, finished when it
+// updates them; null for a plan without.
 std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs,
-                           std::vector<Tensor>& variables, const ProgramEnvironment& environment, RunControl& control);
+                           VariableRun* variables, const ProgramEnvironment& environment, RunControl& control);
 
 }  // namespace tessera::runtime

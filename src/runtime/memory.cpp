@@ -280,18 +280,19 @@ void trim_process_memory() {
 
 namespace {
 
-std::shared_ptr<std::byte> take_small(std::int64_t bytes, const std::shared_ptr<MemoryAccount>& account) {
+std::shared_ptr<std::byte> take_small(std::int64_t bytes, const std::shared_ptr<MemoryAccount>& account,
+                                      Purpose purpose) {
   const std::int64_t charged = bytes + kAroundResultBytes;
-  account->charge(Purpose::results, charged);
+  account->charge(purpose, charged);
   auto* data = static_cast<std::byte*>(
       std::aligned_alloc(64, static_cast<std::size_t>(base::round_up(std::max<std::int64_t>(bytes, 1), 64))));
   if (data == nullptr) {
-    account->release(Purpose::results, charged);
+    account->release(purpose, charged);
     fail(ErrorKind::over_budget, "the system has no {} of memory", base::format_bytes(bytes));
   }
-  return {data, [account, charged](std::byte* block) {
+  return {data, [account, purpose, charged](std::byte* block) {
             std::free(block);
-            account->release(Purpose::results, charged);
+            account->release(purpose, charged);
           }};
 }
 
@@ -300,16 +301,15 @@ std::shared_ptr<std::byte> take_small(std::int64_t bytes, const std::shared_ptr<
 Tensor ResultAllocator::allocate(DType type, Shape shape) {
   if (type == DType::string) {
     // Charged without the characters of long strings, which come later.
-    auto charge = std::make_shared<MemoryCharge>(account_, Purpose::results, byte_count(type, shape));
+    auto charge = std::make_shared<MemoryCharge>(account_, purpose_, byte_count(type, shape));
     auto strings =
         std::make_shared<std::pair<Tensor, std::shared_ptr<MemoryCharge>>>(Tensor(type, shape), std::move(charge));
     void* data = strings->first.mutable_raw();
     return Tensor(type, std::move(shape), data, std::move(strings));
   }
   const std::int64_t bytes = byte_count(type, shape);
-  std::shared_ptr<std::byte> block = bytes <= kSmallResultBytes
-                                         ? take_small(bytes, account_)
-                                         : result_blocks().take(bytes, account_, Purpose::results);
+  std::shared_ptr<std::byte> block = bytes <= kSmallResultBytes ? take_small(bytes, account_, purpose_)
+                                                                : result_blocks().take(bytes, account_, purpose_);
   void* data = block.get();
   return Tensor(type, std::move(shape), data, std::move(block));
 }
@@ -320,8 +320,7 @@ Tensor ResultAllocator::with_characters(Tensor strings) {
   for (const std::string& text : strings.values<std::string>())
     bytes += text.capacity() > 15 ? static_cast<std::int64_t>(text.capacity()) + 1 : 0;
   if (bytes == 0) return strings;
-  auto charged =
-      std::make_shared<std::pair<MemoryCharge, Tensor>>(MemoryCharge(account_, Purpose::results, bytes), strings);
+  auto charged = std::make_shared<std::pair<MemoryCharge, Tensor>>(MemoryCharge(account_, purpose_, bytes), strings);
   return Tensor(DType::string, strings.shape(), strings.mutable_raw(), std::move(charged));
 }
 

@@ -93,17 +93,19 @@ BlockPool& result_blocks();
 // Gives the idle memory of the process back to the system now.
 void trim_process_memory();
 
-// Tensors that outlive a step, charged to a session as results.
+// Tensors that outlive a step, charged as results or for another purpose.
 class ResultAllocator final : public backends::TensorAllocator {
  public:
-  explicit ResultAllocator(std::shared_ptr<MemoryAccount> account) : account_(std::move(account)) {}
+  explicit ResultAllocator(std::shared_ptr<MemoryAccount> account, Purpose purpose = Purpose::results)
+      : account_(std::move(account)), purpose_(purpose) {}
   Tensor allocate(DType type, Shape shape) override;
   Tensor with_characters(Tensor strings) override;
-  void charge(std::int64_t bytes) override { account_->charge(Purpose::results, bytes); }
-  void release(std::int64_t bytes) override { account_->release(Purpose::results, bytes); }
+  void charge(std::int64_t bytes) override { account_->charge(purpose_, bytes); }
+  void release(std::int64_t bytes) override { account_->release(purpose_, bytes); }
 
  private:
   std::shared_ptr<MemoryAccount> account_;
+  Purpose purpose_;
 };
 
 }  // namespace tessera::runtime

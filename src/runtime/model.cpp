@@ -88,13 +88,13 @@ Model Model::read(std::span<const std::byte> bytes, const std::shared_ptr<const 
 
 Model Model::load(const std::filesystem::path& path, const ModelLimits& limits) {
   try {
-    const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
-    return read(file->bytes(), file, path.parent_path(), limits);
+    return base::with_memory_errors([&] {
+      const std::shared_ptr<const io::MappedFile> file = io::MappedFile::map(io::InputFile::open(path));
+      return read(file->bytes(), file, path.parent_path(), limits);
+    });
   } catch (Error& error) {
     error.add_context("file " + path.string());
     throw;
-  } catch (const std::bad_alloc&) {
-    base::fail_for_memory();
   }
 }
 

@@ -214,13 +214,13 @@ void check_output_name(const std::filesystem::path& path) {
           path.string());
 }
 
-OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) try {
+OptimiseReport optimise(const Model& model, const std::filesystem::path& path, const OptimiseOptions& options) {
   io::check_output(path);  // before the work
   check_output_name(path);
-  Optimiser optimiser(model, options);
-  return path.extension() == ".onnx" ? optimiser.write_onnx(path) : optimiser.write_package(path);
-} catch (const std::bad_alloc&) {
-  base::fail_for_memory();
+  return base::with_memory_errors([&] {
+    Optimiser optimiser(model, options);
+    return path.extension() == ".onnx" ? optimiser.write_onnx(path) : optimiser.write_package(path);
+  });
 }
 
 void verify_package(const std::filesystem::path& path) {

@@ -1,9 +1,10 @@
 #include "runtime/plan_run.h"
 
-#include <stdexcept>
+#include <optional>
 
 #include "base/error.h"
 #include "base/float_state.h"
+#include "base/no_memory.h"
 #include "runtime/arena_access.h"
 
 namespace tessera::runtime {
@@ -17,19 +18,42 @@ namespace {
 // A loop may take any number of steps; nobody reads more than these.
 constexpr std::size_t kMostTimings = 1'000'000;
 
+// While variables are written over, nothing stops the run; more important ones may still have its core.
+class Unstoppable {
+ public:
+  explicit Unstoppable(backends::ExecutionResources& resources) : resources_(resources), former_(resources.stop) {
+    resources_.stop = &never_;
+  }
+  ~Unstoppable() { resources_.stop = former_; }
+  Unstoppable(const Unstoppable&) = delete;
+  Unstoppable& operator=(const Unstoppable&) = delete;
+
+ private:
+  backends::ExecutionResources& resources_;
+  const base::StopSignal* former_;
+  const base::StopSignal never_{nullptr, {}};
+};
+
 }  // namespace
 
-std::vector<Value> PlanRun::execute(std::span<const Value> inputs, std::vector<Tensor>& variables) {
+std::vector<Value> PlanRun::execute(std::span<const Value> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) value(plan_.input_slots[i]) = inputs[i];
-  for (std::size_t i = 0; i < variables.size(); ++i) value(plan_.variable_slots[i]) = variables[i];
+  for (std::size_t i = 0; i < plan_.variable_slots.size(); ++i) value(plan_.variable_slots[i]) = variables_->value(i);
   if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(*environment_.device, *state_.device, control_);
   if (device_ != nullptr) bring_inputs_to_host();
   bind_outputs(inputs);
   run_steps();
   if (device_ != nullptr) device_->finish();
-  update_variables(variables);
-  std::vector<Value> outputs = collect_outputs();
+  if (updates_variables()) take_updates(writing_);
+  std::vector<Value> outputs;
+  try {
+    outputs = collected_ ? std::move(*collected_) : collect_outputs(true);
+  } catch (...) {
+    if (writing_) variables_->finish();  // all variables have their next values, so these become the state
+    throw;
+  }
   forget_run_values();
+  if (updates_variables()) variables_->finish();
   return outputs;
 }
 
@@ -40,25 +64,26 @@ void PlanRun::run_steps() {
   const ClosedArena closed(plan_, watched);
   const bool replays = device_ != nullptr && plan_.end_recordable > plan_.first_recordable && device_->replays();
   const std::size_t first_replayed = replays ? plan_.first_recordable : SIZE_MAX;
+  std::optional<Unstoppable> unstoppable;
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     try {
-      pass_gate(i);
+      if (!writing_) pass_gate(i);
+      if (i == plan_.first_writing_step && updates_variables()) {
+        begin_writing();
+        unstoppable.emplace(control_.resources);
+      }
       const StepAccess access(plan_, plan_.steps[i], watched);
       if (i == first_replayed) {
         replay_steps();
         i = plan_.end_recordable - 1;
         continue;
       }
-      run_step(i);
+      base::with_memory_errors([&] { run_step(i); });
     } catch (Error& error) {
+      if (variables_ != nullptr && !variables_->damaged().empty())
+        error.add_context("a run that had begun to write " + variables_->damaged() + ", which are damaged");
       error.add_context(plan::describe(plan_, plan_.steps[i]));
       throw;
-    } catch (const std::bad_alloc&) {
-      throw Error(ErrorKind::over_budget, "the system has no more memory")
-          .add_context(plan::describe(plan_, plan_.steps[i]));
-    } catch (const std::length_error&) {
-      throw Error(ErrorKind::over_budget, "the kernel takes more memory than there can be")
-          .add_context(plan::describe(plan_, plan_.steps[i]));
     }
     for (std::int32_t dying : plan_.steps[i].dying) value(dying) = {};
   }
@@ -107,7 +132,7 @@ void PlanRun::run_step(std::size_t index) {
         make_view(step);
         break;
       case StepKind::late:
-        run_late(step);
+        run_late(index);
         break;
       case StepKind::control:
         run_control(index);

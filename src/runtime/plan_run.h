@@ -1,14 +1,16 @@
 // One run of a plan: the values in its slots, its steps in order, its outputs. The parts stand in plan_run.cpp (the
-// walk), plan_run_steps.cpp (what a step does), plan_run_device.cpp (what it does on a device) and plan_run_outputs.cpp
-// (what outlives the run).
+// walk), plan_run_steps.cpp (what a step does), plan_run_device.cpp (what it does on a device), plan_run_variables.cpp
+// (how updates become state) and plan_run_outputs.cpp (what else outlives the run).
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/executor.h"
+#include "runtime/variable_run.h"
 
 namespace tessera::runtime {
 
@@ -20,10 +22,17 @@ Tensor part_of(const Tensor& source, const plan::Slot& slot);
 
 class PlanRun {
  public:
-  PlanRun(PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment, RunControl& control)
-      : prepared_(prepared), plan_(*prepared.plan), state_(state), environment_(environment), control_(control) {}
+  // `variables`: null for a plan without.
+  PlanRun(PreparedPlan& prepared, RunState& state, const ProgramEnvironment& environment, RunControl& control,
+          VariableRun* variables)
+      : prepared_(prepared),
+        plan_(*prepared.plan),
+        state_(state),
+        environment_(environment),
+        control_(control),
+        variables_(variables) {}
 
-  std::vector<Value> execute(std::span<const Value> inputs, std::vector<Tensor>& variables);
+  std::vector<Value> execute(std::span<const Value> inputs);
 
  private:
   const plan::Slot& slot(std::int32_t index) const { return plan_.slots[static_cast<std::size_t>(index)]; }
@@ -46,7 +55,7 @@ class PlanRun {
   // The operands of a step as values of their own. A step that makes sequences or optionals may keep its operands
   // inside them, so those that lie in planned or foreign memory are copied.
   std::vector<Value> operands_of(const plan::Step& step);
-  void run_late(const plan::Step& step);
+  void run_late(std::size_t index);
   void run_control(std::size_t index);
   // What later kernels were made for must be what is there: a package can hold shapes that are not true.
   void check_outputs(const plan::Step& step);
@@ -63,6 +72,19 @@ class PlanRun {
   void enqueue_kernel(std::size_t index);
   void replay_steps();
 
+  // Variables.
+  bool updates_variables() const;
+  bool is_written_over(std::int32_t variable) const;
+  // Whether a step that begin_writing() comes before computes the value.
+  bool comes_last(std::int32_t index) const;
+  // From here on nothing stops the run, which has all memory that it needs.
+  void begin_writing();
+  // Memory for the next value of a variable.
+  Value storage_for_update(std::size_t variable, const ir::ValueType& type);
+  // Gives updates to variables_, which become the state when that is finished: all, or those that come last alone.
+  void take_updates(bool only_last);
+  void take_update(std::size_t variable);
+
   // Outputs.
   const Tensor* bound_memory(std::size_t output) const;
   const std::string& output_name(std::size_t output) const;
@@ -76,14 +98,15 @@ class PlanRun {
   void copy_bytes(void* to, const void* from, std::int64_t bytes);  // from the host
   // The output in the memory that it is bound to.
   Value deliver(std::size_t output, const Value& result, const Tensor& memory);
-  // A tensor that outlives the run: moved out when this run made it and nobody else needs it, else copied.
-  Value keep(std::int32_t index, bool last_taker);
-  void update_variables(std::vector<Tensor>& variables);
+  // A tensor that outlives the run: taken as it is when this run made it and nobody else needs it, else copied. It is
+  // moved out if no step needs it any more.
+  Value keep(std::int32_t index, bool last_taker, bool may_move);
   bool is_taken_once(std::int32_t index) const;
   // Whether delivering the outputs may write over this one before it is read: it lies in an input whose memory outputs
   // are bound to.
   bool is_overwritten(const Value& result, std::size_t output) const;
-  std::vector<Value> collect_outputs();
+  // `may_move`: no step needs their values any more.
+  std::vector<Value> collect_outputs(bool may_move);
   void forget_run_values();
 
   PreparedPlan& prepared_;
@@ -93,6 +116,11 @@ class PlanRun {
   RunControl& control_;
   std::unique_ptr<DeviceRun> device_;                                // null unless the plan uses a device
   std::vector<std::pair<std::int32_t, const Tensor*>> bound_slots_;  // results that are written to the caller's memory
+  VariableRun* variables_;
+  bool writing_ = false;                         // begin_writing() was called
+  std::optional<std::vector<Value>> collected_;  // outputs that were there before
+  std::vector<Tensor> next_values_;              // by variable: memory of those that begin_writing provided for
+  std::vector<std::pair<std::int32_t, Value>> reserved_;  // results of the steps behind begin_writing
 };
 
 }  // namespace tessera::runtime

@@ -36,6 +36,10 @@ Value PlanRun::storage_for(std::int32_t index, const ir::ValueType& type) {
   for (const auto& [bound, memory] : bound_slots_) {
     if (bound == index) return *memory;
   }
+  for (auto& [reserved, memory] : reserved_) {
+    if (reserved == index) return std::move(memory);
+  }
+  if (slot(index).update_of >= 0) return storage_for_update(static_cast<std::size_t>(slot(index).update_of), type);
   return environment_.results->allocate(type.dtype, *type.shape());
 }
 
@@ -62,23 +66,13 @@ Value PlanRun::deliver(std::size_t output, const Value& result, const Tensor& me
   return to;
 }
 
-Value PlanRun::keep(std::int32_t index, bool last_taker) {
+Value PlanRun::keep(std::int32_t index, bool last_taker, bool may_move) {
   const Place place = slot(index).place;
-  if ((place == Place::result || place == Place::dynamic) && last_taker) return std::move(value(index));
+  if ((place == Place::result || place == Place::dynamic) && last_taker)
+    return may_move ? std::move(value(index)) : value(index);
   if (!value(index).is_tensor()) return value(index);
   if (!environment_.device->computes()) return value(index);
   return copy_of(value(index).tensor());
-}
-
-void PlanRun::update_variables(std::vector<Tensor>& variables) {
-  // All updates are taken before any is stored: one variable's next value may be another's present one.
-  std::vector<Value> updates(variables.size());
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (plan_.update_slots[i] >= 0) updates[i] = keep(plan_.update_slots[i], is_taken_once(plan_.update_slots[i]));
-  }
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (updates[i].is_tensor()) variables[i] = updates[i].tensor();
-  }
 }
 
 bool PlanRun::is_taken_once(std::int32_t index) const {
@@ -93,11 +87,11 @@ bool PlanRun::is_overwritten(const Value& result, std::size_t output) const {
                      [&](const Tensor& memory) { return overlap(result.tensor(), memory); });
 }
 
-std::vector<Value> PlanRun::collect_outputs() {
+std::vector<Value> PlanRun::collect_outputs(bool may_move) {
   std::vector<Value> outputs;
   for (std::size_t i = 0; i < plan_.output_slots.size(); ++i) {
     const std::int32_t index = plan_.output_slots[i];
-    if (bound_memory(i) == nullptr) outputs.push_back(keep(index, is_taken_once(index)));
+    if (bound_memory(i) == nullptr) outputs.push_back(keep(index, is_taken_once(index), may_move));
     else if (is_overwritten(value(index), i)) outputs.push_back(copy_of(value(index).tensor()));
     else outputs.push_back(value(index));
   }

@@ -88,19 +88,22 @@ std::vector<Value> PlanRun::operands_of(const Step& step) {
       continue;
     }
     const Place place = slot(input).place;
-    const bool own = place == Place::constant || place == Place::dynamic || place == Place::result;
+    // The next value of a variable is written over by a later run.
+    const bool own =
+        place == Place::constant || place == Place::dynamic || (place == Place::result && slot(input).update_of < 0);
     if (keeps && !own && value(input).is_tensor()) operands.push_back(copy_of(value(input).tensor()));
     else operands.push_back(value(input));
   }
   return operands;
 }
 
-void PlanRun::run_late(const Step& step) {
+void PlanRun::run_late(std::size_t index) {
+  const Step& step = plan_.steps[index];
   const std::vector<Value> operands = operands_of(step);
   std::vector<ir::ValueType> types;
   for (std::int32_t input : step.inputs) types.push_back(input >= 0 ? slot(input).type : ir::ValueType{});
-  std::vector<Value> results =
-      evaluate_node(*environment_.host, plan_.graph.node(step.node), operands, control_.resources, types);
+  std::vector<Value> results = evaluate_node(*environment_.host, plan_.graph.node(step.node), operands,
+                                             control_.resources, types, prepared_.late_kernels.at(index).get());
   for (std::size_t k = 0; k < results.size(); ++k) {
     const bool shared =
         results[k].is_tensor() && std::any_of(operands.begin(), operands.end(), [&](const Value& operand) {

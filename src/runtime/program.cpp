@@ -7,6 +7,7 @@
 #include "ops/infer.h"
 #include "runtime/evaluate.h"
 #include "runtime/executor.h"
+#include "runtime/variable_run.h"
 
 namespace tessera::runtime {
 namespace {
@@ -69,7 +70,10 @@ PreparedPlan::~PreparedPlan() = default;
 
 Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready)
     : graph_(std::move(graph)), environment_(environment), ready_(ready) {
-  for (const ir::Variable& variable : graph_.variables()) variables_.push_back(variable.initial);
+  if (graph_.variables().empty()) return;
+  variable_places_ = environment_.variables->state()->declare(graph_.variables());
+  updates_variables_ =
+      std::ranges::any_of(graph_.variables(), [](const ir::Variable& variable) { return variable.update.valid(); });
 }
 
 Program::~Program() = default;
@@ -93,6 +97,12 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
       MemoryCharge(environment_.account, Purpose::plans, folded_bytes + plan::structure_bytes(*prepared->plan));
   for (std::size_t i = 0; i < prepared->plan->steps.size(); ++i) {
     const plan::Step& step = prepared->plan->steps[i];
+    if (step.kind == plan::StepKind::late) {
+      std::vector<bool> constant;
+      for (const std::int32_t input : step.inputs)
+        constant.push_back(input >= 0 && prepared->plan->slots[static_cast<std::size_t>(input)].constant.has_value());
+      prepared->late_kernels.emplace(i, std::make_unique<LateKernels>(std::move(constant), *environment_.weights));
+    }
     if (step.kind != plan::StepKind::control) continue;
     for (const auto& [name, subgraph] : ir::subgraphs_of(prepared->plan->graph.node(step.node))) {
       prepared->subprograms[i].emplace(name, std::make_unique<Program>(*subgraph, environment_));
@@ -141,41 +151,15 @@ std::vector<Value> Program::run(const std::vector<Value>& inputs, RunControl& co
     }
   }
   if (state == nullptr) state = make_run_state(*prepared->plan);
-  std::vector<Value> outputs;
-  if (variables_.empty()) {
-    std::vector<Tensor> no_variables;
-    outputs = execute(*prepared, *state, inputs, no_variables, environment_, control);
-  } else {
-    std::lock_guard lock(variables_mutex_);
-    outputs = execute(*prepared, *state, inputs, variables_, environment_, control);
-  }
+  std::optional<VariableRun> variables;
+  if (!variable_places_.empty())
+    variables.emplace(*environment_.variables->state(), variable_places_, updates_variables_, control);
+  std::vector<Value> outputs =
+      execute(*prepared, *state, inputs, variables ? &*variables : nullptr, environment_, control);
   // After a failure the state is dropped: its slots are in no known condition.
   std::lock_guard lock(prepared->mutex);
   prepared->idle_states.push_back(std::move(state));
   return outputs;
-}
-
-std::size_t Program::variable_index(std::string_view name) const {
-  for (std::size_t i = 0; i < graph_.variables().size(); ++i) {
-    if (graph_.variables()[i].name == name) return i;
-  }
-  fail(ErrorKind::invalid_argument, "the model has no variable '{}'", name);
-}
-
-Tensor Program::variable(std::string_view name) {
-  const std::size_t index = variable_index(name);
-  std::lock_guard lock(variables_mutex_);
-  return variables_[index].clone();
-}
-
-void Program::set_variable(std::string_view name, Tensor value) {
-  const std::size_t index = variable_index(name);
-  std::lock_guard lock(variables_mutex_);
-  const Tensor& current = variables_[index];
-  require(current.dtype() == value.dtype() && current.shape() == value.shape(), ErrorKind::invalid_argument,
-          "variable '{}' is {}{}, but {}{} is given", name, name_of(current.dtype()), to_string(current.shape()),
-          name_of(value.dtype()), to_string(value.shape()));
-  variables_[index] = std::move(value);
 }
 
 void Program::trim() {

@@ -14,10 +14,12 @@
 
 #include "passes/pipeline.h"
 #include "plan/plan.h"
+#include "runtime/late_kernels.h"
 #include "runtime/memory.h"
 #include "runtime/plan_cache.h"
 #include "runtime/run_control.h"
 #include "runtime/tuning_file.h"
+#include "runtime/variable_store.h"
 #include "runtime/weight_store.h"
 #include "tessera/session.h"
 
@@ -51,8 +53,9 @@ struct ProgramEnvironment {
   std::unique_ptr<SharedWeightStore> weights;
   std::unique_ptr<UnpackedConstants> unpacked;
   std::unique_ptr<ResultAllocator> results;
-  int threads = 0;                     // most threads that make plans; 0: all
-  std::unique_ptr<StoredTuner> tuner;  // null: kernels are not measured
+  std::shared_ptr<VariableStore> variables;  // of all programs; other sessions may share it
+  int threads = 0;                           // most threads that make plans; 0: all
+  std::unique_ptr<StoredTuner> tuner;        // null: kernels are not measured
   passes::PassContext pass_context;
   passes::PipelineOptions pipeline;
   std::size_t max_plans = 16;       // per program
@@ -66,6 +69,7 @@ struct PreparedPlan {
   std::shared_ptr<const plan::Plan> plan;
   // By step index, then by attribute name.
   std::map<std::size_t, std::map<std::string, std::unique_ptr<Program>, std::less<>>> subprograms;
+  std::map<std::size_t, std::unique_ptr<LateKernels>> late_kernels;  // by step index
   std::mutex mutex;
   std::vector<std::unique_ptr<struct RunState>> idle_states;
   std::vector<std::shared_ptr<void>> device_constants;  // by slot
@@ -82,35 +86,32 @@ std::int64_t bytes_of_constants(const ir::Graph& graph, const ir::Graph* source 
 class Program {
  public:
   // `graph` is closed and inferred; the environment outlives the program. `ready`: its shapes are numbers, and the
-  // passes have no more to do.
+  // passes have no more to do. Adds its variables to the environment's store.
   Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready = false);
   ~Program();
 
   const ir::Graph& graph() const { return graph_; }
   bool is_ready() const { return ready_; }
   // One value an input; returns one an output. Inputs must agree with the graph's input types (the session checks).
-  // Outputs never share storage with inputs or with the program. Thread-safe; runs of a program with variables go one
+  // Outputs never share storage with inputs, variables or the program. Thread-safe; runs that update variables go one
   // by one.
   std::vector<Value> run(const std::vector<Value>& inputs, RunControl& control);
   // The plan for these inputs, made now if need be. A run gives its core up while it makes a plan or waits for one; a
   // caller without a run holds no core.
   std::shared_ptr<PreparedPlan> plan_for(const std::vector<Value>& inputs, RunControl* control = nullptr);
 
-  Tensor variable(std::string_view name);  // a copy; throws invalid_argument for an unknown name
-  void set_variable(std::string_view name, Tensor value);
   void trim();  // forgets idle run states
 
  private:
   std::shared_ptr<PreparedPlan> make(const std::vector<Value>& inputs) const;
   std::int64_t compute_unpacked(const ir::Graph& planned) const;
-  std::size_t variable_index(std::string_view name) const;
 
   ir::Graph graph_;
   const ProgramEnvironment& environment_;
   const bool ready_;
   PlanCache plans_;
-  std::mutex variables_mutex_;
-  std::vector<Tensor> variables_;
+  std::vector<std::size_t> variable_places_;  // in the environment's store
+  bool updates_variables_ = false;
 };
 
 }  // namespace tessera::runtime

@@ -110,6 +110,14 @@ struct Session::State {
   std::mutex partial_mutex;
   std::list<std::pair<std::vector<std::size_t>, std::shared_ptr<Program>>> partial_programs;
 
+  static std::unique_ptr<State> make(const Model& model, const SessionOptions& options) {
+    auto state = std::make_unique<State>(options);
+    state->graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
+    state->environment = make_environment(model, options);
+    state->program = make_program(model, options, state->environment);
+    return state;
+  }
+
   std::vector<Value> ordered(const NamedValues& inputs) const {
     for (const auto& [name, value] : inputs) {
       const bool known = std::any_of(graph->inputs().begin(), graph->inputs().end(),
@@ -133,8 +141,9 @@ struct Session::State {
   // What computes the outputs of these indices, which ascend. Never null; keeps living while a run holds it.
   std::shared_ptr<Program> program_for(const std::vector<std::size_t>& outputs) {
     const std::shared_ptr<Program> whole(program.get(), [](Program*) {});
-    // Another program would have variables of its own.
-    if (outputs.size() == graph->outputs().size() || !graph->variables().empty()) return whole;
+    // What a run updates does not depend on what it is asked for.
+    const bool updates = std::ranges::any_of(graph->variables(), [](const auto& each) { return each.update.valid(); });
+    if (outputs.size() == graph->outputs().size() || updates) return whole;
     const std::lock_guard lock(partial_mutex);
     for (const auto& [indices, partial] : partial_programs) {
       if (indices == outputs) return partial;
@@ -174,62 +183,60 @@ struct Session::State {
   std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const { return program->plan_for(ordered(inputs)); }
 };
 
-Session::Session(const Model& model, const SessionOptions& options) try : state_(std::make_unique<State>(options)) {
-  State& state = *state_;
-  state.graph = std::shared_ptr<const ir::Graph>(&model.graph(), [keep = model](const ir::Graph*) {});
-  state.environment = make_environment(model, options);
-  state.program = make_program(model, options, state.environment);
-} catch (const std::bad_alloc&) {
-  base::fail_for_memory();
+Session::Session(const Model& model, const SessionOptions& options) {
+  base::with_memory_errors([&] { state_ = State::make(model, options); });
 }
-
 Session::~Session() = default;
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 
-NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) try {
-  const base::StopSignal stop = stop_signal_for(options);
-  std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
-  NamedValues named;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
-  return named;
-} catch (const std::bad_alloc&) {
-  base::fail_for_memory();
+NamedValues Session::run(const NamedValues& inputs, const RunOptions& options) {
+  return base::with_memory_errors([&] {
+    const base::StopSignal stop = stop_signal_for(options);
+    std::vector<Value> outputs = state_->run(*state_->program, state_->ordered(inputs), {}, options, stop);
+    NamedValues named;
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      named.insert_or_assign(state_->graph->value(state_->graph->outputs()[i]).name, std::move(outputs[i]));
+    return named;
+  });
 }
 
 std::vector<Value> Session::run(const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
-                                const RunOptions& options) try {
-  const base::StopSignal stop = stop_signal_for(options);
-  const std::vector<Value> ordered = state_->ordered(inputs);
-  const std::vector<std::size_t> requested = find_outputs(*state_->graph, outputs);
-  std::vector<std::size_t> ascending = requested;
-  std::sort(ascending.begin(), ascending.end());
-  const std::shared_ptr<Program> program = state_->program_for(ascending);
-  // Where each request stands among what the program computes.
-  const bool computes_all = program.get() == state_->program.get();
-  std::vector<std::size_t> position;
-  for (const std::size_t index : requested) {
-    position.push_back(computes_all
-                           ? index
-                           : static_cast<std::size_t>(std::lower_bound(ascending.begin(), ascending.end(), index) -
-                                                      ascending.begin()));
-  }
-  std::vector<Tensor> bound(program->graph().outputs().size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) bound[position[i]] = outputs[i].into;
-  std::vector<Value> computed = state_->run(*program, ordered, bound, options, stop);
-  std::vector<Value> results;
-  for (const std::size_t at : position) results.push_back(std::move(computed[at]));
-  return results;
-} catch (const std::bad_alloc&) {
-  base::fail_for_memory();
+                                const RunOptions& options) {
+  return base::with_memory_errors([&] {
+    const base::StopSignal stop = stop_signal_for(options);
+    const std::vector<Value> ordered = state_->ordered(inputs);
+    const std::vector<std::size_t> requested = find_outputs(*state_->graph, outputs);
+    std::vector<std::size_t> ascending = requested;
+    std::sort(ascending.begin(), ascending.end());
+    const std::shared_ptr<Program> program = state_->program_for(ascending);
+    // Where each request stands among what the program computes.
+    const bool computes_all = program.get() == state_->program.get();
+    std::vector<std::size_t> position;
+    for (const std::size_t index : requested) {
+      position.push_back(computes_all
+                             ? index
+                             : static_cast<std::size_t>(std::lower_bound(ascending.begin(), ascending.end(), index) -
+                                                        ascending.begin()));
+    }
+    std::vector<Tensor> bound(program->graph().outputs().size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) bound[position[i]] = outputs[i].into;
+    std::vector<Value> computed = state_->run(*program, ordered, bound, options, stop);
+    std::vector<Value> results;
+    for (const std::size_t at : position) results.push_back(std::move(computed[at]));
+    return results;
+  });
 }
 
 Tensor Session::variable(std::string_view name) {
-  return state_->program->variable(name);
+  return state_->environment.variables->get(name);
 }
 void Session::set_variable(std::string_view name, const Tensor& value) {
-  state_->program->set_variable(name, value.clone());
+  state_->environment.variables->set(name, value);
+}
+
+std::shared_ptr<VariableStore> Session::variables() const {
+  return state_->environment.variables;
 }
 
 DType Session::precision() const {
