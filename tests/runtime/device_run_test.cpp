@@ -240,6 +240,34 @@ TEST(DeviceRun, TimesStepsByTheDevicesClock) {
   EXPECT_EQ(timings[0].bytes, 512);
 }
 
+// Both sessions begin with the same state, and each run changes it.
+TEST(DeviceRun, KeepsVariables) {
+  const QueuedDevice& device = new_device({"Exp"});
+  OnDevice on(
+      test::parsed("graph { variable %v = f32[4] {1, 2, 3, 4} update %next variable %w = f32[4] {0, 1, 0, 2} update %v "
+                   "input %x : f32[4] %a = Mul (%v, %x) %b = Exp (%w) %next = Sub (%a, %b) %y = Neg (%next) "
+                   "output %y, %b }"),
+      device);
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    on.expect_bits_of_cpu(on.inputs(seed), 1);
+  }
+  EXPECT_GE(device.counts().to_device, 8);  // the state of each run
+}
+
+TEST(DeviceRun, RunsBodiesOfLoops) {
+  const QueuedDevice& device = new_device();
+  OnDevice on(
+      test::parsed("graph { input %x : f32[4] constant %n = i64[] {3} constant %go = bool[] {true} "
+                   "%y = Loop (%n, %go, %x) {body = graph { input %i : i64[] input %g : bool[] input %s : f32[4] "
+                   "%h = Identity (%g) %t = Exp (%s) %r = Neg (%t) output %h, %r } } "
+                   "%z = Relu (%y) output %z, %y }"),
+      device);
+  on.expect_bits_of_cpu(on.inputs());
+  const std::string text = plan::print_plan(*on.plan(on.ordered(on.inputs())), true);
+  EXPECT_NE(text.find("passed over device queued: control flow runs on the host"), std::string::npos) << text;
+  EXPECT_EQ(device.counts().kernels, 2 * (3 * 3 + 1));
+}
+
 TEST(DeviceRun, TimesViewsOnTheDeviceByItsClock) {
   ir::Graph graph;
   ops::GraphBuilder builder(graph);
