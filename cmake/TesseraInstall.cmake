@@ -10,6 +10,8 @@ set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera
                   tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu
                   tessera_backend_null tessera_backend_simulated tessera_backends tessera_plan tessera_runtime
                   tessera_capi)
+get_property(cpu_rooms GLOBAL PROPERTY TESSERA_CPU_ROOMS)
+list(APPEND library_rooms ${cpu_rooms})
 set(library_objects "")
 foreach(room IN LISTS library_rooms)
   list(APPEND library_objects $<TARGET_OBJECTS:${room}>)

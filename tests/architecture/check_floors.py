@@ -8,6 +8,7 @@ import pathlib
 import re
 import sys
 
+from cpu_rooms import check_cpu_rooms
 from function_lengths import function_faults
 
 # Bottom to top. A folder uses itself and what stands below it; folders that share a line do not use each other, except
@@ -146,7 +147,7 @@ def check_tree(root):
             violations.append(f"src/{folder}: has no floor; add it to FLOORS in {pathlib.Path(__file__).name}")
     for path in checked_files(root):
         violations.extend(check_file(root, path))
-    return violations
+    return violations + check_cpu_rooms(root)
 
 
 def main():

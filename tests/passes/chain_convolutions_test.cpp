@@ -148,7 +148,7 @@ TEST(ChainConvolutions, NetsOfLowPrecisionAreChained) {
 }
 
 TEST(ChainConvolutions, OtherLayersStay) {
-  const std::string filter = constant("filter", {24, 24, 3, 3});  // by minimal filtering
+  const std::string filter = constant("filter", {24, 24, 3, 3});  // by Winograd
   expect_left_alone(
       "graph { input %x : f32[2, 56, 64, 24]" + filter +
           " %a = tessera::ChannelsLastConv (%x, %filter) %y = tessera::ChannelsLastConv (%a, %filter) output %y }",

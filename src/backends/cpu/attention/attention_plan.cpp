@@ -101,6 +101,14 @@ ScoreRule AttentionPlan::rule(const AttentionMasks& masks, const AttentionTask& 
           masks.allowed != nullptr ? masks.allowed + at : nullptr};
 }
 
+AttentionLayout::AttentionLayout(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements)
+    : plan(view, panel_rows, block_elements),
+      rows(&attention_rows()),
+      query(sizes().packed, sizes().query_heads, sizes().query_length, sizes().head_size),
+      output(sizes().packed, sizes().query_heads, sizes().query_length, sizes().value_head_size),
+      key(sizes().packed && !plan.has_past(), sizes().kv_heads, sizes().total_length(), sizes().head_size),
+      value(sizes().packed && !plan.has_past(), sizes().kv_heads, sizes().total_length(), sizes().value_head_size) {}
+
 void pack_attention_panels(const float* data, std::int64_t k_stride, std::int64_t column_stride, std::int64_t k,
                            std::int64_t columns, std::int64_t panel, std::int64_t lanes, float* to) {
   for (std::int64_t column = 0; column < columns; column += panel) {

@@ -71,6 +71,17 @@ class AttentionPlan {
   std::int64_t mask_length_ = 0, mask_batch_stride_ = 0, mask_head_stride_ = 0, mask_query_stride_ = 0;
 };
 
+// The plan of a node, and where the rows of its operands lie: of keys and values, where those of the past are before
+// them.
+struct AttentionLayout {
+  AttentionPlan plan;
+  const AttentionRows* rows;
+  AttentionHeads query, output, key, value;
+
+  AttentionLayout(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements);
+  const ops::AttentionSizes& sizes() const { return plan.sizes(); }
+};
+
 // At least `count` elements, kept for the next call.
 template <typename T>
 T* attention_room(std::vector<T>& vector, std::int64_t count) {

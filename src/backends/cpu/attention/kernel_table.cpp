@@ -7,8 +7,8 @@ namespace tessera::backends::cpu {
 std::span<const KernelEntry> attention_kernels() {
   static const KernelEntry table[] = {
       // attention
-      {.op = "Attention", .name = "cpu_attention", .reject = reject_attention, .create = make_attention},
-      {.op = "Attention", .name = "cpu_attention_bf16", .reject = reject_bf16_attention, .create = make_bf16_attention},
+      {.op = "Attention", .name = "cpu_attention", .reject = reject_attention_f32, .create = make_attention_f32},
+      {.op = "Attention", .name = "cpu_attention_bf16", .reject = reject_attention_bf16, .create = make_attention_bf16},
   };
   return table;
 }

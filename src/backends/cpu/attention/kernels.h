@@ -10,9 +10,9 @@
 namespace tessera::backends::cpu {
 
 // attention
-std::string reject_attention(const ops::NodeView& view);
-KernelPointer make_attention(const ops::NodeView& view, WeightStore& weights);
-std::string reject_bf16_attention(const ops::NodeView& view);
-KernelPointer make_bf16_attention(const ops::NodeView& view, WeightStore& weights);
+std::string reject_attention_f32(const ops::NodeView& view);
+KernelPointer make_attention_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_attention_bf16(const ops::NodeView& view);
+KernelPointer make_attention_bf16(const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::cpu

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backends/cpu/machine/operand_rules.h"
-#include "base/checked.h"
 #include "ops/channels_last.h"
 
 namespace tessera::backends::cpu {
@@ -15,12 +14,6 @@ ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std
   for (ops::WindowAxis& axis : result.axes) axis.input = axis.output = 1;
   std::copy(axes.begin(), axes.end(), result.axes + (3 - axes.size()));
   return result;
-}
-
-bool is_pointwise(const ChannelsLastGeometry& geometry) {
-  return std::ranges::all_of(geometry.axes, [](const ops::WindowAxis& axis) {
-    return axis.kernel == 1 && axis.stride == 1 && axis.pad_begin == 0 && axis.output == axis.input;
-  });
 }
 
 std::string reject_channels_last_rank(const ops::NodeView& view) {
@@ -42,11 +35,24 @@ ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view) {
       view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
 }
 
-ChannelsLastGeometry rows_geometry(const Shape& x) {
-  ChannelsLastGeometry result{.channels = x.back()};
-  for (ops::WindowAxis& axis : result.axes) axis.input = axis.output = 1;
-  for (std::size_t i = 0; i + 1 < x.size(); ++i) result.batch = base::checked_multiply(result.batch, x[i]);
-  return result;
+std::string reject_few_outputs(const ops::NodeView& view) {
+  constexpr std::int64_t kFewOutputs = 8;
+  const std::int64_t groups = view.integer("group");
+  return groups > 1 && view.input(1).shape[0] / groups < kFewOutputs ? "few output channels a group" : "";
+}
+
+std::string reject_unless_depthwise(const ops::NodeView& view) {
+  const Shape& w = view.input(1).shape;
+  return w[1] == 1 && w[0] == view.integer("group") ? "" : "more than one channel a group";
+}
+
+WindowLayer conv_layer(const ops::NodeView& view) {
+  const Shape& w = view.input(1).shape;
+  const std::int64_t groups = view.integer("group");
+  WindowLayer layer{
+      .geometry = channels_last_conv_geometry(view), .groups = groups, .inputs = w[1], .outputs = w[0] / groups};
+  layer.strides = {w[1] * layer.geometry.taps(), layer.geometry.taps(), 1};
+  return layer;
 }
 
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view) {

@@ -6,37 +6,24 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/products/epilogue.h"
+#include "backends/cpu/products/window_plan.h"
+#include "backends/cpu/products/windows.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::backends::cpu {
 
-// Window geometry of data [N, spatial..., C], always with three spatial axes [depth, rows, columns]: those that are
-// missing have size 1.
-struct ChannelsLastGeometry {
-  std::int64_t batch = 1, channels = 1;
-  ops::WindowAxis axes[3];
-
-  std::int64_t inputs() const { return axes[0].input * axes[1].input * axes[2].input; }      // positions of an image
-  std::int64_t outputs() const { return axes[0].output * axes[1].output * axes[2].output; }  // of a result
-  std::int64_t taps() const { return axes[0].kernel * axes[1].kernel * axes[2].kernel; }
-};
-
-// Of working memory: vectors should not lie across two lines.
-struct alignas(64) CacheLine {
-  static constexpr std::int64_t kFloats = 16;
-  float floats[kFloats];
-};
-
 ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
-// Whether windows are the pixels themselves, in their order.
-bool is_pointwise(const ChannelsLastGeometry& geometry);
 // "" or why there is no kernel: more than three spatial axes.
 std::string reject_channels_last_rank(const ops::NodeView& view);
 // The same for an operator with weights and maybe a bias, which must be constants of f32, and an activation.
 std::string reject_channels_last_operands(const ops::NodeView& view);
+// The same for one of several groups of few output channels: vectors of these would be empty for the most part.
+std::string reject_few_outputs(const ops::NodeView& view);
+// "" or why the layer is no depthwise convolution.
+std::string reject_unless_depthwise(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
-// A product's data [..., inputs] as pictures of one pixel.
-ChannelsLastGeometry rows_geometry(const Shape& x);
+// The convolution as a product of its windows.
+WindowLayer conv_layer(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);
 
 // found(number of the line among all of the data, its first tap) for each line under the windows of the i-th line of

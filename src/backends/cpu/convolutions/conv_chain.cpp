@@ -12,8 +12,9 @@
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/line_conv.h"
-#include "backends/cpu/products/indirect_product.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
+#include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/window_product.h"
 #include "base/assert.h"
 #include "base/checked.h"
 
@@ -29,50 +30,49 @@ constexpr double kCopyOperations = 40;    // of a product, in the time of roundi
 constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
 
 // The kernels of layers that compute single lines, and as which one a stage runs.
-enum class LineKernel : std::uint8_t { depthwise, product, bf16_depthwise, bf16_product };
+enum class StageKernel : std::uint8_t { depthwise, product, depthwise_bf16, product_bf16 };
 
-struct LineKernelChoice {
-  LineKernel kernel;
+struct StageKernelChoice {
+  StageKernel kernel;
   std::string reason;  // why the stage is not for a chain, or ""
 };
 
 // As the device's table chooses for the layer by itself.
-LineKernelChoice choose_line_kernel(const ops::NodeView& view) {
-  constexpr std::string_view kFiltered = "a stage is faster by minimal filtering";
+StageKernelChoice choose_stage_kernel(const ops::NodeView& view) {
+  constexpr std::string_view kFiltered = "a stage is faster by Winograd's algorithm";
   if (view.has_attribute("precision")) {
-    if (reject_bf16_winograd(view).empty() && avoid_bf16_winograd(view).empty())
-      return {LineKernel::bf16_product, std::string(kFiltered)};
-    if (reject_bf16_conv(view).empty()) return {LineKernel::bf16_product, ""};
-    if (std::string reason = reject_bf16_depthwise(view); !reason.empty())
-      return {LineKernel::bf16_depthwise, std::move(reason)};
-    return {LineKernel::bf16_depthwise,
+    if (reject_winograd_bf16(view).empty() && avoid_winograd_bf16(view).empty())
+      return {StageKernel::product_bf16, std::string(kFiltered)};
+    if (reject_conv_bf16(view).empty()) return {StageKernel::product_bf16, ""};
+    if (std::string reason = reject_depthwise_bf16(view); !reason.empty())
+      return {StageKernel::depthwise_bf16, std::move(reason)};
+    return {StageKernel::depthwise_bf16,
             view.input(0).dtype == DType::bf16 ? "" : "the data of a depthwise stage is not stored rounded"};
   }
-  if (reject_channels_last_depthwise(view).empty()) return {LineKernel::depthwise, ""};
-  if (std::string reason = reject_channels_last_conv(view); !reason.empty())
-    return {LineKernel::product, std::move(reason)};
-  const bool filtered = reject_channels_last_winograd(view).empty() && avoid_channels_last_winograd(view).empty();
-  return {LineKernel::product, filtered ? std::string(kFiltered) : ""};
+  if (reject_depthwise_f32(view).empty()) return {StageKernel::depthwise, ""};
+  if (std::string reason = reject_conv_f32(view); !reason.empty()) return {StageKernel::product, std::move(reason)};
+  const bool filtered = reject_winograd_f32(view).empty() && avoid_winograd_f32(view).empty();
+  return {StageKernel::product, filtered ? std::string(kFiltered) : ""};
 }
 
-std::unique_ptr<LineConv> make_kernel(LineKernel kernel, const ops::NodeView& view, WeightStore& weights) {
+std::unique_ptr<LineKernel> make_kernel(StageKernel kernel, const ops::NodeView& view, WeightStore& weights) {
   switch (kernel) {
-    case LineKernel::depthwise:
-      return make_depthwise_line_conv(view, weights);
-    case LineKernel::product:
-      return make_line_conv(view, weights);
-    case LineKernel::bf16_depthwise:
-      return make_bf16_depthwise_line_conv(view, weights);
-    case LineKernel::bf16_product:
-      return make_bf16_line_conv(view, weights);
+    case StageKernel::depthwise:
+      return make_line_depthwise_f32(view, weights);
+    case StageKernel::product:
+      return make_line_conv_f32(view, weights);
+    case StageKernel::depthwise_bf16:
+      return make_line_depthwise_bf16(view, weights);
+    case StageKernel::product_bf16:
+      return make_line_conv_bf16(view, weights);
   }
   return nullptr;
 }
 
-// Of a product's tile; 0: the kernel is none.
-std::int64_t tile_rows(LineKernel kernel) {
-  if (kernel == LineKernel::bf16_product) return multiplier_bf16(std::numeric_limits<std::int64_t>::max()).tile_rows;
-  return kernel == LineKernel::product ? indirect_product_isa().rows : 0;
+// Rows of the microkernel's tile, or 0 if the stage is not a matrix product.
+std::int64_t tile_rows(StageKernel kernel) {
+  if (kernel == StageKernel::product_bf16) return multiplier_bf16(std::numeric_limits<std::int64_t>::max()).tile_rows;
+  return kernel == StageKernel::product ? indirect_product_isa().rows : 0;
 }
 
 struct Stage {
@@ -82,7 +82,7 @@ struct Stage {
   double operations = 0;  // of a line
   double copied =
       0;  // operations' worth of copying a line of the data, which each band does with all the lines that it reads
-  LineKernel kernel = LineKernel::product;
+  StageKernel kernel = StageKernel::product;
 };
 
 // Lines of a stage's result: those that a band computes, and the first that it still reads.
@@ -103,13 +103,13 @@ class Chain {
                   .data = views.stage(i).operands[0],
                   .addend = views.stage(i).operands[3],
                   .width = y[2],
-                  .kernel = choose_line_kernel(view).kernel};
+                  .kernel = choose_stage_kernel(view).kernel};
       stage.line_bytes = base::checked_multiply(base::checked_multiply(y[2], y[3]), std::int64_t{bits_of(type) / 8});
       stage.operations = view.op().operations(view) / static_cast<double>(std::max<std::int64_t>(1, y[0] * y[1]));
-      if (stage.kernel == LineKernel::bf16_product && view.input(0).dtype != DType::bf16)
+      if (stage.kernel == StageKernel::product_bf16 && view.input(0).dtype != DType::bf16)
         stage.copied = kCopyOperations * static_cast<double>(geometry.axes[2].input * geometry.channels);
       weight_bytes_ +=
-          view.input(1).bytes() / (stage.kernel == LineKernel::bf16_product ? 2 : 1);  // as they are packed
+          view.input(1).bytes() / (stage.kernel == StageKernel::product_bf16 ? 2 : 1);  // as they are packed
       stages_.push_back(stage);
     }
     if (keeps_pace()) choose_height();
@@ -356,7 +356,7 @@ class ConvChain final : public Kernel {
   }
 
   Chain chain_;
-  std::vector<std::unique_ptr<LineConv>> convs_;
+  std::vector<std::unique_ptr<LineKernel>> convs_;
   std::int64_t scratch_lines_ = 0, picture_bytes_ = 0;  // of rings, and of all results of a picture but the last
 };
 
@@ -367,7 +367,7 @@ std::string reject_conv_chain(const ops::NodeView& view) {
   if (view.output(0).elements() == 0) return "its result is empty";
   const ops::ConvStageViews stages(view);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    if (std::string reason = choose_line_kernel(stages.view(i)).reason; !reason.empty()) return reason;
+    if (std::string reason = choose_stage_kernel(stages.view(i)).reason; !reason.empty()) return reason;
   }
   return Chain(stages, view.input_count()).fits() ? ""
                                                   : "a line of each result and the weights are more than stays in a "

@@ -25,6 +25,7 @@ struct DepthwiseBf16 {
 };
 
 using RunDepthwiseBf16 = void (*)(const DepthwiseBf16&);
+void depthwise_bf16_portable(const DepthwiseBf16& line);
 void depthwise_bf16_avx512(const DepthwiseBf16& line);
 void depthwise_bf16_avx512bf16(const DepthwiseBf16& line);
 // For the instruction set active now.

@@ -38,8 +38,9 @@ struct DepthwiseS8Isa {
   std::int64_t (*position)(std::int64_t channel);
 };
 
+void depthwise_s8_portable(const DepthwiseS8& line);
 const DepthwiseS8Isa& depthwise_s8_avx2();
-const DepthwiseS8Isa& depthwise_s8_vnni();
+const DepthwiseS8Isa& depthwise_s8_avx512vnni();
 // For the instruction set active now.
 const DepthwiseS8Isa& depthwise_s8_isa();
 

@@ -9,64 +9,50 @@
 
 namespace tessera::backends::cpu {
 
-// conv
-KernelPointer make_conv(const ops::NodeView& view, WeightStore& weights);
+// conv_f32, conv_bf16, conv_s8
+std::string reject_conv_f32(const ops::NodeView& view);
+KernelPointer make_conv_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_conv_bf16(const ops::NodeView& view);
+KernelPointer make_conv_bf16(const ops::NodeView& view, WeightStore& weights);
+std::string reject_conv_s8(const ops::NodeView& view);
+KernelPointer make_conv_s8(const ops::NodeView& view, WeightStore& weights);
 
-// conv_depthwise
-std::string reject_depthwise_conv(const ops::NodeView& view);
-KernelPointer make_depthwise_conv(const ops::NodeView& view, WeightStore& weights);
+// pointwise_f32
+std::string reject_pointwise_f32(const ops::NodeView& view);
+KernelPointer make_pointwise_f32(const ops::NodeView& view, WeightStore& weights);
 
-// conv_transpose
-std::string reject_conv_transpose(const ops::NodeView& view);
-KernelPointer make_conv_transpose(const ops::NodeView& view, WeightStore& weights);
+// depthwise_f32, depthwise_bf16, depthwise_s8
+std::string reject_depthwise_f32(const ops::NodeView& view);
+KernelPointer make_depthwise_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_depthwise_bf16(const ops::NodeView& view);
+KernelPointer make_depthwise_bf16(const ops::NodeView& view, WeightStore& weights);
+std::string reject_depthwise_s8(const ops::NodeView& view);
+KernelPointer make_depthwise_s8(const ops::NodeView& view, WeightStore& weights);
 
-// channels_last_conv
-std::string reject_channels_last_conv(const ops::NodeView& view);
-KernelPointer make_channels_last_conv(const ops::NodeView& view, WeightStore& weights);
-std::string reject_channels_last_depthwise(const ops::NodeView& view);
-std::string reject_indirect_linear(const ops::NodeView& view);
-KernelPointer make_indirect_linear(const ops::NodeView& view, WeightStore& weights);
+// winograd_choice, winograd
+std::string reject_winograd_f32(const ops::NodeView& view);
+std::string avoid_winograd_f32(const ops::NodeView& view);
+std::string reject_winograd_bf16(const ops::NodeView& view);
+std::string avoid_winograd_bf16(const ops::NodeView& view);
+KernelPointer make_winograd(const ops::NodeView& view, WeightStore& weights);
 
-// bf16_product
-std::string reject_bf16_operands(const ops::NodeView& view);  // what all of them need
-std::string reject_bf16_conv(const ops::NodeView& view);
-KernelPointer make_bf16_conv(const ops::NodeView& view, WeightStore& weights);
-std::string reject_bf16_linear(const ops::NodeView& view);
-KernelPointer make_bf16_linear(const ops::NodeView& view, WeightStore& weights);
-
-// conv_depthwise_bf16
-std::string reject_bf16_depthwise(const ops::NodeView& view);
-KernelPointer make_bf16_depthwise(const ops::NodeView& view, WeightStore& weights);
-
-// conv_s8
-std::string reject_quantised_conv(const ops::NodeView& view);
-KernelPointer make_quantised_conv(const ops::NodeView& view, WeightStore& weights);
-std::string reject_quantised_linear(const ops::NodeView& view);
-KernelPointer make_quantised_linear(const ops::NodeView& view, WeightStore& weights);
-
-// conv_depthwise_s8
-std::string reject_quantised_depthwise(const ops::NodeView& view);
-KernelPointer make_quantised_depthwise(const ops::NodeView& view, WeightStore& weights);
-
-// channels_last_conv_transpose
-std::string reject_channels_last_conv_transpose(const ops::NodeView& view);
-KernelPointer make_channels_last_conv_transpose(const ops::NodeView& view, WeightStore& weights);
-
-// channels_last_winograd
-std::string reject_channels_last_winograd(const ops::NodeView& view);
-std::string avoid_channels_last_winograd(const ops::NodeView& view);
-std::string reject_bf16_winograd(const ops::NodeView& view);
-std::string avoid_bf16_winograd(const ops::NodeView& view);
-KernelPointer make_channels_last_winograd(const ops::NodeView& view, WeightStore& weights);
+// conv_transpose_f32
+std::string reject_conv_transpose_f32(const ops::NodeView& view);
+KernelPointer make_conv_transpose_f32(const ops::NodeView& view, WeightStore& weights);
 
 // conv_chain
 std::string reject_conv_chain(const ops::NodeView& view);
 KernelPointer make_conv_chain(const ops::NodeView& view, WeightStore& weights);
 
-// channels_last_window
-KernelPointer make_channels_last_depthwise(const ops::NodeView& view, WeightStore& weights);
-std::string reject_channels_last_pool(const ops::NodeView& view);
-KernelPointer make_channels_last_max_pool(const ops::NodeView& view, WeightStore& weights);
-KernelPointer make_channels_last_average_pool(const ops::NodeView& view, WeightStore& weights);
+// channels_first_conv_f32
+KernelPointer make_channels_first_conv_f32(const ops::NodeView& view, WeightStore& weights);
+
+// channels_first_depthwise_f32
+std::string reject_channels_first_depthwise_f32(const ops::NodeView& view);
+KernelPointer make_channels_first_depthwise_f32(const ops::NodeView& view, WeightStore& weights);
+
+// channels_first_conv_transpose_f32
+std::string reject_channels_first_conv_transpose_f32(const ops::NodeView& view);
+KernelPointer make_channels_first_conv_transpose_f32(const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::cpu

@@ -1,4 +1,4 @@
-// Transforms of Winograd's minimal filtering F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast
+// Transforms of Winograd's F(4 × 4, 3 × 3), over vectors of channels. A. Lavin and S. Gray, "Fast
 // Algorithms for Convolutional Neural Networks" (arXiv:1509.09308).
 //
 // The result is cut into tiles of 4 × 4. Each depends on a patch of 6 × 6 inputs; the transforms of patches and weights

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "backends/cpu/element_wise/kernels.h"
-#include "backends/cpu/products/indirect_product_bf16.h"
+#include "backends/cpu/element_wise/rounding_bf16.h"
 #include "base/half.h"
 
 #undef HWY_TARGET_INCLUDE

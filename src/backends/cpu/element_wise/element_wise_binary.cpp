@@ -103,40 +103,6 @@ BinaryLine f32_line(Arithmetic kind, bool x_moves, bool y_moves) {
   }
 }
 
-namespace {
-
-// condition ? x : y for elements of 4 bytes, as bits.
-template <bool x_moves, bool y_moves>
-void where_line(const std::uint8_t* condition, const std::uint32_t* x, const std::uint32_t* y, std::uint32_t* z,
-                std::int64_t count) {
-  std::int64_t i = 0;
-  const std::uint32_t x_first = *x, y_first = *y;  // read before z is written, which may be the memory of either
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<std::uint32_t> d;
-  const hn::Rebind<std::uint8_t, decltype(d)> d8;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto x_fixed = hn::Set(d, x_first), y_fixed = hn::Set(d, y_first);
-  for (; i + lanes <= count; i += lanes) {
-    const auto chosen = hn::Ne(hn::PromoteTo(d, hn::LoadU(d8, condition + i)), hn::Zero(d));
-    hn::StoreU(hn::IfThenElse(chosen, x_moves ? hn::LoadU(d, x + i) : x_fixed, y_moves ? hn::LoadU(d, y + i) : y_fixed),
-               d, z + i);
-  }
-#endif
-  for (; i < count; ++i) z[i] = condition[i] != 0 ? (x_moves ? x[i] : x_first) : (y_moves ? y[i] : y_first);
-}
-
-}  // namespace
-
-// All but x and y advance; the lines are not empty.
-void where_line_u32(const std::uint8_t* condition, const std::uint32_t* x, bool x_moves, const std::uint32_t* y,
-                    bool y_moves, std::uint32_t* z, std::int64_t count) {
-  if (x_moves)
-    return y_moves ? where_line<true, true>(condition, x, y, z, count)
-                   : where_line<true, false>(condition, x, y, z, count);
-  return y_moves ? where_line<false, true>(condition, x, y, z, count)
-                 : where_line<false, false>(condition, x, y, z, count);
-}
-
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -145,7 +111,6 @@ namespace tessera::backends::cpu {
 namespace {
 
 HWY_EXPORT(f32_line);
-HWY_EXPORT(where_line_u32);
 
 // Elements a chunk.
 constexpr std::int64_t kGrain = 32768, kSlowGrain = 2048;
@@ -303,50 +268,6 @@ class PowKernel final : public Kernel {
   Broadcast broadcast_;
 };
 
-template <typename T>
-void where_line(const bool* condition, std::int64_t condition_step, const T* x, std::int64_t x_step, const T* y,
-                std::int64_t y_step, T* z, std::int64_t count) {
-  if constexpr (sizeof(T) == 4) {
-    if (condition_step == 1)
-      return HWY_DYNAMIC_DISPATCH(where_line_u32)(reinterpret_cast<const std::uint8_t*>(condition), x, x_step == 1, y,
-                                                  y_step == 1, z, count);
-  }
-  for (std::int64_t i = 0; i < count; ++i) z[i] = condition[i * condition_step] ? x[i * x_step] : y[i * y_step];
-}
-
-class WhereKernel final : public Kernel {
- public:
-  explicit WhereKernel(const ops::NodeView& view)
-      : broadcast_(view.output(0).shape, {&view.input(0).shape, &view.input(1).shape, &view.input(2).shape}) {}
-
-  void run(KernelContext& context) const override {
-    switch (bits_of(context.output(0).dtype())) {
-      case 8:
-        return run_typed<std::uint8_t>(context);
-      case 16:
-        return run_typed<std::uint16_t>(context);
-      case 32:
-        return run_typed<std::uint32_t>(context);
-      default:
-        return run_typed<std::uint64_t>(context);
-    }
-  }
-
- private:
-  template <typename T>
-  void run_typed(KernelContext& context) const {
-    const bool* condition = context.input(0).data<bool>();
-    const auto *x = static_cast<const T*>(context.input(1).raw()), *y = static_cast<const T*>(context.input(2).raw());
-    auto* z = static_cast<T*>(context.output(0).mutable_raw());
-    broadcast_.walk(context, kGrain, [&](const auto& from, std::int64_t to, std::int64_t count) {
-      where_line(condition + from[0], broadcast_.line_stride(0), x + from[1], broadcast_.line_stride(1), y + from[2],
-                 broadcast_.line_stride(2), z + to, count);
-    });
-  }
-
-  Broadcast broadcast_;
-};
-
 }  // namespace
 
 BinaryKernel::BinaryKernel(const ops::NodeView& view, LineChooser choose)
@@ -378,12 +299,6 @@ BinaryLine f32_arithmetic_line(std::string_view op, bool x_moves, bool y_moves) 
   return line_of(kind_of(op), DType::f32, x_moves, y_moves);
 }
 
-void f32_where_line(const bool* condition, bool condition_moves, const void* x, bool x_moves, const void* y,
-                    bool y_moves, void* z, std::int64_t count) {
-  where_line(condition, condition_moves ? 1 : 0, static_cast<const std::uint32_t*>(x), x_moves ? 1 : 0,
-             static_cast<const std::uint32_t*>(y), y_moves ? 1 : 0, static_cast<std::uint32_t*>(z), count);
-}
-
 std::string reject_arithmetic(const ops::NodeView& view) {
   const DType type = view.input(0).dtype;
   if (type != DType::f32 && type != DType::i32 && type != DType::i64) return "takes f32, i32 and i64";
@@ -409,16 +324,6 @@ std::string reject_pow(const ops::NodeView& view) {
 
 std::unique_ptr<Kernel> make_pow(const ops::NodeView& view, WeightStore&) {
   return std::make_unique<PowKernel>(view);
-}
-
-std::string reject_where(const ops::NodeView& view) {
-  if (view.output(0).dtype == DType::undefined) return "wants known shapes";
-  const int bits = bits_of(view.input(1).dtype);
-  return bits >= 8 && bits <= 64 ? "" : "moves elements of 1, 2, 4 or 8 bytes";
-}
-
-std::unique_ptr<Kernel> make_where(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<WhereKernel>(view);
 }
 
 }  // namespace tessera::backends::cpu

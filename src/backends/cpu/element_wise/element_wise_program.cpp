@@ -11,10 +11,11 @@
 #include "backends/cpu/element_wise/cast.h"
 #include "backends/cpu/element_wise/comparison.h"
 #include "backends/cpu/element_wise/element_wise_binary.h"
+#include "backends/cpu/element_wise/element_wise_stages.h"
 #include "backends/cpu/element_wise/element_wise_unary.h"
 #include "backends/cpu/element_wise/kernels.h"
 #include "backends/cpu/element_wise/look_up_bytes.h"
-#include "backends/cpu/quantisation/quantisation_rows.h"
+#include "backends/cpu/element_wise/quantisation_rows.h"
 #include "base/assert.h"
 #include "base/checked.h"
 
@@ -32,135 +33,13 @@ constexpr std::int64_t kGrainOperations = 1 << 17, kMostGrain = 1 << 15, kLeastG
 // elements.
 constexpr std::int64_t kShortLine = 16, kManyElements = 1 << 14;
 
-using Table = std::array<std::uint8_t, 256>;
-
-// An operator's step, or a table in its place.
-struct Stage {
-  ops::ElementWiseStep step;
-  std::shared_ptr<const Table> table;
-
-  std::size_t operand_count() const { return table != nullptr ? 1 : step.operand_count(); }
-  bool is_constant() const { return table == nullptr && step.form->kind == Kind::constant; }
-  bool quantises() const { return step.form->kind == Kind::quantise; }  // a table stands for what ends so
-  int operations() const { return table != nullptr ? 1 : step.form->operations; }
-};
-
-// Values are numbered as in ops/element_wise_program.h.
-struct Stages {
-  std::vector<DType> inputs;
-  std::vector<Stage> list;
-
-  const Stage* made_by(std::int64_t value) const {
-    return value < static_cast<std::int64_t>(inputs.size()) ? nullptr
-                                                            : &list[static_cast<std::size_t>(value) - inputs.size()];
-  }
-  bool is_quantised(std::int64_t value) const { return type(value) == DType::u8 || type(value) == DType::i8; }
-  std::int64_t bytes(std::int64_t value) const { return bits_of(type(value)) / 8; }
-  DType type(std::int64_t value) const {
-    return made_by(value) != nullptr ? result_type(made_by(value)->step) : inputs[static_cast<std::size_t>(value)];
-  }
-  std::int64_t value_of(std::size_t stage) const { return static_cast<std::int64_t>(inputs.size() + stage); }
-};
-
-Stages stages_of(const ops::NodeView& view) {
-  Stages stages;
-  for (std::size_t i = 0; i < view.input_count(); ++i) stages.inputs.push_back(view.input(i).dtype);
-  for (const ops::ElementWiseStep& step : ops::element_wise_steps(view)) stages.list.push_back({step, nullptr});
-  return stages;
-}
-
-// The stages that `value` needs when `source` is given, in order; nothing when they need another input, or not
-// `source`.
-std::optional<std::vector<std::size_t>> stages_between(const Stages& stages, std::int64_t source, std::int64_t value) {
-  std::vector<bool> needed(stages.list.size());
-  std::vector<std::int64_t> open{value};
-  bool reached = false;
-  while (!open.empty()) {
-    const std::int64_t each = open.back();
-    open.pop_back();
-    if (each == source) {
-      reached = true;
-      continue;
-    }
-    const Stage* stage = stages.made_by(each);
-    if (stage == nullptr) return std::nullopt;
-    const auto index = static_cast<std::size_t>(stage - stages.list.data());
-    if (needed[index]) continue;
-    needed[index] = true;
-    for (std::size_t i = 0; i < stage->operand_count(); ++i) open.push_back(stage->step.operands[i]);
-  }
-  if (!reached) return std::nullopt;
-  std::vector<std::size_t> list;
-  for (std::size_t i = 0; i < needed.size(); ++i) {
-    if (needed[i]) list.push_back(i);
-  }
-  return list;
-}
-
-// The stages of a list alone, with the values of `inputs` as inputs.
-Stages part_of(const Stages& stages, std::span<const std::int64_t> inputs, std::span<const std::size_t> list) {
-  Stages part;
-  std::vector<std::int64_t> number(stages.inputs.size() + stages.list.size(), -1);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    part.inputs.push_back(stages.type(inputs[i]));
-    number[static_cast<std::size_t>(inputs[i])] = static_cast<std::int64_t>(i);
-  }
-  for (const std::size_t stage : list) {
-    Stage moved = stages.list[stage];
-    for (std::size_t i = 0; i < moved.operand_count(); ++i)
-      moved.step.operands[i] = number[static_cast<std::size_t>(moved.step.operands[i])];
-    number[static_cast<std::size_t>(stages.value_of(stage))] = part.value_of(part.list.size());
-    part.list.push_back(std::move(moved));
-  }
-  return part;
-}
-
-// Where results lie: in a register, each a block of floats; the last in the output.
-struct Registers {
-  std::vector<std::size_t> of;  // by stage
-  std::size_t count = 0;
-};
-
-Registers place(const Stages& stages) {
-  const std::size_t inputs = stages.inputs.size();
-  std::vector<std::size_t> last_use(stages.list.size(), 0);
-  for (std::size_t i = 0; i < stages.list.size(); ++i) {
-    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k) {
-      const auto operand = static_cast<std::size_t>(stages.list[i].step.operands[k]);
-      if (operand >= inputs) last_use[operand - inputs] = i;
-    }
-  }
-  Registers registers{std::vector<std::size_t>(stages.list.size()), 0};
-  std::vector<bool> taken;
-  const auto release = [&](std::size_t user) {
-    for (std::size_t i = 0; i < user; ++i) {
-      if (last_use[i] == user && !stages.list[i].is_constant()) taken[registers.of[i]] = false;
-    }
-  };
-  for (std::size_t i = 0; i < stages.list.size(); ++i) {
-    if (stages.list[i].is_constant()) continue;
-    // What grows must not be written over what it is read from.
-    bool grows = false;
-    for (std::size_t k = 0; k < stages.list[i].operand_count(); ++k)
-      grows = grows || stages.bytes(stages.list[i].step.operands[k]) < stages.bytes(stages.value_of(i));
-    if (!grows) release(i);
-    const auto free = std::find(taken.begin(), taken.end(), false);
-    registers.of[i] = static_cast<std::size_t>(free - taken.begin());
-    if (free == taken.end()) taken.push_back(true);
-    else *free = true;
-    if (grows) release(i);
-  }
-  registers.count = taken.size();
-  return registers;
-}
-
 class Program {
  public:
   // `moves`: which inputs advance along a line; others repeat one element.
-  Program(Stages stages, const std::vector<bool>& moves)
-      : stages_(std::move(stages)), registers_(place(stages_)), rows_(quantisation_rows()), moves_(moves) {
+  Program(ProgramStages stages, const std::vector<bool>& moves)
+      : stages_(std::move(stages)), registers_(place_registers(stages_)), rows_(quantisation_rows()), moves_(moves) {
     TESSERA_ASSERT(registers_.count <= kMostRegisters, "the kernel was rejected for programs that keep more values");
-    for (const Stage& stage : stages_.list) {
+    for (const ProgramStage& stage : stages_.list) {
       bool any = false;
       for (std::size_t i = 0; i < stage.operand_count(); ++i) any = any || operand_moves(stage, i);
       lines_.push_back(stage.table == nullptr ? line_of(stage) : Line{});
@@ -171,7 +50,7 @@ class Program {
   // Of one element.
   std::int64_t operations() const {
     return std::accumulate(stages_.list.begin(), stages_.list.end(), std::int64_t{0},
-                           [](std::int64_t sum, const Stage& stage) { return sum + stage.operations(); });
+                           [](std::int64_t sum, const ProgramStage& stage) { return sum + stage.operations(); });
   }
 
   // `count` elements of a line.
@@ -206,12 +85,12 @@ class Program {
     CastLine cast = nullptr;
   };
 
-  bool operand_moves(const Stage& stage, std::size_t operand) const {
+  bool operand_moves(const ProgramStage& stage, std::size_t operand) const {
     return moves_[static_cast<std::size_t>(stage.step.operands[operand])];
   }
 
   // Of a stage whose operands are known to move or not.
-  Line line_of(const Stage& stage) const {
+  Line line_of(const ProgramStage& stage) const {
     const std::string_view name = stage.step.form->name;
     Line line;
     switch (stage.step.form->kind) {
@@ -242,7 +121,7 @@ class Program {
 
   void run_stage(std::size_t i, const std::array<const std::byte*, kMostValues>& values, std::byte* result,
                  std::int64_t count) const {
-    const Stage& stage = stages_.list[i];
+    const ProgramStage& stage = stages_.list[i];
     const std::byte* x = values[static_cast<std::size_t>(stage.step.operands[0])];
     if (stage.table != nullptr)
       return look_up_(reinterpret_cast<const std::uint8_t*>(x), reinterpret_cast<std::uint8_t*>(result), count,
@@ -284,25 +163,25 @@ class Program {
     }
   }
 
-  Stages stages_;
-  Registers registers_;
+  ProgramStages stages_;
+  ProgramRegisters registers_;
   QuantisationRows rows_;
   LookUpBytes look_up_ = look_up_bytes();
   std::vector<bool> moves_;  // by value
   std::vector<Line> lines_;
 };
 
-std::shared_ptr<const Table> tabulate(const Stages& part) {
-  Table bytes, results;
+std::shared_ptr<const ByteTable> tabulate(const ProgramStages& part) {
+  ByteTable bytes, results;
   std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
   const std::byte* input = reinterpret_cast<const std::byte*>(bytes.data());
   Program(part, {true})
       .run({&input, 1}, reinterpret_cast<std::byte*>(results.data()), static_cast<std::int64_t>(results.size()));
-  return std::make_shared<const Table>(results);
+  return std::make_shared<const ByteTable>(results);
 }
 
 // Each byte that depends on one other byte alone comes from a table; of the bytes that it depends on so, the earliest.
-Stages with_tables(Stages stages) {
+ProgramStages with_tables(ProgramStages stages) {
   for (std::size_t i = stages.list.size(); i-- > 0;) {
     if (!stages.list[i].quantises()) continue;
     for (std::int64_t source = 0; source < stages.value_of(i); ++source) {
@@ -377,8 +256,8 @@ class ElementWise final : public Kernel {
     std::vector<bool> moves;
     for (std::size_t i = 0; i < view.input_count(); ++i) moves.push_back(broadcast.line_stride(i) != 0);
     // A table reads a byte later than the steps in its place did, and may so keep one value more.
-    Stages plain = stages_of(view), tabulated = with_tables(plain);
-    return {place(tabulated).count > kMostRegisters ? std::move(plain) : std::move(tabulated), moves};
+    ProgramStages plain = stages_of(view), tabulated = with_tables(plain);
+    return {place_registers(tabulated).count > kMostRegisters ? std::move(plain) : std::move(tabulated), moves};
   }
 
   Broadcast broadcast_;
@@ -396,14 +275,14 @@ std::string reject_element_wise(const ops::NodeView& view) {
   const Broadcast broadcast = broadcast_of(view);
   if (view.output(0).elements() >= kManyElements && broadcast.line_length() < kShortLine && !broadcast.lines_repeat())
     return "its lines are short";
-  const Stages stages = stages_of(view);
+  const ProgramStages stages = stages_of(view);
   if (stages.list.size() > ops::kMostElementWiseSteps) return "takes up to 64 steps";
-  for (const Stage& stage : stages.list) {
+  for (const ProgramStage& stage : stages.list) {
     if ((stage.step.form->kind == Kind::unary || stage.step.form->kind == Kind::activation) &&
         row_activation(stage.step.form->name, stage.step.parameters).function == nullptr)
       return "no vectorised " + std::string(stage.step.form->name);
   }
-  return place(stages).count > kMostRegisters ? "keeps more than 8 values at once" : "";
+  return place_registers(stages).count > kMostRegisters ? "keeps more than 8 values at once" : "";
 }
 
 std::string reject_element_wise_f32(const ops::NodeView& view) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "backends/cpu/element_wise/kernels.h"
+#include "backends/cpu/machine/operand_rules.h"
 #include "base/assert.h"
 #include "base/error.h"
 
@@ -209,39 +209,69 @@ class ClipKernel final : public UnaryKernel {
   }
 };
 
+KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_clip(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_gelu(const ops::NodeView& view, WeightStore& weights);
+
+// The one table of functions of one operand: of the operators, and of the activations that kernels of other operators
+// apply (row_activation).
 struct UnaryLine {
   std::string_view op;
+  std::string_view kernel = {};  // name of the operator's entry; none: an activation alone
   Unary kind;
   std::int64_t grain;
   std::string_view a = {}, b = {};  // attributes that hold the parameters
+  KernelPointer (*create)(const ops::NodeView&, WeightStore&) = make_element_wise_unary;
+  FusedForm form = FusedForm::function;
 };
 
 constexpr UnaryLine kUnaryLines[] = {
-    {"Abs", Unary::abs, kCheapGrain},
-    {"Ceil", Unary::ceil, kCheapGrain},
-    {"Celu", Unary::celu, kGrain, "alpha"},
-    {"Elu", Unary::elu, kGrain, "alpha"},
-    {"Erf", Unary::erf, kGrain},
-    {"Exp", Unary::exp, kGrain},
-    {"Floor", Unary::floor, kCheapGrain},
-    {"HardSigmoid", Unary::hard_sigmoid, kCheapGrain, "alpha", "beta"},
-    {"HardSwish", Unary::hard_swish, kCheapGrain},
-    {"LeakyRelu", Unary::leaky_relu, kCheapGrain, "alpha"},
-    {"Log", Unary::log, kGrain},
-    {"Mish", Unary::mish, kGrain},
-    {"Neg", Unary::neg, kCheapGrain},
-    {"Reciprocal", Unary::reciprocal, kCheapGrain},
-    {"Relu", Unary::relu, kCheapGrain},
-    {"Round", Unary::round, kCheapGrain},
-    {"Selu", Unary::selu, kGrain, "alpha", "gamma"},
-    {"Sigmoid", Unary::sigmoid, kGrain},
-    {"Sign", Unary::sign, kCheapGrain},
-    {"Softplus", Unary::softplus, kGrain},
-    {"Softsign", Unary::softsign, kCheapGrain},
-    {"Sqrt", Unary::sqrt, kCheapGrain},
-    {"Swish", Unary::swish, kGrain, "alpha"},
-    {"Tanh", Unary::tanh, kGrain},
-    {"ThresholdedRelu", Unary::thresholded_relu, kCheapGrain, "alpha"},
+    {.op = "Abs", .kernel = "cpu_abs", .kind = Unary::abs, .grain = kCheapGrain},
+    {.op = "Ceil", .kernel = "cpu_ceil", .kind = Unary::ceil, .grain = kCheapGrain},
+    {.op = "Celu", .kernel = "cpu_celu", .kind = Unary::celu, .grain = kGrain, .a = "alpha"},
+    {.op = "Clip",
+     .kernel = "cpu_clip",
+     .kind = Unary::clip,
+     .grain = kCheapGrain,
+     .create = make_clip,
+     .form = FusedForm::bounds},
+    {.op = "Elu", .kernel = "cpu_elu", .kind = Unary::elu, .grain = kGrain, .a = "alpha"},
+    {.op = "Erf", .kernel = "cpu_erf", .kind = Unary::erf, .grain = kGrain},
+    {.op = "Exp", .kernel = "cpu_exp", .kind = Unary::exp, .grain = kGrain},
+    {.op = "Floor", .kernel = "cpu_floor", .kind = Unary::floor, .grain = kCheapGrain},
+    {.op = "Gelu", .kernel = "cpu_gelu", .kind = Unary::gelu, .grain = kGrain, .create = make_gelu},
+    {.op = "GeluTanh", .kind = Unary::gelu_tanh, .grain = kGrain},  // an activation, and Gelu's attribute
+    {.op = "HardSigmoid",
+     .kernel = "cpu_hard_sigmoid",
+     .kind = Unary::hard_sigmoid,
+     .grain = kCheapGrain,
+     .a = "alpha",
+     .b = "beta"},
+    {.op = "HardSwish",
+     .kernel = "cpu_hard_swish",
+     .kind = Unary::hard_swish,
+     .grain = kCheapGrain,
+     .form = FusedForm::hard_swish},
+    {.op = "LeakyRelu", .kernel = "cpu_leaky_relu", .kind = Unary::leaky_relu, .grain = kCheapGrain, .a = "alpha"},
+    {.op = "Log", .kernel = "cpu_log", .kind = Unary::log, .grain = kGrain},
+    {.op = "Mish", .kernel = "cpu_mish", .kind = Unary::mish, .grain = kGrain},
+    {.op = "Neg", .kernel = "cpu_neg", .kind = Unary::neg, .grain = kCheapGrain},
+    {.op = "Reciprocal", .kernel = "cpu_reciprocal", .kind = Unary::reciprocal, .grain = kCheapGrain},
+    {.op = "Relu", .kernel = "cpu_relu", .kind = Unary::relu, .grain = kCheapGrain, .form = FusedForm::above_zero},
+    {.op = "Round", .kernel = "cpu_round", .kind = Unary::round, .grain = kCheapGrain},
+    {.op = "Selu", .kernel = "cpu_selu", .kind = Unary::selu, .grain = kGrain, .a = "alpha", .b = "gamma"},
+    {.op = "Sigmoid", .kernel = "cpu_sigmoid", .kind = Unary::sigmoid, .grain = kGrain},
+    {.op = "Sign", .kernel = "cpu_sign", .kind = Unary::sign, .grain = kCheapGrain},
+    {.op = "Softplus", .kernel = "cpu_softplus", .kind = Unary::softplus, .grain = kGrain},
+    {.op = "Softsign", .kernel = "cpu_softsign", .kind = Unary::softsign, .grain = kCheapGrain},
+    {.op = "Sqrt", .kernel = "cpu_sqrt", .kind = Unary::sqrt, .grain = kCheapGrain},
+    {.op = "Swish", .kernel = "cpu_swish", .kind = Unary::swish, .grain = kGrain, .a = "alpha"},
+    {.op = "Tanh", .kernel = "cpu_tanh", .kind = Unary::tanh, .grain = kGrain},
+    {.op = "ThresholdedRelu",
+     .kernel = "cpu_thresholded_relu",
+     .kind = Unary::thresholded_relu,
+     .grain = kCheapGrain,
+     .a = "alpha"},
 };
 
 // The C library's functions are accurate; these operators are too rare to need more.
@@ -251,43 +281,34 @@ void scalar_map(const float* x, float* y, std::int64_t count, UnaryParameters) {
 }
 
 struct ScalarLine {
-  std::string_view op;
+  std::string_view op, kernel;
   UnaryFunction function;
 };
 
 constexpr ScalarLine kScalarLines[] = {
-    {"Acos", scalar_map<std::acos>},   {"Acosh", scalar_map<std::acosh>}, {"Asin", scalar_map<std::asin>},
-    {"Asinh", scalar_map<std::asinh>}, {"Atan", scalar_map<std::atan>},   {"Atanh", scalar_map<std::atanh>},
-    {"Cos", scalar_map<std::cos>},     {"Cosh", scalar_map<std::cosh>},   {"Sin", scalar_map<std::sin>},
-    {"Sinh", scalar_map<std::sinh>},   {"Tan", scalar_map<std::tan>},
+    {"Acos", "cpu_acos", scalar_map<std::acos>}, {"Acosh", "cpu_acosh", scalar_map<std::acosh>},
+    {"Asin", "cpu_asin", scalar_map<std::asin>}, {"Asinh", "cpu_asinh", scalar_map<std::asinh>},
+    {"Atan", "cpu_atan", scalar_map<std::atan>}, {"Atanh", "cpu_atanh", scalar_map<std::atanh>},
+    {"Cos", "cpu_cos", scalar_map<std::cos>},    {"Cosh", "cpu_cosh", scalar_map<std::cosh>},
+    {"Sin", "cpu_sin", scalar_map<std::sin>},    {"Sinh", "cpu_sinh", scalar_map<std::sinh>},
+    {"Tan", "cpu_tan", scalar_map<std::tan>},
 };
 
-}  // namespace
-
-RowActivation row_activation(std::string_view name, std::span<const float> values) {
-  for (const UnaryLine& line : kUnaryLines) {
-    if (line.op != name) continue;
-    const UnaryParameters parameters{values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]};
-    return {HWY_DYNAMIC_DISPATCH(unary_function)(line.kind), parameters};
-  }
-  if (name == "Clip")
-    return {HWY_DYNAMIC_DISPATCH(unary_function)(Unary::clip),
-            {values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]}};
-  if (name == "Gelu" || name == "GeluTanh")
-    return {HWY_DYNAMIC_DISPATCH(unary_function)(name == "Gelu" ? Unary::gelu : Unary::gelu_tanh), {}};
-  return {};
+KernelEntry unary_entry(std::string_view op, std::string_view kernel,
+                        KernelPointer (*create)(const ops::NodeView&, WeightStore&)) {
+  return {.op = op, .name = kernel, .reject = reject_unless_f32, .create = create, .in_place_inputs = 1};
 }
 
-std::unique_ptr<Kernel> make_clip(const ops::NodeView&, WeightStore&) {
+KernelPointer make_clip(const ops::NodeView&, WeightStore&) {
   return std::make_unique<ClipKernel>();
 }
 
-std::unique_ptr<Kernel> make_gelu(const ops::NodeView& view, WeightStore&) {
+KernelPointer make_gelu(const ops::NodeView& view, WeightStore&) {
   const Unary kind = view.text("approximate") == "tanh" ? Unary::gelu_tanh : Unary::gelu;
   return std::make_unique<UnaryKernel>(HWY_DYNAMIC_DISPATCH(unary_function)(kind), UnaryParameters{}, kGrain);
 }
 
-std::unique_ptr<Kernel> make_element_wise_unary(const ops::NodeView& view, WeightStore&) {
+KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore&) {
   for (const UnaryLine& line : kUnaryLines) {
     if (line.op != view.op().name) continue;
     const UnaryParameters parameters{line.a.empty() ? 0 : view.real(line.a), line.b.empty() ? 0 : view.real(line.b)};
@@ -296,7 +317,28 @@ std::unique_ptr<Kernel> make_element_wise_unary(const ops::NodeView& view, Weigh
   for (const ScalarLine& line : kScalarLines) {
     if (line.op == view.op().name) return std::make_unique<UnaryKernel>(line.function, UnaryParameters{}, kSlowGrain);
   }
-  TESSERA_ASSERT(false, "the kernel table names an operator that element_wise_unary.cpp lacks");
+  TESSERA_ASSERT(false, "an entry of the kernel table is of no line of this file's tables");
+}
+
+}  // namespace
+
+RowActivation row_activation(std::string_view name, std::span<const float> values) {
+  for (const UnaryLine& line : kUnaryLines) {
+    if (line.op != name) continue;
+    const UnaryParameters parameters{values.empty() ? 0 : values[0], values.size() < 2 ? 0 : values[1]};
+    return {HWY_DYNAMIC_DISPATCH(unary_function)(line.kind), parameters, line.form};
+  }
+  return {};
+}
+
+std::vector<KernelEntry> unary_kernels() {
+  std::vector<KernelEntry> entries;
+  for (const UnaryLine& line : kUnaryLines) {
+    if (!line.kernel.empty()) entries.push_back(unary_entry(line.op, line.kernel, line.create));
+  }
+  for (const ScalarLine& line : kScalarLines)
+    entries.push_back(unary_entry(line.op, line.kernel, make_element_wise_unary));
+  return entries;
 }
 
 }  // namespace tessera::backends::cpu

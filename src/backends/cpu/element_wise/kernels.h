@@ -23,6 +23,8 @@ std::string reject_arithmetic(const ops::NodeView& view);
 KernelPointer make_arithmetic(const ops::NodeView& view, WeightStore& weights);
 std::string reject_pow(const ops::NodeView& view);
 KernelPointer make_pow(const ops::NodeView& view, WeightStore& weights);
+
+// element_wise_where
 std::string reject_where(const ops::NodeView& view);
 KernelPointer make_where(const ops::NodeView& view, WeightStore& weights);
 
@@ -30,10 +32,5 @@ KernelPointer make_where(const ops::NodeView& view, WeightStore& weights);
 std::string reject_element_wise(const ops::NodeView& view);
 std::string reject_element_wise_f32(const ops::NodeView& view);
 KernelPointer make_element_wise(const ops::NodeView& view, WeightStore& weights);
-
-// element_wise_unary
-KernelPointer make_element_wise_unary(const ops::NodeView& view, WeightStore& weights);
-KernelPointer make_clip(const ops::NodeView& view, WeightStore& weights);
-KernelPointer make_gelu(const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::cpu

@@ -1,6 +1,5 @@
 // Vectorised float32 functions for Highway kernels: at most 2 units in the last place from the exact result, for every
-// finite input and for infinities, NaN and subnormal numbers (tests/backends/cpu/element_wise_unary_test.cpp measures
-// it).
+// finite input and for infinities, NaN and subnormal numbers. element_wise_unary_test.cpp measures it.
 //
 // Included once per instruction set, after <hwy/highway.h>, inside the file that hwy/foreach_target.h repeats. Each
 // function takes a tag of float lanes and a vector of any of its sizes; the scalar instruction set takes the same path.

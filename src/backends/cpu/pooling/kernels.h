@@ -9,18 +9,23 @@
 
 namespace tessera::backends::cpu {
 
+// pool_f32
+std::string reject_pool_f32(const ops::NodeView& view);
+KernelPointer make_max_pool_f32(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_average_pool_f32(const ops::NodeView& view, WeightStore& weights);
+
 // max_pool_rows
-std::string reject_max_pool_bytes(const ops::NodeView& view);
-KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore& weights);
+std::string reject_max_pool_u8(const ops::NodeView& view);
+KernelPointer make_max_pool_u8(const ops::NodeView& view, WeightStore& weights);
 std::string reject_max_pool_bf16(const ops::NodeView& view);
 KernelPointer make_max_pool_bf16(const ops::NodeView& view, WeightStore& weights);
 
-// pooling
-std::string reject_pool(const ops::NodeView& view);
-std::string reject_global_pool(const ops::NodeView& view);
-KernelPointer make_max_pool(const ops::NodeView& view, WeightStore& weights);
-KernelPointer make_average_pool(const ops::NodeView& view, WeightStore& weights);
-void global_average_pool(KernelContext& context);
-void global_max_pool(KernelContext& context);
+// channels_first_pool_f32
+std::string reject_channels_first_pool_f32(const ops::NodeView& view);
+std::string reject_channels_first_global_pool_f32(const ops::NodeView& view);
+KernelPointer make_channels_first_max_pool_f32(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_channels_first_average_pool_f32(const ops::NodeView& view, WeightStore& weights);
+void channels_first_global_average_pool_f32(KernelContext& context);
+void channels_first_global_max_pool_f32(KernelContext& context);
 
 }  // namespace tessera::backends::cpu

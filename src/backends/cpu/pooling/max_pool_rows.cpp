@@ -187,12 +187,12 @@ class MaxPoolOfRows final : public Kernel {
 
 }  // namespace
 
-std::string reject_max_pool_bytes(const ops::NodeView& view) {
+std::string reject_max_pool_u8(const ops::NodeView& view) {
   if (view.input(0).dtype != DType::u8) return "data other than unsigned bytes";
   return reject_channels_last_rank(view);
 }
 
-KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore&) {
+KernelPointer make_max_pool_u8(const ops::NodeView& view, WeightStore&) {
   return std::make_unique<MaxPoolOfRows<std::uint8_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_row_function)(),
                                                        std::uint8_t{0});
 }

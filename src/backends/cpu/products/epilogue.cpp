@@ -1,7 +1,5 @@
 #include "backends/cpu/products/epilogue.h"
 
-#include <vector>
-
 #include "ops/fused_activation.h"
 
 namespace tessera::backends::cpu {
@@ -17,14 +15,21 @@ ActivationPlan plan_activation(const ops::AttributeReader& reader) {
   ActivationPlan plan;
   if (!reader.has_attribute("activation")) return plan;
   const std::string& name = reader.text("activation");
-  const std::vector<float> values = ops::activation_params(reader);
-  if (name == "Relu") {
-    plan.low = 0;
-  } else if (name == "Clip") {
-    plan.low = values[0];
-    plan.high = values[1];
-  } else {
-    plan.after = row_activation(name, values);
+  const RowActivation activation = row_activation(name, ops::activation_params(reader));
+  switch (activation.form) {
+    case FusedForm::above_zero:
+      plan.low = 0;
+      break;
+    case FusedForm::bounds:
+      plan.low = activation.parameters.a;
+      plan.high = activation.parameters.b;
+      break;
+    case FusedForm::hard_swish:
+      plan.is_hard_swish = true;
+      [[fallthrough]];
+    case FusedForm::function:
+      plan.after = activation;
+      break;
   }
   return plan;
 }

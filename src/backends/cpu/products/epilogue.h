@@ -14,7 +14,8 @@ namespace tessera::backends::cpu {
 struct ActivationPlan {
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
-  RowActivation after;  // without a function: nothing
+  RowActivation after;         // without a function: nothing
+  bool is_hard_swish = false;  // what `after` is: some products apply it in registers instead
 };
 
 // "" or why the node's activation cannot be fused.

@@ -5,25 +5,13 @@
 
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/tile_rows.h"
-#include "base/half.h"
-
-#ifndef TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
-#define TESSERA_BACKENDS_CPU_INDIRECT_PRODUCT_BF16
-namespace tessera::backends::cpu {
-
-struct Bf16Functions {
-  void (*multiply)(const IndirectProductBf16&);
-  void (*round)(const float*, std::uint16_t*, std::int64_t);
-  void (*widen)(const std::uint16_t*, float*, std::int64_t);
-};
-
-}  // namespace tessera::backends::cpu
-#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/products/indirect_product_bf16.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
+
+#include "backends/cpu/element_wise/vector_bf16.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -35,38 +23,6 @@ using DU = hn::RebindToUnsigned<D>;
 using V = hn::Vec<D>;
 constexpr std::int64_t kLanes = HWY_LANES(float);
 constexpr int kRows = HWY_TARGET == HWY_AVX3 ? 12 : 4, kVectors = HWY_TARGET == HWY_SCALAR ? 4 : 2;
-
-void round_row(const float* x, std::uint16_t* y, std::int64_t count) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const D d;
-  const DU du;
-  const hn::RebindToSigned<D> di;
-  const hn::Rebind<std::uint16_t, D> d16;
-  for (; i + kLanes <= count; i += kLanes) {
-    const V value = hn::LoadU(d, x + i);
-    const auto bits = hn::BitCast(du, value);
-    const auto even = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
-    const auto rounded = hn::Add(bits, hn::Add(even, hn::Set(du, 0x7FFFu)));
-    const auto kept =
-        hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(value)), hn::Or(bits, hn::Set(du, 0x400000u)), rounded);
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, hn::ShiftRight<16>(kept))), d16, y + i);
-  }
-#endif
-  for (; i < count; ++i) y[i] = base::to_bf16(x[i]).bits;
-}
-
-void widen_row(const std::uint16_t* x, float* y, std::int64_t count) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const D d;
-  const DU du;
-  const hn::Rebind<std::uint16_t, D> d16;
-  for (; i + kLanes <= count; i += kLanes)
-    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(d16, x + i)))), d, y + i);
-#endif
-  for (; i < count; ++i) y[i] = base::to_float(bf16_t{x[i]});
-}
 
 // Where sums lie between parts of the depth.
 float* partial_sums(const Product& product, std::int64_t row, std::int64_t column) {
@@ -82,7 +38,7 @@ HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int
   if (product.addend != nullptr) {
     const float* floats = static_cast<const float*>(product.addend) + at;
     if (product.rounded_addend)
-      widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, whole ? kLanes : count);
+      bf16::widen_row(static_cast<const std::uint16_t*>(product.addend) + at, lanes, whole ? kLanes : count);
     else if (!whole) std::copy_n(floats, count, lanes);
     value = hn::Add(value, whole && !product.rounded_addend ? hn::LoadU(d, floats) : hn::Load(d, lanes));
   }
@@ -91,7 +47,7 @@ HWY_INLINE void store(const Product& product, V value, std::int64_t at, std::int
   value = hn::IfThenElse(hn::Gt(value, high), high, value);
   if (whole && !product.rounded_c) return hn::StoreU(value, d, static_cast<float*>(product.c) + at);
   hn::Store(value, d, lanes);
-  if (product.rounded_c) round_row(lanes, static_cast<std::uint16_t*>(product.c) + at, whole ? kLanes : count);
+  if (product.rounded_c) bf16::round_row(lanes, static_cast<std::uint16_t*>(product.c) + at, whole ? kLanes : count);
   else std::copy_n(lanes, count, static_cast<float*>(product.c) + at);
 }
 
@@ -120,7 +76,8 @@ struct Rows {
     data = to;
     for (std::int64_t i = 0; i < product.rows; ++i) {
       for (std::int64_t s = 0; s < product.segments; ++s, to += product.groups * Product::kGroup) {
-        widen_row(product.left[s * product.tile_rows + i] + product.skipped, to, product.groups * Product::kGroup);
+        bf16::widen_row(product.left[s * product.tile_rows + i] + product.skipped, to,
+                        product.groups * Product::kGroup);
       }
     }
   }
@@ -212,8 +169,8 @@ void multiply_widened(const Product& product) {
 
 }  // namespace
 
-Bf16Functions bf16_functions() {
-  return {multiply_widened, round_row, widen_row};
+auto widening_multiplier() -> void (*)(const IndirectProductBf16&) {
+  return multiply_widened;
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
@@ -222,38 +179,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tessera::backends::cpu {
 
-HWY_EXPORT(bf16_functions);
+HWY_EXPORT(widening_multiplier);
 
 MultiplierBf16 multiplier_bf16([[maybe_unused]] std::int64_t rows) {
   if (emulates_tiles()) return {multiply_bf16_emulated, kProductRows, kTileGroups, true, false};
 #if defined(__x86_64__)
   if (active_tiles() && rows >= kFewestTileRows) return {multiply_bf16_amx, kProductRows, kTileGroups, true, true};
-  if (active_bf16()) return {multiply_bf16_avx512, IndirectProductBf16::kMostRows, 1, false, true};
+  if (active_bf16()) return {multiply_bf16_avx512bf16, IndirectProductBf16::kMostRows, 1, false, true};
 #endif
-  return {HWY_DYNAMIC_DISPATCH(bf16_functions)().multiply, IndirectProductBf16::kMostRows, 1, false, false};
-}
-
-void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
-  HWY_DYNAMIC_DISPATCH(bf16_functions)().round(x, y, count);
-}
-void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
-#if defined(__x86_64__)
-  if (active_bf16()) return round_to_bf16_row_avx512(x, y, count);
-#endif
-  to_bf16_row(x, y, count);
-}
-bool round_pictures([[maybe_unused]] const float* x, [[maybe_unused]] std::uint16_t* y,
-                    [[maybe_unused]] std::int64_t pixels) {
-#if defined(__x86_64__)
-  if (active_bf16()) {
-    round_pictures_avx512(x, y, pixels);
-    return true;
-  }
-#endif
-  return false;
-}
-void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count) {
-  HWY_DYNAMIC_DISPATCH(bf16_functions)().widen(x, y, count);
+  return {HWY_DYNAMIC_DISPATCH(widening_multiplier)(), IndirectProductBf16::kMostRows, 1, false, false};
 }
 
 }  // namespace tessera::backends::cpu

@@ -48,7 +48,7 @@ struct IndirectProductBf16 {
   bool hard_swish = false;  // instead of bounds, where the multiplier has it: x clamp(x / 6 + 1 / 2, 0, 1)
 };
 
-void multiply_bf16_avx512(const IndirectProductBf16& product);
+void multiply_bf16_avx512bf16(const IndirectProductBf16& product);
 void multiply_bf16_amx(const IndirectProductBf16& product);
 void multiply_bf16_emulated(const IndirectProductBf16& product);  // what multiply_bf16_amx does, anywhere
 
@@ -64,17 +64,5 @@ struct MultiplierBf16 {
 // For products of so many rows, with the instruction set active now; by widening to floats where there is none for
 // bfloat16.
 MultiplierBf16 multiplier_bf16(std::int64_t rows);
-
-// y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN.
-void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
-// The same by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds as it
-// runs. (Packed weights are the same bytes everywhere.)
-void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
-void round_to_bf16_row_avx512(const float* x, std::uint16_t* y, std::int64_t count);
-// Pixels of three numbers to such of four, the last zero, rounded so at once; false, and nothing is done, where there
-// is no such instruction.
-bool round_pictures(const float* x, std::uint16_t* y, std::int64_t pixels);
-void round_pictures_avx512(const float* x, std::uint16_t* y, std::int64_t pixels);
-void from_bf16_row(const std::uint16_t* x, float* y, std::int64_t count);
 
 }  // namespace tessera::backends::cpu

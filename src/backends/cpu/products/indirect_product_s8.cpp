@@ -84,7 +84,7 @@ MultiplierS8 multiplier_s8([[maybe_unused]] std::int64_t rows) {
   if (emulates_tiles()) return {multiply_s8_emulated, kProductRows, kTileGroups, true};
 #if defined(__x86_64__)
   if (active_tiles() && rows >= kFewestTileRows) return {multiply_s8_amx, kProductRows, kTileGroups, true};
-  if (active_vnni()) return {multiply_s8_vnni, kS8Rows, 1, false};
+  if (active_vnni()) return {multiply_s8_avx512vnni, kS8Rows, 1, false};
   if (active_isa() != base::Isa::scalar) return {multiply_s8_avx2, kS8Rows, 1, false};
 #endif
   return {multiply_s8_scalar, kS8Rows, 1, false};

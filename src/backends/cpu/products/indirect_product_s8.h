@@ -65,7 +65,7 @@ bool s8_pairs_fit(const std::int8_t* weights, std::int64_t count);
 
 void multiply_s8_scalar(const IndirectProductS8& product);
 void multiply_s8_avx2(const IndirectProductS8& product);
-void multiply_s8_vnni(const IndirectProductS8& product);
+void multiply_s8_avx512vnni(const IndirectProductS8& product);
 void multiply_s8_amx(const IndirectProductS8& product);
 void multiply_s8_emulated(const IndirectProductS8& product);  // what multiply_s8_amx does, anywhere
 

@@ -1,41 +1,49 @@
 #include "backends/cpu/products/kernel_table.h"
 
 #include "backends/cpu/machine/operand_rules.h"
-#include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/kernels.h"
 
 namespace tessera::backends::cpu {
 
 std::span<const KernelEntry> product_kernels() {
   static const KernelEntry table[] = {
-      // linear
+      // linear_bf16
+      {.op = "tessera::Linear",
+       .name = "cpu_bf16_linear",
+       .reject = reject_linear_bf16,
+       .create = make_linear_bf16,
+       .in_place_inputs = 1 << 3},
+      // linear_s8
+      {.op = "tessera::QuantisedLinear",
+       .name = "cpu_quantised_linear",
+       .reject = reject_linear_s8,
+       .create = make_linear_s8,
+       .in_place_inputs = 1 << 8},
+      // linear_few_rows_f32, linear_f32
       {.op = "tessera::Linear",
        .name = "cpu_linear_of_few_rows",
-       .reject = reject_linear_of_few_rows,
-       .avoid = avoid_linear_of_few_rows,
-       .create = make_linear_of_few_rows},
-      {.op = "tessera::Linear", .name = "cpu_linear", .reject = reject_linear, .create = make_linear},
+       .reject = reject_linear_few_rows_f32,
+       .avoid = avoid_linear_few_rows_f32,
+       .create = make_linear_few_rows_f32},
+      {.op = "tessera::Linear", .name = "cpu_linear", .reject = reject_linear_f32, .create = make_linear_f32},
       {.op = "tessera::Linear",
        .name = "cpu_indirect_linear",
-       .reject = reject_indirect_linear,
-       .create = make_indirect_linear,
+       .reject = reject_indirect_linear_f32,
+       .create = make_indirect_linear_f32,
        .in_place_inputs = 1 << 3},
-      // matmul
-      {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul},
+      // matmul_f32
+      {.op = "MatMul", .name = "cpu_matmul_f32", .reject = reject_unless_f32, .create = make_matmul_f32},
       {.op = "tessera::TransposedMatMul",
        .name = "cpu_transposed_matmul_f32",
        .reject = reject_unless_f32,
-       .create = make_matmul},
-      {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm},
-      // matmul_integer
-      {.op = "MatMulInteger",
-       .name = "cpu_matmul_integer",
-       .reject = reject_matmul_integer,
-       .create = make_matmul_integer},
+       .create = make_matmul_f32},
+      {.op = "Gemm", .name = "cpu_gemm_f32", .reject = reject_unless_f32, .create = make_gemm_f32},
+      // matmul_s8
+      {.op = "MatMulInteger", .name = "cpu_matmul_integer", .reject = reject_matmul_s8, .create = make_matmul_s8},
       {.op = "QLinearMatMul",
        .name = "cpu_qlinear_matmul",
-       .reject = reject_qlinear_matmul,
-       .create = make_matmul_integer},
+       .reject = reject_qlinear_matmul_s8,
+       .create = make_matmul_s8},
       // matmul_n_bits
       {.op = "com.microsoft::MatMulNBits",
        .name = "cpu_matmul_n_bits",

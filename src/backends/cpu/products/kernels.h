@@ -9,23 +9,29 @@
 
 namespace tessera::backends::cpu {
 
-// linear
-std::string reject_linear(const ops::NodeView& view);
-KernelPointer make_linear(const ops::NodeView& view, WeightStore& weights);
-std::string reject_linear_of_few_rows(const ops::NodeView& view);
-std::string avoid_linear_of_few_rows(const ops::NodeView& view);
-KernelPointer make_linear_of_few_rows(const ops::NodeView& view, WeightStore& weights);
-std::string reject_channels_last_pointwise(const ops::NodeView& view);
-KernelPointer make_channels_last_pointwise(const ops::NodeView& view, WeightStore& weights);
+// linear_f32, linear_bf16, linear_s8
+std::string reject_linear_f32(const ops::NodeView& view);
+KernelPointer make_linear_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_indirect_linear_f32(const ops::NodeView& view);
+KernelPointer make_indirect_linear_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_linear_bf16(const ops::NodeView& view);
+KernelPointer make_linear_bf16(const ops::NodeView& view, WeightStore& weights);
+std::string reject_linear_s8(const ops::NodeView& view);
+KernelPointer make_linear_s8(const ops::NodeView& view, WeightStore& weights);
 
-// matmul
-KernelPointer make_matmul(const ops::NodeView& view, WeightStore& weights);
-KernelPointer make_gemm(const ops::NodeView& view, WeightStore& weights);
+// linear_few_rows_f32
+std::string reject_linear_few_rows_f32(const ops::NodeView& view);
+std::string avoid_linear_few_rows_f32(const ops::NodeView& view);
+KernelPointer make_linear_few_rows_f32(const ops::NodeView& view, WeightStore& weights);
 
-// matmul_integer
-std::string reject_matmul_integer(const ops::NodeView& view);
-std::string reject_qlinear_matmul(const ops::NodeView& view);
-KernelPointer make_matmul_integer(const ops::NodeView& view, WeightStore& weights);
+// matmul_f32
+KernelPointer make_matmul_f32(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_gemm_f32(const ops::NodeView& view, WeightStore& weights);
+
+// matmul_s8
+std::string reject_matmul_s8(const ops::NodeView& view);
+std::string reject_qlinear_matmul_s8(const ops::NodeView& view);
+KernelPointer make_matmul_s8(const ops::NodeView& view, WeightStore& weights);
 
 // matmul_n_bits
 std::string reject_matmul_n_bits(const ops::NodeView& view);

@@ -11,8 +11,6 @@
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cmath>
 #include <cstdint>
 #include <new>
 
@@ -31,10 +29,6 @@ inline std::int64_t spread_row(std::int64_t elements, std::int64_t element_bytes
   return elements == 0 || elements * element_bytes % kCachePeriod != 0 ? elements
                                                                        : elements + kCacheLine / element_bytes;
 }
-
-// From so many bytes on of data and of weights, rows are multiplied part by part. Tests lower it: products of this size
-// take the reference long.
-inline std::atomic<std::int64_t> large_operand_bytes = 4 << 20;
 
 // Groups of neighbours (of four bytes, two bfloat16 numbers) of a row that a tile is computed for.
 struct DepthPart {
@@ -72,60 +66,7 @@ struct ProductSplit {
   // a row, where the inner loop takes parts of the depth. Rows are split where data is more than weights, columns
   // otherwise: what is not split is read again by each chunk. Both are where that is much.
   void choose(double operations, double operations_a_chunk, std::int64_t panel_bytes, std::int64_t data_bytes,
-              std::int64_t row_bytes = 0) {
-    // Of weights that stay in the second-level cache; where there are tile registers, it has two megabytes, and what
-    // comes from behind it is slow beside them.
-    const std::int64_t block_bytes = tile_registers ? 1024 * 1024 : 384 * 1024;
-    const std::int64_t least_panels =
-        tile_registers ? 2 : 8;  // rows are read again by each block: rather read weights from the third level
-    constexpr std::int64_t kPartBytes = 2048;  // of a row of data: a tile's stay in the first-level cache
-    constexpr double kMostChunks = 64, kMostLargeChunks = 32;
-    // Few rows are over before their weights are read.
-    constexpr double kChunkBytes = 128 * 1024;
-    // Of few pieces a number that two or four threads share evenly.
-    constexpr double kShares = 4;
-    double pieces = std::max(operations / operations_a_chunk,
-                             static_cast<double>(panel_bytes * panels() + data_bytes) / kChunkBytes);
-    if (pieces > 1) pieces = std::ceil(pieces / kShares) * kShares;
-    const std::int64_t tiles = std::max<std::int64_t>(1, tile_count());
-    // Deep: neither data nor weights stay in a core's cache until they are read again.
-    const bool deep =
-        row_bytes > kPartBytes && tiles >= block_of_tiles() &&
-        std::min(panel_bytes * panels(), data_bytes) >= large_operand_bytes.load(std::memory_order_relaxed);
-    // Weights that stay in the second-level cache may be read by each chunk: rather find the segments of a tile's rows
-    // once for all of them.
-    const bool small_weights =
-        rows_of_small_weights && segments > 1 && panel_bytes * panels() <= block_bytes && tiles >= 2 * block_of_tiles();
-    // Rows of a layer stay with the thread that computed them in the layer before, where there are enough for all
-    // threads and weights stay in the second-level cache of each: cores may be far from each other.
-    constexpr std::int64_t kManyTiles = 16;
-    const bool keeps_rows = !tile_registers && tiles >= kManyTiles && panel_bytes * panels() <= block_bytes;
-    const bool columns_first = !small_weights && !keeps_rows && panel_bytes * panels() > data_bytes;
-    // Chunks of all rows and few columns would read all data for little.
-    constexpr std::int64_t kManyRowsBytes = 512 * 1024;
-    const bool many_rows = columns_first && tiles >= 2 * block_of_tiles() && data_bytes >= kManyRowsBytes;
-    const auto wanted =
-        static_cast<std::int64_t>(std::clamp(pieces, 1.0, deep || many_rows ? kMostLargeChunks : kMostChunks));
-    if (deep) {
-      parts = most_parts(row_bytes, kPartBytes);
-      block_tiles = block_of_tiles();
-    }
-    if (deep || many_rows) {
-      // Chunks of whole blocks of rows and some panels.
-      constexpr std::int64_t kChunkPanels = 4;
-      row_chunks = std::min(tiles / block_of_tiles(), wanted);
-      panel_chunks = std::clamp<std::int64_t>(panels() / kChunkPanels, 1, base::ceil_divide(wanted, row_chunks));
-      row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
-    } else {
-      if (columns_first) panel_chunks = std::min(panels(), wanted);
-      row_chunks = std::min(tiles, base::ceil_divide(wanted, panel_chunks));
-      if (!columns_first) panel_chunks = std::min(panels(), base::ceil_divide(wanted, row_chunks));
-      rows_first = !columns_first;
-    }
-    block_panels = std::max(least_panels, block_bytes / std::max<std::int64_t>(1, panel_bytes / parts));
-    grain = static_cast<std::int64_t>(
-        std::clamp(static_cast<double>(row_chunks * panel_chunks) / (2 * pieces), 1.0, 256.0));
-  }
+              std::int64_t row_bytes = 0);
 
   std::int64_t chunks() const { return groups * row_chunks * panel_chunks; }
 
@@ -215,15 +156,9 @@ struct ProductSplit {
 
   std::int64_t panels() const { return std::max<std::int64_t>(1, base::ceil_divide(columns, tile_columns)); }
 
-  // Of a row of so many bytes. Sums of several groups at once stay the same where no part cuts through them.
-  std::int64_t most_parts(std::int64_t row_bytes, std::int64_t part_bytes) const {
-    if (segments > 1)
-      return segment_groups % depth_step != 0
-                 ? 1
-                 : std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1, segments);
-    return std::clamp<std::int64_t>(base::ceil_divide(row_bytes, part_bytes), 1,
-                                    std::max<std::int64_t>(1, segment_groups / depth_step));
-  }
+  void choose_blocks(std::int64_t tiles, std::int64_t wanted);
+  void choose_chunks(std::int64_t tiles, std::int64_t wanted, bool columns_first);
+  std::int64_t most_parts(std::int64_t row_bytes, std::int64_t part_bytes) const;
 
   DepthPart part_of_depth(std::int64_t part) const {
     DepthPart result{0, segments, 0, segment_groups, part == 0, part + 1 == parts};

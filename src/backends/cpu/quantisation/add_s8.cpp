@@ -90,11 +90,11 @@ std::int32_t zero_at(const KernelContext& context, std::size_t scale) {
 
 }  // namespace
 
-std::string reject_quantised_add(const ops::NodeView& view) {
+std::string reject_add_s8(const ops::NodeView& view) {
   return view.input(0).shape == view.input(3).shape ? "" : "operands of different shapes";
 }
 
-void quantised_add(KernelContext& context) {
+void add_s8(KernelContext& context) {
   const std::int64_t count = context.output(0).elements();
   const float y_scale = scale_at(context, kY);
   QuantisedSum sum{.a_factor = scale_at(context, kA) / y_scale,

@@ -9,8 +9,8 @@ std::span<const KernelEntry> quantisation_kernels() {
       // add_s8
       {.op = "com.microsoft::QLinearAdd",
        .name = "cpu_quantised_add",
-       .reject = reject_quantised_add,
-       .function = quantised_add,
+       .reject = reject_add_s8,
+       .function = add_s8,
        .in_place_inputs = 1 | 8},
       // quantisation
       {.op = "DequantizeLinear",

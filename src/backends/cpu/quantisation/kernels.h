@@ -10,8 +10,8 @@
 namespace tessera::backends::cpu {
 
 // add_s8
-std::string reject_quantised_add(const ops::NodeView& view);
-void quantised_add(KernelContext& context);
+std::string reject_add_s8(const ops::NodeView& view);
+void add_s8(KernelContext& context);
 
 // quantisation
 std::string reject_quantisation(const ops::NodeView& view);

@@ -10,11 +10,11 @@
 namespace tessera::backends::cpu {
 
 // recurrent
-std::string reject_recurrent(const ops::NodeView& view);
-KernelPointer make_recurrent(const ops::NodeView& view, WeightStore& weights);
-std::string reject_bf16_recurrent(const ops::NodeView& view);
+std::string reject_recurrent_f32(const ops::NodeView& view);
+KernelPointer make_recurrent_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_recurrent_bf16(const ops::NodeView& view);
 
 // recurrent_bf16
-KernelPointer make_bf16_recurrent(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_recurrent_bf16(const ops::NodeView& view, WeightStore& weights);
 
 }  // namespace tessera::backends::cpu

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/element_wise/rounding_bf16.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
@@ -171,7 +172,7 @@ class Bf16Products {
 
 }  // namespace
 
-KernelPointer make_bf16_recurrent(const ops::NodeView& view, WeightStore& weights) {
+KernelPointer make_recurrent_bf16(const ops::NodeView& view, WeightStore& weights) {
   return std::make_unique<Recurrent<Bf16Products>>(view, weights);
 }
 

@@ -7,7 +7,6 @@
 #include "base/half.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
-#include "support/scoped_value.h"
 
 namespace tessera::test::attention_test {
 namespace {

@@ -22,7 +22,7 @@ struct Case {
   bool bias = true, addend = false;
 };
 
-constexpr double kLostToTransforms = 4;  // of the digits of a sum, by minimal filtering
+constexpr double kLostToTransforms = 4;  // of the digits of a sum, by the transforms of Winograd's algorithm
 
 // By the kernel that is chosen, and by all that could be.
 void expect_like_reference(const test::OpCall& call, double terms) {

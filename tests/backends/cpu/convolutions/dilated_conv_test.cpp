@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <random>
 
-#include "backends/cpu/convolutions/window_product.h"
 #include "backends/cpu/machine/simd.h"
+#include "backends/cpu/products/window_plan.h"
 #include "ops/channels_last.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"

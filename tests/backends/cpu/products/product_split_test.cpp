@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "support/scoped_value.h"
+#include "backends/cpu/machine/large_operands.h"
 
 namespace tessera::backends::cpu::product_split_test {
 namespace {
@@ -75,7 +75,7 @@ TEST(ProductSplit, TilesThatDoNotCrossLines) {
 }
 
 TEST(ProductSplit, CoversDeepProductsInParts) {
-  const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
+  const ScopedLargeOperands small(0);
   const ProductSplit split = chosen(500, 200, 400, 1);
   EXPECT_EQ(split.parts, 3);
   expect_each_element_once(split);

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/machine/large_operands.h"
 #include "backends/cpu/machine/simd.h"
-#include "backends/cpu/products/product_split.h"
 #include "base/half.h"
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
-#include "support/scoped_value.h"
 #include "support/tolerance.h"
 
 namespace tessera::backends::cpu::recurrent_test {
@@ -120,7 +119,7 @@ TEST(CpuBf16Recurrent, SeveralChunks) {
 
 // Data and weights of the product for all steps that are read in parts of the depth, and rows in several blocks.
 TEST(CpuBf16Recurrent, DeepProductsInParts) {
-  const test::ScopedValue<std::int64_t> small(large_operand_bytes, 0);
+  const ScopedLargeOperands small(0);
   for (const std::string op : {"LSTM", "GRU"}) check_bf16(op, {1, 400, 1101, 5});
 }
 

@@ -1,0 +1,135 @@
+// The loops of attention that never stores the scores of all queries and keys: queries in panels that stay in registers
+// and the first-level cache, keys and values in blocks, softmax as the blocks come (T. Dao et al., "FlashAttention",
+// arXiv:2205.14135). Heads are read and written where they lie, so packed operands need no transposes.
+//
+// `Products` multiplies operands of one element type (attention_f32.cpp, attention_bf16.cpp); the sums of a query's
+// values are floats.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cpu/attention/attention_plan.h"
+#include "base/yield_point.h"
+
+namespace tessera::backends::cpu {
+
+// The operands of a call.
+template <typename Element>
+struct AttentionOperands {
+  const Element *query = nullptr, *key = nullptr, *value = nullptr;
+  Element* output = nullptr;
+  AttentionMasks masks;
+};
+
+// Some queries of one head; pointers to where the head begins.
+template <typename Element>
+struct AttentionHeadTask : AttentionTask {
+  const Element *query, *key, *value;
+  Element* output;
+};
+
+// Keys [begin, begin + count).
+struct AttentionBlock {
+  std::int64_t begin, count;
+  bool finite_values = false;  // else values of weight 0 may not be looked at
+};
+
+// Rows of scores, which become weights, and what was summed up so far. Of a thread.
+struct AttentionScores {
+  std::vector<float> scores;  // [query of the panel][key of the block]
+  std::vector<SoftmaxState> states;
+
+  static AttentionScores& of_this_thread() {
+    thread_local AttentionScores scores;
+    return scores;
+  }
+};
+
+template <typename Products>
+class AttentionKernel final : public Kernel {
+ public:
+  using Element = typename Products::Element;
+  using Task = AttentionHeadTask<Element>;
+
+  explicit AttentionKernel(const ops::NodeView& view)
+      : layout_(view, products_.panel_rows(), Products::kBlockElements) {}
+
+  std::int64_t scratch_bytes() const override { return products_.scratch_bytes(layout_); }
+
+  void run(KernelContext& context) const override {
+    const AttentionOperands<Element> call = products_.operands(layout_, context);
+    context.parallel_for(layout_.plan.tasks(), layout_.plan.grain(), [&](std::int64_t begin, std::int64_t end) {
+      const typename Products::Scope scope;
+      for (std::int64_t task = begin; task < end; ++task) run_task(call, task);
+    });
+  }
+
+ private:
+  static constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+  void run_task(const AttentionOperands<Element>& call, std::int64_t index) const {
+    const AttentionPlan& plan = layout_.plan;
+    Task task{plan.task(call.masks, index), nullptr, nullptr, nullptr, nullptr};
+    const std::int64_t kv_head = layout_.sizes().kv_head(task.head);
+    task.query = call.query + layout_.query.at(task.batch, task.head);
+    task.key = call.key + layout_.key.at(task.batch, kv_head);
+    task.value = call.value + layout_.value.at(task.batch, kv_head);
+    task.output = call.output + layout_.output.at(task.batch, task.head);
+    AttentionScores& scores = AttentionScores::of_this_thread();
+    attention_room(scores.scores, products_.panel_rows() * plan.block_keys());
+    SoftmaxState* states = attention_room(scores.states, plan.chunk_queries());
+    std::fill_n(states, task.end - task.begin, SoftmaxState{-kInfinity, 0});
+    products_.begin(layout_, task);
+    const std::int64_t step = products_.queries_together(layout_);
+    for (std::int64_t key = 0; key < task.keys; key += plan.block_keys()) {
+      AttentionBlock block{.begin = key, .count = std::min(plan.block_keys(), task.keys - key)};
+      products_.pack(layout_, task, block);
+      for (std::int64_t i = task.begin; i < task.end; i += step) {
+        base::yield_point();
+        add_panel(call.masks, task, block, i, std::min(step, task.end - i), scores);
+      }
+    }
+    for (std::int64_t i = task.begin; i < task.end; ++i) {
+      const SoftmaxState& state = states[i - task.begin];
+      float* sums = products_.sums(layout_, task, i);
+      if (state.largest != -kInfinity) layout_.rows->scale(sums, 1 / state.sum, layout_.sizes().value_head_size, sums);
+      products_.finish(layout_, task, i, sums);
+    }
+  }
+
+  // A panel of queries and one packed block.
+  void add_panel(const AttentionMasks& masks, const Task& task, const AttentionBlock& block, std::int64_t first,
+                 std::int64_t count, AttentionScores& scores) const {
+    const AttentionPlan& plan = layout_.plan;
+    const std::int64_t most = std::min(block.count, plan.visible(task, first + count - 1) - block.begin);
+    if (most <= 0) return;
+    products_.score(layout_, task, block, first, count, most, scores.scores.data());
+    for (std::int64_t j = 0; j < count; ++j) {
+      float* row = scores.scores.data() + j * plan.block_keys();
+      const std::int64_t seen = std::clamp<std::int64_t>(plan.visible(task, first + j) - block.begin, 0, most);
+      if (seen > 0) weigh(masks, task, block, first + j, row, seen, scores);
+      std::fill(row + seen, row + most, 0.0f);
+    }
+    products_.add_values(layout_, task, block, first, count, most, scores.scores.data());
+  }
+
+  // Scores of query i become weights, and what was summed up for it is brought to their measure.
+  void weigh(const AttentionMasks& masks, const Task& task, const AttentionBlock& block, std::int64_t i, float* row,
+             std::int64_t count, AttentionScores& scores) const {
+    if (Products::kScalesScores) layout_.rows->scale(row, layout_.sizes().scale, count, row);
+    const float factor = layout_.rows->weigh(row, count, layout_.plan.rule(masks, task, block.begin, i),
+                                             scores.states[static_cast<std::size_t>(i - task.begin)]);
+    if (factor == 1 || block.begin == 0) return;
+    float* sums = products_.sums(layout_, task, i);
+    layout_.rows->scale(sums, factor, layout_.sizes().value_head_size, sums);
+  }
+
+  Products products_;
+  AttentionLayout layout_;
+};
+
+}  // namespace tessera::backends::cpu

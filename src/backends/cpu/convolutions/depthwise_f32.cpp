@@ -1,0 +1,97 @@
+// Depthwise convolution in float32 with the channels last, by the vectors of window_line_f32.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "backends/cpu/convolutions/channels_last.h"
+#include "backends/cpu/convolutions/kernels.h"
+#include "backends/cpu/convolutions/line_conv.h"
+#include "backends/cpu/convolutions/window_lines_f32.h"
+#include "base/checked.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+class DepthwiseF32 final : public LineKernel {
+ public:
+  DepthwiseF32(const ops::NodeView& view, WeightStore& store)
+      : lines_(channels_last_conv_geometry(view), WindowSum::weighted), activation_(plan_activation(view)) {
+    const std::int64_t channels = lines_.geometry().channels, padded = lines_.common_line().padded_channels;
+    bias_.assign(static_cast<std::size_t>(padded), 0.0f);
+    if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), channels, bias_.data());
+    const Tensor& weights = *view.constant(1);
+    const std::int64_t taps = lines_.geometry().taps();
+    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded),
+                                  base::checked_multiply(base::checked_multiply(taps, padded), 4),
+                                  [&](const Tensor& contents, std::byte* bytes) {
+                                    auto* to = reinterpret_cast<float*>(bytes);
+                                    const float* from = contents.data<float>();
+                                    std::fill_n(to, taps * padded, 0.0f);
+                                    for (std::int64_t c = 0; c < channels; ++c) {
+                                      for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
+                                    }
+                                  });
+  }
+
+  void run(KernelContext& context) const override {
+    const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
+    const WindowLine common = weighted_line();
+    const std::int64_t line_floats = common.axis.output * common.channels;
+    const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) {
+      line.addend = z == nullptr ? nullptr : z + i * line_floats;
+    };
+    lines_.for_each_line(context, common, packed_weights(), prepare,
+                         [this](const WindowLine& line) { activate(line); });
+  }
+
+  void run_lines(const ConstByteLines& data, const ConstByteLines& addend, const ByteLines& result, std::int64_t first,
+                 std::int64_t last) const override {
+    const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
+    const auto y = lines_of_type<float>(result);
+    const WindowLine common = weighted_line();
+    WindowLines::Group group(common);
+    for (std::int64_t i = first; i < last; ++i) {
+      WindowLine& line = group.add();
+      line.output = y.at(i);
+      line.addend = z.data == nullptr ? nullptr : z.at(i);
+      lines_.place_line(line, x, packed_weights(), i);
+      if (group.is_full() || i + 1 == last) lines_.run_group(group, [this](const WindowLine& done) { activate(done); });
+    }
+  }
+
+ private:
+  void activate(const WindowLine& line) const {
+    if (activation_.after.function != nullptr) activation_.after(line.output, line.axis.output * line.channels);
+  }
+
+  WindowLine weighted_line() const {
+    WindowLine line = lines_.common_line();
+    line.bias = bias_.data();
+    line.low = activation_.low;
+    line.high = activation_.high;
+    return line;
+  }
+  const float* packed_weights() const { return reinterpret_cast<const float*>(weights_->data.get()); }
+
+  WindowLines lines_;
+  ActivationPlan activation_;
+  std::vector<float> bias_;
+  std::shared_ptr<const PackedWeights> weights_;
+};
+
+}  // namespace
+
+std::string reject_depthwise_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
+  return reject_unless_depthwise(view);
+}
+
+std::unique_ptr<LineKernel> make_line_depthwise_f32(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<DepthwiseF32>(view, weights);
+}
+
+KernelPointer make_depthwise_f32(const ops::NodeView& view, WeightStore& weights) {
+  return make_line_depthwise_f32(view, weights);
+}
+
+}  // namespace tessera::backends::cpu

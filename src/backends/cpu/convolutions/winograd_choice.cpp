@@ -1,0 +1,89 @@
+// For which convolutions Winograd's algorithm (winograd.cpp) is chosen.
+#include <algorithm>
+
+#include "backends/cpu/convolutions/channels_last.h"
+#include "backends/cpu/convolutions/kernels.h"
+#include "backends/cpu/convolutions/winograd_transforms.h"
+#include "backends/cpu/machine/simd.h"
+#include "backends/cpu/products/window_plan.h"
+#include "base/checked.h"
+
+namespace tessera::backends::cpu {
+namespace {
+
+using base::ceil_divide;
+
+// With fewer tiles the transformed weights are read for too little: of float32 they are four times the weights as they
+// are, eight times those of bfloat16.
+constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
+constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
+// How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of
+// each tile one by one, and tiles that do not cross lines are smaller.
+constexpr double kLeastSaved = 2, kLeastSavedDilated = 1.6;
+
+std::string reject_winograd(const ops::NodeView& view) {
+  const Shape& w = view.input(1).shape;
+  if (w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1)
+    return "no window of 3 x 3 at the end";
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  for (const std::size_t i : {1, 2}) {
+    if (geometry.axes[i].stride != 1) return "strides";
+  }
+  const ops::WindowAxis& depth = geometry.axes[0];
+  if (depth.kernel > 1 && depth.dilation > depth.input) return "taps too far apart";
+  return geometry.batch * geometry.outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
+}
+
+// How many tiles all phases of a dilated window have along the axis.
+std::int64_t tiles_along(const ops::WindowAxis& axis) {
+  const std::int64_t phases = std::min(axis.dilation, axis.output), longer = axis.output % axis.dilation;
+  if (phases < axis.dilation) return phases;
+  return longer * ceil_divide(axis.output / axis.dilation + 1, kWinogradTile) +
+         (axis.dilation - longer) * ceil_divide(axis.output / axis.dilation, kWinogradTile);
+}
+
+std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels, std::int64_t fewest_tiles,
+                           double least_saved_dilated = kLeastSavedDilated) {
+  const Shape& w = view.input(1).shape;
+  if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
+  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
+  double tiles = static_cast<double>(geometry.batch * geometry.axes[0].output);
+  double direct = 9.0 * static_cast<double>(geometry.batch * geometry.outputs());  // multiplications a pair of channels
+  for (const std::size_t i : {1, 2}) {
+    const ops::WindowAxis& axis = geometry.axes[i];
+    tiles *= static_cast<double>(tiles_along(axis));
+    // What lies in the padding of dilated windows is skipped for the most part.
+    if (axis.dilation > 1) direct *= share_inside(axis);
+  }
+  if (tiles < static_cast<double>(fewest_tiles)) return "few tiles of 4 x 4";
+  // What a tile reaches beyond the result is computed for nothing.
+  const double saved = direct / (static_cast<double>(kWinogradParts) * tiles);
+  const bool dilated = geometry.axes[1].dilation > 1 || geometry.axes[2].dilation > 1;
+  return saved < (dilated ? least_saved_dilated : kLeastSaved) ? "thin results" : "";
+}
+
+}  // namespace
+
+std::string reject_winograd_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_conv_f32(view); !reason.empty()) return reason;
+  return reject_winograd(view);
+}
+std::string avoid_winograd_f32(const ops::NodeView& view) {
+  return avoid_winograd(view, kFewestChannels, kFewestTiles);
+}
+
+std::string reject_winograd_bf16(const ops::NodeView& view) {
+  if (std::string reason = reject_conv_bf16(view); !reason.empty()) return reason;
+  return reject_winograd(view);
+}
+// A quarter of the multiplications in float32 against all of them at twice the speed, where the machine has
+// instructions for these, or at sixteen times with tile registers. Over volumes sums are longer, and transforms the
+// lesser part.
+std::string avoid_winograd_bf16(const ops::NodeView& view) {
+  if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
+  if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1)
+    return avoid_winograd(view, kFewestChannels, kFewestTiles);
+  return avoid_winograd(view, kFewestChannelsOfBf16, kFewestTilesOfBf16, kLeastSaved);
+}
+
+}  // namespace tessera::backends::cpu

@@ -1,0 +1,29 @@
+// Kernels of layers with constant weights as indirect products of their windows (window_plan.h), with bias, addend and
+// activation: convolutions and products with a matrix of weights alike. The layer's node has its operands where
+// ChannelsLastConv and Linear have them, or QuantisedConv and QuantisedLinear.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backends/backend.h"
+#include "backends/cpu/products/line_kernel.h"
+#include "backends/cpu/products/window_plan.h"
+
+namespace tessera::backends::cpu {
+
+// `packing` names the layout that the layer's strides lead to.
+std::unique_ptr<LineKernel> make_window_product_f32(const ops::NodeView& view, WeightStore& store,
+                                                    const WindowLayer& layer, std::string_view packing);
+
+// Data and weights are rounded to bfloat16 (ops/rounded_product.h).
+std::unique_ptr<LineKernel> make_window_product_bf16(const ops::NodeView& view, WeightStore& store,
+                                                     const WindowLayer& layer);
+// "" or why no kernel that rounds to bfloat16 takes the layer's operands.
+std::string reject_operands_bf16(const ops::NodeView& view);
+
+// 8-bit data and signed 8-bit weights, summed in integers. Operands must pass reject_operands_s8 (result_s8.h).
+KernelPointer make_window_product_s8(const ops::NodeView& view, WeightStore& store, const WindowLayer& layer);
+
+}  // namespace tessera::backends::cpu
