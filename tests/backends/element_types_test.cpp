@@ -16,6 +16,7 @@
 #include "support/op_examples.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
+#include "support/typed_example.h"
 #include "tessera/error.h"
 #include "tessera/session.h"
 
@@ -25,103 +26,6 @@ namespace {
 using ops::OpDef;
 using ops::Parameter;
 using ops::TypeSet;
-
-constexpr auto kTypes = [] {
-  std::array<DType, kDTypeCount - 1> types{};
-  for (int i = 1; i < kDTypeCount; ++i) types[static_cast<std::size_t>(i) - 1] = static_cast<DType>(i);
-  return types;
-}();
-
-std::vector<DType> listed(TypeSet set) {
-  std::vector<DType> types;
-  std::copy_if(kTypes.begin(), kTypes.end(), std::back_inserter(types), [&](DType type) { return set.contains(type); });
-  return types;
-}
-TypeSet both(TypeSet a, TypeSet b) {
-  return a.without(ops::types::all.without(b));
-}
-
-// Parameters of an example that have the same type: those of one type variable, and those that the example ties
-// together.
-struct Group {
-  TypeSet types = ops::types::all;
-  std::set<std::string_view> parameters;
-};
-
-// Element types by group.
-using Types = std::map<std::string_view, DType>;
-
-class Example {
- public:
-  Example(const OpDef& op, const OpExample& example) : op_(op), example_(example) {
-    for (std::size_t i = 0; i < example.operands.size(); ++i) {
-      if (!is_fixed(example.operands[i])) add(parameter_at(i));
-    }
-    for (const Parameter& output : op.outputs) {
-      if (output.name == example.attributes_follow) add(output);
-    }
-  }
-
-  const std::map<std::string_view, Group>& groups() const { return groups_; }
-  const Parameter& parameter_at(std::size_t i) const { return op_.inputs[std::min(i, op_.inputs.size() - 1)]; }
-
-  // The call with these groups in these types, and every other in the first of f32, i64 and those that it allows.
-  OpCall call(const Types& chosen) const {
-    const auto type_of = [&](const Parameter& parameter) {
-      const auto found = chosen.find(key_of(parameter));
-      return found != chosen.end() ? found->second : usual(groups_.at(key_of(parameter)).types);
-    };
-    OpCall call{std::string(op_.name), {}, example_.attributes, example_.outputs};
-    for (std::size_t i = 0; i < example_.operands.size(); ++i) {
-      const ExampleOperand& operand = example_.operands[i];
-      call.inputs.push_back(make_value(operand, is_fixed(operand) ? operand.dtype : type_of(parameter_at(i))));
-    }
-    for (const std::vector<Parameter>* parameters : {&op_.inputs, &op_.outputs}) {
-      for (const Parameter& parameter : *parameters) {
-        if (parameter.name == example_.attributes_follow) call.attributes.merge(example_.follow(type_of(parameter)));
-      }
-    }
-    return call;
-  }
-
- private:
-  static bool is_fixed(const ExampleOperand& operand) {
-    return operand.kind == Value::Kind::none ||
-           (operand.kind == Value::Kind::tensor && operand.dtype != DType::undefined);
-  }
-  std::string_view key_of(const Parameter& parameter) const {
-    const bool tied =
-        std::find(example_.together.begin(), example_.together.end(), parameter.name) != example_.together.end();
-    if (tied) return "together";
-    for (const std::string_view name : example_.together) {
-      for (const std::vector<Parameter>* parameters : {&op_.inputs, &op_.outputs}) {
-        for (const Parameter& other : *parameters) {
-          if (other.name == name && !parameter.variable.empty() && other.variable == parameter.variable)
-            return "together";
-        }
-      }
-    }
-    return parameter.variable.empty() ? parameter.name : parameter.variable;
-  }
-  static DType usual(TypeSet types) {
-    for (const DType type : {DType::f32, DType::i64}) {
-      if (types.contains(type)) return type;
-    }
-    return listed(types).at(0);
-  }
-  void add(const Parameter& parameter) {
-    Group& group = groups_[key_of(parameter)];
-    group.parameters.insert(parameter.name);
-    if (!parameter.any_kind) group.types = both(group.types, parameter.types);
-    for (const auto& [name, narrowed] : example_.only) {
-      if (name == parameter.name) group.types = both(group.types, narrowed);
-    }
-  }
-
-  const OpDef& op_;
-  const OpExample& example_;
-  std::map<std::string_view, Group> groups_;
-};
 
 NamedValues run(const OpCall& call, const std::string& device, Operands operands = Operands::shaped_inputs) {
   ir::Graph graph = graph_of(call, operands);
@@ -139,24 +43,6 @@ NamedValues run(const OpCall& call, const std::string& device, Operands operands
   return session.run(inputs);
 }
 
-// Some roundings apart: kernels for the CPU sum in another order, and compute in float32 what the reference computes in
-// float64.
-testing::AssertionResult agree(const Value& actual, const Value& expected) {
-  if (actual.kind() != expected.kind()) return testing::AssertionFailure() << "another kind of value";
-  if (!expected.has_value()) return testing::AssertionSuccess();
-  if (expected.is_tensor())
-    return close_to(actual.tensor(), expected.tensor(), Tolerance::epsilons(expected.tensor().dtype(), 4));
-  if (expected.kind() == Value::Kind::map && !identical(actual.keys(), expected.keys()))
-    return testing::AssertionFailure() << "other keys";
-  if (actual.elements().size() != expected.elements().size())
-    return testing::AssertionFailure() << actual.elements().size() << " elements, expected "
-                                       << expected.elements().size();
-  for (std::size_t i = 0; i < expected.elements().size(); ++i) {
-    if (const auto same = agree(actual.elements()[i], expected.elements()[i]); !same) return same;
-  }
-  return testing::AssertionSuccess();
-}
-
 std::string error_of(const OpCall& call, const std::string& device) {
   try {
     run(call, device);
@@ -168,12 +54,6 @@ std::string error_of(const OpCall& call, const std::string& device) {
 
 // Element types that parameters had, by name.
 using Seen = std::map<std::string_view, std::set<DType>>;
-
-DType element_type(const Value& value) {
-  return value.is_tensor()                                ? value.tensor().dtype()
-         : !value.has_value() || value.elements().empty() ? DType::undefined
-                                                          : element_type(value.elements()[0]);
-}
 
 void expect_signature(const OpDef& op, const NamedValues& outputs, Seen& seen) {
   for (const auto& [name, value] : outputs) {
@@ -245,19 +125,6 @@ void expect_runs(const OpDef& op, const OpCall& call, std::span<const std::pair<
   }
 }
 
-std::string title(const OpCall& call) {
-  std::string text = call.op + ":";
-  for (const Value& input : call.inputs)
-    text += input.has_value() ? fmt::format(" {}{}", name_of(element_type(input)),
-                                            input.is_tensor() ? to_string(input.tensor().shape()) : "s")
-                              : " none";
-  for (const auto& [name, attribute] : call.attributes) {
-    if (ir::kind_of(attribute) == ir::AttributeKind::integer)
-      text += fmt::format(" {}={}", name, std::get<std::int64_t>(attribute));
-  }
-  return text;
-}
-
 // Every type that a parameter may have, it had in some example. What an empty sequence holds is not to be seen.
 void expect_covered(const std::vector<Parameter>& parameters, const Seen& seen) {
   for (const Parameter& parameter : parameters) {
@@ -274,7 +141,7 @@ void expect_covered(const std::vector<Parameter>& parameters, const Seen& seen) 
 class ElementTypes : public testing::TestWithParam<const OpDef*> {};
 
 // Whether the example says that its operator refuses the call.
-bool is_refused(const Example& typed, const Refusal& refusal, const OpCall& call) {
+bool is_refused(const TypedExample& typed, const Refusal& refusal, const OpCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (typed.parameter_at(i).name == refusal.parameter && call.inputs[i].has_value() &&
         refusal.types.contains(element_type(call.inputs[i])))
@@ -288,8 +155,8 @@ TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
   Seen inputs, outputs;
   for (const OpExample& example : op_examples()) {
     if (example.op != op.name) continue;
-    const Example typed(op, example);
-    const auto visit = [&](const Types& chosen) {
+    const TypedExample typed(op, example);
+    const auto visit = [&](const ChosenTypes& chosen) {
       const OpCall call = typed.call(chosen);
       SCOPED_TRACE(title(call));
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
@@ -320,7 +187,7 @@ TEST_P(ElementTypes, AllowedOnesRunEverywhereAlike) {
 
 TEST(ElementTypes, NarrowOnesAgreeWithWideOnes) {
   for (const OpExample& example : op_examples()) {
-    const Example typed(*ops::find_op(example.op), example);
+    const TypedExample typed(*ops::find_op(example.op), example);
     for (const auto& [name, group] : typed.groups()) {
       for (const DType narrow : listed(group.types)) {
         const std::optional<DType> wide = wider(narrow);
@@ -336,7 +203,7 @@ TEST(ElementTypes, NarrowOnesAgreeWithWideOnes) {
 // A file may leave all outputs out; nothing may look at a result that is not there.
 TEST(ElementTypes, NodesWithoutOutputsAreInferredAndCounted) {
   for (const OpExample& example : op_examples()) {
-    OpCall call = Example(*ops::find_op(example.op), example).call({});
+    OpCall call = TypedExample(*ops::find_op(example.op), example).call({});
     call.outputs = 0;
     for (const auto& [operands, way] : kWays) {
       SCOPED_TRACE(title(call) + ", " + way);
@@ -356,7 +223,7 @@ TEST(ElementTypes, OthersAreRefused) {
   std::set<std::pair<std::string_view, std::string_view>> done;
   for (const OpExample& example : op_examples()) {
     const OpDef& op = *ops::find_op(example.op);
-    const Example typed(op, example);
+    const TypedExample typed(op, example);
     const OpCall usual = typed.call({});
     for (std::size_t i = 0; i < usual.inputs.size(); ++i) {
       const Parameter& parameter = typed.parameter_at(i);

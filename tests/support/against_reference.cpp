@@ -83,8 +83,12 @@ std::vector<std::string> accepting_cpu_kernels(const OpCall& call) {
   });
 }
 
+std::vector<Value> run_op_by(const OpCall& call, std::string_view kernel, int threads) {
+  return run_op_on(OneKernel(call.op, kernel), call, threads);
+}
+
 Tensor run_op_tensor_by(const OpCall& call, std::string_view kernel, int threads) {
-  return run_op_on(OneKernel(call.op, kernel), call, threads)[0].tensor();
+  return run_op_by(call, kernel, threads)[0].tensor();
 }
 
 void expect_matches_reference(const OpCall& call, Tolerance tolerance) {

@@ -14,7 +14,8 @@ void expect_matches_reference(const OpCall& call, Tolerance tolerance = {});
 std::string chosen_cpu_kernel(const OpCall& call);
 // Every kernel of its own that device "cpu" might pick, if it were measured to be the fastest.
 std::vector<std::string> accepting_cpu_kernels(const OpCall& call);
-// The first output, by that kernel.
+// The outputs, or the first one, by that kernel.
+std::vector<Value> run_op_by(const OpCall& call, std::string_view kernel, int threads = 1);
 Tensor run_op_tensor_by(const OpCall& call, std::string_view kernel, int threads = 1);
 
 }  // namespace tessera::test
