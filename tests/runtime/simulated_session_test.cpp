@@ -1,6 +1,8 @@
 // Sessions on the simulated device: what only a device with memory of its own can get wrong.
 #include <gtest/gtest.h>
 
+#include "backends/backend_table.h"
+#include "backends/simulated/simulated_device.h"
 #include "ir/text.h"
 #include "support/expect_error.h"
 #include "support/random_tensor.h"
@@ -60,6 +62,21 @@ TEST(SimulatedSession, FailsCleanlyOnDemand) {
   Session small(layers, {.device = device(",memory=4KiB")});
   expect_error_containing(ErrorKind::over_budget, "do not fit: 0 B of the limit of 4.0 KiB are in use",
                           [&] { small.run(inputs()); });
+}
+
+TEST(SimulatedSession, CapturedRunsAreOneLaunch) {
+  const std::string name = device("");
+  const auto& simulated = dynamic_cast<const backends::simulated::SimulatedDevice&>(backends::find_device(name));
+  Session session(model(kLayers), {.device = name});
+  const RunOptions options{.capture = true};
+  const Tensor expected = session.run(inputs(), options).at("y").tensor();
+  std::int64_t before = simulated.launches();
+  EXPECT_EQ(before, 2);
+  for (int run = 0; run < 3; ++run) {
+    EXPECT_TRUE(identical(session.run(inputs(), options).at("y").tensor(), expected));
+    EXPECT_EQ(simulated.launches(), before + 1);
+    before = simulated.launches();
+  }
 }
 
 TEST(SimulatedSession, WithoutComputingResultsAreZeros) {
