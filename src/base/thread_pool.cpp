@@ -227,7 +227,12 @@ struct ThreadPool::State final : Team {
   void worker_loop(int thread) {
     inside_parallel_for = true;
     while (true) {
-      const bool invited = spin_until([this] { return pending.load(std::memory_order_acquire) != 0; });
+      // Where somebody waits for a core, an idle worker should not keep a processor busy.
+      spin_until([this] {
+        return pending.load(std::memory_order_acquire) != 0 || ledger.has_waiting() ||
+               ledger.is_wanted(Priority::background);
+      });
+      const bool invited = pending.load(std::memory_order_acquire) != 0;
       Task* task = nullptr;
       {
         auto lock = lock_briefly(mutex);
@@ -291,7 +296,7 @@ struct ThreadPool::State final : Team {
     const auto interrupted = [&] { return done() || (may_pause && ledger.is_wanted(task.priority)); };
     while (!done()) {
       if (spin_until(interrupted) && done()) return;
-      if (!may_pause || !ledger.has_waiting()) {
+      if (!may_pause || !(ledger.has_waiting() || ledger.is_wanted(task.priority))) {
         std::this_thread::yield();
         continue;
       }
