@@ -114,6 +114,26 @@ TEST(VariableStore, InitialValuesStayTheModels) {
   EXPECT_TRUE(identical(model.graph().variables()[0].initial, pair(1, 2)));
 }
 
+// Bodies read what is captured before it is written over, and give no part of it away.
+TEST(VariableStore, BodiesCaptureVariables) {
+  const std::string branches =
+      "{else_branch = graph { input %s : f32[2] %r = Neg (%s) output %r }, "
+      "then_branch = graph { input %t : f32[2] output %t }} ";
+  Session session(
+      model_of("graph { input %c : bool[] input %g : f32[2] variable %w = f32[2] {1, 2} update %v %v = Add (%w, %g) "
+               "%o = If (%c) captures (%w) " +
+               branches + "output %o }"));
+  const auto run = [&](bool taken) {
+    return session.run({{"c", Tensor::scalar(taken)}, {"g", pair(1, 1)}}).at("o").tensor();
+  };
+  run(true);
+  const Tensor second = run(true), third = run(false), fourth = run(true);
+  EXPECT_TRUE(identical(second, pair(2, 3)));
+  EXPECT_TRUE(identical(third, pair(-3, -4)));
+  EXPECT_TRUE(identical(fourth, pair(4, 5)));
+  EXPECT_TRUE(identical(session.variable("w"), pair(5, 6)));
+}
+
 // --- while a run is held
 // ------------------------------------------------------------------------------------------------
 
