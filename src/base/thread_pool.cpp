@@ -1,3 +1,5 @@
+// Length: the tasks, the team of workers and the loops that invite them wake one another by atomics whose order is
+// argued across all of them.
 #include "base/thread_pool.h"
 
 #include <algorithm>
