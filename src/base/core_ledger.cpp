@@ -15,6 +15,8 @@ namespace {
 
 // A thread that began its last run so soon after the one before is expected to do so again.
 constexpr std::int64_t kSoonNs = 50'000;
+// A run that is not over when its turn is goes on for as long again: one that is interrupted waits twice.
+constexpr std::int64_t kMostTurnNs = 2 * CoreLedger::kTurnNs;
 // How long a core is kept for such a thread, and how often somebody looks whether the thread came.
 constexpr std::int64_t kKeepNs = 200'000, kLookNs = 1'000'000;
 
@@ -104,7 +106,7 @@ void CoreLedger::take_turns(CoreHolder& holder) {
   if (!has_waiting()) return;
   yield_point();
   const std::int64_t now = holder.clock->now_ns();
-  if (now - holder.turn_start_ns < kTurnNs || holder.priority == Priority::realtime) return;
+  if (now - holder.turn_start_ns < kMostTurnNs || holder.priority == Priority::realtime) return;
   std::unique_lock lock(mutex_);
   if (waiting(holder.priority).empty()) return;
   free_core_of(holder);

@@ -64,7 +64,7 @@ TEST(CoreLedger, EqualClassesTakeTurnsBetweenSteps) {
   clock.run(bodies);
   EXPECT_EQ(clock.now_ns(), 40 * CoreLedger::kTurnNs);
   // One after the other, the first would be done after a quarter of the time.
-  for (const std::int64_t end : ends) EXPECT_GT(end, 36 * CoreLedger::kTurnNs);
+  for (const std::int64_t end : ends) EXPECT_GT(end, 33 * CoreLedger::kTurnNs);
 }
 
 // A run that ends within its turn and comes again at once has the core for its whole turn, not longer.
