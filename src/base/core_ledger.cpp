@@ -20,6 +20,9 @@ constexpr std::int64_t kMostTurnNs = 2 * CoreLedger::kTurnNs;
 // How long a core is kept for such a thread, and how often somebody looks whether the thread came.
 constexpr std::int64_t kKeepNs = 200'000, kLookNs = 1'000'000;
 
+// How long a realtime run waits for its further cores before it begins, and how often it looks.
+constexpr std::int64_t kMostReserveNs = 1'000'000, kReserveLookNs = 20'000;
+
 // What a thread did with this process's cores before.
 struct Habit {
   const void* ledger = nullptr;
@@ -67,9 +70,17 @@ void CoreLedger::acquire(CoreHolder& holder) {
     return;
   }
   wait_in_line(lock, holder, false);
-  if (reserves) {
-    reserving_.push_back(&holder);
-    grant();
+  if (!reserves) return;
+  reserving_.push_back(&holder);
+  grant();
+  // A run that computed meanwhile would keep the threads that are to yield from running, where there are as many of
+  // them as processors.
+  const std::int64_t end = holder.clock->now_ns() + kMostReserveNs;
+  while (wanted_ == static_cast<int>(Priority::realtime) && holder.clock->now_ns() < end &&
+         holder.reserved < holder.threads - 1) {
+    lock.unlock();
+    holder.clock->sleep_until(holder.clock->now_ns() + kReserveLookNs);
+    lock.lock();
   }
 }
 
