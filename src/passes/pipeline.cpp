@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "ir/verify.h"
 #include "passes/branches.h"
 
@@ -196,7 +195,6 @@ ir::Graph run_pipeline(ir::Graph graph, const PassContext& given, const Pipeline
 #ifdef TESSERA_DEBUG
     ir::verify(graph);
 #endif
-    inform("pass {} took {:.3f} ms", pass.name, 1e3 * seconds);
     if (recorder) recorder->add(pass.name, graph, seconds);
   }
   if (!options.branches) return graph;

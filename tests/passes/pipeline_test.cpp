@@ -9,7 +9,6 @@
 #include "runtime/evaluate.h"
 #include "support/expect_error.h"
 #include "support/pass_context.h"
-#include "tessera/log.h"
 
 namespace tessera::passes::pipeline_test {
 namespace {
@@ -249,16 +248,6 @@ TEST(Pipeline, ReportsEveryPass) {
   double seconds = 0;
   for (const PassChange& report : reports) seconds += report.seconds;
   EXPECT_GT(seconds, 0);
-}
-
-TEST(Pipeline, TellsTheTimeOfEachPass) {
-  std::vector<std::string> messages;
-  set_log_handler([&](LogLevel, std::string_view message) { messages.emplace_back(message); });
-  run_pipeline(branching(true), context());
-  set_log_handler({});
-  ASSERT_GE(messages.size(), all_passes().size());
-  for (std::size_t i = 0; i < all_passes().size(); ++i)
-    EXPECT_TRUE(messages[i].starts_with(fmt::format("pass {} took ", all_passes()[i].name))) << messages[i];
 }
 
 // Graphs in which a pass has something for fold_constants to finish.
