@@ -2,6 +2,7 @@
 """bench/peers.py measures what it says: a cell of real processes, and what it prints of failures and of outputs that
 differ."""
 
+import json
 import argparse
 import pathlib
 import sys
@@ -89,10 +90,9 @@ class MeasurePeers(unittest.TestCase):
         layer = next(model for model in models.deep_bench_models() if model.name == "gemm_35x700x2048")
         with tempfile.TemporaryDirectory() as folder:
             roof = pathlib.Path(folder) / "roof"
-            roof.write_text("""#!/bin/sh
-echo '{"compute": [{"what": "float32 multiply-add", "threads": 1, "giga_operations_per_second": 1000}, {"what": "bf16
-   dot", "threads": 1, "giga_operations_per_second": 9}]}'
-""")
+            peaks = [{"what": "float32 multiply-add", "threads": 1, "giga_operations_per_second": 1000},
+                     {"what": "bf16 dot", "threads": 1, "giga_operations_per_second": 9}]
+            roof.write_text(f"#!/bin/sh\necho '{json.dumps({'compute': peaks})}'\n")
             roof.chmod(0o755)
             cell, = measure.cells([layer], settings(rounds=1, roof=roof))
         self.assertAlmostEqual(cell["share_of_peak"],
