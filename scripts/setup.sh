@@ -11,7 +11,7 @@ packages=(
   g++ cmake ninja-build pkg-config
   libprotobuf-dev protobuf-compiler
   libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libre2-dev
-  libpng-dev libturbojpeg0-dev libtiff-dev libwebp-dev libopenjp2-7-dev libzip-dev libxxhash-dev
+  libpng-dev libturbojpeg0-dev libtiff-dev libwebp-dev libopenjp2-7-dev libzip-dev libxxhash-dev zlib1g-dev libcsv-dev
   libgtest-dev libgmock-dev
   fonts-dejavu-core python3-pip
 )

@@ -59,7 +59,7 @@ std::filesystem::path new_name(const std::filesystem::path& folder) {
 TemporaryFile::TemporaryFile(const std::filesystem::path& folder, Name name) : folder_(folder) {
   // A file without a name gets one through /proc, which may be missing.
   if (name == Name::none_if_possible && ::access("/proc/self/fd", X_OK) == 0) {
-    descriptor_ = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    descriptor_ = ::open(folder.empty() ? "." : folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
   }
   if (descriptor_ < 0) make_named();
 }
@@ -68,7 +68,7 @@ void TemporaryFile::make_named() {
   do {
     name_ = new_name(folder_);
     slot_ = remember_name(name_.string());
-    descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    descriptor_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ >= 0) return;
     forget_name(std::exchange(slot_, -1));
   } while (errno == EEXIST);  // of a process that had this number before

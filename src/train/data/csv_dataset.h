@@ -1,0 +1,43 @@
+// Rows of a CSV file as samples.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "train/data/column_encoding.h"
+#include "train/data/dataset.h"
+
+namespace tessera::train {
+
+struct CsvOptions {
+  std::string target;                             // the column to predict; must be given
+  bool target_is_number = false;                  // y is f32, a regression; else the class's number
+  std::map<std::string, EncodingKind> encodings;  // of columns; others have their default_encoding
+  std::vector<std::string> ignored;               // columns
+  double clip_quantile = 0;                       // of outliers, see fit_encoding
+  char separator = ',';
+};
+
+// How a table becomes the fields x f32 [features] and y (i64 [] or f32 [1]).
+struct TableEncoding {
+  std::vector<ColumnEncoding> columns;  // in the order of their features
+  std::string target;
+  bool target_is_number = false;
+  std::vector<std::string> classes;  // sorted as numbers if they all are, else as text
+
+  std::int64_t features() const;
+};
+
+// Learns from a table. Throws Error(invalid_argument) for unknown columns, as fit_encoding does, and for a target with
+// an empty cell.
+TableEncoding fit_table(const std::filesystem::path& path, const CsvOptions& options);
+
+// The rows under an encoding that was learnt from the training data. A row with a cell that cannot be encoded, a class
+// that is unknown or another number of cells is an error of its sample.
+std::unique_ptr<Dataset> open_csv_dataset(const std::filesystem::path& path, const TableEncoding& encoding,
+                                          char separator = ',');
+
+}  // namespace tessera::train

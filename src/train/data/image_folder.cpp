@@ -1,0 +1,168 @@
+#include "train/data/image_folder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "io/image.h"
+
+namespace tessera::train {
+namespace {
+
+struct LabelledFile {
+  std::string path;  // below the folder
+  std::int64_t label;
+};
+
+std::vector<std::string> sorted_names(const std::filesystem::path& folder, bool folders) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with('.') && entry.is_directory() == folders) names.push_back(name);
+  }
+  require(!error, error == std::errc::no_such_file_or_directory ? ErrorKind::not_found : ErrorKind::io,
+          "folder '{}' cannot be read: {}", folder.string(), error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+// For each element of a line of `result`: its first source element, and weights of this one and those that follow.
+struct ResizeLine {
+  std::int64_t taps;
+  std::vector<std::int64_t> first;
+  std::vector<float> weights;  // [result, taps]
+};
+
+// Samples `count` elements of the source from `begin` on, `scale` source elements apart: a triangle filter that is as
+// wide as the step where the source is larger than the result.
+ResizeLine resize_line(std::int64_t source, double begin, double scale, std::int64_t count) {
+  const double radius = std::max(1.0, scale);
+  ResizeLine line{static_cast<std::int64_t>(std::ceil(2 * radius)) + 1, {}, {}};
+  line.taps = std::min(line.taps, source);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double centre = begin + (static_cast<double>(i) + 0.5) * scale - 0.5;
+    std::int64_t first = static_cast<std::int64_t>(std::ceil(centre - radius));
+    first = std::clamp<std::int64_t>(first, 0, source - line.taps);
+    double sum = 0;
+    std::vector<double> weights;
+    for (std::int64_t k = 0; k < line.taps; ++k) {
+      const double at = std::clamp(centre, 0.0, static_cast<double>(source - 1));
+      weights.push_back(std::max(0.0, 1 - std::abs(static_cast<double>(first + k) - at) / radius));
+      sum += weights.back();
+    }
+    line.first.push_back(first);
+    for (const double weight : weights) line.weights.push_back(static_cast<float>(weight / sum));
+  }
+  return line;
+}
+
+class ImageFolder final : public Dataset {
+ public:
+  ImageFolder(std::filesystem::path folder, ImageFolderOptions options)
+      : folder_(std::move(folder)), options_(std::move(options)), classes_(options_.classes) {
+    require(options_.channels == 1 || options_.channels == 3, ErrorKind::invalid_argument,
+            "pictures can have 1 or 3 channels, not {}", options_.channels);
+    if (classes_.empty()) classes_ = sorted_names(folder_, true);
+    require(!classes_.empty(), ErrorKind::invalid_argument,
+            "'{}' holds no folders; expected one for each class, with pictures in it", folder_.string());
+    for (std::size_t label = 0; label < classes_.size(); ++label) {
+      for (const std::string& name : sorted_names(folder_ / classes_[label], false))
+        files_.push_back({classes_[label] + "/" + name, static_cast<std::int64_t>(label)});
+    }
+    require(!files_.empty(), ErrorKind::invalid_argument, "the folders of classes in '{}' hold no files",
+            folder_.string());
+    if (options_.height <= 0 || options_.width <= 0) take_size_of_first();
+    fields_ = {{"x", DType::f32, {options_.channels, options_.height, options_.width}}, {"y", DType::i64, {}}};
+  }
+
+  const std::vector<Field>& fields() const override { return fields_; }
+  std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
+  std::string describe(std::int64_t index) const override {
+    return (folder_ / files_[static_cast<std::size_t>(index)].path).string();
+  }
+  std::vector<std::string> class_names() const override { return classes_; }
+  std::int64_t memory_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const LabelledFile& file : files_) bytes += static_cast<std::int64_t>(sizeof(file) + file.path.capacity());
+    return bytes;
+  }
+
+  void read(std::int64_t index, std::span<std::byte* const> to) const override {
+    const LabelledFile& file = files_[static_cast<std::size_t>(index)];
+    const Tensor picture = io::read_image(folder_ / file.path, {.channels = options_.channels});
+    resize_to_cover(picture, options_.height, options_.width, reinterpret_cast<float*>(to[0]));
+    std::memcpy(to[1], &file.label, sizeof(file.label));
+  }
+
+ private:
+  // The size of the first picture that can be read.
+  void take_size_of_first() {
+    for (const LabelledFile& file : files_) {
+      try {
+        const Tensor picture = io::read_image(folder_ / file.path, {.channels = options_.channels});
+        options_.height = picture.shape()[0];
+        options_.width = picture.shape()[1];
+        return;
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::unsupported && &file == &files_.back()) throw;
+      }
+    }
+    fail(ErrorKind::invalid_argument, "none of the {} files in '{}' is a picture that can be read", files_.size(),
+         folder_.string());
+  }
+
+  std::filesystem::path folder_;
+  ImageFolderOptions options_;
+  std::vector<std::string> classes_;
+  std::vector<LabelledFile> files_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace
+
+void resize_to_cover(const Tensor& picture, std::int64_t height, std::int64_t width, float* to) {
+  const std::int64_t rows = picture.shape()[0], columns = picture.shape()[1], channels = picture.shape()[2];
+  const std::uint8_t* from = picture.data<std::uint8_t>();
+  if (rows == height && columns == width) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t i = 0; i < rows * columns; ++i)
+        to[c * rows * columns + i] = static_cast<float>(from[i * channels + c]) / 255.0f;
+    }
+    return;
+  }
+  const double scale = std::min(static_cast<double>(rows) / static_cast<double>(height),
+                                static_cast<double>(columns) / static_cast<double>(width));
+  const double top = (static_cast<double>(rows) - scale * static_cast<double>(height)) / 2;
+  const double left = (static_cast<double>(columns) - scale * static_cast<double>(width)) / 2;
+  const ResizeLine down = resize_line(rows, top, scale, height), across = resize_line(columns, left, scale, width);
+  std::vector<float> narrowed(static_cast<std::size_t>(rows * width * channels));
+  for (std::int64_t y = 0; y < rows; ++y) {
+    for (std::int64_t x = 0; x < width; ++x) {
+      float* result = narrowed.data() + (y * width + x) * channels;
+      const std::uint8_t* line = from + (y * columns + across.first[static_cast<std::size_t>(x)]) * channels;
+      for (std::int64_t k = 0; k < across.taps; ++k) {
+        const float weight = across.weights[static_cast<std::size_t>(x * across.taps + k)] / 255.0f;
+        for (std::int64_t c = 0; c < channels; ++c) result[c] += weight * static_cast<float>(line[k * channels + c]);
+      }
+    }
+  }
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t y = 0; y < height; ++y) {
+      float* result = to + (c * height + y) * width;
+      std::fill_n(result, width, 0.0f);
+      for (std::int64_t k = 0; k < down.taps; ++k) {
+        const float weight = down.weights[static_cast<std::size_t>(y * down.taps + k)];
+        const float* line = narrowed.data() + (down.first[static_cast<std::size_t>(y)] + k) * width * channels + c;
+        for (std::int64_t x = 0; x < width; ++x) result[x] += weight * line[x * channels];
+      }
+    }
+  }
+}
+
+std::unique_ptr<Dataset> open_image_folder(const std::filesystem::path& folder, const ImageFolderOptions& options) {
+  return std::make_unique<ImageFolder>(folder, options);
+}
+
+}  // namespace tessera::train

@@ -1,0 +1,20 @@
+#include "train/data/sampler.h"
+
+#include <numeric>
+#include <utility>
+
+#include "base/philox.h"
+
+namespace tessera::train {
+
+std::vector<std::int64_t> epoch_order(std::int64_t size, bool shuffle, std::uint64_t seed, std::int64_t epoch) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  if (!shuffle) return order;
+  base::Philox numbers(seed, static_cast<std::uint64_t>(epoch));
+  for (std::size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[static_cast<std::size_t>(numbers.next_integer(0, static_cast<std::int64_t>(i) - 1))]);
+  return order;
+}
+
+}  // namespace tessera::train

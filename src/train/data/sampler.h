@@ -1,0 +1,13 @@
+// The order in which samples are taken.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tessera::train {
+
+// The order of one epoch: a permutation of [0, size) that depends on nothing but the seed and the number of the epoch
+// (Fisher and Yates's shuffle with numbers of Philox), or the order of the source.
+std::vector<std::int64_t> epoch_order(std::int64_t size, bool shuffle, std::uint64_t seed, std::int64_t epoch);
+
+}  // namespace tessera::train
