@@ -38,6 +38,7 @@
 #include "ops/gather.h"
 #include "ops/gather_block_quantized.h"
 #include "ops/generate.h"
+#include "ops/global_norm.h"
 #include "ops/gradient.h"
 #include "ops/grid_sample.h"
 #include "ops/group_query_attention.h"
@@ -55,6 +56,7 @@
 #include "ops/multi_head_attention.h"
 #include "ops/normalisation.h"
 #include "ops/optional.h"
+#include "ops/optimiser_step.h"
 #include "ops/pad.h"
 #include "ops/pooling.h"
 #include "ops/q_linear.h"
@@ -219,6 +221,10 @@ constexpr const OpDef* kTable[] = {
     &adagrad,
     &adam,
     &momentum,
+    // global_norm
+    &global_norm,
+    // optimiser_step
+    &optimiser_step,
     // tree_ensemble
     &tree_ensemble,
     &tree_ensemble_classifier,

@@ -102,6 +102,13 @@ std::span<const KernelEntry> reference_kernel_table() {
        .name = "reference_momentum",
        .function = momentum,
        .in_place_pair = updates_operand<3>},
+      // global_norm
+      {.op = "tessera::GlobalNorm", .name = "reference_global_norm", .function = global_norm},
+      // optimiser_step
+      {.op = "tessera::OptimiserStep",
+       .name = "reference_optimiser_step",
+       .function = optimiser_step,
+       .in_place_pair = optimiser_writes_over},
       // tree_ensemble
       {.op = "ai.onnx.ml::TreeEnsemble", .name = "reference_tree_ensemble", .create = tree_ensemble},
       {.op = "ai.onnx.ml::TreeEnsembleClassifier", .name = "reference_tree_ensemble", .create = tree_ensemble},

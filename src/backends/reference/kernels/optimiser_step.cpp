@@ -1,0 +1,140 @@
+#include "ops/optimiser_step.h"
+
+#include <cmath>
+
+#include "backends/host/numeric.h"
+#include "backends/reference/kernels/kernels.h"
+
+namespace tessera::backends::reference {
+
+using namespace host;
+
+namespace {
+
+using Numbers = std::vector<double>;
+
+// What all parameters of a step share.
+struct StepNumbers {
+  std::string algorithm;
+  double rate, count, gradient_scale, momentum, beta1, beta2, epsilon, rate_decay, trust;
+  bool nesterov;
+};
+
+double norm_of(const Numbers& numbers) {
+  double sum = 0;
+  for (const double number : numbers) sum += number * number;
+  return std::sqrt(sum);
+}
+
+void sgd(const StepNumbers& step, double decay, Numbers& p, Numbers& g, Numbers* b) {
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    g[i] += decay * p[i];
+    double change = g[i];
+    if (b != nullptr) {
+      (*b)[i] = step.momentum * (*b)[i] + g[i];
+      change = step.nesterov ? g[i] + step.momentum * (*b)[i] : (*b)[i];
+    }
+    p[i] -= step.rate * change;
+  }
+}
+
+// m̂ / (√v̂ + ε) of each element, after both moments took the gradient in.
+Numbers adam_direction(const StepNumbers& step, const Numbers& g, Numbers& m, Numbers& v) {
+  const double first = 1 - std::pow(step.beta1, step.count), second = 1 - std::pow(step.beta2, step.count);
+  Numbers direction(g.size());
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    m[i] = step.beta1 * m[i] + (1 - step.beta1) * g[i];
+    v[i] = step.beta2 * v[i] + (1 - step.beta2) * g[i] * g[i];
+    direction[i] = m[i] / first / (std::sqrt(v[i] / second) + step.epsilon);
+  }
+  return direction;
+}
+
+void adam_step(const StepNumbers& step, double decay, Numbers& p, Numbers& g, Numbers& m, Numbers& v) {
+  const bool decoupled = step.algorithm == "adamw";
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (decoupled) p[i] -= step.rate * decay * p[i];
+    else g[i] += decay * p[i];
+  }
+  const Numbers direction = adam_direction(step, g, m, v);
+  for (std::size_t i = 0; i < p.size(); ++i) p[i] -= step.rate * direction[i];
+}
+
+void lamb(const StepNumbers& step, double decay, Numbers& p, Numbers& g, Numbers& m, Numbers& v) {
+  Numbers u = adam_direction(step, g, m, v);
+  for (std::size_t i = 0; i < p.size(); ++i) u[i] += decay * p[i];
+  const double size = norm_of(p), change = norm_of(u);
+  const double rate = size > 0 && change > 0 ? step.rate * size / change : step.rate;
+  for (std::size_t i = 0; i < p.size(); ++i) p[i] -= rate * u[i];
+}
+
+void adagrad_step(const StepNumbers& step, double decay, Numbers& p, Numbers& g, Numbers& h) {
+  const double rate = step.rate / (1 + (step.count - 1) * step.rate_decay);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    g[i] += decay * p[i];
+    h[i] += g[i] * g[i];
+    p[i] -= rate * g[i] / (std::sqrt(h[i]) + step.epsilon);
+  }
+}
+
+void lars(const StepNumbers& step, double decay, Numbers& p, Numbers& g, Numbers& b) {
+  const double size = norm_of(p), slope = norm_of(g);
+  const double local = size > 0 && slope > 0 ? step.trust * size / (slope + decay * size + step.epsilon) : 1;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    b[i] = step.momentum * b[i] + step.rate * local * (g[i] + decay * p[i]);
+    p[i] -= b[i];
+  }
+}
+
+void update(const StepNumbers& step, double decay, Numbers& p, Numbers& g, std::vector<Numbers>& states) {
+  if (step.algorithm == "sgd") sgd(step, decay, p, g, states.empty() ? nullptr : &states[0]);
+  else if (step.algorithm == "adagrad") adagrad_step(step, decay, p, g, states[0]);
+  else if (step.algorithm == "lars") lars(step, decay, p, g, states[0]);
+  else if (step.algorithm == "lamb") lamb(step, decay, p, g, states[0], states[1]);
+  else adam_step(step, decay, p, g, states[0], states[1]);
+}
+
+}  // namespace
+
+void optimiser_step(KernelContext& context) {
+  const auto attribute = [&](std::string_view name) { return ops::decimal(context.real(name)); };
+  const auto scalar = [&](std::size_t input) { return read<double>(context.input(input)).at(0); };
+  const StepNumbers step{context.text("algorithm"),
+                         scalar(0),
+                         scalar(1),
+                         scalar(2),
+                         attribute("momentum"),
+                         attribute("beta1"),
+                         attribute("beta2"),
+                         attribute("epsilon"),
+                         attribute("rate_decay"),
+                         attribute("trust"),
+                         context.integer("nesterov") != 0};
+  const bool apply = scalar(3) != 0;
+  const std::size_t states = ops::optimiser_states(context), first = ops::kOptimiserScalars;
+  const std::size_t count = (context.input_count() - first) / (2 + states);
+  for (std::size_t i = 0; i < count; ++i) {
+    Numbers p = read<double>(context.input(first + i)), g = read<double>(context.input(first + count + i));
+    std::vector<Numbers> state;
+    for (std::size_t s = 0; s < states; ++s) state.push_back(read<double>(context.input(first + (2 + s) * count + i)));
+    if (apply) {
+      for (double& number : g) number *= step.gradient_scale;
+      const double decay = context.has_attribute("weight_decays") ? ops::decimal(context.reals("weight_decays")[i]) : 0;
+      update(step, decay, p, g, state);
+    }
+    if (context.wants_output(i)) write(p, context.output(i));
+    for (std::size_t s = 0; s < states; ++s) {
+      if (context.wants_output((1 + s) * count + i)) write(state[s], context.output((1 + s) * count + i));
+    }
+  }
+}
+
+bool optimiser_writes_over(const ir::Node& node, std::size_t output, std::size_t input) {
+  const ops::AttributeReader reader(node, ops::optimiser_step);
+  const std::size_t first = ops::kOptimiserScalars;
+  const std::size_t count = (node.inputs.size() - first) / (2 + ops::optimiser_states(reader));
+  // A state stands one group further in the inputs than in the outputs, because of the gradients between.
+  return input == first + output + (output < count ? 0 : count);
+}
+
+}  // namespace tessera::backends::reference
