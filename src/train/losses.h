@@ -1,0 +1,51 @@
+// Losses as graphs. Each is one number, the mean over what it counts, in float32 (or float64 for float64 predictions)
+// whatever the element type of the prediction is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/builder.h"
+
+namespace tessera::train {
+
+struct LossOptions {
+  std::string name = "cross_entropy";  // one of loss_names()
+  // cross_entropy: the target is (1 − s) · one-hot + s / classes (Szegedy et al., arXiv:1512.00567), and positions
+  // with the label ignore_index count for nothing.
+  double label_smoothing = 0;
+  std::int64_t ignore_index = -100;
+  // focal: weight of the positive class, or below 0 no weights; and the exponent (Lin et al., arXiv:1708.02002).
+  double alpha = 0.25, gamma = 2;
+  double beta = 1;         // smooth_l1: where it becomes linear
+  double temperature = 1;  // distillation
+  double smoothing = 1;    // dice: added to numerator and denominator
+};
+
+// What a loss compares. `mixed_target` and `mix` are those of mixup: the loss is mix · L(target) + (1 − mix) ·
+// L(mixed_target), sample by sample.
+struct LossInputs {
+  ir::ValueId prediction, target;
+  std::optional<ir::ValueId> mixed_target, mix;
+};
+
+// In the graph of the builder, whose types must have been inferred:
+//   cross_entropy  logits [N, classes, d...] or [N, d..., classes], labels i64 [N, d...]: −log softmax(logits)[label]
+//   bce            logits and targets in [0, 1] of one shape: binary cross-entropy of the logits' sigmoid
+//   mse, l1        (p − t)², |p − t|
+//   smooth_l1      (p − t)² / (2 beta) below beta, |p − t| − beta / 2 above
+//   focal          as bce, times alpha_t (1 − p_t)^gamma
+//   distillation   logits and the teacher's logits [N, classes]: temperature² · KL(teacher ‖ prediction) of the softmax
+//                  of logits / temperature (Hinton et al., arXiv:1503.02531), mean over N
+//   dice           logits [N, classes, d...] and labels i64 [N, d...]: 1 − (2 Σ p t + s) / (Σ p + Σ t + s) of the
+//                  softmax, the sums over d, mean over N and classes (Milletari et al., arXiv:1606.04797); one class:
+//                  sigmoid, with labels 0 and 1
+// Throws Error(invalid_argument) for an unknown name (that lists the names), for shapes that do not fit, and for
+// options out of range.
+ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options);
+
+std::vector<std::string> loss_names();
+
+}  // namespace tessera::train

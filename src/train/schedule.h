@@ -1,0 +1,30 @@
+// The learning rate of each step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::train {
+
+struct ScheduleOptions {
+  std::string name = "constant";  // constant, step, cosine, polynomial
+  std::int64_t warmup_steps = 0;  // the rate rises in a line from rate / warmup_steps to the rate
+  double final_share = 0;         // cosine, polynomial: of the rate, that is left at the end
+  double power = 1;               // polynomial
+  std::int64_t every = 0;         // step: the rate is multiplied by `factor` after so many steps each time
+  double factor = 0.1;
+};
+
+// The rate of step `step`, from 0, of `steps` in all. The decay begins when the warm-up is over:
+//   cosine      f + (1 − f) (1 + cos(π t)) / 2 with t the share of the steps behind the warm-up that are done
+//               (Loshchilov, Hutter, arXiv:1608.03983)
+//   polynomial  f + (1 − f) (1 − t)^power
+//   step        factor^(steps done behind the warm-up / every), rounded down
+// A pure function of its arguments: a run that goes on from a checkpoint has the rates of one that was not stopped.
+double learning_rate_at(double learning_rate, const ScheduleOptions& options, std::int64_t step, std::int64_t steps);
+
+// Throws Error(invalid_argument) for an unknown name (that lists the names) and options out of range.
+void check_schedule(const ScheduleOptions& options);
+
+}  // namespace tessera::train

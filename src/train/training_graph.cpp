@@ -1,0 +1,289 @@
+#include "train/training_graph.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/builder.h"
+#include "ops/gradient.h"
+#include "passes/differentiate.h"
+
+namespace tessera::train {
+namespace {
+
+using ir::ValueId;
+using ops::Term;
+
+bool matches(const std::vector<std::string>& patterns, const std::string& name) {
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+}
+
+Tensor zeros(DType type, const Shape& shape) {
+  Tensor tensor(type, shape);
+  if (tensor.bytes() > 0) std::memset(tensor.mutable_raw(), 0, static_cast<std::size_t>(tensor.bytes()));
+  return tensor;
+}
+
+// Adds nodes of the step to the graph. Scalars are f32, as parameters are.
+class Step {
+ public:
+  Step(ir::Graph graph, const TrainingGraphOptions& options)
+      : graph_(std::move(graph)), options_(options), builder_(graph_) {}
+
+  TrainingGraph build() {
+    const ValueId prediction = find_prediction();
+    make_parameters();
+    const Term loss(builder_, add_loss(prediction));
+    Term run_loss = loss;
+    if (options_.loss_scale.on) {
+      loss_scale_ = Term(builder_, graph_.add_variable("train/loss_scale", Tensor::scalar(initial_scale())));
+      run_loss = loss * *loss_scale_;
+    }
+    gradients_ = passes::build_gradients(graph_, run_loss.id(), parameters_);
+    accumulate();
+    update();
+    name_output(loss.cast(DType::f32).id(), "loss");
+    graph_.sort_topologically();
+    return {std::move(graph_), std::move(names_)};
+  }
+
+ private:
+  Term number(double value) { return {builder_, builder_.scalar(value)}; }
+  Term whole(std::int64_t value) { return {builder_, builder_.constant(Tensor::scalar(value))}; }
+  float initial_scale() const { return static_cast<float>(options_.loss_scale.initial); }
+
+  void name_output(ValueId value, const char* name) {
+    graph_.value(value).name = name;
+    graph_.add_output(value);
+  }
+
+  ValueId find_prediction() const {
+    const auto& outputs = graph_.outputs();
+    std::string names;
+    for (const ValueId id : outputs) {
+      if (graph_.value(id).name == options_.prediction) return id;
+      names += (names.empty() ? "'" : ", '") + graph_.value(id).name + "'";
+    }
+    require(options_.prediction.empty(), ErrorKind::invalid_argument,
+            "the model has no output '{}'; its outputs are {}", options_.prediction, names);
+    require(outputs.size() == 1, ErrorKind::invalid_argument,
+            "the model has {} outputs ({}); say which one the loss compares (loss.logits)", outputs.size(), names);
+    return outputs[0];
+  }
+
+  // --- forward ---
+
+  void make_parameters() {
+    std::vector<ValueId> replacements(graph_.value_count());
+    std::vector<bool> used(options_.frozen.size());
+    for (std::size_t i = 0; i < replacements.size(); ++i) {
+      const ValueId id{static_cast<std::int32_t>(i)};
+      const Tensor* constant = graph_.constant(id);
+      if (constant == nullptr || constant->dtype() != DType::f32 || constant->rank() == 0) continue;
+      const std::string name = graph_.value(id).name;
+      bool frozen = false;
+      for (std::size_t k = 0; k < used.size(); ++k) {
+        if (!matches({options_.frozen[k]}, name)) continue;
+        used[k] = frozen = true;
+      }
+      if (frozen) continue;
+      // The variable takes the constant's name.
+      graph_.value(id).name = name + "/initial";
+      names_.push_back(name);
+      parameters_.push_back(graph_.add_variable(name, *constant));
+      replacements[i] = parameters_.back();
+    }
+    for (std::size_t k = 0; k < used.size(); ++k)
+      require(used[k], ErrorKind::invalid_argument, "frozen: no weight has a name like '{}'", options_.frozen[k]);
+    require(!parameters_.empty(), ErrorKind::invalid_argument, "the model has no float32 weights left to train");
+    replacements.resize(graph_.value_count());
+    graph_.replace_uses(replacements);
+  }
+
+  ValueId add_loss(ValueId prediction) {
+    const auto target = [&](const char* name) {
+      return graph_.add_input(name, ir::ValueType::tensor(options_.target_type, options_.target_dims));
+    };
+    LossInputs inputs{prediction, target("y"), {}, {}};
+    if (options_.mixup) {
+      inputs.mixed_target = target("y_mixed");
+      const ir::Dims batch = options_.target_dims.empty() ? ir::Dims{} : ir::Dims{options_.target_dims[0]};
+      inputs.mix = graph_.add_input("mix", ir::ValueType::tensor(DType::f32, batch));
+    }
+    return build_loss(builder_, inputs, options_.loss);
+  }
+
+  // --- backward ---
+
+  // With accumulation, gradients_ become the sums of those of all runs since the last update, and last_ tells whether
+  // this run updates.
+  void accumulate() {
+    if (options_.accumulate == 1) return;
+    const Term run(builder_, graph_.add_variable("train/run", Tensor::scalar(std::int64_t{0})));
+    last_ = run.equals(whole(options_.accumulate - 1));
+    graph_.set_variable_update("train/run", last_->choose(whole(0), run + whole(1)).id());
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      const std::string name = names_[i] + "/gradient";
+      const Term sum(builder_, graph_.add_variable(name, zeros(DType::f32, shape_of(i))));
+      const Term total = sum + Term(builder_, gradients_[i]);
+      graph_.set_variable_update(name, last_->choose(total.zeros(), total).id());
+      gradients_[i] = total.id();
+    }
+  }
+
+  Shape shape_of(std::size_t parameter) const { return *graph_.value(parameters_[parameter]).type.shape(); }
+
+  // --- update ---
+
+  void update() {
+    const Term rate(builder_, graph_.add_input("learning_rate", ir::ValueType::tensor(DType::f32, ir::Dims{})));
+    const Term count(builder_, graph_.add_variable("train/count", Tensor::scalar(std::int64_t{0})));
+    Term scale = number(1.0 / static_cast<double>(options_.accumulate));
+    if (loss_scale_) scale = scale / *loss_scale_;
+    std::vector<ValueId> operands{scale.id()};
+    operands.insert(operands.end(), gradients_.begin(), gradients_.end());
+    const Term norm(builder_, builder_.add("tessera::GlobalNorm", operands));
+    const Term finite = norm < number(HUGE_VAL);  // false for NaN too
+    Term apply = loss_scale_ ? finite : Term(builder_, builder_.constant(Tensor::scalar(true)));
+    if (last_) apply = apply & *last_;
+    const Term next_count = count + whole(1);
+    graph_.set_variable_update("train/count", apply.choose(next_count, count).id());
+    if (loss_scale_) update_loss_scale(finite);
+    if (options_.optimiser.clip_norm > 0) {
+      // The factor of PyTorch's clip_grad_norm_.
+      const Term factor = number(options_.optimiser.clip_norm) / (norm + 1e-6);
+      scale = scale * factor.combine("Min", {number(1)});
+    }
+    const std::vector<ValueId> updated = add_optimiser(rate, next_count, scale, apply);
+    if (options_.average_decay > 0) update_averages(updated, apply);
+    name_output(norm.id(), "gradient_norm");
+    name_output(finite.apply("Not").id(), "skipped");
+  }
+
+  void update_loss_scale(Term finite) {
+    const LossScaleOptions& given = options_.loss_scale;
+    const Term good(builder_, graph_.add_variable("train/good_steps", Tensor::scalar(std::int64_t{0})));
+    const Term more = good + whole(1);
+    const Term grows = finite & more.equals(whole(given.grow_after));
+    const Term up = (*loss_scale_ * 2).combine("Min", {number(given.most)});
+    const Term down = (*loss_scale_ * 0.5).combine("Max", {number(given.least)});
+    Term scale = finite.choose(grows.choose(up, *loss_scale_), down);
+    Term steps = (finite & grows.apply("Not")).choose(more, whole(0));
+    if (last_) {
+      // All runs of an update have the same scale.
+      scale = last_->choose(scale, *loss_scale_);
+      steps = last_->choose(steps, good);
+    }
+    graph_.set_variable_update("train/loss_scale", scale.id());
+    graph_.set_variable_update("train/good_steps", steps.id());
+  }
+
+  ir::Attributes optimiser_attributes() const {
+    const OptimiserOptions& given = options_.optimiser;
+    const double epsilon = given.name == "adagrad" ? 1e-10 : given.name == "lamb" ? 1e-6 : 1e-8;
+    std::vector<float> decays;
+    for (const std::string& name : names_)
+      decays.push_back(matches(given.no_decay, name) ? 0.0f : static_cast<float>(given.weight_decay));
+    return {{"algorithm", given.name},
+            {"momentum", static_cast<float>(given.momentum)},
+            {"nesterov", std::int64_t{given.nesterov}},
+            {"beta1", static_cast<float>(given.beta1)},
+            {"beta2", static_cast<float>(given.beta2)},
+            {"epsilon", static_cast<float>(given.epsilon < 0 ? epsilon : given.epsilon)},
+            {"rate_decay", static_cast<float>(given.rate_decay)},
+            {"trust", static_cast<float>(given.trust)},
+            {"weight_decays", decays}};
+  }
+
+  // Returns the new parameters.
+  std::vector<ValueId> add_optimiser(Term rate, Term count, Term scale, Term apply) {
+    const OptimiserOptions& given = options_.optimiser;
+    const bool two = given.name == "adam" || given.name == "adamw" || given.name == "lamb";
+    const bool one = given.name == "adagrad" || given.name == "lars" || (given.name == "sgd" && given.momentum != 0);
+    std::vector<std::string> variables = names_;
+    std::vector<ValueId> states;
+    const auto add_states = [&](std::string (*name_of)(const std::string&)) {
+      for (std::size_t i = 0; i < names_.size(); ++i) {
+        variables.push_back(name_of(names_[i]));
+        states.push_back(graph_.add_variable(variables.back(), zeros(DType::f32, shape_of(i))));
+      }
+    };
+    if (one || two) add_states(first_state_of);
+    if (two) add_states(second_state_of);
+    std::vector<ValueId> operands{rate.id(), count.id(), scale.id(), apply.id()};
+    for (const auto* list : {&parameters_, &gradients_, &states})
+      operands.insert(operands.end(), list->begin(), list->end());
+    const std::vector<ValueId> updated =
+        builder_.add_multi("tessera::OptimiserStep", operands, variables.size(), optimiser_attributes());
+    for (std::size_t i = 0; i < variables.size(); ++i) graph_.set_variable_update(variables[i], updated[i]);
+    return {updated.begin(), updated.begin() + static_cast<std::ptrdiff_t>(names_.size())};
+  }
+
+  void update_averages(const std::vector<ValueId>& updated, Term apply) {
+    const double decay = options_.average_decay;
+    for (std::size_t i = 0; i < names_.size(); ++i) {
+      const std::string name = average_of(names_[i]);
+      const Tensor initial = std::ranges::find(graph_.variables(), names_[i], &ir::Variable::name)->initial;
+      const Term average(builder_, graph_.add_variable(name, initial));
+      const Term next = average * decay + Term(builder_, updated[i]) * (1 - decay);
+      graph_.set_variable_update(name, apply.choose(next, average).id());
+    }
+  }
+
+  ir::Graph graph_;
+  const TrainingGraphOptions& options_;
+  ops::GraphBuilder builder_;
+  std::vector<std::string> names_;  // of the parameters
+  std::vector<ValueId> parameters_, gradients_;
+  std::optional<Term> loss_scale_, last_;
+};
+
+void check_options(const TrainingGraphOptions& options) {
+  const auto check = [](bool condition, const char* name, double value, const char* expected) {
+    require(condition, ErrorKind::invalid_argument, "{} is {}, expected {}", name, value, expected);
+  };
+  const OptimiserOptions& optimiser = options.optimiser;
+  check(optimiser.momentum >= 0 && optimiser.momentum < 1, "momentum", optimiser.momentum, "a number in [0, 1)");
+  check(optimiser.beta1 >= 0 && optimiser.beta1 < 1, "beta1", optimiser.beta1, "a number in [0, 1)");
+  check(optimiser.beta2 >= 0 && optimiser.beta2 < 1, "beta2", optimiser.beta2, "a number in [0, 1)");
+  check(optimiser.weight_decay >= 0, "weight_decay", optimiser.weight_decay, "at least 0");
+  check(optimiser.clip_norm >= 0, "clip_norm", optimiser.clip_norm, "at least 0");
+  check(options.accumulate > 0, "accumulate", static_cast<double>(options.accumulate), "at least 1");
+  check(options.average_decay >= 0 && options.average_decay < 1, "the decay of the moving average",
+        options.average_decay, "a number in [0, 1)");
+  const auto is_power_of_two = [](double value) {
+    int exponent = 0;
+    return value > 0 && std::frexp(value, &exponent) == 0.5;
+  };
+  const LossScaleOptions& scale = options.loss_scale;
+  if (!scale.on) return;
+  require(
+      is_power_of_two(scale.initial) && is_power_of_two(scale.least) && is_power_of_two(scale.most) &&
+          scale.least <= scale.initial && scale.initial <= scale.most && scale.most <= 0x1p120,
+      ErrorKind::invalid_argument,
+      "a loss scale from {} within [{}, {}] cannot be kept: expected powers of two, the first one within the bounds",
+      scale.initial, scale.least, scale.most);
+}
+
+}  // namespace
+
+TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options) {
+  check_options(options);
+  return Step(model, options).build();
+}
+
+std::string first_state_of(const std::string& parameter) {
+  return parameter + "/first";
+}
+std::string second_state_of(const std::string& parameter) {
+  return parameter + "/second";
+}
+std::string average_of(const std::string& parameter) {
+  return parameter + "/average";
+}
+
+}  // namespace tessera::train
