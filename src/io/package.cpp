@@ -30,7 +30,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())};
 }
 
-// --- writing --------------------------------------------------------------------------------------------------------
+// --- writing ---
 
 void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
   out.u32(static_cast<std::uint32_t>(texts.size()));
@@ -122,7 +122,7 @@ std::vector<std::byte> write_packings(const std::vector<Packing>& packings, cons
   return out.take();
 }
 
-// --- reading --------------------------------------------------------------------------------------------------------
+// --- reading ---
 
 std::vector<std::string> read_texts(ByteReader& in) {
   std::vector<std::string> texts(in.count(4));

@@ -71,8 +71,7 @@ class Graph {
   std::string name;
   std::map<std::string, std::string> metadata;  // free text: producer, documentation, user's properties
 
-  // --- building
-  // -------------------------------------------------------------------------------------------------------
+  // --- building ---
   ValueId add_input(std::string name, ValueType type);
   // The storage of `tensor` is shared, not copied. An empty name gets a fresh one.
   ValueId add_constant(Tensor tensor, std::string name = "");
@@ -92,9 +91,8 @@ class Graph {
   // Convenience: a node with one fresh, untyped output.
   ValueId add_op(std::string op, std::vector<ValueId> inputs, Attributes attributes = {}, std::string output_name = "");
 
-  // --- editing
-  // -------------------------------------------------------------------------------------------------------- Removes
-  // the node; its outputs become unclaimed values.
+  // --- editing ---
+  // Removes the node; its outputs become unclaimed values.
   void remove_node(NodeId node);
   // Every use of `from` (node inputs, graph outputs, variable updates) becomes `to`.
   void replace_uses(ValueId from, ValueId to);
@@ -111,8 +109,7 @@ class Graph {
   // stay.
   void remove_dead_and_compact();
 
-  // --- reading
-  // --------------------------------------------------------------------------------------------------------
+  // --- reading ---
   const std::vector<ValueId>& inputs() const { return inputs_; }
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const std::vector<Variable>& variables() const { return variables_; }

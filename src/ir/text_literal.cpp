@@ -14,8 +14,7 @@ namespace {
 
 constexpr int kComplexParts = 2;
 
-// --- real numbers, as the bits of their type
-// ------------------------------------------------------------------------------
+// --- real numbers, as the bits of their type ---
 
 double decode_real(DType type, std::uint64_t bits) {
   switch (type) {
@@ -108,8 +107,7 @@ std::uint64_t read_real(Scanner& scanner, DType type, std::string_view number) {
   return encode_real(type, convert<double>(scanner, number));
 }
 
-// --- elements of tensors
-// ----------------------------------------------------------------------------------------------------
+// --- elements of tensors ---
 
 // Element i of the storage as raw bits; sub-byte elements are packed low bits first.
 std::uint64_t bits_at(const Tensor& tensor, int width, std::int64_t i) {
@@ -218,8 +216,7 @@ class ElementBuffer {
   std::vector<std::string> strings_;
 };
 
-// --- types
-// ------------------------------------------------------------------------------------------------------------------
+// --- types ---
 
 std::string format_dim(const Dim& dim) {
   if (dim.is_symbol()) return is_plain_dim_name(dim.name()) ? dim.name() : quoted(dim.name());

@@ -219,8 +219,7 @@ class Verifier {
   std::vector<std::int64_t> position_;  // of each node in the order; -1: removed
 };
 
-// --- unique names
-// -----------------------------------------------------------------------------------------------------------
+// --- unique names ---
 
 // "name", or "name_2", "name_3" … as far as needed; `next` remembers where to go on for each name.
 std::string unused_name(const std::string& name, const std::unordered_set<std::string>& taken,

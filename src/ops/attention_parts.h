@@ -13,8 +13,7 @@ namespace tessera::ops {
 // The shapes of the inputs (empty for an absent one), or nothing while one of them is not concrete.
 std::optional<std::vector<Shape>> concrete_shapes(const GraphBuilder& builder, std::span<const ir::ValueId> inputs);
 
-// --- layouts
-// ----------------------------------------------------------------------------------------------------------
+// --- layouts ---
 ir::ValueId reshaped(GraphBuilder& builder, ir::ValueId value, const Shape& shape);
 ir::ValueId transposed(GraphBuilder& builder, ir::ValueId value, std::vector<std::int64_t> permutation);
 // Elements [begin, end) along the axis.
@@ -27,8 +26,7 @@ ir::ValueId positions(GraphBuilder& builder, std::int64_t count);
 ir::ValueId heads_first(GraphBuilder& builder, ir::ValueId packed, std::int64_t heads);
 ir::ValueId heads_last(GraphBuilder& builder, ir::ValueId heads);
 
-// --- masks
-// ------------------------------------------------------------------------------------------------------------
+// --- masks ---
 struct ScoreSizes {
   std::int64_t batch = 0, query_length = 0, past_length = 0, total_length = 0;
 };
@@ -42,9 +40,8 @@ ir::ValueId additive_mask(GraphBuilder& builder, ir::ValueId mask, const ScoreSi
 // Both added, or the one that is valid, or an invalid one.
 ir::ValueId add_optional(GraphBuilder& builder, ir::ValueId a, ir::ValueId b);
 
-// --- attention
-// -------------------------------------------------------------------------------------------------------- Operands of
-// a standard Attention; heads of K and V are first or last as those of Q are.
+// --- attention ---
+// Operands of a standard Attention; heads of K and V are first or last as those of Q are.
 struct AttentionCall {
   ir::ValueId query, key, value;
   ir::ValueId mask = {}, past_key = {}, past_value = {};

@@ -62,8 +62,7 @@ void infer(InferContext& context) {
   context.set_output(2, DType::f32, state);
 }
 
-// --- decomposition: a Scan a direction
-// ---------------------------------------------------------------------------------------------
+// --- decomposition: a Scan a direction ---
 
 ValueId activate(GraphBuilder& builder, const GateActivation& activation, ValueId x) {
   const float alpha = activation.alpha, beta = activation.beta;

@@ -81,8 +81,7 @@ double bytes_read(const NodeView& view) {
   return rows / static_cast<double>(packing(view, view.input(0).dtype)) + static_cast<double>(view.input(1).bytes());
 }
 
-// --- decomposition
-// --------------------------------------------------------------------------------------------------------------
+// --- decomposition ---
 
 // All shapes are known: planning decomposes, or the run itself where shapes depend on data.
 class Gathering {

@@ -78,8 +78,7 @@ double operations(const NodeView& view) {
   return 2.0 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.integer("K"));
 }
 
-// --- decomposition
-// --------------------------------------------------------------------------------------------------------------
+// --- decomposition ---
 
 // The weights [N, K] as real numbers, in steps that keep constants small for as long as they can: the quantised numbers
 // stay bytes.

@@ -286,9 +286,8 @@ std::vector<std::size_t> missing_outputs(const ir::Node& node, const OpDef& op);
 
 Cost cost_of(const NodeView& view);
 
-// --- common inference functions
-// ------------------------------------------------------------------------------------------- Output i has the type of
-// input 0.
+// --- common inference functions ---
+// Output i has the type of input 0.
 void infer_same_as_input(InferContext& context);
 // Numpy broadcasting over all inputs; element type of input 0.
 void infer_broadcast(InferContext& context);

@@ -24,8 +24,7 @@ AttributeSpec required(std::string_view name, AttributeKind kind) {
   return {name, kind, std::nullopt, true};
 }
 
-// --- inference
-// --------------------------------------------------------------------------------------------------------------
+// --- inference ---
 
 void check_single(const InferContext& context, std::size_t i) {
   if (!context.has_input(i) || context.dims(i) == nullptr) return;
@@ -121,8 +120,7 @@ void infer_concat(InferContext& context) {
   context.set_output(0, dtype, std::move(result));
 }
 
-// --- decomposition: dequantise, compute, quantise
-// ------------------------------------------------------------------------------
+// --- decomposition: dequantise, compute, quantise ---
 
 ValueId input_at(Inputs inputs, std::size_t i) {
   return i < inputs.size() ? inputs[i] : ValueId{};
@@ -213,8 +211,7 @@ std::optional<Values> decompose_concat(GraphBuilder& builder, const AttributeRea
                   builder.dtype(inputs[1]));
 }
 
-// --- signatures
-// -----------------------------------------------------------------------------------------------------------------
+// --- signatures ---
 
 OpDef binary(std::string_view name) {
   return {.name = name,

@@ -98,8 +98,7 @@ void infer_q_gemm(InferContext& context) {
   context.set_output(0, context.has_input(8) ? context.dtype(8) : DType::f32, result);
 }
 
-// --- decomposition
-// --------------------------------------------------------------------------------------------------------------
+// --- decomposition ---
 
 // (A − a_zero) · (B − b_zero) in 32-bit integers.
 ValueId integer_product(GraphBuilder& builder, ValueId a, ValueId b, ValueId a_zero, ValueId b_zero) {

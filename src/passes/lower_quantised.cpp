@@ -1,8 +1,10 @@
 // Operators between DequantizeLinear and QuantizeLinear become operators on the integers themselves:
-//   Conv, MatMul and Gemm with 8-bit weights    tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not
-//   quantised again stays real QLinearConv                                 tessera::QuantisedConv Add of two quantised
-//   tensors                 com.microsoft::QLinearAdd MaxPool, Reshape, Transpose and others that only move numbers, to
-//   the same scale: themselves, on bytes
+//   Conv, MatMul and Gemm with 8-bit weights  tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not
+//                                             quantised again stays real
+//   QLinearConv                               tessera::QuantisedConv
+//   Add of two quantised tensors              com.microsoft::QLinearAdd
+//   MaxPool, Reshape, Transpose, others that
+//   only move numbers, to the same scale      themselves, on bytes
 // Signed activations become unsigned ones first, which is what integer units multiply with signed weights: the same
 // numbers under a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and
 // weights that nobody wants as integers are dequantised here, once.

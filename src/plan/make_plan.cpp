@@ -114,8 +114,7 @@ class Planner {
     return index;
   }
 
-  // --- devices that are no host
-  // ---------------------------------------------------------------------------------------
+  // --- devices that are no host ---
 
   MemorySpace space_of(ir::NodeId id) const {
     const bool on_device = !against_device_.empty() && against_device_[static_cast<std::size_t>(id.index)].empty();
@@ -240,8 +239,7 @@ class Planner {
     }
   }
 
-  // --- lifetimes
-  // ------------------------------------------------------------------------------------------------------
+  // --- lifetimes ---
 
   void find_lifetimes() {
     lifetimes_.first.assign(plan_->slots.size(), -1);
@@ -281,8 +279,7 @@ class Planner {
     }
   }
 
-  // --- arena
-  // ----------------------------------------------------------------------------------------------------------
+  // --- arena ---
 
   // With what is joined written in place, where that takes no more memory.
   void place_in_arena() {

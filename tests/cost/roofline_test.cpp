@@ -35,8 +35,7 @@ cost::Estimate on(const char* name, const Work& work) {
   return cost::estimate(work, device(name));
 }
 
-// --- the table of the specification
-// ------------------------------------------------------------------------------------------
+// --- the table of the specification ---
 
 TEST(Roofline, LinearLayerOfALargeBatchIsBoundByArithmetic) {
   const Work work = work_of_op("MatMul", {{512, 1024}, {1024, 4096}});
@@ -70,8 +69,7 @@ TEST(Roofline, LayerNormalisationIntensityIsBelowTen) {
   EXPECT_LT(intensity, 10);
 }
 
-// --- the formula
-// -----------------------------------------------------------------------------------------------------------
+// --- the formula ---
 
 TEST(Roofline, TimeIsTheLongerOfBothAndTheStart) {
   const Work work = work_of_op("MatMul", {{512, 1024}, {1024, 4096}});

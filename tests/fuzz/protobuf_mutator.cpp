@@ -244,8 +244,7 @@ class Editor {
     return found;
   }
 
-  // --- edits of any message
-  // -------------------------------------------------------------------------------------------
+  // --- edits of any message ---
 
   void change() {
     if (sites_.empty()) return;
@@ -393,8 +392,7 @@ class Editor {
     reflection.SwapElements(list.parent, list.field, index, static_cast<int>(random_.below(count)));
   }
 
-  // --- names and other text
-  // -------------------------------------------------------------------------------------------
+  // --- names and other text ---
 
   // A node reads another value.
   void rename_use() {
@@ -447,8 +445,7 @@ class Editor {
     return bytes;
   }
 
-  // --- edits of ONNX's messages
-  // ---------------------------------------------------------------------------------------
+  // --- edits of ONNX's messages ---
 
   void new_tensor() {
     const std::vector<Message*> tensors = all_of("TensorProto");

@@ -108,7 +108,7 @@ TEST_F(PackageTest, StoresWhatSharesItsBytesOnceAndEqualModelsAlike) {
   EXPECT_EQ(constant(package.graph, "large").raw(), constant(package.graph, "view of large").raw());
 }
 
-// --- files that lie -------------------------------------------------------------------------------------------------
+// --- files that lie ---
 
 std::vector<std::byte> texts_info(bool ready) {
   io::ByteWriter out;

@@ -168,8 +168,7 @@ TEST(HostileLoop, ScansOfLongSequencesStayInTheLimit) {
                  "value 'y' of f32[10000, 100000] takes 3.7 GiB, more than the limit of 128.0 MiB", [&] { run(text); });
 }
 
-// --- time
-// ---------------------------------------------------------------------------------------------------------------------
+// --- time ---
 
 const std::string kEndless = loop("constant %start = f32[1] {1}", "%y", "input %v : f32[1]", "", ", %v");
 

@@ -134,8 +134,7 @@ TEST(VariableStore, BodiesCaptureVariables) {
   EXPECT_TRUE(identical(session.variable("w"), pair(5, 6)));
 }
 
-// --- while a run is held
-// ------------------------------------------------------------------------------------------------
+// --- while a run is held ---
 
 // Calls `action` when the run is about to begin its last step that a gate may hold.
 class ActingGate final : public StepGate {
@@ -219,8 +218,7 @@ TEST(VariableStore, ARunThatWaitsForItsTurnCanBeCancelled) {
   EXPECT_TRUE(identical(store->get("w"), pair(3, 4)));
 }
 
-// --- failures
-// -----------------------------------------------------------------------------------------------------------
+// --- failures ---
 
 TEST(VariableStore, ARunThatIsCancelledBeforeItWritesChangesNothing) {
   Session session(counting());
@@ -280,8 +278,7 @@ TEST(VariableStore, NamesWhatARunDamaged) {
   EXPECT_TRUE(identical(store.get("w"), pair(2, 3)));
 }
 
-// --- threads
-// ------------------------------------------------------------------------------------------------------------
+// --- threads ---
 
 // Two variables that are equal after every run, of elements that are equal.
 TEST(VariableStore, TrainsBesideEvaluation) {

@@ -59,8 +59,7 @@ const std::vector<OpExample>& op_examples();
 // The operand with elements of this type, where it does not state its own.
 Value make_value(const ExampleOperand& operand, DType dtype);
 
-// --- how examples are written
-// ---------------------------------------------------------------------------------------------------
+// --- how examples are written ---
 
 ExampleOperand at(Shape shape, std::vector<double> values = {1, 2.5, 0, -1.5, 0.5, 3, -0.25});
 inline ExampleOperand number(double value) {

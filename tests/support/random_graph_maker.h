@@ -26,8 +26,7 @@ class GraphMaker {
   bool attempt(const std::function<void(GraphMaker&)>& recipe);
   GraphCase finish();
 
-  // --- for recipes
-  // ---------------------------------------------------------------------------------------------------------------
+  // --- for recipes ---
   static void need(bool condition) {
     if (!condition) throw NotHere{};
   }

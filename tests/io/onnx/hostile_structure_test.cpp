@@ -28,8 +28,7 @@ GraphProto& subgraph_of(NodeProto& node, const std::string& name) {
   return *attribute.mutable_g();
 }
 
-// --- many small parts
-// -----------------------------------------------------------------------------------------------------------
+// --- many small parts ---
 
 // A length-delimited field as it stands in a file.
 std::string field(int number, const std::string& payload) {
@@ -108,8 +107,7 @@ TEST(HostileStructure, ADeclaredRankIsLimited) {
                        model);
 }
 
-// --- graphs in graphs, functions in functions
-// -----------------------------------------------------------------------------------
+// --- graphs in graphs, functions in functions ---
 
 // A loop in a loop … `depth` deep. Each level's carried value grows, so inference has to look at every body twice.
 void nest_loops(google::protobuf::RepeatedPtrField<NodeProto>& nodes, const std::string& input,
@@ -209,8 +207,7 @@ TEST(HostileStructure, SubgraphsMustHaveTheInputsAndOutputsOfTheirOperator) {
   expect_model_refused("a loop without a body", ErrorKind::invalid_model, "attribute 'body' is missing", none);
 }
 
-// --- names
-// ---------------------------------------------------------------------------------------------------------------------
+// --- names ---
 
 std::string long_name() {
   return std::string(1 << 20, 'n');

@@ -119,8 +119,7 @@ TEST(HostileTensor, DataStandInOneFieldTheRightOne) {
                         outside);
 }
 
-// --- sparse
-// ---------------------------------------------------------------------------------------------------------------------
+// --- sparse ---
 
 struct Sparse {
   std::vector<std::int64_t> dims, indices_shape, indices;

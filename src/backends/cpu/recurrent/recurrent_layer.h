@@ -62,14 +62,16 @@ struct RecurrentLayer {
 };
 
 // `Products` multiplies:
-//   Element                           of X, the weights, the hidden state as R meets it, and the results
+//   Element                           the element type of X, the weights, the hidden state as R meets it, the results
 //   Products(view, store, layer)
 //   scratch_bytes()                   beside the states
 //   hidden_stride()                   elements from one sequence's hidden state to the next one's; those behind
-//   `hidden` are zeros data(context, scratch)            X as project() reads it project(context, x, d, bias, to)  to
-//   [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be read up to a multiple of 16 recur(d,
-//   chunk, hidden, to)       to [batch, gates · units] = hidden · R of the chunk widen(from, to, count), round(from,
-//   to, count)
+//                                     `hidden` are zeros
+//   data(context, scratch)            X as project() reads it
+//   project(context, x, d, bias, to)  to [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be
+//                                     read up to a multiple of 16
+//   recur(d, chunk, hidden, to)       to [batch, gates · units] = hidden · R of the chunk
+//   widen(from, to, count), round(from, to, count)
 template <typename Products>
 class Recurrent final : public Kernel {
  public:
