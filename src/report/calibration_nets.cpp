@@ -293,7 +293,7 @@ std::vector<CalibrationNet> calibration_nets() {
        {Widths{192, 512, 8}, {96, 1024, 16}, {24, 640, 10}, {1, 512, 8}, {320, 256, 4}}) {
     nets.push_back({net([&](LayerBuilder& layers) { transformer(layers, tokens, width, heads); })});
   }
-  for (const auto [steps, batch] : {std::pair<std::int64_t, std::int64_t>{24, 1}, {150, 1}, {30, 4}, {20, 16}}) {
+  for (const auto& [steps, batch] : {std::pair<std::int64_t, std::int64_t>{24, 1}, {150, 1}, {30, 4}, {20, 16}}) {
     nets.push_back({net([&](LayerBuilder& layers) { recurrent(layers, steps, batch); })});
   }
   struct Rows {
@@ -305,7 +305,7 @@ std::vector<CalibrationNet> calibration_nets() {
   for (const auto [size, low, high] : {Channels{80, 16, 64}, {40, 32, 128}, {20, 64, 256}, {8, 128, 512}}) {
     nets.push_back({net([&](LayerBuilder& layers) { quantised_convolutions(layers, size, low, high); }), true, false});
   }
-  for (const auto [tokens, width] :
+  for (const auto& [tokens, width] :
        {std::pair<std::int64_t, std::int64_t>{160, 512}, {80, 896}, {1, 640}, {400, 256}}) {
     nets.push_back({net([&](LayerBuilder& layers) { quantised_linears(layers, tokens, width); }), true, false});
   }

@@ -255,8 +255,9 @@ TEST(LowerPrecision, RecurrentLayersStayBfloat16InPlansThatAreMadeLater) {
   // Weights are the same tensors, which are packed once for all plans.
   for (std::int32_t i = 0; i < static_cast<std::int32_t>(again.value_count()); ++i) {
     const Tensor* constant = again.constant({i});
-    if (constant != nullptr && constant->dtype() == DType::bf16)
+    if (constant != nullptr && constant->dtype() == DType::bf16) {
       EXPECT_EQ(constant->storage(), constants.at(again.value({i}).name));
+    }
   }
 }
 

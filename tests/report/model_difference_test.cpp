@@ -227,7 +227,10 @@ TEST(CompareModels, KeepsLinesShort) {
   const std::string text = model_difference_text(difference, 0);
   for (std::size_t begin = 0; begin < text.size(); begin = text.find('\n', begin) + 1) {
     const std::string row = text.substr(begin, text.find('\n', begin) - begin);
-    if (!row.starts_with("the first")) EXPECT_LE(row.size(), 126u) << row;  // three marks of 3 bytes for a column
+    // Three marks of 3 bytes for a column.
+    if (!row.starts_with("the first")) {
+      EXPECT_LE(row.size(), 126u) << row;
+    }
   }
 }
 

@@ -106,8 +106,9 @@ TEST_F(TuningFile, ItsChoiceIsTakenWithoutMeasuring) {
     measured_ = false;
     const std::string text = plan(tuned());
     EXPECT_THAT(text, HasSubstr(fmt::format("{:<36}", kernel)));
-    if (kernel == std::string_view(kDirect))
+    if (kernel == std::string_view(kDirect)) {
       EXPECT_THAT(text, HasSubstr("passed over cpu_channels_last_winograd: measured "));
+    }
     EXPECT_FALSE(measured_);
     EXPECT_TRUE(test::close_to(Session(*model_, tuned()).run(inputs_).at("y").tensor(), plain,
                                test::Tolerance::epsilons(DType::f32, 500)));
