@@ -46,8 +46,9 @@ bool inputs_are_small(const Model& model) {
   for (const ValueDescription& input : model.inputs()) {
     Shape shape;
     for (std::int64_t dim : input.dims) shape.push_back(dim < 0 ? 1 : dim);
-    elements += element_count(shape);
-    if (elements > kMostInputElements) return false;
+    const std::int64_t count = element_count(shape);
+    if (count > kMostInputElements - elements) return false;
+    elements += count;
   }
   return true;
 }
