@@ -53,7 +53,9 @@ TEST(Trace, HasTracksOfThreadsAndMemoryOfARealRun) {
   }
   EXPECT_EQ(steps, trace.steps.size());
   EXPECT_EQ(loops, trace.spans.size());
-  if (base::ThreadPool::process().cores() > 1) EXPECT_GT(loops, 10u);
+  if (base::ThreadPool::process().cores() > 1) {
+    EXPECT_GT(loops, 10u);
+  }
   // A counter at each step of the plan, its end, and the arena at both ends.
   EXPECT_EQ(events["C"].size(), trace.memory.live_bytes.size() + 3);
   std::int64_t most = 0;
