@@ -30,6 +30,13 @@ class WithModel(unittest.TestCase):
     def tearDownClass(cls):
         cls.holder.cleanup()
 
+    def fails(self, code, text, *arguments):
+        """The call ends with this exit code and one line of error that holds the text."""
+        done = run(*arguments)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(len(done.stderr.strip().splitlines()), 1, done.stderr)
+
 
 def main():
     """Runs the tests of the calling file; the first argument is the program."""
