@@ -67,6 +67,13 @@ std::size_t optimiser_states(const AttributeReader& reader) {
   return algorithm == "adagrad" || algorithm == "lars" ? 1 : 2;
 }
 
+bool optimiser_updates_in_place(const ir::Node& node, std::size_t output, std::size_t input) {
+  const std::size_t groups = 2 + optimiser_states({node, optimiser_step});
+  const std::size_t count = (node.inputs.size() - kOptimiserScalars) / groups;
+  // A state is one group further in the inputs than in the outputs, because of the gradients between.
+  return input == kOptimiserScalars + output + (output < count ? 0 : count);
+}
+
 double decimal(float attribute) {
   const std::string digits = fmt::format("{}", attribute);
   double number = 0;

@@ -29,6 +29,9 @@ std::size_t optimiser_states(const AttributeReader& reader);
 // Inputs before the parameters.
 inline constexpr std::size_t kOptimiserScalars = 4;
 
+// Whether a kernel may write the output over the input: a parameter over itself, a state over itself.
+bool optimiser_updates_in_place(const ir::Node& node, std::size_t output, std::size_t input);
+
 // The number that an attribute stands for: 0.999f is 0.999, and not the nearest float.
 double decimal(float attribute);
 

@@ -1,5 +1,6 @@
 #include "backends/reference/kernels/kernels.h"
 #include "backends/reference/reference_device.h"
+#include "ops/optimiser_step.h"
 
 namespace tessera::backends {
 
@@ -108,7 +109,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "tessera::OptimiserStep",
        .name = "reference_optimiser_step",
        .function = optimiser_step,
-       .in_place_pair = optimiser_writes_over},
+       .in_place_pair = ops::optimiser_updates_in_place},
       // tree_ensemble
       {.op = "ai.onnx.ml::TreeEnsemble", .name = "reference_tree_ensemble", .create = tree_ensemble},
       {.op = "ai.onnx.ml::TreeEnsembleClassifier", .name = "reference_tree_ensemble", .create = tree_ensemble},

@@ -1,4 +1,4 @@
-// What this machine can do at most: arithmetic by number type, bandwidth by level of memory.
+// Measures the peak rates of this machine: arithmetic by number type, and bandwidth by level of memory.
 #pragma once
 
 #include <cstddef>

@@ -97,7 +97,6 @@ void global_norm(KernelContext&);
 
 // optimiser_step.cpp
 void optimiser_step(KernelContext&);
-bool optimiser_writes_over(const ir::Node& node, std::size_t output, std::size_t input);
 
 // tree_ensemble.cpp
 std::unique_ptr<Kernel> tree_ensemble(const ops::NodeView&, WeightStore&);

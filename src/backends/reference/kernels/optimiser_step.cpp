@@ -129,12 +129,4 @@ void optimiser_step(KernelContext& context) {
   }
 }
 
-bool optimiser_writes_over(const ir::Node& node, std::size_t output, std::size_t input) {
-  const ops::AttributeReader reader(node, ops::optimiser_step);
-  const std::size_t first = ops::kOptimiserScalars;
-  const std::size_t count = (node.inputs.size() - first) / (2 + ops::optimiser_states(reader));
-  // A state stands one group further in the inputs than in the outputs, because of the gradients between.
-  return input == first + output + (output < count ? 0 : count);
-}
-
 }  // namespace tessera::backends::reference
