@@ -26,39 +26,39 @@ class SessionAccess;
 struct SessionOptions {
   std::string device = "cpu";  // see device_names()
   int threads = 0;             // most threads a run uses; 0: all cores this process may use
-  // Plans are kept for different input shapes, the least recently used goes first: so many for a graph (each body of a
-  // loop has its own), and so many bytes of all, with the constants that were folded for their shapes. The latest plan
-  // always stays.
+  // A session keeps plans for different input shapes and drops the least recently used one first. max_cached_plans
+  // bounds their number for each graph (the body of a loop is a graph of its own); max_plan_bytes bounds the bytes of
+  // all plans, including constants that were folded for their shapes. The latest plan always stays.
   int max_cached_plans = 16;
   std::int64_t max_plan_bytes = std::int64_t{256} << 20;
-  // What convolutions, products, LSTM and GRU with constant weights of f32 multiply in, and attention between them.
-  // bf16: data and weights (of LSTM and GRU biases and states that come in or go out too; of attention what the values
-  // are weighed by) are rounded to bfloat16, sums stay f32; about twice as fast on CPUs that have the instructions
-  // (AVX-512 BF16), slower on others. Nothing else lowers precision. undefined: what a package was made with, f32 for
-  // other models; a package that was made with bf16 runs in nothing else.
+  // The element type in which convolutions, products, LSTM and GRU with constant f32 weights multiply, and the
+  // attention between them. With bf16 they round data and weights to bfloat16 (LSTM and GRU also biases and the states
+  // that enter or leave them, attention also the softmax) and sum in f32; this is about twice as fast on CPUs with
+  // AVX-512 BF16 and slower on others. Nothing else lowers the precision. With undefined, a package runs in the
+  // precision that it was made with, and any other model in f32. A package made with bf16 runs in bf16 only.
   DType precision = DType::undefined;
-  // Of weights, packed weights, variables, plans, arenas and results in use together. 0: nine tenths of the memory this
-  // process may use, so that no model brings the machine down.
+  // The most bytes that weights, packed weights, variables, plans, arenas and results may use together. 0 means nine
+  // tenths of the memory that this process may use, so that no model brings the machine down.
   std::int64_t memory_limit_bytes = 0;
-  // Of what the results of one Loop hold beyond its initial values: scan outputs, and carried tensors and sequences
-  // that grow. A model file can ask for 2^40 iterations in a few bytes.
+  // The most bytes that the results of one Loop may hold beyond its initial values, in scan outputs and in carried
+  // tensors and sequences that grow. A model file can ask for 2^40 iterations in a few bytes.
   std::int64_t max_growing_bytes = std::int64_t{1} << 30;
   std::vector<std::string> without_passes;  // names of graph passes to leave out
-  // Whether the first run with inputs of new shapes times the kernels that can do each step and takes the fastest,
-  // instead of the one that is expected to be. What was measured is kept in a file and not measured again; a file of
-  // another CPU or version of Tessera counts as empty. Results may differ as those of different kernels do.
+  // If true, the first run with inputs of new shapes times the kernels that accept each step and takes the fastest one,
+  // instead of the one that is expected to be the fastest. The times are kept in a file and not measured again; a file
+  // of another CPU or version of Tessera counts as empty. Results may differ as those of different kernels do.
   bool tune = false;
   std::string tuning_file;  // "": one for this CPU in the user's cache folder, if that can be used
   std::function<void(std::string_view op, double done)>
       tuning_progress;  // told what is timed next, and which part (0 to 1) of a plan is done
-  // What may be computed ahead of a run, each time that a graph is prepared: constants of so many bytes, with so much
-  // work (operations and elements). Both grow with the model's own constants; what would be more is computed in the
-  // run.
+  // The bounds of constant folding each time that a graph is prepared: the bytes of the folded constants, and the work
+  // (operations and elements) of computing them. Both bounds grow with the model's own constants. Values beyond them
+  // are computed in the run.
   std::int64_t max_folded_bytes = std::int64_t{64} << 20;
   double max_folded_operations = 1e8;
-  // The state of the model's variables, shared with other sessions. The model's variables are added with their initial
-  // values; those that are there already must have the same element types and shapes, and keep their values. Null: a
-  // store of the session's own.
+  // The store that holds the model's variables; sessions with the same store share their state. The session adds its
+  // variables with their initial values. A variable that the store already has must have the same element type and
+  // shape, and keeps its value. Null means a store that this session alone uses.
   std::shared_ptr<VariableStore> variables;
 };
 
@@ -89,9 +89,9 @@ struct RunOptions {
   std::uint64_t seed = 0;                      // of random operators that have no seed of their own
   std::int64_t time_limit_ns = 0;              // the run throws Error(over_budget) soon after that long; 0: no limit
   const Cancellation* cancellation = nullptr;  // must outlive the run
-  // Whether the steps of a plan that are all on a device are recorded by the second run of the plan and replayed as a
-  // whole by it and later ones, which saves the time of starting each. The results are the same. No effect on the CPU,
-  // on devices that cannot record, on plans with steps on the host, and on runs with timings.
+  // If true, the second run of a plan whose steps are all on a device records them, and it and later runs replay the
+  // recording as a whole, which saves the launch of each step. The results are the same. The option has no effect on
+  // the CPU, on devices that cannot record, on plans with host steps, and on runs with timings.
   bool capture = false;
   std::vector<StepTiming>* timings = nullptr;  // filled if given, with the first million steps at most
   StepGate* gate = nullptr;                    // asked between steps; must outlive the run

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Compares the quantised and fused operators of domain com.microsoft with onnxruntime, over random shapes, attributes
 and optional inputs."""
+# Length: one short generator of cases an operator, in the order of the list of operators.
 
 import itertools
 

@@ -1,5 +1,6 @@
 // Layers of bytes against the reference, which dequantises, computes in float32 and quantises: a number on the edge
 // between two steps may fall to either side.
+// Length: all layers share the makers of quantised operands and the bound of a step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
