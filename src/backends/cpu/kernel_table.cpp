@@ -5,6 +5,7 @@
 #include "backends/cpu/element_wise/kernel_table.h"
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/movement/kernel_table.h"
+#include "backends/cpu/optimisers/kernel_table.h"
 #include "backends/cpu/pooling/kernel_table.h"
 #include "backends/cpu/products/kernel_table.h"
 #include "backends/cpu/quantisation/kernel_table.h"
@@ -17,7 +18,7 @@ std::vector<std::span<const KernelEntry>> kernel_tables() {
   initialise_simd();
   return {
       convolution_kernels(), product_kernels(),  attention_kernels(),    recurrent_kernels(),    pooling_kernels(),
-      row_kernels(),         movement_kernels(), element_wise_kernels(), quantisation_kernels(),
+      row_kernels(),         movement_kernels(), element_wise_kernels(), quantisation_kernels(), optimiser_kernels(),
   };
 }
 

@@ -1,0 +1,20 @@
+// What optimisers/kernel_table.cpp lists: for each kernel file its functions, factories and reject rules, under the
+// file's stem.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// global_norm
+std::string reject_global_norm(const ops::NodeView& view);
+KernelPointer make_global_norm(const ops::NodeView& view, WeightStore& weights);
+
+// optimiser_step
+std::string reject_optimiser_step(const ops::NodeView& view);
+KernelPointer make_optimiser_step(const ops::NodeView& view, WeightStore& weights);
+
+}  // namespace tessera::backends::cpu
