@@ -181,17 +181,26 @@ void group_gradient(GradientContext& c) {
   set_channel_gradients(c, normalised.hat.reshape_like(x), g);
 }
 
+// The statistics of the batch come from the operator that also tells them; it does the whole forward pass, of which
+// merge_duplicates keeps one.
+void batch_training_gradient(GradientContext& c) {
+  GraphBuilder& builder = c.builder();
+  const ir::Attributes attributes{{"epsilon", c.real("epsilon")}};
+  const std::vector<ir::ValueId> forward = builder.add_multi(
+      "tessera::BatchNormTraining", {c.input(0).id(), c.input(1).id(), c.input(2).id()}, 3, attributes);
+  const std::vector<ir::ValueId> backward =
+      builder.add_multi("tessera::BatchNormTrainingGradient",
+                        {c.gradient().id(), c.input(0).id(), c.input(1).id(), forward[1], forward[2]}, 3, attributes);
+  for (std::size_t i = 0; i < 3; ++i) c.set(i, {builder, backward[i]});
+}
+
 void batch_gradient(GradientContext& c) {
   refuse_gradient_of(c, {1, 2});
+  if (c.integer("training_mode") != 0) return batch_training_gradient(c);
   const DType own = c.input(0).dtype(), type = wide(own);
   const Term x = c.input(0).cast(type), g = c.gradient().cast(type);
   const auto channel = [&](std::size_t i) { return per_channel(c.input(i).cast(type), x.rank()); };
   const Term scaled = g * channel(1);
-  if (c.integer("training_mode") != 0) {
-    const Normalised normalised(x, axes_but(1, x.rank()), c.real("epsilon"));
-    if (c.wants(0)) c.set(0, normalised.back(scaled).cast(own));
-    return set_channel_gradients(c, normalised.hat, g);
-  }
   const Term inverse = 1 / (channel(4) + c.real("epsilon")).apply("Sqrt"), hat = (x - channel(3)) * inverse,
              slope = scaled * inverse;
   c.set(0, slope.cast(own));

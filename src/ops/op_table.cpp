@@ -7,6 +7,7 @@
 #include "ops/activation.h"
 #include "ops/arg_max.h"
 #include "ops/attention.h"
+#include "ops/batch_norm_training.h"
 #include "ops/cast.h"
 #include "ops/causal_conv_with_state.h"
 #include "ops/channels_last.h"
@@ -104,6 +105,9 @@ constexpr const OpDef* kTable[] = {
     &gemm,
     &matmul_integer,
     &qlinear_matmul,
+    // batch_norm_training
+    &batch_norm_training,
+    &batch_norm_training_gradient,
     // normalisation
     &batch_normalization,
     &layer_normalization,

@@ -40,6 +40,11 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "Gemm", .name = "reference_gemm", .function = gemm},
       {.op = "MatMulInteger", .name = "reference_matmul_integer", .function = matmul_integer},
       {.op = "QLinearMatMul", .name = "reference_qlinear_matmul", .function = qlinear_matmul},
+      // batch_norm_training
+      {.op = "tessera::BatchNormTraining", .name = "reference_batch_norm_training", .function = batch_norm_training},
+      {.op = "tessera::BatchNormTrainingGradient",
+       .name = "reference_batch_norm_training_gradient",
+       .function = batch_norm_training_gradient},
       // normalisation
       {.op = "BatchNormalization", .name = "reference_batch_normalization", .function = batch_normalization},
       {.op = "LayerNormalization", .name = "reference_layer_normalization", .function = layer_normalization},

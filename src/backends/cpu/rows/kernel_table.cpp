@@ -10,6 +10,17 @@ std::span<const KernelEntry> row_kernels() {
       // arg_max
       {.op = "ArgMax", .name = "cpu_arg_max", .reject = reject_arg_max, .create = make_arg_max},
       {.op = "ArgMin", .name = "cpu_arg_min", .reject = reject_arg_max, .create = make_arg_max},
+      // batch_norm_training
+      {.op = "tessera::BatchNormTraining",
+       .name = "cpu_batch_norm_training",
+       .reject = reject_batch_norm_training,
+       .create = make_batch_norm_training},
+      // batch_norm_training_gradient
+      {.op = "tessera::BatchNormTrainingGradient",
+       .name = "cpu_batch_norm_training_gradient",
+       .reject = reject_batch_norm_training_gradient,
+       .create = make_batch_norm_training_gradient,
+       .in_place_inputs = 3},
       // cumulative
       {.op = "CumSum", .name = "cpu_cum_sum", .reject = reject_cum_sum, .function = cum_sum},
       // dft

@@ -13,6 +13,14 @@ namespace tessera::backends::cpu {
 std::string reject_arg_max(const ops::NodeView& view);
 KernelPointer make_arg_max(const ops::NodeView& view, WeightStore& weights);
 
+// batch_norm_training
+std::string reject_batch_norm_training(const ops::NodeView& view);
+KernelPointer make_batch_norm_training(const ops::NodeView& view, WeightStore& weights);
+
+// batch_norm_training_gradient
+std::string reject_batch_norm_training_gradient(const ops::NodeView& view);
+KernelPointer make_batch_norm_training_gradient(const ops::NodeView& view, WeightStore& weights);
+
 // cumulative
 std::string reject_cum_sum(const ops::NodeView& view);
 void cum_sum(KernelContext& context);

@@ -25,6 +25,10 @@ void gemm(KernelContext&);
 void matmul_integer(KernelContext&);
 void qlinear_matmul(KernelContext&);
 
+// batch_norm_training.cpp
+void batch_norm_training(KernelContext&);
+void batch_norm_training_gradient(KernelContext&);
+
 // normalisation.cpp
 void batch_normalization(KernelContext&);
 void layer_normalization(KernelContext&);
