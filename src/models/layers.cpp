@@ -15,6 +15,11 @@ ir::Dim LayerBuilder::dim(const std::string& name, std::int64_t fallback) const 
   return fallback > 0 ? ir::Dim(fallback) : ir::Dim::symbol(name);
 }
 
+std::int64_t LayerBuilder::size(const std::string& name, std::int64_t fallback) const {
+  const auto found = options_.dims.find(name);
+  return found != options_.dims.end() ? found->second : fallback;
+}
+
 ValueId LayerBuilder::input(const std::string& name, DType dtype, ir::Dims dims) {
   return graph().add_input(name, ir::ValueType::tensor(dtype, std::move(dims)));
 }
@@ -111,9 +116,10 @@ ValueId LayerBuilder::linear(const std::string& name, ValueId x, std::int64_t in
   return bias ? add(product, weight(name + ".bias", {out_features}, 0.02)) : product;
 }
 
-ValueId LayerBuilder::gemm(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features) {
+ValueId LayerBuilder::gemm(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features,
+                           double gain) {
   return builder_.add("Gemm",
-                      {x, scaled_weight(name + ".weight", {out_features, in_features}, in_features, 1),
+                      {x, scaled_weight(name + ".weight", {out_features, in_features}, in_features, gain),
                        weight(name + ".bias", {out_features}, 0.02)},
                       {{"transB", std::int64_t{1}}});
 }

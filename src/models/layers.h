@@ -22,6 +22,8 @@ class LayerBuilder {
 
   // The dimension of that name: the number given in the options, else a symbol (`fallback` 0) or the number `fallback`.
   ir::Dim dim(const std::string& name, std::int64_t fallback = 0) const;
+  // The size of that name: the number given in the options, else `fallback`.
+  std::int64_t size(const std::string& name, std::int64_t fallback) const;
   ValueId input(const std::string& name, DType dtype, ir::Dims dims);
   // Names the value and makes it a graph output.
   void output(const std::string& name, ValueId value);
@@ -55,7 +57,9 @@ class LayerBuilder {
   // --- layers: x is [..., in_features] ---
   ValueId linear(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features,
                  bool bias = true);  // MatMul + Add
-  ValueId gemm(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features);  // x is 2-D
+  // x is 2-D; `gain` as of scaled_weight, 2 before a rectifier.
+  ValueId gemm(const std::string& name, ValueId x, std::int64_t in_features, std::int64_t out_features,
+               double gain = 1);
   ValueId layer_norm(const std::string& name, ValueId x, std::int64_t features);
   ValueId gelu(ValueId x);  // by Erf, as PyTorch exports it
   // Rows of a table [rows, features].

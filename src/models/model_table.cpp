@@ -22,6 +22,23 @@ constexpr ModelEntry kTable[] = {
     {"gpt2", "decoder of 12 layers, width 768, causal, no cache (Radford et al. 2019)", "batch, seq", build_gpt2},
     {"lstm", "acoustic model: 2 bidirectional layers of 512, 80 features, 29 classes", "batch, time", build_lstm},
     {"dlrm", "recommendation: 26 tables of 10,000 x 64, dense 13 (arXiv:1906.00091)", "batch", build_dlrm},
+    // Small nets to train.
+    {"mlp", "perceptron of 2 hidden layers of 256", "batch, features, width, layers, classes", build_mlp},
+    {"cnn_digits", "digits 8x8, 3 convolutions", "batch, size, width, classes", build_cnn_digits},
+    {"conv1d", "signals of 40 values, 4 convolutions with normalisation", "batch, length, width, classes",
+     build_conv1d},
+    {"gru_classifier", "signals of 40 steps, bidirectional GRU of 32", "batch, channels, time, width, classes",
+     build_gru_classifier},
+    {"lstm_classifier", "the same with an LSTM", "batch, channels, time, width, classes", build_lstm_classifier},
+    {"resnet8", "images 32x32, 10 classes, 3 blocks (arXiv:1512.03385, 4.2)", "batch, width, classes", build_resnet8},
+    {"resnet18_cifar", "resnet18 for images 32x32, 10 classes", "batch, classes", build_resnet18_cifar},
+    {"unet_small", "segmentation of 32x32 images, 2 levels", "batch, channels, size, width, classes", build_unet_small},
+    {"transformer_small", "classifier of 64 tokens, 2 layers of 64",
+     "batch, seq, vocabulary, width, heads, layers, classes", build_transformer_small},
+    {"masked_lm", "the same encoder with scores of each token", "batch, seq, vocabulary, width, heads, layers",
+     build_masked_lm},
+    {"dlrm_small", "dlrm with 8 tables of 100 x 8, dense 4, scores before the sigmoid",
+     "batch, tables, rows, width, dense, hidden", build_dlrm_small},
 };
 
 }  // namespace

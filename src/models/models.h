@@ -13,8 +13,8 @@
 namespace tessera::models {
 
 struct ModelOptions {
-  // Sizes of named dimensions ("batch", "seq"). One that is not given stays symbolic if the net allows it, else takes
-  // its default.
+  // Sizes by name: of dimensions ("batch", "seq") and of layers ("width", "classes"). A dimension that is not given
+  // stays symbolic if the net allows it; any other size takes its default.
   std::map<std::string, std::int64_t> dims;
   std::uint64_t seed = 1;    // of the weights
   bool fill_weights = true;  // false: weights have a shape but no bytes, for counting and planning only
@@ -23,7 +23,7 @@ struct ModelOptions {
 struct ModelEntry {
   std::string_view name;     // "resnet50"
   std::string_view summary;  // one line for people
-  std::string_view dims;     // names of the dimensions that may be given: "batch, seq"
+  std::string_view dims;     // names of the sizes that may be given: "batch, seq"
   ir::Graph (*build)(const ModelOptions&);
 };
 

@@ -21,5 +21,16 @@ ir::Graph build_vit_b_16(const ModelOptions&);
 ir::Graph build_gpt2(const ModelOptions&);
 ir::Graph build_lstm(const ModelOptions&);
 ir::Graph build_dlrm(const ModelOptions&);
+ir::Graph build_mlp(const ModelOptions&);
+ir::Graph build_cnn_digits(const ModelOptions&);
+ir::Graph build_conv1d(const ModelOptions&);
+ir::Graph build_gru_classifier(const ModelOptions&);
+ir::Graph build_lstm_classifier(const ModelOptions&);
+ir::Graph build_resnet8(const ModelOptions&);
+ir::Graph build_resnet18_cifar(const ModelOptions&);
+ir::Graph build_unet_small(const ModelOptions&);
+ir::Graph build_transformer_small(const ModelOptions&);
+ir::Graph build_masked_lm(const ModelOptions&);
+ir::Graph build_dlrm_small(const ModelOptions&);
 
 }  // namespace tessera::models

@@ -1,4 +1,4 @@
-#include <array>
+#include <vector>
 
 #include "models/nets.h"
 #include "models/vision_blocks.h"
@@ -31,10 +31,25 @@ ValueId bottleneck(LayerBuilder& layers, ValueId x, std::int64_t in, std::int64_
 
 struct Design {
   const char* name;
-  std::array<std::int64_t, 4> blocks;
+  std::vector<std::int64_t> blocks;
   std::int64_t expansion;  // output channels of a block over its width
   ValueId (*block)(LayerBuilder&, ValueId, std::int64_t in, std::int64_t width, std::int64_t stride);
 };
+
+// The stages, each but the first with half the positions and twice the width of the one before, and a classifier of
+// the mean over the positions. x has `width` channels.
+ValueId stages(LayerBuilder& layers, ValueId x, const Design& design, std::int64_t width, std::int64_t classes) {
+  std::int64_t channels = width;
+  for (std::size_t stage = 0; stage < design.blocks.size(); ++stage, width *= 2) {
+    for (std::int64_t i = 0; i < design.blocks[stage]; ++i) {
+      layers.scope("layer" + std::to_string(stage + 1) + "/" + std::to_string(i));
+      x = design.block(layers, x, channels, width, i == 0 && stage > 0 ? 2 : 1);
+      channels = width * design.expansion;
+    }
+  }
+  layers.scope("");
+  return layers.gemm("fc", global_average(layers, x), channels, classes);
+}
 
 ir::Graph build(const Design& design, const ModelOptions& options) {
   ir::Graph graph;
@@ -43,17 +58,19 @@ ir::Graph build(const Design& design, const ModelOptions& options) {
   ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), 3, 224, 224});
   x = conv_norm(layers, "stem", x, 3, 64, {.kernel = 7, .stride = 2});
   x = layers.max_pool(x, {3, 3}, 2, 1);
-  std::int64_t channels = 64;
-  for (std::size_t stage = 0; stage < design.blocks.size(); ++stage) {
-    const std::int64_t width = std::int64_t{64} << stage;
-    for (std::int64_t i = 0; i < design.blocks[stage]; ++i) {
-      layers.scope("layer" + std::to_string(stage + 1) + "/" + std::to_string(i));
-      x = design.block(layers, x, channels, width, i == 0 && stage > 0 ? 2 : 1);
-      channels = width * design.expansion;
-    }
-  }
-  layers.scope("");
-  layers.output("output", layers.gemm("fc", global_average(layers, x), channels, 1000));
+  layers.output("output", stages(layers, x, design, 64, 1000));
+  return graph;
+}
+
+// For pictures of 32x32: the stem keeps their size.
+ir::Graph build_for_cifar(const Design& design, std::int64_t width, const ModelOptions& options) {
+  ir::Graph graph;
+  graph.name = design.name;
+  LayerBuilder layers(graph, options);
+  width = layers.size("width", width);
+  ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), 3, 32, 32});
+  x = conv_norm(layers, "stem", x, 3, width, {});
+  layers.output("output", stages(layers, x, design, width, layers.size("classes", 10)));
   return graph;
 }
 
@@ -65,6 +82,14 @@ ir::Graph build_resnet18(const ModelOptions& options) {
 
 ir::Graph build_resnet50(const ModelOptions& options) {
   return build({"resnet50", {3, 4, 6, 3}, 4, bottleneck}, options);
+}
+
+ir::Graph build_resnet8(const ModelOptions& options) {
+  return build_for_cifar({"resnet8", {1, 1, 1}, 1, basic_block}, 16, options);
+}
+
+ir::Graph build_resnet18_cifar(const ModelOptions& options) {
+  return build_for_cifar({"resnet18_cifar", {2, 2, 2, 2}, 1, basic_block}, 64, options);
 }
 
 }  // namespace tessera::models

@@ -1,3 +1,4 @@
+#include "base/error.h"
 #include "models/nets.h"
 #include "models/vision_blocks.h"
 
@@ -49,6 +50,18 @@ ir::Graph build_unet2d(const ModelOptions& options) {
   LayerBuilder layers(graph, options);
   const ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), 3, 256, 256});
   layers.output("output", unet(layers, x, 2, 3, 32, 4, 2));
+  return graph;
+}
+
+// `size`: height and width of the picture, a multiple of 4.
+ir::Graph build_unet_small(const ModelOptions& options) {
+  ir::Graph graph;
+  graph.name = "unet_small";
+  LayerBuilder layers(graph, options);
+  const std::int64_t channels = layers.size("channels", 1), size = layers.size("size", 32);
+  require(size % 4 == 0, ErrorKind::invalid_argument, "unet_small: size is {}, expected a multiple of 4", size);
+  const ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), channels, size, size});
+  layers.output("output", unet(layers, x, 2, channels, layers.size("width", 8), 2, layers.size("classes", 2)));
   return graph;
 }
 

@@ -83,8 +83,33 @@ INSTANTIATE_TEST_SUITE_P(Zoo, VisionModel,
                                          Published{"efficientnet_b0", 5'288'548, "output:f32[2, 1000]"},
                                          Published{"vgg16", 138'357'544, "output:f32[2, 1000]"},
                                          Published{"unet2d", 7'763'074, "output:f32[2, 2, 256, 256]"},
-                                         Published{"unet3d", 1'401'282, "output:f32[2, 2, 64, 64, 64]"}),
+                                         Published{"unet3d", 1'401'282, "output:f32[2, 2, 64, 64, 64]"},
+                                         Published{"resnet18_cifar", 11'173'962, "output:f32[2, 10]"},
+                                         Published{"resnet8", 78'042, "output:f32[2, 10]"}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Sizes of layers are options like those of dimensions; counts follow from the layers.
+TEST(Models, SmallNetsHaveTheSizesThatAreAskedFor) {
+  const auto counted = [](const char* name, std::map<std::string, std::int64_t> dims) {
+    return parameter_count(build_model(name, shapes_only(std::move(dims))));
+  };
+  EXPECT_EQ(counted("mlp", {{"features", 5}, {"width", 7}, {"layers", 3}, {"classes", 2}}),
+            5 * 7 + 7 + 2 * (7 * 7 + 7) + 7 * 2 + 2);
+  EXPECT_EQ(counted("cnn_digits", {{"size", 16}, {"width", 4}, {"classes", 3}}),
+            (9 + 1) * 4 + (36 + 1) * 4 + (36 + 1) * 8 + (8 * 16 + 1) * 16 + 17 * 3);
+  EXPECT_EQ(counted("gru_classifier", {{"width", 6}, {"time", 10}}), 2 * (18 + 18 * 6 + 36) + (10 * 12 + 1) * 10);
+  EXPECT_EQ(counted("lstm_classifier", {{"width", 6}, {"time", 10}}), 2 * (24 + 24 * 6 + 48) + (10 * 12 + 1) * 10);
+  EXPECT_EQ(counted("dlrm_small", {{"tables", 3}, {"rows", 20}, {"width", 4}, {"dense", 2}, {"hidden", 8}}),
+            3 * 80 + (2 + 1) * 8 + (8 + 1) * 4 + (4 + 1) * 4 + (4 + 6 + 1) * 8 + (8 + 1) * 4 + (4 + 1));
+  EXPECT_EQ(output_types(build_model("masked_lm", shapes_only({{"vocabulary", 50}, {"seq", 12}}))),
+            "output:f32[batch, 12, 50]");
+  EXPECT_EQ(output_types(build_model("unet_small", shapes_only({{"size", 16}, {"classes", 3}}))),
+            "output:f32[batch, 3, 16, 16]");
+  test::expect_error(ErrorKind::invalid_argument, "width 10 cannot be divided among 4 heads",
+                     [] { build_model("transformer_small", shapes_only({{"width", 10}})); });
+  test::expect_error(ErrorKind::invalid_argument, "cnn_digits: size is 6, expected a multiple of 4",
+                     [] { build_model("cnn_digits", shapes_only({{"size", 6}})); });
+}
 
 TEST(Models, ABatchThatIsNotGivenStaysSymbolicToTheOutput) {
   EXPECT_EQ(output_types(build_model("resnet18", shapes_only({}))), "output:f32[batch, 1000]");
