@@ -14,6 +14,8 @@ void add_optimize(CLI::App& app);
 void add_calibrate(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_diff(CLI::App& app);
+void add_train(CLI::App& app);
+void add_eval(CLI::App& app);
 void add_completion(CLI::App& app);  // after all others, which it describes
 void add_manual(CLI::App& app);
 

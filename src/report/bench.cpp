@@ -1,12 +1,10 @@
 #include "report/bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 
+#include "base/peak_memory.h"
 #include "base/thread_pool.h"
 #include "report/json_text.h"
 #include "tessera/error.h"
@@ -29,18 +27,6 @@ double percentile(const std::vector<double>& sorted, double fraction) {
 double median(const std::vector<double>& sorted) {
   const std::size_t half = sorted.size() / 2;
   return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
-// Of this program alone: getrusage also counts what the process had as a copy of its parent, before it became this
-// program.
-std::int64_t peak_rss_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-  }
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
 }
 
 // Milliseconds of each run. `interrupted`: whether it was cancelled after the first.
@@ -86,7 +72,7 @@ BenchResult bench_model(const Model& model, double load_ms, const NamedValues& i
   result.min_ms = times.front();
   result.p90_ms = percentile(times, 0.90);
   result.p99_ms = percentile(times, 0.99);
-  result.peak_rss_bytes = peak_rss_bytes();
+  result.peak_rss_bytes = base::peak_rss_bytes();
   result.arena_bytes = session.plan_memory(inputs).arena_bytes;
   result.weights_bytes = session.memory().weights_bytes + session.memory().packed_weights_bytes;
   return result;

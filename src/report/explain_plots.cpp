@@ -11,6 +11,7 @@
 #include "report/explain_words.h"
 #include "report/label_placement.h"
 #include "report/operator_totals.h"
+#include "report/plot_axes.h"
 #include "report/svg.h"
 
 namespace tessera::report {
@@ -19,43 +20,6 @@ namespace {
 using cost::Bound;
 using cost::DeviceProfile;
 using cost::Layer;
-
-struct Frame {
-  double width, height, left, right, top, bottom;
-  std::string_view css_class;
-  int ticks;
-};
-// Where the script writes what a mark is.
-constexpr std::string_view kReadout =
-    "<p class=\"readout\" aria-live=\"polite\">Point at a mark, or reach the plot with Tab and walk with the arrow "
-    "keys.</p></div>\n";
-constexpr Frame kWide{900, 460, 64, 16, 14, 46, "wide", 9}, kNarrow{380, 400, 50, 16, 14, 44, "narrow", 4};
-
-// "100 G", "1000", "0.1".
-std::string tick_text(double value) {
-  constexpr std::string_view units[] = {"", " k", " M", " G", " T", " P"};
-  std::size_t unit = 0;
-  if (value < 1e4) return fmt::format("{:g}", value);
-  for (; value >= 1e3 && unit + 1 < std::size(units); ++unit) value /= 1e3;
-  return fmt::format("{:g}{}", value, units[unit]);
-}
-
-void axes(Drawing& drawing, const Frame& frame, const Scale& x, const Scale& y, const std::string& x_name,
-          const std::string& y_name) {
-  const double bottom = frame.height - frame.bottom, right = frame.width - frame.right;
-  for (const double tick : x.ticks(frame.ticks)) {
-    drawing.line(x(tick), frame.top, x(tick), bottom, "grid");
-    drawing.text(x(tick), bottom + 17, tick_text(tick), "", "middle");
-  }
-  for (const double tick : y.ticks(6)) {
-    drawing.line(frame.left, y(tick), right, y(tick), "grid");
-    drawing.text(frame.left - 6, y(tick) + 4, tick_text(tick), "", "end");
-  }
-  drawing.line(frame.left, bottom, right, bottom, "axis");
-  drawing.line(frame.left, frame.top, frame.left, bottom, "axis");
-  drawing.text((frame.left + right) / 2, frame.height - 6, x_name, "", "middle");
-  drawing.text(frame.left + 6, frame.top + 10, y_name, "");
-}
 
 // A roof: slope of a bandwidth up to a peak, then flat.
 struct Roof {

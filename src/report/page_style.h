@@ -48,6 +48,7 @@ dl.facts .first { border-color: var(--good); } dl.facts small { display: block; 
   stroke: var(--arithmetic); }
 .overhead { fill: var(--overhead); stroke: var(--overhead); }
 .live { fill: var(--memory); fill-opacity: .3; stroke: none; }
+.curve { fill: none; stroke: var(--memory); stroke-width: 1.8; }
 .step { fill: var(--memory); fill-opacity: 0; stroke: none; }
 .step:hover, .step:focus { fill-opacity: .55; stroke: none; }
 .readout { min-height: 3rem; margin: .5rem 0 0; padding: .5rem .6rem; border-left: 3px solid var(--line);

@@ -189,12 +189,6 @@ Term like_samples(Term mix, Term losses) {
 
 }  // namespace
 
-std::vector<std::string> loss_names() {
-  std::vector<std::string> names;
-  for (const Loss& loss : kLosses) names.emplace_back(loss.name);
-  return names;
-}
-
 ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options) {
   const auto found = std::ranges::find(kLosses, options.name, &Loss::name);
   if (found == kLosses.end()) {
@@ -223,3 +217,13 @@ ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, con
 }
 
 }  // namespace tessera::train
+
+namespace tessera {
+
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const train::Loss& loss : train::kLosses) names.emplace_back(loss.name);
+  return names;
+}
+
+}  // namespace tessera

@@ -2,27 +2,12 @@
 // whatever the element type of the prediction is.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "ops/builder.h"
+#include "tessera/train.h"
 
 namespace tessera::train {
-
-struct LossOptions {
-  std::string name = "cross_entropy";  // one of loss_names()
-  // cross_entropy: the target is (1 − s) · one-hot + s / classes (Szegedy et al., arXiv:1512.00567), and positions
-  // with the label ignore_index count for nothing.
-  double label_smoothing = 0;
-  std::int64_t ignore_index = -100;
-  // focal: weight of the positive class, or below 0 no weights; and the exponent (Lin et al., arXiv:1708.02002).
-  double alpha = 0.25, gamma = 2;
-  double beta = 1;         // smooth_l1: where it becomes linear
-  double temperature = 1;  // distillation
-  double smoothing = 1;    // dice: added to numerator and denominator
-};
 
 // What a loss compares. `mixed_target` and `mix` are those of mixup: the loss is mix · L(target) + (1 − mix) ·
 // L(mixed_target), sample by sample.
@@ -45,7 +30,5 @@ struct LossInputs {
 // Throws Error(invalid_argument) for an unknown name (that lists the names), for shapes that do not fit, and for
 // options out of range.
 ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options);
-
-std::vector<std::string> loss_names();
 
 }  // namespace tessera::train

@@ -2,19 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
+
+#include "tessera/train.h"
 
 namespace tessera::train {
-
-struct ScheduleOptions {
-  std::string name = "constant";  // constant, step, cosine, polynomial
-  std::int64_t warmup_steps = 0;  // the rate rises in a line from rate / warmup_steps to the rate
-  double final_share = 0;         // cosine, polynomial: of the rate, that is left at the end
-  double power = 1;               // polynomial
-  std::int64_t every = 0;         // step: the rate is multiplied by `factor` after so many steps each time
-  double factor = 0.1;
-};
 
 // The rate of step `step`, from 0, of `steps` in all. The decay begins when the warm-up is over:
 //   cosine      f + (1 − f) (1 + cos(π t)) / 2 with t the share of the steps behind the warm-up that are done

@@ -10,6 +10,7 @@
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "passes/differentiate.h"
+#include "train/mixed_precision.h"
 
 namespace tessera::train {
 namespace {
@@ -34,10 +35,21 @@ class Step {
   Step(ir::Graph graph, const TrainingGraphOptions& options)
       : graph_(std::move(graph)), options_(options), builder_(graph_) {}
 
+  TrainingGraph build_evaluation() {
+    const ValueId prediction = find_prediction();
+    make_parameters();
+    if (options_.precision != DType::f32) round_products(graph_, options_.precision);
+    const Term loss(builder_, add_loss(prediction, false));
+    graph_.set_outputs({prediction});
+    name_output(loss.cast(DType::f32).id(), "loss");
+    return finish();
+  }
+
   TrainingGraph build() {
     const ValueId prediction = find_prediction();
     make_parameters();
-    const Term loss(builder_, add_loss(prediction));
+    if (options_.precision != DType::f32) round_products(graph_, options_.precision);
+    const Term loss(builder_, add_loss(prediction, options_.mixup));
     Term run_loss = loss;
     if (options_.loss_scale.on) {
       loss_scale_ = Term(builder_, graph_.add_variable("train/loss_scale", Tensor::scalar(initial_scale())));
@@ -46,12 +58,18 @@ class Step {
     gradients_ = passes::build_gradients(graph_, run_loss.id(), parameters_);
     accumulate();
     update();
+    keep_loss(loss);
     name_output(loss.cast(DType::f32).id(), "loss");
-    graph_.sort_topologically();
-    return {std::move(graph_), std::move(names_)};
+    return finish();
   }
 
  private:
+  TrainingGraph finish() {
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    return {std::move(graph_), std::move(names_)};
+  }
+
   Term number(double value) { return {builder_, builder_.scalar(value)}; }
   Term whole(std::int64_t value) { return {builder_, builder_.constant(Tensor::scalar(value))}; }
   float initial_scale() const { return static_cast<float>(options_.loss_scale.initial); }
@@ -65,13 +83,13 @@ class Step {
     const auto& outputs = graph_.outputs();
     std::string names;
     for (const ValueId id : outputs) {
-      if (graph_.value(id).name == options_.prediction) return id;
+      if (graph_.value(id).name == options_.loss.prediction) return id;
       names += (names.empty() ? "'" : ", '") + graph_.value(id).name + "'";
     }
-    require(options_.prediction.empty(), ErrorKind::invalid_argument,
-            "the model has no output '{}'; its outputs are {}", options_.prediction, names);
+    require(options_.loss.prediction.empty(), ErrorKind::invalid_argument,
+            "the model has no output '{}'; its outputs are {}", options_.loss.prediction, names);
     require(outputs.size() == 1, ErrorKind::invalid_argument,
-            "the model has {} outputs ({}); say which one the loss compares (loss.logits)", outputs.size(), names);
+            "the model has {} outputs ({}); say which one the loss compares (loss.prediction)", outputs.size(), names);
     return outputs[0];
   }
 
@@ -104,13 +122,16 @@ class Step {
     graph_.replace_uses(replacements);
   }
 
-  ValueId add_loss(ValueId prediction) {
-    const auto target = [&](const char* name) {
-      return graph_.add_input(name, ir::ValueType::tensor(options_.target_type, options_.target_dims));
+  ValueId add_loss(ValueId prediction, bool mixup) {
+    const auto target = [&](const std::string& name) {
+      const Term given(builder_,
+                       graph_.add_input(name, ir::ValueType::tensor(options_.target_type, options_.target_dims)));
+      if (options_.target_type == DType::boolean) return given.cast(DType::f32).id();
+      return is_float(options_.target_type) ? given.id() : given.cast(DType::i64).id();
     };
-    LossInputs inputs{prediction, target("y"), {}, {}};
-    if (options_.mixup) {
-      inputs.mixed_target = target("y_mixed");
+    LossInputs inputs{prediction, target(options_.loss.target), {}, {}};
+    if (mixup) {
+      inputs.mixed_target = target(options_.loss.target + "_mixed");
       const ir::Dims batch = options_.target_dims.empty() ? ir::Dims{} : ir::Dims{options_.target_dims[0]};
       inputs.mix = graph_.add_input("mix", ir::ValueType::tensor(DType::f32, batch));
     }
@@ -148,8 +169,8 @@ class Step {
     operands.insert(operands.end(), gradients_.begin(), gradients_.end());
     const Term norm(builder_, builder_.add("tessera::GlobalNorm", operands));
     const Term finite = norm < number(HUGE_VAL);  // false for NaN too
-    Term apply = loss_scale_ ? finite : Term(builder_, builder_.constant(Tensor::scalar(true)));
-    if (last_) apply = apply & *last_;
+    const Term apply = last_ ? finite & *last_ : finite;
+    count_where("train/skipped", last_ ? finite.apply("Not") & *last_ : finite.apply("Not"));
     const Term next_count = count + whole(1);
     graph_.set_variable_update("train/count", apply.choose(next_count, count).id());
     if (loss_scale_) update_loss_scale(finite);
@@ -162,6 +183,19 @@ class Step {
     if (options_.average_decay > 0) update_averages(updated, apply);
     name_output(norm.id(), "gradient_norm");
     name_output(finite.apply("Not").id(), "skipped");
+  }
+
+  // Adds 1 to a variable where the condition holds.
+  void count_where(const std::string& name, Term condition) {
+    const Term before(builder_, graph_.add_variable(name, Tensor::scalar(std::int64_t{0})));
+    graph_.set_variable_update(name, (before + condition.cast(DType::i64)).id());
+  }
+
+  void keep_loss(Term loss) {
+    const Term finite = loss.apply("Abs") < HUGE_VAL;  // false for NaN too
+    const Term sum(builder_, graph_.add_variable("train/loss_sum", Tensor::scalar(0.0)));
+    graph_.set_variable_update("train/loss_sum", (sum + finite.choose(loss, 0).cast(DType::f64)).id());
+    count_where("train/loss_count", finite);
   }
 
   void update_loss_scale(Term finite) {
@@ -274,6 +308,11 @@ void check_options(const TrainingGraphOptions& options) {
 TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options) {
   check_options(options);
   return Step(model, options).build();
+}
+
+TrainingGraph make_evaluation_graph(const ir::Graph& model, const TrainingGraphOptions& options) {
+  check_options(options);
+  return Step(model, options).build_evaluation();
 }
 
 std::string first_state_of(const std::string& parameter) {

@@ -207,7 +207,7 @@ TEST(TrainingGraph, SaysWhatIsWrong) {
   const auto refuses = [&](const std::string& text) {
     expect_error_containing(ErrorKind::invalid_argument, text, [&] { make_training_graph(two_layers(), options); });
   };
-  options.prediction = "scores";
+  options.loss.prediction = "scores";
   refuses("the model has no output 'scores'; its outputs are 'logits'");
   options = sgd();
   options.optimiser.momentum = 1;

@@ -1,0 +1,69 @@
+// tessera eval: tests the weights that a training wrote.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "common.h"
+#include "io/file.h"
+#include "report/json_text.h"
+#include "tessera/train.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+struct Options {
+  std::string run, checkpoint, model_out;
+  std::vector<std::string> settings;
+  bool json = false;
+};
+
+void run(const Options& options) {
+  check_outputs({options.model_out});
+  const std::filesystem::path folder(options.run);
+  const bool is_folder = std::filesystem::is_directory(folder);
+  const std::string path = is_folder ? (folder / "config.toml").string() : options.run;
+  const std::vector<std::byte> bytes = io::read_file(path, std::int64_t{16} << 20);
+  TrainingConfig config =
+      parse_training_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, options.settings);
+  const std::string output = is_folder ? options.run : config.output;
+  config.output.clear();  // nothing is written to it
+  Trainer trainer(config);
+  trainer.resume(options.checkpoint.empty() ? output : options.checkpoint);
+  if (!options.model_out.empty()) trainer.model().save(options.model_out);
+  const EvaluationReport report = trainer.evaluate();
+  if (options.json)
+    fmt::print("{}\n", report::json_text({{"step", report.step},
+                                          {"test_" + report.metric, report.value},
+                                          {"test_loss", report.loss},
+                                          {"samples", report.samples}},
+                                         2));
+  else
+    fmt::print("step {}: test {} {:.4f}, loss {:.4f} of {} samples\n", report.step, report.metric, report.value,
+               report.loss, report.samples);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("eval", "Test the weights that a training wrote, or export them");
+  verb->add_option("run", options->run, "The folder that `tessera train` wrote, or its configuration file")
+      ->required()
+      ->type_name("FOLDER|CONFIG.toml");
+  verb->add_option("--checkpoint", options->checkpoint, "This checkpoint instead of the newest one");
+  verb->add_option("--set", options->settings, "Write a value over that of the file, such as data.test=other.npz")
+      ->type_name("KEY=VALUE");
+  verb->add_option("--export", options->model_out, "Also write the net with these weights as an .onnx file");
+  verb->add_flag("--json", options->json, "Print the result as JSON");
+  verb->footer(
+      "Examples:\n  tessera eval runs/digits\n"
+      "  tessera eval runs/digits --set data.test=new_digits.npz --json\n"
+      "  tessera eval runs/digits --checkpoint runs/digits/checkpoint-000000400.npz --export at_400.onnx");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

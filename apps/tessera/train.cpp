@@ -1,0 +1,140 @@
+// tessera train: trains a net as a configuration says.
+#include "tessera/train.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "common.h"
+#include "io/file.h"
+#include "option_values.h"
+#include "report/json_text.h"
+#include "report/training_page.h"
+#include "signals.h"
+#include "training_progress.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+struct Options {
+  std::string config, resume;
+  std::vector<std::string> settings;
+  bool json = false;
+};
+
+TrainingConfig read_config(const std::string& path, const std::vector<std::string>& settings) {
+  const std::vector<std::byte> bytes = io::read_file(path, std::int64_t{16} << 20);
+  return parse_training_config({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, settings);
+}
+
+nlohmann::json as_json(const TrainingResult& result, const TrainingConfig& config) {
+  nlohmann::json json = {{"steps", result.steps},
+                         {"samples", result.samples},
+                         {"loss", result.loss},
+                         {"seconds", result.seconds},
+                         {"precision", config.precision},
+                         {"peak_rss_bytes", result.peak_rss_bytes},
+                         {"skipped_steps", result.skipped_steps},
+                         {"skipped_samples", result.skipped_samples},
+                         {"interrupted", result.interrupted},
+                         {"stopped_early", result.stopped_early},
+                         {"output", config.output}};
+  if (result.evaluation) {
+    json["test_" + result.evaluation->metric] = result.evaluation->value;
+    json["test_loss"] = result.evaluation->loss;
+  }
+  if (result.best) json["best"] = {{"step", result.best->step}, {result.best->metric, result.best->value}};
+  return json;
+}
+
+void print_result(const TrainingResult& result, const TrainingConfig& config) {
+  if (result.skipped_samples > 0) {
+    fmt::print("skipped {} samples that could not be read, such as {}\n", result.skipped_samples,
+               base::printable(base::shown(result.skipped_reasons.empty() ? "" : result.skipped_reasons[0])));
+  }
+  if (result.interrupted) {
+    fmt::print("interrupted after step {}; go on with --resume {}\n", result.steps, base::printable(config.output));
+    return;
+  }
+  if (result.stopped_early) fmt::print("stopped early: {} evaluations brought nothing better\n", config.patience);
+  if (result.evaluation)
+    fmt::print("test {} {:.4f}, loss {:.4f} of {} samples\n", result.evaluation->metric, result.evaluation->value,
+               result.evaluation->loss, result.evaluation->samples);
+  if (result.best && result.evaluation && result.best->step != result.evaluation->step)
+    fmt::print("best {} {:.4f} at step {}, kept in {}\n", result.best->metric, result.best->value, result.best->step,
+               base::printable((std::filesystem::path(config.output) / "best.onnx").string()));
+  fmt::print("{} steps in {:.1f} s, {} at most in memory\n", result.steps, result.seconds,
+             base::format_bytes(result.peak_rss_bytes));
+  if (!config.output.empty())
+    fmt::print("written to {}: model.onnx, log.jsonl, report.html\n", base::printable(config.output));
+}
+
+void run(const Options& options) {
+  std::string path = options.config;
+  if (path.empty()) {
+    require(!options.resume.empty(), ErrorKind::invalid_argument,
+            "name a configuration file, or with --resume a folder that a training wrote");
+    path = (std::filesystem::path(options.resume) / "config.toml").string();
+  }
+  TrainingConfig config = read_config(path, options.settings);
+  if (!options.resume.empty() && std::filesystem::is_directory(options.resume)) config.output = options.resume;
+  require(!config.output.empty(), ErrorKind::invalid_argument,
+          "{}: 'output' is missing: the folder for the log, checkpoints and the trained model", path);
+  Trainer trainer(config);
+  if (!options.resume.empty()) trainer.resume(options.resume);
+  report::TrainingRecord record;
+  record.title = std::filesystem::path(path).stem().string();
+  TrainingProgress progress(options.json);
+  const GracefulStop stop;
+  TrainingHooks hooks;
+  hooks.cancellation = &stop.cancellation();
+  hooks.timings = &record.timings;
+  hooks.progress = [&](std::int64_t step, std::int64_t steps) { progress.show(step, steps); };
+  hooks.step = [&](const StepReport& line) {
+    record.steps.push_back(line);
+    progress.add(line);
+  };
+  hooks.evaluation = [&](const EvaluationReport& line) {
+    record.evaluations.push_back(line);
+    progress.add(line);
+  };
+  const TrainingResult result = trainer.run(hooks);
+  progress.end();
+  record.result = result;
+  record.config = trainer.config();
+  if (!result.interrupted)
+    write_text((std::filesystem::path(config.output) / "report.html").string(), report::training_page(record));
+  if (options.json) fmt::print("{}\n", report::json_text(as_json(result, config), 2));
+  else print_result(result, config);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand("train", "Train a net as a configuration file says");
+  verb->add_option("config", options->config, "TOML file: model, data, loss, optimiser, train; see docs/training.md")
+      ->type_name("CONFIG.toml");
+  verb->add_option("--resume", options->resume,
+                   "Go on from the newest whole checkpoint in this folder, or from this file; without a CONFIG, as the "
+                   "config.toml in the folder says");
+  verb->add_option("--set", options->settings, "Write a value over that of the file, such as train.seed=3; repeatable")
+      ->type_name("KEY=VALUE");
+  verb->add_flag("--json", options->json, "Print the result as JSON");
+  verb->footer(
+      "Ctrl-C saves a checkpoint and ends; --resume goes on as if nothing had happened.\n"
+      "The folder `output` gets log.jsonl (a line of JSON for each entry), checkpoints, model.onnx, best.onnx and\n"
+      "report.html.\n\nExamples:\n"
+      "  tessera train examples/digits.toml\n"
+      "  tessera train examples/digits.toml --set train.seed=1 --set output=runs/digits-1\n"
+      "  tessera train --resume runs/digits-1");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

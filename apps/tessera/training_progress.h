@@ -1,0 +1,33 @@
+// What a training shows while it goes on: a bar on a terminal, elsewhere a line an evaluation.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "tessera/train.h"
+
+namespace tessera::apps {
+
+class TrainingProgress {
+ public:
+  // `quiet`: standard output is for the result alone.
+  explicit TrainingProgress(bool quiet);
+
+  void show(std::int64_t step, std::int64_t steps);
+  void add(const StepReport& line);
+  void add(const EvaluationReport& line);
+  void end();
+
+ private:
+  void clear();
+
+  bool on_terminal_, quiet_;
+  std::chrono::steady_clock::time_point begin_, shown_;
+  std::int64_t first_step_ = -1;
+  std::optional<StepReport> last_;
+  std::optional<EvaluationReport> evaluation_;
+  std::int64_t printed_epoch_ = -1;
+};
+
+}  // namespace tessera::apps

@@ -1,0 +1,236 @@
+// Training a network: forward, loss, backward and update are one graph, which a Trainer runs step by step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/export.h"
+#include "tessera/model.h"
+#include "tessera/session.h"
+
+namespace tessera {
+
+struct LossOptions {
+  std::string name = "cross_entropy";  // one of loss_names()
+  std::string prediction;              // the model's output that the loss compares; empty: its only one
+  std::string target = "y";            // the field of the data that it is compared with
+  // cross_entropy: the target is (1 − s) · one-hot + s / classes (Szegedy et al., arXiv:1512.00567), and positions
+  // with the label ignore_index count for nothing.
+  double label_smoothing = 0;
+  std::int64_t ignore_index = -100;
+  // focal: weight of the positive class, or below 0 no weights; and the exponent (Lin et al., arXiv:1708.02002).
+  double alpha = 0.25, gamma = 2;
+  double beta = 1;         // smooth_l1: where it becomes linear
+  double temperature = 1;  // distillation
+  double smoothing = 1;    // dice: added to numerator and denominator
+};
+
+struct ScheduleOptions {
+  std::string name = "constant";  // constant, step, cosine, polynomial
+  std::int64_t warmup_steps = 0;  // the rate rises in a line from rate / warmup_steps to the rate
+  double final_share = 0;         // cosine, polynomial: of the rate, that is left at the end
+  double power = 1;               // polynomial
+  std::int64_t every = 0;         // step: the rate is multiplied by `factor` after so many steps each time
+  double factor = 0.1;
+};
+
+struct OptimiserOptions {
+  std::string name = "sgd";  // sgd, adam, adamw, adagrad, lars, lamb: see ops/optimiser_step.h
+  double learning_rate = 0.01;
+  ScheduleOptions schedule;
+  double momentum = 0;  // sgd, lars
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = -1;                // below 0: 1e-8, of adagrad 1e-10, of lamb 1e-6
+  double rate_decay = 0;              // adagrad
+  double trust = 0.001;               // lars
+  double weight_decay = 0;            // of parameters whose names match none of no_decay
+  std::vector<std::string> no_decay;  // patterns as of file names: "*bias", "norm*"
+  double clip_norm = 0;               // above 0: gradients are scaled down to this global norm
+};
+
+// Loss scaling that adapts itself (Micikevicius et al., arXiv:1710.03740): the loss is multiplied by a power of two,
+// which doubles after `grow_after` steps without overflow and halves when a gradient is not finite; that step changes
+// nothing.
+struct LossScaleOptions {
+  bool on = false;
+  double initial = 65536, least = 1, most = 16777216;
+  std::int64_t grow_after = 2000;
+};
+
+// Which net is trained.
+struct NetOptions {
+  std::string builder;                       // one of the nets that `tessera new` knows …
+  std::string file;                          // … or a model file, whose float32 weights are trained on
+  std::map<std::string, std::int64_t> dims;  // sizes of named dimensions, and options of the builder
+  std::uint64_t seed = 1;                    // of the builder's weights
+  std::vector<std::string> frozen;           // patterns of names of weights that stay as they are: "conv1.*"
+  // "train": BatchNormalization normalises by the batch and keeps running statistics; "frozen": by its statistics.
+  std::string batch_norm = "train";
+};
+
+// Samples that a function makes: fields with their element types and shapes (without the batch dimension), how many
+// samples there are, and the function, which is called from several threads at once. What it throws is an error of that
+// sample alone.
+struct SampleSource {
+  struct Field {
+    std::string name;
+    DType dtype = DType::f32;
+    Shape shape;
+  };
+  std::vector<Field> fields;
+  std::int64_t size = 0;
+  std::function<std::map<std::string, Tensor>(std::int64_t index)> read;
+};
+
+// The samples that a net learns from. A path is an .npz file (arrays by field name, dimension 0 counts the samples), a
+// .csv table, an IDX file (pictures; `train_labels` has their labels), a text file (.txt), CIFAR's binary folder, or a
+// folder of pictures with a folder for each class.
+struct TrainingData {
+  std::string train, test;
+  std::string train_labels, test_labels;  // of IDX files
+  // In place of files: fields by name, [samples, …].
+  std::map<std::string, Tensor> train_arrays, test_arrays;
+  std::optional<SampleSource> train_source, test_source;
+  // Where there is no test data: this part of the training data is held out, the same samples for every seed.
+  double hold_out = 0;
+  std::int64_t batch = 32;
+  bool shuffle = true;
+  std::vector<std::string> augment;   // of training data; see train/data/transform.h
+  std::vector<std::string> prepare;   // the same transforms for training and test data
+  int workers = 2;                    // threads that prepare batches ahead of use
+  std::int64_t batch_multiplier = 1;  // a worker makes so many batches at a time
+  std::string cache = "none";         // of decoded samples: none, memory, disk
+  double mixup = 0;                   // above 0: pictures are mixed, see train/data/loader.h
+  // Pictures of folders: their size (0: of the first one) and channels.
+  std::int64_t height = 0, width = 0, channels = 3;
+  // Tables: the column to predict, whether it is a number, and how columns are encoded (train/data/column_encoding.h).
+  std::string target_column;
+  bool target_is_number = false;
+  std::map<std::string, std::string> encodings;
+  std::vector<std::string> ignored_columns;
+  double clip_quantile = 0;
+  // Text: tokens are "character" or "word", a sample has `length` of them, and the task is "tokens" or "next_token".
+  std::string tokens = "character", task = "tokens";
+  std::int64_t length = 64, vocabulary = 256;
+};
+
+struct TrainingConfig {
+  std::string
+      output;  // the folder for the log, checkpoints, the report and the trained model; empty: nothing is written
+  NetOptions model;
+  TrainingData data;
+  LossOptions loss;
+  OptimiserOptions optimiser;
+  LossScaleOptions loss_scale;  // on by default where the precision is f16
+  std::int64_t epochs = 0;      // either epochs or steps is above 0
+  std::int64_t steps = 0;       // updates of the weights
+  // What convolutions and products multiply in: f32, bf16 or f16. Weights, sums, norms and losses stay f32.
+  std::string precision = "f32";
+  std::uint64_t seed = 0;       // of the order of the samples, augmentation and random operators
+  std::int64_t accumulate = 1;  // batches whose gradients are averaged for one step
+  double average_decay = 0;     // above 0: an exponential moving average of the weights is kept, tested and exported
+  std::int64_t log_every = 10;  // steps for each line of the log
+  std::int64_t evaluate_every = 0;    // steps; 0: at the end of each epoch
+  std::int64_t checkpoint_every = 0;  // steps; 0: at the end of each epoch
+  std::int64_t patience = 0;          // above 0: training stops when so many evaluations in a row bring nothing better
+  std::string metric;                 // accuracy, auc, loss …; empty: what fits the loss
+  std::int64_t recompute_bytes = 0;   // above 0: activations beyond so many bytes are computed again in the way back
+  std::string device = "cpu";
+  int threads = 0;  // 0: all cores that this process may use
+  std::int64_t memory_limit_bytes = 0;
+  std::string toml;  // the text that it was read from, settings included; kept beside the log
+};
+
+// A measured line of the log, over the steps since the one before.
+struct StepReport {
+  std::int64_t step = 0, steps = 0;  // done, of all
+  std::int64_t epoch = 0;            // from 0
+  double loss = 0;                   // mean
+  double learning_rate = 0, gradient_norm = 0;
+  double samples_per_s = 0;
+  double data_wait_share = 0;  // of the time, that was spent waiting for data
+  double seconds = 0;          // since training began, resumed parts included
+  std::int64_t skipped = 0;    // steps in all that changed nothing because of overflow
+};
+
+struct EvaluationReport {
+  std::int64_t step = 0;
+  std::string metric;  // "accuracy", "auc" or "loss"
+  double value = 0, loss = 0;
+  std::int64_t samples = 0;
+  bool best = false;  // so far
+};
+
+struct TrainingResult {
+  std::int64_t steps = 0, samples = 0;
+  double loss = 0;                             // of the last line of the log
+  std::optional<EvaluationReport> evaluation;  // of the weights at the end
+  std::optional<EvaluationReport> best;
+  double seconds = 0;
+  std::int64_t peak_rss_bytes = 0, skipped_steps = 0, skipped_samples = 0;
+  std::vector<std::string> skipped_reasons;  // of the first samples that could not be read
+  bool interrupted = false, stopped_early = false;
+};
+
+// Told in the thread that trains.
+struct TrainingHooks {
+  std::function<void(const StepReport&)> step;
+  std::function<void(const EvaluationReport&)> evaluation;
+  std::function<void(const std::string& path)> checkpoint;
+  std::function<void(std::int64_t step, std::int64_t steps)> progress;  // after every step
+  // When it is cancelled, training saves a checkpoint and returns.
+  const Cancellation* cancellation = nullptr;
+  std::vector<StepTiming>* timings = nullptr;  // filled with the operators of one step
+};
+
+// One training. Not thread-safe.
+class TESSERA_API Trainer {
+ public:
+  // The net is config.model's. Throws Error: invalid_argument for options that do not fit one another, the net or the
+  // data; not_found, io; unsupported, listing the operators that have no gradient.
+  explicit Trainer(TrainingConfig config);
+  // Trains this model in place of config.model's.
+  Trainer(const Model& model, TrainingConfig config);
+  ~Trainer();
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+
+  // Goes on from the newest checkpoint in the folder that is whole, or from this checkpoint file: weights, optimiser
+  // state, loss scale, random numbers and the position in the data are as if training had not stopped. Throws
+  // Error(not_found) where there is none, invalid_argument for one of another net.
+  void resume(const std::string& folder_or_file);
+
+  // Trains to the end. Throws Error(failed) when the loss is no longer finite: the message names the first tensor that
+  // is not and what may help. The weights are those of the last good step then.
+  TrainingResult run(const TrainingHooks& hooks = {});
+
+  // Of the test data with the weights as they are. Throws Error(invalid_argument) without test data.
+  EvaluationReport evaluate();
+  // The net with the weights as they are (their moving average, if it is kept), to run, optimise or save. Of a net that
+  // learnt from a table the columns' encoding is part: its inputs are the columns.
+  Model model() const;
+  // Writes everything that resume() needs, replacing the file as a whole. Throws Error(io).
+  void save(const std::string& path) const;
+  // The step as a graph, for explaining it.
+  const Model& step_model() const;
+  const TrainingConfig& config() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// A configuration from TOML text (docs/training.md lists the keys), with "key.of.table=value" settings over it. Throws
+// Error(invalid_argument) for unknown keys, naming the nearest known one, and values of the wrong kind. `where` names
+// the text in messages; relative paths of files in it are relative to the current folder.
+TESSERA_API TrainingConfig parse_training_config(const std::string& toml, const std::string& where,
+                                                 const std::vector<std::string>& settings = {});
+TESSERA_API std::vector<std::string> loss_names();
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// Configuration files in TOML (https://toml.io/en/v1.0.0), read key by key: what nobody asked for is an error that
+// names the nearest key that there is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::io {
+
+// A table of a file. Copies share what was read. All functions throw Error(invalid_argument) for a value of another
+// kind, naming its place.
+class TomlTable {
+ public:
+  // `where` names the text in messages. Settings are "key.of.table=value", written over what the text has; a value that
+  // is no TOML is taken as text. Throws Error(invalid_argument) with line and column for text that is no TOML.
+  static TomlTable parse(std::string_view text, const std::string& where,
+                         const std::vector<std::string>& settings = {});
+
+  bool has(std::string_view key);
+  std::string text(std::string_view key, std::string otherwise);
+  double number(std::string_view key, double otherwise);
+  std::int64_t whole(std::string_view key, std::int64_t otherwise);
+  bool boolean(std::string_view key, bool otherwise);
+  std::vector<std::string> texts(std::string_view key);  // a list, or one text alone
+  // The table of that key, empty when it is not there. A text in its place counts as { name = text }.
+  TomlTable table(std::string_view key);
+  // The keys of the table with whole numbers, or with texts, whatever they are called.
+  std::map<std::string, std::int64_t> all_wholes();
+  std::map<std::string, std::string> all_texts();
+
+  std::string as_toml() const;
+
+  // Throws Error(invalid_argument) for a key of this table, or of one that was read from it, that was not asked for.
+  void check_all_read() const;
+
+ private:
+  struct Content;
+  explicit TomlTable(std::shared_ptr<Content> content) : content_(std::move(content)) {}
+  std::string place(std::string_view key) const;
+  [[noreturn]] void wrong_kind(std::string_view key, const char* expected) const;
+
+  std::shared_ptr<Content> content_;
+};
+
+}  // namespace tessera::io

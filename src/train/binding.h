@@ -1,0 +1,32 @@
+// Which field of the data feeds which input of the net.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ir/graph.h"
+#include "tessera/session.h"
+#include "train/data/dataset.h"
+
+namespace tessera::train {
+
+struct Binding {
+  std::map<std::string, std::string> fields;  // of inputs, by the inputs' names
+  std::string target;                         // the field of the labels, which feeds the input of that name
+};
+
+// Inputs take the fields of their names; a single input that is left takes the single field that is left. Throws
+// Error(invalid_argument), listing inputs and fields, where that does not give every input one field.
+Binding bind_fields(const ir::Graph& model, const std::vector<Field>& fields, const std::string& target);
+
+// The element types that the inputs expect, by field.
+std::map<std::string, DType> expected_types(const ir::Graph& model, const Binding& binding);
+
+// A batch as inputs. Fields that mixup added come under their own names.
+NamedValues inputs_of(const Binding& binding, const std::map<std::string, Tensor>& batch);
+
+// Throws Error(invalid_argument) where a batch of fields of these shapes does not fit the input that it feeds.
+void check_shapes(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields);
+
+}  // namespace tessera::train

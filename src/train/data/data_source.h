@@ -1,0 +1,31 @@
+// The data that a configuration names.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tessera/train.h"
+#include "train/data/csv_dataset.h"
+#include "train/data/dataset.h"
+#include "train/data/text_dataset.h"
+
+namespace tessera::train {
+
+struct DataSource {
+  std::shared_ptr<const Dataset> train, test;  // test: null where there is none
+  std::optional<TableEncoding> table;          // how rows of a .csv became numbers
+  std::optional<Vocabulary> vocabulary;        // of a text
+};
+
+// Opens, caches and holds out as the options say. Encodings and vocabularies are learnt from the training data alone.
+// Throws Error: not_found, io; invalid_argument for options that do not fit the files.
+DataSource open_data(const TrainingData& data);
+
+// Reads fields in the element types that are expected of them by name: f64 and integers become f32, u8 too, divided by
+// 255; integers become i64. Fields that nobody expects anything of stay. Throws Error(invalid_argument) where a field
+// has no such form.
+std::shared_ptr<const Dataset> converted(std::shared_ptr<const Dataset> data,
+                                         const std::map<std::string, DType>& expected);
+
+}  // namespace tessera::train

@@ -1,0 +1,18 @@
+// Why a training went wrong.
+#pragma once
+
+#include <string>
+
+#include "ir/graph.h"
+#include "tessera/session.h"
+
+namespace tessera::train {
+
+// Computes the step on these inputs and variables, writing none, and says where the first number that is not finite
+// appears: an input, a variable, or the result of a node; empty when all are finite. Keeps every intermediate value, so
+// it needs more memory than the step.
+std::string first_not_finite(const ir::Graph& step, const NamedValues& inputs,
+                             const std::map<std::string, Tensor>& variables, const SessionOptions& options,
+                             const RunOptions& how);
+
+}  // namespace tessera::train

@@ -1,0 +1,117 @@
+#include "train/run_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "io/output_file.h"
+
+namespace tessera::train {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json finite(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+}
+
+int open_log(const std::filesystem::path& path, int flags) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0644);
+  require(descriptor >= 0, ErrorKind::io, "cannot write '{}': {}", path.string(), std::strerror(errno));
+  return descriptor;
+}
+
+// The entries up to the step, whole lines alone: a process that was killed may have left part of one.
+std::string lines_up_to(const std::filesystem::path& path, std::int64_t step) {
+  std::string kept;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto entry = ordered_json::parse(line, nullptr, false);
+    const bool counts = entry.is_object() && entry.contains("step") && entry["step"].is_number_integer();
+    // A last line with the time of the whole training belongs to a training that ended.
+    if (counts && entry["step"].get<std::int64_t>() <= step && !entry.contains("precision")) kept += line + "\n";
+  }
+  return kept;
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::filesystem::path& path) : descriptor_(open_log(path, O_TRUNC)), path_(path.string()) {}
+
+RunLog::RunLog(const std::filesystem::path& path, std::int64_t step) : path_(path.string()) {
+  io::write_text(path, lines_up_to(path, step));
+  descriptor_ = open_log(path, 0);
+}
+
+RunLog::~RunLog() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+RunLog::RunLog(RunLog&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+
+RunLog& RunLog::operator=(RunLog&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+void RunLog::write(const std::string& line) {
+  if (descriptor_ < 0) return;
+  const std::string text = line + "\n";
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    require(written > 0, ErrorKind::io, "cannot write '{}': {}", path_, std::strerror(errno));
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+void RunLog::add(const StepReport& report) {
+  write(ordered_json{{"step", report.step},
+                     {"epoch", report.epoch},
+                     {"loss", finite(report.loss)},
+                     {"learning_rate", report.learning_rate},
+                     {"gradient_norm", finite(report.gradient_norm)},
+                     {"samples_per_s", finite(report.samples_per_s)},
+                     {"data_wait_share", finite(report.data_wait_share)},
+                     {"seconds", report.seconds}}
+            .dump());
+}
+
+void RunLog::add(const EvaluationReport& report) {
+  ordered_json line{{"step", report.step}};
+  line["test_" + report.metric] = finite(report.value);
+  line["test_loss"] = finite(report.loss);
+  line["samples"] = report.samples;
+  line["best"] = report.best;
+  write(line.dump());
+}
+
+void RunLog::add(const TrainingResult& result, const std::string& precision) {
+  ordered_json line{{"step", result.steps}, {"loss", finite(result.loss)}};
+  if (result.evaluation) {
+    line["test_" + result.evaluation->metric] = finite(result.evaluation->value);
+    line["test_loss"] = finite(result.evaluation->loss);
+  }
+  if (result.best)
+    line["best_step"] = result.best->step, line["best_" + result.best->metric] = finite(result.best->value);
+  line["seconds"] = result.seconds;
+  line["precision"] = precision;
+  line["peak_rss_bytes"] = result.peak_rss_bytes;
+  line["samples"] = result.samples;
+  line["skipped_steps"] = result.skipped_steps;
+  line["skipped_samples"] = result.skipped_samples;
+  line["stopped_early"] = result.stopped_early;
+  write(line.dump());
+}
+
+}  // namespace tessera::train

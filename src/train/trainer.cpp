@@ -1,0 +1,341 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <future>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/peak_memory.h"
+#include "io/output_file.h"
+#include "tessera/train.h"
+#include "train/checkpoint.h"
+#include "train/data/column_graph.h"
+#include "train/diagnosis.h"
+#include "train/run_log.h"
+#include "train/schedule.h"
+#include "train/trained_model.h"
+#include "train/training_setup.h"
+
+namespace tessera {
+
+namespace {
+
+using namespace train;
+using SteadyClock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+double seconds_since(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+}  // namespace
+
+struct Trainer::State : TrainingSetup {
+  // The host of a device that computes beside it reads results only for the log.
+  State(const Model& model, TrainingConfig given)
+      : TrainingSetup(model, std::move(given)),
+        reads_every_step_(config.device == "cpu" || config.device == "reference") {}
+
+  TrainingResult run(const TrainingHooks& hooks);
+  void resume(const std::string& path);
+  EvaluationReport evaluate(const Cancellation* cancellation);
+  Model trained(const std::map<std::string, Tensor>& values) const;
+  std::map<std::string, Tensor> weights() const;
+  Checkpoint checkpoint() const;
+
+  Checkpoint at;  // where the training stands; its variables are those of the session
+  std::optional<EvaluationReport> last_evaluation;
+
+ private:
+  struct Pending {
+    std::int64_t step = 0;
+    std::future<EvaluationReport> result;
+  };
+
+  void step(const TrainingHooks& hooks, bool with_timings);
+  std::uint64_t seed_of_run() const;
+  std::int64_t counter(const char* name) const { return session->variables()->get(name).data<std::int64_t>()[0]; }
+  StepReport report();
+  void check_finite(const NamedValues& inputs, const DataPosition& position);
+  [[noreturn]] void fail_not_finite(const NamedValues& inputs, const DataPosition& position);
+  void begin_evaluation(const TrainingHooks& hooks);
+  void end_evaluation(const TrainingHooks& hooks);
+  void save_checkpoint(const TrainingHooks& hooks);
+  bool is_due(std::int64_t every) const {
+    return at.step == steps || at.step % (every > 0 ? every : steps_per_epoch) == 0;
+  }
+  fs::path file(const std::string& name) const { return fs::path(config.output) / name; }
+
+  RunLog log_;
+  std::optional<Pending> pending_;
+  double base_seconds_ = 0;  // of the parts before this one
+  SteadyClock::time_point begin_;
+  SteadyClock::time_point reported_;
+  std::int64_t reported_samples_ = 0, reported_wait_ns_ = 0, skipped_ = 0, reported_skipped_ = 0;
+  std::int64_t epoch_ = 0;  // of the last batch
+  double learning_rate_ = 0, gradient_norm_ = 0;
+  bool reads_every_step_;
+};
+
+std::map<std::string, Tensor> Trainer::State::weights() const {
+  const VariableSnapshot snapshot = session->variables()->snapshot();
+  std::map<std::string, Tensor> values;
+  for (const std::string& name : parameters)
+    values[name] = snapshot.variable(config.average_decay > 0 ? average_of(name) : name);
+  return values;
+}
+
+Model Trainer::State::trained(const std::map<std::string, Tensor>& values) const {
+  const Model model = with_weights(net, values);
+  if (!data.table) return model;
+  return Model(std::make_shared<const ir::Graph>(with_raw_columns(model.graph(), *data.table)));
+}
+
+Checkpoint Trainer::State::checkpoint() const {
+  Checkpoint state = at;
+  const VariableSnapshot snapshot = session->variables()->snapshot();
+  for (const std::string& name : snapshot.names()) state.variables[name] = snapshot.variable(name);
+  return state;
+}
+
+void Trainer::State::resume(const std::string& path) {
+  at = newest_checkpoint(path);
+  for (const auto& [name, value] : at.variables) session->set_variable(name, value);
+  require(at.variables.size() == session->variables()->names().size(), ErrorKind::invalid_argument,
+          "'{}' holds {} variables, but this training has {}: it belongs to another one", path, at.variables.size(),
+          session->variables()->names().size());
+  at.variables.clear();
+  loader->seek(at.position);
+}
+
+EvaluationReport Trainer::State::evaluate(const Cancellation* cancellation) {
+  require(evaluator.has_value(), ErrorKind::invalid_argument,
+          "there are no test data; data.test or data.hold_out gives some");
+  EvaluationReport report = evaluator->run(weights(), cancellation);
+  report.step = at.step;
+  return report;
+}
+
+// Random operators draw other numbers in each run, and the same ones when training goes on from a checkpoint.
+std::uint64_t Trainer::State::seed_of_run() const {
+  const auto run = static_cast<std::uint64_t>(at.position.epoch * loader->batches_per_epoch() + at.position.batch);
+  return (config.seed + 1) * 0x9E3779B97F4A7C15 + run;
+}
+
+void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
+  learning_rate_ = learning_rate_at(config.optimiser.learning_rate, config.optimiser.schedule, at.step, steps);
+  NamedValues inputs;
+  DataPosition position;
+  for (std::int64_t i = 0; i < config.accumulate; ++i) {
+    const Batch batch = loader->next();
+    position = batch.position;
+    epoch_ = position.epoch;
+    inputs = inputs_of(binding, batch.fields);
+    inputs.emplace("learning_rate", Tensor::scalar(static_cast<float>(learning_rate_)));
+    RunOptions how;
+    at.position = batch.position;
+    how.seed = seed_of_run();
+    how.capture = !reads_every_step_;
+    if (with_timings) how.timings = hooks.timings;
+    const bool reads = reads_every_step_ || (at.step + 1) % config.log_every == 0;
+    const std::vector<Value> outputs =
+        session->run(inputs, reads ? std::vector<OutputRequest>{"gradient_norm"} : std::vector<OutputRequest>{}, how);
+    if (reads) gradient_norm_ = static_cast<double>(outputs[0].tensor().data<float>()[0]);
+    at.samples += batch.samples;
+    at.position = loader->position();
+  }
+  ++at.step;
+  if (reads_every_step_ || at.step % config.log_every == 0) check_finite(inputs, position);
+}
+
+// With loss scaling, steps are skipped until the scale fits; that all steps of a long time are is no matter of scale.
+void Trainer::State::check_finite(const NamedValues& inputs, const DataPosition& position) {
+  const std::int64_t skipped = counter("train/skipped");
+  const std::int64_t fresh = skipped - skipped_;
+  skipped_ = skipped;
+  if (fresh == 0) {
+    reported_skipped_ = 0;
+    return;
+  }
+  reported_skipped_ += fresh;
+  constexpr std::int64_t kMostInARow = 40;  // halvings from the greatest scale to the least and more
+  if (!config.loss_scale.on || reported_skipped_ > kMostInARow) fail_not_finite(inputs, position);
+}
+
+void Trainer::State::fail_not_finite(const NamedValues& inputs, const DataPosition& position) {
+  std::string where;
+  try {
+    RunOptions how;
+    std::map<std::string, Tensor> variables;
+    const VariableSnapshot snapshot = session->variables()->snapshot();
+    for (const std::string& name : snapshot.names()) variables[name] = snapshot.variable(name);
+    where = first_not_finite(step_model->graph(), inputs, variables, session_options(), how);
+  } catch (const Error& error) {
+    where = "it could not be found out where: " + error.message();
+  }
+  if (where.empty()) where = "it appears in an earlier step than the one that was looked at";
+  const bool in_data = where.starts_with("the data");
+  fail(
+      ErrorKind::failed,
+      "training stopped at step {} (epoch {}, batch {}) because a gradient is not finite: {}. {} The weights are those "
+      "before this step.",
+      at.step, position.epoch, position.batch, where,
+      in_data ? "Clean the data, or leave such samples out."
+              : fmt::format("The training diverged: a smaller learning rate than {:g}, a longer warm-up or clip_norm "
+                            "may help.",
+                            learning_rate_));
+}
+
+StepReport Trainer::State::report() {
+  const double total = session->variable("train/loss_sum").data<double>()[0];
+  const std::int64_t runs = counter("train/loss_count");
+  StepReport report;
+  report.step = at.step;
+  report.steps = steps;
+  report.epoch = epoch_;
+  report.loss = runs > at.logged_runs ? (total - at.logged_loss) / static_cast<double>(runs - at.logged_runs) : NAN;
+  report.learning_rate = learning_rate_;
+  report.gradient_norm = gradient_norm_;
+  const double interval = seconds_since(reported_);
+  const std::int64_t waited = loader->report().waited_ns;
+  report.samples_per_s = static_cast<double>(at.samples - reported_samples_) / interval;
+  report.data_wait_share = static_cast<double>(waited - reported_wait_ns_) * 1e-9 / interval;
+  report.seconds = base_seconds_ + seconds_since(begin_);
+  report.skipped = skipped_;
+  at.logged_loss = total;
+  at.logged_runs = runs;
+  reported_ = SteadyClock::now();
+  reported_samples_ = at.samples;
+  reported_wait_ns_ = waited;
+  return report;
+}
+
+// The evaluation of step s goes on beside the steps behind it. What depends on it (the best model, stopping early) is
+// decided when the next one begins, so that results do not depend on how fast it was.
+void Trainer::State::begin_evaluation(const TrainingHooks& hooks) {
+  end_evaluation(hooks);
+  if (!evaluator) return;
+  pending_.emplace();
+  pending_->step = at.step;
+  pending_->result = std::async(std::launch::async, [this, values = weights(), step = at.step] {
+    EvaluationReport report = evaluator->run(values);
+    report.step = step;
+    const bool better = !at.best || is_better(report.metric, report.value, at.best->value);
+    report.best = better;
+    if (better && !config.output.empty()) trained(values).save(file("best.onnx"));
+    return report;
+  });
+}
+
+void Trainer::State::end_evaluation(const TrainingHooks& hooks) {
+  if (!pending_) return;
+  const EvaluationReport report = pending_->result.get();
+  pending_.reset();
+  last_evaluation = report;
+  if (report.best) at.best = report;
+  at.evaluations_since_best = report.best ? 0 : at.evaluations_since_best + 1;
+  log_.add(report);
+  if (hooks.evaluation) hooks.evaluation(report);
+}
+
+void Trainer::State::save_checkpoint(const TrainingHooks& hooks) {
+  if (config.output.empty()) return;
+  // An evaluation that is still going on belongs to this checkpoint only where it is of this step: then whoever resumes
+  // does it again.
+  if (pending_ && pending_->step != at.step) end_evaluation(hooks);
+  at.seconds = base_seconds_ + seconds_since(begin_);
+  const fs::path path = file(checkpoint_name(at.step));
+  write_checkpoint(path, checkpoint());
+  constexpr std::size_t kKept = 2;
+  const std::vector<fs::path> all = checkpoints_in(config.output);
+  for (std::size_t i = kKept; i < all.size(); ++i) fs::remove(all[i]);
+  if (hooks.checkpoint) hooks.checkpoint(path.string());
+}
+
+TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
+  begin_ = reported_ = SteadyClock::now();
+  base_seconds_ = at.seconds;
+  reported_samples_ = at.samples;
+  skipped_ = counter("train/skipped");
+  if (!config.output.empty()) {
+    fs::create_directories(config.output);
+    log_ = at.step > 0 ? RunLog(file("log.jsonl"), at.step) : RunLog(file("log.jsonl"));
+    if (!config.toml.empty()) io::write_text(file("config.toml"), config.toml);
+  }
+  TrainingResult result;
+  const auto cancelled = [&] { return hooks.cancellation != nullptr && hooks.cancellation->flag().load(); };
+  if (at.step > 0 && at.step < steps && is_due(config.evaluate_every)) begin_evaluation(hooks);
+  const std::int64_t timed_step = at.step + std::min<std::int64_t>(5, steps - at.step - 1);
+  while (at.step < steps && !cancelled() && !result.stopped_early) {
+    step(hooks, hooks.timings != nullptr && at.step == timed_step);
+    if (hooks.progress) hooks.progress(at.step, steps);
+    if (at.step % config.log_every == 0 || at.step == steps) {
+      const StepReport line = report();
+      result.loss = line.loss;
+      log_.add(line);
+      if (hooks.step) hooks.step(line);
+    }
+    const bool evaluates = is_due(config.evaluate_every);
+    if (evaluates) end_evaluation(hooks);
+    if (is_due(config.checkpoint_every)) save_checkpoint(hooks);
+    if (evaluates) begin_evaluation(hooks);
+    result.stopped_early = config.patience > 0 && at.evaluations_since_best >= config.patience;
+  }
+  result.interrupted = at.step < steps && !result.stopped_early;
+  if (result.interrupted || result.stopped_early) save_checkpoint(hooks);
+  end_evaluation(hooks);
+  if (evaluator && !result.interrupted && (!last_evaluation || last_evaluation->step != at.step)) {
+    begin_evaluation(hooks);
+    end_evaluation(hooks);
+  }
+  result.steps = at.step;
+  result.samples = at.samples;
+  result.evaluation = last_evaluation;
+  result.best = at.best;
+  result.seconds = at.seconds = base_seconds_ + seconds_since(begin_);
+  result.peak_rss_bytes = base::peak_rss_bytes();
+  result.skipped_steps = skipped_;
+  const LoaderReport read = loader->report();
+  result.skipped_samples = read.skipped;
+  result.skipped_reasons = read.reasons;
+  if (!config.output.empty() && !result.interrupted) {
+    trained(weights()).save(file("model.onnx"));
+    log_.add(result, config.precision);
+  }
+  return result;
+}
+
+Trainer::Trainer(TrainingConfig config) {
+  const Model net = load_net(config.model);
+  state_ = std::make_unique<State>(net, std::move(config));
+}
+Trainer::Trainer(const Model& model, TrainingConfig config)
+    : state_(std::make_unique<State>(model, std::move(config))) {}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+void Trainer::resume(const std::string& folder_or_file) {
+  state_->resume(folder_or_file);
+}
+TrainingResult Trainer::run(const TrainingHooks& hooks) {
+  return state_->run(hooks);
+}
+EvaluationReport Trainer::evaluate() {
+  return state_->evaluate(nullptr);
+}
+Model Trainer::model() const {
+  return state_->trained(state_->weights());
+}
+void Trainer::save(const std::string& path) const {
+  write_checkpoint(path, state_->checkpoint());
+}
+const Model& Trainer::step_model() const {
+  return *state_->step_model;
+}
+const TrainingConfig& Trainer::config() const {
+  return state_->config;
+}
+
+}  // namespace tessera

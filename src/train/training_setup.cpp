@@ -1,0 +1,115 @@
+#include "train/training_setup.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "models/models.h"
+#include "train/schedule.h"
+
+namespace tessera::train {
+namespace {
+
+TransformList transforms_of(const std::vector<std::string>& prepare, const std::vector<std::string>& augment) {
+  TransformList transforms;
+  for (const auto* list : {&augment, &prepare}) {
+    for (const std::string& description : *list) transforms.push_back(make_transform(description));
+  }
+  return transforms;
+}
+
+DType precision_of(const std::string& name) {
+  return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
+}
+
+}  // namespace
+
+Model load_net(const NetOptions& options) {
+  require(options.builder.empty() != options.file.empty(), ErrorKind::invalid_argument,
+          "the net is given by either model.builder or model.file");
+  if (!options.file.empty()) {
+    const Model model = Model::load(options.file);
+    return options.dims.empty() ? model : model.with_dims(options.dims);
+  }
+  models::ModelOptions build;
+  build.dims = options.dims;
+  build.seed = options.seed;
+  return Model(std::make_shared<const ir::Graph>(models::build_model(options.builder, build)));
+}
+
+TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given) : config(std::move(given)), net(model) {
+  require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
+          "the length of the training is given by either train.epochs or train.steps");
+  check_schedule(config.optimiser.schedule);
+  require(config.recompute_bytes == 0, ErrorKind::unsupported, "train.recompute_bytes: not available yet");
+  if (config.metric.empty()) config.metric = default_metric(config.loss.name);
+  data = open_data(config.data);
+  bind_data();
+  make_sessions();
+}
+
+void TrainingSetup::bind_data() {
+  const ir::Graph& graph = net.graph();
+  const auto& raw = data.train->fields();
+  if (std::ranges::find(raw, config.loss.target, &Field::name) != raw.end()) {
+    const std::map<std::string, DType> types = expected_types(graph, bind_fields(graph, raw, config.loss.target));
+    data.train = converted(data.train, types);
+    if (data.test) data.test = converted(data.test, types);
+  }
+  LoaderOptions options;
+  options.batch = config.data.batch;
+  options.shuffle = config.data.shuffle;
+  options.seed = config.seed;
+  options.workers = config.data.workers;
+  options.batch_multiplier = config.data.batch_multiplier;
+  options.mixup = config.data.mixup;
+  loader.emplace(data.train, transforms_of(config.data.prepare, config.data.augment), options);
+  std::vector<Field> fields = loader->fields();
+  if (config.data.mixup > 0)
+    std::erase_if(
+        fields, [&](const Field& field) { return field.name == config.loss.target + "_mixed" || field.name == "mix"; });
+  binding = bind_fields(graph, fields, config.loss.target);
+  check_shapes(graph, binding, fields);
+  const Field& target = *std::ranges::find(fields, config.loss.target, &Field::name);
+  graph_options.target_type = target.dtype;
+  graph_options.target_dims = {ir::Dim::symbol("batch")};
+  if (!graph.inputs().empty()) {
+    const std::optional<ir::Dims>& dims = graph.value(graph.inputs()[0]).type.dims;
+    if (dims && !dims->empty()) graph_options.target_dims[0] = dims->front();
+  }
+  for (const std::int64_t size : target.shape) graph_options.target_dims.emplace_back(size);
+}
+
+SessionOptions TrainingSetup::session_options() const {
+  SessionOptions options;
+  options.device = config.device;
+  options.threads = config.threads;
+  options.memory_limit_bytes = config.memory_limit_bytes;
+  options.precision = DType::f32;
+  return options;
+}
+
+void TrainingSetup::make_sessions() {
+  graph_options.loss = config.loss;
+  graph_options.frozen = config.model.frozen;
+  graph_options.optimiser = config.optimiser;
+  graph_options.loss_scale = config.loss_scale;
+  graph_options.precision = precision_of(config.precision);
+  graph_options.accumulate = config.accumulate;
+  graph_options.average_decay = config.average_decay;
+  graph_options.mixup = config.data.mixup > 0;
+  TrainingGraph made = make_training_graph(net.graph(), graph_options);
+  parameters = std::move(made.parameters);
+  step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
+  session.emplace(*step_model, session_options());
+  const std::int64_t per_epoch = loader->batches_per_epoch();
+  steps_per_epoch = std::max<std::int64_t>(1, per_epoch / config.accumulate);
+  steps = config.steps > 0 ? config.steps : std::max<std::int64_t>(1, config.epochs * per_epoch / config.accumulate);
+  if (!data.test) return;
+  TrainingGraph evaluation = make_evaluation_graph(net.graph(), graph_options);
+  const EvaluatorOptions options{config.loss, config.metric, session_options(), config.data.batch,
+                                 std::min(1, config.data.workers)};
+  evaluator.emplace(Model(std::make_shared<const ir::Graph>(std::move(evaluation.graph))), binding, data.test,
+                    transforms_of(config.data.prepare, {}), options);
+}
+
+}  // namespace tessera::train

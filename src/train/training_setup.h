@@ -1,0 +1,44 @@
+// What a training needs before its first step: the net, the data, and the sessions that run them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/train.h"
+#include "train/binding.h"
+#include "train/data/data_source.h"
+#include "train/data/loader.h"
+#include "train/evaluation.h"
+#include "train/training_graph.h"
+
+namespace tessera::train {
+
+// The net that the options name. Throws Error(invalid_argument) unless it is exactly one, and as loading does.
+Model load_net(const NetOptions& options);
+
+struct TrainingSetup {
+  // Throws Error as Trainer's constructor does.
+  TrainingSetup(const Model& model, TrainingConfig given);
+
+  TrainingConfig config;
+  Model net;
+  DataSource data;
+  Binding binding;
+  TrainingGraphOptions graph_options;
+  std::vector<std::string> parameters;  // names
+  std::optional<Loader> loader;
+  std::optional<Model> step_model;
+  std::optional<Session> session;      // of the step
+  std::optional<Evaluator> evaluator;  // nothing without test data
+  std::int64_t steps = 0, steps_per_epoch = 0;
+
+  SessionOptions session_options() const;
+
+ private:
+  void bind_data();
+  void make_sessions();
+};
+
+}  // namespace tessera::train
