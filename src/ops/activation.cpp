@@ -37,7 +37,7 @@ void gelu_gradient(GradientContext& c) {
 }  // namespace
 
 const OpDef relu = element_wise_unary("Relu", 14, types::signed_numbers, operations_per_output<1>, {},
-                                      [](GradientContext& c) { c.set(0, (c.input(0) > 0).choose(c.gradient(), 0)); },
+                                      [](GradientContext& c) { c.set(0, (c.output() > 0).choose(c.gradient(), 0)); },
                                       {Trait::idempotent, Trait::non_negative, Trait::homogeneous});
 const OpDef sigmoid = element_wise_unary(
     "Sigmoid", 13, types::floats, operations_per_output<10>, {},

@@ -28,8 +28,8 @@ ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context) {
   const std::vector<NodeId> order = graph.order();
   for (const NodeId id : order) {
     // A product with constant weights takes more than transposes into itself (fuse_epilogues.cpp).
-    if (graph.node(id).op != "MatMul" || as_linear(graph, graph.node(id))) continue;
     ir::Node product = graph.node(id);
+    if (product.op != "MatMul" || (graph.is_constant(product.inputs[1]) && as_linear(graph, product))) continue;
     product.op = "tessera::TransposedMatMul";
     for (std::size_t i = 0; i < 2; ++i) {
       const ValueId operand = product.inputs[i];

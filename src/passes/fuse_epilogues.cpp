@@ -1,6 +1,6 @@
-// What follows a convolution or a product with constant weights becomes part of it and happens in its registers: a sum
-// with a bias, a sum with another tensor, an activation. What lays several axes of a product's data side by side before
-// it goes too. Only as far as the device has a kernel for the result.
+// What follows a convolution or a product with a matrix of weights becomes part of it and happens in its registers: a
+// sum with a bias, a sum with another tensor, an activation. What lays several axes of a product's data side by side
+// before it goes too. Only as far as the device has a kernel for the result.
 #include <algorithm>
 #include <optional>
 
@@ -165,15 +165,16 @@ class Fuser {
     return add.inputs[add.inputs[0] == conv.outputs[0] ? 1 : 0];
   }
 
-  // A constant vector; of a convolution it is folded into the weights' own bias elsewhere.
+  // A vector, constant or not; of a convolution it is folded into the weights' own bias elsewhere.
   bool with_bias(NodeId next, ir::Node& conv) const {
     const std::optional<ValueId> other = added(next, conv);
     const bool product =
         conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, *addend_input(ops::op_of(conv))));
     if (!other || !product || has_input(conv, kBias)) return false;
-    const Tensor* bias = graph_.constant(*other);
-    if (bias == nullptr || bias->dtype() != DType::f32 || bias->shape().size() != 1 ||
-        !outputs_of_linear(graph_, conv).surely_equals(bias->elements()))
+    const ir::ValueType& bias = graph_.value(*other).type;
+    if (!bias.is_tensor() || bias.dtype != DType::f32 || !bias.dims || bias.dims->size() != 1 ||
+        !(*bias.dims)[0].is_known() || !outputs_of_linear(graph_, conv).surely_equals((*bias.dims)[0].value()) ||
+        (is_quantised(conv) && !graph_.is_constant(*other)))
       return false;
     set_input(conv, kBias, *other);
     return true;

@@ -27,11 +27,13 @@ std::optional<ir::Node> as_linear(const ir::Graph& graph, const ir::Node& node) 
   if (node.op == kLinear) return node;
   const bool transposed_matmul = node.op == "tessera::TransposedMatMul" && !node.attributes.contains("transA");
   if (node.op != "MatMul" && node.op != "Gemm" && !transposed_matmul) return std::nullopt;
-  const Tensor* weights = graph.constant(node.inputs[1]);
+  const ir::ValueType& weights = graph.value(node.inputs[1]).type;
   const ir::Dims* x = dims_of(graph, node.inputs[0]);
-  if (weights == nullptr || weights->dtype() != DType::f32 || weights->shape().size() != 2 || x == nullptr ||
-      x->size() < 2)
+  if (weights.dtype != DType::f32 || !weights.is_tensor() || !weights.shape() || weights.dims->size() != 2 ||
+      x == nullptr || x->size() < 2)
     return std::nullopt;
+  // A constant on the left is packed by the product as it is.
+  if (graph.is_constant(node.inputs[0]) && !graph.is_constant(node.inputs[1])) return std::nullopt;
   if (node.op == "Gemm" && !is_plain_gemm(graph, node)) return std::nullopt;
   ir::Node linear{std::string(kLinear), node.name, node.inputs, node.outputs, {}, 0};
   if (has_transposed_weights(node)) linear.attributes.emplace("transB", std::int64_t{1});

@@ -1,4 +1,4 @@
-// Products with constant weights in the form that takes what stands around them into itself (ops/linear.h).
+// Products with a matrix of weights in the form that takes what stands around them into itself (ops/linear.h).
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace tessera::passes {
 
-// The node as tessera::Linear: MatMul, TransposedMatMul and Gemm in float32 with constant weights [inputs, outputs] (or
-// transposed), at most a bias of one number an output, and no factors. A Linear is what it is; nothing where there is
-// no such form.
+// The node as tessera::Linear: MatMul, TransposedMatMul and Gemm in float32 with weights [inputs, outputs] (or
+// transposed) of known sizes, constant or not, at most a bias of one number an output, and no factors. A Linear is what
+// it is; nothing where there is no such form.
 std::optional<ir::Node> as_linear(const ir::Graph& graph, const ir::Node& node);
 
 // The outputs of a Linear, of bytes or of real numbers; unknown while its weights' rank is.

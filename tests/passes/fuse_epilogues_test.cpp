@@ -76,10 +76,20 @@ TEST(FuseEpilogues, GemmWithFactorsOrOtherOperandsStays) {
   expect_left_alone(kRow + " %p = Gemm (%x, %w, %z) %y = Relu (%p) output %y }", kPass);  // a matrix is no bias
   expect_left_alone(kRow + " input %c : f32[5, batch] %p = Gemm (%c, %v) {transA = 1} %y = Relu (%p) output %y }",
                     kPass);
-  expect_left_alone("graph { input %x : f32[2, 6] input %w : f32[6, 5] %p = Gemm (%x, %w) %y = Relu (%p) output %y }",
-                    kPass);
+  expect_left_alone(
+      "graph { input %x : f32[2, 6]" + constant("c", {6, 2}) + " %p = MatMul (%c, %x) %y = Relu (%p) output %y }",
+      kPass);  // a constant on the left
   expect_left_alone(kRow + " %p = Gemm (%x, %w, %b) %y = Relu (%p) output %y, %p }",
                     kPass);  // its result is wanted as it is
+}
+
+// As those of a training step, which are variables.
+TEST(FuseEpilogues, TakesWeightsAndBiasesThatAreNoConstants) {
+  const std::string inputs = "graph { input %x : f32[2, 6] input %w : f32[6, 5] input %b : f32[5] ";
+  expect_rewritten(inputs + "%p = MatMul (%x, %w) %q = Add (%p, %b) %y = Relu (%q) output %y }", kPass,
+                   {"%y = tessera::Linear (%x, %w, %b) {activation = \"Relu\"}"});
+  expect_rewritten(inputs + "%p = Gemm (%x, %w) %y = Relu (%p) output %y }", kPass,
+                   {"%y = tessera::Linear (%x, %w) {activation = \"Relu\"}"});
 }
 
 const std::string kPicture =

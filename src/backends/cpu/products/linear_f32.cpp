@@ -1,5 +1,5 @@
-// The product with constant weights in float32, with bias, addend and activation: by packed blocks, or as an indirect
-// product.
+// The product with a matrix of weights in float32, with bias, addend and activation: by packed blocks, or as an
+// indirect product.
 #include "backends/cpu/products/linear_f32.h"
 
 #include <limits>
@@ -24,11 +24,13 @@ GemmShape shape_of(const ops::NodeView& view, bool transposed) {
 class Linear final : public Kernel {
  public:
   Linear(const ops::NodeView& view, WeightStore& store, bool transposed)
-      : gemm_(shape_of(view, transposed), false, true), activation_(plan_activation(view)) {
+      : gemm_(shape_of(view, transposed), false, view.constant(1) != nullptr),
+        transposed_(transposed),
+        activation_(plan_activation(view)) {
     const auto [m, n, k] = gemm_.shape();
-    const Tensor& weights = *view.constant(1);
-    const GemmOperand right = transposed ? GemmOperand::strided(nullptr, 1, k) : GemmOperand::strided(nullptr, n, 1);
-    weights_ = gemm_f32_packed_right(store, weights, right, k, n, 1, k * n, transposed ? "transposed" : "plain");
+    if (const Tensor* weights = view.constant(1))
+      weights_ = gemm_f32_packed_right(store, *weights, weights_at(nullptr), k, n, 1, k * n,
+                                       transposed ? "transposed" : "plain");
   }
 
   void run(KernelContext& context) const override {
@@ -46,14 +48,22 @@ class Linear final : public Kernel {
       epilogue.addend_column_stride = 1;
     }
     const GemmOperand left = GemmOperand::strided(context.input(0).data<float>(), k, 1);
-    const GemmOperand right = GemmOperand::prepacked(reinterpret_cast<const float*>(weights_->data.get()));
+    const GemmOperand right = weights_ != nullptr
+                                  ? GemmOperand::prepacked(reinterpret_cast<const float*>(weights_->data.get()))
+                                  : weights_at(context.input(1).data<float>());
     gemm_f32(context, gemm_, left, right, y, n, epilogue);
   }
 
  private:
+  GemmOperand weights_at(const float* data) const {
+    return transposed_ ? GemmOperand::strided(data, 1, gemm_.shape().k)
+                       : GemmOperand::strided(data, gemm_.shape().n, 1);
+  }
+
   GemmF32 gemm_;
+  bool transposed_;
   ActivationPlan activation_;
-  std::shared_ptr<const PackedWeights> weights_;
+  std::shared_ptr<const PackedWeights> weights_;  // null: they are no constant, and read as they lie
 };
 
 }  // namespace
@@ -61,7 +71,6 @@ class Linear final : public Kernel {
 std::string reject_linear_f32(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
   if (view.has_attribute("precision")) return "asks for bf16";
-  if (view.constant(1) == nullptr) return "the weights are no constant";
   return reject_activation(view);
 }
 
@@ -74,8 +83,7 @@ KernelPointer make_linear_f32(const ops::NodeView& view, WeightStore& weights) {
 }
 
 std::string reject_indirect_linear_f32(const ops::NodeView& view) {
-  if (std::string reason = reject_linear_f32(view); !reason.empty()) return reason;
-  return view.has_input(2) && view.constant(2) == nullptr ? "the bias is no constant" : "";
+  return reject_linear_f32(view);
 }
 
 KernelPointer make_indirect_linear_f32(const ops::NodeView& view, WeightStore& weights) {

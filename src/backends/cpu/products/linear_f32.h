@@ -1,12 +1,12 @@
-// The product with constant weights in float32 (gemm_f32.h), for the operators that are one.
+// The product with a matrix of weights in float32 (gemm_f32.h), for the operators that are one.
 #pragma once
 
 #include "backends/backend.h"
 
 namespace tessera::backends::cpu {
 
-// The weights are [outputs, inputs, 1...] when `transposed`, else [inputs, outputs]. Bias, addend and activation are
-// those of Linear and ChannelsLastConv.
+// The weights are [outputs, inputs, 1...] when `transposed`, else [inputs, outputs, 1...]. Bias, addend and activation
+// are those of Linear and ChannelsLastConv.
 KernelPointer make_packed_linear_f32(const ops::NodeView& view, WeightStore& weights, bool transposed);
 
 }  // namespace tessera::backends::cpu

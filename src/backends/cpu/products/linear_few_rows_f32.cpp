@@ -1,4 +1,4 @@
-// The product of few rows with large constant weights [outputs, inputs] in float32: dot products with the weights as
+// The product of few rows with large weights [outputs, inputs] in float32: dot products with the weights as
 // they lie in the model, which are read once and never copied.
 #include <algorithm>
 #include <array>
@@ -144,7 +144,7 @@ std::string reject_linear_few_rows_f32(const ops::NodeView& view) {
   return view.output(0).elements() > kMostDotRows * view.input(1).shape[0] ? "many rows" : "";
 }
 std::string avoid_linear_few_rows_f32(const ops::NodeView& view) {
-  return view.constant(1)->bytes() < kLargeBytes ? "small weights" : "";
+  return view.input(1).elements() * 4 < kLargeBytes ? "small weights" : "";
 }
 
 KernelPointer make_linear_few_rows_f32(const ops::NodeView& view, WeightStore&) {
