@@ -55,25 +55,10 @@ Term to_windows(Term wide, Term weights, const Windows& shape) {
   return trimmed(wide.combine("Conv", {weights}, shape.attributes()), shape.list(&WindowAxis::output));
 }
 
-// Each weight is the product of both signals at a distance: a convolution of one with the other, batch and channels
-// changing places, strides and dilations too.
 Term weight_gradient(Term wide, Term windows, const Windows& shape) {
-  const std::int64_t inputs = shape.weights[1];
-  // [N, groups, inputs, …] → [inputs, groups · N, …]
-  std::vector<std::int64_t> apart{0, shape.group, inputs}, order{2, 1, 0}, together{inputs, -1}, swapped{1, 0};
-  for (std::size_t i = 0; i < shape.axes.size(); ++i) {
-    apart.push_back(shape.axes[i].input);
-    order.push_back(static_cast<std::int64_t>(i) + 3);
-    together.push_back(shape.axes[i].input);
-    swapped.push_back(static_cast<std::int64_t>(i) + 2);
-  }
-  const Term signal =
-      wide.combine("Reshape", {wide.integers(apart)}).transpose(order).combine("Reshape", {wide.integers(together)});
   ir::Attributes attributes = shape.attributes();
-  std::swap(attributes["strides"], attributes["dilations"]);
-  const Term product = signal.combine("Conv", {windows.transpose(swapped)}, std::move(attributes));
-  // Positions behind the last window may add some beyond the kernel.
-  return trimmed(product, shape.list(&WindowAxis::kernel)).transpose(swapped);
+  attributes.emplace("kernel_shape", shape.list(&WindowAxis::kernel));
+  return wide.combine("tessera::ConvWeightGradient", {windows}, std::move(attributes));
 }
 
 void set_bias_gradient(GradientContext& c) {

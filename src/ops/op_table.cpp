@@ -20,6 +20,7 @@
 #include "ops/conv_integer.h"
 #include "ops/conv_transpose.h"
 #include "ops/conv_transpose_with_dynamic_pads.h"
+#include "ops/conv_weight_gradient.h"
 #include "ops/cumulative.h"
 #include "ops/deform_conv.h"
 #include "ops/determinant.h"
@@ -164,6 +165,9 @@ constexpr const OpDef* kTable[] = {
     &channels_last_conv_transpose,
     &channels_last_max_pool,
     &channels_last_average_pool,
+    // conv_weight_gradient
+    &conv_weight_gradient,
+    &channels_last_conv_weight_gradient,
     // conv_chain
     &conv_chain,
     // element_wise_program

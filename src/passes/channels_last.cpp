@@ -36,6 +36,11 @@ class Layout {
       }
       if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.size() != 1 || !node.outputs[0].valid())
         continue;
+      if (std::optional<ir::Node> reader = reading(node)) {
+        changed_ = true;
+        graph_.replace_node(id, std::move(*reader));
+        continue;
+      }
       const std::optional<ValueId> result = tried(node);
       if (!result) continue;
       changed_ = true;
@@ -64,6 +69,52 @@ class Layout {
     if (!has_last(node.inputs[0])) return set_last(node.inputs[0], node.outputs[0]);
     changed_ = true;
     graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
+  }
+
+  // The node as it reads data with the channels last, where its result is the same for either order of axes.
+  std::optional<ir::Node> reading(const ir::Node& node) {
+    if (node.op == "tessera::ConvWeightGradient") return weight_gradient(node);
+    if (has_trait(node, ops::Trait::reduction)) return reduction_of_space(node);
+    return std::nullopt;
+  }
+
+  std::optional<ir::Node> weight_gradient(const ir::Node& node) {
+    const std::string op = "tessera::ChannelsLastConvWeightGradient";
+    std::vector<ValueId> inputs = node.inputs;
+    for (ValueId& input : inputs) {
+      if (graph_.value(input).type.dtype != DType::f32 || rank(input) < 3 || rank(input) > 5) return std::nullopt;
+      input = last_form(input);
+    }
+    if (!takes(node, op, inputs)) return std::nullopt;
+    ir::Node last = node;
+    last.op = op;
+    last.inputs = std::move(inputs);
+    return last;
+  }
+
+  // Over all spatial axes, and maybe others, without leaving them as axes of one element: what is left is in order.
+  std::optional<ir::Node> reduction_of_space(const ir::Node& node) {
+    if (!has_last(node.inputs[0]) || integer_of(node, "keepdims", 1) != 0) return std::nullopt;
+    const std::optional<std::vector<std::int64_t>> axes = moved_axes(node);
+    const auto full = static_cast<std::int64_t>(rank(node.inputs[0]));
+    if (!axes) return std::nullopt;
+    for (std::int64_t axis = 1; axis + 1 < full; ++axis) {
+      if (std::ranges::find(*axes, axis) == axes->end()) return std::nullopt;
+    }
+    ir::Node last = node;
+    last.inputs = {last_form(node.inputs[0]), builder_.integers(*axes)};
+    return last;
+  }
+
+  // The axes of a reduction, where they are known, in data with the channels last.
+  std::optional<std::vector<std::int64_t>> moved_axes(const ir::Node& node) const {
+    const std::size_t full = rank(node.inputs[0]);
+    const Tensor* axes = node.inputs.size() > 1 ? graph_.constant(node.inputs[1]) : nullptr;
+    if (full < 3 || axes == nullptr || !axes->has_data() || axes->elements() == 0) return std::nullopt;
+    std::vector<std::int64_t> moved;
+    for (const std::int64_t axis : axes->values<std::int64_t>())
+      moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
+    return moved;
   }
 
   // Inference may find fault with a node that it found none with before, now that more is known; that is for the run to
@@ -190,11 +241,10 @@ class Layout {
   }
 
   std::optional<ValueId> conv(const ir::Node& node, const std::string& op) {
-    const ValueId x = node.inputs[0];
-    const Tensor* weights = graph_.constant(node.inputs[1]);
+    const ValueId x = node.inputs[0], weights = node.inputs[1];
     // Other element types have no fast kernels anywhere.
-    if (graph_.value(x).type.dtype != DType::f32 || rank(x) < 3 || rank(x) > 5 || weights == nullptr ||
-        weights->shape().size() != rank(x))
+    if (graph_.value(x).type.dtype != DType::f32 || rank(x) < 3 || rank(x) > 5 || rank(weights) != rank(x) ||
+        !graph_.value(weights).type.shape())
       return std::nullopt;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_form(x);
@@ -244,10 +294,10 @@ class Layout {
         inputs.push_back(last_form(input));
       } else if (const Tensor* constant = graph_.constant(input); constant != nullptr && constant->elements() == 1) {
         inputs.push_back(input);
-      } else if (constant != nullptr && rank(input) < full) {
+      } else if (const std::optional<Shape> given = graph_.value(input).type.shape(); given && given->size() < full) {
         // Numpy aligns the last axes: with all axes named, the channels can go last.
-        std::vector<std::int64_t> shape(full - rank(input), 1);
-        shape.insert(shape.end(), constant->shape().begin(), constant->shape().end());
+        std::vector<std::int64_t> shape(full - given->size(), 1);
+        shape.insert(shape.end(), given->begin(), given->end());
         inputs.push_back(
             transposed(builder_.add("Reshape", {input, builder_.integers(shape)}), ops::to_channels_last(full)));
       } else {
@@ -288,16 +338,9 @@ class Layout {
 
   // Over known axes, which stay as axes of one element.
   std::optional<ValueId> reduction(const ir::Node& node) {
-    const std::size_t full = rank(node.inputs[0]);
-    const Tensor* axes = node.inputs.size() > 1 ? graph_.constant(node.inputs[1]) : nullptr;
-    const auto keeps = node.attributes.find("keepdims");
-    if (full < 3 || axes == nullptr || !axes->has_data() || axes->elements() == 0 ||
-        (keeps != node.attributes.end() && std::get<std::int64_t>(keeps->second) == 0))
-      return std::nullopt;
-    std::vector<std::int64_t> moved;
-    for (const std::int64_t axis : axes->values<std::int64_t>())
-      moved.push_back(moved_axis(ops::normalise_axis(axis, static_cast<std::int64_t>(full)), full));
-    return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(moved)}, node.attributes);
+    const std::optional<std::vector<std::int64_t>> axes = moved_axes(node);
+    if (!axes || integer_of(node, "keepdims", 1) == 0) return std::nullopt;
+    return add(node, node.op, {last_form(node.inputs[0]), builder_.integers(*axes)}, node.attributes);
   }
 
   // Of a feature map: what else has both forms may want the old one behind it.

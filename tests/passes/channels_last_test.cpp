@@ -147,9 +147,36 @@ TEST(ChannelsLast, LeavesWhatTheDeviceHasNoKernelFor) {
   PassContext none = context();
   none.keeps_composite = {};
   EXPECT_EQ(steps(channels_last(parsed(kBlock + "output %m }"), none))[0], "Conv");
-  const std::string computed =
-      "graph { input %x : f32[1, 4, 6, 6] input %w : f32[5, 4, 3, 3] %y = Conv (%x, %w) output %y }";
-  EXPECT_EQ(steps(channels_last(parsed(computed), context())), Steps{"Conv"});
+}
+
+// As those of a training step, which are variables.
+TEST(ChannelsLast, TakesWeightsThatAreNoConstants) {
+  const std::string text =
+      "graph { input %x : f32[1, 4, 6, 6] input %w : f32[5, 4, 3, 3] %y = Conv (%x, %w) %z = ConvTranspose (%y, %w) "
+      "output %z }";
+  EXPECT_EQ(steps(channels_last(parsed(text), context())),
+            (Steps{"Transpose", "tessera::ChannelsLastConv", "tessera::ChannelsLastConvTranspose", "Transpose"}));
+  expect_same_outputs(text);
+}
+
+TEST(ChannelsLast, GradientsOfWeightsReadBothSignalsInTheForm) {
+  const std::string text =
+      "graph { input %x : f32[2, 4, 6, 6] input %w : f32[5, 4, 3, 3] %y = Conv (%x, %w) %g = Relu (%y) "
+      "%dw = tessera::ConvWeightGradient (%x, %g) {kernel_shape = [3, 3]} constant %a = i64[3] {0, 2, 3} "
+      "%db = ReduceSum (%g, %a) {keepdims = 0} output %dw, %db }";
+  EXPECT_EQ(steps(channels_last(parsed(text), context())),
+            (Steps{"Transpose", "tessera::ChannelsLastConv", "Relu", "tessera::ChannelsLastConvWeightGradient",
+                   "ReduceSum"}));
+  expect_same_outputs(text);
+}
+
+TEST(ChannelsLast, VariablesPerChannelBroadcast) {
+  const std::string text =
+      "graph { input %x : f32[1, 4, 6, 6] input %w : f32[5, 4, 3, 3] input %s : f32[5, 1, 1] %y = Conv (%x, %w) "
+      "%z = Mul (%y, %s) output %z }";
+  EXPECT_EQ(steps(channels_last(parsed(text), context())),
+            (Steps{"Transpose", "tessera::ChannelsLastConv", "Reshape", "Reshape", "Mul", "Transpose"}));
+  expect_same_outputs(text);
 }
 
 }  // namespace

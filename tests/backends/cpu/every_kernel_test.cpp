@@ -110,6 +110,9 @@ std::vector<OpCall> kernel_calls() {
       {"tessera::ChannelsLastConv",
        {image, numbers(DType::f32, {6, 1, 3, 3}, 14), numbers(DType::f32, {6}, 15)},
        rounded_depthwise},
+      {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 1, 3, 3}, 22)}, depthwise},
+      {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 10, 1, 1}, 23)}},
+      {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 10, 3, 3}, 24)}},
       {"tessera::Linear", {x, numbers(DType::f32, {5, 20}, 16), numbers(DType::f32, {20}, 17)}, rounded},
       {"tessera::QuantisedConv",
        {bytes(DType::u8, {1, 7, 9, 6}, 18), bytes(DType::i8, {6, 1, 3, 3}, 19), numbers(DType::f32, {6}, 20),
@@ -158,7 +161,8 @@ testing::AssertionResult agrees(const Tensor& actual, const Tensor& expected, st
     return testing::AssertionSuccess();
   }
   const bool sums = kernel.find("winograd") != std::string_view::npos || kernel == "cpu_bf16_linear" ||
-                    kernel == "cpu_bf16_depthwise" || kernel == "cpu_channels_last_pointwise";
+                    kernel == "cpu_bf16_depthwise" || kernel.starts_with("cpu_channels_last_pointwise") ||
+                    kernel == "cpu_channels_last_conv_transpose_phases";
   return close_to(actual, expected, Tolerance::epsilons(expected.dtype(), sums ? 64 : 4));
 }
 

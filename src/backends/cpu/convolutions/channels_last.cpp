@@ -24,8 +24,6 @@ std::string reject_channels_last_rank(const ops::NodeView& view) {
 std::string reject_channels_last_operands(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
   if (view.node().attributes.contains("precision")) return "asks for bf16";
-  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr))
-    return "weights or bias are no constants";
   if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
   return reject_activation(view);
 }
@@ -33,6 +31,21 @@ std::string reject_channels_last_operands(const ops::NodeView& view) {
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view) {
   return channels_last_geometry(
       view, ops::convolution_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
+}
+
+ChannelsLastGeometry channels_last_conv_transpose_geometry(const ops::NodeView& view) {
+  return channels_last_geometry(
+      view, ops::transposed_geometry(view, ops::channels_first(view.input(0).shape), view.input(1).shape));
+}
+
+std::optional<ChannelsLastGeometry> turned_geometry(const ChannelsLastGeometry& transposed) {
+  ChannelsLastGeometry turned = transposed;
+  for (ops::WindowAxis& axis : turned.axes) {
+    axis.pad_begin = axis.extent() - 1 - axis.pad_begin;
+    axis.pad_end = axis.extent() - 1 - axis.pad_end;
+    if (axis.stride != 1 || axis.pad_begin < 0 || axis.pad_end < 0) return std::nullopt;
+  }
+  return turned;
 }
 
 std::string reject_few_outputs(const ops::NodeView& view) {

@@ -1,6 +1,7 @@
 // What the kernels for data with the channels last share.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,18 @@ namespace tessera::backends::cpu {
 ChannelsLastGeometry channels_last_geometry(const ops::NodeView& view, const std::vector<ops::WindowAxis>& axes);
 // "" or why there is no kernel: more than three spatial axes.
 std::string reject_channels_last_rank(const ops::NodeView& view);
-// The same for an operator with weights and maybe a bias, which must be constants of f32, and an activation.
+// The same for an operator of f32 with weights and maybe a bias, and an activation.
 std::string reject_channels_last_operands(const ops::NodeView& view);
 // The same for one of several groups of few output channels: vectors of these would be empty for the most part.
 std::string reject_few_outputs(const ops::NodeView& view);
 // "" or why the layer is no depthwise convolution.
 std::string reject_unless_depthwise(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);
+// Of ChannelsLastConvTranspose: `input` of an axis are positions of X, `output` of Y.
+ChannelsLastGeometry channels_last_conv_transpose_geometry(const ops::NodeView& view);
+// A transposed convolution of stride 1 as the convolution that it is of the same data, with the taps of its weights in
+// reverse; nothing where strides are larger or where it would have negative padding.
+std::optional<ChannelsLastGeometry> turned_geometry(const ChannelsLastGeometry& transposed);
 // The convolution as a product of its windows.
 WindowLayer conv_layer(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_pool_geometry(const ops::NodeView& view);

@@ -14,6 +14,7 @@
 #include "backends/cpu/convolutions/line_conv.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
 #include "base/assert.h"
 #include "base/checked.h"
@@ -49,6 +50,8 @@ StageKernelChoice choose_stage_kernel(const ops::NodeView& view) {
     return {StageKernel::depthwise_bf16,
             view.input(0).dtype == DType::bf16 ? "" : "the data of a depthwise stage is not stored rounded"};
   }
+  if (std::string reason = reject_variable_operands(view); !reason.empty())
+    return {StageKernel::product, std::move(reason)};
   if (reject_depthwise_f32(view).empty()) return {StageKernel::depthwise, ""};
   if (std::string reason = reject_conv_f32(view); !reason.empty()) return {StageKernel::product, std::move(reason)};
   const bool filtered = reject_winograd_f32(view).empty() && avoid_winograd_f32(view).empty();

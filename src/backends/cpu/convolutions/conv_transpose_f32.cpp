@@ -9,6 +9,7 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "base/checked.h"
 #include "ops/channels_last.h"
 
@@ -138,6 +139,7 @@ class ConvTranspose final : public Kernel {
 
 std::string reject_conv_transpose_f32(const ops::NodeView& view) {
   if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
+  if (std::string reason = reject_variable_operands(view); !reason.empty()) return reason;
   if (view.integer("group") != 1) return "groups";
   for (const ops::WindowAxis& axis : axes_of(view)) {
     const bool side_by_side = axis.kernel == axis.stride && axis.dilation == 1 && axis.pad_begin == 0 &&

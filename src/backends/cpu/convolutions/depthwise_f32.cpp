@@ -7,6 +7,7 @@
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/convolutions/line_conv.h"
 #include "backends/cpu/convolutions/window_lines_f32.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
@@ -15,32 +16,27 @@ namespace {
 class DepthwiseF32 final : public LineKernel {
  public:
   DepthwiseF32(const ops::NodeView& view, WeightStore& store)
-      : lines_(channels_last_conv_geometry(view), WindowSum::weighted), activation_(plan_activation(view)) {
-    const std::int64_t channels = lines_.geometry().channels, padded = lines_.common_line().padded_channels;
-    bias_.assign(static_cast<std::size_t>(padded), 0.0f);
-    if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), channels, bias_.data());
-    const Tensor& weights = *view.constant(1);
-    const std::int64_t taps = lines_.geometry().taps();
-    weights_ = store.find_or_pack(weights, fmt::format("channels_last_depthwise_v1:{}", padded),
-                                  base::checked_multiply(base::checked_multiply(taps, padded), 4),
-                                  [&](const Tensor& contents, std::byte* bytes) {
-                                    auto* to = reinterpret_cast<float*>(bytes);
-                                    const float* from = contents.data<float>();
-                                    std::fill_n(to, taps * padded, 0.0f);
-                                    for (std::int64_t c = 0; c < channels; ++c) {
-                                      for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
-                                    }
-                                  });
-  }
+      : lines_(channels_last_conv_geometry(view), WindowSum::weighted),
+        activation_(plan_activation(view)),
+        operands_(view, store,
+                  {.name = fmt::format("channels_last_depthwise_v1:{}", padded_channels()),
+                   .floats = base::checked_multiply(lines_.geometry().taps(), padded_channels()),
+                   .pack = [this](const float* weights, float* to, std::int64_t) { pack(weights, to); }},
+                  {.floats = padded_channels(), .place = [this](const float* bias, float* to) {
+                     std::copy_n(bias, lines_.geometry().channels, to);
+                   }}) {}
+
+  std::int64_t scratch_bytes() const override { return operands_.scratch_bytes(); }
 
   void run(KernelContext& context) const override {
     const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
-    const WindowLine common = weighted_line();
+    const LayerOperands::Pointers operands = operands_.prepare(context, context.scratch());
+    const WindowLine common = weighted_line(operands);
     const std::int64_t line_floats = common.axis.output * common.channels;
     const auto prepare = [&](WindowLine& line, std::int64_t i, std::int64_t, std::int64_t) {
       line.addend = z == nullptr ? nullptr : z + i * line_floats;
     };
-    lines_.for_each_line(context, common, packed_weights(), prepare,
+    lines_.for_each_line(context, common, operands.weights, prepare,
                          [this](const WindowLine& line) { activate(line); });
   }
 
@@ -48,35 +44,45 @@ class DepthwiseF32 final : public LineKernel {
                  std::int64_t last) const override {
     const auto x = lines_of_type<const float>(data), z = lines_of_type<const float>(addend);
     const auto y = lines_of_type<float>(result);
-    const WindowLine common = weighted_line();
+    const LayerOperands::Pointers operands = operands_.constants();
+    const WindowLine common = weighted_line(operands);
     WindowLines::Group group(common);
     for (std::int64_t i = first; i < last; ++i) {
       WindowLine& line = group.add();
       line.output = y.at(i);
       line.addend = z.data == nullptr ? nullptr : z.at(i);
-      lines_.place_line(line, x, packed_weights(), i);
+      lines_.place_line(line, x, operands.weights, i);
       if (group.is_full() || i + 1 == last) lines_.run_group(group, [this](const WindowLine& done) { activate(done); });
     }
   }
 
  private:
+  std::int64_t padded_channels() const { return lines_.common_line().padded_channels; }
+
+  // [tap][padded channel]
+  void pack(const float* from, float* to) const {
+    const std::int64_t taps = lines_.geometry().taps(), padded = padded_channels();
+    std::fill_n(to, taps * padded, 0.0f);
+    for (std::int64_t c = 0; c < lines_.geometry().channels; ++c) {
+      for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
+    }
+  }
+
   void activate(const WindowLine& line) const {
     if (activation_.after.function != nullptr) activation_.after(line.output, line.axis.output * line.channels);
   }
 
-  WindowLine weighted_line() const {
+  WindowLine weighted_line(const LayerOperands::Pointers& operands) const {
     WindowLine line = lines_.common_line();
-    line.bias = bias_.data();
+    line.bias = operands.bias;
     line.low = activation_.low;
     line.high = activation_.high;
     return line;
   }
-  const float* packed_weights() const { return reinterpret_cast<const float*>(weights_->data.get()); }
 
   WindowLines lines_;
   ActivationPlan activation_;
-  std::vector<float> bias_;
-  std::shared_ptr<const PackedWeights> weights_;
+  LayerOperands operands_;
 };
 
 }  // namespace

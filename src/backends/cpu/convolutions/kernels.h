@@ -20,6 +20,8 @@ KernelPointer make_conv_s8(const ops::NodeView& view, WeightStore& weights);
 // pointwise_f32
 std::string reject_pointwise_f32(const ops::NodeView& view);
 KernelPointer make_pointwise_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_pointwise_transpose_f32(const ops::NodeView& view);
+KernelPointer make_pointwise_transpose_f32(const ops::NodeView& view, WeightStore& weights);
 
 // depthwise_f32, depthwise_bf16, depthwise_s8
 std::string reject_depthwise_f32(const ops::NodeView& view);
@@ -35,10 +37,25 @@ std::string avoid_winograd_f32(const ops::NodeView& view);
 std::string reject_winograd_bf16(const ops::NodeView& view);
 std::string avoid_winograd_bf16(const ops::NodeView& view);
 KernelPointer make_winograd(const ops::NodeView& view, WeightStore& weights);
+std::string reject_turned_winograd_f32(const ops::NodeView& view);
+std::string avoid_turned_winograd_f32(const ops::NodeView& view);
+KernelPointer make_turned_winograd(const ops::NodeView& view, WeightStore& weights);
 
 // conv_transpose_f32
 std::string reject_conv_transpose_f32(const ops::NodeView& view);
 KernelPointer make_conv_transpose_f32(const ops::NodeView& view, WeightStore& weights);
+
+// conv_transpose_phases_f32
+std::string reject_conv_transpose_phases_f32(const ops::NodeView& view);
+KernelPointer make_conv_transpose_phases_f32(const ops::NodeView& view, WeightStore& weights);
+
+// depthwise_gradient_f32
+std::string reject_depthwise_transpose_f32(const ops::NodeView& view);
+KernelPointer make_depthwise_transpose_f32(const ops::NodeView& view, WeightStore& weights);
+
+// conv_weight_gradient_f32
+std::string reject_conv_weight_gradient_f32(const ops::NodeView& view);
+KernelPointer make_conv_weight_gradient_f32(const ops::NodeView& view, WeightStore& weights);
 
 // conv_chain
 std::string reject_conv_chain(const ops::NodeView& view);

@@ -1,4 +1,5 @@
-// Convolution of single pixels in float32 with the channels last: the product of a matrix with the weights.
+// Convolution of single pixels, transposed or not, in float32 with the channels last: the product of a matrix with the
+// weights.
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
 #include "backends/cpu/products/linear_f32.h"
@@ -14,6 +15,17 @@ std::string reject_pointwise_f32(const ops::NodeView& view) {
 
 KernelPointer make_pointwise_f32(const ops::NodeView& view, WeightStore& weights) {
   return make_packed_linear_f32(view, weights, true);
+}
+
+std::string reject_pointwise_transpose_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
+  return view.integer("group") == 1 && is_pointwise(channels_last_conv_transpose_geometry(view))
+             ? ""
+             : "windows are more than a pixel";
+}
+
+KernelPointer make_pointwise_transpose_f32(const ops::NodeView& view, WeightStore& weights) {
+  return make_packed_linear_f32(view, weights, false);
 }
 
 }  // namespace tessera::backends::cpu

@@ -22,6 +22,7 @@
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
 #include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "base/checked.h"
 #include "base/yield_point.h"
 
@@ -40,34 +41,38 @@ constexpr std::int64_t kInputsTogether = 16;  // whose weights are transformed a
 
 class Winograd final : public Kernel {
  public:
-  Winograd(const ops::NodeView& view, WeightStore& store)
+  // `turned`: the layer is a transposed convolution.
+  Winograd(const ops::NodeView& view, WeightStore& store, bool turned)
       : isa_(&indirect_product_isa()),
         functions_(&winograd_functions()),
-        plan_(channels_last_conv_geometry(view), view.input(1).shape[1], view.input(1).shape[0], isa_->rows,
-              isa_->lanes),
+        turned_(turned),
+        plan_(
+            turned ? *turned_geometry(channels_last_conv_transpose_geometry(view)) : channels_last_conv_geometry(view),
+            view.input(1).shape[turned ? 0 : 1], view.input(1).shape[turned ? 1 : 0], isa_->rows, isa_->lanes),
         activation_(plan_activation(view)),
-        rounds_(view.has_attribute("precision")),
+        rounds_(view.node().attributes.contains("precision")),
         rounded_data_(view.input(0).dtype == DType::bf16),
         rounded_addend_(view.has_input(3) && view.input(3).dtype == DType::bf16),
-        rounded_result_(view.output(0).dtype == DType::bf16) {
-    const Tensor& weights = *view.constant(1);
+        rounded_result_(view.output(0).dtype == DType::bf16),
+        operands_(view, store,
+                  {.name = fmt::format("channels_last_winograd_v1:{}{}{}", isa_->name, rounds_ ? ":bf16" : "",
+                                       turned ? ":turned" : ""),
+                   .floats = base::checked_multiply(plan_.part_floats(), kParts),
+                   .pieces = ceil_divide(plan_.outputs(), isa_->columns),
+                   .pack = [this](const float* weights, float* to, std::int64_t piece) { pack(weights, to, piece); }},
+                  {.floats = round_up(plan_.outputs(), isa_->lanes),
+                   .place = [this](const float* bias, float* to) { std::copy_n(bias, plan_.outputs(), to); }}) {
     reads_ahead_ = !plan_.is_dilated() && !rounded_data_ && !rounded_result_ &&
                    static_cast<double>(plan_.geometry().batch * plan_.geometry().inputs()) *
                            static_cast<double>(plan_.inputs()) * 4 >
                        kCachedBytes;
-    bias_.assign(static_cast<std::size_t>(round_up(plan_.outputs(), isa_->lanes)), 0.0f);
-    zeros_ = bias_;
-    if (view.has_input(2)) std::copy_n(view.constant(2)->data<float>(), plan_.outputs(), bias_.data());
-    weights_ =
-        store.find_or_pack(weights, fmt::format("channels_last_winograd_v1:{}{}", isa_->name, rounds_ ? ":bf16" : ""),
-                           base::checked_multiply(base::checked_multiply(plan_.part_floats(), kParts), 4),
-                           [&](const Tensor& contents, std::byte* to) {
-                             pack(rounds_ ? rounded(contents) : contents, reinterpret_cast<float*>(to));
-                           });
+    zeros_.assign(static_cast<std::size_t>(round_up(plan_.outputs(), isa_->lanes)), 0.0f);
   }
 
   std::int64_t scratch_bytes() const override {
-    return plan_.has_own_blocks() ? 0 : base::checked_multiply(kParts, plan_.cut().floats_a_part() * 4);
+    const std::int64_t blocks =
+        plan_.has_own_blocks() ? 0 : base::checked_multiply(kParts, plan_.cut().floats_a_part() * 4);
+    return base::checked_add(operands_.scratch_bytes(), blocks);
   }
 
   void run(KernelContext& context) const override {
@@ -75,11 +80,12 @@ class Winograd final : public Kernel {
     const void* x = context.input(0).raw();
     const void* z = context.has_input(3) ? context.input(3).raw() : nullptr;
     void* y = context.output(0).mutable_raw();
-    if (plan_.has_own_blocks()) return run_own_blocks(context, plan_.cut(), x, z, y);
+    const Operands operands = operands_.prepare(context, context.scratch());
+    if (plan_.has_own_blocks()) return run_own_blocks(context, plan_.cut(), operands, x, z, y);
     const std::int64_t threads = context.resources().threads();
     if (threads > 1 && plan_.gives_each_a_block(threads))
-      return run_own_blocks(context, plan_.cut_for(threads), x, z, y);
-    auto* before = reinterpret_cast<float*>(context.scratch());
+      return run_own_blocks(context, plan_.cut_for(threads), operands, x, z, y);
+    auto* before = reinterpret_cast<float*>(context.scratch() + operands_.scratch_bytes());
     float* after = before + kParts * plan_.cut().before_stride;
     for (std::int64_t i = 0; i < plan_.blocks(plan_.cut()); ++i) {
       const WinogradBlock block = plan_.block_at(plan_.cut(), i);
@@ -90,15 +96,20 @@ class Winograd final : public Kernel {
       context.parallel_for(kParts,
                            std::clamp<std::int64_t>(static_cast<std::int64_t>(1e6 / part_operations), 1, kParts / 2),
                            [&](std::int64_t begin, std::int64_t end) {
-                             for (std::int64_t part = begin; part < end; ++part) multiply(block, part, before, after);
+                             for (std::int64_t part = begin; part < end; ++part)
+                               multiply(block, part, operands.weights, before, after);
                            });
-      context.parallel_for(block.rows(), 4,
-                           [&](std::int64_t begin, std::int64_t end) { write_tiles(block, begin, end, after, z, y); });
+      context.parallel_for(block.rows(), 4, [&](std::int64_t begin, std::int64_t end) {
+        write_tiles(block, begin, end, after, operands.bias, z, y);
+      });
     }
   }
 
  private:
-  void run_own_blocks(KernelContext& context, const WinogradCut& cut, const void* x, const void* z, void* y) const {
+  using Operands = LayerOperands::Pointers;
+
+  void run_own_blocks(KernelContext& context, const WinogradCut& cut, const Operands& operands, const void* x,
+                      const void* z, void* y) const {
     context.parallel_for(plan_.blocks(cut), 1, [&](std::int64_t begin, std::int64_t end) {
       thread_local std::vector<CacheLine> transforms;  // vectors should not lie across two lines
       transforms.resize(static_cast<std::size_t>(kParts * cut.floats_a_part() / kLineFloats));
@@ -106,36 +117,49 @@ class Winograd final : public Kernel {
       for (std::int64_t i = begin; i < end; ++i) {
         const WinogradBlock block = plan_.block_at(cut, i);
         read_patches(block, 0, block.tiles * block.slices, x, before);
-        for (std::int64_t part = 0; part < kParts; ++part) multiply(block, part, before, after);
-        write_tiles(block, 0, block.rows(), after, z, y);
+        for (std::int64_t part = 0; part < kParts; ++part) multiply(block, part, operands.weights, before, after);
+        write_tiles(block, 0, block.rows(), after, operands.bias, z, y);
       }
     });
   }
 
   // The transforms of the windows of every pair of channels: [part][panel][tap][input][output], outputs rounded up to
-  // whole vectors.
-  void pack(const Tensor& weights, float* to) const {
-    const std::int64_t taps = plan_.geometry().axes[0].kernel, floats = taps * 9;  // of an input
-    std::vector<float> windows(static_cast<std::size_t>(kInputsTogether * floats * isa_->columns));
-    for (std::int64_t first = 0; first < plan_.outputs(); first += isa_->columns, to += isa_->columns * plan_.terms()) {
-      const std::int64_t columns = std::min(isa_->columns, plan_.outputs() - first),
-                         width = round_up(columns, isa_->lanes);
-      std::ranges::fill(windows, 0.0f);
-      for (std::int64_t begin = 0; begin < plan_.inputs(); begin += kInputsTogether) {
-        const std::int64_t end = std::min(plan_.inputs(), begin + kInputsTogether);
-        gemm_f32_transpose(weights.data<float>() + (first * plan_.inputs() + begin) * floats, plan_.inputs() * floats,
-                           1, columns, (end - begin) * floats, windows.data(), width);
-        const float* window = windows.data();
-        for (std::int64_t c = begin; c < end; ++c) {
-          for (std::int64_t tap = 0; tap < taps; ++tap, window += 9 * width) {
-            functions_->transform_weights({.windows = window,
-                                           .columns = width,
-                                           .parts = to + (tap * plan_.inputs() + c) * width,
-                                           .stride = plan_.part_floats()});
-          }
+  // whole vectors. A piece is a panel.
+  void pack(const float* weights, float* to, std::int64_t piece) const {
+    const std::int64_t taps = plan_.geometry().axes[0].kernel, floats = taps * 9,  // of an input
+        first = piece * isa_->columns;
+    const std::int64_t columns = std::min(isa_->columns, plan_.outputs() - first),
+                       width = round_up(columns, isa_->lanes);
+    thread_local std::vector<float> windows;
+    windows.assign(static_cast<std::size_t>(kInputsTogether * floats * isa_->columns), 0.0f);
+    to += first * plan_.terms();
+    for (std::int64_t begin = 0; begin < plan_.inputs(); begin += kInputsTogether) {
+      const std::int64_t end = std::min(plan_.inputs(), begin + kInputsTogether);
+      collect_windows(weights, first, columns, begin, end, windows.data(), width);
+      if (rounds_) round(windows.data(), (end - begin) * floats * width);
+      const float* window = windows.data();
+      for (std::int64_t c = begin; c < end; ++c) {
+        for (std::int64_t tap = 0; tap < taps; ++tap, window += 9 * width) {
+          functions_->transform_weights({.windows = window,
+                                         .columns = width,
+                                         .parts = to + (tap * plan_.inputs() + c) * width,
+                                         .stride = plan_.part_floats()});
         }
       }
     }
+  }
+
+  // The weights of some outputs from `first` on, [input of begin ... end)[tap][output], `width` floats a tap.
+  void collect_windows(const float* weights, std::int64_t first, std::int64_t columns, std::int64_t begin,
+                       std::int64_t end, float* to, std::int64_t width) const {
+    const std::int64_t floats = plan_.geometry().axes[0].kernel * 9;
+    if (!turned_)
+      return gemm_f32_transpose(weights + (first * plan_.inputs() + begin) * floats, plan_.inputs() * floats, 1,
+                                columns, (end - begin) * floats, to, width);
+    // Each input has its weights for all outputs side by side; taps in reverse.
+    for (std::int64_t c = begin; c < end; ++c, to += floats * width)
+      gemm_f32_transpose(weights + (c * plan_.outputs() + first) * floats, floats, 1, columns, floats,
+                         to + (floats - 1) * width, -width);
   }
 
   // Asks for the pixels of a tile that is soon read, or written: kTile of each row of a slice, whose rows have
@@ -207,15 +231,15 @@ class Winograd final : public Kernel {
     functions_->transform_input(patch);
   }
 
-  static Tensor rounded(const Tensor& weights) {
-    Tensor result(DType::f32, weights.shape());
-    std::vector<std::uint16_t> numbers(static_cast<std::size_t>(weights.elements()));
-    to_bf16_row(weights.data<float>(), numbers.data(), weights.elements());
-    from_bf16_row(numbers.data(), result.mutable_data<float>(), weights.elements());
-    return result;
+  static void round(float* values, std::int64_t count) {
+    thread_local std::vector<std::uint16_t> numbers;
+    numbers.resize(static_cast<std::size_t>(count));
+    to_bf16_row(values, numbers.data(), count);
+    from_bf16_row(numbers.data(), values, count);
   }
 
-  void multiply(const WinogradBlock& block, std::int64_t part, const float* before, float* after) const {
+  void multiply(const WinogradBlock& block, std::int64_t part, const float* weights, const float* before,
+                float* after) const {
     const float* rows[IndirectProduct::kMostRows];
     IndirectProduct product{.segments = 1,
                             .length = plan_.terms(),
@@ -223,7 +247,7 @@ class Winograd final : public Kernel {
                             .columns = plan_.outputs(),
                             .bias = zeros_.data(),
                             .ldc = plan_.outputs()};
-    product.right = reinterpret_cast<const float*>(weights_->data.get()) + part * plan_.part_floats();
+    product.right = weights + part * plan_.part_floats();
     const std::int64_t count = block.rows(), pieces = ceil_divide(count, isa_->rows),
                        tile_floats = block.tile_slices * plan_.inputs();
     const float *tile = before + part * block.before_stride, *row = tile;
@@ -246,14 +270,14 @@ class Winograd final : public Kernel {
     }
   }
 
-  void write_tiles(const WinogradBlock& block, std::int64_t begin, std::int64_t end, const float* after, const void* z,
-                   void* y) const {
+  void write_tiles(const WinogradBlock& block, std::int64_t begin, std::int64_t end, const float* after,
+                   const float* bias, const void* z, void* y) const {
     for_each_tile(block, begin, end,
-                  [&](std::int64_t slice, std::int64_t tile) { write_tile(block, slice, tile, after, z, y); });
+                  [&](std::int64_t slice, std::int64_t tile) { write_tile(block, slice, tile, after, bias, z, y); });
   }
 
-  void write_tile(const WinogradBlock& block, std::int64_t slice, std::int64_t tile, const float* after, const void* z,
-                  void* y) const {
+  void write_tile(const WinogradBlock& block, std::int64_t slice, std::int64_t tile, const float* after,
+                  const float* bias, const void* z, void* y) const {
     const auto& [depth, lines, line] = plan_.geometry().axes;
     const auto [image, row, column] = plan_.place(block.first + tile);
     const std::int64_t offset =
@@ -264,7 +288,7 @@ class Winograd final : public Kernel {
     WinogradTile out{.parts = after + (tile * block.result_slices + slice) * plan_.outputs(),
                      .stride = block.after_stride,
                      .channels = plan_.outputs(),
-                     .bias = bias_.data(),
+                     .bias = bias,
                      .low = activation_.low,
                      .high = activation_.high};
     out.rows = std::min(kTile, ceil_divide(lines.output - row, lines.dilation));
@@ -331,18 +355,23 @@ class Winograd final : public Kernel {
 
   const IndirectProductIsa* isa_;
   const WinogradFunctions* functions_;
+  bool turned_;
   WinogradPlan plan_;
   ActivationPlan activation_;
   bool rounds_, rounded_data_, rounded_addend_, rounded_result_;  // to bfloat16 (ops/rounded_product.h)
   bool reads_ahead_ = false;
-  std::vector<float> bias_, zeros_;
-  std::shared_ptr<const PackedWeights> weights_;
+  std::vector<float> zeros_;
+  LayerOperands operands_;
 };
 
 }  // namespace
 
 KernelPointer make_winograd(const ops::NodeView& view, WeightStore& weights) {
-  return std::make_unique<Winograd>(view, weights);
+  return std::make_unique<Winograd>(view, weights, false);
+}
+
+KernelPointer make_turned_winograd(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<Winograd>(view, weights, true);
 }
 
 }  // namespace tessera::backends::cpu

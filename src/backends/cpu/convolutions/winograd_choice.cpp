@@ -17,14 +17,22 @@ using base::ceil_divide;
 // are, eight times those of bfloat16.
 constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
+// Of weights that are no constants each run computes the transforms.
+constexpr std::int64_t kFewestTilesOfVariables = 96;
 // How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of
 // each tile one by one, and tiles that do not cross lines are smaller.
 constexpr double kLeastSaved = 2, kLeastSavedDilated = 1.6;
 
-std::string reject_winograd(const ops::NodeView& view) {
+std::string reject_unless_3x3(const ops::NodeView& view) {
   const Shape& w = view.input(1).shape;
-  if (w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1)
-    return "no window of 3 x 3 at the end";
+  return w.size() < 4 || w[w.size() - 2] != 3 || w.back() != 3 || view.integer("group") != 1
+             ? "no window of 3 x 3 at the end"
+             : "";
+}
+
+std::string reject_winograd(const ops::NodeView& view) {
+  if (std::string reason = reject_unless_3x3(view); !reason.empty()) return reason;
+  const Shape& w = view.input(1).shape;
   const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   for (const std::size_t i : {1, 2}) {
     if (geometry.axes[i].stride != 1) return "strides";
@@ -42,11 +50,11 @@ std::int64_t tiles_along(const ops::WindowAxis& axis) {
          (axis.dilation - longer) * ceil_divide(axis.output / axis.dilation, kWinogradTile);
 }
 
-std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channels, std::int64_t fewest_tiles,
+std::string avoid_winograd(const ops::NodeView& view, const ChannelsLastGeometry& geometry,
+                           std::int64_t fewest_channels, std::int64_t fewest_tiles,
                            double least_saved_dilated = kLeastSavedDilated) {
   const Shape& w = view.input(1).shape;
   if (std::min(w[0], w[1]) < fewest_channels) return "few channels";
-  const ChannelsLastGeometry geometry = channels_last_conv_geometry(view);
   double tiles = static_cast<double>(geometry.batch * geometry.axes[0].output);
   double direct = 9.0 * static_cast<double>(geometry.batch * geometry.outputs());  // multiplications a pair of channels
   for (const std::size_t i : {1, 2}) {
@@ -62,6 +70,10 @@ std::string avoid_winograd(const ops::NodeView& view, std::int64_t fewest_channe
   return saved < (dilated ? least_saved_dilated : kLeastSaved) ? "thin results" : "";
 }
 
+std::int64_t fewest_tiles_of_f32(const ops::NodeView& view) {
+  return view.constant(1) == nullptr ? kFewestTilesOfVariables : kFewestTiles;
+}
+
 }  // namespace
 
 std::string reject_winograd_f32(const ops::NodeView& view) {
@@ -69,7 +81,22 @@ std::string reject_winograd_f32(const ops::NodeView& view) {
   return reject_winograd(view);
 }
 std::string avoid_winograd_f32(const ops::NodeView& view) {
-  return avoid_winograd(view, kFewestChannels, kFewestTiles);
+  return avoid_winograd(view, channels_last_conv_geometry(view), kFewestChannels, fewest_tiles_of_f32(view));
+}
+
+std::string reject_turned_winograd_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_channels_last_operands(view); !reason.empty()) return reason;
+  if (std::string reason = reject_unless_3x3(view); !reason.empty()) return reason;
+  const std::optional<ChannelsLastGeometry> geometry = turned_geometry(channels_last_conv_transpose_geometry(view));
+  if (!geometry) return "strides, or more padding than the windows reach";
+  const Shape& w = view.input(1).shape;
+  const ops::WindowAxis& depth = geometry->axes[0];
+  if (depth.kernel > 1 && depth.dilation > depth.input) return "taps too far apart";
+  return geometry->batch * geometry->outputs() * w[0] * w[1] == 0 ? "nothing to compute" : "";
+}
+std::string avoid_turned_winograd_f32(const ops::NodeView& view) {
+  return avoid_winograd(view, *turned_geometry(channels_last_conv_transpose_geometry(view)), kFewestChannels,
+                        fewest_tiles_of_f32(view));
 }
 
 std::string reject_winograd_bf16(const ops::NodeView& view) {
@@ -82,8 +109,9 @@ std::string reject_winograd_bf16(const ops::NodeView& view) {
 std::string avoid_winograd_bf16(const ops::NodeView& view) {
   if (active_tiles() || emulates_tiles()) return "tile registers multiply faster";
   if (!active_bf16() || channels_last_conv_geometry(view).axes[0].kernel > 1)
-    return avoid_winograd(view, kFewestChannels, kFewestTiles);
-  return avoid_winograd(view, kFewestChannelsOfBf16, kFewestTilesOfBf16, kLeastSaved);
+    return avoid_winograd(view, channels_last_conv_geometry(view), kFewestChannels, kFewestTiles);
+  return avoid_winograd(view, channels_last_conv_geometry(view), kFewestChannelsOfBf16, kFewestTilesOfBf16,
+                        kLeastSaved);
 }
 
 }  // namespace tessera::backends::cpu

@@ -1,4 +1,4 @@
-// Kernels of layers with constant weights as indirect products of their windows (window_plan.h), with bias, addend and
+// Kernels of layers as indirect products of their windows (window_plan.h), with bias, addend and
 // activation: convolutions and products with a matrix of weights alike. The layer's node has its operands where
 // ChannelsLastConv and Linear have them, or QuantisedConv and QuantisedLinear.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace tessera::backends::cpu {
 
-// `packing` names the layout that the layer's strides lead to.
+// Weights and bias may be variables, except for run_lines. `packing` names the layout that the layer's strides lead to.
 std::unique_ptr<LineKernel> make_window_product_f32(const ops::NodeView& view, WeightStore& store,
                                                     const WindowLayer& layer, std::string_view packing);
 

@@ -6,6 +6,7 @@
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
 #include "base/checked.h"
 
@@ -30,16 +31,20 @@ class WindowProductF32 final : public LineKernel {
         reads_ahead_(static_cast<double>(layer.geometry.batch * layer.geometry.inputs()) *
                          static_cast<double>(layer.geometry.channels) * 4 >
                      kCachedBytes),
-        zeros_(static_cast<std::size_t>(segments_.length), 0.0f) {
-    place_bias(view);
-    weights_ = store.find_or_pack(
-        *view.constant(1), fmt::format("{}:{}:{}", packing, isa_->name, layer.groups),
-        base::checked_multiply(base::checked_multiply(layer.groups, group_floats()), 4),
-        [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<float*>(to)); });
-  }
+        zeros_(static_cast<std::size_t>(segments_.length), 0.0f),
+        operands_(view, store,
+                  {.name = fmt::format("{}:{}:{}", packing, isa_->name, layer.groups),
+                   .floats = base::checked_multiply(layer.groups, group_floats()),
+                   .pieces = layer.groups * group_panels(),
+                   .pack = [this](const float* weights, float* to, std::int64_t piece) { pack(weights, to, piece); }},
+                  {.floats = layer.groups * bias_floats(),
+                   .place = [this](const float* bias, float* to) { place_bias(bias, to); }}) {}
+
+  std::int64_t scratch_bytes() const override { return operands_.scratch_bytes(); }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
+    const Operands operands = operands_.prepare(context, context.scratch());
     const float* x = context.input(0).data<float>();
     const float* z = context.has_input(3) ? context.input(3).data<float>() : nullptr;
     float* y = context.output(0).mutable_data<float>();
@@ -50,8 +55,8 @@ class WindowProductF32 final : public LineKernel {
           const std::int64_t offset = row * split_.groups * layer_.outputs + first_output(group, column);
           const float* const* left = windows_.at(x + group * layer_.inputs, row, rows, zeros_.data());
           if (reads_ahead_) read_ahead(left, rows);
-          run_tile(left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset,
-                   weights_behind(group, row, column, columns));
+          run_tile(operands, left, group, rows, column, columns, z == nullptr ? nullptr : z + offset, y + offset,
+                   weights_behind(operands, group, row, column, columns));
         });
       }
     });
@@ -66,6 +71,7 @@ class WindowProductF32 final : public LineKernel {
     split.rows = (last - first) * width;
     split.row_chunks = split.panel_chunks = 1;
     const bool reads_ahead = reads_ahead_ && x.period == 0;
+    const Operands operands = operands_.constants();
     for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
       split.for_each_tile(chunk, [&](const ProductTile& tile) {
         const auto [group, row, rows, column, columns, depth, partial] = tile;
@@ -73,13 +79,15 @@ class WindowProductF32 final : public LineKernel {
         const float* const* left = windows_.at({x.data + group * layer_.inputs, x.elements, x.period},
                                                first * width + row, rows, zeros_.data());
         if (reads_ahead) read_ahead(left, rows);
-        run_tile(left, group, rows, column, columns, z.data == nullptr ? nullptr : z.at(first) + offset,
+        run_tile(operands, left, group, rows, column, columns, z.data == nullptr ? nullptr : z.at(first) + offset,
                  y.at(first) + offset);
       });
     }
   }
 
  private:
+  using Operands = LayerOperands::Pointers;
+
   ProductSplit plan_split() const {
     const ChannelsLastGeometry& geometry = layer_.geometry;
     ProductSplit split{.rows = layer_.rows(),
@@ -97,39 +105,34 @@ class WindowProductF32 final : public LineKernel {
   }
 
   // [group][lane], zero behind the outputs of a group.
-  void place_bias(const ops::NodeView& view) {
-    const std::int64_t outputs = layer_.outputs, lanes = round_up(outputs, isa_->lanes);
-    bias_.assign(static_cast<std::size_t>(layer_.groups * lanes), 0.0f);
-    if (!view.has_input(2)) return;
-    const float* bias = view.constant(2)->data<float>();
-    for (std::int64_t g = 0; g < layer_.groups; ++g) std::copy_n(bias + g * outputs, outputs, bias_.data() + g * lanes);
+  std::int64_t bias_floats() const { return round_up(layer_.outputs, isa_->lanes); }
+  void place_bias(const float* bias, float* to) const {
+    for (std::int64_t g = 0; g < layer_.groups; ++g)
+      std::copy_n(bias + g * layer_.outputs, layer_.outputs, to + g * bias_floats());
   }
 
   std::int64_t group_floats() const { return round_up(layer_.outputs, isa_->lanes) * depth_; }
+  std::int64_t group_panels() const { return base::ceil_divide(layer_.outputs, isa_->columns); }
 
-  // [group][panel][tap][channel][column], columns rounded up to whole vectors.
-  void pack(const Tensor& weights, float* to) const {
-    const std::int64_t taps = layer_.geometry.taps();
-    std::vector<float> together(static_cast<std::size_t>(taps > 1 ? kPackedTogether * taps * isa_->columns : 0));
-    for (std::int64_t g = 0; g < split_.groups; ++g) {
-      for (std::int64_t first = 0; first < layer_.outputs; first += isa_->columns) {
-        const std::int64_t columns = std::min(isa_->columns, layer_.outputs - first),
-                           width = round_up(columns, isa_->lanes);
-        const float* from = weights.data<float>() + (g * layer_.outputs + first) * layer_.strides.output;
-        if (columns < width) std::fill_n(to, width * depth_, 0.0f);
-        if (taps == 1)
-          gemm_f32_transpose(from, layer_.strides.output, layer_.strides.channel, columns, layer_.inputs, to, width);
-        // The taps of a channel lie together: a few channels at a time are turned around, then their rows go to the
-        // taps.
-        for (std::int64_t c = 0; taps > 1 && c < layer_.inputs; c += kPackedTogether) {
-          const std::int64_t count = std::min(layer_.inputs - c, kPackedTogether);
-          gemm_f32_transpose(from + c * taps, layer_.strides.output, 1, columns, count * taps, together.data(), width);
-          for (std::int64_t row = 0; row < count * taps; ++row)
-            std::copy_n(together.data() + row * width, columns,
-                        to + (row % taps * layer_.inputs + c + row / taps) * width);
-        }
-        to += width * depth_;
-      }
+  // [group][panel][tap][channel][column], columns rounded up to whole vectors; a piece is a panel of a group.
+  void pack(const float* weights, float* to, std::int64_t piece) const {
+    const std::int64_t taps = layer_.geometry.taps(), group = piece / group_panels(),
+                       first = piece % group_panels() * isa_->columns;
+    const std::int64_t columns = std::min(isa_->columns, layer_.outputs - first),
+                       width = round_up(columns, isa_->lanes);
+    const float* from = weights + (group * layer_.outputs + first) * layer_.strides.output;
+    to += group * group_floats() + first * depth_;
+    if (columns < width) std::fill_n(to, width * depth_, 0.0f);
+    if (taps == 1)
+      return gemm_f32_transpose(from, layer_.strides.output, layer_.strides.channel, columns, layer_.inputs, to, width);
+    // The taps of a channel lie together: a few channels at a time are turned around, then their rows go to the taps.
+    thread_local std::vector<float> together;
+    together.resize(static_cast<std::size_t>(kPackedTogether * taps * isa_->columns));
+    for (std::int64_t c = 0; c < layer_.inputs; c += kPackedTogether) {
+      const std::int64_t count = std::min(layer_.inputs - c, kPackedTogether);
+      gemm_f32_transpose(from + c * taps, layer_.strides.output, 1, columns, count * taps, together.data(), width);
+      for (std::int64_t row = 0; row < count * taps; ++row)
+        std::copy_n(together.data() + row * width, columns, to + (row % taps * layer_.inputs + c + row / taps) * width);
     }
   }
 
@@ -148,26 +151,27 @@ class WindowProductF32 final : public LineKernel {
     }
   }
 
-  const float* packed(std::int64_t group, std::int64_t column) const {
-    return reinterpret_cast<const float*>(weights_->data.get()) + group * group_floats() + column * depth_;
+  const float* packed(const Operands& operands, std::int64_t group, std::int64_t column) const {
+    return operands.weights + group * group_floats() + column * depth_;
   }
 
   // Where weights are more than data, those behind these columns come next: each tile of rows fetches its part of as
   // many. Null: nothing to fetch.
-  const float* weights_behind(std::int64_t group, std::int64_t row, std::int64_t first, std::int64_t columns) const {
+  const float* weights_behind(const Operands& operands, std::int64_t group, std::int64_t row, std::int64_t first,
+                              std::int64_t columns) const {
     constexpr std::int64_t kMostFloats = 96 * 1024;  // of which two are in the second-level cache beside the data
     if (split_.rows_first || first + columns >= layer_.outputs || columns * depth_ > kMostFloats) return nullptr;
     const std::int64_t tile = base::ceil_divide(row * base::ceil_divide(split_.rows, isa_->rows), split_.rows),
                        panels = base::ceil_divide(columns, isa_->columns);
     const std::int64_t fetched = tile * panels * depth_ * IndirectProduct::kNextFloats;
     return fetched < std::min(columns, layer_.outputs - first - columns) * depth_
-               ? packed(group, first + columns) + fetched
+               ? packed(operands, group, first + columns) + fetched
                : nullptr;
   }
 
   // The columns [first, first + columns) of a group for `count` windows; z (or null) and y begin there.
-  void run_tile(const float* const* left, std::int64_t group, std::int64_t count, std::int64_t first,
-                std::int64_t columns, const float* z, float* y, const float* next = nullptr) const {
+  void run_tile(const Operands& operands, const float* const* left, std::int64_t group, std::int64_t count,
+                std::int64_t first, std::int64_t columns, const float* z, float* y, const float* next = nullptr) const {
     const std::int64_t ldc = split_.groups * layer_.outputs;
     IndirectProduct product{.rows = count,
                             .segments = segments_.count,
@@ -179,9 +183,9 @@ class WindowProductF32 final : public LineKernel {
                             .ldc = ldc,
                             .low = activation_.low,
                             .high = activation_.high};
-    product.right = packed(group, first);
+    product.right = packed(operands, group, first);
     product.next = next;
-    product.bias = bias_.data() + group * round_up(layer_.outputs, isa_->lanes) + first;
+    product.bias = operands.bias + group * bias_floats() + first;
     isa_->multiply(product);
     if (activation_.after.function == nullptr) return;
     if (columns == ldc) activation_.after(product.c, count * ldc);
@@ -197,8 +201,8 @@ class WindowProductF32 final : public LineKernel {
   std::int64_t depth_;
   ProductSplit split_;
   bool reads_ahead_;
-  std::vector<float> zeros_, bias_;
-  std::shared_ptr<const PackedWeights> weights_;
+  std::vector<float> zeros_;
+  LayerOperands operands_;
 };
 
 }  // namespace

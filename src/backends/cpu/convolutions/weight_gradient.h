@@ -1,0 +1,26 @@
+// The computation behind the kernels for ConvWeightGradient and ChannelsLastConvWeightGradient
+// (ops/conv_weight_gradient.h), over data with the channels last.
+#pragma once
+
+#include <memory>
+
+#include "backends/backend.h"
+#include "backends/cpu/products/windows.h"
+
+namespace tessera::backends::cpu {
+
+class WeightGradient {
+ public:
+  virtual ~WeightGradient() = default;
+  virtual std::int64_t scratch_bytes() const { return 0; }
+  // x [N, spatial…, C], g [N, spatial…, M], w [M, C / group, taps]; `scratch` is 64-byte aligned.
+  virtual void compute(KernelContext& context, const float* x, const float* g, float* w, std::byte* scratch) const = 0;
+};
+
+// By the product of G and windows of X.
+std::unique_ptr<WeightGradient> make_window_weight_gradient_f32(const ChannelsLastGeometry& geometry,
+                                                                std::int64_t groups, std::int64_t outputs);
+// For one channel a group.
+std::unique_ptr<WeightGradient> make_depthwise_weight_gradient_f32(const ChannelsLastGeometry& geometry);
+
+}  // namespace tessera::backends::cpu
