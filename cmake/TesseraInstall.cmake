@@ -1,11 +1,11 @@
 # cmake --install: the program; libtessera.a and libtessera.so of the same objects, with what running a model needs and
-# no more; the image codecs likewise as libraries of their own; public headers; package files for CMake (components
-# static, shared, images, images_shared) and pkg-config.
+# no more; the image codecs likewise as libraries of their own; making and training nets as one more static library;
+# public headers; package files for CMake (components static, shared, images, images_shared, train) and pkg-config.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 option(TESSERA_SHARED "Link libtessera.so and libtessera_images.so, beside the static libraries of the same objects" ON)
 
-# Reports, nets, conformance, archives and pictures are parts of the program.
+# Reports, conformance and pictures are parts of the program.
 set(library_rooms tessera_base tessera_ir tessera_ops tessera_onnx_proto tessera_io tessera_cost tessera_passes
                   tessera_backend tessera_backend_host tessera_backend_reference tessera_backend_cpu
                   tessera_backend_null tessera_backend_simulated tessera_backends tessera_plan tessera_runtime
@@ -23,7 +23,7 @@ string(REGEX MATCH "[0-9]+$" abi_version "${abi_version}")
 
 # What the objects need from outside; tesseraConfig.cmake.in and the .pc files have the same lists. Found here again,
 # because targets found in a room's folder are known there only.
-foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF WebP OpenJPEG)
+foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF WebP OpenJPEG Zip ZLIB LibCsv)
   find_package(${dependency} REQUIRED)
 endforeach()
 set(library_dependencies Threads::Threads fmt::fmt protobuf::libprotobuf-lite hwy::hwy Re2::Re2 Xxhash::Xxhash)
@@ -69,6 +69,11 @@ tessera_install_library(tessera_library static)
 tessera_add_library(tessera_images STATIC tessera_images images $<TARGET_OBJECTS:tessera_image_codecs>)
 target_link_libraries(tessera_images PUBLIC tessera_library PRIVATE ${images_dependencies})
 tessera_install_library(tessera_images images)
+# It uses what the shared library does not show.
+tessera_add_library(tessera_train_library STATIC tessera_train train $<TARGET_OBJECTS:tessera_train>
+                    $<TARGET_OBJECTS:tessera_models> $<TARGET_OBJECTS:tessera_npz> $<TARGET_OBJECTS:tessera_toml>)
+target_link_libraries(tessera_train_library PUBLIC tessera_library PRIVATE fmt::fmt Zip::Zip ZLIB::ZLIB LibCsv::LibCsv)
+tessera_install_library(tessera_train_library train)
 
 if(TESSERA_SHARED)
   tessera_add_library(tessera_shared SHARED tessera tessera_shared ${library_objects})
@@ -94,7 +99,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/tesseraConfigVer
 install(FILES "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake"
         "${PROJECT_BINARY_DIR}/package/tesseraConfigVersion.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindTurboJPEG.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake"
-        "${PROJECT_SOURCE_DIR}/cmake/FindOpenJPEG.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindOpenJPEG.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindZip.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindLibCsv.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindXxhash.cmake"
         DESTINATION "${package_folder}")
 file(RELATIVE_PATH folder_of_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")

@@ -59,6 +59,8 @@ std::string plot_section(const char* title, const char* explanation, std::vector
                          const std::string& y_name, bool logarithmic = false) {
   std::erase_if(points, [&](const Point& point) { return !std::isfinite(point.y) || (logarithmic && point.y <= 0); });
   if (points.size() < 2) return "";
+  const auto [low, high] = std::ranges::minmax(points, {}, &Point::y);
+  if (low.y == high.y) return "";  // a level line tells nothing that the facts do not
   points = thinned(points, 600);
   Frame wide = kWide, narrow = kNarrow;
   wide.height = 300, narrow.height = 280;
@@ -152,7 +154,9 @@ std::string facts(const TrainingRecord& record) {
   list.push_back(
       {"time", base::format_duration_ns(static_cast<std::int64_t>(result.seconds * 1e9)),
        fmt::format("{:.0f} samples/s", static_cast<double>(result.samples) / std::max(result.seconds, 1e-9))});
-  list.push_back({"precision", record.config.precision, record.config.optimiser.name});
+  list.push_back(
+      {"optimiser", record.config.optimiser.name,
+       fmt::format("learning rate {:g}, {}", record.config.optimiser.learning_rate, record.config.precision)});
   list.push_back({"memory", base::format_bytes(result.peak_rss_bytes), "at most"});
   if (!record.steps.empty()) {
     double waited = 0;
@@ -173,7 +177,7 @@ std::string training_page(const TrainingRecord& record) {
   std::string body = fmt::format("<h1>{}</h1>\n", html_text("Training of " + record.title)) + facts(record);
   body += plot_section(
       "Loss", "The mean over the steps of each line of the log.",
-      points_of<StepReport>(record.steps, [](const StepReport& line) { return line.loss; }, "loss"), "loss", true);
+      points_of<StepReport>(record.steps, [](const StepReport& line) { return line.loss; }, "loss"), "", true);
   if (!record.evaluations.empty()) {
     const std::string& metric = record.evaluations[0].metric;
     body +=

@@ -26,6 +26,10 @@ foreach(language cpp c)
   string(REGEX REPLACE "^```${language}\n" "" example "${example}")
   file(WRITE "${folder}/examples/example.${language}" "${example}")
 endforeach()
+file(READ "${docs}/training.md" page)
+string(REGEX MATCH "```cpp\n[^`]*" example "${page}")
+string(REGEX REPLACE "^```cpp\n" "" example "${example}")
+file(WRITE "${folder}/examples/training.cpp" "${example}")
 
 # Builds the consumer against the installed library and runs it. Packages that this kind must not need are hidden from
 # it.
@@ -56,6 +60,8 @@ set(pictures PNG TIFF TurboJPEG WebP OpenJPEG Zip nlohmann_json tomlplusplus CLI
 consume(static ${pictures})
 consume(images)
 expect_output("pictures\n" "${folder}/images/pictures")
+consume(train)
+expect_output("learnt\n" "${CMAKE_COMMAND}" -E chdir "${folder}" "${folder}/train/training")
 if(shared)
   consume(shared ${pictures} fmt Protobuf hwy Re2 Xxhash Threads)
   consume(images_shared ${pictures} fmt Protobuf hwy Re2 Xxhash Threads)

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""`tessera train` and `tessera eval` as a user calls them: results, going on after kill -9, files that are broken or
+missing, a full disk, NaN in the data, a training that diverges. Standard library only.
+
+    train_test.py TESSERA
+"""
+import array
+import json
+import pathlib
+import random
+import resource
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import zipfile
+
+import program
+from program import INVALID, IO, NOT_FOUND, WRONG_CALL, run
+
+FAILED = 9
+CONFIG = """output = "{output}"
+[model]
+builder = "lenet5"
+[data]
+train = "{data}"
+hold_out = 0.2
+batch = 32
+[optimiser]
+name = "adamw"
+learning_rate = 0.001
+[train]
+steps = {steps}
+log_every = 1
+checkpoint_every = 3
+evaluate_every = 10
+seed = 4
+"""
+
+
+def npy(descr, shape, data):
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+def write_npz(path, x, y):
+    """Pictures of 28 × 28 (rows of floats) and their classes."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", npy("<f4", (len(y), 1, 28, 28), array.array("f", [v for row in x for v in row])
+                                      .tobytes()))
+        archive.writestr("y.npy", npy("<i8", (len(y), ), array.array("q", y).tobytes()))
+
+
+def pictures(samples):
+    """Two classes that differ in where they are bright."""
+    numbers = random.Random(3)
+    y = [i % 2 for i in range(samples)]
+    return [[numbers.random() + (1 if (k < 392) == (label == 0) else 0) for k in range(784)] for label in y], y
+
+
+def log_of(folder):
+    """Lines without what differs from run to run."""
+    changing = {"samples_per_s", "data_wait_share", "seconds", "peak_rss_bytes"}
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    return sorted(str({key: value for key, value in line.items() if key not in changing}) for line in lines)
+
+
+class Train(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.holder.name)
+        cls.x, cls.y = pictures(160)
+        write_npz(cls.folder / "data.npz", cls.x, cls.y)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.holder.cleanup()
+
+    def config(self, name, steps=30, data="data.npz"):
+        path = self.folder / f"{name}.toml"
+        path.write_text(CONFIG.format(output=self.folder / name, data=self.folder / data, steps=steps))
+        return path
+
+    def fails(self, code, text, *arguments, **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertIn(text, done.stderr)
+        return done
+
+    def test_trains_tests_and_exports(self):
+        done = run("train", self.config("whole"), "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(done.stdout)
+        self.assertGreater(result["test_accuracy"], 0.95)
+        lines = [json.loads(line) for line in (self.folder / "whole/log.jsonl").read_text().splitlines()]
+        self.assertEqual([line["step"] for line in lines if "learning_rate" in line], list(range(1, 31)))
+        last = lines[-1]
+        self.assertEqual(last["test_accuracy"], result["test_accuracy"])
+        self.assertEqual(last["precision"], "f32")
+        self.assertGreater(last["peak_rss_bytes"], 1 << 20)
+        self.assertGreater(last["seconds"], 0)
+        tested = run("eval", self.folder / "whole", "--json", "--export", self.folder / "exported.onnx")
+        self.assertEqual(tested.returncode, 0, tested.stderr)
+        self.assertEqual(json.loads(tested.stdout)["test_accuracy"], result["test_accuracy"])
+        self.assertEqual((self.folder / "exported.onnx").read_bytes(), (self.folder / "whole/model.onnx").read_bytes())
+        self.assertEqual(run("run", self.folder / "whole/model.onnx").returncode, 0)
+
+    def test_goes_on_after_kill(self):
+        steps = 120
+        self.assertEqual(run("train", self.config("quiet", steps)).returncode, 0)
+        numbers = random.Random(time.time_ns())
+        config = self.config("killed", steps)
+        kills = 0
+        for _ in range(40):
+            resume = ["--resume", str(self.folder / "killed")] if kills else []
+            child = subprocess.Popen([program.path, "train", str(config), *resume], stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE, text=True)
+            try:
+                child.wait(numbers.uniform(0.1, 0.5) if kills < 20 else None)
+            except subprocess.TimeoutExpired:
+                child.send_signal(signal.SIGKILL)
+            message = child.communicate()[1]
+            if child.returncode == 0:
+                break
+            self.assertEqual(child.returncode, -signal.SIGKILL, message)
+            if list((self.folder / "killed").glob("checkpoint-*")):
+                kills += 1
+        self.assertEqual(child.returncode, 0)
+        self.assertGreater(kills, 0)
+        self.assertEqual(log_of(self.folder / "quiet"), log_of(self.folder / "killed"))
+        self.assertEqual((self.folder / "quiet/model.onnx").read_bytes(),
+                         (self.folder / "killed/model.onnx").read_bytes())
+
+    def test_an_interrupt_saves_and_ends(self):
+        child = subprocess.Popen([program.path, "train", str(self.config("stopped", 100000))], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        while not list((self.folder / "stopped").glob("checkpoint-*")) and child.poll() is None:
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+        self.assertEqual(child.returncode, 130)
+        self.assertIn("go on with --resume", out)
+        self.assertEqual(run("eval", self.folder / "stopped").returncode, 0)
+
+    def test_nan_in_the_data(self):
+        x = [row[:] for row in self.x]
+        for row in x:
+            row[5] = float("nan")
+        write_npz(self.folder / "nan.npz", x, self.y)
+        self.fails(FAILED, "input 'input' is nan at", "train", self.config("nan", data="nan.npz"))
+
+    def test_a_training_that_diverges(self):
+        self.fails(FAILED, "The training diverged: a smaller learning rate", "train", self.config("diverged"), "--set",
+                   "optimiser.name=sgd", "--set", "optimiser.learning_rate=1e30")
+
+    def test_files_that_are_broken_or_missing(self):
+        self.fails(NOT_FOUND, "absent.npz", "train", self.config("absent", data="absent.npz"))
+        self.fails(NOT_FOUND, "nowhere.toml", "train", self.folder / "nowhere.toml")
+        whole = (self.folder / "data.npz").read_bytes()
+        (self.folder / "cut.npz").write_bytes(whole[:len(whole) // 2])
+        self.fails(WRONG_CALL, "cut.npz", "train", self.config("cut", data="cut.npz"))
+        self.fails(WRONG_CALL, "did you mean 'steps'?", "train", self.config("key"), "--set", "train.step=3")
+        self.fails(NOT_FOUND, "there is no checkpoint", "train", self.config("none"), "--resume", self.folder)
+        (self.folder / "net.onnx").write_bytes(b"no model")
+        self.fails(INVALID, "net.onnx", "train", self.config("net"), "--set", "model.builder=", "--set",
+                   f"model.file={self.folder / 'net.onnx'}")
+
+    def test_a_full_disk(self):
+        def no_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+        self.fails(IO, "checkpoint-", "train", self.config("full"), preexec_fn=no_room)
+        self.assertEqual(list((self.folder / "full").glob("*.npz")), [])
+
+
+if __name__ == "__main__":
+    program.main()
