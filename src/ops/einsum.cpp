@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -63,6 +64,95 @@ void infer(InferContext& context) {
     }
   }
   context.set_output(0, context.dtype(0), std::move(dims));
+}
+
+bool contains(const std::string& term, char index) {
+  return term.find(index) != std::string::npos;
+}
+
+std::string with_dots(const std::string& term) {
+  std::string text;
+  for (const char c : term) text += c == '.' ? std::string("...") : std::string(1, c);
+  return text;
+}
+
+// A letter that the text does not have.
+char unused_letter(const std::string& text) {
+  for (char c = 'A'; c <= 'z'; ++c) {
+    if (is_letter(c) && !contains(text, c)) return c;
+  }
+  fail(ErrorKind::unsupported, "its equation uses every letter");
+}
+
+// Letters and dots of a term with the axes of the operand where they begin.
+std::vector<std::pair<char, std::int64_t>> axes_of(const std::string& term, std::int64_t rank) {
+  std::vector<std::pair<char, std::int64_t>> axes;
+  std::int64_t axis = 0;
+  for (const char c : term) {
+    axes.emplace_back(c, axis);
+    axis += c == '.' ? rank - static_cast<std::int64_t>(term.size()) + 1 : 1;
+  }
+  return axes;
+}
+
+// [size, size]: one on the diagonal.
+Term identity_matrix(Term x, std::int64_t axis, GraphBuilder& builder) {
+  const Term zero(builder, builder.scalar(0, DType::i64)), one(builder, builder.scalar(1, DType::i64));
+  const Term positions = zero.combine("Range", {x.size_of(axis).combine("Reshape", {x.integers({})}), one});
+  return positions.unsqueeze({1}).equals(positions).cast(x.dtype());
+}
+
+// With respect to one operand: the gradient of the output and the other operands, summed over all indices that the
+// operand lacks. An index that stands twice in the operand gets another letter for its second place, and an identity
+// matrix holds both equal. An index that is in no other term was summed, so that the gradient is the same along it.
+Term einsum_gradient_of(GradientContext& c, const EinsumEquation& equation, std::size_t operand) {
+  const Term x = c.input(operand);
+  const std::string& term = equation.inputs[operand];
+  std::vector<Term> others;
+  std::string left = with_dots(equation.output), used = equation.output;
+  for (std::size_t i = 0; i < equation.inputs.size(); ++i) {
+    used += equation.inputs[i];
+    if (i == operand) continue;
+    others.push_back(c.input(i));
+    left += "," + with_dots(equation.inputs[i]);
+  }
+  std::string distinct;
+  for (const auto& [index, axis] : axes_of(term, x.rank())) {
+    const char letter = contains(distinct, index) ? unused_letter(used) : index;
+    if (letter != index) {
+      others.push_back(identity_matrix(x, axis, c.builder()));
+      left += std::string(",") + index + letter;
+      used += letter;
+    }
+    distinct += letter;
+  }
+  std::string right;
+  std::vector<std::int64_t> missing;
+  bool sized = true;  // every index has its whole size in the output
+  for (const auto& [index, axis] : axes_of(distinct, x.rank())) {
+    sized = sized && contains(equation.output, index);
+    if (contains(left, index)) {
+      right += index;
+      continue;
+    }
+    require(index != '.', ErrorKind::unsupported, "an ellipsis is summed over");
+    missing.push_back(axis);
+  }
+  Term result = c.gradient().combine("Einsum", others, {{"equation", left + "->" + with_dots(right)}});
+  if (!missing.empty()) result = result.unsqueeze(missing);
+  if (!sized) result = result.expand(x.shape());
+  return result.of_shape(x);
+}
+
+void einsum_gradient(GradientContext& c) {
+  const EinsumEquation equation = parse_einsum(c.text("equation"), c.input_count());
+  for (std::size_t i = 0; i < c.input_count(); ++i) {
+    if (!c.wants(i)) continue;
+    const bool dots = contains(equation.inputs[i], '.');
+    require(!dots || c.builder().type(c.input(i).id()).shape().has_value(), ErrorKind::unsupported,
+            "it has an ellipsis, and the sizes of its operands are not known");
+    c.set(i, einsum_gradient_of(c, equation, i));
+  }
 }
 
 // A multiply and an add for each combination of all indices.
@@ -154,6 +244,7 @@ const OpDef einsum{
     .attributes = {{"equation", ir::AttributeKind::text, std::nullopt, true}},
     .infer = infer,
     .operations = operations,
+    .gradient = einsum_gradient,
 };
 
 }  // namespace tessera::ops

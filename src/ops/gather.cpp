@@ -58,12 +58,7 @@ double bytes_read(const NodeView& view) {
 void gather_gradient(GradientContext& c) {
   const Term data = c.input(0), indices = c.input(1).cast(DType::i64);
   const std::int64_t axis = normalise_axis(c.integer("axis"), data.rank());
-  // The axes of the indices as one.
-  std::vector<Term> shape;
-  for (std::int64_t i = 0; i < data.rank(); ++i) shape.push_back(i == axis ? data.integers({-1}) : data.size_of(i));
-  const Term flat = indices.combine("Reshape", {indices.integers({-1})});
-  const Term rows = indices.rank() == 1 ? c.gradient() : c.gradient().combine("Reshape", {join(shape)});
-  c.set(0, scatter_rows(rows, flat, axis, data.size_of(axis)));
+  c.set(0, scatter_rows(c.gradient(), indices, axis, data.size_of(axis)).of_shape(data));
 }
 
 void gather_elements_gradient(GradientContext& c) {
@@ -72,8 +67,19 @@ void gather_elements_gradient(GradientContext& c) {
 }
 
 void gather_nd_gradient(GradientContext& c) {
-  require(c.integer("batch_dims") == 0, ErrorKind::unsupported, "batch_dims is {}", c.integer("batch_dims"));
-  c.set(0, c.input(0).zeros().combine("ScatterND", {c.input(1), c.gradient()}, {{"reduction", std::string("add")}}));
+  // Indices without batch axes: each begins with its place in the batch.
+  Term indices = c.input(1);
+  const std::int64_t rank = indices.rank();
+  const Term zero(c.builder(), c.builder().scalar(0, DType::i64)), one(c.builder(), c.builder().scalar(1, DType::i64));
+  std::vector<Term> outer;  // of the indices but their last axis
+  for (std::int64_t i = 0; i + 1 < rank; ++i) outer.push_back(indices.size_of(i));
+  outer.push_back(indices.integers({1}));
+  for (std::int64_t axis = c.integer("batch_dims"); axis-- > 0;) {
+    const Term size = indices.size_of(axis).combine("Reshape", {indices.integers({})});
+    const Term places = zero.combine("Range", {size, one}).unsqueeze(axes_but(axis, rank)).expand(join(outer));
+    indices = places.combine("Concat", {indices}, {{"axis", std::int64_t{-1}}});
+  }
+  c.set(0, c.input(0).zeros().combine("ScatterND", {indices, c.gradient()}, {{"reduction", std::string("add")}}));
 }
 
 }  // namespace

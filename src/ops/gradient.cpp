@@ -141,17 +141,7 @@ std::vector<std::int64_t> axes_but(std::int64_t axis, std::int64_t rank) {
 }
 
 Term scatter_rows(Term rows, Term indices, std::int64_t axis, Term size) {
-  const std::int64_t rank = rows.rank();
-  std::vector<std::int64_t> to_front = axes_but(axis, rank), back(static_cast<std::size_t>(rank));
-  std::vector<Term> shape{size};
-  for (std::int64_t other : to_front) shape.push_back(rows.size_of(other));
-  to_front.insert(to_front.begin(), axis);
-  for (std::int64_t i = 0; i < rank; ++i) back[static_cast<std::size_t>(to_front[static_cast<std::size_t>(i)])] = i;
-  const Term moved = axis == 0 ? rows : rows.transpose(to_front);
-  const Term result = rows.number(0)
-                          .expand(join(shape))
-                          .combine("ScatterND", {indices.unsqueeze({-1}), moved}, {{"reduction", std::string("add")}});
-  return axis == 0 ? result : result.transpose(back);
+  return rows.combine("tessera::ScatterRows", {indices, size}, {{"axis", axis}});
 }
 
 namespace {

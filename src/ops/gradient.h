@@ -120,8 +120,9 @@ void reshaped_gradient(GradientContext& context);  // the elements of input 0 un
 
 // 1-D i64 terms joined; a constant when all are.
 Term join(const std::vector<Term>& parts);
-// Zeros but for the given rows: `rows` has its 1-D `indices` (i64, may repeat: then they add up) along `axis`, which
-// has `size` positions in the result.
+// The transpose of Gather: zeros but for the given rows. `rows` has the shape that Gather gives, with the axes of
+// `indices` (i64 or i32; where they repeat, rows add up) at `axis`, which has `size` positions ([1], i64) in the
+// result.
 Term scatter_rows(Term rows, Term indices, std::int64_t axis, Term size);
 // 0 … rank - 1 without the axis.
 std::vector<std::int64_t> axes_but(std::int64_t axis, std::int64_t rank);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -58,6 +59,24 @@ double operations_affine_grid(const NodeView& view) {
   return 2 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.output(0).shape.size() - 1);
 }
 
+// Linear in theta, whose transpose meets the coordinates of every place: those that the identity gives, and 1.
+void affine_grid_gradient(GradientContext& c) {
+  const Term theta = c.input(0), g = c.gradient();
+  const std::int64_t spatial = g.rank() - 2;
+  const Shape shape{1, spatial, spatial + 1};
+  Tensor identity(DType::f32, shape);
+  for (std::int64_t i = 0; i < identity.elements(); ++i)
+    identity.mutable_data<float>()[i] = i % (spatial + 1) == i / (spatial + 1) ? 1.0f : 0.0f;
+  const Term same(c.builder(), c.builder().constant(identity));
+  const auto flat = [&](Term term) {
+    return term.combine("Reshape", {join({theta.size_of(0), theta.integers({-1, spatial})})});
+  };
+  const Term places =
+      flat(same.cast(g.dtype()).expand(theta.shape()).combine("AffineGrid", {c.input(1)}, c.node().attributes));
+  const Term turned = flat(g).transpose({0, 2, 1});
+  c.set(0, turned.combine("MatMul", {places}).combine("Concat", {turned.sum({2})}, {{"axis", std::int64_t{2}}}));
+}
+
 }  // namespace
 
 ir::Dims affine_grid_dims(const ir::Dims& theta, std::span<const std::int64_t> size) {
@@ -97,6 +116,7 @@ const OpDef affine_grid{
     .attributes = {{"align_corners", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_affine_grid,
     .operations = operations_affine_grid,
+    .gradient = affine_grid_gradient,
 };
 
 }  // namespace tessera::ops

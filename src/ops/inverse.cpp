@@ -1,5 +1,7 @@
 #include "ops/inverse.h"
 
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -17,6 +19,15 @@ double operations(const NodeView& view) {
   return 2.0 * static_cast<double>(view.input(0).elements()) * static_cast<double>(shape.empty() ? 0 : shape.back());
 }
 
+// -Yᵀ g Yᵀ
+void inverse_gradient(GradientContext& c) {
+  const Term y = c.output();
+  std::vector<std::int64_t> swapped = axes_but(y.rank() - 2, y.rank());
+  swapped.push_back(y.rank() - 2);
+  const Term turned = y.transpose(swapped);
+  c.set(0, -turned.combine("MatMul", {c.gradient()}).combine("MatMul", {turned}));
+}
+
 }  // namespace
 
 // X · Y = 1. A singular matrix gives infinities and NaN.
@@ -27,6 +38,7 @@ const OpDef inverse{
     .outputs = {{"Y", types::floats, "T"}},
     .infer = infer,
     .operations = operations,
+    .gradient = inverse_gradient,
 };
 
 }  // namespace tessera::ops

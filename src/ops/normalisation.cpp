@@ -210,6 +210,49 @@ void batch_gradient(GradientContext& c) {
   if (c.wants(4)) c.set(4, (slope * hat * inverse * -0.5).sum(others, false).cast(c.input(4).dtype()));
 }
 
+// (g - y Σ g y) / ‖x‖, or (g - sign(x) Σ g y) / ‖x‖ for p = 1; zero where the norm is.
+void lp_gradient(GradientContext& c) {
+  const Term x = c.input(0), g = c.gradient(), y = c.output();
+  const std::vector<std::int64_t> axes{normalise_axis(c.integer("axis"), x.rank())};
+  const bool absolute = c.integer("p") == 1;
+  const Term norm = absolute ? x.apply("Abs").sum(axes) : (x * x).sum(axes).apply("Sqrt");
+  const Term along = (absolute ? x.apply("Sign") : y) * (g * y).sum(axes);
+  c.set(0, norm.equals(norm.number(0)).choose(x.number(0), (g - along) / norm));
+}
+
+// With deviation s and d = s + 1e-9: (g - mean(g)) / d - (x - mean(x)) mean(g (x - mean(x))) / (s d²).
+void mean_variance_gradient(GradientContext& c) {
+  const Term x = c.input(0), g = c.gradient();
+  std::vector<std::int64_t> axes;
+  for (const std::int64_t axis : c.integers("axes")) axes.push_back(normalise_axis(axis, x.rank()));
+  const Term centred = x - x.mean(axes), deviation = (centred * centred).mean(axes).apply("Sqrt");
+  const Term divisor = deviation + 1e-9, product = centred * (g * centred).mean(axes) / (deviation * divisor * divisor);
+  c.set(0, (g - g.mean(axes)) / divisor - deviation.equals(deviation.number(0)).choose(x.number(0), product));
+}
+
+// Sums over the neighbouring channels of each channel: those that it sees, or with `back` those that see it.
+Term neighbour_sum(GradientContext& c, Term term, bool back) {
+  const std::int64_t size = c.integer("size"), before = (size - 1) / 2, after = size - 1 - before;
+  const Term lines =
+      term.combine("Reshape", {join({term.size_of(0), term.integers({1}), term.size_of(1), term.integers({-1})})});
+  const Term mean = lines.apply(
+      "AveragePool", {{"kernel_shape", std::vector<std::int64_t>{size, 1}},
+                      {"pads", std::vector<std::int64_t>{back ? after : before, 0, back ? before : after, 0}},
+                      {"count_include_pad", std::int64_t{1}}});
+  return mean.reshape_like(term) * static_cast<double>(size);
+}
+
+// With s = bias + alpha / size Σ x²: g s^-beta - 2 alpha beta / size x Σ g x s^(-beta - 1), the sum over those that see
+// x.
+void lrn_gradient(GradientContext& c) {
+  const Term x = c.input(0), g = c.gradient();
+  const double size = static_cast<double>(c.integer("size")), alpha = static_cast<double>(c.real("alpha")),
+               beta = static_cast<double>(c.real("beta"));
+  const Term sum = neighbour_sum(c, x * x, false) * (alpha / size) + static_cast<double>(c.real("bias"));
+  const Term slope = g * sum.combine("Pow", {sum.number(-beta)});
+  c.set(0, slope - x * neighbour_sum(c, slope * x / sum, true) * (2 * alpha * beta / size));
+}
+
 }  // namespace
 
 // y = (x − mean) / sqrt(var + epsilon) · scale + B, a channel at a time. In training mode mean and var are those of the
@@ -300,6 +343,7 @@ const OpDef lp_normalization{
     .attributes = {integer_attribute("axis", -1), integer_attribute("p", 2)},
     .infer = infer_lp,
     .operations = operations_per_output<3>,
+    .gradient = lp_gradient,
     .traits = {Trait::normalises},
 };
 
@@ -312,6 +356,7 @@ const OpDef mean_variance_normalization{
     .attributes = {{"axes", ir::AttributeKind::integers, ir::Attribute(std::vector<std::int64_t>{0, 2, 3})}},
     .infer = infer_mean_variance,
     .operations = operations_per_output<6>,
+    .gradient = mean_variance_gradient,
     .traits = {Trait::normalises},
 };
 
@@ -327,6 +372,7 @@ const OpDef lrn{
                    {"size", ir::AttributeKind::integer, std::nullopt, true}},
     .infer = infer_lrn,
     .operations = operations_per_output<12>,
+    .gradient = lrn_gradient,
 };
 
 }  // namespace tessera::ops

@@ -61,19 +61,23 @@
 #include "ops/optional.h"
 #include "ops/pad.h"
 #include "ops/pooling.h"
+#include "ops/pooling_gradient.h"
 #include "ops/q_linear.h"
 #include "ops/quantisation.h"
 #include "ops/quantised_layers.h"
 #include "ops/quantised_product.h"
 #include "ops/random.h"
 #include "ops/recurrent.h"
+#include "ops/recurrent_gradient.h"
 #include "ops/reduction.h"
 #include "ops/region.h"
 #include "ops/reshape.h"
 #include "ops/resize.h"
+#include "ops/resize_gradient.h"
 #include "ops/reverse_sequence.h"
 #include "ops/rotary_embedding.h"
 #include "ops/scatter.h"
+#include "ops/scatter_rows.h"
 #include "ops/select.h"
 #include "ops/sequence.h"
 #include "ops/shape_of.h"
@@ -215,10 +219,18 @@ constexpr const OpDef* kTable[] = {
     &global_average_pool,
     &global_max_pool,
     &global_lp_pool,
+    // pooling_gradient
+    &average_pool_gradient,
     // recurrent
     &rnn,
     &gru,
     &lstm,
+    // recurrent_gradient
+    &lstm_with_gates,
+    &gru_with_gates,
+    &rnn_gradient,
+    &gru_gradient,
+    &lstm_gradient,
     // linear_attention
     &linear_attention,
     // rotary_embedding
@@ -290,6 +302,8 @@ constexpr const OpDef* kTable[] = {
     &scatter_elements,
     &scatter_nd,
     &tensor_scatter,
+    // scatter_rows
+    &scatter_rows_op,
     // sequence
     &sequence_construct,
     &sequence_empty,
@@ -305,6 +319,8 @@ constexpr const OpDef* kTable[] = {
     &optional_get_element,
     // resize
     &resize,
+    // resize_gradient
+    &resize_gradient,
     // grid_sample
     &grid_sample,
     &affine_grid,

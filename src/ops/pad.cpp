@@ -41,15 +41,47 @@ void infer_center_crop_pad(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
+// The modes that repeat elements: an axis after the other, copies add up where they came from. Which element each
+// position repeats is known from padding the positions themselves.
+void repeated_pad_gradient(GradientContext& c) {
+  const Term x = c.input(0);
+  std::optional<std::vector<std::int64_t>> axes;
+  if (c.has_input(3)) axes = c.constant_integers(3);
+  const PadAmounts amounts = pad_amounts(c.constant_integers(1), axes, x.rank());
+  Term g = c.gradient();
+  for (std::int64_t axis = 0; axis < x.rank(); ++axis) {
+    const auto i = static_cast<std::size_t>(axis);
+    if (amounts.begin[i] == 0 && amounts.end[i] == 0) continue;
+    const Term size = x.size_of(axis), none = size.integers({}), zero(c.builder(), c.builder().scalar(0, DType::i64)),
+               one(c.builder(), c.builder().scalar(1, DType::i64));
+    const Term positions = zero.combine("Range", {size.combine("Reshape", {none}), one});
+    const Term sources =
+        positions.combine("Pad", {size.integers({amounts.begin[i], amounts.end[i]})}, {{"mode", c.text("mode")}});
+    g = scatter_rows(g, sources, axis, size);
+  }
+  c.set(0, g.of_shape(x));
+}
+
 // What was added is cut off again, and what was cut off is zero.
 void pad_gradient(GradientContext& c) {
-  require(pad_mode(c) == PadMode::constant, ErrorKind::unsupported, "mode {}", c.text("mode"));
+  if (pad_mode(c) != PadMode::constant) return repeated_pad_gradient(c);
   const std::vector<ir::ValueId> inputs{
       c.gradient().id(), (-c.input(1)).id(), {}, c.has_input(3) ? c.input(3).id() : ir::ValueId{}};
   const Term inner(c.builder(), c.builder().add("Pad", inputs));
   c.set(0, inner);
   const auto total = [](Term term) { return term.apply("ReduceSum", {{"keepdims", std::int64_t{0}}}); };
   if (c.wants(2)) c.set(2, (total(c.gradient()) - total(inner)).reshape_like(c.input(2)));
+}
+
+// Crops what was padded and pads what was cropped; both round the same way.
+void center_crop_pad_gradient(GradientContext& c) {
+  const Term x = c.input(0);
+  const std::vector<std::int64_t> axes =
+      c.has_attribute("axes") ? normalise_axes(c.integers("axes"), x.rank()) : all_axes(x.rank());
+  std::vector<Term> sizes;
+  for (const std::int64_t axis : axes) sizes.push_back(x.size_of(axis));
+  if (sizes.empty()) return c.set(0, c.gradient());
+  c.set(0, c.gradient().combine("CenterCropPad", {join(sizes)}, {{"axes", axes}}).of_shape(x));
 }
 
 }  // namespace
@@ -122,6 +154,7 @@ const OpDef center_crop_pad{
     .outputs = {{"output_data", types::all, "T"}},
     .attributes = {{"axes", ir::AttributeKind::integers}},
     .infer = infer_center_crop_pad,
+    .gradient = center_crop_pad_gradient,
 };
 
 }  // namespace tessera::ops

@@ -1,6 +1,7 @@
 #include "ops/pooling.h"
 
 #include "ops/gradient.h"
+#include "ops/pooling_gradient.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -139,6 +140,7 @@ const OpDef average_pool{
     .attributes = average_pooling_attributes(),
     .infer = infer_pooling,
     .operations = pooling_operations,
+    .gradient = average_gradient,
 };
 
 // Indices count elements of the whole of X, row-major; with storage_order 1 the spatial axes are counted column-major.
@@ -162,6 +164,7 @@ const OpDef lp_pool{
     .attributes = with(pooling_attributes(), {integer("p", 2)}),
     .infer = infer_pooling,
     .operations = pooling_operations,
+    .gradient = lp_pool_gradient,
 };
 
 // Scatters X to the positions that MaxPool's indices name, zeros elsewhere.
@@ -174,6 +177,7 @@ const OpDef max_unpool{
                    {"strides", ir::AttributeKind::integers},
                    {"pads", ir::AttributeKind::integers}},
     .infer = infer_max_unpool,
+    .gradient = max_unpool_gradient,
 };
 
 const OpDef global_average_pool{
@@ -208,6 +212,7 @@ const OpDef global_lp_pool{
           infer_global_pooling(context);
         },
     .operations = operations_per_input<2>,
+    .gradient = global_lp_gradient,
 };
 
 }  // namespace tessera::ops

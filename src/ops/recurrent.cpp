@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/check_operand.h"
+#include "ops/recurrent_gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -76,7 +77,9 @@ ir::Dim hidden_of(const InferContext& context) {
   return recurrence != nullptr ? (*recurrence)[2] : ir::Dim();
 }
 
-void infer(InferContext& context) {
+}  // namespace
+
+RecurrentShapes check_recurrent_operands(const InferContext& context) {
   const RecurrentPlan plan = read_recurrent(context);
   const ir::Dim directions = static_cast<std::int64_t>(plan.directions), hidden = hidden_of(context);
   const ir::Dim rows = hidden * ir::Dim(gates_of(context.op()));
@@ -89,21 +92,30 @@ void infer(InferContext& context) {
   check_recurrent_operand(context, 3, {directions, rows * ir::Dim(2)});
   check_recurrent_operand(context, 4, {batch});
   check_recurrent_operand(context, 5, state);
-  check_recurrent_operand(context, 6, state);
-  check_recurrent_operand(context, 7, {directions, hidden * ir::Dim(3)});
-  context.set_output(
-      0, context.dtype(0),
-      plan.batch_first ? ir::Dims{batch, length, directions, hidden} : ir::Dims{length, directions, batch, hidden});
-  context.set_output(1, context.dtype(0), state);
-  context.set_output(2, context.dtype(0), state);
+  if (gates_of(context.op()) == 4) {
+    check_recurrent_operand(context, 6, state);
+    check_recurrent_operand(context, 7, {directions, hidden * ir::Dim(3)});
+  }
+  return {plan.batch_first ? ir::Dims{batch, length, directions, hidden} : ir::Dims{length, directions, batch, hidden},
+          state,
+          {directions, length, batch, hidden}};
+}
+
+void infer_recurrent(InferContext& context) {
+  const RecurrentShapes shapes = check_recurrent_operands(context);
+  context.set_output(0, context.dtype(0), shapes.y);
+  context.set_output(1, context.dtype(0), shapes.state);
+  context.set_output(2, context.dtype(0), shapes.state);
 }
 
 // Every step multiplies by W and R.
-double operations(const NodeView& view) {
+double recurrent_operations(const NodeView& view) {
   const Shape& x = view.input(0).shape;
   const double steps = static_cast<double>(x[0]) * static_cast<double>(x[1]);
   return 2 * steps * static_cast<double>(view.input(1).elements() + view.input(2).elements());
 }
+
+namespace {
 
 std::vector<Parameter> inputs_with(std::initializer_list<Parameter> more) {
   std::vector<Parameter> inputs{{"X", types::floats, "T"},
@@ -140,6 +152,23 @@ const Parameter kYh{"Y_h", types::floats, "T", optional};
 
 }  // namespace
 
+std::vector<Parameter> gru_inputs() {
+  return inputs_with({});
+}
+std::vector<Parameter> lstm_inputs() {
+  return inputs_with({{"initial_c", types::floats, "T", optional}, {"P", types::floats, "T", optional}});
+}
+std::vector<AttributeSpec> rnn_attributes() {
+  return attributes_with(
+      {{"activations", AttributeKind::texts, ir::Attribute(std::vector<std::string>{"Tanh", "Tanh"})}});
+}
+std::vector<AttributeSpec> gru_attributes() {
+  return attributes_with({{"activations", AttributeKind::texts}, flag("linear_before_reset")});
+}
+std::vector<AttributeSpec> lstm_attributes() {
+  return attributes_with({{"activations", AttributeKind::texts}, flag("input_forget")});
+}
+
 RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Activation> default_activations) {
   RecurrentPlan plan;
   const std::string& direction = reader.text("direction");
@@ -167,9 +196,9 @@ RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Acti
 }
 
 RecurrentPlan read_recurrent(const AttributeReader& reader) {
-  const std::string_view name = reader.op().name;
-  if (name == "RNN") return read_recurrent(reader, kRnnDefaults);
-  if (name == "GRU") return read_recurrent(reader, kGruDefaults);
+  const std::int64_t gates = gates_of(reader.op());
+  if (gates == 1) return read_recurrent(reader, kRnnDefaults);
+  if (gates == 3) return read_recurrent(reader, kGruDefaults);
   return read_recurrent(reader, kLstmDefaults);
 }
 
@@ -183,19 +212,20 @@ void check_recurrent_operand(const InferContext& context, std::size_t input, con
 }
 
 std::int64_t gates_of(const OpDef& op) {
-  return op.name == "RNN" ? 1 : op.name == "GRU" ? 3 : 4;
+  const auto is = [&](std::string_view name) { return op.name.find(name) != std::string_view::npos; };
+  return is("RNN") ? 1 : is("GRU") ? 3 : 4;
 }
 
 // H = f(W x + R H' + Wb + Rb)
 const OpDef rnn{
     .name = "RNN",
     .since = 22,
-    .inputs = inputs_with({}),
+    .inputs = gru_inputs(),
     .outputs = {kY, kYh},
-    .attributes = attributes_with(
-        {{"activations", AttributeKind::texts, ir::Attribute(std::vector<std::string>{"Tanh", "Tanh"})}}),
-    .infer = infer,
-    .operations = operations,
+    .attributes = rnn_attributes(),
+    .infer = infer_recurrent,
+    .operations = recurrent_operations,
+    .gradient = recurrent_gradient,
 };
 
 // Gates in the order z, r, h:
@@ -204,11 +234,12 @@ const OpDef rnn{
 const OpDef gru{
     .name = "GRU",
     .since = 22,
-    .inputs = inputs_with({}),
+    .inputs = gru_inputs(),
     .outputs = {kY, kYh},
-    .attributes = attributes_with({{"activations", AttributeKind::texts}, flag("linear_before_reset")}),
-    .infer = infer,
-    .operations = operations,
+    .attributes = gru_attributes(),
+    .infer = infer_recurrent,
+    .operations = recurrent_operations,
+    .gradient = recurrent_gradient,
 };
 
 // Gates in the order i, o, f, c; peepholes P in the order i, o, f:
@@ -216,11 +247,12 @@ const OpDef gru{
 const OpDef lstm{
     .name = "LSTM",
     .since = 22,
-    .inputs = inputs_with({{"initial_c", types::floats, "T", optional}, {"P", types::floats, "T", optional}}),
+    .inputs = lstm_inputs(),
     .outputs = {kY, kYh, {"Y_c", types::floats, "T", optional}},
-    .attributes = attributes_with({{"activations", AttributeKind::texts}, flag("input_forget")}),
-    .infer = infer,
-    .operations = operations,
+    .attributes = lstm_attributes(),
+    .infer = infer_recurrent,
+    .operations = recurrent_operations,
+    .gradient = recurrent_gradient,
 };
 
 }  // namespace tessera::ops

@@ -48,8 +48,24 @@ struct RecurrentPlan {
 // Works for any operator with the attributes of RNN, with or without layout; `default_activations` are those of one
 // direction. Throws Error(invalid_model).
 RecurrentPlan read_recurrent(const AttributeReader& reader, std::span<const Activation> default_activations);
-// The same for RNN, GRU, and any kind of LSTM, by the operator's name.
+// The same for any kind of RNN, GRU and LSTM, by the operator's name.
 RecurrentPlan read_recurrent(const AttributeReader& reader);
+
+// What operators on the same operands share: signatures, inference of Y, Y_h and Y_c, and the forward direction's cost.
+std::vector<Parameter> gru_inputs();  // of RNN as well
+std::vector<Parameter> lstm_inputs();
+std::vector<AttributeSpec> rnn_attributes();
+std::vector<AttributeSpec> gru_attributes();
+std::vector<AttributeSpec> lstm_attributes();
+// Of Y, of Y_h and Y_c, and of what is kept of each step: [directions, length, batch, hidden] times the number of
+// values.
+struct RecurrentShapes {
+  ir::Dims y, state, step;
+};
+// Throws Error(invalid_model) where the operands do not fit together.
+RecurrentShapes check_recurrent_operands(const InferContext& context);
+void infer_recurrent(InferContext& context);
+double recurrent_operations(const NodeView& view);
 
 // Throws Error(invalid_model) unless the input, where given, has this shape as far as both are known.
 void check_recurrent_operand(const InferContext& context, std::size_t input, const ir::Dims& expected);

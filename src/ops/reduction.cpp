@@ -118,6 +118,20 @@ void sum_square_gradient(GradientContext& c) {
   c.set(0, r.g * r.x * 2);
 }
 
+// The product of the other elements: y / x where no element is zero, and for the only zero among them the product of
+// the rest.
+void prod_gradient(GradientContext& c) {
+  const Reduced r = reduced(c);
+  const Term zero = r.x.equals(r.x.number(0)), rest = zero.choose(r.x.number(1), r.x);
+  const Term zeros = same_sum(c, zero.cast(r.g.dtype()));
+  std::vector<Term> axes;
+  if (c.has_input(1)) axes.push_back(c.input(1));
+  const Term product =
+      r.g * rest.combine("ReduceProd", axes, {{"noop_with_empty_axes", c.integer("noop_with_empty_axes")}});
+  const Term none = zeros.equals(zeros.number(0)), one = zeros.equals(zeros.number(1));
+  c.set(0, zero.choose(one.choose(product, 0), none.choose(product, 0) / rest).of_shape(r.x));
+}
+
 OpDef reduction(std::string_view name, int since, TypeSet types, double (*operations)(const NodeView&),
                 GradientFunction gradient = nullptr, Traits traits = {Trait::reduction}) {
   return {.name = name,
@@ -165,7 +179,7 @@ const OpDef reduce_mean =
 const OpDef reduce_min = reduction("ReduceMin", 20, kExtremeTypes, operations_per_input<1>, extreme_gradient,
                                    {Trait::reduction, Trait::nests});
 const OpDef reduce_prod =
-    reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>, nullptr, {Trait::reduction, Trait::nests});
+    reduction("ReduceProd", 18, kReduceTypes, operations_per_input<1>, prod_gradient, {Trait::reduction, Trait::nests});
 const OpDef reduce_sum =
     reduction("ReduceSum", 13, kReduceTypes, operations_per_input<1>, sum_gradient, {Trait::reduction, Trait::nests});
 const OpDef reduce_sum_square = reduction("ReduceSumSquare", 18, kReduceTypes, operations_per_input<2>,

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -119,7 +120,26 @@ double operations(const NodeView& view) {
   return 2 * kTaps[static_cast<std::size_t>(resize_mode(view))] * static_cast<double>(view.output(0).elements());
 }
 
+void gradient_of_resize(GradientContext& c) {
+  std::vector<ir::ValueId> inputs{c.gradient().id(), c.input(0).shape().id()};
+  for (std::size_t i = 1; i < c.input_count(); ++i) inputs.push_back(c.node().inputs[i]);
+  const Term result(c.builder(), c.builder().add("tessera::ResizeGradient", inputs, c.node().attributes));
+  c.set(0, result.of_shape(c.input(0)));
+}
+
 }  // namespace
+
+std::vector<AttributeSpec> resize_attributes() {
+  return {{"antialias", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+          {"axes", ir::AttributeKind::integers},
+          {"coordinate_transformation_mode", ir::AttributeKind::text, ir::Attribute(std::string("half_pixel"))},
+          {"cubic_coeff_a", ir::AttributeKind::real, ir::Attribute(-0.75f)},
+          {"exclude_outside", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+          {"extrapolation_value", ir::AttributeKind::real, ir::Attribute(0.0f)},
+          {"keep_aspect_ratio_policy", ir::AttributeKind::text, ir::Attribute(std::string("stretch"))},
+          {"mode", ir::AttributeKind::text, ir::Attribute(std::string("nearest"))},
+          {"nearest_mode", ir::AttributeKind::text, ir::Attribute(std::string("round_prefer_floor"))}};
+}
 
 ResizeMode resize_mode(const AttributeReader& reader) {
   const std::string& mode = reader.text("mode");
@@ -197,18 +217,10 @@ const OpDef resize{
                {"scales", {DType::f32}, "", optional},
                {"sizes", types::i64, "", optional}},
     .outputs = {{"Y", types::all, "T1"}},
-    .attributes = {{"antialias", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   {"axes", ir::AttributeKind::integers},
-                   {"coordinate_transformation_mode", ir::AttributeKind::text,
-                    ir::Attribute(std::string("half_pixel"))},
-                   {"cubic_coeff_a", ir::AttributeKind::real, ir::Attribute(-0.75f)},
-                   {"exclude_outside", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   {"extrapolation_value", ir::AttributeKind::real, ir::Attribute(0.0f)},
-                   {"keep_aspect_ratio_policy", ir::AttributeKind::text, ir::Attribute(std::string("stretch"))},
-                   {"mode", ir::AttributeKind::text, ir::Attribute(std::string("nearest"))},
-                   {"nearest_mode", ir::AttributeKind::text, ir::Attribute(std::string("round_prefer_floor"))}},
+    .attributes = resize_attributes(),
     .infer = infer,
     .operations = operations,
+    .gradient = gradient_of_resize,
 };
 
 }  // namespace tessera::ops

@@ -7,6 +7,8 @@ namespace tessera::ops {
 
 extern const OpDef resize;
 
+std::vector<AttributeSpec> resize_attributes();
+
 enum class ResizeMode : std::uint8_t { nearest, linear, cubic };
 ResizeMode resize_mode(const AttributeReader& reader);
 

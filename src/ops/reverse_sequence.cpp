@@ -1,5 +1,6 @@
 #include "ops/reverse_sequence.h"
 
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -19,6 +20,11 @@ void infer(InferContext& context) {
   context.set_output(0, context.input(0));
 }
 
+// It is its own inverse.
+void reverse_gradient(GradientContext& c) {
+  c.set(0, c.gradient().combine("ReverseSequence", {c.input(1)}, c.node().attributes));
+}
+
 }  // namespace
 
 const OpDef reverse_sequence{
@@ -29,6 +35,7 @@ const OpDef reverse_sequence{
     .attributes = {{"batch_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                    {"time_axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer,
+    .gradient = reverse_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/check_operand.h"
+#include "ops/gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -26,6 +27,14 @@ void infer(InferContext& context) {
   check_operand(context, 3, {batch, length});
   // Positions pick rows of both.
   if (context.dims(1) != nullptr) check_operand(context, 2, *context.dims(1));
+}
+
+// The rotation by the opposite angle.
+void rotary_gradient(GradientContext& c) {
+  require(!c.wants(1) && !c.wants(2), ErrorKind::unsupported, "the caches of sines and cosines are not differentiated");
+  std::vector<Term> others{c.input(1), -c.input(2)};
+  if (c.has_input(3)) others.push_back(c.input(3));
+  c.set(0, c.gradient().combine("RotaryEmbedding", others, c.node().attributes).of_shape(c.input(0)));
 }
 
 }  // namespace
@@ -69,6 +78,7 @@ const OpDef rotary_embedding{
                    {"rotary_embedding_dim", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer,
     .operations = operations_per_output<3>,
+    .gradient = rotary_gradient,
 };
 
 }  // namespace tessera::ops

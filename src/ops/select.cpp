@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -74,6 +75,26 @@ double operations_top_k(const NodeView& view) {
   return elements * std::max(1.0, std::log2(std::min(elements, k) + 1));
 }
 
+// What was left out gets nothing.
+void compress_gradient(GradientContext& c) {
+  const Term x = c.input(0);
+  const Term taken = c.input(1).apply("NonZero").combine("Reshape", {x.integers({-1})});
+  if (!c.has_attribute("axis"))
+    return c.set(0, scatter_rows(c.gradient(), taken, 0, x.apply("Size").unsqueeze({0})).reshape_like(x));
+  const std::int64_t axis = normalise_axis(c.integer("axis"), x.rank());
+  c.set(0, scatter_rows(c.gradient(), taken, axis, x.size_of(axis)).of_shape(x));
+}
+
+// Each value that was taken passes its gradient to its place.
+void top_k_gradient(GradientContext& c) {
+  const Term x = c.input(0);
+  const Term indices =
+      c.has_output(1)
+          ? c.output(1)
+          : Term(c.builder(), c.builder().add_multi("TopK", {x.id(), c.input(1).id()}, 2, c.node().attributes)[1]);
+  c.set(0, x.zeros().combine("ScatterElements", {indices, c.gradient()}, {{"axis", c.integer("axis")}}));
+}
+
 }  // namespace
 
 const OpDef compress{
@@ -83,6 +104,7 @@ const OpDef compress{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"axis", ir::AttributeKind::integer}},
     .infer = infer_compress,
+    .gradient = compress_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };
 
@@ -119,6 +141,7 @@ const OpDef top_k{
                    {"sorted", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_top_k,
     .operations = operations_top_k,
+    .gradient = top_k_gradient,
     .traits = {Trait::discontinuous},
 };
 

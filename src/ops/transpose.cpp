@@ -74,6 +74,26 @@ void transpose_gradient(GradientContext& c) {
   c.set(0, c.gradient().transpose(std::move(inverse)));
 }
 
+ir::Attributes block_attribute(const GradientContext& c) {
+  return {{"blocksize", c.integer("blocksize")}};
+}
+
+// The inverse permutation of the elements. SpaceToDepth undoes the mode DCR; for CRD, whose channels are [C, b, b],
+// the channels [b, b, C] that it makes are reordered.
+void depth_to_space_gradient(GradientContext& c) {
+  const Term depth = c.gradient().apply("SpaceToDepth", block_attribute(c));
+  if (c.text("mode") == "DCR") return c.set(0, depth.of_shape(c.input(0)));
+  const std::int64_t block = c.integer("blocksize");
+  const Term apart = depth.integers({0, block * block, -1});
+  const Term shape = join({apart, depth.size_of(2), depth.size_of(3)});
+  const Term split = depth.combine("Reshape", {shape});
+  c.set(0, split.transpose({0, 2, 1, 3, 4}).reshape_like(c.input(0)));
+}
+
+void space_to_depth_gradient(GradientContext& c) {
+  c.set(0, c.gradient().apply("DepthToSpace", block_attribute(c)).of_shape(c.input(0)));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> permutation_of(const AttributeReader& reader, std::int64_t rank) {
@@ -107,6 +127,7 @@ const OpDef depth_to_space{
     .attributes = {{"blocksize", ir::AttributeKind::integer, std::nullopt, true},
                    {"mode", ir::AttributeKind::text, ir::Attribute(std::string("DCR"))}},
     .infer = infer_depth_to_space,
+    .gradient = depth_to_space_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };
 
@@ -117,6 +138,7 @@ const OpDef space_to_depth{
     .outputs = {{"output", types::all, "T"}},
     .attributes = {{"blocksize", ir::AttributeKind::integer, std::nullopt, true}},
     .infer = infer_space_to_depth,
+    .gradient = space_to_depth_gradient,
     .traits = {Trait::moves, Trait::rearranges},
 };
 

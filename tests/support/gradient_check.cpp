@@ -52,7 +52,8 @@ std::vector<Value> results_of(const OpCall& call) {
 }
 
 // Outputs: the weighted sum, and with `gradients` those of the differentiable inputs.
-Example make_example(const OpCall& call, const std::vector<Value>& results, bool symbolic, bool gradients) {
+Example make_example(const OpCall& call, const std::vector<Value>& results, const GradientCheck& options, bool symbolic,
+                     bool gradients) {
   Example example;
   ir::Graph& graph = *example.graph;
   ops::GraphBuilder builder(graph);
@@ -60,7 +61,8 @@ Example make_example(const OpCall& call, const std::vector<Value>& results, bool
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (!call.inputs[i].has_value()) {
       inputs.emplace_back();
-    } else if (const Tensor& tensor = call.inputs[i].tensor(); is_float(tensor.dtype())) {
+    } else if (const Tensor& tensor = call.inputs[i].tensor();
+               is_float(tensor.dtype()) && (options.constants >> i & 1) == 0) {
       inputs.push_back(graph.add_input(input_name(i), type_of(tensor, i, symbolic)));
       xs.push_back(inputs.back());
       example.differentiable.push_back(i);
@@ -89,8 +91,8 @@ Example make_example(const OpCall& call, const std::vector<Value>& results, bool
 
 void check(const OpCall& call, const GradientCheck& options, bool symbolic) {
   const std::vector<Value> results = results_of(call);
-  const Example forward = make_example(call, results, false, false),
-                backward = make_example(call, results, symbolic, true);
+  const Example forward = make_example(call, results, options, false, false),
+                backward = make_example(call, results, options, symbolic, true);
   Session values(Model(forward.graph), {.device = "reference"}),
       gradients(Model(backward.graph), {.device = "reference"});
   NamedValues inputs;

@@ -9,7 +9,8 @@ struct GradientCheck {
   double step = 1e-5;
   double tolerance =
       1e-7;  // |stated - numeric| <= tolerance * (1 + |numeric|); see also the rounding of differences in f32
-  bool symbolic = true;  // also with inputs whose dimensions are names only
+  bool symbolic = true;         // also with inputs whose dimensions are names only
+  std::uint32_t constants = 0;  // bit i: input i is a constant, though it has floats
 };
 
 // The gradients of a weighted sum of the operator's float outputs with respect to each of its float inputs; other

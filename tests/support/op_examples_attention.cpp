@@ -55,6 +55,7 @@ std::vector<OpExample> attention_examples() {
        {packed, at({8, 24}), none, none, at({2, 1, 2, 5, 4}), none, at({1}, {1})},
        shared,
        2},
+      {"com.microsoft::MultiHeadAttention", {packed, packed, packed}, heads},
       {"com.microsoft::MultiHeadAttention",
        {packed, packed, packed, at({24}), at({1, 5}, {1, 1, 0, 1, 1}), at({1, 2, 3, 5}), held, held},
        heads,

@@ -79,6 +79,9 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "DeformConv", .name = "reference_deform_conv", .function = deform_conv},
       // pooling
       {.op = "AveragePool", .name = "reference_average_pool", .function = average_pool},
+      {.op = "tessera::AveragePoolGradient",
+       .name = "reference_average_pool_gradient",
+       .function = average_pool_gradient},
       {.op = "MaxPool", .name = "reference_max_pool", .function = max_pool},
       {.op = "LpPool", .name = "reference_lp_pool", .function = lp_pool},
       {.op = "MaxUnpool", .name = "reference_max_unpool", .function = max_unpool},
@@ -89,6 +92,12 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "RNN", .name = "reference_rnn", .function = rnn},
       {.op = "GRU", .name = "reference_gru", .function = gru},
       {.op = "LSTM", .name = "reference_lstm", .function = lstm},
+      {.op = "tessera::LSTMWithGates", .name = "reference_lstm_with_gates", .function = lstm},
+      {.op = "tessera::GRUWithGates", .name = "reference_gru_with_gates", .function = gru},
+      // recurrent_gradient
+      {.op = "tessera::RNNGradient", .name = "reference_rnn_gradient", .function = recurrent_gradient},
+      {.op = "tessera::GRUGradient", .name = "reference_gru_gradient", .function = recurrent_gradient},
+      {.op = "tessera::LSTMGradient", .name = "reference_lstm_gradient", .function = recurrent_gradient},
       // attention
       {.op = "Attention", .name = "reference_attention", .function = attention},
       // linear_attention
@@ -172,6 +181,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ScatterElements", .name = "reference_scatter_elements", .function = scatter_elements},
       {.op = "ScatterND", .name = "reference_scatter_nd", .function = scatter_nd},
       {.op = "TensorScatter", .name = "reference_tensor_scatter", .function = tensor_scatter},
+      {.op = "tessera::ScatterRows", .name = "reference_scatter_rows", .function = scatter_rows},
       // sequence
       {.op = "SequenceConstruct", .name = "reference_sequence_construct", .function = sequence_construct},
       {.op = "SequenceEmpty", .name = "reference_sequence_empty", .function = sequence_empty},
@@ -187,6 +197,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "OptionalGetElement", .name = "reference_optional_get_element", .function = optional_get_element},
       // resize
       {.op = "Resize", .name = "reference_resize", .function = resize},
+      {.op = "tessera::ResizeGradient", .name = "reference_resize_gradient", .function = resize_gradient},
       // grid_sample
       {.op = "GridSample", .name = "reference_grid_sample", .function = grid_sample},
       {.op = "AffineGrid", .name = "reference_affine_grid", .function = affine_grid},

@@ -9,6 +9,7 @@
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
 #include "ops/recurrent.h"
+#include "ops/recurrent_gradient.h"
 
 namespace tessera::backends::reference {
 
@@ -61,6 +62,11 @@ struct RecurrentStep {
   const double* peepholes;           // P, [3 * hidden]
   std::vector<double>& h;            // in: the previous state; out: the new one
   std::vector<double>& c;
+  double* kept;  // where the step leaves ops::kept_gates values, each `hidden` apart; null: nowhere
+
+  void keep(std::int64_t value, std::int64_t j, double x) const {
+    if (kept != nullptr) kept[value * hidden + j] = x;
+  }
 
   // Row `row` of R times `state`, with the bias.
   double recur(std::int64_t row, const std::vector<double>& state) const {
@@ -76,13 +82,16 @@ struct RecurrentStep {
 
 RecurrentOperands read_recurrent_operands(const KernelContext& context, const ops::RecurrentPlan& plan);
 
-// Runs `step(RecurrentStep&)` over time for every sequence and direction and writes Y, Y_h and Y_c as far as they are
-// wanted. Positions after the end of a sequence are zeros in Y; a sequence of length 0 keeps its initial state.
+// Runs `step(RecurrentStep&)` over time for every sequence and direction and writes Y, Y_h, Y_c and the gates as far as
+// they are wanted. Positions after the end of a sequence are zeros in Y; a sequence of length 0 keeps its initial
+// state.
 template <typename Step>
 void run_recurrence(KernelContext& context, const ops::RecurrentPlan& plan, const RecurrentOperands& in, Step step) {
   const std::int64_t directions = static_cast<std::int64_t>(plan.directions), hidden = in.hidden,
                      rows = in.gates * hidden;
   std::vector<double> y = transient_vector<double>(in.length * directions * in.batch * hidden, 0.0);
+  const std::int64_t values = ops::kept_gates(context.op());
+  std::vector<double> kept = transient_vector<double>(values * directions * in.length * in.batch * hidden, 0.0);
   std::vector<double> last_h(static_cast<std::size_t>(directions * in.batch * hidden)), last_c(last_h.size());
   context.parallel_for(directions * in.batch, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
@@ -102,8 +111,15 @@ void run_recurrence(KernelContext& context, const ops::RecurrentPlan& plan, cons
           for (std::int64_t k = 0; k < in.features; ++k) sum += weights[k] * x[k];
           input[static_cast<std::size_t>(row)] = sum;
         }
-        RecurrentStep now{static_cast<std::size_t>(d),  hidden, input, in.r.data() + d * rows * hidden, bias + rows,
-                          in.p.data() + d * 3 * hidden, h,      c};
+        RecurrentStep now{static_cast<std::size_t>(d),
+                          hidden,
+                          input,
+                          in.r.data() + d * rows * hidden,
+                          bias + rows,
+                          in.p.data() + d * 3 * hidden,
+                          h,
+                          c,
+                          values == 0 ? nullptr : kept.data() + ((d * in.length + t) * in.batch + n) * values * hidden};
         step(now);
         const std::int64_t at =
             plan.batch_first ? (n * in.length + t) * directions + d : (t * directions + d) * in.batch + n;
@@ -115,7 +131,9 @@ void run_recurrence(KernelContext& context, const ops::RecurrentPlan& plan, cons
   });
   if (context.wants_output(0)) write(y, context.output(0));
   if (context.wants_output(1)) write(last_h, context.output(1));
-  if (context.wants_output(2)) write(last_c, context.output(2));
+  const std::size_t gates = in.gates == 4 ? 3 : 2;
+  if (in.gates == 4 && context.wants_output(2)) write(last_c, context.output(2));
+  if (values > 0 && context.wants_output(gates)) write(kept, context.output(gates));
 }
 
 }  // namespace tessera::backends::reference

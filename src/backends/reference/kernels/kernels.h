@@ -70,6 +70,7 @@ void deform_conv(KernelContext&);
 
 // pooling.cpp
 void average_pool(KernelContext&);
+void average_pool_gradient(KernelContext&);
 void max_pool(KernelContext&);
 void lp_pool(KernelContext&);
 void max_unpool(KernelContext&);
@@ -81,6 +82,9 @@ void global_lp_pool(KernelContext&);
 void rnn(KernelContext&);
 void gru(KernelContext&);
 void lstm(KernelContext&);
+
+// recurrent_gradient.cpp
+void recurrent_gradient(KernelContext&);
 
 // attention.cpp
 void attention(KernelContext&);
@@ -175,6 +179,7 @@ void top_k(KernelContext&);
 void scatter_elements(KernelContext&);
 void scatter_nd(KernelContext&);
 void tensor_scatter(KernelContext&);
+void scatter_rows(KernelContext&);
 
 // sequence.cpp
 void sequence_construct(KernelContext&);
@@ -193,6 +198,7 @@ void optional_get_element(KernelContext&);
 
 // resize.cpp
 void resize(KernelContext&);
+void resize_gradient(KernelContext&);
 
 // grid_sample.cpp
 void grid_sample(KernelContext&);

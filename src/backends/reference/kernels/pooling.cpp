@@ -136,6 +136,22 @@ void average_pool(KernelContext& context) {
       });
 }
 
+void average_pool_gradient(KernelContext& context) {
+  const bool include_padding = context.integer("count_include_pad") != 0, divide = context.integer("divide") != 0;
+  const Shape shape = read<std::int64_t>(context.input(1));
+  Tensor& output = context.allocate_output(0, shape);
+  const std::int64_t inner = element_count(Shape(shape.begin() + 2, shape.end()));
+  const std::vector<double> given = read<double>(context.input(0));
+  std::vector<double> result = transient_vector<double>(output.elements(), 0.0);
+  for_each_window(context, shape, [&](std::int64_t channel, std::int64_t o, const Window& window) {
+    const std::int64_t count = include_padding ? window.padded_taps : static_cast<std::int64_t>(window.offsets.size());
+    const double share = given[static_cast<std::size_t>(o)] / static_cast<double>(divide ? count : 1);
+    for (const std::int64_t offset : window.offsets)
+      result[static_cast<std::size_t>(channel * inner + offset)] += share;
+  });
+  write(result, output);
+}
+
 void max_pool(KernelContext& context) {
   if (is_float(context.input(0).dtype())) max_pool_as<double>(context);
   else max_pool_as<std::int64_t>(context);

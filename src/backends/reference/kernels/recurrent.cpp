@@ -22,8 +22,11 @@ RecurrentOperands read_recurrent_operands(const KernelContext& context, const op
   in.r = read<double>(context.input(2));
   in.b = read_or_zeros(3, directions * 2 * in.gates * in.hidden);
   in.h = read_or_zeros(5, directions * in.batch * in.hidden);
-  in.c = read_or_zeros(6, directions * in.batch * in.hidden);
-  in.p = read_or_zeros(7, directions * 3 * in.hidden);
+  const bool lstm = in.gates == 4;  // others may have something else at these places
+  in.c = lstm ? read_or_zeros(6, directions * in.batch * in.hidden)
+              : std::vector<double>(static_cast<std::size_t>(directions * in.batch * in.hidden), 0.0);
+  in.p = lstm ? read_or_zeros(7, directions * 3 * in.hidden)
+              : std::vector<double>(static_cast<std::size_t>(directions * 3 * in.hidden), 0.0);
   in.lengths.assign(static_cast<std::size_t>(in.batch), in.length);
   if (context.has_input(4)) in.lengths = read<std::int64_t>(context.input(4));
   for (const std::int64_t length : in.lengths) {
@@ -59,6 +62,11 @@ void gru(KernelContext& context) {
       const std::int64_t row = 2 * step.hidden + static_cast<std::int64_t>(j);
       const double recurrent = linear_before_reset ? r[j] * step.recur(row, step.h) : step.recur(row, reset);
       const double h = apply(g, step.input[static_cast<std::size_t>(row)] + recurrent, plan.clip);
+      const std::int64_t unit = static_cast<std::int64_t>(j);
+      step.keep(0, unit, z[j]);
+      step.keep(1, unit, r[j]);
+      step.keep(2, unit, h);
+      step.keep(3, unit, linear_before_reset ? step.recur(row, step.h) : reset[j]);
       next[j] = (1 - z[j]) * h + z[j] * step.h[j];
     }
     step.h = std::move(next);
@@ -77,8 +85,10 @@ void lstm(KernelContext& context) {
       const double i = apply(activations[0], step.gate(0, j) + p[0] * previous, plan.clip);
       const double f =
           input_forget ? 1 - i : apply(activations[0], step.gate(2, j) + p[2 * step.hidden] * previous, plan.clip);
-      const double c = f * previous + i * apply(activations[1], step.gate(3, j), plan.clip);
+      const double candidate = apply(activations[1], step.gate(3, j), plan.clip), c = f * previous + i * candidate;
       const double o = apply(activations[0], step.gate(1, j) + p[step.hidden] * c, plan.clip);
+      const double kept[] = {i, o, f, candidate, c};
+      for (std::int64_t k = 0; k < 5; ++k) step.keep(k, j, kept[k]);
       step.c[static_cast<std::size_t>(j)] = c;
       next[static_cast<std::size_t>(j)] = o * apply(activations[2], c, plan.clip);
     }

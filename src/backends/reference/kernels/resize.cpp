@@ -149,6 +149,28 @@ std::vector<T> interpolate(const KernelContext& context, const std::vector<Resiz
   return values;
 }
 
+// The transpose of resize_axis: elements go back to the positions that they were made of.
+std::vector<double> unresize_axis(const KernelContext& context, const std::vector<double>& values, const AxisView& view,
+                                  const std::vector<Taps>& taps) {
+  const std::int64_t size = static_cast<std::int64_t>(taps.size());
+  std::vector<double> result = transient_vector<double>(
+      base::checked_multiply(base::checked_multiply(view.outer, view.length), view.inner), 0.0);
+  for (std::int64_t o = 0; o < view.outer; ++o) {
+    for (std::int64_t x = 0; x < size; ++x) {
+      context.check_stop();
+      if (taps[x].outside) continue;
+      for (std::size_t t = 0; t < taps[x].weights.size(); ++t) {
+        const std::int64_t to =
+            std::clamp<std::int64_t>(taps[x].first + static_cast<std::int64_t>(t), 0, view.length - 1);
+        for (std::int64_t i = 0; i < view.inner; ++i)
+          result[(o * view.length + to) * view.inner + i] +=
+              taps[x].weights[t] * values[(o * size + x) * view.inner + i];
+      }
+    }
+  }
+  return result;
+}
+
 // Integers round to nearest even and stay within their range.
 void saturate(std::vector<double>& values, DType type) {
   if (!is_integer(type)) return;
@@ -181,6 +203,30 @@ void resize(KernelContext& context) {
   if (is_complex(input.dtype())) return write(interpolate<std::complex<double>>(context, axes, input), output);
   std::vector<double> values = interpolate<double>(context, axes, input);
   saturate(values, output.dtype());
+  write(values, output);
+}
+
+void resize_gradient(KernelContext& context) {
+  const Shape shape = read<std::int64_t>(context.input(1));
+  const auto given = [&](std::size_t i) {
+    return context.has_input(i) && context.input(i).elements() > 0 ? &context.input(i) : nullptr;
+  };
+  Tensor& output = context.allocate_output(0, shape);
+  std::vector<double> values = read<double>(context.input(0));
+  if (!shape.empty() && output.elements() > 0) {
+    const std::vector<ResizedAxis> axes = ops::resolve_resize(context, shape, given(2), given(3), given(4));
+    Shape current;
+    for (const ResizedAxis& axis : axes) current.push_back(axis.size);
+    require(context.input(0).shape() == current, ErrorKind::failed, "'dY' has shape {}, expected {}",
+            to_string(context.input(0).shape()), to_string(current));
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      const bool nearest = ops::resize_mode(context) == ResizeMode::nearest;
+      if (!nearest && unchanged(axes[i], shape[i])) continue;
+      const std::vector<Taps> taps = taps_of(context, axes[i], shape[i]);
+      current[i] = shape[i];
+      values = unresize_axis(context, values, axis_view(current, static_cast<std::int64_t>(i)), taps);
+    }
+  }
   write(values, output);
 }
 

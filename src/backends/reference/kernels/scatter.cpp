@@ -7,6 +7,7 @@
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
 #include "backends/reference/index.h"
+#include "ops/scatter_rows.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::backends::reference {
@@ -142,6 +143,24 @@ void tensor_scatter(KernelContext& context) {
       copy_run(update, (o * from.length + step) * from.inner, output, (o * to.length + target) * to.inner, to.inner);
     }
   }
+}
+
+void scatter_rows(KernelContext& context) {
+  const Tensor &rows = context.input(0), &indices = context.input(1);
+  const std::int64_t size = ops::single_integer(context.input(2), "size");
+  const ops::ScatterRowsShape shape = ops::scatter_rows_shape(context, rows.shape(), indices.shape(), size);
+  Tensor& output = context.allocate_output(0, ops::scatter_rows_result(context, rows.shape(), indices.shape(), size));
+  const std::vector<std::int64_t> positions = ops::integers_of(indices);
+  const std::vector<double> values = read<double>(rows);
+  std::vector<double> result = transient_vector<double>(output.elements(), 0.0);
+  for (std::int64_t o = 0; o < shape.outer; ++o) {
+    for (std::int64_t k = 0; k < shape.count; ++k) {
+      const std::int64_t to = normalise_index(positions[static_cast<std::size_t>(k)], size);
+      for (std::int64_t i = 0; i < shape.inner; ++i)
+        result[(o * size + to) * shape.inner + i] += values[(o * shape.count + k) * shape.inner + i];
+    }
+  }
+  write(result, output);
 }
 
 }  // namespace tessera::backends::reference
