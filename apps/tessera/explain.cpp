@@ -14,6 +14,8 @@
 #include "option_values.h"
 #include "report/calibration.h"
 #include "report/learning.h"
+#include "tessera/train.h"
+#include "train/training_step.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -61,7 +63,7 @@ report::ExplainOptions explain_options(const Options& options) {
     }
   }
   explain.precision = *cost::parse_precision(options.precision);
-  explain.training = options.training;
+  explain.training = options.training || options.model.model.ends_with(".toml");
   explain.measure = options.measure || options.learn;
   if (options.learn) report::check_learnable(explain.precision);
   explain.session = session_options(options.model);
@@ -71,10 +73,24 @@ report::ExplainOptions explain_options(const Options& options) {
   return explain;
 }
 
+// The step of a configuration, with its batch.
+Model configured_step(const Options& options) {
+  TrainingConfig config = parse_training_config(text_or_file(options.model.model), options.model.model);
+  config.output.clear();
+  config.data.workers = 0;
+  return Trainer(config).step_model().with_dims({{"batch", config.data.batch}});
+}
+
+Model model_to_explain(const Options& options) {
+  if (options.model.model.ends_with(".toml")) return with_assumed_dims(configured_step(options), options.json);
+  const Model model = with_assumed_dims(load_model(options.model), options.json);
+  return options.training ? train::usual_training_step(model) : model;
+}
+
 void run(const Options& options) {
   check_outputs({options.html});
   const report::ExplainOptions how = explain_options(options);
-  const Model model = with_assumed_dims(load_model(options.model), options.json);
+  const Model model = model_to_explain(options);
   const report::Explanation explanation =
       report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
   const std::size_t learned = options.learn ? report::learn_from(explanation) : 0;
@@ -97,7 +113,8 @@ void add_explain(CLI::App& app) {
   verb->add_option("--precision", options->precision, "Number type to compute in")
       ->capture_default_str()
       ->check(CLI::IsMember({"f32", "tf32", "f16", "bf16", "int8"}));
-  verb->add_flag("--training", options->training, "Explain a training step: forward, gradients, update with momentum");
+  verb->add_flag("--training", options->training,
+                 "Explain a training step as `tessera train` makes it: forward, loss, gradients, SGD with momentum");
   verb->add_flag("--measure", options->measure, "Run it on this CPU and set measured times beside the predicted ones");
   verb->add_flag(
       "--learn", options->learn,
@@ -122,6 +139,7 @@ void add_explain(CLI::App& app) {
                "\nExamples:\n"
                "  tessera explain resnet50.onnx --dim batch=1 --measure\n"
                "  tessera explain resnet50.onnx --dim batch=1 --learn\n"
+               "  tessera explain examples/digits.toml --measure    # the training step of a configuration\n"
                "  tessera explain resnet50.onnx --dim batch=32 --device a100-40-sxm --device h100-sxm --precision f16 "
                "--html report.html\n"
                "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence "

@@ -11,7 +11,6 @@
 #include "report/explain_words.h"
 #include "report/operator_totals.h"
 #include "report/step_times.h"
-#include "report/training_step.h"
 #include "runtime/random_inputs.h"
 #include "runtime/session_access.h"
 
@@ -83,7 +82,7 @@ struct Planned {
 class Explainer {
  public:
   Explainer(const Model& model, const ExplainOptions& options)
-      : model_(options.training ? training_step(model) : model), options_(options) {}
+      : model_(model), options_(options) {}
 
   Explanation run(const std::string& name) {
     require(!options_.devices.empty(), ErrorKind::invalid_argument, "explain needs a device");

@@ -19,7 +19,7 @@ struct ExplainOptions {
   std::vector<cost::DeviceProfile> devices;
   bool cpu_measured = true;  // false: the CPU's profile is the rough one
   cost::Precision precision = cost::Precision::f32;
-  bool training = false;  // the model as a training step: forward, backward, update with momentum
+  bool training = false;  // the model is a training step: forward, backward, update
   bool measure = false;   // run it on this CPU and set measured times beside predicted ones
   SessionOptions session;
   RunOptions run;

@@ -9,10 +9,10 @@
 #include "ops/builder.h"
 #include "report/calibration.h"
 #include "report/calibration_nets.h"
-#include "report/training_step.h"
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
+#include "train/training_step.h"
 
 namespace tessera::test::explain_test {
 namespace {
@@ -63,28 +63,10 @@ TEST(Explain, TrainingTakesThreeProductsALayerLessOne) {
   for (const int layers : {1, 2, 5}) {
     report::ExplainOptions options = on({"v100-16"});
     options.training = true;
-    EXPECT_EQ(report::explain(dense_net(layers), "dense", options).products, 3 * layers - 1);
+    const Model step = train::usual_training_step(dense_net(layers));
+    EXPECT_EQ(report::explain(step, "dense", options).products, 3 * layers - 1);
     EXPECT_EQ(report::explain(dense_net(layers), "dense", on({"v100-16"})).products, layers);
   }
-}
-
-TEST(Explain, ATrainingStepTrains) {
-  const Model step = report::training_step(dense_net(2, 4, 2));
-  Session session(step);
-  const NamedValues inputs = runtime::random_inputs(step, 1);
-  const auto sum = [&] {
-    double total = 0;
-    const NamedValues outputs = session.run(inputs);
-    for (const float value : outputs.begin()->second.tensor().values<float>()) total += value;
-    return total;
-  };
-  const double first = sum();
-  EXPECT_LT(sum(), first);
-  EXPECT_EQ(session.variable("w0.variable").shape(), (Shape{4, 4}));
-  ir::Graph nothing;
-  nothing.add_output(nothing.add_input("x", ir::ValueType::tensor(DType::f32, Shape{1})));
-  expect_error(ErrorKind::invalid_argument, "the model has nothing to train: no float weights",
-               [&] { report::training_step(model_of(nothing)); });
 }
 
 TEST(Explain, HeadlineAndAdviceOfASmallNetOnALargeDevice) {
@@ -141,7 +123,7 @@ TEST(Explain, MeasuringStandsBesideThePrediction) {
   EXPECT_THAT(report::explanation_text(explanation, true), HasSubstr("90th percentile"));
   options.devices.pop_back();
   expect_error_containing(ErrorKind::invalid_argument, "--measure runs on this CPU",
-                          [&] { report::explain(dense_net(3), "dense", options); });
+                          [&] { report::explain(train::usual_training_step(dense_net(3)), "dense", options); });
 }
 
 TEST(Explain, RoundedToBf16TheCpuIsExplainedByTheKernelsOfThat) {
@@ -174,9 +156,10 @@ TEST(Explain, BatchForTrainingFromATable) {
   options.training = true;
   options.convergence = cost::parse_convergence("2048:65,3072:75-80,4096:85-90");
   expect_error_containing(ErrorKind::invalid_argument, "--samples",
-                          [&] { report::explain(dense_net(3), "dense", options); });
+                          [&] { report::explain(train::usual_training_step(dense_net(3)), "dense", options); });
   options.samples = 117'266;
-  const Explanation explanation = report::explain(net("resnet18", {{"batch", 32}}), "resnet18", options);
+  const Explanation explanation =
+      report::explain(train::usual_training_step(net("resnet18", {{"batch", 32}})), "resnet18", options);
   ASSERT_TRUE(explanation.batch_choice);
   // Bound by memory and arithmetic, time grows with the batch: the fewest epochs win.
   EXPECT_EQ(explanation.batch_choice->rows[explanation.batch_choice->best].batch, 2048);
