@@ -16,6 +16,11 @@ constexpr Pass kPasses[] = {
     {"differentiate",
      "replaces Gradient nodes by the graph that computes the gradients, which the other passes can then improve",
      differentiate},
+    {"fuse_training_normalisation",
+     "makes one operator of BatchNormalization by the statistics of the batch and of the sum and the ReLU behind it, "
+     "so "
+     "that a training step reads each feature map twice",
+     fuse_training_normalisation, true},
     {"sink_constants", "copies constants that a subgraph captures into it, so that the passes can work with them there",
      sink_constants},
     {"look_up_stored_rows",

@@ -83,6 +83,7 @@ std::map<std::string, Tensor> Trainer::State::weights() const {
   std::map<std::string, Tensor> values;
   for (const std::string& name : parameters)
     values[name] = snapshot.variable(config.average_decay > 0 ? average_of(name) : name);
+  for (const std::string& name : statistics) values[name] = snapshot.variable(name);
   return values;
 }
 

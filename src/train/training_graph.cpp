@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "passes/differentiate.h"
+#include "train/batch_norm.h"
 #include "train/mixed_precision.h"
 
 namespace tessera::train {
@@ -37,6 +39,8 @@ class Step {
 
   TrainingGraph build_evaluation() {
     const ValueId prediction = find_prediction();
+    graph_ = separate_batch_norm(std::move(graph_));
+    if (options_.batch_norm == BatchNorm::train) statistics_ = read_running_statistics(graph_);
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_loss(prediction, false));
@@ -47,6 +51,8 @@ class Step {
 
   TrainingGraph build() {
     const ValueId prediction = find_prediction();
+    graph_ = separate_batch_norm(std::move(graph_));
+    if (options_.batch_norm == BatchNorm::train) statistics_ = train_batch_norm(graph_);
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_loss(prediction, options_.mixup));
@@ -67,7 +73,9 @@ class Step {
   TrainingGraph finish() {
     graph_.sort_topologically();
     graph_.remove_dead_and_compact();
-    return {std::move(graph_), std::move(names_)};
+    std::vector<std::string> statistics;
+    for (const RunningStatistic& each : statistics_) statistics.push_back(each.name);
+    return {std::move(graph_), std::move(names_), std::move(statistics)};
   }
 
   Term number(double value) { return {builder_, builder_.scalar(value)}; }
@@ -98,17 +106,20 @@ class Step {
   void make_parameters() {
     std::vector<ValueId> replacements(graph_.value_count());
     std::vector<bool> used(options_.frozen.size());
+    const bool frozen_norm = options_.batch_norm == BatchNorm::frozen;
+    const std::set<ValueId> fixed = frozen_norm ? batch_norm_constants(graph_) : std::set<ValueId>();
+    const auto uses = graph_.compute_uses();
     for (std::size_t i = 0; i < replacements.size(); ++i) {
       const ValueId id{static_cast<std::int32_t>(i)};
       const Tensor* constant = graph_.constant(id);
-      if (constant == nullptr || constant->dtype() != DType::f32 || constant->rank() == 0) continue;
+      if (constant == nullptr || constant->dtype() != DType::f32 || constant->rank() == 0 || uses[i].empty()) continue;
       const std::string name = graph_.value(id).name;
       bool frozen = false;
       for (std::size_t k = 0; k < used.size(); ++k) {
         if (!matches({options_.frozen[k]}, name)) continue;
         used[k] = frozen = true;
       }
-      if (frozen) continue;
+      if (frozen || fixed.contains(id)) continue;
       // The variable takes the constant's name.
       graph_.value(id).name = name + "/initial";
       names_.push_back(name);
@@ -181,6 +192,7 @@ class Step {
     }
     const std::vector<ValueId> updated = add_optimiser(rate, next_count, scale, apply);
     if (options_.average_decay > 0) update_averages(updated, apply);
+    update_statistics(finite);
     name_output(norm.id(), "gradient_norm");
     name_output(finite.apply("Not").id(), "skipped");
   }
@@ -257,6 +269,14 @@ class Step {
     return {updated.begin(), updated.begin() + static_cast<std::ptrdiff_t>(names_.size())};
   }
 
+  // Those of a run that overflowed may be no numbers.
+  void update_statistics(Term finite) {
+    for (const RunningStatistic& each : statistics_) {
+      const Term next(builder_, each.next), before(builder_, each.value);
+      graph_.set_variable_update(each.name, finite.choose(next, before).id());
+    }
+  }
+
   void update_averages(const std::vector<ValueId>& updated, Term apply) {
     const double decay = options_.average_decay;
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -273,6 +293,7 @@ class Step {
   ops::GraphBuilder builder_;
   std::vector<std::string> names_;  // of the parameters
   std::vector<ValueId> parameters_, gradients_;
+  std::vector<RunningStatistic> statistics_;
   std::optional<Term> loss_scale_, last_;
 };
 

@@ -10,9 +10,16 @@
 
 namespace tessera::train {
 
+// What training does with BatchNormalization.
+enum class BatchNorm : std::uint8_t {
+  train,   // normalise by the statistics of the batch and keep their moving averages; scale and bias are trained
+  frozen,  // leave it as it is: statistics, scale and bias are constants
+};
+
 struct TrainingGraphOptions {
   LossOptions loss;
   std::vector<std::string> frozen;  // patterns of names of weights that stay constants
+  BatchNorm batch_norm = BatchNorm::train;
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;
   DType precision = DType::f32;  // what products multiply in, see train/mixed_precision.h
@@ -29,21 +36,25 @@ struct TrainingGraphOptions {
 //   outputs    loss: f32 [], before scaling; gradient_norm: f32 [], before clipping; skipped: bool [], whether a
 //              gradient was not finite, so that the step changed no parameter
 //   variables  each parameter, by its name; NAME/first and NAME/second: the optimiser's state; NAME/average;
-//              NAME/gradient: what is accumulated; train/count: i64 [], updates done; train/loss_scale,
-//              train/good_steps; train/run: i64 [], runs since the last update; and for a host that reads rarely:
-//              train/loss_sum: f64 [], of all finite losses; train/loss_count: i64 [], of how many; train/skipped: i64
-//              [], updates that were skipped
+//              NAME/gradient: what is accumulated; each running mean and variance of BatchNormalization, by its name,
+//              which a run changes where its gradients are finite; train/count: i64 [], updates done;
+//              train/loss_scale, train/good_steps; train/run: i64 [], runs since the last update; and for a host that
+//              reads rarely: train/loss_sum: f64 [], of all finite losses; train/loss_count: i64 [], of how many;
+//              train/skipped: i64 [], updates that were skipped
 struct TrainingGraph {
   ir::Graph graph;
   std::vector<std::string> parameters;
+  std::vector<std::string> statistics;  // running means and variances: variables that are no parameters
 };
 
 // From an inference graph whose types have been inferred. Float constants of rank 1 or more become variables unless
-// they are frozen. Throws Error: invalid_argument for an unknown output, a pattern that matches nothing, options out of
-// range and where nothing is left to train; unsupported, listing every node that has no gradient.
+// they are frozen; those of BatchNormalization as train/batch_norm.h says. Throws Error: invalid_argument for an
+// unknown output, a pattern that matches nothing, options out of range and where nothing is left to train; unsupported,
+// listing every node that has no gradient.
 TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 
-// The same model and loss without the way back: the parameters are variables that nothing updates, the outputs are the
+// The same model and loss without the way back: the parameters and the running statistics are variables
+// that nothing updates, the outputs are the
 // prediction, under its name, and loss. Its target has no mixup.
 TrainingGraph make_evaluation_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "models/models.h"
+#include "train/batch_norm.h"
 #include "train/schedule.h"
 
 namespace tessera::train {
@@ -36,7 +37,8 @@ Model load_net(const NetOptions& options) {
   return Model(std::make_shared<const ir::Graph>(models::build_model(options.builder, build)));
 }
 
-TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given) : config(std::move(given)), net(model) {
+TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
+    : config(std::move(given)), net(std::make_shared<const ir::Graph>(separate_batch_norm(model.graph()))) {
   require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
           "the length of the training is given by either train.epochs or train.steps");
   check_schedule(config.optimiser.schedule);
@@ -91,6 +93,7 @@ SessionOptions TrainingSetup::session_options() const {
 void TrainingSetup::make_sessions() {
   graph_options.loss = config.loss;
   graph_options.frozen = config.model.frozen;
+  graph_options.batch_norm = config.model.batch_norm == "frozen" ? BatchNorm::frozen : BatchNorm::train;
   graph_options.optimiser = config.optimiser;
   graph_options.loss_scale = config.loss_scale;
   graph_options.precision = precision_of(config.precision);
@@ -99,6 +102,7 @@ void TrainingSetup::make_sessions() {
   graph_options.mixup = config.data.mixup > 0;
   TrainingGraph made = make_training_graph(net.graph(), graph_options);
   parameters = std::move(made.parameters);
+  statistics = std::move(made.statistics);
   step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
   session.emplace(*step_model, session_options());
   const std::int64_t per_epoch = loader->batches_per_epoch();

@@ -28,6 +28,7 @@ struct TrainingSetup {
   Binding binding;
   TrainingGraphOptions graph_options;
   std::vector<std::string> parameters;  // names
+  std::vector<std::string> statistics;  // names of running means and variances
   std::optional<Loader> loader;
   std::optional<Model> step_model;
   std::optional<Session> session;      // of the step

@@ -214,10 +214,11 @@ TEST(RandomGraph, GivesPassesSomethingToDo) {
     passes::run_pipeline(random_graph(seed, 16).graph, without_caches(), options, &reports);
     for (const PassChange& report : reports) changed[report.pass] += report.changed ? 1 : 0;
   }
-  // Gradients, subgraphs, lower precision and many channels are not for these graphs; nor are composites that every
+  // Training, subgraphs, lower precision and many channels are not for these graphs; nor are composites that every
   // device takes apart.
-  for (const char* other : {"differentiate", "sink_constants", "inline_constant_branches", "decompose_composites",
-                            "lower_precision", "scale_batch_normalisation"})
+  for (const char* other :
+       {"differentiate", "fuse_training_normalisation", "sink_constants", "inline_constant_branches",
+        "decompose_composites", "lower_precision", "scale_batch_normalisation"})
     changed.erase(other);
   for (const auto& [pass, count] : changed) EXPECT_GT(count, 0) << pass;
 }

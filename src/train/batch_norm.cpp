@@ -1,0 +1,112 @@
+#include "train/batch_norm.h"
+
+#include "ops/infer.h"
+#include "passes/pass.h"
+
+namespace tessera::train {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr const char* kOperands[] = {"", "scale", "bias", "running_mean", "running_var"};
+
+// Whether the node normalises by statistics that it is given.
+bool is_batch_norm(const ir::Node& node) {
+  if (node.op != "BatchNormalization" || node.inputs.size() != 5) return false;
+  const auto training = node.attributes.find("training_mode");
+  return training == node.attributes.end() || std::get<std::int64_t>(training->second) == 0;
+}
+
+std::vector<NodeId> batch_norms(const ir::Graph& graph) {
+  std::vector<NodeId> found;
+  for (const NodeId id : graph.order()) {
+    if (is_batch_norm(graph.node(id))) found.push_back(id);
+  }
+  return found;
+}
+
+// What a chain of Identity passes on.
+ValueId source_of(const ir::Graph& graph, ValueId value) {
+  while (graph.value(value).origin == ir::Origin::node) {
+    const ir::Node& node = graph.node(graph.value(value).producer);
+    if (node.op != "Identity") break;
+    value = node.inputs[0];
+  }
+  return value;
+}
+
+bool has_constant_statistics(const ir::Graph& graph, NodeId id) {
+  return graph.is_constant(graph.node(id).inputs[3]) && graph.is_constant(graph.node(id).inputs[4]);
+}
+
+RunningStatistic make_variable(ir::Graph& graph, NodeId id, std::size_t input) {
+  const ValueId constant = graph.node(id).inputs[input];
+  const std::string name = graph.value(constant).name;
+  graph.value(constant).name = name + "/initial";
+  const ValueId read = graph.add_variable(name, *graph.constant(constant));
+  graph.node(id).inputs[input] = read;
+  const std::vector<ValueId>& outputs = graph.node(id).outputs;
+  return {name, read, outputs.size() > input - 2 ? outputs[input - 2] : ValueId{}};
+}
+
+}  // namespace
+
+ir::Graph separate_batch_norm(ir::Graph model) {
+  const std::vector<std::vector<NodeId>> uses = model.compute_uses();
+  for (const NodeId id : batch_norms(model)) {
+    for (std::size_t i = 1; i < 5; ++i) {
+      const ValueId given = model.node(id).inputs[i], source = source_of(model, given);
+      const Tensor* constant = model.constant(source);
+      if (constant == nullptr) continue;
+      const bool alone = uses[static_cast<std::size_t>(given.index)].size() == 1 && !model.is_output(given);
+      if (given == source && alone) continue;
+      if (given != source && alone) {
+        model.become_constant(given, *constant);
+        continue;
+      }
+      const std::string prefix =
+          model.node(id).name.empty() ? model.value(model.node(id).outputs[0]).name : model.node(id).name;
+      const std::string name = prefix + "." + kOperands[i];
+      model.node(id).inputs[i] =
+          model.add_constant(*constant, model.find_value(name).valid() ? model.fresh_name(name) : name);
+    }
+  }
+  return model;
+}
+
+std::vector<RunningStatistic> train_batch_norm(ir::Graph& graph) {
+  std::vector<RunningStatistic> statistics;
+  for (const NodeId id : batch_norms(graph)) {
+    if (!has_constant_statistics(graph, id)) continue;
+    graph.node(id).attributes["training_mode"] = std::int64_t{1};
+    for (const std::size_t output : {std::size_t{1}, std::size_t{2}}) graph.want_output(id, output);
+    for (const std::size_t input : {std::size_t{3}, std::size_t{4}})
+      statistics.push_back(make_variable(graph, id, input));
+  }
+  ops::infer_graph(graph);
+  graph = passes::fuse_training_normalisation(std::move(graph), {});
+  return statistics;
+}
+
+std::vector<RunningStatistic> read_running_statistics(ir::Graph& graph) {
+  std::vector<RunningStatistic> statistics;
+  for (const NodeId id : batch_norms(graph)) {
+    if (!has_constant_statistics(graph, id)) continue;
+    for (const std::size_t input : {std::size_t{3}, std::size_t{4}})
+      statistics.push_back(make_variable(graph, id, input));
+  }
+  return statistics;
+}
+
+std::set<ValueId> batch_norm_constants(const ir::Graph& graph) {
+  std::set<ValueId> constants;
+  for (const NodeId id : batch_norms(graph)) {
+    for (std::size_t i = 1; i < 5; ++i) {
+      if (const ValueId input = graph.node(id).inputs[i]; graph.is_constant(input)) constants.insert(input);
+    }
+  }
+  return constants;
+}
+
+}  // namespace tessera::train
