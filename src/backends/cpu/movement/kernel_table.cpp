@@ -22,6 +22,11 @@ std::span<const KernelEntry> movement_kernels() {
       {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
       // resize
       {.op = "Resize", .name = "cpu_resize", .reject = reject_resize, .create = make_resize},
+      // scatter_rows
+      {.op = "tessera::ScatterRows",
+       .name = "cpu_scatter_rows",
+       .reject = reject_scatter_rows,
+       .function = scatter_rows},
       // slice
       {.op = "Slice", .name = "cpu_slice", .reject = reject_unless_bytes, .create = make_slice},
       // transpose
