@@ -9,8 +9,30 @@ std::span<const KernelEntry> recurrent_kernels() {
       // recurrent
       {.op = "LSTM", .name = "cpu_lstm_f32", .reject = reject_recurrent_f32, .create = make_recurrent_f32},
       {.op = "GRU", .name = "cpu_gru_f32", .reject = reject_recurrent_f32, .create = make_recurrent_f32},
+      {.op = "RNN", .name = "cpu_rnn_f32", .reject = reject_recurrent_f32, .create = make_recurrent_f32},
+      {.op = "tessera::LSTMWithGates",
+       .name = "cpu_lstm_with_gates_f32",
+       .reject = reject_recurrent_f32,
+       .create = make_recurrent_f32},
+      {.op = "tessera::GRUWithGates",
+       .name = "cpu_gru_with_gates_f32",
+       .reject = reject_recurrent_f32,
+       .create = make_recurrent_f32},
       {.op = "LSTM", .name = "cpu_bf16_lstm", .reject = reject_recurrent_bf16, .create = make_recurrent_bf16},
       {.op = "GRU", .name = "cpu_bf16_gru", .reject = reject_recurrent_bf16, .create = make_recurrent_bf16},
+      // recurrent_gradient_f32
+      {.op = "tessera::LSTMGradient",
+       .name = "cpu_lstm_gradient_f32",
+       .reject = reject_recurrent_f32,
+       .create = make_recurrent_gradient_f32},
+      {.op = "tessera::GRUGradient",
+       .name = "cpu_gru_gradient_f32",
+       .reject = reject_recurrent_f32,
+       .create = make_recurrent_gradient_f32},
+      {.op = "tessera::RNNGradient",
+       .name = "cpu_rnn_gradient_f32",
+       .reject = reject_recurrent_f32,
+       .create = make_recurrent_gradient_f32},
   };
   return table;
 }

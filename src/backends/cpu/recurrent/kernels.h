@@ -14,6 +14,9 @@ std::string reject_recurrent_f32(const ops::NodeView& view);
 KernelPointer make_recurrent_f32(const ops::NodeView& view, WeightStore& weights);
 std::string reject_recurrent_bf16(const ops::NodeView& view);
 
+// recurrent_gradient_f32; rejects what recurrent_f32 does
+KernelPointer make_recurrent_gradient_f32(const ops::NodeView& view, WeightStore& weights);
+
 // recurrent_bf16
 KernelPointer make_recurrent_bf16(const ops::NodeView& view, WeightStore& weights);
 

@@ -51,6 +51,7 @@ class Bf16Products {
   }
   std::int64_t hidden_stride() const { return base::round_up(layer_.hidden, Product::kGroup); }
 
+  RecurrentWeights weights(KernelContext&, std::byte*) const { return {w_->data.get(), r_->data.get()}; }
   // Rows of whole pairs.
   const Element* data(KernelContext& context, std::byte* scratch) const {
     const auto* x = static_cast<const Element*>(context.input(0).raw());
@@ -64,8 +65,9 @@ class Bf16Products {
     return to;
   }
 
-  void project(KernelContext& context, const Element* x, std::int64_t direction, const float* bias, float* to) const {
-    const auto* w = reinterpret_cast<const Element*>(w_->data.get()) + direction * lanes(layer_.rows()) * features_;
+  void project(KernelContext& context, const std::byte* weights, const Element* x, std::int64_t direction,
+               const float* bias, float* to) const {
+    const auto* w = reinterpret_cast<const Element*>(weights) + direction * lanes(layer_.rows()) * features_;
     context.parallel_for(split_.chunks(), split_.grain, [&](std::int64_t begin, std::int64_t end) {
       const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
@@ -89,9 +91,10 @@ class Bf16Products {
     });
   }
 
-  void recur(std::int64_t direction, std::int64_t chunk, const Element* hidden, float* to) const {
+  void recur(const std::byte* weights, std::int64_t direction, std::int64_t chunk, const Element* hidden,
+             float* to) const {
     const std::int64_t depth = hidden_stride(), columns = layer_.gates * layer_.units_of(chunk);
-    const auto* r = reinterpret_cast<const Element*>(r_->data.get()) +
+    const auto* r = reinterpret_cast<const Element*>(weights) +
                     (direction * layer_.chunks() + chunk) * lanes(layer_.gates * layer_.units) * depth;
     const TileScope scope;
     for (std::int64_t row = 0; row < layer_.batch; row += recur_.tile_rows) {

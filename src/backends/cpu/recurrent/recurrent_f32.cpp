@@ -1,4 +1,4 @@
-// LSTM and GRU in float32.
+// LSTM, GRU and RNN in float32.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,29 +18,44 @@ class Float32Products {
   using Element = float;
 
   Float32Products(const ops::NodeView& view, WeightStore& store, const RecurrentLayer& layer)
-      : layer_(layer),
-        projection_({layer.steps(), layer.rows(), layer.features}, false, true),
-        w_(pack(store, *view.constant(1), layer.features, "recurrent_w", 1)),
-        r_(pack(store, *view.constant(2), layer.hidden, "recurrent_r", layer.chunks())) {
+      : layer_(layer), projection_({layer.steps(), layer.rows(), layer.features}, false, true) {
+    if (view.constant(1) != nullptr) w_ = pack(store, *view.constant(1), w_operand());
+    if (view.constant(2) != nullptr) r_ = pack(store, *view.constant(2), r_operand());
     for (std::int64_t chunk = 0; chunk < layer.chunks(); ++chunk) {
       steps_.emplace_back(GemmShape{layer.batch, layer.gates * layer.units_of(chunk), layer.hidden}, false, true);
     }
   }
 
-  std::int64_t scratch_bytes() const { return 0; }
+  std::int64_t scratch_bytes() const {
+    return base::checked_add(w_ != nullptr ? 0 : scratch_of(w_operand()), r_ != nullptr ? 0 : scratch_of(r_operand()));
+  }
   std::int64_t hidden_stride() const { return layer_.hidden; }
   const float* data(KernelContext& context, std::byte*) const { return context.input(0).data<float>(); }
 
-  void project(KernelContext& context, const float* x, std::int64_t direction, const float* bias, float* to) const {
+  RecurrentWeights weights(KernelContext& context, std::byte* scratch) const {
+    RecurrentWeights result{w_ == nullptr ? nullptr : w_->data.get(), r_ == nullptr ? nullptr : r_->data.get()};
+    if (w_ == nullptr) {
+      pack_now(context, context.input(1), w_operand(), scratch);
+      result.w = scratch;
+      scratch += scratch_of(w_operand());
+    }
+    if (r_ == nullptr) {
+      pack_now(context, context.input(2), r_operand(), scratch);
+      result.r = scratch;
+    }
+    return result;
+  }
+
+  void project(KernelContext& context, const std::byte* w, const float* x, std::int64_t direction, const float* bias,
+               float* to) const {
     gemm_f32(context, projection_, GemmOperand::strided(x, layer_.features, 1),
-             packed(*w_, direction * gemm_f32_right_bytes(layer_.features, layer_.rows())), to, layer_.rows(),
+             packed(w, direction * gemm_f32_right_bytes(layer_.features, layer_.rows())), to, layer_.rows(),
              {.addend = bias, .addend_column_stride = 1});
   }
 
-  void recur(std::int64_t direction, std::int64_t chunk, const float* hidden, float* to) const {
+  void recur(const std::byte* r, std::int64_t direction, std::int64_t chunk, const float* hidden, float* to) const {
     const GemmF32& gemm = steps_[static_cast<std::size_t>(chunk)];
-    const GemmOperand right = packed(
-        *r_, (direction * layer_.chunks() + chunk) * gemm_f32_right_bytes(layer_.hidden, layer_.gates * layer_.units));
+    const GemmOperand right = packed(r, (direction * layer_.chunks() + chunk) * r_operand().part_bytes);
     const GemmF32::Split split = gemm.split(1);
     for (std::int64_t tile = 0; tile < split.tiles(); ++tile) {
       gemm.run(split, tile, GemmOperand::strided(hidden, layer_.hidden, 1), right, to, gemm.shape().n, {});
@@ -55,54 +70,98 @@ class Float32Products {
   }
 
  private:
-  static GemmOperand packed(const PackedWeights& weights, std::int64_t offset) {
-    return GemmOperand::prepacked(reinterpret_cast<const float*>(weights.data.get() + offset));
+  // W or R, [directions, rows, columns], as right operands [columns, rows in chunk order]: W whole, R one a chunk.
+  struct Operand {
+    std::string_view name;
+    std::int64_t columns, parts, part_rows, part_bytes;
+  };
+  Operand operand(std::string_view name, std::int64_t columns, std::int64_t parts) const {
+    const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
+    return {name, columns, parts, part_rows, gemm_f32_right_bytes(columns, part_rows)};
+  }
+  Operand w_operand() const { return operand("recurrent_w", layer_.features, 1); }
+  Operand r_operand() const { return operand("recurrent_r", layer_.hidden, layer_.chunks()); }
+
+  static GemmOperand packed(const std::byte* weights, std::int64_t offset) {
+    return GemmOperand::prepacked(reinterpret_cast<const float*>(weights + offset));
+  }
+  std::int64_t packed_bytes(const Operand& operand) const {
+    return base::round_up(base::checked_multiply(operand.part_bytes, operand.parts * layer_.directions), 64);
+  }
+  // Packed, and room for one direction after the other in chunk order, where that is another order.
+  std::int64_t scratch_of(const Operand& operand) const {
+    const std::int64_t rows = layer_.chunks() == 1 ? 0 : layer_.directions * layer_.rows();
+    return base::checked_add(packed_bytes(operand),
+                             base::round_up(base::checked_multiply(rows, operand.columns * 4), 64));
   }
 
-  // [directions, rows, columns] as right operands [columns, rows in chunk order], whole or one a chunk.
-  std::shared_ptr<const PackedWeights> pack(WeightStore& store, const Tensor& weights, std::int64_t columns,
-                                            std::string_view name, std::int64_t parts) const {
-    const std::string key = fmt::format("{}_v3:{}:{}:{}", name, gemm_f32_isa().name, layer_.hidden, layer_.units);
-    const std::int64_t part_rows = parts == 1 ? layer_.rows() : layer_.gates * layer_.units;
-    const std::int64_t bytes = gemm_f32_right_bytes(columns, part_rows);
-    return store.find_or_pack(
-        weights, key, base::checked_multiply(bytes, parts * layer_.directions),
-        [&](const Tensor& contents, std::byte* to) {
-          std::vector<float> reordered(static_cast<std::size_t>(base::checked_multiply(layer_.rows(), columns)));
-          for (std::int64_t direction = 0; direction < layer_.directions; ++direction) {
-            layer_.reorder(contents.data<float>() + direction * layer_.rows() * columns, columns, reordered.data(),
-                           columns);
-            for (std::int64_t part = 0; part < parts; ++part) {
-              const std::int64_t rows = std::min(part_rows, layer_.rows() - part * part_rows);
-              gemm_f32_pack_right(GemmOperand::strided(reordered.data() + part * part_rows * columns, 1, columns),
-                                  columns, rows, reinterpret_cast<float*>(to + (direction * parts + part) * bytes));
-            }
-          }
-        });
+  void pack_part(const Operand& operand, const float* rows, std::int64_t direction, std::int64_t part,
+                 std::byte* to) const {
+    const std::int64_t count = std::min(operand.part_rows, layer_.rows() - part * operand.part_rows);
+    gemm_f32_pack_right(GemmOperand::strided(rows + part * operand.part_rows * operand.columns, 1, operand.columns),
+                        operand.columns, count,
+                        reinterpret_cast<float*>(to + (direction * operand.parts + part) * operand.part_bytes));
+  }
+
+  std::shared_ptr<const PackedWeights> pack(WeightStore& store, const Tensor& weights, const Operand& operand) const {
+    const std::string key =
+        fmt::format("{}_v3:{}:{}:{}", operand.name, gemm_f32_isa().name, layer_.hidden, layer_.units);
+    return store.find_or_pack(weights, key,
+                              base::checked_multiply(operand.part_bytes, operand.parts * layer_.directions),
+                              [&](const Tensor& contents, std::byte* to) {
+                                std::vector<float> reordered(
+                                    static_cast<std::size_t>(base::checked_multiply(layer_.rows(), operand.columns)));
+                                for (std::int64_t direction = 0; direction < layer_.directions; ++direction) {
+                                  layer_.reorder(contents.data<float>() + direction * layer_.rows() * operand.columns,
+                                                 operand.columns, reordered.data(), operand.columns);
+                                  for (std::int64_t part = 0; part < operand.parts; ++part)
+                                    pack_part(operand, reordered.data(), direction, part, to);
+                                }
+                              });
+  }
+
+  // The same in every run, for weights that change.
+  void pack_now(const KernelContext& context, const Tensor& weights, const Operand& operand, std::byte* to) const {
+    const std::int64_t matrix = layer_.rows() * operand.columns;
+    const float* from = weights.data<float>();
+    if (layer_.chunks() > 1) {
+      auto* reordered = reinterpret_cast<float*>(to + packed_bytes(operand));
+      context.parallel_for(layer_.directions, 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t d = begin; d < end; ++d)
+          layer_.reorder(from + d * matrix, operand.columns, reordered + d * matrix, operand.columns);
+      });
+      from = reordered;
+    }
+    context.parallel_for(layer_.directions * operand.parts, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        pack_part(operand, from + i / operand.parts * matrix, i / operand.parts, i % operand.parts, to);
+    });
   }
 
   RecurrentLayer layer_;
   GemmF32 projection_;
-  std::shared_ptr<const PackedWeights> w_, r_;
-  std::vector<GemmF32> steps_;  // one a chunk
+  std::shared_ptr<const PackedWeights> w_, r_;  // null where the weights are no constants
+  std::vector<GemmF32> steps_;                  // one a chunk
 };
 
 // Why no kernel here takes the layer, whatever its elements are.
 std::string reject_any(const ops::NodeView& view) {
   const ops::RecurrentPlan plan = ops::read_recurrent(view);
-  const bool lstm = view.op().name == "LSTM";
+  const std::int64_t gates = ops::gates_of(view.op());
   if (plan.batch_first) return "layout 1";
   if (std::isfinite(plan.clip)) return "clip";
+  const std::size_t count = gates == 1 ? 1 : gates == 3 ? 2 : 3;
   for (std::size_t i = 0; i < plan.activations.size(); ++i) {
-    const std::size_t of_direction = i % (lstm ? 3 : 2);
-    if (plan.activations[i].kind != (of_direction == 0 ? ops::Activation::sigmoid : ops::Activation::tanh))
+    const ops::Activation kind = plan.activations[i].kind;
+    const bool relu = gates == 1 && kind == ops::Activation::relu && kind == plan.activations[0].kind;
+    if (relu) continue;
+    if (kind != (gates > 1 && i % count == 0 ? ops::Activation::sigmoid : ops::Activation::tanh))
       return "activations other than the default";
   }
-  if (lstm && view.integer("input_forget") != 0) return "input_forget";
-  if (!lstm && view.integer("linear_before_reset") == 0) return "the reset gate applied before the product";
+  if (gates == 4 && view.integer("input_forget") != 0) return "input_forget";
+  if (gates == 3 && view.integer("linear_before_reset") == 0) return "the reset gate applied before the product";
   if (view.has_input(4)) return "sequence_lens";
-  if (view.has_input(7)) return "peepholes";
-  if (view.constant(1) == nullptr || view.constant(2) == nullptr) return "weights that are not constant";
+  if (gates == 4 && view.has_input(7)) return "peepholes";
   for (const std::size_t i : {0, 1, 2}) {
     if (view.input(i).elements() == 0) return "empty operands";
   }
@@ -117,7 +176,9 @@ std::string reject_recurrent_f32(const ops::NodeView& view) {
 }
 
 std::string reject_recurrent_bf16(const ops::NodeView& view) {
-  return view.input(0).dtype == DType::bf16 ? reject_any(view) : "data other than bf16";
+  if (view.input(0).dtype != DType::bf16) return "data other than bf16";
+  if (view.constant(1) == nullptr || view.constant(2) == nullptr) return "weights that are not constant";
+  return reject_any(view);
 }
 
 KernelPointer make_recurrent_f32(const ops::NodeView& view, WeightStore& weights) {

@@ -31,6 +31,10 @@ void lstm_gates(const GateRow& row) {
     const GateVector cell = hn::MulAdd(f, hn::MaskedLoad(mask, d, row.cell + u), hn::Mul(i, candidate));
     const GateVector hidden = hn::Mul(o, math::tanh(d, cell));
     hn::BlendedStore(cell, mask, d, row.cell + u);
+    if (row.kept != nullptr) {
+      const GateVector kept[] = {i, o, f, candidate, cell};
+      for (std::int64_t g = 0; g < 5; ++g) hn::BlendedStore(kept[g], mask, d, row.kept + g * row.kept_stride + u);
+    }
     hn::BlendedStore(hidden, mask, d, row.hidden + u);
     if (row.output != nullptr) hn::BlendedStore(hidden, mask, d, row.output + u);
   }
@@ -52,6 +56,22 @@ void gru_gates(const GateRow& row) {
     const GateVector hidden = hn::MulAdd(z, hn::Sub(hn::MaskedLoad(mask, d, row.previous + u), n), n);
     hn::BlendedStore(hidden, mask, d, row.hidden + u);
     if (row.output != nullptr) hn::BlendedStore(hidden, mask, d, row.output + u);
+    if (row.kept != nullptr) {
+      const GateVector kept[] = {z, r, n, memory};
+      for (std::int64_t g = 0; g < 4; ++g) hn::BlendedStore(kept[g], mask, d, row.kept + g * row.kept_stride + u);
+    }
+  }
+}
+
+// H = tanh(.. + R h), or the same with relu
+void rnn_gates(const GateRow& row) {
+  const GateTag d;
+  for (std::int64_t u = 0; u < row.count; u += kGateLanes) {
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kGateLanes, row.count - u)));
+    const GateVector sum = hn::Add(hn::MaskedLoad(mask, d, row.input + u), hn::MaskedLoad(mask, d, row.recurrent + u));
+    const GateVector hidden = row.relu ? hn::Max(sum, hn::Zero(d)) : math::tanh(d, sum);
+    hn::BlendedStore(hidden, mask, d, row.hidden + u);
+    if (row.output != nullptr) hn::BlendedStore(hidden, mask, d, row.output + u);
   }
 }
 
@@ -63,12 +83,16 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(lstm_gates);
 HWY_EXPORT(gru_gates);
+HWY_EXPORT(rnn_gates);
 
 void apply_lstm_gates(const GateRow& row) {
   HWY_DYNAMIC_DISPATCH(lstm_gates)(row);
 }
 void apply_gru_gates(const GateRow& row) {
   HWY_DYNAMIC_DISPATCH(gru_gates)(row);
+}
+void apply_rnn_gates(const GateRow& row) {
+  HWY_DYNAMIC_DISPATCH(rnn_gates)(row);
 }
 
 }  // namespace tessera::backends::cpu

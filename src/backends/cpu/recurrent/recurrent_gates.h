@@ -15,9 +15,13 @@ struct GateRow {
   float* hidden;                // h of this step
   float* output;                // the same in Y; null: not wanted
   std::int64_t count;           // units
+  float* kept = nullptr;        // where the gates are kept as ops::kept_gates says; null: nowhere
+  std::int64_t kept_stride = 0;
+  bool relu = false;  // RNN: instead of tanh
 };
 
 void apply_lstm_gates(const GateRow& row);
 void apply_gru_gates(const GateRow& row);
+void apply_rnn_gates(const GateRow& row);
 
 }  // namespace tessera::backends::cpu

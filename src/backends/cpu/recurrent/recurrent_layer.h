@@ -1,6 +1,6 @@
-// LSTM and GRU, whatever their products multiply. The inputs of all steps go through W in one product; each step then
-// multiplies the previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of its
-// gates side by side: a step is one parallel loop over chunks, each of which multiplies and then applies its gates.
+// LSTM, GRU and RNN, whatever their products multiply. The inputs of all steps go through W in one product; each step
+// then multiplies the previous hidden state by R. Rows of W and R are reordered so that a chunk of units finds all of
+// its gates side by side: a step is one parallel loop over chunks, each of which multiplies and then applies its gates.
 // Sums, gates and states are floats.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "backends/cpu/recurrent/recurrent_gates.h"
 #include "base/checked.h"
 #include "ops/recurrent.h"
+#include "ops/recurrent_gradient.h"
 
 namespace tessera::backends::cpu {
 
@@ -61,16 +62,22 @@ struct RecurrentLayer {
   }
 };
 
+// The weights of a run, packed.
+struct RecurrentWeights {
+  const std::byte *w = nullptr, *r = nullptr;
+};
+
 // `Products` multiplies:
 //   Element                           the element type of X, the weights, the hidden state as R meets it, the results
 //   Products(view, store, layer)
 //   scratch_bytes()                   beside the states
+//   weights(context, scratch)         W and R as project() and recur() read them, packed now unless they are constants
 //   hidden_stride()                   elements from one sequence's hidden state to the next one's; those behind
 //                                     `hidden` are zeros
 //   data(context, scratch)            X as project() reads it
-//   project(context, x, d, bias, to)  to [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be
+//   project(context, w, x, d, bias, to)  to [steps, rows] = x · W of direction d + bias, in chunk order; `bias` may be
 //                                     read up to a multiple of 16
-//   recur(d, chunk, hidden, to)       to [batch, gates · units] = hidden · R of the chunk
+//   recur(r, d, chunk, hidden, to)    to [batch, gates · units] = hidden · R of the chunk
 //   widen(from, to, count), round(from, to, count)
 template <typename Products>
 class Recurrent final : public Kernel {
@@ -80,31 +87,38 @@ class Recurrent final : public Kernel {
   Recurrent(const ops::NodeView& view, WeightStore& store)
       : layer_(view, sizeof(Element)),
         plan_(ops::read_recurrent(view)),
-        lstm_(view.op().name == "LSTM"),
+        lstm_(layer_.gates == 4),
+        relu_(plan_.activations[0].kind == ops::Activation::relu),
+        kept_(ops::kept_gates(view.op())),
         products_(view, store, layer_) {}
 
   std::int64_t scratch_bytes() const override { return base::checked_add(states_bytes(), products_.scratch_bytes()); }
 
   void run(KernelContext& context) const override {
     const std::int64_t directions = layer_.directions, chunks = layer_.chunks();
-    Element* y = context.wants_output(0) ? result(context, 0) : nullptr;
+    Run run;
+    run.y = context.wants_output(0) ? result(context, 0) : nullptr;
+    const std::size_t gates = lstm_ ? 3 : 2;
+    if (!kRounds && kept_ > 0 && context.wants_output(gates))
+      run.kept = context.output(gates).template mutable_data<float>();
+    run.weights = products_.weights(context, context.scratch() + states_bytes());
     const Element* x = products_.data(context, context.scratch() + states_bytes());
     for (std::int64_t direction = 0; direction < directions; ++direction) {
       prepare(context, direction);
       const State state = this->state(context, direction);
-      products_.project(context, x, direction, state.bias, state.inputs);
+      products_.project(context, run.weights.w, x, direction, state.bias, state.inputs);
     }
     if (chunks == 1) {
       context.parallel_for(directions, 1, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t d = begin; d < end; ++d) {
-          for (std::int64_t step = 0; step < layer_.length; ++step) run_chunk(context, y, d, step, 0);
+          for (std::int64_t step = 0; step < layer_.length; ++step) run_chunk(context, run, d, step, 0);
         }
       });
     } else if (context.resources().threads() ==
                1) {  // more of one direction's weights than of all stays in the cache from step to step
-      for (std::int64_t direction = 0; direction < directions; ++direction) run_steps(context, y, direction, 1);
+      for (std::int64_t direction = 0; direction < directions; ++direction) run_steps(context, run, direction, 1);
     } else {
-      run_steps(context, y, 0, directions);
+      run_steps(context, run, 0, directions);
     }
     for (std::int64_t direction = 0; direction < directions; ++direction) finish(context, direction);
   }
@@ -112,9 +126,16 @@ class Recurrent final : public Kernel {
  private:
   static constexpr bool kRounds = !std::is_same_v<Element, float>;
 
+  // Where results go, null for those that are not wanted, and the weights of one run.
+  struct Run {
+    Element* y = nullptr;
+    float* kept = nullptr;
+    RecurrentWeights weights;
+  };
+
   // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights
   // that its core ended the last one with.
-  void run_steps(const KernelContext& context, Element* y, std::int64_t first, std::int64_t count) const {
+  void run_steps(const KernelContext& context, const Run& run, std::int64_t first, std::int64_t count) const {
     const std::int64_t chunks = layer_.chunks(), all = count * chunks,
                        shares = std::min<std::int64_t>(context.resources().threads(), all);
     for (std::int64_t step = 0; step < layer_.length; ++step) {
@@ -122,7 +143,7 @@ class Recurrent final : public Kernel {
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t share = ((i + 1) * shares - 1) / all;  // as the pool cuts the loop
           const std::int64_t chunk = step % 2 == 0 ? i : all * share / shares + all * (share + 1) / shares - 1 - i;
-          run_chunk(context, y, first + chunk / chunks, step, chunk % chunks);
+          run_chunk(context, run, first + chunk / chunks, step, chunk % chunks);
         }
       });
     }
@@ -165,7 +186,7 @@ class Recurrent final : public Kernel {
     result.cell = take(layer_.state_elements());
     result.recurrent = take(layer_.state_elements() * layer_.gates);
     result.bias = take(base::round_up(layer_.rows(), 16));
-    if (context.has_input(3) && !lstm_) result.hidden_bias = take(layer_.hidden);
+    if (context.has_input(3) && layer_.gates == 3) result.hidden_bias = take(layer_.hidden);
     for (std::size_t i = 0; i < 2; ++i)
       result.operand[i] =
           kRounds ? reinterpret_cast<Element*>(take(operand_floats())) : reinterpret_cast<Element*>(result.hidden[i]);
@@ -200,9 +221,9 @@ class Recurrent final : public Kernel {
     if (context.has_input(3)) {
       float *sum = biases.data(), *recurrent = sum + rows;
       Products::widen(operand(context, 3) + direction * 2 * rows, sum, 2 * rows);
-      const std::int64_t both = lstm_ ? rows : 2 * layer_.hidden;
+      const std::int64_t both = layer_.gates == 3 ? 2 * layer_.hidden : rows;
       std::transform(sum, sum + both, recurrent, sum, std::plus<>());
-      if (!lstm_) std::copy_n(recurrent + both, layer_.hidden, state.hidden_bias);
+      if (layer_.gates == 3) std::copy_n(recurrent + both, layer_.hidden, state.hidden_bias);
     }
     layer_.reorder(biases.data(), 1, state.bias, 1);
   }
@@ -211,7 +232,7 @@ class Recurrent final : public Kernel {
     for (std::int64_t i = 0; i < count; i += 16) __builtin_prefetch(from + i);
   }
 
-  void run_chunk(const KernelContext& context, Element* y, std::int64_t direction, std::int64_t step,
+  void run_chunk(const KernelContext& context, const Run& run, std::int64_t direction, std::int64_t step,
                  std::int64_t chunk) const {
     const State state = this->state(context, direction);
     const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, rows = layer_.gates * units;
@@ -219,7 +240,7 @@ class Recurrent final : public Kernel {
     const std::size_t before = static_cast<std::size_t>(step % 2), now = 1 - before;
     float* recurrent = state.recurrent + layer_.batch * layer_.gates * first;
     Element* line =
-        y == nullptr ? nullptr : y + (time * layer_.directions + direction) * layer_.state_elements() + first;
+        run.y == nullptr ? nullptr : run.y + (time * layer_.directions + direction) * layer_.state_elements() + first;
     const auto row = [&](std::int64_t b) {
       const std::int64_t unit = b * layer_.hidden + first;
       GateRow result{state.inputs + (time * layer_.batch + b) * layer_.rows() + layer_.gates * first,
@@ -230,17 +251,24 @@ class Recurrent final : public Kernel {
                      state.hidden[now] + unit,
                      nullptr,
                      units};
+      if (run.kept != nullptr) {
+        result.kept =
+            run.kept + ((direction * layer_.length + time) * layer_.batch + b) * kept_ * layer_.hidden + first;
+        result.kept_stride = layer_.hidden;
+      }
+      result.relu = relu_;
       if constexpr (!kRounds) result.output = line == nullptr ? nullptr : line + b * layer_.hidden;
       return result;
     };
     // The weights push what the gates read out of the caches, from step to step.
     prefetch(row(0).input, rows);
     prefetch(row(0).cell, units);
-    products_.recur(direction, chunk, state.operand[before], recurrent);
+    products_.recur(run.weights.r, direction, chunk, state.operand[before], recurrent);
     for (std::int64_t b = 0; b < layer_.batch; ++b) {
       const GateRow gates = row(b);
       if (lstm_) apply_lstm_gates(gates);
-      else apply_gru_gates(gates);
+      else if (layer_.gates == 3) apply_gru_gates(gates);
+      else apply_rnn_gates(gates);
       if constexpr (kRounds) {
         Element* rounded = state.operand[now] + b * products_.hidden_stride() + first;
         Products::round(gates.hidden, rounded, units);
@@ -261,7 +289,8 @@ class Recurrent final : public Kernel {
 
   RecurrentLayer layer_;
   ops::RecurrentPlan plan_;
-  bool lstm_;
+  bool lstm_, relu_;
+  std::int64_t kept_;  // values that are kept of a step
   Products products_;
 };
 

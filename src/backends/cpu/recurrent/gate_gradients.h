@@ -1,0 +1,27 @@
+// The gradients of the gates of LSTM, GRU and RNN for one batch row of a chunk of units in one step.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::backends::cpu {
+
+// Gates lie `stride` apart, as do the values that were kept of them (ops::kept_gates) and the results.
+struct GateGradientRow {
+  const float* kept;       // of this step; RNN: the hidden state after the step
+  const float* before;     // LSTM: the cell state before the step; GRU: the hidden state before it
+  const float* output;     // the gradient of Y at this step; null: zero
+  const float* recurrent;  // the gradient that the step after sent back through R, or of Y_h; null: zero
+  float* carried;          // LSTM: the gradient of the cell state; GRU: that of the hidden state which no product sends
+                           // back; of the state after the step, then of the one before it
+  float* input;            // the gradients of the gates before their activations, as W's product gave them
+  float* product;          // GRU: the same as R's product gave them
+  std::int64_t stride;
+  std::int64_t count;  // units
+  bool relu = false;   // RNN: instead of tanh
+};
+
+void apply_lstm_gate_gradients(const GateGradientRow& row);
+void apply_gru_gate_gradients(const GateGradientRow& row);
+void apply_rnn_gate_gradients(const GateGradientRow& row);
+
+}  // namespace tessera::backends::cpu
