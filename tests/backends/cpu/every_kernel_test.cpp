@@ -90,7 +90,9 @@ Tensor bytes(DType type, const Shape& shape, std::uint64_t seed) {
 std::vector<OpCall> kernel_calls() {
   const ir::Attributes rounded{{"precision", std::string("bf16")}},
       depthwise{{"group", std::int64_t{6}}, {"pads", std::vector<std::int64_t>(4, 1)}};
-  ir::Attributes rounded_depthwise = depthwise;
+  const ir::Attributes gradient{{"kernel_shape", std::vector<std::int64_t>(2, 3)}};
+  ir::Attributes rounded_depthwise = depthwise, depthwise_gradient = depthwise;
+  depthwise_gradient.insert(gradient.begin(), gradient.end());
   rounded_depthwise.insert(rounded.begin(), rounded.end());
   const Tensor x = numbers(DType::f32, {3, 5}, 1), y = numbers(DType::f32, {3, 5}, 2),
                image = numbers(DType::f32, {1, 7, 9, 6}, 3);
@@ -113,6 +115,14 @@ std::vector<OpCall> kernel_calls() {
       {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 1, 3, 3}, 22)}, depthwise},
       {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 10, 1, 1}, 23)}},
       {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 10, 3, 3}, 24)}},
+      {"tessera::ChannelsLastConvWeightGradient", {image, numbers(DType::f32, {1, 7, 9, 6}, 25)}, depthwise_gradient},
+      {"tessera::ChannelsLastConvWeightGradient", {image, numbers(DType::f32, {1, 5, 7, 6}, 26)}, gradient},
+      {"tessera::ConvWeightGradient",
+       {numbers(DType::f32, {1, 6, 7, 9}, 27), numbers(DType::f32, {1, 6, 7, 9}, 28)},
+       depthwise_gradient},
+      {"tessera::ConvWeightGradient",
+       {numbers(DType::f32, {1, 6, 7, 9}, 29), numbers(DType::f32, {1, 4, 5, 7}, 30)},
+       gradient},
       {"tessera::Linear", {x, numbers(DType::f32, {5, 20}, 16), numbers(DType::f32, {20}, 17)}, rounded},
       {"tessera::QuantisedConv",
        {bytes(DType::u8, {1, 7, 9, 6}, 18), bytes(DType::i8, {6, 1, 3, 3}, 19), numbers(DType::f32, {6}, 20),
@@ -162,7 +172,7 @@ testing::AssertionResult agrees(const Tensor& actual, const Tensor& expected, st
   }
   const bool sums = kernel.find("winograd") != std::string_view::npos || kernel == "cpu_bf16_linear" ||
                     kernel == "cpu_bf16_depthwise" || kernel.starts_with("cpu_channels_last_pointwise") ||
-                    kernel == "cpu_channels_last_conv_transpose_phases";
+                    kernel == "cpu_channels_last_conv_transpose_phases" || kernel.ends_with("weight_gradient");
   return close_to(actual, expected, Tolerance::epsilons(expected.dtype(), sums ? 64 : 4));
 }
 

@@ -22,11 +22,6 @@ Shape channels_first_shape(const ops::NodeView& view, std::size_t input) {
   return has_channels_last(view) ? ops::channels_first(view.input(input).shape) : view.input(input).shape;
 }
 
-bool is_depthwise(const ops::NodeView& view) {
-  const Shape& w = view.output(0).shape;
-  return w[1] == 1 && w[0] == view.integer("group");
-}
-
 ChannelsLastGeometry geometry_of(const ops::NodeView& view) {
   const Shape x = channels_first_shape(view, 0);
   ChannelsLastGeometry geometry =
@@ -37,11 +32,11 @@ ChannelsLastGeometry geometry_of(const ops::NodeView& view) {
 
 class ConvWeightGradient final : public Kernel {
  public:
-  explicit ConvWeightGradient(const ops::NodeView& view)
-      : geometry_(geometry_of(view)), outputs_(view.output(0).shape[0]), transposes_(!has_channels_last(view)) {
-    if (is_depthwise(view)) gradient_ = make_depthwise_weight_gradient_f32(geometry_);
-    else gradient_ = make_window_weight_gradient_f32(geometry_, view.integer("group"), outputs_);
-  }
+  ConvWeightGradient(const ops::NodeView& view, std::unique_ptr<WeightGradient> gradient)
+      : geometry_(geometry_of(view)),
+        outputs_(view.output(0).shape[0]),
+        transposes_(!has_channels_last(view)),
+        gradient_(std::move(gradient)) {}
 
   std::int64_t scratch_bytes() const override {
     return base::checked_add(gradient_bytes(),
@@ -90,7 +85,33 @@ std::string reject_conv_weight_gradient_f32(const ops::NodeView& view) {
 }
 
 KernelPointer make_conv_weight_gradient_f32(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<ConvWeightGradient>(view);
+  return std::make_unique<ConvWeightGradient>(
+      view, make_window_weight_gradient_f32(geometry_of(view), view.integer("group"), view.output(0).shape[0]));
+}
+
+std::string reject_winograd_weight_gradient_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_conv_weight_gradient_f32(view); !reason.empty()) return reason;
+  if (view.integer("group") != 1) return "groups";
+  return reject_winograd_weight_gradient(geometry_of(view));
+}
+
+std::string avoid_winograd_weight_gradient_f32(const ops::NodeView& view) {
+  return avoid_winograd_weight_gradient(geometry_of(view), view.output(0).shape[0]);
+}
+
+KernelPointer make_winograd_weight_gradient_f32(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<ConvWeightGradient>(
+      view, make_winograd_weight_gradient_f32(geometry_of(view), view.output(0).shape[0]));
+}
+
+std::string reject_depthwise_weight_gradient_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_conv_weight_gradient_f32(view); !reason.empty()) return reason;
+  const Shape& w = view.output(0).shape;
+  return w[1] == 1 && w[0] == view.integer("group") ? "" : "more than one channel a group";
+}
+
+KernelPointer make_depthwise_weight_gradient_f32(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<ConvWeightGradient>(view, make_depthwise_weight_gradient_f32(geometry_of(view)));
 }
 
 }  // namespace tessera::backends::cpu

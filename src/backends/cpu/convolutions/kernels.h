@@ -56,6 +56,11 @@ KernelPointer make_depthwise_transpose_f32(const ops::NodeView& view, WeightStor
 // conv_weight_gradient_f32
 std::string reject_conv_weight_gradient_f32(const ops::NodeView& view);
 KernelPointer make_conv_weight_gradient_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_winograd_weight_gradient_f32(const ops::NodeView& view);
+std::string avoid_winograd_weight_gradient_f32(const ops::NodeView& view);
+KernelPointer make_winograd_weight_gradient_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_depthwise_weight_gradient_f32(const ops::NodeView& view);
+KernelPointer make_depthwise_weight_gradient_f32(const ops::NodeView& view, WeightStore& weights);
 
 // conv_chain
 std::string reject_conv_chain(const ops::NodeView& view);

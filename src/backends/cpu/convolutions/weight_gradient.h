@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "backends/backend.h"
 #include "backends/cpu/products/windows.h"
@@ -20,6 +21,11 @@ class WeightGradient {
 // By the product of G and windows of X.
 std::unique_ptr<WeightGradient> make_window_weight_gradient_f32(const ChannelsLastGeometry& geometry,
                                                                 std::int64_t groups, std::int64_t outputs);
+// By Winograd's algorithm, without groups; "" or why it cannot, or is not expected to be faster.
+std::unique_ptr<WeightGradient> make_winograd_weight_gradient_f32(const ChannelsLastGeometry& geometry,
+                                                                  std::int64_t outputs);
+std::string reject_winograd_weight_gradient(const ChannelsLastGeometry& geometry);
+std::string avoid_winograd_weight_gradient(const ChannelsLastGeometry& geometry, std::int64_t outputs);
 // For one channel a group.
 std::unique_ptr<WeightGradient> make_depthwise_weight_gradient_f32(const ChannelsLastGeometry& geometry);
 

@@ -18,7 +18,7 @@ using base::ceil_divide;
 constexpr std::int64_t kFewestTiles = 12, kFewestTilesOfBf16 = 32;
 constexpr std::int64_t kFewestChannels = 16, kFewestChannelsOfBf16 = 32;
 // Of weights that are no constants each run computes the transforms.
-constexpr std::int64_t kFewestTilesOfVariables = 96;
+constexpr std::int64_t kFewestTilesOfVariables = 48;
 // How many times as many multiplications direct convolution must take. Dilated and in float32, it finds the taps of
 // each tile one by one, and tiles that do not cross lines are smaller.
 constexpr double kLeastSaved = 2, kLeastSavedDilated = 1.6;
