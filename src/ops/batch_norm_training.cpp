@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/wanted_output.h"
 
 namespace tessera::ops {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 using ir::AttributeKind;
 
 const std::vector<AttributeSpec> kAttributes{{"epsilon", AttributeKind::real, ir::Attribute(1e-5f)},
-                                             {"axis", AttributeKind::integer, ir::Attribute(std::int64_t{1})},
+                                             {"channel_axis", AttributeKind::integer, ir::Attribute(std::int64_t{1})},
                                              {"relu", AttributeKind::integer, ir::Attribute(std::int64_t{0})}};
 
 // The dimension of the channels of input i; unknown while the rank is.
@@ -18,7 +19,7 @@ ir::Dim channels_of(const InferContext& context, std::size_t i) {
   if (dims == nullptr) return {};
   context.check(dims->size() >= 2, "input '{}' has rank {}, expected at least 2", context.op().inputs[i].name,
                 dims->size());
-  const std::int64_t axis = normalise_axis(context.integer("axis"), static_cast<std::int64_t>(dims->size()));
+  const std::int64_t axis = normalise_axis(context.integer("channel_axis"), static_cast<std::int64_t>(dims->size()));
   return (*dims)[static_cast<std::size_t>(axis)];
 }
 
@@ -63,21 +64,12 @@ void infer_backward(InferContext& context) {
   context.set_output(3, context.input(0));
 }
 
-// Mean and variance, computed once more where the node does not give them.
-std::vector<ir::ValueId> statistics_of(GradientContext& c) {
-  if (c.has_output(1) && c.has_output(2)) return {c.output(1).id(), c.output(2).id()};
-  const std::vector<ir::ValueId> made =
-      c.builder().add_multi("tessera::BatchNormTraining", {c.input(0).id(), c.input(1).id(), c.input(2).id()}, 3,
-                            {{"epsilon", c.real("epsilon")}, {"axis", c.integer("axis")}});
-  return {made[1], made[2]};
-}
-
 void forward_gradient(GradientContext& c) {
   for (std::size_t i : {1, 2})
     require(!c.has_gradient(i), ErrorKind::unsupported, "output '{}' is used", c.op().outputs[i].name);
   const bool relu = c.integer("relu") != 0, adds = c.has_input(3), masks = relu && adds && c.wants(3);
-  const std::vector<ir::ValueId> statistics = statistics_of(c);
-  std::vector<ir::ValueId> operands{c.gradient().id(), c.input(0).id(), c.input(1).id(), statistics[0], statistics[1]};
+  std::vector<ir::ValueId> operands{c.gradient().id(), c.input(0).id(), c.input(1).id(), wanted_output(c, 1).id(),
+                                    wanted_output(c, 2).id()};
   if (relu) operands.push_back(c.output(0).id());
   const std::vector<ir::ValueId> made =
       c.builder().add_multi("tessera::BatchNormTrainingGradient", operands, masks ? 4 : 3, c.node().attributes);

@@ -10,8 +10,8 @@ namespace tessera::ops {
 // of each channel of X over all other axes:
 //   v = (X − mean) / sqrt(variance + epsilon) · scale + B, plus the addend, of X's shape, where there is one;
 //   Y = relu ? max(v, 0) : v.
-// The channels lie along `axis`, 1 unless it is given. Mean and variance are at least as wide as float32. Ioffe and
-// Szegedy, arXiv:1502.03167.
+// The channels lie along `channel_axis`, 1 unless it is given, so that passes can store them last. Mean and variance
+// are at least as wide as float32. Ioffe and Szegedy, arXiv:1502.03167.
 extern const OpDef batch_norm_training;
 
 // tessera::BatchNormTrainingGradient(dY, X, scale, mean, variance, Y) → dX, dScale, dB, dAddend: with

@@ -84,6 +84,7 @@
 #include "ops/skip_normalisation.h"
 #include "ops/slice.h"
 #include "ops/softmax.h"
+#include "ops/softmax_cross_entropy.h"
 #include "ops/string.h"
 #include "ops/tf_idf_vectorizer.h"
 #include "ops/training_update.h"
@@ -110,6 +111,9 @@ constexpr const OpDef* kTable[] = {
     &gemm,
     &matmul_integer,
     &qlinear_matmul,
+    // softmax_cross_entropy
+    &softmax_cross_entropy,
+    &softmax_cross_entropy_gradient,
     // batch_norm_training
     &batch_norm_training,
     &batch_norm_training_gradient,

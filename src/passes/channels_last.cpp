@@ -13,6 +13,7 @@
 #include "ops/builder.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
+#include "passes/axis_order.h"
 #include "passes/find.h"
 #include "passes/pass.h"
 
@@ -32,6 +33,10 @@ class Layout {
       const ir::Node node = graph_.node(id);
       if (is_transpose(node)) {
         note_transpose(id, node);
+        continue;
+      }
+      if (has_channel_axis(node) && follows(node)) {
+        carry(id, node);
         continue;
       }
       if (node.inputs.empty() || !node.inputs[0].valid() || node.outputs.size() != 1 || !node.outputs[0].valid())
@@ -69,6 +74,35 @@ class Layout {
     if (!has_last(node.inputs[0])) return set_last(node.inputs[0], node.outputs[0]);
     changed_ = true;
     graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
+  }
+
+  // Its operands and results of the highest rank are feature maps, the others have an element for each channel.
+  void carry(NodeId id, const ir::Node& node) {
+    std::size_t full = 0;
+    for (const ValueId input : node.inputs) full = input.valid() ? std::max(full, rank(input)) : full;
+    const std::int64_t axis = integer_of(node, "channel_axis", 1);
+    if (full < 3 || ops::normalise_axis(axis, static_cast<std::int64_t>(full)) != 1) return;
+    ir::Node last = node;
+    last.attributes["channel_axis"] = static_cast<std::int64_t>(full) - 1;
+    for (ValueId& input : last.inputs) {
+      if (input.valid() && rank(input) == full) input = last_form(input);
+    }
+    if (!takes(last, last.op, last.inputs)) return;
+    std::vector<ir::Node> back;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const ValueId old = node.outputs[i];
+      if (!old.valid() || rank(old) != full) continue;
+      ir::ValueType type = graph_.value(old).type;
+      std::rotate(type.dims->begin() + 1, type.dims->begin() + 2, type.dims->end());
+      last.outputs[i] = graph_.add_value(graph_.fresh_name(node.op), std::move(type));
+      set_last(old, last.outputs[i]);
+      ir::Node first = to_first(last.outputs[i], node);
+      first.outputs = {old};
+      back.push_back(std::move(first));
+    }
+    changed_ = true;
+    graph_.replace_node(id, std::move(last));
+    for (ir::Node& first : back) graph_.add_node(std::move(first));
   }
 
   // The node as it reads data with the channels last, where its result is the same for either order of axes.
@@ -187,25 +221,6 @@ class Layout {
     return last_[static_cast<std::size_t>(value.index)];
   }
 
-  // A Transpose that moves nothing but axes of one element is a Reshape.
-  static bool moves_nothing(const ir::Dims& dims, const std::vector<std::int64_t>& axes) {
-    std::vector<std::int64_t> left;
-    for (const std::int64_t axis : axes) {
-      if (dims[static_cast<std::size_t>(axis)] != ir::Dim(1)) left.push_back(axis);
-    }
-    return std::is_sorted(left.begin(), left.end());
-  }
-  // The target shape for Reshape, when all but the first dimension are known.
-  static std::optional<std::vector<std::int64_t>> reshape_target(const ir::Dims& dims,
-                                                                 const std::vector<std::int64_t>& axes) {
-    std::vector<std::int64_t> target{0};
-    for (std::size_t i = 1; i < axes.size(); ++i) {
-      const ir::Dim& dim = dims[static_cast<std::size_t>(axes[i])];
-      if (!dim.is_known() || dim.value() == 0) return std::nullopt;
-      target.push_back(dim.value());
-    }
-    return target;
-  }
   ir::Node permutation(ValueId value, const std::vector<std::int64_t>& axes) {
     const ir::Dims& dims = *graph_.value(value).type.dims;
     if (moves_nothing(dims, axes)) {
@@ -312,12 +327,6 @@ class Layout {
     for (std::size_t i = 1; i + 1 < rank(node.inputs[0]); ++i) axes.push_back(static_cast<std::int64_t>(i));
     return add(node, "ReduceMean", {last_form(node.inputs[0]), builder_.integers(axes)},
                {{"keepdims", std::int64_t{1}}});
-  }
-
-  // Where an axis of data with the channels first lies.
-  static std::int64_t moved_axis(std::int64_t axis, std::size_t rank) {
-    const std::vector<std::int64_t> axes = ops::to_channels_last(rank);
-    return std::find(axes.begin(), axes.end(), axis) - axes.begin();
   }
 
   std::optional<ValueId> concat(const ir::Node& node) {

@@ -1,7 +1,8 @@
 // BatchNormalization by the statistics of the batch becomes tessera::BatchNormTraining, whose gradient takes the
-// statistics from it, and a sum and a ReLU behind it become part of it. What is differentiated already keeps its ReLU,
-// whose operand the gradient reads.
-#include <optional>
+// statistics from it, and a sum and a ReLU behind it become part of it. Where it is differentiated already, its
+// gradient has a second node for the statistics, and the ReLU stays.
+#include <algorithm>
+#include <set>
 
 #include "ops/builder.h"
 #include "ops/infer.h"
@@ -26,10 +27,23 @@ void add_running(ir::Graph& graph, ops::GraphBuilder& builder, ValueId running, 
   graph.add_node({"Add", "", {kept, taken}, {result}, {}, 0});
 }
 
+// The type of the statistics of the batch.
+DType statistics_type(const ir::Graph& graph, const ir::Node& node) {
+  return graph.value(node.inputs[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
+}
+
+// Whether it normalises by the batch. Running statistics that are wider than those of the batch would lose digits.
+bool is_training(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "BatchNormalization" || integer_of(node, "training_mode", 0) == 0 || !node.outputs[0].valid())
+    return false;
+  const DType running = graph.value(node.inputs[3]).type.dtype;
+  return running != DType::f64 || statistics_type(graph, node) == DType::f64;
+}
+
 void replace_training_mode(ir::Graph& graph, ops::GraphBuilder& builder, NodeId id) {
   const ir::Node node = graph.node(id);
   const ops::AttributeReader reader(node, ops::op_of(node));
-  const DType wide = graph.value(node.inputs[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType wide = statistics_type(graph, node);
   const ir::ValueType& channels = graph.value(node.inputs[3]).type;
   const ir::ValueType statistic =
       channels.dims ? ir::ValueType::tensor(wide, *channels.dims) : ir::ValueType::tensor(wide);
@@ -71,7 +85,8 @@ class Fusion {
   // The only node that uses the value, if it has that operator.
   NodeId only_user(ValueId value, std::string_view op) const {
     const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(value.index)];
-    if (users.size() != 1 || is_result(graph_, value) || graph_.node(users[0]).op != op) return {};
+    if (users.size() != 1 || is_result(graph_, value) || gone_.contains(users[0]) || graph_.node(users[0]).op != op)
+      return {};
     return users[0];
   }
 
@@ -88,22 +103,36 @@ class Fusion {
     return tail;
   }
 
+  // Whether another node normalises the same: for a gradient, which takes its statistics. They become one node later.
+  bool has_twin(const ir::Node& node) const {
+    const std::vector<NodeId>& users = uses_[static_cast<std::size_t>(node.inputs[0].index)];
+    return std::ranges::count_if(users, [&](NodeId id) {
+             const ir::Node& other = graph_.node(id);
+             return other.op == kTraining && other.inputs[0] == node.inputs[0];
+           }) > 1;
+  }
+
   bool fuse(NodeId id) {
     ir::Node node = graph_.node(id);
-    if (node.inputs.size() > 3 || integer_of(node, "relu", 0) != 0 || !node.outputs[0].valid()) return false;
+    if (node.inputs.size() > 3 || integer_of(node, "relu", 0) != 0 || !node.outputs[0].valid() || has_twin(node))
+      return false;
     const Tail tail = tail_of(node.outputs[0]);
     if (!tail.last().valid()) return false;
     if (tail.sum.valid()) node.inputs.push_back(tail.addend);
     if (tail.relu.valid()) node.attributes["relu"] = std::int64_t{1};
     node.outputs[0] = graph_.node(tail.last()).outputs[0];
     graph_.remove_node(id);
-    if (tail.sum.valid() && tail.relu.valid()) graph_.remove_node(tail.sum);
+    if (tail.sum.valid() && tail.relu.valid()) {
+      graph_.remove_node(tail.sum);
+      gone_.insert(tail.sum);
+    }
     graph_.replace_node(tail.last(), std::move(node));
     return true;
   }
 
   ir::Graph& graph_;
   std::vector<std::vector<NodeId>> uses_;
+  std::set<NodeId> gone_;  // sums that became part of a normalisation
 };
 
 }  // namespace
@@ -113,9 +142,7 @@ ir::Graph fuse_training_normalisation(ir::Graph graph, const PassContext&) {
   const std::vector<NodeId> order = graph.order();
   bool changed = false;
   for (const NodeId id : order) {
-    const ir::Node& node = graph.node(id);
-    if (node.op != "BatchNormalization" || integer_of(node, "training_mode", 0) == 0 || !node.outputs[0].valid())
-      continue;
+    if (!is_training(graph, graph.node(id))) continue;
     replace_training_mode(graph, builder, id);
     changed = true;
   }

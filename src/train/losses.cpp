@@ -47,15 +47,21 @@ bool fits_without(Term scores, Term labels, std::size_t axis) {
   return agree;
 }
 
-// The scores with their classes along axis 1.
-Term classes_at_1(Term scores, Term labels, const LossOptions& options) {
+// The axis of the scores' classes.
+std::int64_t class_axis(Term scores, Term labels, const LossOptions& options) {
   const auto rank = static_cast<std::size_t>(scores.rank());
-  if (rank >= 2 && fits_without(scores, labels, 1)) return scores;
+  if (rank >= 2 && fits_without(scores, labels, 1)) return 1;
   require(rank >= 2 && fits_without(scores, labels, rank - 1), ErrorKind::invalid_argument,
           "{}: labels {} do not fit a prediction {}; expected its shape without the classes, which are along axis 1 or "
           "the last axis",
           options.name, shape_of(labels), shape_of(scores));
-  std::vector<std::int64_t> order(rank);
+  return static_cast<std::int64_t>(rank) - 1;
+}
+
+// The scores with their classes along axis 1.
+Term classes_at_1(Term scores, Term labels, const LossOptions& options) {
+  if (class_axis(scores, labels, options) == 1) return scores;
+  std::vector<std::int64_t> order(static_cast<std::size_t>(scores.rank()));
   std::iota(order.begin(), order.end(), std::int64_t{0});
   std::rotate(order.begin() + 1, order.end() - 1, order.end());
   return scores.transpose(order);
@@ -68,19 +74,15 @@ Term in_float(Term term) {
 Terms cross_entropy(Term scores, Term labels, const LossOptions& options) {
   require(options.label_smoothing >= 0 && options.label_smoothing < 1, ErrorKind::invalid_argument,
           "label_smoothing is {}, expected a number in [0, 1)", options.label_smoothing);
-  scores = classes_at_1(scores, labels, options);
+  const std::int64_t axis = class_axis(scores, labels, options);
   labels = labels.cast(DType::i64);
   const Term ignored = labels.equals(labels.number(static_cast<double>(options.ignore_index)));
-  const Term zero = scores.number(0).expand_like(labels);
-  const Term counts = ignored.choose(zero, scores.number(1).expand_like(labels));
-  Term losses = scores.combine("SoftmaxCrossEntropyLoss", {labels},
-                               {{"reduction", std::string("none")}, {"ignore_index", options.ignore_index}});
-  if (options.label_smoothing > 0) {
-    const Term mean_over_classes = -scores.apply("LogSoftmax", {{"axis", std::int64_t{1}}})
-                                        .combine("ReduceMean", {scores.integers({1})}, {{"keepdims", std::int64_t{0}}});
-    losses = losses * (1 - options.label_smoothing) + ignored.choose(zero, mean_over_classes * options.label_smoothing);
-  }
-  return {losses, counts};
+  const Term counts = ignored.choose(scores.number(0), scores.number(1)).of_shape(labels);
+  return {scores.combine("tessera::SoftmaxCrossEntropy", {labels},
+                         {{"axis", axis},
+                          {"ignore_index", options.ignore_index},
+                          {"label_smoothing", static_cast<float>(options.label_smoothing)}}),
+          counts};
 }
 
 Terms binary_cross_entropy(Term logits, Term target, const LossOptions& options) {

@@ -27,10 +27,11 @@ TEST(BatchNormTraining, GivesStatisticsOfTheBatch) {
 
 TEST(BatchNormTraining, AddsAndKeepsWhatIsPositive) {
   const Tensor x = Tensor::from<double>({2, 2}, {1, 2, 3, -2}), addend = Tensor::from<double>({2, 2}, {5, -3, -5, 2});
-  const std::vector<Value> y = run_op({"tessera::BatchNormTraining",
-                                       {x, kOnes, kZeros, addend},
-                                       {{"epsilon", 0.0f}, {"relu", std::int64_t{1}}, {"axis", std::int64_t{-1}}},
-                                       3});
+  const std::vector<Value> y =
+      run_op({"tessera::BatchNormTraining",
+              {x, kOnes, kZeros, addend},
+              {{"epsilon", 0.0f}, {"relu", std::int64_t{1}}, {"channel_axis", std::int64_t{-1}}},
+              3});
   expect_equal(y[0], Tensor::from<double>({2, 2}, {4, 0, 0, 1}));
 }
 

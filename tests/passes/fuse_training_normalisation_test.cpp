@@ -30,6 +30,15 @@ TEST(FuseTrainingNormalisation, TakesASumAndAReluIn) {
                {"%y, %?, %? = tessera::BatchNormTraining (%x, %s, %b, %z) {epsilon = 0.25}"});
 }
 
+// As where a residual block changes the number of channels: the sum becomes part of one of its operands.
+TEST(FuseTrainingNormalisation, AddsTwoNormalisations) {
+  expect_fused("%n" + kTraining +
+                   "%k = BatchNormalization (%z, %s, %b, %m, %v) {training_mode = 1} %a = Add (%n, %k) "
+                   "%y = Relu (%a) output %y }",
+               {"%k, %?, %? = tessera::BatchNormTraining (%z, %s, %b) {epsilon = 1e-05}",
+                "%y, %?, %? = tessera::BatchNormTraining (%x, %s, %b, %k) {epsilon = 0.25, relu = 1}"});
+}
+
 TEST(FuseTrainingNormalisation, KeepsWhatIsUsedOtherwise) {
   const std::string alone = "tessera::BatchNormTraining (%x, %s, %b) {epsilon = 0.25}";
   expect_fused("%n" + kTraining + "%y = Relu (%n) output %y, %n }", {"%n, %?, %? = " + alone, "%y = Relu (%n)"});
@@ -50,14 +59,15 @@ TEST(FuseTrainingNormalisation, MovesTheRunningStatistics) {
                             64);
 }
 
-// A gradient reads the operand of the ReLU, which therefore stays.
+// A gradient brings a node for the statistics, which becomes one with that of the way there.
 TEST(FuseTrainingNormalisation, GivesTheGradientItsStatistics) {
   ir::Graph graph = test::parsed(kHead + "%n" + kTraining + "%y = Relu (%n) output %y }");
   const ir::ValueId x = graph.find_value("x"), y = graph.find_value("y");
   for (const ir::ValueId gradient : build_gradients(graph, y, std::span(&x, 1))) graph.add_output(gradient);
   const auto count = [](const Lines& ops, std::string_view op) { return std::ranges::count(ops, op); };
-  const Lines ops = test::ops_of(run_pipeline(graph, test::cpu_pass_context()));
-  EXPECT_EQ(count(ops, "tessera::BatchNormTraining"), 1);
+  const ir::Graph made = run_pipeline(graph, test::cpu_pass_context());
+  const Lines ops = test::ops_of(made);
+  EXPECT_EQ(count(ops, "tessera::BatchNormTraining"), 1) << testing::PrintToString(test::nodes_of(made));
   EXPECT_EQ(count(ops, "tessera::BatchNormTrainingGradient"), 1);
   test::expect_same_outputs(Model(std::make_shared<const ir::Graph>(graph)), "fuse_training_normalisation", 256);
 }

@@ -40,6 +40,13 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "Gemm", .name = "reference_gemm", .function = gemm},
       {.op = "MatMulInteger", .name = "reference_matmul_integer", .function = matmul_integer},
       {.op = "QLinearMatMul", .name = "reference_qlinear_matmul", .function = qlinear_matmul},
+      // softmax_cross_entropy
+      {.op = "tessera::SoftmaxCrossEntropy",
+       .name = "reference_softmax_cross_entropy",
+       .function = softmax_cross_entropy},
+      {.op = "tessera::SoftmaxCrossEntropyGradient",
+       .name = "reference_softmax_cross_entropy_gradient",
+       .function = softmax_cross_entropy_gradient},
       // batch_norm_training
       {.op = "tessera::BatchNormTraining", .name = "reference_batch_norm_training", .function = batch_norm_training},
       {.op = "tessera::BatchNormTrainingGradient",

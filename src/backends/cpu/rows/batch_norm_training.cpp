@@ -211,7 +211,7 @@ class BatchNormTrainingKernel final : public Kernel {
  public:
   explicit BatchNormTrainingKernel(const ops::NodeView& view)
       : functions_(HWY_DYNAMIC_DISPATCH(batch_norm_functions)()),
-        map_(view.input(0).shape, view.integer("axis")),
+        map_(view.input(0).shape, view.integer("channel_axis")),
         epsilon_(static_cast<double>(view.real("epsilon"))),
         relu_(view.integer("relu") != 0) {}
 

@@ -231,7 +231,7 @@ class BatchNormGradientKernel final : public Kernel {
  public:
   explicit BatchNormGradientKernel(const ops::NodeView& view)
       : functions_(HWY_DYNAMIC_DISPATCH(batch_norm_gradient_functions)()),
-        map_(view.input(1).shape, view.integer("axis")),
+        map_(view.input(1).shape, view.integer("channel_axis")),
         epsilon_(static_cast<double>(view.real("epsilon"))),
         relu_(view.integer("relu") != 0) {}
 

@@ -87,6 +87,16 @@ std::span<const KernelEntry> row_kernels() {
        .reject = reject_unless_f32,
        .create = make_softmax,
        .in_place_inputs = 1},
+      // softmax_cross_entropy
+      {.op = "tessera::SoftmaxCrossEntropy",
+       .name = "cpu_softmax_cross_entropy",
+       .reject = reject_softmax_cross_entropy,
+       .create = make_softmax_cross_entropy},
+      {.op = "tessera::SoftmaxCrossEntropyGradient",
+       .name = "cpu_softmax_cross_entropy_gradient",
+       .reject = reject_softmax_cross_entropy_gradient,
+       .create = make_softmax_cross_entropy_gradient,
+       .in_place_inputs = 2},
   };
   return table;
 }

@@ -49,4 +49,10 @@ KernelPointer make_reduction(const ops::NodeView& view, WeightStore& weights);
 // softmax
 KernelPointer make_softmax(const ops::NodeView& view, WeightStore& weights);
 
+// softmax_cross_entropy
+std::string reject_softmax_cross_entropy(const ops::NodeView& view);
+KernelPointer make_softmax_cross_entropy(const ops::NodeView& view, WeightStore& weights);
+std::string reject_softmax_cross_entropy_gradient(const ops::NodeView& view);
+KernelPointer make_softmax_cross_entropy_gradient(const ops::NodeView& view, WeightStore& weights);
+
 }  // namespace tessera::backends::cpu

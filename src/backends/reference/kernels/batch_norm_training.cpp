@@ -45,7 +45,7 @@ void batch_norm_training(KernelContext& context) {
   const std::vector<double> x = read<double>(context.input(0)), scale = read<double>(context.input(1)),
                             bias = read<double>(context.input(2));
   const std::vector<double> addend = context.has_input(3) ? read<double>(context.input(3)) : std::vector<double>();
-  const Channels view(context.input(0).shape(), context.integer("axis"));
+  const Channels view(context.input(0).shape(), context.integer("channel_axis"));
   std::vector<double> mean = per_channel(view), variance = mean, y(x.size());
   view.for_each([&](std::size_t c, std::size_t i) { mean[c] += x[i]; });
   for (double& each : mean) each /= view.count();
@@ -67,7 +67,7 @@ void batch_norm_training_gradient(KernelContext& context) {
   const std::vector<double> x = read<double>(context.input(1)), scale = read<double>(context.input(2)),
                             mean = read<double>(context.input(3));
   const std::vector<double> inverse = inverse_deviations(read<double>(context.input(4)), context.real("epsilon"));
-  const Channels view(context.input(1).shape(), context.integer("axis"));
+  const Channels view(context.input(1).shape(), context.integer("channel_axis"));
   if (context.integer("relu") != 0) {
     const std::vector<double> y = read<double>(context.input(5));
     for (std::size_t i = 0; i < g.size(); ++i) g[i] = y[i] > 0 ? g[i] : 0;

@@ -25,6 +25,10 @@ void gemm(KernelContext&);
 void matmul_integer(KernelContext&);
 void qlinear_matmul(KernelContext&);
 
+// softmax_cross_entropy.cpp
+void softmax_cross_entropy(KernelContext&);
+void softmax_cross_entropy_gradient(KernelContext&);
+
 // batch_norm_training.cpp
 void batch_norm_training(KernelContext&);
 void batch_norm_training_gradient(KernelContext&);

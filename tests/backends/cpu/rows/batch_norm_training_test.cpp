@@ -29,7 +29,7 @@ Tensor channels_of(const Case& each, std::uint64_t seed, double low = -1, double
 OpCall forward_of(const Case& each, bool adds, bool relu, double low = -2, double high = 3) {
   OpCall call{"tessera::BatchNormTraining",
               {random_tensor(DType::f32, each.shape, 1, low, high), channels_of(each, 2, 0.5, 2), channels_of(each, 3)},
-              {{"axis", each.axis}, {"relu", std::int64_t{relu}}},
+              {{"channel_axis", each.axis}, {"relu", std::int64_t{relu}}},
               3};
   if (adds) call.inputs.push_back(random_tensor(DType::f32, each.shape, 4));
   return call;
@@ -39,7 +39,7 @@ OpCall backward_of(const Case& each, bool relu, bool addend) {
   OpCall call{"tessera::BatchNormTrainingGradient",
               {random_tensor(DType::f32, each.shape, 1), random_tensor(DType::f32, each.shape, 2, -2, 3),
                channels_of(each, 3, 0.5, 2), channels_of(each, 4, 0.3, 0.7), channels_of(each, 5, 1, 3)},
-              {{"axis", each.axis}, {"relu", std::int64_t{relu}}},
+              {{"channel_axis", each.axis}, {"relu", std::int64_t{relu}}},
               addend ? std::size_t{4} : std::size_t{3}};
   if (!relu) return call;
   Tensor y = random_tensor(DType::f32, each.shape, 6);
