@@ -13,6 +13,7 @@
 #include "passes/differentiate.h"
 #include "train/batch_norm.h"
 #include "train/mixed_precision.h"
+#include "train/separate_weights.h"
 
 namespace tessera::train {
 namespace {
@@ -39,7 +40,7 @@ class Step {
 
   TrainingGraph build_evaluation() {
     const ValueId prediction = find_prediction();
-    graph_ = separate_batch_norm(std::move(graph_));
+    graph_ = separate_weights(std::move(graph_));
     if (options_.batch_norm == BatchNorm::train) statistics_ = read_running_statistics(graph_);
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
@@ -51,7 +52,7 @@ class Step {
 
   TrainingGraph build() {
     const ValueId prediction = find_prediction();
-    graph_ = separate_batch_norm(std::move(graph_));
+    graph_ = separate_weights(std::move(graph_));
     if (options_.batch_norm == BatchNorm::train) statistics_ = train_batch_norm(graph_);
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);

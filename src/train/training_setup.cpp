@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "models/models.h"
-#include "train/batch_norm.h"
 #include "train/schedule.h"
+#include "train/separate_weights.h"
 
 namespace tessera::train {
 namespace {
@@ -38,7 +38,7 @@ Model load_net(const NetOptions& options) {
 }
 
 TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
-    : config(std::move(given)), net(std::make_shared<const ir::Graph>(separate_batch_norm(model.graph()))) {
+    : config(std::move(given)), net(std::make_shared<const ir::Graph>(separate_weights(model.graph()))) {
   require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
           "the length of the training is given by either train.epochs or train.steps");
   check_schedule(config.optimiser.schedule);
