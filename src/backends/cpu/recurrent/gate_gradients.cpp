@@ -91,6 +91,16 @@ void rnn_gate_gradients(const GateGradientRow& row) {
   }
 }
 
+void sum_gate_rows(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t count, float* sums) {
+  const GradientTag d;
+  for (std::int64_t u = 0; u < count; u += kGradientLanes) {
+    const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kGradientLanes, count - u)));
+    GradientVector sum = hn::MaskedLoad(mask, d, sums + u);
+    for (std::int64_t i = 0; i < rows; ++i) sum = hn::Add(sum, hn::MaskedLoad(mask, d, from + i * stride + u));
+    hn::BlendedStore(sum, mask, d, sums + u);
+  }
+}
+
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -100,6 +110,7 @@ namespace tessera::backends::cpu {
 HWY_EXPORT(lstm_gate_gradients);
 HWY_EXPORT(gru_gate_gradients);
 HWY_EXPORT(rnn_gate_gradients);
+HWY_EXPORT(sum_gate_rows);
 
 void apply_lstm_gate_gradients(const GateGradientRow& row) {
   HWY_DYNAMIC_DISPATCH(lstm_gate_gradients)(row);
@@ -109,6 +120,10 @@ void apply_gru_gate_gradients(const GateGradientRow& row) {
 }
 void apply_rnn_gate_gradients(const GateGradientRow& row) {
   HWY_DYNAMIC_DISPATCH(rnn_gate_gradients)(row);
+}
+
+void sum_gate_gradients(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t count, float* sums) {
+  HWY_DYNAMIC_DISPATCH(sum_gate_rows)(from, stride, rows, count, sums);
 }
 
 }  // namespace tessera::backends::cpu

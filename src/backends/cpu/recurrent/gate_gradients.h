@@ -24,4 +24,7 @@ void apply_lstm_gate_gradients(const GateGradientRow& row);
 void apply_gru_gate_gradients(const GateGradientRow& row);
 void apply_rnn_gate_gradients(const GateGradientRow& row);
 
+// Adds `rows` rows that lie `stride` apart to `sums`, all of `count` floats.
+void sum_gate_gradients(const float* from, std::int64_t stride, std::int64_t rows, std::int64_t count, float* sums);
+
 }  // namespace tessera::backends::cpu

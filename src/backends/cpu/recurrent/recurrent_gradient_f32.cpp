@@ -241,16 +241,13 @@ class RecurrentGradient final : public Kernel {
     context.parallel_for(base::ceil_divide(line_, kColumns), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t block = begin; block < end; ++block) {
         const std::int64_t first = block * kColumns, count = std::min(kColumns, line_ - first);
-        for (const bool recurrent : {false, true}) {
-          float sums[kColumns] = {};
-          const float* from = (recurrent ? scratch.product : scratch.input) + first;
-          for (std::int64_t i = 0; i < layer_.steps(); ++i) {
-            for (std::int64_t k = 0; k < count; ++k) sums[k] += from[i * line_ + k];
-          }
-          for (std::int64_t k = 0; k < count; ++k) {
-            const std::int64_t d = (first + k) / rows, row = (first + k) % rows;
-            to[(2 * d + (recurrent ? 1 : 0)) * rows + row] = sums[k];
-          }
+        float sums[2][kColumns] = {};
+        sum_gate_gradients(scratch.input + first, line_, layer_.steps(), count, sums[0]);
+        if (gru_) sum_gate_gradients(scratch.product + first, line_, layer_.steps(), count, sums[1]);
+        else std::copy_n(sums[0], count, sums[1]);
+        for (std::int64_t k = 0; k < count; ++k) {
+          const std::int64_t d = (first + k) / rows, row = (first + k) % rows;
+          for (std::int64_t i = 0; i < 2; ++i) to[(2 * d + i) * rows + row] = sums[i][k];
         }
       }
     });
