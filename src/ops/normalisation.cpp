@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/layer_normalisation_gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -137,6 +138,7 @@ std::vector<std::int64_t> trailing_axes(GradientContext& c) {
 
 void layer_gradient(GradientContext& c) {
   refuse_gradient_of(c, {1, 2});
+  if (set_row_gradients(c)) return;
   const DType own = c.input(0).dtype(), type = wide(own);
   const Term g = c.gradient().cast(type);
   const Normalised normalised(c.input(0).cast(type), trailing_axes(c), c.real("epsilon"));
@@ -146,6 +148,7 @@ void layer_gradient(GradientContext& c) {
 }
 
 void rms_gradient(GradientContext& c) {
+  if (set_row_gradients(c)) return;
   const DType own = c.input(0).dtype(), type = wide(own);
   const std::vector<std::int64_t> axes = trailing_axes(c);
   const Term x = c.input(0).cast(type), g = c.gradient().cast(type);

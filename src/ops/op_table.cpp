@@ -47,6 +47,7 @@
 #include "ops/identity.h"
 #include "ops/image_decoder.h"
 #include "ops/inverse.h"
+#include "ops/layer_normalisation_gradient.h"
 #include "ops/linear.h"
 #include "ops/linear_attention.h"
 #include "ops/linear_model.h"
@@ -54,6 +55,7 @@
 #include "ops/map.h"
 #include "ops/matmul_n_bits.h"
 #include "ops/matrix_product.h"
+#include "ops/max_pool_gradient.h"
 #include "ops/microsoft_attention.h"
 #include "ops/multi_head_attention.h"
 #include "ops/normalisation.h"
@@ -111,6 +113,11 @@ constexpr const OpDef* kTable[] = {
     &gemm,
     &matmul_integer,
     &qlinear_matmul,
+    // layer_normalisation_gradient
+    &layer_normalization_gradient,
+    &rms_normalization_gradient,
+    // max_pool_gradient
+    &max_pool_gradient,
     // softmax_cross_entropy
     &softmax_cross_entropy,
     &softmax_cross_entropy_gradient,

@@ -1,6 +1,7 @@
 #include "ops/pooling.h"
 
 #include "ops/gradient.h"
+#include "ops/max_pool_gradient.h"
 #include "ops/pooling_gradient.h"
 #include "ops/window_geometry.h"
 
@@ -59,18 +60,6 @@ void infer_max_unpool(InferContext& context) {
     y = ir::to_dims(*shape);
   }
   context.set_output(0, context.dtype(0), std::move(y));
-}
-
-// To the position that each window took, which a second pooling tells.
-void max_pool_gradient(GradientContext& c) {
-  const Term x = c.input(0);
-  ir::Attributes attributes = c.node().attributes;
-  attributes.erase("storage_order");
-  const Term indices(c.builder(), c.builder().add_multi("MaxPool", {x.id()}, 2, attributes)[1]);
-  const auto flat = [](Term term) { return term.combine("Reshape", {term.integers({-1})}); };
-  const Term scattered = flat(x.zeros()).combine("ScatterElements", {flat(indices), flat(c.gradient())},
-                                                 {{"reduction", std::string("add")}});
-  c.set(0, scattered.reshape_like(x));
 }
 
 void global_average_gradient(GradientContext& c) {
@@ -152,7 +141,7 @@ const OpDef max_pool{
     .attributes = with(pooling_attributes(), {integer("storage_order", 0)}),
     .infer = infer_pooling,
     .operations = pooling_operations,
-    .gradient = max_pool_gradient,
+    .gradient = max_pool_backward,
 };
 
 // (sum |x|^p)^(1/p)

@@ -17,7 +17,7 @@ namespace tessera::train::training_kernels_test {
 namespace {
 
 // Operators of the nets' training steps that have no fast kernel yet.
-const std::set<std::string> kOnReferenceKernels{"MaxPool", "NonMaxSuppression", "ScatterElements"};
+const std::set<std::string> kOnReferenceKernels{"NonMaxSuppression"};
 // Nets whose steps cannot be built: operators on the way have no gradient.
 const std::set<std::string> kWithoutGradient{};
 

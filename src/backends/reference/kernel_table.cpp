@@ -40,6 +40,15 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "Gemm", .name = "reference_gemm", .function = gemm},
       {.op = "MatMulInteger", .name = "reference_matmul_integer", .function = matmul_integer},
       {.op = "QLinearMatMul", .name = "reference_qlinear_matmul", .function = qlinear_matmul},
+      // layer_normalisation_gradient
+      {.op = "tessera::LayerNormalizationGradient",
+       .name = "reference_layer_normalization_gradient",
+       .function = layer_normalization_gradient},
+      {.op = "tessera::RMSNormalizationGradient",
+       .name = "reference_rms_normalization_gradient",
+       .function = rms_normalization_gradient},
+      // max_pool_gradient
+      {.op = "tessera::MaxPoolGradient", .name = "reference_max_pool_gradient", .function = max_pool_gradient},
       // softmax_cross_entropy
       {.op = "tessera::SoftmaxCrossEntropy",
        .name = "reference_softmax_cross_entropy",

@@ -24,6 +24,11 @@ std::span<const KernelEntry> pooling_kernels() {
        .name = "cpu_max_pool_bf16",
        .reject = reject_max_pool_bf16,
        .create = make_max_pool_bf16},
+      // max_pool_gradient_f32
+      {.op = "tessera::MaxPoolGradient",
+       .name = "cpu_max_pool_gradient",
+       .reject = reject_max_pool_gradient_f32,
+       .create = make_max_pool_gradient_f32},
       // channels_first_pool_f32
       {.op = "MaxPool",
        .name = "cpu_max_pool_f32",

@@ -25,6 +25,17 @@ std::span<const KernelEntry> row_kernels() {
       {.op = "CumSum", .name = "cpu_cum_sum", .reject = reject_cum_sum, .function = cum_sum},
       // dft
       {.op = "DFT", .name = "cpu_dft_f32", .reject = reject_dft, .function = dft},
+      // layer_normalisation_gradient
+      {.op = "tessera::LayerNormalizationGradient",
+       .name = "cpu_layer_normalization_gradient",
+       .reject = reject_row_gradient,
+       .create = make_row_gradient,
+       .in_place_inputs = 3},
+      {.op = "tessera::RMSNormalizationGradient",
+       .name = "cpu_rms_normalization_gradient",
+       .reject = reject_row_gradient,
+       .create = make_row_gradient,
+       .in_place_inputs = 3},
       // normalisation
       {.op = "BatchNormalization",
        .name = "cpu_batch_normalization",

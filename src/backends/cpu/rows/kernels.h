@@ -29,6 +29,10 @@ void cum_sum(KernelContext& context);
 std::string reject_dft(const ops::NodeView&);
 void dft(KernelContext&);
 
+// layer_normalisation_gradient
+std::string reject_row_gradient(const ops::NodeView& view);
+KernelPointer make_row_gradient(const ops::NodeView& view, WeightStore& weights);
+
 // normalisation
 std::string reject_row_normalisation(const ops::NodeView& view);
 KernelPointer make_row_normalisation(const ops::NodeView& view, WeightStore& weights);

@@ -25,6 +25,13 @@ void gemm(KernelContext&);
 void matmul_integer(KernelContext&);
 void qlinear_matmul(KernelContext&);
 
+// layer_normalisation_gradient.cpp
+void layer_normalization_gradient(KernelContext&);
+void rms_normalization_gradient(KernelContext&);
+
+// max_pool_gradient.cpp
+void max_pool_gradient(KernelContext&);
+
 // softmax_cross_entropy.cpp
 void softmax_cross_entropy(KernelContext&);
 void softmax_cross_entropy_gradient(KernelContext&);

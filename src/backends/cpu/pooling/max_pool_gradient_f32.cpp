@@ -1,0 +1,166 @@
+// The gradient of maximum pooling in float32: each window finds the element that it took once more. With the channels
+// last those of a window are searched side by side, a block of channels of an image at a time; with the channels first
+// a channel of an image is an item of work. So no two threads add to the same element.
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/pooling/kernels.h"
+#include "base/checked.h"
+#include "ops/max_pool_gradient.h"
+#include "ops/window_geometry.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/pooling/max_pool_gradient_f32.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "backends/cpu/machine/vector_loop.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// One window of `count` channels: its elements are those at x + offsets[tap] + channel.
+void spread_window(const float* dy, const float* x, const float* y, float* dx, const std::int64_t* offsets,
+                   std::int64_t taps, std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t c = 0; c < count; c += lanes) {
+    auto waits = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - c)));
+    const auto largest = hn::MaskedLoad(waits, d, y + c), gradient = hn::MaskedLoad(waits, d, dy + c);
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      const std::int64_t at = offsets[tap] + c;
+      const auto less = hn::Lt(hn::MaskedLoad(waits, d, x + at), largest);
+      const auto takes = hn::AndNot(less, waits);
+      waits = hn::And(waits, less);
+      if (hn::AllFalse(d, takes)) continue;
+      hn::BlendedStore(hn::Add(hn::MaskedLoad(takes, d, dx + at), gradient), takes, d, dx + at);
+      if (hn::AllFalse(d, waits)) break;
+    }
+  }
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(spread_window);
+
+constexpr std::int64_t kChannelBlock = 64;  // a multiple of every vector length
+
+// The taps of a window that lie on the input.
+struct Taps {
+  Taps(const ops::WindowAxis& axis, std::int64_t o)
+      : start(o * axis.stride - axis.pad_begin),
+        begin(std::max<std::int64_t>(0, base::ceil_divide(-start, axis.dilation))),
+        end(std::min(axis.kernel, base::ceil_divide(axis.input - start, axis.dilation))) {}
+  std::int64_t start, begin, end;
+};
+
+class MaxPoolGradient final : public Kernel {
+ public:
+  explicit MaxPoolGradient(const ops::NodeView& view)
+      : spread_(HWY_DYNAMIC_DISPATCH(spread_window)),
+        last_(ops::has_channels_last(view, view.input(1).shape.size())),
+        batch_(view.input(1).shape[0]),
+        channels_(last_ ? view.input(1).shape.back() : view.input(1).shape[1]) {
+    const std::vector<ops::WindowAxis> given = ops::max_pool_gradient_geometry(view, view.input(1).shape);
+    axes_.assign(3 - given.size(), {.input = 1, .output = 1});
+    axes_.insert(axes_.end(), given.begin(), given.end());
+    for (const ops::WindowAxis& axis : axes_) {
+      inputs_ *= axis.input;
+      outputs_ *= axis.output;
+    }
+  }
+
+  void run(KernelContext& context) const override {
+    const Operands o{context.input(0).data<float>(), context.input(1).data<float>(), context.input(2).data<float>(),
+                     context.output(0).mutable_data<float>()};
+    const std::int64_t blocks = last_ ? (channels_ + kChannelBlock - 1) / kChannelBlock : channels_;
+    const std::int64_t grain = last_ ? 1 : std::max<std::int64_t>(1, 8192 / std::max<std::int64_t>(1, inputs_));
+    context.parallel_for(batch_ * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        if (last_) run_block(o, i / blocks, i % blocks * kChannelBlock);
+        else run_plane(o, i);
+      }
+    });
+  }
+
+ private:
+  struct Operands {
+    const float *dy, *x, *y;
+    float* dx;
+  };
+
+  // Calls body(output position, elements under its window) for each window, the elements as multiples of `stride`.
+  template <typename Body>
+  void for_each_window(std::int64_t stride, const Body& body) const {
+    thread_local std::vector<std::int64_t> offsets;
+    std::int64_t o = 0;
+    for (std::int64_t od = 0; od < axes_[0].output; ++od) {
+      const Taps depth(axes_[0], od);
+      for (std::int64_t oh = 0; oh < axes_[1].output; ++oh) {
+        const Taps height(axes_[1], oh);
+        for (std::int64_t ow = 0; ow < axes_[2].output; ++ow, ++o) {
+          const Taps width(axes_[2], ow);
+          offsets.clear();
+          for (std::int64_t kd = depth.begin; kd < depth.end; ++kd) {
+            const std::int64_t plane = (depth.start + kd * axes_[0].dilation) * axes_[1].input;
+            for (std::int64_t kh = height.begin; kh < height.end; ++kh) {
+              const std::int64_t line = (plane + height.start + kh * axes_[1].dilation) * axes_[2].input;
+              for (std::int64_t kw = width.begin; kw < width.end; ++kw)
+                offsets.push_back((line + width.start + kw * axes_[2].dilation) * stride);
+            }
+          }
+          body(o, offsets);
+        }
+      }
+    }
+  }
+
+  void run_block(const Operands& o, std::int64_t image, std::int64_t first) const {
+    const std::int64_t count = std::min(kChannelBlock, channels_ - first);
+    const std::int64_t in = image * inputs_ * channels_ + first, out = image * outputs_ * channels_ + first;
+    for (std::int64_t i = 0; i < inputs_; ++i) std::fill_n(o.dx + in + i * channels_, count, 0.0f);
+    for_each_window(channels_, [&](std::int64_t window, const std::vector<std::int64_t>& offsets) {
+      const std::int64_t at = out + window * channels_;
+      spread_(o.dy + at, o.x + in, o.y + at, o.dx + in, offsets.data(), static_cast<std::int64_t>(offsets.size()),
+              count);
+    });
+  }
+
+  void run_plane(const Operands& o, std::int64_t plane) const {
+    const float *x = o.x + plane * inputs_, *y = o.y + plane * outputs_, *dy = o.dy + plane * outputs_;
+    float* dx = o.dx + plane * inputs_;
+    std::fill_n(dx, inputs_, 0.0f);
+    for_each_window(1, [&](std::int64_t window, const std::vector<std::int64_t>& offsets) {
+      for (const std::int64_t at : offsets) {
+        if (x[at] < y[window]) continue;
+        dx[at] += dy[window];
+        break;
+      }
+    });
+  }
+
+  decltype(&HWY_STATIC_DISPATCH(spread_window)) spread_;
+  bool last_;
+  std::int64_t batch_, channels_, inputs_ = 1, outputs_ = 1;
+  std::vector<ops::WindowAxis> axes_;  // three
+};
+
+}  // namespace
+
+std::string reject_max_pool_gradient_f32(const ops::NodeView& view) {
+  if (view.input(1).dtype != DType::f32) return "takes f32";
+  return view.input(1).shape.size() > 5 ? "takes up to three spatial axes" : "";
+}
+
+KernelPointer make_max_pool_gradient_f32(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<MaxPoolGradient>(view);
+}
+
+}  // namespace tessera::backends::cpu
+#endif
