@@ -112,7 +112,8 @@ std::vector<std::int64_t> GradientContext::constant_integers(std::size_t i) {
 
 void GradientContext::set(std::size_t i, Term gradient) {
   if (!wants(i)) return;
-  TESSERA_ASSERT(gradient.dtype() == input(i).dtype(), "a gradient has another element type than its input");
+  TESSERA_ASSERT(gradient.dtype() == input(i).dtype() || !is_float(input(i).dtype()),
+                 "a gradient has another element type than its input");
   results_[i] = gradient.sum_to(input(i)).id();
 }
 

@@ -97,13 +97,14 @@ class GradientContext : public AttributeReader {
   bool has_output(std::size_t i) const { return i < output_count() && node().outputs[i].valid(); }
   Term output(std::size_t i = 0) { return {*builder_, node().outputs[i]}; }
   bool has_gradient(std::size_t i) const { return i < gradients_.size() && gradients_[i].valid(); }
-  // Of the type of output i; zeros where nothing depends on it.
+  // Of the type of output i, or floats where that has integers that stand for reals (QuantizeLinear's, and those that
+  // are moved); zeros where nothing depends on it.
   Term gradient(std::size_t i = 0) { return has_gradient(i) ? Term(*builder_, gradients_[i]) : output(i).zeros(); }
   // The elements of an input that must be constant (axes, say); throws Error(unsupported) when it is not.
   std::vector<std::int64_t> constant_integers(std::size_t i);
 
-  // The gradient of input i, summed down where the input was broadcast. Inputs without one have zero gradient. Ignored
-  // where nobody asks for it.
+  // The gradient of input i, summed down where the input was broadcast; floats for integers that stand for reals.
+  // Inputs without one have zero gradient. Ignored where nobody asks for it.
   void set(std::size_t i, Term gradient);
   const std::vector<ir::ValueId>& results() const { return results_; }  // one a formal input, invalid: zero
 

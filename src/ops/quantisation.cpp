@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -53,11 +54,57 @@ void infer_dynamic_quantize(InferContext& context) {
   context.set_output(2, DType::u8, {});
 }
 
+// Input 1, the scale, as it broadcasts to x.
+Term broadcast_scale(GradientContext& c) {
+  require(c.integer("block_size") == 0, ErrorKind::unsupported, "its scale is blocked");
+  const Term x = c.input(0), scale = c.input(1);
+  if (scale.rank() == 0 || scale.dims()[0].surely_equals(ir::Dim(1))) return scale;
+  return scale.unsqueeze(axes_but(normalise_axis(c.integer("axis"), x.rank()), x.rank()));
+}
+
+// The zero point as a number of the type, as it broadcasts to x; 0 where there is none.
+Term broadcast_zero_point(GradientContext& c, Term like) {
+  if (!c.has_input(2)) return like.number(0);
+  const Term zero = c.input(2).cast(like.dtype()), x = c.input(0);
+  if (zero.rank() == 0 || zero.dims()[0].surely_equals(ir::Dim(1))) return zero;
+  return zero.unsqueeze(axes_but(normalise_axis(c.integer("axis"), x.rank()), x.rank()));
+}
+
+// The smallest and the largest integer of the type.
+std::pair<double, double> range_of(DType type) {
+  require(is_integer(type), ErrorKind::unsupported, "it rounds to {}", name_of(type));
+  const double values = static_cast<double>(std::uint64_t{1} << bits_of(type));
+  return is_signed_integer(type) ? std::pair(-values / 2, values / 2 - 1) : std::pair(0.0, values - 1);
+}
+
+// Straight through: rounding has slope 1 where it does not saturate, and elsewhere 0 (Bengio et al., arXiv:1308.3432).
+// Together with DequantizeLinear's, the gradient of the scale is that of Esser et al., arXiv:1902.08153.
+void quantize_gradient(GradientContext& c) {
+  const Term g = c.gradient(), x = c.input(0).cast(g.dtype()), scale = broadcast_scale(c).cast(g.dtype());
+  const auto [low, high] = range_of(c.builder().dtype(c.output().id()));
+  const Term code = (x / scale).apply("Round") + broadcast_zero_point(c, g);
+  const Term slope = ((code < low).combine("Or", {code > high})).choose(g.number(0), g / scale);
+  c.set(0, slope.cast(c.input(0).dtype()));
+  if (c.wants(1)) c.set(1, (-slope * x / scale).sum_to(scale).reshape_like(c.input(1)).cast(c.input(1).dtype()));
+}
+
+void dequantize_gradient(GradientContext& c) {
+  const Term g = c.gradient(), scale = broadcast_scale(c).cast(g.dtype());
+  c.set(0, g * scale);
+  if (!c.wants(1)) return;
+  const Term code = c.input(0).cast(g.dtype()) - broadcast_zero_point(c, g);
+  c.set(1, (g * code).sum_to(scale).reshape_like(c.input(1)).cast(c.input(1).dtype()));
+}
+
 const AttributeSpec axis_attribute{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})};
 const AttributeSpec block_size_attribute{"block_size", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})};
 const AttributeSpec output_dtype_attribute{"output_dtype", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})};
 
 }  // namespace
+
+bool stands_for_reals(const ir::Node& node) {
+  return node.op == "QuantizeLinear";
+}
 
 QuantisationLayout quantisation_layout(const Shape& tensor, const Shape& scale, std::int64_t axis,
                                        std::int64_t block_size) {
@@ -99,6 +146,7 @@ const OpDef quantize_linear{
                    {"saturate", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})}},
     .infer = infer_quantize,
     .operations = operations_per_output<3>,
+    .gradient = quantize_gradient,
     .element_wise = ElementWise::along_axis,
 };
 
@@ -113,6 +161,7 @@ const OpDef dequantize_linear{
     .attributes = {axis_attribute, block_size_attribute, output_dtype_attribute},
     .infer = infer_dequantize,
     .operations = operations_per_output<2>,
+    .gradient = dequantize_gradient,
     .element_wise = ElementWise::along_axis,
 };
 

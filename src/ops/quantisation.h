@@ -7,6 +7,10 @@ namespace tessera::ops {
 
 extern const OpDef quantize_linear, dequantize_linear, dynamic_quantize_linear;
 
+// Whether the integers that the node gives stand for real numbers, so that gradients of those flow through it. They
+// have a float type and are with respect to the integers.
+bool stands_for_reals(const ir::Node& node);
+
 // How a scale covers a tensor.
 struct QuantisationLayout {
   enum class Kind { per_tensor, per_axis, blocked } kind = Kind::per_tensor;

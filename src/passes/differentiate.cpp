@@ -9,6 +9,7 @@
 #include "ops/gradient.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
+#include "ops/quantisation.h"
 #include "passes/decompose_composites.h"
 #include "passes/pass.h"
 
@@ -48,7 +49,15 @@ bool is_float_tensor(const ir::Graph& graph, ValueId id) {
   return type.is_tensor() && ops::types::floats.contains(type.dtype);
 }
 
-// The nodes between xs and y, in order, and what depends on xs. Gradients flow through floats alone.
+// Whether gradients flow through the output of a node on the way: a float tensor, or integers that stand for reals,
+// which are moved at most before they become floats again.
+bool carries_gradient(const ir::Graph& graph, const ir::Node& node, ValueId output, const ValueSet& active) {
+  if (is_float_tensor(graph, output)) return true;
+  if (ops::stands_for_reals(node)) return true;
+  return output == node.outputs[0] && ops::op_of(node).has(ops::Trait::rearranges) && active.contains(node.inputs[0]);
+}
+
+// The nodes between xs and y, in order, and what depends on xs.
 struct Path {
   std::vector<NodeId> nodes;
   ValueSet active;
@@ -64,7 +73,8 @@ Path find_path(const ir::Graph& graph, ValueId y, std::span<const ValueId> xs, s
     const ir::Node& node = graph.node(id);
     if (!path.active.contains_any(node.inputs)) continue;
     for (ValueId output : node.outputs) {
-      if (output.valid() && is_float_tensor(graph, output) && !leaves.contains(output)) path.active.insert(output);
+      if (output.valid() && !leaves.contains(output) && carries_gradient(graph, node, output, path.active))
+        path.active.insert(output);
     }
   }
   wanted.insert(y);

@@ -99,8 +99,18 @@ const std::vector<Group>& groups() {
       {"They serve generation with a cache, which is not trained.",
        {"TensorScatter", "CausalConvWithState", "LinearAttention", "com.microsoft::DecoderMaskedMultiHeadAttention"}},
       {"No gradient is stated yet.",
-       {"DeformConv", "DFT", "STFT", "Col2Im", "GridSample", "RoiAlign", "MaxRoiPool", "If", "Loop", "Scan",
-        "QuantizeLinear", "DequantizeLinear"}},
+       {
+           "DeformConv",
+           "DFT",
+           "STFT",
+           "Col2Im",
+           "GridSample",
+           "RoiAlign",
+           "MaxRoiPool",
+           "If",
+           "Loop",
+           "Scan",
+       }},
   };
   return table;
 }

@@ -9,6 +9,7 @@ std::vector<GradientCase> layer_gradient_cases() {
   const Tensor x = reals({2, 4, 3}), channels = reals({4}, 2), other = reals({4}, 3), positive = reals({4}, 4, 0.5, 2);
   const ir::Attributes ignoring{{"ignore_index", std::int64_t{2}}};
   const auto reduced = [](const std::string& how) { return ir::Attributes{{"reduction", how}}; };
+  const Tensor codes = random_tensor(DType::i8, {2, 4, 3}, 8, -9, 9), zeros = random_tensor(DType::i8, {4}, 9, -3, 3);
   const Tensor labels = indices({2, 3}, {0, 3, 2, 1, 1, 2});
   return {
       {{"Softmax", {x}, {{"axis", std::int64_t{1}}}}},
@@ -64,6 +65,8 @@ std::vector<GradientCase> layer_gradient_cases() {
       {{"MaxUnpool",
         {reals({1, 2, 2, 2}), indices({1, 2, 2, 2}, {0, 2, 13, 15, 16, 22, 24, 30})},
         {{"kernel_shape", Integers{2, 2}}, {"strides", Integers{2, 2}}}}},
+      {{"DequantizeLinear", {codes, random_tensor(DType::f32, {4}, 3, 0.5, 2), zeros}}, kSingle},
+      {{"DequantizeLinear", {codes, Tensor::scalar(0.5f)}}, kSingle},
       {{"LpNormalization", {x}}},
       {{"LpNormalization", {x}, {{"axis", std::int64_t{1}}, {"p", std::int64_t{1}}}}},
       {{"MeanVarianceNormalization", {reals({2, 3, 2, 2})}}},
