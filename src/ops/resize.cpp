@@ -120,6 +120,47 @@ double operations(const NodeView& view) {
   return 2 * kTaps[static_cast<std::size_t>(resize_mode(view))] * static_cast<double>(view.output(0).elements());
 }
 
+// R. Keys, "Cubic convolution interpolation for digital image processing" (1981), equation 4.
+double cubic(double distance, double a) {
+  const double x = std::abs(distance);
+  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+
+double linear(double distance) {
+  return std::max(0.0, 1 - std::abs(distance));
+}
+
+// The filter of linear or cubic interpolation around x; antialiasing stretches it by 1 / scale when shrinking.
+ResizeTaps filter_around(const AttributeReader& reader, double x, double scale, std::int64_t input) {
+  const bool is_cubic = resize_mode(reader) == ResizeMode::cubic, antialias = reader.integer("antialias") != 0;
+  const double a = reader.real("cubic_coeff_a"), reach = is_cubic ? 2 : 1;
+  // Narrower than the whole input is enough: a scale below it cannot come from whole sizes.
+  const double squeeze = antialias ? std::clamp(scale, 1 / static_cast<double>(input), 1.0) : 1;
+  ResizeTaps taps;
+  // Every position with |position - x| < reach / squeeze.
+  taps.first = static_cast<std::int64_t>(std::floor(x - reach / squeeze)) + 1;
+  double sum = 0;
+  for (std::int64_t i = taps.first; static_cast<double>(i) < x + reach / squeeze; ++i) {
+    const double distance = (static_cast<double>(i) - x) * squeeze;
+    taps.weights.push_back(is_cubic ? cubic(distance, a) : linear(distance));
+    sum += taps.weights.back();
+  }
+  const bool exclude = reader.integer("exclude_outside") != 0;
+  if (exclude) {
+    sum = 0;
+    for (std::size_t i = 0; i < taps.weights.size(); ++i) {
+      const std::int64_t position = taps.first + static_cast<std::int64_t>(i);
+      if (position < 0 || position >= input) taps.weights[i] = 0;
+      sum += taps.weights[i];
+    }
+  }
+  if ((antialias || exclude) && sum != 0) {
+    for (double& weight : taps.weights) weight /= sum;
+  }
+  return taps;
+}
+
 void gradient_of_resize(GradientContext& c) {
   std::vector<ir::ValueId> inputs{c.gradient().id(), c.input(0).shape().id()};
   for (std::size_t i = 1; i < c.input_count(); ++i) inputs.push_back(c.node().inputs[i]);
@@ -207,6 +248,19 @@ std::int64_t resize_nearest_position(const AttributeReader& reader, double x) {
   if (mode == "ceil") return static_cast<std::int64_t>(std::ceil(x));
   if (mode == "round_prefer_ceil") return static_cast<std::int64_t>(std::floor(x + 0.5));
   return static_cast<std::int64_t>(std::ceil(x - 0.5));
+}
+
+ResizeTaps resize_taps(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t position,
+                       std::int64_t input) {
+  const bool crop = reader.text("coordinate_transformation_mode") == "tf_crop_and_resize";
+  const double bound = static_cast<double>(input);
+  double x = resize_source_position(reader, axis, position, input);
+  if (crop && !(x >= 0 && x <= bound - 1)) return {.outside = true};
+  require(!std::isnan(x), ErrorKind::failed, "position {} of a resized axis has no place in the input", position);
+  // Far outside is like just outside: the ends repeat.
+  x = std::clamp(x, -bound - 4, 2 * bound + 4);
+  if (resize_mode(reader) == ResizeMode::nearest) return {false, resize_nearest_position(reader, x), {1.0}};
+  return filter_around(reader, x, axis.scale, input);
 }
 
 const OpDef resize{

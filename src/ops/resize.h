@@ -30,6 +30,15 @@ std::vector<ResizedAxis> resolve_resize(const AttributeReader& reader, const Sha
 // reference implementation has it.
 double resize_source_position(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t x,
                               std::int64_t input);
+// What one position of the result is made of along an axis: weights[i] of input position first + i, positions beyond
+// the ends meaning the end. `outside`: the extrapolation value instead.
+struct ResizeTaps {
+  bool outside = false;
+  std::int64_t first = 0;
+  std::vector<double> weights = {};
+};
+ResizeTaps resize_taps(const AttributeReader& reader, const ResizedAxis& axis, std::int64_t position,
+                       std::int64_t input);
 // The position that attribute nearest_mode picks for a source position; it may lie outside the input.
 std::int64_t resize_nearest_position(const AttributeReader& reader, double position);
 

@@ -22,6 +22,11 @@ std::span<const KernelEntry> movement_kernels() {
       {.op = "Pad", .name = "cpu_pad", .reject = reject_pad, .create = make_pad},
       // resize
       {.op = "Resize", .name = "cpu_resize", .reject = reject_resize, .create = make_resize},
+      // resize_gradient
+      {.op = "tessera::ResizeGradient",
+       .name = "cpu_resize_gradient",
+       .reject = reject_resize_gradient,
+       .create = make_resize_gradient},
       // scatter_rows
       {.op = "tessera::ScatterRows",
        .name = "cpu_scatter_rows",

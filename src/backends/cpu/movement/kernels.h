@@ -34,6 +34,10 @@ KernelPointer make_pad(const ops::NodeView& view, WeightStore& weights);
 std::string reject_resize(const ops::NodeView& view);
 KernelPointer make_resize(const ops::NodeView& view, WeightStore& weights);
 
+// resize_gradient
+std::string reject_resize_gradient(const ops::NodeView& view);
+KernelPointer make_resize_gradient(const ops::NodeView& view, WeightStore& weights);
+
 // scatter_rows
 std::string reject_scatter_rows(const ops::NodeView& view);
 void scatter_rows(KernelContext& context);

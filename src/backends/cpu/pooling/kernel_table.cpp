@@ -29,6 +29,11 @@ std::span<const KernelEntry> pooling_kernels() {
        .name = "cpu_max_pool_gradient",
        .reject = reject_max_pool_gradient_f32,
        .create = make_max_pool_gradient_f32},
+      // average_pool_gradient_f32
+      {.op = "tessera::AveragePoolGradient",
+       .name = "cpu_average_pool_gradient",
+       .reject = reject_average_pool_gradient_f32,
+       .create = make_average_pool_gradient_f32},
       // channels_first_pool_f32
       {.op = "MaxPool",
        .name = "cpu_max_pool_f32",

@@ -24,6 +24,10 @@ KernelPointer make_max_pool_bf16(const ops::NodeView& view, WeightStore& weights
 std::string reject_max_pool_gradient_f32(const ops::NodeView& view);
 KernelPointer make_max_pool_gradient_f32(const ops::NodeView& view, WeightStore& weights);
 
+// average_pool_gradient_f32
+std::string reject_average_pool_gradient_f32(const ops::NodeView& view);
+KernelPointer make_average_pool_gradient_f32(const ops::NodeView& view, WeightStore& weights);
+
 // channels_first_pool_f32
 std::string reject_channels_first_pool_f32(const ops::NodeView& view);
 std::string reject_channels_first_global_pool_f32(const ops::NodeView& view);

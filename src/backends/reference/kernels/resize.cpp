@@ -17,73 +17,11 @@ namespace {
 
 using ops::ResizedAxis;
 using ops::ResizeMode;
-
-// What one position of the result is made of along an axis: weights[i] of input position first + i, positions beyond
-// the ends meaning the end. `outside`: the extrapolation value instead.
-struct Taps {
-  bool outside = false;
-  std::int64_t first = 0;
-  std::vector<double> weights;
-};
-
-// R. Keys, "Cubic convolution interpolation for digital image processing" (1981), equation 4.
-double cubic(double distance, double a) {
-  const double x = std::abs(distance);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-
-double linear(double distance) {
-  return std::max(0.0, 1 - std::abs(distance));
-}
-
-// The filter of linear or cubic interpolation around x; antialiasing stretches it by 1 / scale when shrinking.
-Taps filter_around(const ops::AttributeReader& reader, double x, double scale, std::int64_t input) {
-  const bool is_cubic = ops::resize_mode(reader) == ResizeMode::cubic, antialias = reader.integer("antialias") != 0;
-  const double a = reader.real("cubic_coeff_a"), reach = is_cubic ? 2 : 1;
-  // Narrower than the whole input is enough: a scale below it cannot come from whole sizes.
-  const double squeeze = antialias ? std::clamp(scale, 1 / static_cast<double>(input), 1.0) : 1;
-  Taps taps;
-  // Every position with |position - x| < reach / squeeze.
-  taps.first = static_cast<std::int64_t>(std::floor(x - reach / squeeze)) + 1;
-  double sum = 0;
-  for (std::int64_t i = taps.first; static_cast<double>(i) < x + reach / squeeze; ++i) {
-    const double distance = (static_cast<double>(i) - x) * squeeze;
-    taps.weights.push_back(is_cubic ? cubic(distance, a) : linear(distance));
-    sum += taps.weights.back();
-  }
-  const bool exclude = reader.integer("exclude_outside") != 0;
-  if (exclude) {
-    sum = 0;
-    for (std::size_t i = 0; i < taps.weights.size(); ++i) {
-      const std::int64_t position = taps.first + static_cast<std::int64_t>(i);
-      if (position < 0 || position >= input) taps.weights[i] = 0;
-      sum += taps.weights[i];
-    }
-  }
-  if ((antialias || exclude) && sum != 0) {
-    for (double& weight : taps.weights) weight /= sum;
-  }
-  return taps;
-}
+using Taps = ops::ResizeTaps;
 
 std::vector<Taps> taps_of(const ops::AttributeReader& reader, const ResizedAxis& axis, std::int64_t input) {
-  const bool crop = reader.text("coordinate_transformation_mode") == "tf_crop_and_resize";
-  const double bound = static_cast<double>(input);
   std::vector<Taps> result = transient_vector<Taps>(axis.size);
-  for (std::int64_t i = 0; i < axis.size; ++i) {
-    double x = ops::resize_source_position(reader, axis, i, input);
-    if (crop && !(x >= 0 && x <= bound - 1)) {
-      result[i].outside = true;
-      continue;
-    }
-    require(!std::isnan(x), ErrorKind::failed, "position {} of a resized axis has no place in the input", i);
-    // Far outside is like just outside: the ends repeat.
-    x = std::clamp(x, -bound - 4, 2 * bound + 4);
-    if (ops::resize_mode(reader) == ResizeMode::nearest)
-      result[i] = {false, ops::resize_nearest_position(reader, x), {1.0}};
-    else result[i] = filter_around(reader, x, axis.scale, input);
-  }
+  for (std::int64_t i = 0; i < axis.size; ++i) result[i] = ops::resize_taps(reader, axis, i, input);
   return result;
 }
 
