@@ -35,7 +35,7 @@ class Layout {
         note_transpose(id, node);
         continue;
       }
-      if (has_channel_axis(node) && follows(node)) {
+      if ((has_channel_axis(node) || node.op == "Split") && follows(node)) {
         carry(id, node);
         continue;
       }
@@ -76,14 +76,18 @@ class Layout {
     graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
   }
 
-  // Its operands and results of the highest rank are feature maps, the others have an element for each channel.
+  // Operands and results of the highest rank are feature maps, others are of a channel each, or the sizes of parts.
   void carry(NodeId id, const ir::Node& node) {
     std::size_t full = 0;
     for (const ValueId input : node.inputs) full = input.valid() ? std::max(full, rank(input)) : full;
-    const std::int64_t axis = integer_of(node, "channel_axis", 1);
-    if (full < 3 || ops::normalise_axis(axis, static_cast<std::int64_t>(full)) != 1) return;
+    const bool splits = node.op == "Split";
+    const char* const name = splits ? "axis" : "channel_axis";
+    if (full < 3 || (splits && !is_feature_map(node.inputs[0]))) return;
+    const std::int64_t axis =
+        ops::normalise_axis(integer_of(node, name, splits ? 0 : 1), static_cast<std::int64_t>(full));
+    if (!splits && axis != 1) return;
     ir::Node last = node;
-    last.attributes["channel_axis"] = static_cast<std::int64_t>(full) - 1;
+    last.attributes[name] = moved_axis(axis, full);
     for (ValueId& input : last.inputs) {
       if (input.valid() && rank(input) == full) input = last_form(input);
     }

@@ -170,6 +170,16 @@ TEST(ChannelsLast, GradientsOfWeightsReadBothSignalsInTheForm) {
   expect_same_outputs(text);
 }
 
+TEST(ChannelsLast, SplitsFeatureMaps) {
+  const std::string text =
+      "graph { input %x : f32[1, 4, 6, 6] input %w : f32[5, 4, 3, 3] input %v : f32[2, 2, 1, 1] %y = Conv (%x, %w) "
+      "constant %s = i64[2] {2, 3} %a, %b = Split (%y, %s) {axis = 1} %z = Conv (%a, %v) output %z, %b }";
+  EXPECT_EQ(steps(channels_last(parsed(text), context())),
+            (Steps{"Transpose", "tessera::ChannelsLastConv", "Split", "Transpose", "tessera::ChannelsLastConv",
+                   "Transpose"}));
+  expect_same_outputs(text);
+}
+
 TEST(ChannelsLast, VariablesPerChannelBroadcast) {
   const std::string text =
       "graph { input %x : f32[1, 4, 6, 6] input %w : f32[5, 4, 3, 3] input %s : f32[5, 1, 1] %y = Conv (%x, %w) "
