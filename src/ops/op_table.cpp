@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/activation.h"
+#include "ops/after.h"
 #include "ops/arg_max.h"
 #include "ops/attention.h"
 #include "ops/batch_norm_training.h"
@@ -449,6 +450,8 @@ constexpr const OpDef* kTable[] = {
     &cast,
     &cast_like,
     &bit_cast,
+    // after
+    &after,
     // identity
     &identity,
     &dropout,

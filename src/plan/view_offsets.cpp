@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/after.h"
 #include "ops/concat.h"
 #include "ops/shape_arguments.h"
 #include "ops/slice.h"
@@ -59,7 +60,7 @@ Offsets split_offsets(const ir::Graph& graph, const ir::Node& node, const Shape&
 }  // namespace
 
 Offsets view_offsets(const ir::Graph& graph, const ir::Node& node, const ops::OpDef& op) {
-  if (op.view) return std::vector<std::int64_t>{0};
+  if (op.view || &op == &ops::after) return std::vector<std::int64_t>{0};
   if (op.name != "Slice" && op.name != "Split" && op.name != "Gather") return std::nullopt;
   const ir::ValueType& type = graph.value(node.inputs[0]).type;
   const std::optional<Shape> data = type.shape();

@@ -63,7 +63,8 @@ NamedValues inputs_of(const Binding& binding, const std::map<std::string, Tensor
   return inputs;
 }
 
-void check_shapes(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields) {
+void check_shapes(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields,
+                  std::int64_t batch) {
   for (const ir::ValueId id : model.inputs()) {
     const ir::ValueInfo& input = model.value(id);
     const auto field = std::ranges::find(fields, binding.fields.at(input.name), &Field::name);
@@ -72,6 +73,9 @@ void check_shapes(const ir::Graph& model, const Binding& binding, const std::vec
     bool fits = dims->size() == field->shape.size() + 1;
     for (std::size_t i = 0; fits && i < field->shape.size(); ++i)
       fits = !(*dims)[i + 1].is_known() || (*dims)[i + 1].value() == field->shape[i];
+    require(dims->empty() || !dims->front().is_known() || dims->front().value() == batch, ErrorKind::invalid_argument,
+            "the net takes batches of {} (input '{}'), but data.batch is {}", dims->empty() ? 0 : dims->front().value(),
+            input.name, batch);
     require(fits, ErrorKind::invalid_argument, "the field '{}' does not fit the input '{}': {}", field->name,
             input.name, described(model, fields));
   }

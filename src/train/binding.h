@@ -27,6 +27,6 @@ std::map<std::string, DType> expected_types(const ir::Graph& model, const Bindin
 NamedValues inputs_of(const Binding& binding, const std::map<std::string, Tensor>& batch);
 
 // Throws Error(invalid_argument) where a batch of fields of these shapes does not fit the input that it feeds.
-void check_shapes(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields);
+void check_shapes(const ir::Graph& model, const Binding& binding, const std::vector<Field>& fields, std::int64_t batch);
 
 }  // namespace tessera::train

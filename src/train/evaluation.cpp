@@ -29,7 +29,7 @@ LoaderOptions in_order(const EvaluatorOptions& options, std::int64_t samples) {
   LoaderOptions loader;
   loader.batch = std::min(options.batch, samples);
   loader.shuffle = false;
-  loader.drop_last = false;
+  loader.drop_last = options.whole_batches;
   loader.workers = options.workers;
   return loader;
 }

@@ -23,6 +23,7 @@ struct EvaluatorOptions {
   SessionOptions session;
   std::int64_t batch = 32;
   int workers = 1;
+  bool whole_batches = false;  // the net takes no smaller ones: samples that are left over are not tested
 };
 
 // A session of its own for a net's evaluation graph (train/training_graph.h), with variables of its own: it tests the

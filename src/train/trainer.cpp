@@ -12,6 +12,7 @@
 #include "train/checkpoint.h"
 #include "train/data/column_graph.h"
 #include "train/diagnosis.h"
+#include "train/memory_advice.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/trained_model.h"
@@ -54,6 +55,7 @@ struct Trainer::State : TrainingSetup {
   };
 
   void step(const TrainingHooks& hooks, bool with_timings);
+  void run_once(const NamedValues& inputs, const RunOptions& how, bool reads);
   std::uint64_t seed_of_run() const;
   std::int64_t counter(const char* name) const { return session->variables()->get(name).data<std::int64_t>()[0]; }
   StepReport report();
@@ -124,6 +126,23 @@ std::uint64_t Trainer::State::seed_of_run() const {
   return (config.seed + 1) * 0x9E3779B97F4A7C15 + run;
 }
 
+void Trainer::State::run_once(const NamedValues& inputs, const RunOptions& how, bool reads) {
+  try {
+    const std::vector<Value> outputs =
+        session->run(inputs, reads ? std::vector<OutputRequest>{"gradient_norm"} : std::vector<OutputRequest>{}, how);
+    if (reads) gradient_norm_ = static_cast<double>(outputs[0].tensor().data<float>()[0]);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::over_budget) throw;
+    std::string advice;
+    try {
+      advice = memory_advice(sized_net().graph(), graph_options, session_options(), inputs, config.memory_limit_bytes);
+    } catch (const Error&) {
+      throw error;  // there is no memory to look for a way out in
+    }
+    fail(ErrorKind::over_budget, "{}. {}", error.message(), advice);
+  }
+}
+
 void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
   learning_rate_ = learning_rate_at(config.optimiser.learning_rate, config.optimiser.schedule, at.step, steps);
   NamedValues inputs;
@@ -139,10 +158,7 @@ void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
     how.seed = seed_of_run();
     how.capture = !reads_every_step_;
     if (with_timings) how.timings = hooks.timings;
-    const bool reads = reads_every_step_ || (at.step + 1) % config.log_every == 0;
-    const std::vector<Value> outputs =
-        session->run(inputs, reads ? std::vector<OutputRequest>{"gradient_norm"} : std::vector<OutputRequest>{}, how);
-    if (reads) gradient_norm_ = static_cast<double>(outputs[0].tensor().data<float>()[0]);
+    run_once(inputs, how, reads_every_step_ || (at.step + 1) % config.log_every == 0);
     at.samples += batch.samples;
     at.position = loader->position();
   }

@@ -11,6 +11,7 @@
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "passes/differentiate.h"
+#include "passes/recompute.h"
 #include "train/batch_norm.h"
 #include "train/mixed_precision.h"
 #include "train/separate_weights.h"
@@ -66,17 +67,41 @@ class Step {
     accumulate();
     update();
     keep_loss(loss);
+    const ValueId scaled_loss = run_loss.id();
     name_output(loss.cast(DType::f32).id(), "loss");
+    if (options_.recompute_bytes > 0) {
+      graph_.sort_topologically();
+      recompute_ = passes::recompute(graph_, makers_of(scaled_loss), options_.recompute_bytes);
+    }
     return finish();
   }
 
  private:
+  // The nodes that the value needs, in order.
+  std::vector<ir::NodeId> makers_of(ValueId value) const {
+    std::vector<bool> needed(graph_.value_count());
+    needed[static_cast<std::size_t>(value.index)] = true;
+    std::vector<ir::NodeId> makers;
+    for (auto id = graph_.order().rbegin(); id != graph_.order().rend(); ++id) {
+      const ir::Node& node = graph_.node(*id);
+      const bool makes = std::ranges::any_of(
+          node.outputs, [&](ValueId each) { return each.valid() && needed[static_cast<std::size_t>(each.index)]; });
+      if (!makes) continue;
+      makers.push_back(*id);
+      for (const ValueId input : node.inputs) {
+        if (input.valid()) needed[static_cast<std::size_t>(input.index)] = true;
+      }
+    }
+    std::ranges::reverse(makers);
+    return makers;
+  }
+
   TrainingGraph finish() {
     graph_.sort_topologically();
     graph_.remove_dead_and_compact();
     std::vector<std::string> statistics;
     for (const RunningStatistic& each : statistics_) statistics.push_back(each.name);
-    return {std::move(graph_), std::move(names_), std::move(statistics)};
+    return {std::move(graph_), std::move(names_), std::move(statistics), std::move(recompute_)};
   }
 
   Term number(double value) { return {builder_, builder_.scalar(value)}; }
@@ -295,6 +320,7 @@ class Step {
   std::vector<std::string> names_;  // of the parameters
   std::vector<ValueId> parameters_, gradients_;
   std::vector<RunningStatistic> statistics_;
+  passes::RecomputeReport recompute_;
   std::optional<Term> loss_scale_, last_;
 };
 

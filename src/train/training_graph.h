@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "passes/recompute.h"
 #include "train/losses.h"
 
 namespace tessera::train {
@@ -22,10 +23,11 @@ struct TrainingGraphOptions {
   BatchNorm batch_norm = BatchNorm::train;
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;
-  DType precision = DType::f32;  // what products multiply in, see train/mixed_precision.h
-  std::int64_t accumulate = 1;   // gradients of so many runs are averaged for one update
-  double average_decay = 0;      // above 0: an exponential moving average of each parameter is kept
-  bool mixup = false;            // the target comes as TARGET, TARGET_mixed and mix
+  DType precision = DType::f32;      // what products multiply in, see train/mixed_precision.h
+  std::int64_t accumulate = 1;       // gradients of so many runs are averaged for one update
+  double average_decay = 0;          // above 0: an exponential moving average of each parameter is kept
+  std::int64_t recompute_bytes = 0;  // above 0: see passes/recompute.h; needs a model whose shapes are all known
+  bool mixup = false;                // the target comes as TARGET, TARGET_mixed and mix
   DType target_type = DType::i64;
   ir::Dims target_dims;  // with the batch dimension
 };
@@ -45,6 +47,7 @@ struct TrainingGraph {
   ir::Graph graph;
   std::vector<std::string> parameters;
   std::vector<std::string> statistics;  // running means and variances: variables that are no parameters
+  passes::RecomputeReport recompute;    // where it was asked for
 };
 
 // From an inference graph whose types have been inferred. Float constants of rank 1 or more become variables unless

@@ -18,6 +18,15 @@ TransformList transforms_of(const std::vector<std::string>& prepare, const std::
   return transforms;
 }
 
+// The number of samples that the net takes at once, mostly a symbol.
+ir::Dim batch_of(const ir::Graph& graph) {
+  for (const ir::ValueId id : graph.inputs()) {
+    const std::optional<ir::Dims>& dims = graph.value(id).type.dims;
+    if (dims && !dims->empty()) return dims->front();
+  }
+  return ir::Dim::symbol("batch");
+}
+
 DType precision_of(const std::string& name) {
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
@@ -42,7 +51,6 @@ TrainingSetup::TrainingSetup(const Model& model, TrainingConfig given)
   require((config.epochs > 0) != (config.steps > 0), ErrorKind::invalid_argument,
           "the length of the training is given by either train.epochs or train.steps");
   check_schedule(config.optimiser.schedule);
-  require(config.recompute_bytes == 0, ErrorKind::unsupported, "train.recompute_bytes: not available yet");
   if (config.metric.empty()) config.metric = default_metric(config.loss.name);
   data = open_data(config.data);
   bind_data();
@@ -70,15 +78,26 @@ void TrainingSetup::bind_data() {
     std::erase_if(
         fields, [&](const Field& field) { return field.name == config.loss.target + "_mixed" || field.name == "mix"; });
   binding = bind_fields(graph, fields, config.loss.target);
-  check_shapes(graph, binding, fields);
+  check_shapes(graph, binding, fields, config.data.batch);
   const Field& target = *std::ranges::find(fields, config.loss.target, &Field::name);
   graph_options.target_type = target.dtype;
-  graph_options.target_dims = {ir::Dim::symbol("batch")};
-  if (!graph.inputs().empty()) {
-    const std::optional<ir::Dims>& dims = graph.value(graph.inputs()[0]).type.dims;
-    if (dims && !dims->empty()) graph_options.target_dims[0] = dims->front();
-  }
+  graph_options.target_dims = {ir::Dim(config.data.batch)};
   for (const std::int64_t size : target.shape) graph_options.target_dims.emplace_back(size);
+}
+
+Model TrainingSetup::sized_net() const {
+  std::map<std::string, std::int64_t> sizes;
+  const auto note = [&](const ir::Dim& dim, std::int64_t size) {
+    if (dim.is_symbol()) sizes.try_emplace(dim.name(), size);
+  };
+  for (const ir::ValueId id : net.graph().inputs()) {
+    const ir::ValueInfo& input = net.graph().value(id);
+    if (!input.type.dims || input.type.dims->empty()) continue;
+    const Shape& shape = std::ranges::find(loader->fields(), binding.fields.at(input.name), &Field::name)->shape;
+    note(input.type.dims->front(), config.data.batch);
+    for (std::size_t i = 0; i < shape.size(); ++i) note((*input.type.dims)[i + 1], shape[i]);
+  }
+  return sizes.empty() ? net : net.with_dims(sizes);
 }
 
 SessionOptions TrainingSetup::session_options() const {
@@ -100,7 +119,8 @@ void TrainingSetup::make_sessions() {
   graph_options.accumulate = config.accumulate;
   graph_options.average_decay = config.average_decay;
   graph_options.mixup = config.data.mixup > 0;
-  TrainingGraph made = make_training_graph(net.graph(), graph_options);
+  graph_options.recompute_bytes = config.recompute_bytes;
+  TrainingGraph made = make_training_graph(sized_net().graph(), graph_options);
   parameters = std::move(made.parameters);
   statistics = std::move(made.statistics);
   step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
@@ -109,9 +129,15 @@ void TrainingSetup::make_sessions() {
   steps_per_epoch = std::max<std::int64_t>(1, per_epoch / config.accumulate);
   steps = config.steps > 0 ? config.steps : std::max<std::int64_t>(1, config.epochs * per_epoch / config.accumulate);
   if (!data.test) return;
-  TrainingGraph evaluation = make_evaluation_graph(net.graph(), graph_options);
-  const EvaluatorOptions options{config.loss, config.metric, session_options(), config.data.batch,
-                                 std::min(1, config.data.workers)};
+  TrainingGraphOptions of_any_batch = graph_options;
+  of_any_batch.target_dims[0] = batch_of(net.graph());
+  TrainingGraph evaluation = make_evaluation_graph(net.graph(), of_any_batch);
+  const EvaluatorOptions options{config.loss,
+                                 config.metric,
+                                 session_options(),
+                                 config.data.batch,
+                                 std::min(1, config.data.workers),
+                                 batch_of(net.graph()).is_known()};
   evaluator.emplace(Model(std::make_shared<const ir::Graph>(std::move(evaluation.graph))), binding, data.test,
                     transforms_of(config.data.prepare, {}), options);
 }

@@ -36,6 +36,8 @@ struct TrainingSetup {
   std::int64_t steps = 0, steps_per_epoch = 0;
 
   SessionOptions session_options() const;
+  // All batches of a training have the same sizes, which the passes are better off knowing.
+  Model sized_net() const;
 
  private:
   void bind_data();

@@ -83,6 +83,7 @@ std::vector<OpExample> structure_examples() {
       {"SplitToSequence", {at({3, 2})}, {{"keepdims", whole(0)}}},
       {"ConcatFromSequence", {list}, {{"axis", whole(0)}}},
       {"Identity", {list}},
+      {"tessera::After", {at({2, 3}), at({1})}},
       {"Optional", {at({2})}},
       {"Optional", {list}},
       {"OptionalHasElement", {at({2})}},

@@ -220,6 +220,21 @@ TEST(Trainer, NamesTheFirstTensorThatIsNotFinite) {
   expect_error_containing(ErrorKind::failed, "The training diverged", [&] { diverging.run(); });
 }
 
+TEST(Trainer, SaysHowAStepWouldFit) {
+  TrainingConfig config = small();
+  config.steps = 2;
+  config.data.train_arrays.clear();
+  config.data.test_arrays.clear();
+  config.data.train_arrays = {{"input", test::random_tensor(DType::f32, {64, 3, 32, 32}, 1, -1, 1)},
+                              {"y", Tensor(DType::i64, {64})}};
+  std::ranges::fill(config.data.train_arrays.at("y").mutable_values<std::int64_t>(), std::int64_t{1});
+  config.data.batch = 64;
+  config.memory_limit_bytes = std::int64_t{42} << 20;
+  config.model.builder = "resnet8";
+  Trainer trainer(config);
+  expect_error_containing(ErrorKind::over_budget, "With train.recompute_bytes = ", [&] { trainer.run(); });
+}
+
 TEST(Trainer, StopsWhenNothingGetsBetter) {
   const test::TemporaryFolder folder;
   TrainingConfig config = small();

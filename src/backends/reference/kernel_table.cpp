@@ -328,6 +328,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "CastLike", .name = "reference_cast_like", .function = cast_like},
       {.op = "BitCast", .name = "reference_bit_cast", .function = bit_cast},
       // identity
+      {.op = "tessera::After", .name = "reference_copy", .function = copy_bytes},
       {.op = "Identity", .name = "reference_identity", .function = identity},
       {.op = "Dropout", .name = "reference_dropout", .function = dropout},
       // reduction
