@@ -180,7 +180,7 @@ class Layout {
       default:
         break;
     }
-    if (node.op == "tessera::After") return waiting(node);
+    if (node.op == "tessera::After") return unary(node);
     if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return quantisation(node);
     if (node.op == "com.microsoft::QLinearAdd") return quantised_sum(node);
     if (node.op == "GlobalAveragePool") return global_average(node);
@@ -189,11 +189,6 @@ class Layout {
     if (node.op == "Resize") return resize(node);
     if (node.op == "Slice") return slice(node);
     return std::nullopt;
-  }
-
-  std::optional<ValueId> waiting(const ir::Node& node) {
-    if (!has_last(node.inputs[0])) return std::nullopt;
-    return add(node, node.op, {last_form(node.inputs[0]), node.inputs[1]}, node.attributes);
   }
 
   // Whether a convolution or a pooling makes the value's new form, maybe with an activation behind it.

@@ -123,6 +123,7 @@ std::vector<GradientCase> movement_gradient_cases() {
       {{"Expand", {reals({3, 1}), integers({2, 1, 4})}}},
       {{"Tile", {reals({2, 3}), integers({3, 2})}}},
       {{"Identity", {x}}},
+      {{"tessera::After", {x, x}}},
       {{"Dropout", {x, Tensor::scalar(0.5)}}},
       {{"Cast", {x}, {{"to", static_cast<std::int64_t>(DType::f32)}}}, kStash},
       {{"CastLike", {x, Tensor::scalar(1.0f)}}, kStash},
