@@ -171,6 +171,7 @@ class Layout {
     if (node.op == "MaxPool") return pool(node, "tessera::ChannelsLastMaxPool");
     if (node.op == "AveragePool") return pool(node, "tessera::ChannelsLastAveragePool");
     if (!follows(node)) return std::nullopt;
+    if (node.op == "tessera::After") return unary(node);
     switch (ops::op_of(node).element_wise) {
       case ops::ElementWise::unary:
         return unary(node);
@@ -180,7 +181,6 @@ class Layout {
       default:
         break;
     }
-    if (node.op == "tessera::After") return unary(node);
     if (node.op == "QuantizeLinear" || node.op == "DequantizeLinear") return quantisation(node);
     if (node.op == "com.microsoft::QLinearAdd") return quantised_sum(node);
     if (node.op == "GlobalAveragePool") return global_average(node);
@@ -285,7 +285,7 @@ class Layout {
     if (!has_last(node.inputs[0])) return std::nullopt;
     std::vector<ValueId> inputs = node.inputs;
     inputs[0] = last_form(inputs[0]);
-    return add(node, node.op, std::move(inputs), node.attributes);
+    return add(node, node.op, inputs, node.attributes);
   }
 
   // With one scale for the whole tensor.
@@ -344,10 +344,8 @@ class Layout {
     if (2 * ready < node.inputs.size()) return std::nullopt;
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(last_form(input));
-    return add(
-        node, "Concat", std::move(inputs),
-        {{"axis", moved_axis(ops::normalise_axis(std::get<std::int64_t>(axis->second), static_cast<std::int64_t>(full)),
-                             full)}});
+    const auto old = ops::normalise_axis(std::get<std::int64_t>(axis->second), static_cast<std::int64_t>(full));
+    return add(node, "Concat", std::move(inputs), {{"axis", moved_axis(old, full)}});
   }
 
   // Over known axes, which stay as axes of one element.
