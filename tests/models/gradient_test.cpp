@@ -28,7 +28,6 @@ std::vector<ir::ValueId> weights_of(const ir::Graph& graph) {
 
 TEST(Gradients, OfEveryNetWithSymbolicShapes) {
   for (const models::ModelEntry& net : models::all_models()) {
-    if (net.name.find("lstm") != std::string_view::npos || net.name.find("gru") != std::string_view::npos) continue;
     SCOPED_TRACE(net.name);
     ir::Graph graph = models::build_model(net.name, {.fill_weights = false});
     const std::vector<ir::ValueId> weights = weights_of(graph);
@@ -138,13 +137,18 @@ TEST_P(GradientValues, AreThoseOfCentralDifferences) {
     EXPECT_NEAR(derivative({{weight, gradient}}, kStep / norm) / norm, norm, kTolerance * norm + kRounding);
   }
   EXPECT_GT(all_norms, 0);
-  EXPECT_NEAR(derivative(everywhere, kStep), along_random, kTolerance * all_norms + kRounding);
+  // Over all weights the step is longer, and must pass the corner of no rectifier.
+  EXPECT_NEAR(derivative(everywhere, kStep / 100), along_random, kTolerance * all_norms + kRounding);
 }
 
 // Small nets; those that take minutes too, where TESSERA_SLOW_TESTS is set.
 std::vector<std::string> small_nets() {
-  std::vector<std::string> names{"lenet5",   "mlp", "cnn_digits", "conv1d", "dlrm_small", "transformer_small",
-                                 "masked_lm"};
+  std::vector<std::string> names{"lenet5",          "mlp",
+                                 "cnn_digits",      "conv1d",
+                                 "dlrm_small",      "transformer_small",
+                                 "masked_lm",       "gru_classifier",
+                                 "lstm_classifier", "resnet8",
+                                 "unet_small"};
   if (std::getenv("TESSERA_SLOW_TESTS") != nullptr) {
     for (const char* name : {"bert_mini", "mobilenet_v3_small", "resnet18"}) names.emplace_back(name);
   }
@@ -152,13 +156,6 @@ std::vector<std::string> small_nets() {
 }
 INSTANTIATE_TEST_SUITE_P(Nets, GradientValues, testing::ValuesIn(small_nets()),
                          [](const auto& info) { return info.param; });
-
-TEST(Gradients, OfRecurrentNetsAreMissing) {
-  ir::Graph graph = models::build_model("lstm", {.fill_weights = false});
-  const std::vector<ir::ValueId> weights = weights_of(graph);
-  expect_error_containing(ErrorKind::unsupported, "no gradient is stated for LSTM",
-                          [&] { passes::build_gradients(graph, graph.outputs()[0], weights); });
-}
 
 }  // namespace
 }  // namespace tessera::test::gradient_test
