@@ -35,7 +35,7 @@ BUILT = {
 # Rates at which rounding alone does not part two runs: with larger ones, torch in float32 leaves torch in float64 too,
 # where a rectifier or a maximum takes the other side.
 OPTIMISERS = {
-    "sgd": {"learning_rate": 0.01, "momentum": 0.9, "weight_decay": 1e-4},
+    "sgd": {"learning_rate": 0.005, "momentum": 0.9, "weight_decay": 1e-4},
     "adam": {"learning_rate": 2e-4},
     "adamw": {"learning_rate": 2e-4, "weight_decay": 0.05},
     "lamb": {"learning_rate": 1e-3, "weight_decay": 0.01},
