@@ -1,11 +1,11 @@
-// The user asked for bfloat16: convolutions and products with constant weights round their data and weights to it
-// (ops/rounded_product.h) and sum in float32. A result that only such layers read, maybe behind movements, is stored
-// rounded: where they multiply it the same numbers in half the memory, and where they add it what was asked for.
-// Depthwise convolutions are bound by memory and gain only where their data is stored rounded anyway. Attention between
-// such layers reads and writes numbers stored so, multiplies them, and rounds the weights that it multiplies values by.
-// LSTM and GRU become the same layers of bfloat16: the kernel rounds what it multiplies and what it gives, and keeps
-// sums, gates and the states of a run in float32. What several layers would each round is rounded once. Everything else
-// stays as it is.
+// The user asked for bfloat16: convolutions and products with a matrix of weights round their data and weights to it
+// (ops/rounded_product.h) and sum in float32; weights may be variables, which are rounded in each run. A result that
+// only such layers read, maybe behind movements, is stored rounded: where they multiply it the same numbers in half the
+// memory, and where they add it what was asked for. Depthwise convolutions are bound by memory and gain only where
+// their data is stored rounded anyway. Attention between such layers reads and writes numbers stored so, multiplies
+// them, and rounds the weights that it multiplies values by. LSTM and GRU become the same layers of bfloat16: the
+// kernel rounds what it multiplies and what it gives, and keeps sums, gates and the states of a run in float32. What
+// several layers would each round is rounded once. Everything else stays as it is.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -49,10 +49,10 @@ std::int64_t groups_of(const ir::Node& node) {
 // Kernels for groups compute many outputs of one at once.
 bool has_wide_groups(const ir::Graph& graph, const ir::Node& node) {
   constexpr std::int64_t kFewOutputs = 8;
-  const Tensor* weights = graph.constant(node.inputs[1]);
+  const std::optional<Shape> weights = graph.value(node.inputs[1]).type.shape();
   const std::int64_t groups = groups_of(node);
-  if (weights == nullptr || weights->shape().empty() || groups < 1) return false;
-  return groups == 1 || weights->shape()[0] / groups >= kFewOutputs;
+  if (!weights || weights->empty() || groups < 1) return false;
+  return groups == 1 || (*weights)[0] / groups >= kFewOutputs;
 }
 
 bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {

@@ -88,6 +88,7 @@ ir::Graph move_crops(ir::Graph graph, const PassContext& context);
 ir::Graph merge_crops(ir::Graph graph, const PassContext& context);
 ir::Graph lower_quantised(ir::Graph graph, const PassContext& context);
 ir::Graph lower_precision(ir::Graph graph, const PassContext& context);
+ir::Graph multiply_rounded(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context);
 ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context);
 ir::Graph scale_batch_normalisation(ir::Graph graph, const PassContext& context);

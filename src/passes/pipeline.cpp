@@ -112,6 +112,8 @@ constexpr Pass kPasses[] = {
      "adds sums and an activation to the convolution or product before them, so that its result is not "
      "read and written again",
      fuse_epilogues, true},
+    {"multiply_rounded", "lets layers whose data and weights were rounded to bfloat16 multiply the rounded numbers",
+     multiply_rounded, true},
     {"fuse_embeddings",
      "makes one operator of the look-up in embedding tables, the sum of the rows and its normalisation, "
      "so that each row is read once",

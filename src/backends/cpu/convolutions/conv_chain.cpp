@@ -41,6 +41,8 @@ struct StageKernelChoice {
 // As the device's table chooses for the layer by itself.
 StageKernelChoice choose_stage_kernel(const ops::NodeView& view) {
   constexpr std::string_view kFiltered = "a stage is faster by Winograd's algorithm";
+  if (std::string reason = reject_variable_operands(view); !reason.empty())
+    return {StageKernel::product, std::move(reason)};
   if (view.has_attribute("precision")) {
     if (reject_winograd_bf16(view).empty() && avoid_winograd_bf16(view).empty())
       return {StageKernel::product_bf16, std::string(kFiltered)};
@@ -50,8 +52,6 @@ StageKernelChoice choose_stage_kernel(const ops::NodeView& view) {
     return {StageKernel::depthwise_bf16,
             view.input(0).dtype == DType::bf16 ? "" : "the data of a depthwise stage is not stored rounded"};
   }
-  if (std::string reason = reject_variable_operands(view); !reason.empty())
-    return {StageKernel::product, std::move(reason)};
   if (reject_depthwise_f32(view).empty()) return {StageKernel::depthwise, ""};
   if (std::string reason = reject_conv_f32(view); !reason.empty()) return {StageKernel::product, std::move(reason)};
   const bool filtered = reject_winograd_f32(view).empty() && avoid_winograd_f32(view).empty();

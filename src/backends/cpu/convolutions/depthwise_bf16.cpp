@@ -10,6 +10,7 @@
 #include "backends/cpu/convolutions/line_conv.h"
 #include "backends/cpu/element_wise/rounding_bf16.h"
 #include "backends/cpu/machine/simd.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
 #include "base/checked.h"
 #include "base/half.h"
@@ -155,6 +156,7 @@ class DepthwiseConvBf16 final : public LineKernel {
 
 std::string reject_depthwise_bf16(const ops::NodeView& view) {
   if (std::string reason = reject_operands_bf16(view); !reason.empty()) return reason;
+  if (std::string reason = reject_variable_operands(view); !reason.empty()) return reason;
   if (std::string reason = reject_channels_last_rank(view); !reason.empty()) return reason;
   return reject_unless_depthwise(view);
 }

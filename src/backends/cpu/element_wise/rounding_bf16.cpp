@@ -15,6 +15,9 @@ namespace tessera::backends::cpu::HWY_NAMESPACE {
 void round_row_to_bf16(const float* x, std::uint16_t* y, std::int64_t count) {
   bf16::round_row(x, y, count);
 }
+void round_pairs_to_bf16(const float* even, const float* odd, std::uint16_t* y, std::int64_t count) {
+  bf16::round_pairs(even, odd, y, count);
+}
 void widen_row_of_bf16(const std::uint16_t* x, float* y, std::int64_t count) {
   bf16::widen_row(x, y, count);
 }
@@ -26,10 +29,15 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::backends::cpu {
 
 HWY_EXPORT(round_row_to_bf16);
+HWY_EXPORT(round_pairs_to_bf16);
 HWY_EXPORT(widen_row_of_bf16);
 
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(round_row_to_bf16)(x, y, count);
+}
+
+void to_bf16_pairs(const float* even, const float* odd, std::uint16_t* y, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(round_pairs_to_bf16)(even, odd, y, count);
 }
 
 void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count) {

@@ -9,7 +9,9 @@ namespace tessera::backends::cpu {
 // y = x rounded to the nearest bfloat16, ties to even; NaN stays NaN. The same bits on every machine, so this rounds
 // weights that are packed.
 void to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
-// The same by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds as it
+// y[2 i] = even[i], y[2 i + 1] = odd[i], rounded in the same way.
+void to_bf16_pairs(const float* even, const float* odd, std::uint16_t* y, std::int64_t count);
+// to_bf16_row by an instruction that takes denormals as zero, where the machine has it: for what a layer rounds as it
 // runs.
 void round_to_bf16_row(const float* x, std::uint16_t* y, std::int64_t count);
 // Rounds pixels of three channels, by that instruction, to pixels of four, of which the last is zero. Returns false

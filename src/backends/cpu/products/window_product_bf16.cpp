@@ -10,6 +10,7 @@
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_bf16.h"
+#include "backends/cpu/products/layer_operands.h"
 #include "backends/cpu/products/window_product.h"
 #include "base/checked.h"
 
@@ -43,24 +44,29 @@ class WindowProductBf16 final : public LineKernel {
         plan_(plan_windows(layer, kFormat, {multiplier_.tiles, multiplier_.tile_rows, multiplier_.depth_step},
                            !rounded_data_)),
         windows_(plan_.pointers<std::uint16_t>()),
-        padding_(static_cast<std::size_t>(plan_.padded)) {
+        padding_(static_cast<std::size_t>(plan_.padded)),
+        operands_(view, store,
+                  {.name = fmt::format("indirect_product_bf16_v2:{}:{}{}:{}:{}x{}", layer.groups,
+                                       plan_.segments.whole_lines ? "lines" : "taps",
+                                       plan_.segment.overlaps ? "_by_tiles" : "", layer.strides.output, layer.inputs,
+                                       layer.outputs),
+                   .floats = base::checked_multiply(layer.groups * lanes(), plan_.depth) / 2,
+                   .pieces = layer.groups * panels(),
+                   .pack = [this](const float* weights, float* to,
+                                  std::int64_t piece) { pack(weights, reinterpret_cast<std::uint16_t*>(to), piece); }},
+                  {.floats = layer.groups * lanes(),
+                   .place = [this](const float* bias, float* to) { place_bias(bias, to); }}) {
     if (hard_swish_) activation_.after = {};
-    place_bias(view);
-    const std::string packing = fmt::format(
-        "indirect_product_bf16_v2:{}:{}{}:{}:{}x{}", layer.groups, plan_.segments.whole_lines ? "lines" : "taps",
-        plan_.segment.overlaps ? "_by_tiles" : "", layer.strides.output, layer.inputs, layer.outputs);
-    weights_ = store.find_or_pack(
-        *view.constant(1), packing,
-        base::checked_multiply(base::checked_multiply(layer.groups * lanes(), plan_.depth), 2),
-        [&](const Tensor& contents, std::byte* to) { pack(contents, reinterpret_cast<std::uint16_t*>(to)); });
   }
 
   std::int64_t scratch_bytes() const override {
-    return copies_data() ? base::checked_multiply(plan_.data_elements(), 2) : 0;
+    return base::checked_add(operands_.scratch_bytes(),
+                             copies_data() ? base::checked_multiply(plan_.data_elements(), 2) : 0);
   }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
+    const Operands operands = operands_.prepare(context, context.scratch());
     const std::uint16_t* x =
         copies_data() ? round_data(context) : static_cast<const std::uint16_t*>(context.input(0).raw());
     const void* z = context.has_input(3) ? context.input(3).raw() : nullptr;
@@ -69,7 +75,7 @@ class WindowProductBf16 final : public LineKernel {
       const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
         plan_.split.for_each_tile(chunk, [&](const ProductTile& tile) {
-          run_tile(tile, rows_at(x + tile.group * plan_.inputs, tile.row, tile.rows), z, y);
+          run_tile(operands, tile, rows_at(x + tile.group * plan_.inputs, tile.row, tile.rows), z, y);
         });
       }
     });
@@ -85,6 +91,8 @@ class WindowProductBf16 final : public LineKernel {
   }
 
  private:
+  using Operands = LayerOperands::Pointers;
+
   void run_some_lines(const ConstByteLines& data, const ConstByteLines& z, const ByteLines& y, std::int64_t first,
                       std::int64_t last) const {
     const std::int64_t width = plan_.geometry.axes[2].output;
@@ -95,11 +103,12 @@ class WindowProductBf16 final : public LineKernel {
     const auto x = copies_data() ? round_lines(data, first, last) : lines_of_type<const std::uint16_t>(data);
     // Of pixels that were copied the first is that of the first window.
     const std::int64_t first_row = copies_data() && is_pointwise(plan_.geometry) ? 0 : first * width;
+    const Operands operands = operands_.constants();
     const void* addend = z.data == nullptr ? nullptr : z.at(first);
     void* result = y.at(first);
     for (std::int64_t chunk = 0; chunk < split.chunks(); ++chunk) {
       split.for_each_tile(chunk, [&](const ProductTile& tile) {
-        run_tile(tile,
+        run_tile(operands, tile,
                  rows_at(PictureLines<const std::uint16_t>{x.data + tile.group * plan_.inputs, x.elements, x.period},
                          first_row + tile.row, tile.rows),
                  addend, result);
@@ -108,22 +117,19 @@ class WindowProductBf16 final : public LineKernel {
   }
 
   // [group][lane], zero behind the outputs of a group.
-  void place_bias(const ops::NodeView& view) {
-    bias_.assign(static_cast<std::size_t>(plan_.layer.groups * lanes()), 0.0f);
-    if (!view.has_input(2)) return;
-    const float* bias = view.constant(2)->data<float>();
+  void place_bias(const float* bias, float* to) const {
     const std::int64_t outputs = plan_.layer.outputs;
-    for (std::int64_t g = 0; g < plan_.layer.groups; ++g)
-      std::copy_n(bias + g * outputs, outputs, bias_.data() + g * lanes());
+    for (std::int64_t g = 0; g < plan_.layer.groups; ++g) std::copy_n(bias + g * outputs, outputs, to + g * lanes());
   }
 
   std::int64_t lanes() const { return round_up(plan_.layer.outputs, Product::kLanes); }  // of a group
+  std::int64_t panels() const { return base::ceil_divide(plan_.layer.outputs, Product::kColumns); }
   // Whether data must be rounded first, or pixels filled up: to whole pairs, whose added numbers meet weights of zero,
   // or to lie apart; or lines.
   bool copies_data() const { return !rounded_data_ || plan_.spreads() || plan_.tiles.pads_lines; }
 
   const std::uint16_t* round_data(KernelContext& context) const {
-    auto* to = reinterpret_cast<std::uint16_t*>(context.scratch());
+    auto* to = reinterpret_cast<std::uint16_t*>(context.scratch() + operands_.scratch_bytes());
     const Tensor& x = context.input(0);
     if (plan_.tiles.pads_lines) {
       const std::int64_t width = plan_.geometry.axes[2].input,
@@ -232,7 +238,7 @@ class WindowProductBf16 final : public LineKernel {
   }
 
   // z (or null) and y begin where the product's first row does.
-  void run_tile(const ProductTile& given, const Rows& left, const void* z, void* y) const {
+  void run_tile(const Operands& operands, const ProductTile& given, const Rows& left, const void* z, void* y) const {
     const auto& [group, row, rows, column, columns, part, partial] = given;
     const std::int64_t ldc = plan_.split.groups * plan_.layer.outputs,
                        offset = row * ldc + group * plan_.layer.outputs + column;
@@ -249,7 +255,7 @@ class WindowProductBf16 final : public LineKernel {
     if (plan_.spaced) product.spaced = left.spaced + part.segment;
     else product.left = left.left + part.segment * plan_.tile_rows;
     product.skipped = part.group * Product::kGroup;
-    const auto* weights = reinterpret_cast<const std::uint16_t*>(weights_->data.get()) + group * lanes() * plan_.depth;
+    const auto* weights = reinterpret_cast<const std::uint16_t*>(operands.weights) + group * lanes() * plan_.depth;
     const WeightRange ahead = plan_.split.ahead(given, plan_.depth * 2);
     product.right = weights + column * plan_.depth;
     product.ahead = weights + ahead.first / 2;
@@ -259,7 +265,7 @@ class WindowProductBf16 final : public LineKernel {
     product.begins = part.begins;
     product.ends = part.ends;
     if (auto* sums = plan_.split.partial_sums<float>(); sums != nullptr) product.partial = sums + partial;
-    product.bias = bias_.data() + group * lanes() + column;
+    product.bias = operands.bias + group * lanes() + column;
     product.ldc = ldc;
     product.rounded_addend = rounded_addend_;
     if (z != nullptr)
@@ -287,54 +293,48 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
-  // [group][panel][segment][pair of it][column][2], segments filled up with zeros.
-  void pack(const Tensor& weights, std::uint16_t* packed) const {
-    std::memset(packed, 0, static_cast<std::size_t>(plan_.split.groups * lanes() * plan_.depth * 2));
+  // [group][panel][segment][pair of it][column][2], segments filled up with zeros; a piece is a panel of a group.
+  void pack(const float* weights, std::uint16_t* packed, std::int64_t piece) const {
     const std::int64_t taps = plan_.geometry.taps(),
                        taps_together = plan_.segments.length / plan_.inputs;  // in a segment
-    const std::int64_t most_rows = kPackedTogether * taps;
-    std::vector<float> turned(static_cast<std::size_t>(most_rows * Product::kColumns));
-    std::vector<std::uint16_t> rounded(turned.size());
-    for (std::int64_t g = 0; g < plan_.split.groups; ++g) {
-      for (std::int64_t first = 0; first < plan_.layer.outputs; first += Product::kColumns) {
-        const std::int64_t columns = std::min(Product::kColumns, plan_.layer.outputs - first);
-        std::uint16_t* panel = packed + (g * lanes() + first) * plan_.depth;
-        for (std::int64_t c = 0; c < plan_.layer.inputs; c += kPackedTogether) {
-          const std::int64_t count = std::min(kPackedTogether, plan_.layer.inputs - c);
-          const float* from = weights.data<float>() + (g * plan_.layer.outputs + first) * plan_.layer.strides.output +
-                              c * plan_.layer.strides.channel;
-          gemm_f32_transpose(from, plan_.layer.strides.output, taps == 1 ? plan_.layer.strides.channel : 1, columns,
-                             count * taps, turned.data(), columns);
-          to_bf16_row(turned.data(), rounded.data(), count * taps * columns);
-          for (std::int64_t t = 0; t < taps; ++t) {
-            const std::int64_t at = t % taps_together * plan_.inputs + c;
-            for (std::int64_t i = 0; i < count;) {
-              i +=
-                  put_rows(rounded.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns,
-                           t / taps_together * plan_.segment.length + plan_.segment.place(at + i, plan_.padded), panel);
-            }
-          }
+    const std::int64_t most_rows = kPackedTogether * taps, group = piece / panels(),
+                       first = piece % panels() * Product::kColumns;
+    thread_local std::vector<float> turned;
+    turned.resize(static_cast<std::size_t>(most_rows * Product::kColumns));
+    const std::int64_t columns = std::min(Product::kColumns, plan_.layer.outputs - first);
+    std::uint16_t* panel = packed + (group * lanes() + first) * plan_.depth;
+    std::memset(panel, 0, static_cast<std::size_t>(round_up(columns, Product::kLanes) * plan_.depth * 2));
+    for (std::int64_t c = 0; c < plan_.layer.inputs; c += kPackedTogether) {
+      const std::int64_t count = std::min(kPackedTogether, plan_.layer.inputs - c);
+      const float* from = weights + (group * plan_.layer.outputs + first) * plan_.layer.strides.output +
+                          c * plan_.layer.strides.channel;
+      gemm_f32_transpose(from, plan_.layer.strides.output, taps == 1 ? plan_.layer.strides.channel : 1, columns,
+                         count * taps, turned.data(), columns);
+      for (std::int64_t t = 0; t < taps; ++t) {
+        const std::int64_t at = t % taps_together * plan_.inputs + c;
+        for (std::int64_t i = 0; i < count;) {
+          i += put_rows(turned.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns,
+                        t / taps_together * plan_.segment.length + plan_.segment.place(at + i, plan_.padded), panel);
         }
       }
     }
   }
 
-  // Puts a row of weights where the panel has it, with the next one, `step` further on, when they are a pair. Returns
-  // how many.
-  static std::int64_t put_rows(const std::uint16_t* row, std::int64_t step, std::int64_t columns, std::int64_t at,
+  // Rounds a row of weights to where the panel has it, with the next one, `step` further on, when they are a pair.
+  // Returns how many.
+  static std::int64_t put_rows(const float* row, std::int64_t step, std::int64_t columns, std::int64_t at,
                                std::uint16_t* panel) {
     static_assert(Product::kGroup == 2);
     const std::int64_t width = round_up(columns, Product::kLanes);
     std::uint16_t* to = panel + at / 2 * width * 2;
-    if (at % 2 != 0 || step == 0) {
-      for (std::int64_t j = 0; j < columns; ++j) to[2 * j + at % 2] = row[j];
-      return 1;
+    if (at % 2 == 0 && step != 0) {
+      to_bf16_pairs(row, row + step, to, columns);
+      return 2;
     }
-    for (std::int64_t j = 0; j < columns; ++j) {
-      to[2 * j] = row[j];
-      to[2 * j + 1] = row[step + j];
-    }
-    return 2;
+    std::uint16_t rounded[Product::kColumns];
+    to_bf16_row(row, rounded, columns);
+    for (std::int64_t j = 0; j < columns; ++j) to[2 * j + at % 2] = rounded[j];
+    return 1;
   }
 
   bool rounded_data_, rounded_addend_, rounded_result_;
@@ -344,8 +344,7 @@ class WindowProductBf16 final : public LineKernel {
   WindowPlan plan_;
   WindowPointers<std::uint16_t> windows_;
   std::vector<std::uint16_t> padding_;  // a segment of zeros
-  std::vector<float> bias_;
-  std::shared_ptr<const PackedWeights> weights_;
+  LayerOperands operands_;
 };
 
 }  // namespace
@@ -358,9 +357,7 @@ std::unique_ptr<LineKernel> make_window_product_bf16(const ops::NodeView& view, 
 std::string reject_operands_bf16(const ops::NodeView& view) {
   if (!view.has_attribute("precision")) return "does not ask for bf16";
   if (view.input(1).dtype != DType::f32) return "weights other than f32";
-  if (view.constant(1) == nullptr || (view.has_input(2) && view.constant(2) == nullptr))
-    return "weights or bias are no constants";
-  if (view.constant(1)->elements() == 0) return "no weights";
+  if (view.input(1).elements() == 0) return "no weights";
   return reject_activation(view);
 }
 

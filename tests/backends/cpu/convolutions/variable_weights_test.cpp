@@ -51,6 +51,18 @@ TEST(CpuVariableWeights, Conv) {
   check(conv, {{1, 34, 4, 5, 6}, {40, 34, 2, 3, 3}, pads({1, 0, 2, 0, 1, 1})});
 }
 
+TEST(CpuVariableWeights, ConvRoundedToBf16) {
+  const auto rounded = [](ir::Attributes attributes) {
+    attributes.emplace("precision", std::string("bf16"));
+    return attributes;
+  };
+  const std::string conv = "tessera::ChannelsLastConv";
+  check(conv, {{2, 7, 5, 9}, {13, 7, 1, 1}, rounded({})});
+  check(conv, {{2, 3, 50}, {5, 3, 4}, rounded(pads({2, 1}))});
+  check(conv, {{2, 36, 7, 7}, {33, 36, 3, 3}, rounded(pads({1, 1, 1, 1}))});
+  check(conv, {{1, 8, 11, 11}, {18, 4, 5, 3}, rounded({{"group", std::int64_t{2}}}), false});
+}
+
 TEST(CpuVariableWeights, ConvTransposeOfStrideOne) {
   const std::string transpose = "tessera::ChannelsLastConvTranspose";
   check(transpose, {{2, 7, 5, 9}, {7, 13, 1, 1}});

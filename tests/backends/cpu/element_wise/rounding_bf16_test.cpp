@@ -38,6 +38,25 @@ void for_each_set(Check check) {
   }
 }
 
+TEST(RoundingBf16, PairsAreTheNumbersOfTwoRowsInTurn) {
+  const std::vector<float> x = numbers();
+  const std::vector<float> reversed(x.rbegin(), x.rend());
+  for_each_set([&] {
+    for (std::size_t count = 0; count <= x.size(); ++count) {
+      std::vector<std::uint16_t> even(count), odd(count), pairs(2 * count + 1, 0xABCD);
+      const auto numbers_of_row = static_cast<std::int64_t>(count);
+      to_bf16_row(x.data(), even.data(), numbers_of_row);
+      to_bf16_row(reversed.data(), odd.data(), numbers_of_row);
+      to_bf16_pairs(x.data(), reversed.data(), pairs.data(), numbers_of_row);
+      for (std::size_t i = 0; i < count; ++i) {
+        EXPECT_EQ(pairs[2 * i], even[i]);
+        EXPECT_EQ(pairs[2 * i + 1], odd[i]);
+      }
+      EXPECT_EQ(pairs.back(), 0xABCD);
+    }
+  });
+}
+
 TEST(RoundingBf16, RowsOfAnyLengthAreRoundedToEvenByEverySet) {
   const std::vector<float> x = numbers();
   for_each_set([&] {

@@ -1,0 +1,35 @@
+#include <gtest/gtest.h>
+
+#include "support/pass_context.h"
+
+namespace tessera::passes::multiply_rounded_test {
+namespace {
+
+constexpr const char* kPass = "multiply_rounded";
+
+// Operands as train/mixed_precision.h rounds them: two casts each. 16: bf16, 1: f32.
+const std::string kRounded =
+    "graph { input %x : f32[4, 6] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
+    "%wb = Cast (%w) {to = 16} %wr = Cast (%wb) {to = 1} ";
+
+TEST(MultiplyRounded, ProductsTakeTheRoundedNumbers) {
+  test::expect_rewritten(kRounded + "%y = MatMul (%xr, %wr) output %y }", kPass,
+                         {"%xb = Cast (%x) {to = 16}", "%y = tessera::Linear (%xb, %w) {precision = \"bf16\"}"});
+  test::expect_rewritten(
+      kRounded + "input %b : f32[5] %p = Gemm (%xr, %wr, %b) %y = Cast (%p) {to = 16} output %y }", kPass,
+      {"%xb = Cast (%x) {to = 16}", "%y = tessera::Linear (%xb, %w, %b) {output_dtype = 16, precision = \"bf16\"}"});
+}
+
+TEST(MultiplyRounded, OthersStay) {
+  test::expect_left_alone(
+      "graph { input %x : f32[4, 6] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
+      "%y = MatMul (%xr, %w) output %y }",
+      kPass);
+  test::expect_left_alone(
+      "graph { input %x : f32[6, 4] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
+      "%wb = Cast (%w) {to = 16} %wr = Cast (%wb) {to = 1} %y = Gemm (%xr, %wr) {transA = 1} output %y }",
+      kPass);
+}
+
+}  // namespace
+}  // namespace tessera::passes::multiply_rounded_test
