@@ -15,11 +15,15 @@ namespace {
 
 class DepthwiseF32 final : public LineKernel {
  public:
-  DepthwiseF32(const ops::NodeView& view, WeightStore& store)
-      : lines_(channels_last_conv_geometry(view), WindowSum::weighted),
+  // `turned`: the layer is a transposed convolution of stride 1.
+  DepthwiseF32(const ops::NodeView& view, WeightStore& store, bool turned)
+      : turned_(turned),
+        lines_(
+            turned ? *turned_geometry(channels_last_conv_transpose_geometry(view)) : channels_last_conv_geometry(view),
+            WindowSum::weighted),
         activation_(plan_activation(view)),
         operands_(view, store,
-                  {.name = fmt::format("channels_last_depthwise_v1:{}", padded_channels()),
+                  {.name = fmt::format("channels_last_depthwise_v1:{}{}", padded_channels(), turned ? ":turned" : ""),
                    .floats = base::checked_multiply(lines_.geometry().taps(), padded_channels()),
                    .pack = [this](const float* weights, float* to, std::int64_t) { pack(weights, to); }},
                   {.floats = padded_channels(), .place = [this](const float* bias, float* to) {
@@ -64,7 +68,7 @@ class DepthwiseF32 final : public LineKernel {
     const std::int64_t taps = lines_.geometry().taps(), padded = padded_channels();
     std::fill_n(to, taps * padded, 0.0f);
     for (std::int64_t c = 0; c < lines_.geometry().channels; ++c) {
-      for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + t];
+      for (std::int64_t t = 0; t < taps; ++t) to[t * padded + c] = from[c * taps + (turned_ ? taps - 1 - t : t)];
     }
   }
 
@@ -80,6 +84,7 @@ class DepthwiseF32 final : public LineKernel {
     return line;
   }
 
+  bool turned_;
   WindowLines lines_;
   ActivationPlan activation_;
   LayerOperands operands_;
@@ -93,11 +98,21 @@ std::string reject_depthwise_f32(const ops::NodeView& view) {
 }
 
 std::unique_ptr<LineKernel> make_line_depthwise_f32(const ops::NodeView& view, WeightStore& weights) {
-  return std::make_unique<DepthwiseF32>(view, weights);
+  return std::make_unique<DepthwiseF32>(view, weights, false);
 }
 
 KernelPointer make_depthwise_f32(const ops::NodeView& view, WeightStore& weights) {
   return make_line_depthwise_f32(view, weights);
+}
+
+std::string reject_turned_depthwise_f32(const ops::NodeView& view) {
+  if (std::string reason = reject_depthwise_transpose_f32(view); !reason.empty()) return reason;
+  return turned_geometry(channels_last_conv_transpose_geometry(view)) ? ""
+                                                                      : "strides, or more padding than windows reach";
+}
+
+KernelPointer make_turned_depthwise_f32(const ops::NodeView& view, WeightStore& weights) {
+  return std::make_unique<DepthwiseF32>(view, weights, true);
 }
 
 }  // namespace tessera::backends::cpu
