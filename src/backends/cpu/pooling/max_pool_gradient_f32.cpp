@@ -20,24 +20,22 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// One window of `count` channels: its elements are those at x + offsets[tap] + channel.
+// One window of `count` channels: its elements are those at x + offsets[tap] + channel. Without a branch: which
+// channels a tap takes cannot be predicted.
 void spread_window(const float* dy, const float* x, const float* y, float* dx, const std::int64_t* offsets,
                    std::int64_t taps, std::int64_t count) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t c = 0; c < count; c += lanes) {
+  for_each_vector(count, [&](std::int64_t c, auto load, auto store) HWY_ATTR {
+    const auto largest = load(y + c), gradient = load(dy + c);
     auto waits = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - c)));
-    const auto largest = hn::MaskedLoad(waits, d, y + c), gradient = hn::MaskedLoad(waits, d, dy + c);
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       const std::int64_t at = offsets[tap] + c;
-      const auto less = hn::Lt(hn::MaskedLoad(waits, d, x + at), largest);
-      const auto takes = hn::AndNot(less, waits);
+      const auto less = hn::Lt(load(x + at), largest);
+      store(hn::Add(load(dx + at), hn::IfThenElseZero(hn::AndNot(less, waits), gradient)), dx + at);
       waits = hn::And(waits, less);
-      if (hn::AllFalse(d, takes)) continue;
-      hn::BlendedStore(hn::Add(hn::MaskedLoad(takes, d, dx + at), gradient), takes, d, dx + at);
-      if (hn::AllFalse(d, waits)) break;
     }
-  }
+  });
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
