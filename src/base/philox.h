@@ -26,6 +26,9 @@ class Philox {
  public:
   explicit Philox(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
+  std::uint64_t seed() const { return seed_; }
+  std::uint64_t stream() const { return stream_; }
+
   std::uint32_t next_u32() {
     if (used_ == 4) {
       block_ = philox4x32({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32),

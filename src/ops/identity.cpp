@@ -1,7 +1,7 @@
 #include "ops/identity.h"
 
-#include "base/error.h"
 #include "ops/gradient.h"
+#include "ops/wanted_output.h"
 
 namespace tessera::ops {
 namespace {
@@ -25,14 +25,13 @@ void infer_dropout(InferContext& context) {
   context.set_output(1, std::move(type));
 }
 
-// Without training_mode, data itself. With it the mask must be an output: it cannot be drawn again.
+// Without training_mode, data itself. With it the mask says what is kept: it cannot be drawn again.
 void dropout_gradient(GradientContext& c) {
   const Tensor* training = c.has_input(2) ? c.builder().graph().constant(c.node().inputs[2]) : nullptr;
   if (!c.has_input(2) || (training != nullptr && !*training->data<bool>())) return c.set(0, c.gradient());
-  require(c.has_output(1), ErrorKind::unsupported, "its mask is not an output");
   const Term ratio = c.has_input(1) ? c.input(1).cast(c.gradient().dtype()) : c.gradient().number(0.5);
   const Term scale = c.input(2).choose(1 / (1 - ratio), 1);
-  c.set(0, c.output(1).choose(c.gradient() * scale, 0));
+  c.set(0, wanted_output(c, 1).choose(c.gradient() * scale, 0));
 }
 
 }  // namespace

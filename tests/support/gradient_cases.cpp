@@ -125,6 +125,7 @@ std::vector<GradientCase> movement_gradient_cases() {
       {{"Identity", {x}}},
       {{"tessera::After", {x, x}}},
       {{"Dropout", {x, Tensor::scalar(0.5)}}},
+      {{"Dropout", {x, Value(), Tensor::scalar(true)}, {{"seed", std::int64_t{3}}}}},
       {{"Cast", {x}, {{"to", static_cast<std::int64_t>(DType::f32)}}}, kStash},
       {{"CastLike", {x, Tensor::scalar(1.0f)}}, kStash},
       {{"Concat", {reals({2, 1, 3}, 1), reals({2, 2, 3}, 2), reals({2, 0, 3}, 3)}, {{"axis", std::int64_t{-2}}}}},

@@ -27,6 +27,8 @@ std::span<const KernelEntry> element_wise_kernels() {
         {.op = "Or", .name = "cpu_or", .reject = reject_comparison, .create = make_comparison},
         {.op = "Xor", .name = "cpu_xor", .reject = reject_comparison, .create = make_comparison},
         {.op = "Not", .name = "cpu_not", .function = logical_not, .in_place_inputs = 1},
+        // dropout
+        {.op = "Dropout", .name = "cpu_dropout", .reject = reject_dropout, .function = dropout, .in_place_inputs = 1},
         // element_wise_binary
         {.op = "Add", .name = "cpu_add", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},
         {.op = "Sub", .name = "cpu_sub", .reject = reject_arithmetic, .create = make_arithmetic, .in_place_inputs = 3},

@@ -18,6 +18,10 @@ std::string reject_comparison(const ops::NodeView& view);
 KernelPointer make_comparison(const ops::NodeView& view, WeightStore& weights);
 void logical_not(KernelContext& context);
 
+// dropout
+std::string reject_dropout(const ops::NodeView& view);
+void dropout(KernelContext& context);
+
 // element_wise_binary
 std::string reject_arithmetic(const ops::NodeView& view);
 KernelPointer make_arithmetic(const ops::NodeView& view, WeightStore& weights);

@@ -1,7 +1,7 @@
 #include "backends/backend.h"
 #include "backends/host/movement.h"
 #include "backends/host/numeric.h"
-#include "backends/reference/random.h"
+#include "backends/host/random.h"
 #include "base/error.h"
 
 namespace tessera::backends::reference {

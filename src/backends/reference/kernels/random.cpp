@@ -1,4 +1,4 @@
-#include "backends/reference/random.h"
+#include "backends/host/random.h"
 
 #include <algorithm>
 #include <cmath>

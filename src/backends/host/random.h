@@ -7,7 +7,7 @@
 #include "backends/backend.h"
 #include "base/philox.h"
 
-namespace tessera::backends::reference {
+namespace tessera::backends::host {
 
 // By the node's own seed if it has one; else by the run's seed, in a stream of the node's own.
 inline base::Philox random_of(const KernelContext& context) {
@@ -24,4 +24,4 @@ inline base::Philox random_of(const KernelContext& context) {
   return base::Philox(context.resources().seed, stream);
 }
 
-}  // namespace tessera::backends::reference
+}  // namespace tessera::backends::host
