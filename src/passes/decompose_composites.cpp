@@ -32,12 +32,16 @@ bool decompose_node(ir::Graph& graph, ir::NodeId id) {
     error.add_context(ir::describe(graph, id));
     throw;
   }
-  if (!results) return false;
+  return results && carry_results(graph, id, *results);
+}
+
+bool carry_results(ir::Graph& graph, ir::NodeId id, std::span<const ir::ValueId> results) {
+  const std::vector<ir::ValueId> outputs = graph.node(id).outputs;
   bool placed = false;
-  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!node.outputs[i].valid()) continue;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].valid()) continue;
     // The output keeps its name: an Identity carries the result into it. The first takes the node's place.
-    ir::Node carrier{"Identity", "", {(*results)[i]}, {node.outputs[i]}, {}, 0};
+    ir::Node carrier{"Identity", "", {results[i]}, {outputs[i]}, {}, 0};
     if (placed) graph.add_node(std::move(carrier));
     else graph.replace_node(id, std::move(carrier));
     placed = true;

@@ -11,6 +11,7 @@
 #include "ops/op_table.h"
 #include "ops/quantisation.h"
 #include "passes/decompose_composites.h"
+#include "passes/differentiate_control_flow.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -101,6 +102,7 @@ Path decompose_path(ir::Graph& graph, ValueId y, std::span<const ValueId> xs, st
     for (NodeId id : path.nodes) {
       const ops::OpDef& op = ops::op_of(graph.node(id));
       if (op.decompose != nullptr && op.gradient == nullptr) changed = decompose_node(graph, id) || changed;
+      else if (can_unroll(graph.node(id))) changed = unroll(graph, id).empty() || changed;
     }
     if (!changed) return path;
     graph.sort_topologically();
@@ -139,6 +141,7 @@ class Differentiation {
     if (op.gradient != nullptr &&
         std::none_of(output_gradients.begin(), output_gradients.end(), [](ValueId each) { return each.valid(); }))
       return;
+    if (can_unroll(node)) return go_back_through_control_flow(id, node, output_gradients);
     if (op.gradient == nullptr)
       return miss(id, op.decompose != nullptr ? "cannot be decomposed while its shapes are not known" : "");
     std::vector<bool> wanted;
@@ -147,6 +150,23 @@ class Differentiation {
       ops::GradientContext context(builder_, node, op, std::move(output_gradients), std::move(wanted));
       op.gradient(context);
       for (std::size_t i = 0; i < context.results().size(); ++i) accumulate(node.inputs[i], context.results()[i]);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::unsupported) throw;
+      miss(id, error.message());
+    }
+  }
+
+  // An If whose condition depends on data; a loop that could not be unrolled has no gradient.
+  void go_back_through_control_flow(NodeId id, const ir::Node& node, const std::vector<ValueId>& output_gradients) {
+    if (node.op != "If") return miss(id, unroll(graph_, id));
+    if (std::none_of(output_gradients.begin(), output_gradients.end(), [](ValueId each) { return each.valid(); }))
+      return;
+    std::vector<bool> wanted;
+    for (std::size_t i = node.formal_inputs(); i < node.inputs.size(); ++i)
+      wanted.push_back(path_.active.contains(node.inputs[i]));
+    try {
+      const std::vector<ValueId> results = gradients_of_if(graph_, node, output_gradients, wanted);
+      for (std::size_t i = 0; i < results.size(); ++i) accumulate(node.inputs[node.formal_inputs() + i], results[i]);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::unsupported) throw;
       miss(id, error.message());
