@@ -59,6 +59,28 @@ double operations_affine_grid(const NodeView& view) {
   return 2 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.output(0).shape.size() - 1);
 }
 
+void infer_grid_sample_gradient(InferContext& context) {
+  infer_grid_sample(context);
+  const ir::Dims *image = context.dims(0), *grid = context.dims(1), *given = context.dims(2);
+  if (image != nullptr && grid != nullptr && given != nullptr) {
+    ir::Dims expected{same_dim((*image)[0], (*grid)[0]), (*image)[1]};
+    expected.insert(expected.end(), grid->begin() + 1, grid->end() - 1);
+    bool fits = given->size() == expected.size();
+    for (std::size_t i = 0; fits && i < expected.size(); ++i) fits = (*given)[i].may_equal(expected[i]);
+    context.check(fits, "'dY' has shape {}, expected {}", to_string(*given), to_string(expected));
+  }
+  context.set_output(0, context.input(0));
+  context.set_output(1, context.input(1));
+}
+
+void gradient_of_grid_sample(GradientContext& c) {
+  require(types::floats.contains(c.input(0).dtype()), ErrorKind::unsupported, "it samples {}",
+          name_of(c.input(0).dtype()));
+  const std::vector<ir::ValueId> gradients = c.builder().add_multi(
+      "tessera::GridSampleGradient", {c.input(0).id(), c.input(1).id(), c.gradient().id()}, 2, c.node().attributes);
+  for (std::size_t i = 0; i < 2; ++i) c.set(i, {c.builder(), gradients[i]});
+}
+
 // Linear in theta, whose transpose meets the coordinates of every place: those that the identity gives, and 1.
 void affine_grid_gradient(GradientContext& c) {
   const Term theta = c.input(0), g = c.gradient();
@@ -106,6 +128,22 @@ const OpDef grid_sample{
                    {"padding_mode", ir::AttributeKind::text, ir::Attribute(std::string("zeros"))}},
     .infer = infer_grid_sample,
     .operations = operations_grid_sample,
+    .gradient = gradient_of_grid_sample,
+};
+
+// From the gradient of Y those of X, to whose elements each sample gives its shares, and of the grid, along whose axes
+// the weights of the neighbours change. Nearest has no slope along the grid, and neither has a place that the padding
+// mode border moved.
+const OpDef grid_sample_gradient{
+    .name = "tessera::GridSampleGradient",
+    .since = 1,
+    .inputs = {{"X", types::floats, "T1"}, {"grid", types::floats, "T2"}, {"dY", types::floats, "T1"}},
+    .outputs = {{"dX", types::floats, "T1"}, {"dgrid", types::floats, "T2"}},
+    .attributes = {{"align_corners", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+                   {"mode", ir::AttributeKind::text, ir::Attribute(std::string("linear"))},
+                   {"padding_mode", ir::AttributeKind::text, ir::Attribute(std::string("zeros"))}},
+    .infer = infer_grid_sample_gradient,
+    .operations = [](const NodeView& view) { return 8 * static_cast<double>(view.input(2).elements()); },
 };
 
 const OpDef affine_grid{

@@ -6,6 +6,7 @@
 namespace tessera::ops {
 
 extern const OpDef grid_sample;
+extern const OpDef grid_sample_gradient;
 extern const OpDef affine_grid;
 
 // [N, (D,) H, W, 2 or 3] for AffineGrid's `size`; throws Error(invalid_model) when theta [N, 2, 3] or [N, 3, 4] and

@@ -335,6 +335,7 @@ constexpr const OpDef* kTable[] = {
     &resize_gradient,
     // grid_sample
     &grid_sample,
+    &grid_sample_gradient,
     &affine_grid,
     // region
     &roi_align,

@@ -216,6 +216,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "tessera::ResizeGradient", .name = "reference_resize_gradient", .function = resize_gradient},
       // grid_sample
       {.op = "GridSample", .name = "reference_grid_sample", .function = grid_sample},
+      {.op = "tessera::GridSampleGradient", .name = "reference_grid_sample_gradient", .function = grid_sample_gradient},
       {.op = "AffineGrid", .name = "reference_affine_grid", .function = affine_grid},
       // region
       {.op = "RoiAlign", .name = "reference_roi_align", .function = roi_align},

@@ -36,6 +36,15 @@ double reflect(double x, const Extent& extent) {
   return from_low ? extent.low + rest : extent.high - rest;
 }
 
+// The slope of reflect at x: each fold turns the direction around.
+double reflection_slope(double x, const Extent& extent) {
+  const double range = extent.high - extent.low;
+  if (range <= 0) return 0;
+  const double beyond = x < extent.low ? extent.low - x : x - extent.high;
+  if (beyond <= 0) return 1;
+  return std::fmod(std::floor(beyond / range), 2) == 0 ? -1 : 1;
+}
+
 // A normalised coordinate in pixels. Single precision is kept, because nearest mode rounds the result.
 double denormalise(double n, std::int64_t size, bool align_corners, bool single) {
   const double length = static_cast<double>(size);
@@ -59,6 +68,7 @@ struct Tap {
   std::int64_t first = 0;
   int count = 1;
   std::array<double, 4> weights{1, 0, 0, 0};
+  std::array<double, 4> slopes{};  // of the weights, by the place before padding moved it
 };
 
 // R. Keys, "Cubic convolution interpolation for digital image processing" (1981), with a = -0.75.
@@ -66,11 +76,16 @@ Tap tap_at(double x, const std::string& mode) {
   if (mode == "nearest") return {static_cast<std::int64_t>(x), 1, {1, 0, 0, 0}};
   const double floor = std::floor(x), t = x - floor;
   const std::int64_t base = static_cast<std::int64_t>(floor);
-  if (mode == "linear") return {base, 2, {1 - t, t, 0, 0}};
+  if (mode == "linear") return {base, 2, {1 - t, t, 0, 0}, {-1, 1, 0, 0}};
   const double a = -0.75;
   const auto far = [a](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
   const auto near = [a](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  return {base - 1, 4, {far(t + 1), near(t), near(1 - t), far(2 - t)}};
+  const auto far_slope = [a](double d) { return (3 * a * d - 10 * a) * d + 8 * a; };
+  const auto near_slope = [a](double d) { return (3 * (a + 2) * d - 2 * (a + 3)) * d; };
+  return {base - 1,
+          4,
+          {far(t + 1), near(t), near(1 - t), far(2 - t)},
+          {far_slope(t + 1), near_slope(t), -near_slope(1 - t), -far_slope(2 - t)}};
 }
 
 // Weighted sum over the neighbours in all axes, innermost first as ONNX's nested interpolation has it.
@@ -142,17 +157,42 @@ void for_each_sample(const KernelContext& context, const Sampling& sampling, con
                              extent.size, sampling.align_corners, grid.dtype() != DType::f64);
       x = std::isnan(x) ? -1e15 : std::clamp(x, -1e15, 1e15);
       if (sampling.mode == "nearest") x = std::nearbyint(x);
+      double slope = 1;
       if (x < extent.low || x > extent.high) {
+        if (sampling.padding != Padding::zeros)
+          slope = sampling.padding == Padding::border ? 0 : reflection_slope(x, extent);
         if (sampling.padding == Padding::border) x = std::clamp(x, 0.0, static_cast<double>(extent.size) - 1);
         else if (sampling.padding == Padding::reflection) x = reflect(x, extent);
       }
       taps[i] = tap_at(x, sampling.mode);
+      for (double& each : taps[i].slopes) each *= slope;
     }
     const std::int64_t batch = sample / samples;
     for (std::int64_t c = 0; c < channels; ++c) {
       const std::int64_t channel = batch * channels + c;
       body(channel * pixels, channel * samples + sample % samples, taps);
     }
+  }
+}
+
+// Gives each neighbour of the axes from `axis` on its share of `gradient` in `dimage`, and adds to dplace the slopes of
+// the sample along each axis; weights[i] is the product of the outer axes' weights, with the slope of axis i in place
+// of its weight, and the last entry has none.
+void spread(const double* image, double* dimage, const std::vector<Extent>& extents, const std::vector<Tap>& taps,
+            std::size_t axis, std::int64_t offset, Padding padding, const std::vector<double>& weights, double gradient,
+            std::vector<double>& dplace) {
+  if (axis == taps.size()) {
+    dimage[offset] += weights.back() * gradient;
+    for (std::size_t i = 0; i < dplace.size(); ++i) dplace[i] += weights[i] * image[offset] * gradient;
+    return;
+  }
+  for (int k = 0; k < taps[axis].count; ++k) {
+    const std::int64_t pixel = pixel_of(taps[axis].first + k, extents[axis], padding);
+    if (pixel < 0) continue;
+    std::vector<double> next = weights;
+    for (std::size_t i = 0; i < next.size(); ++i) next[i] *= i == axis ? taps[axis].slopes[k] : taps[axis].weights[k];
+    spread(image, dimage, extents, taps, axis + 1, offset * extents[axis].size + pixel, padding, next, gradient,
+           dplace);
   }
 }
 
@@ -188,6 +228,33 @@ void grid_sample(KernelContext& context) {
   }
   if (is_complex(input.dtype())) return sample_between<std::complex<double>>(context, sampling, output);
   sample_between<double>(context, sampling, output);
+}
+
+void grid_sample_gradient(KernelContext& context) {
+  const Tensor &image = context.input(0), &grid = context.input(1), &given = context.input(2);
+  const Sampling sampling = read_sampling(context);
+  const std::size_t axes = sampling.extents.size();
+  const std::vector<double> x = read<double>(image), dy = read<double>(given);
+  std::vector<double> dx = transient_vector<double>(image.elements(), 0.0),
+                      dgrid = transient_vector<double>(grid.elements(), 0.0), dplace(axes);
+  if (given.elements() > 0 && image.elements() > 0) {
+    const std::int64_t channels = image.shape()[1], samples = given.elements() / (given.shape()[0] * channels);
+    for_each_sample(context, sampling, given.shape(),
+                    [&](std::int64_t from, std::int64_t to, const std::vector<Tap>& taps) {
+                      std::fill(dplace.begin(), dplace.end(), 0.0);
+                      spread(x.data() + from, dx.data() + from, sampling.extents, taps, 0, 0, sampling.padding,
+                             std::vector<double>(axes + 1, 1.0), dy[static_cast<std::size_t>(to)], dplace);
+                      const std::int64_t place = to / (samples * channels) * samples + to % samples;
+                      for (std::size_t i = 0; i < axes; ++i) {
+                        const double length = static_cast<double>(sampling.extents[i].size);
+                        const double scale = (sampling.align_corners ? length - 1 : length) / 2;
+                        // Coordinates come innermost axis first.
+                        dgrid[static_cast<std::size_t>(place) * axes + axes - 1 - i] += dplace[i] * scale;
+                      }
+                    });
+  }
+  if (context.wants_output(0)) write(dx, context.output(0));
+  if (context.wants_output(1)) write(dgrid, context.output(1));
 }
 
 // grid[n, place] = theta[n] (coordinates of the place, innermost first, then 1); centres of pixels span [-1, 1], at

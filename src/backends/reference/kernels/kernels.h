@@ -213,6 +213,7 @@ void resize_gradient(KernelContext&);
 
 // grid_sample.cpp
 void grid_sample(KernelContext&);
+void grid_sample_gradient(KernelContext&);
 void affine_grid(KernelContext&);
 
 // region.cpp
