@@ -42,10 +42,19 @@ TEST(ScaleBatchNormalisation, BecomesAProductAndASum) {
                 {"%? = Mul (%x, %?)", "%y = Add (%?, %?)"});
 }
 
+// As in the evaluation of a net that is being trained.
+TEST(ScaleBatchNormalisation, ComputesTheFactorsOfVariablesInTheRun) {
+  expect_scaled(
+      "input %x : f32[batch, 64, 3, 4] input %t : f32[64] input %r : f32[64] %y = BatchNormalization (%x, %t, "
+      "%b, %r, %v) {epsilon = 1.0} output %y }",
+      {"%? = Add (%v, %?)", "%? = Sqrt (%?)", "%? = Div (%t, %?)", "%? = Mul (%r, %?)", "%? = Sub (%b, %?)",
+       "%? = Reshape (%?, %?)", "%? = Mul (%x, %?)", "%? = Reshape (%?, %?)", "%y = Add (%?, %?)"});
+}
+
 TEST(ScaleBatchNormalisation, LeavesOthers) {
   const std::string map = "input %x : f32[1, 64, 3, 4] ";
-  expect_unchanged(statistics(64) + map +
-                   "input %t : f32[64] %y = BatchNormalization (%x, %t, %b, %m, %v) output %y }");
+  expect_unchanged(statistics(64) +
+                   "input %x : f32[1, 64] input %t : f32[64] %y = BatchNormalization (%x, %t, %b, %m, %v) output %y }");
   expect_unchanged(statistics(64) + map +
                    "%y, %n, %w = BatchNormalization (%x, %s, %b, %m, %v) {training_mode = 1} output %y, %n, %w }");
   expect_unchanged("graph { " + constant("d", "f64", "64", 64, "1", "2") +
