@@ -58,6 +58,8 @@ TEST(CpuConvWeightGradient, Windows) {
   check({3, 33, 30, 29}, {3, 70, 30, 29}, {{"kernel_shape", Integers{3, 3}}, {"pads", Integers{1, 1, 1, 1}}});
   check({2, 16, 5, 18, 9}, {2, 18, 5, 18, 9},
         {{"kernel_shape", Integers{3, 3, 3}}, {"pads", Integers{1, 1, 1, 1, 1, 1}}});
+  check({3, 16, 6, 22, 18}, {3, 7, 6, 22, 18},
+        {{"kernel_shape", Integers{3, 3, 3}}, {"pads", Integers{1, 1, 1, 1, 1, 1}}});
   check({1, 4, 2, 6, 6}, {1, 5, 6, 4, 4},
         {{"kernel_shape", Integers{3, 3, 3}}, {"dilations", Integers{3, 1, 1}}, {"pads", Integers{5, 0, 0, 5, 0, 0}}});
   check({1, 17, 4, 5, 6}, {1, 20, 6, 3, 5},
