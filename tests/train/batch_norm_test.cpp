@@ -146,6 +146,96 @@ TEST(TrainBatchNorm, EvaluatesAndExportsRunningStatistics) {
   }
 }
 
+// A residual block whose shortcut is normalised too: its step is the same with the fused kernels, channels last, as on
+// the reference device, and follows the numerical gradient.
+struct ResidualNet {
+  static ir::Graph build() {
+    ir::Graph graph;
+    ops::GraphBuilder builder(graph);
+    const ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{kBatch, 3, 8, 8}));
+    std::uint64_t seed = 10;
+    const auto weights = [&](const std::string& name, const Shape& shape, double low, double high) {
+      return graph.add_constant(test::random_tensor(DType::f32, shape, ++seed, low, high), name);
+    };
+    const auto layer = [&](ValueId from, const std::string& name, std::int64_t in, std::int64_t kernel) {
+      const std::int64_t pad = kernel / 2;
+      const ValueId made = builder.add("Conv", {from, weights(name + ".weight", {16, in, kernel, kernel}, -0.3, 0.3)},
+                                       {{"pads", std::vector<std::int64_t>{pad, pad, pad, pad}}});
+      return builder.add("BatchNormalization",
+                         {made, weights(name + ".scale", {16}, 0.5, 1.5), weights(name + ".bias", {16}, -0.2, 0.2),
+                          weights(name + ".mean", {16}, 0, 0), weights(name + ".var", {16}, 1, 1)});
+    };
+    const ValueId first = builder.add("Relu", {layer(x, "a", 3, 3)});
+    const ValueId sum = builder.add("Add", {layer(first, "b", 16, 3), layer(x, "shortcut", 3, 1)});
+    const ValueId pooled =
+        builder.add("MaxPool", {builder.add("Relu", {sum})},
+                    {{"kernel_shape", std::vector<std::int64_t>{2, 2}}, {"strides", std::vector<std::int64_t>{2, 2}}});
+    const ValueId mean = builder.add("Flatten", {builder.add("GlobalAveragePool", {pooled})});
+    const ValueId logits = builder.add("Gemm", {mean, weights("w", {16, kClasses}, -1, 1)});
+    graph.value(logits).name = "logits";
+    graph.add_output(logits);
+    return graph;
+  }
+
+  static NamedValues batch(float rate) {
+    return {{"x", test::random_tensor(DType::f32, {kBatch, 3, 8, 8}, 5, -1, 3)},
+            {"y", Tensor::from<std::int64_t>({kBatch}, {0, 1, 2, 0, 1, 2})},
+            {"learning_rate", Tensor::scalar(rate)}};
+  }
+};
+
+TEST(TrainBatchNorm, StepsOfAResidualNetAreAlikeOnBothDevices) {
+  const TrainingGraph made = make_training_graph(ResidualNet::build(), options_of(BatchNorm::train));
+  EXPECT_EQ(std::ranges::count(ops_of(made.graph), "Relu"), 0);
+  EXPECT_EQ(made.statistics.size(), 6u);
+  const Model model(std::make_shared<const ir::Graph>(made.graph));
+  Session reference(model, {.device = "reference"}), cpu(model, {.device = "cpu"});
+  for (int step = 0; step < 5; ++step) {
+    const Tensor expected = reference.run(ResidualNet::batch(0.1f)).at("loss").tensor(),
+                 found = cpu.run(ResidualNet::batch(0.1f)).at("loss").tensor();
+    EXPECT_TRUE(test::close_to(found, expected, {.relative = 1e-4}));
+  }
+  for (const auto* names : {&made.parameters, &made.statistics}) {
+    for (const std::string& name : *names) {
+      EXPECT_TRUE(test::close_to(cpu.variable(name), reference.variable(name), {.relative = 1e-3, .absolute = 1e-4}))
+          << name;
+    }
+  }
+}
+
+TEST(TrainBatchNorm, AStepOfAResidualNetFollowsTheNumericalGradient) {
+  const TrainingGraph made = make_training_graph(ResidualNet::build(), options_of(BatchNorm::train));
+  Session session(Model(std::make_shared<const ir::Graph>(made.graph)), {.device = "cpu"});
+  const auto loss_with = [&](const std::string& name, const Tensor& value) {
+    session.set_variable(name, value);
+    return static_cast<double>(session.run(ResidualNet::batch(0)).at("loss").tensor().data<float>()[0]);
+  };
+  // Along the gradient itself the loss falls by the gradient's squared norm: Σ (Δw / rate)².
+  for (const char* name : {"a.weight", "a.scale", "b.bias", "shortcut.weight", "w"}) {
+    std::map<std::string, Tensor> before;
+    for (const std::string& each : made.parameters) before[each] = session.variable(each);
+    session.run(ResidualNet::batch(1));
+    const Tensor after = session.variable(name);
+    for (const auto& [each, value] : before) session.set_variable(each, value);
+    const Tensor& start = before.at(name);
+    Tensor up = start.clone(), down = start.clone();
+    double squares = 0;
+    for (std::int64_t i = 0; i < start.elements(); ++i) {
+      const float slope = start.data<float>()[i] - after.data<float>()[i];
+      squares += static_cast<double>(slope) * static_cast<double>(slope);
+    }
+    const auto step = static_cast<float>(5e-3 / std::sqrt(squares));
+    for (std::int64_t i = 0; i < start.elements(); ++i) {
+      const float slope = start.data<float>()[i] - after.data<float>()[i];
+      up.mutable_data<float>()[i] += step * slope;
+      down.mutable_data<float>()[i] -= step * slope;
+    }
+    const double numeric = (loss_with(name, up) - loss_with(name, down)) / (2 * static_cast<double>(step));
+    session.set_variable(name, start);
+    EXPECT_NEAR(numeric, squares, 0.02 * squares) << name;
+  }
+}
+
 TEST(SeparateBatchNorm, GivesEachLayerConstantsOfItsOwn) {
   const ir::Graph graph = separate_batch_norm(normalised(true));
   std::set<std::string> names;
