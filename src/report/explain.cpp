@@ -81,8 +81,7 @@ struct Planned {
 
 class Explainer {
  public:
-  Explainer(const Model& model, const ExplainOptions& options)
-      : model_(model), options_(options) {}
+  Explainer(const Model& model, const ExplainOptions& options) : model_(model), options_(options) {}
 
   Explanation run(const std::string& name) {
     require(!options_.devices.empty(), ErrorKind::invalid_argument, "explain needs a device");
