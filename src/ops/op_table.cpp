@@ -339,6 +339,7 @@ constexpr const OpDef* kTable[] = {
     &affine_grid,
     // region
     &roi_align,
+    &roi_align_gradient,
     &max_roi_pool,
     &non_max_suppression,
     // col2im

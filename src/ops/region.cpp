@@ -1,5 +1,6 @@
 #include "ops/region.h"
 
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -26,6 +27,32 @@ void infer_roi_align(InferContext& context) {
                  batch = dims_of_rank(context, 2, 1);
   context.check(rois[1].may_equal(4), "rois is {}, expected [regions, 4]", ir::to_string(rois));
   context.set_output(0, context.dtype(0), {same_dim(rois[0], batch[0]), image[1], height, width});
+}
+
+void infer_roi_align_gradient(InferContext& context) {
+  infer_roi_align(context);
+  const ir::Dims image = dims_of_rank(context, 0, 4), rois = dims_of_rank(context, 1, 2),
+                 given = dims_of_rank(context, 3, 4);
+  const ir::Dims expected{rois[0], image[1], context.integer("output_height"), context.integer("output_width")};
+  for (std::size_t i = 0; i < 4; ++i)
+    context.check(given[i].may_equal(expected[i]), "'dY' has shape {}, expected {}", to_string(given),
+                  to_string(expected));
+  context.set_output(0, context.input(0));
+}
+
+// Of X alone: regions are taken as they are, as detectors are trained.
+void gradient_of_roi_align(GradientContext& c) {
+  c.set(0,
+        c.input(0).combine("tessera::RoiAlignGradient", {c.input(1), c.input(2), c.gradient()}, c.node().attributes));
+}
+
+std::vector<AttributeSpec> roi_align_attributes() {
+  return {{"coordinate_transformation_mode", ir::AttributeKind::text, ir::Attribute(std::string("half_pixel"))},
+          {"mode", ir::AttributeKind::text, ir::Attribute(std::string("avg"))},
+          {"output_height", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
+          {"output_width", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
+          {"sampling_ratio", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+          {"spatial_scale", ir::AttributeKind::real, ir::Attribute(1.0f)}};
 }
 
 void infer_max_roi_pool(InferContext& context) {
@@ -60,15 +87,25 @@ const OpDef roi_align{
     .since = 22,
     .inputs = {{"X", types::floats, "T1"}, {"rois", types::floats, "T1"}, {"batch_indices", types::i64}},
     .outputs = {{"Y", types::floats, "T1"}},
-    .attributes = {{"coordinate_transformation_mode", ir::AttributeKind::text,
-                    ir::Attribute(std::string("half_pixel"))},
-                   {"mode", ir::AttributeKind::text, ir::Attribute(std::string("avg"))},
-                   {"output_height", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
-                   {"output_width", ir::AttributeKind::integer, ir::Attribute(std::int64_t{1})},
-                   {"sampling_ratio", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   {"spatial_scale", ir::AttributeKind::real, ir::Attribute(1.0f)}},
+    .attributes = roi_align_attributes(),
     .infer = infer_roi_align,
     .operations = operations_roi_align,
+    .gradient = gradient_of_roi_align,
+};
+
+// From the gradient of Y that of X: each bin gives its gradient to the pixels that its samples weigh, or with mode max
+// to the one that was the largest.
+const OpDef roi_align_gradient{
+    .name = "tessera::RoiAlignGradient",
+    .since = 1,
+    .inputs = {{"X", types::floats, "T1"},
+               {"rois", types::floats, "T1"},
+               {"batch_indices", types::i64},
+               {"dY", types::floats, "T1"}},
+    .outputs = {{"dX", types::floats, "T1"}},
+    .attributes = roi_align_attributes(),
+    .infer = infer_roi_align_gradient,
+    .operations = [](const NodeView& view) { return 8 * static_cast<double>(view.input(3).elements()); },
 };
 
 const OpDef max_roi_pool{

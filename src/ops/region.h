@@ -6,6 +6,7 @@
 namespace tessera::ops {
 
 extern const OpDef roi_align;
+extern const OpDef roi_align_gradient;
 extern const OpDef max_roi_pool;
 extern const OpDef non_max_suppression;
 

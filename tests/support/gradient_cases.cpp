@@ -113,6 +113,11 @@ std::vector<GradientCase> product_gradient_cases() {
 
 std::vector<GradientCase> movement_gradient_cases() {
   const Tensor x = reals({2, 3, 4});
+  const Tensor regions = Tensor::from<double>({2, 4}, {0.5, 0.3, 4.1, 3.7, -1, 1.2, 3.3, 5.9});
+  const ir::Attributes bins{{"output_height", std::int64_t{2}}, {"output_width", std::int64_t{3}}};
+  ir::Attributes largest = bins;
+  largest["mode"] = std::string("max");
+  constexpr GradientCheck kRegions{.constants = 0b010};
   return {
       {{"Reshape", {x, integers({4, -1})}}},
       {{"Flatten", {x}, {{"axis", std::int64_t{2}}}}},
@@ -157,6 +162,8 @@ std::vector<GradientCase> movement_gradient_cases() {
         {{"padding_mode", std::string("border")}, {"mode", std::string("cubic")}}}},
       {{"GridSample", {reals({1, 1, 5, 5}), reals({1, 3, 2, 2}, 5)}, {{"mode", std::string("nearest")}}}},
       {{"GridSample", {reals({1, 2, 3, 4, 3}), reals({1, 2, 1, 2, 3}, 6)}}},
+      {{"RoiAlign", {reals({2, 2, 5, 6}), regions, integers({1, 0})}, bins}, kRegions},
+      {{"RoiAlign", {reals({2, 2, 5, 6}, 3, 0.5, 2), regions, integers({0, 0})}, largest}, kRegions},
       {{"DepthToSpace", {reals({1, 8, 2, 3})}, {{"blocksize", std::int64_t{2}}}}},
       {{"DepthToSpace", {reals({2, 8, 2, 1})}, {{"blocksize", std::int64_t{2}}, {"mode", std::string("CRD")}}}},
       {{"SpaceToDepth", {reals({1, 2, 4, 6})}, {{"blocksize", std::int64_t{2}}}}},

@@ -220,6 +220,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "AffineGrid", .name = "reference_affine_grid", .function = affine_grid},
       // region
       {.op = "RoiAlign", .name = "reference_roi_align", .function = roi_align},
+      {.op = "tessera::RoiAlignGradient", .name = "reference_roi_align_gradient", .function = roi_align_gradient},
       {.op = "MaxRoiPool", .name = "reference_max_roi_pool", .function = max_roi_pool},
       {.op = "NonMaxSuppression", .name = "reference_non_max_suppression", .function = non_max_suppression},
       // col2im

@@ -218,6 +218,7 @@ void affine_grid(KernelContext&);
 
 // region.cpp
 void roi_align(KernelContext&);
+void roi_align_gradient(KernelContext&);
 void max_roi_pool(KernelContext&);
 void non_max_suppression(KernelContext&);
 

@@ -59,43 +59,31 @@ double pool(const std::vector<Sample>& samples, const double* map, bool average)
   return average ? sum / static_cast<double>(samples.size()) : largest;
 }
 
-float overlap(const float* a, const float* b, bool centred) {
-  const auto bounds = [centred](const float* box, int axis, float& low, float& high) {
-    // [y1, x1, y2, x2] with corners in any order, or [x, y, width, height] around the centre.
-    if (centred) low = box[1 - axis] - box[3 - axis] / 2, high = box[1 - axis] + box[3 - axis] / 2;
-    else low = std::min(box[axis], box[axis + 2]), high = std::max(box[axis], box[axis + 2]);
-  };
-  float both = 1, area_a = 1, area_b = 1;
-  for (int axis = 0; axis < 2; ++axis) {
-    float low_a = 0, high_a = 0, low_b = 0, high_b = 0;
-    bounds(a, axis, low_a, high_a);
-    bounds(b, axis, low_b, high_b);
-    both *= std::max(0.0f, std::min(high_a, high_b) - std::max(low_a, low_b));
-    area_a *= high_a - low_a;
-    area_b *= high_b - low_b;
+// The transpose of pool: `gradient` goes to the pixels, or to the one that is the largest.
+void unpool(const std::vector<Sample>& samples, const double* map, bool average, double gradient, double* dmap) {
+  const Sample* taken = nullptr;
+  int corner = 0;
+  double largest = -INFINITY;
+  for (const Sample& sample : samples) {
+    for (int i = 0; i < 4; ++i) {
+      const double value = sample.weights[i] * map[sample.pixels[i]];
+      if (average) dmap[sample.pixels[i]] += gradient * sample.weights[i] / static_cast<double>(samples.size());
+      if (value > largest) taken = &sample, corner = i, largest = value;
+    }
   }
-  const float together = area_a + area_b - both;
-  return both > 0 && area_a > 0 && area_b > 0 && together > 0 ? both / together : 0;
+  if (!average && taken != nullptr) dmap[taken->pixels[corner]] += gradient * taken->weights[corner];
 }
 
-}  // namespace
-
-// Mask R-CNN (arXiv:1703.06870), section 3.
-void roi_align(KernelContext& context) {
-  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1));
-  const std::vector<std::int64_t> batches = ops::integers_of(context.input(2));
-  const Shape& shape = context.input(0).shape();
-  const std::int64_t channels = shape[1], height = shape[2], width = shape[3],
-                     ratio = context.integer("sampling_ratio");
+// Calls body(region, its image of the batch, bin, samples of the bin) for every bin. Regions are as RoiAlign has them.
+template <typename Body>
+void for_each_bin(const KernelContext& context, const Shape& shape, const std::vector<double>& rois,
+                  const std::vector<std::int64_t>& batches, Body body) {
+  const std::int64_t height = shape[2], width = shape[3], ratio = context.integer("sampling_ratio");
   const std::int64_t rows = context.integer("output_height"), columns = context.integer("output_width");
-  const bool half_pixel = context.text("coordinate_transformation_mode") == "half_pixel",
-             average = context.text("mode") == "avg";
+  const bool half_pixel = context.text("coordinate_transformation_mode") == "half_pixel";
   const double scale = context.real("spatial_scale"), offset = half_pixel ? 0.5 : 0;
-  Tensor& output = context.allocate_output(0, {static_cast<std::int64_t>(batches.size()), channels, rows, columns});
   require(rois.size() == 4 * batches.size(), ErrorKind::invalid_model, "{} regions for {} batch_indices",
           rois.size() / 4, batches.size());
-  if (output.elements() == 0) return;
-  std::vector<double> result = transient_vector<double>(output.elements());
   for (std::size_t n = 0; n < batches.size(); ++n) {
     require(batches[n] >= 0 && batches[n] < shape[0], ErrorKind::failed, "batch index {} is outside [0, {})",
             batches[n], shape[0]);
@@ -123,13 +111,73 @@ void roi_align(KernelContext& context) {
                                               (static_cast<double>(i % count_x) + 0.5) / static_cast<double>(count_x));
         samples.push_back(sample_at(y, x, height, width));
       }
-      for (std::int64_t c = 0; c < channels; ++c) {
-        result[((static_cast<std::int64_t>(n) * channels + c) * rows * columns) + bin] =
-            pool(samples, image.data() + (batches[n] * channels + c) * height * width, average);
-      }
+      body(static_cast<std::int64_t>(n), batches[n], bin, samples);
     }
   }
+}
+
+float overlap(const float* a, const float* b, bool centred) {
+  const auto bounds = [centred](const float* box, int axis, float& low, float& high) {
+    // [y1, x1, y2, x2] with corners in any order, or [x, y, width, height] around the centre.
+    if (centred) low = box[1 - axis] - box[3 - axis] / 2, high = box[1 - axis] + box[3 - axis] / 2;
+    else low = std::min(box[axis], box[axis + 2]), high = std::max(box[axis], box[axis + 2]);
+  };
+  float both = 1, area_a = 1, area_b = 1;
+  for (int axis = 0; axis < 2; ++axis) {
+    float low_a = 0, high_a = 0, low_b = 0, high_b = 0;
+    bounds(a, axis, low_a, high_a);
+    bounds(b, axis, low_b, high_b);
+    both *= std::max(0.0f, std::min(high_a, high_b) - std::max(low_a, low_b));
+    area_a *= high_a - low_a;
+    area_b *= high_b - low_b;
+  }
+  const float together = area_a + area_b - both;
+  return both > 0 && area_a > 0 && area_b > 0 && together > 0 ? both / together : 0;
+}
+
+}  // namespace
+
+// Mask R-CNN (arXiv:1703.06870), section 3.
+void roi_align(KernelContext& context) {
+  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1));
+  const std::vector<std::int64_t> batches = ops::integers_of(context.input(2));
+  const Shape& shape = context.input(0).shape();
+  const std::int64_t channels = shape[1], map = shape[2] * shape[3], rows = context.integer("output_height"),
+                     columns = context.integer("output_width");
+  const bool average = context.text("mode") == "avg";
+  Tensor& output = context.allocate_output(0, {static_cast<std::int64_t>(batches.size()), channels, rows, columns});
+  require(rois.size() == 4 * batches.size(), ErrorKind::invalid_model, "{} regions for {} batch_indices",
+          rois.size() / 4, batches.size());
+  if (output.elements() == 0) return;
+  std::vector<double> result = transient_vector<double>(output.elements());
+  for_each_bin(context, shape, rois, batches,
+               [&](std::int64_t n, std::int64_t batch, std::int64_t bin, const std::vector<Sample>& samples) {
+                 for (std::int64_t c = 0; c < channels; ++c)
+                   result[(n * channels + c) * rows * columns + bin] =
+                       pool(samples, image.data() + (batch * channels + c) * map, average);
+               });
   write(result, output);
+}
+
+void roi_align_gradient(KernelContext& context) {
+  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1)),
+                            given = read<double>(context.input(3));
+  const std::vector<std::int64_t> batches = ops::integers_of(context.input(2));
+  const Shape& shape = context.input(0).shape();
+  const std::int64_t channels = shape[1], map = shape[2] * shape[3];
+  const std::int64_t bins = context.integer("output_height") * context.integer("output_width");
+  const bool average = context.text("mode") == "avg";
+  std::vector<double> result = transient_vector<double>(context.input(0).elements(), 0.0);
+  if (!given.empty())
+    for_each_bin(context, shape, rois, batches,
+                 [&](std::int64_t n, std::int64_t batch, std::int64_t bin, const std::vector<Sample>& samples) {
+                   for (std::int64_t c = 0; c < channels; ++c) {
+                     const std::int64_t from = (batch * channels + c) * map;
+                     unpool(samples, image.data() + from, average, given[(n * channels + c) * bins + bin],
+                            result.data() + from);
+                   }
+                 });
+  write(result, context.output(0));
 }
 
 // Fast R-CNN (arXiv:1504.08083), section 2.1: corners rounded to pixels, an empty bin gives 0.
