@@ -8,7 +8,6 @@
 #include <variant>
 #include <vector>
 
-#include "tessera/export.h"
 #include "tessera/model.h"
 #include "tessera/tensor.h"
 
@@ -37,7 +36,7 @@ using NetAttributes = std::map<std::string, NetAttribute>;
 // the order in which they were added. Names of layers name their weights ("fc1.weight"), and must differ. All functions
 // throw Error: invalid_model where an operator does not take such operands, invalid_argument for values of another
 // builder, unsupported for unknown operators.
-class TESSERA_API NetBuilder {
+class NetBuilder {
  public:
   struct Window {
     std::vector<std::int64_t> kernel;  // of each spatial axis: its number makes convolutions of lines, planes, volumes

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "tessera/export.h"
 #include "tessera/model.h"
 #include "tessera/session.h"
 
@@ -190,7 +189,7 @@ struct TrainingHooks {
 };
 
 // One training. Not thread-safe.
-class TESSERA_API Trainer {
+class Trainer {
  public:
   // The net is config.model's. Throws Error: invalid_argument for options that do not fit one another, the net or the
   // data; not_found, io; unsupported, listing the operators that have no gradient.
@@ -229,8 +228,8 @@ class TESSERA_API Trainer {
 // A configuration from TOML text (docs/training.md lists the keys), with "key.of.table=value" settings over it. Throws
 // Error(invalid_argument) for unknown keys, naming the nearest known one, and values of the wrong kind. `where` names
 // the text in messages; relative paths of files in it are relative to the current folder.
-TESSERA_API TrainingConfig parse_training_config(const std::string& toml, const std::string& where,
-                                                 const std::vector<std::string>& settings = {});
-TESSERA_API std::vector<std::string> loss_names();
+TrainingConfig parse_training_config(const std::string& toml, const std::string& where,
+                                     const std::vector<std::string>& settings = {});
+std::vector<std::string> loss_names();
 
 }  // namespace tessera

@@ -2,6 +2,8 @@
 // argued across all of them.
 #include "base/thread_pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -335,10 +337,30 @@ std::int64_t Chunks::begin(std::int64_t chunk) const {
   return std::min(count_, (units_ / size_ * chunk + units_ % size_ * chunk / size_) * unit_);
 }
 
+namespace {
+
+// Address space that the stacks of threads must leave to the work, where it is limited.
+class RoomForWork {
+ public:
+  RoomForWork() : address_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~RoomForWork() {
+    if (address_ != MAP_FAILED) munmap(address_, kBytes);
+  }
+  RoomForWork(const RoomForWork&) = delete;
+  RoomForWork& operator=(const RoomForWork&) = delete;
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  void* address_;
+};
+
+}  // namespace
+
 ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make_unique<State>(cores_)) {
   std::vector<pthread_t>& workers = state_->workers;
   workers.reserve(static_cast<std::size_t>(cores_ - 1));
   State* const state = state_.get();
+  const RoomForWork room;
   try {
     while (static_cast<int>(workers.size()) + 1 < cores_) {
       const int number = static_cast<int>(workers.size()) + 1;

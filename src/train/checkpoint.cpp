@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -37,6 +38,7 @@ json as_json(const Checkpoint& checkpoint) {
                 {"batch", checkpoint.position.batch},
                 {"logged_loss", checkpoint.logged_loss},
                 {"logged_runs", checkpoint.logged_runs},
+                {"loss", checkpoint.loss},
                 {"seconds", checkpoint.seconds},
                 {"evaluations_since_best", checkpoint.evaluations_since_best}};
   if (checkpoint.best) state["best"] = as_json(*checkpoint.best);
@@ -49,6 +51,7 @@ void read_state(const json& state, Checkpoint& checkpoint) {
   checkpoint.position = {state.at("epoch"), state.at("batch")};
   checkpoint.logged_loss = state.at("logged_loss");
   checkpoint.logged_runs = state.at("logged_runs");
+  checkpoint.loss = state.at("loss").is_null() ? NAN : state.at("loss").get<double>();
   checkpoint.seconds = state.at("seconds");
   checkpoint.evaluations_since_best = state.at("evaluations_since_best");
   if (state.contains("best")) checkpoint.best = evaluation_of(state.at("best"));

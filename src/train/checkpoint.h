@@ -21,6 +21,7 @@ struct Checkpoint {
   // What the log had read of train/loss_sum and train/loss_count.
   double logged_loss = 0;
   std::int64_t logged_runs = 0;
+  double loss = 0;  // of the last line
   double seconds = 0;
   std::optional<EvaluationReport> best;
   std::int64_t evaluations_since_best = 0;

@@ -35,8 +35,10 @@ std::string lines_up_to(const std::filesystem::path& path, std::int64_t step) {
   for (std::string line; std::getline(file, line);) {
     const auto entry = ordered_json::parse(line, nullptr, false);
     const bool counts = entry.is_object() && entry.contains("step") && entry["step"].is_number_integer();
-    // A last line with the time of the whole training belongs to a training that ended.
-    if (counts && entry["step"].get<std::int64_t>() <= step && !entry.contains("precision")) kept += line + "\n";
+    if (!counts || entry.contains("precision")) continue;  // the last line of a training that ended
+    // An evaluation of the checkpoint's own step is made again.
+    const std::int64_t last = entry.contains("learning_rate") ? step : step - 1;
+    if (entry["step"].get<std::int64_t>() <= last) kept += line + "\n";
   }
   return kept;
 }

@@ -289,7 +289,7 @@ TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
     if (hooks.progress) hooks.progress(at.step, steps);
     if (at.step % config.log_every == 0 || at.step == steps) {
       const StepReport line = report();
-      result.loss = line.loss;
+      at.loss = line.loss;
       log_.add(line);
       if (hooks.step) hooks.step(line);
     }
@@ -306,6 +306,7 @@ TrainingResult Trainer::State::run(const TrainingHooks& hooks) {
     begin_evaluation(hooks);
     end_evaluation(hooks);
   }
+  result.loss = at.loss;
   result.steps = at.step;
   result.samples = at.samples;
   result.evaluation = last_evaluation;

@@ -196,8 +196,12 @@ TEST(Calibration, AQuickOneIsSavedAndFound) {
   EXPECT_GT(profile.bandwidth, 1e8);
   EXPECT_EQ(profile.caches.size(), 3u);
   ASSERT_TRUE(profile.one_thread);
-  EXPECT_TRUE(profile.correction.knows("cpu_channels_last_conv"));
-  EXPECT_TRUE(profile.one_thread->correction.knows("cpu_channels_last_conv"));
+  // Which kernels run the first net's convolutions is for the machine to choose.
+  const auto has_convolution = [](const cost::Sample& sample) {
+    return sample.kernel.starts_with("cpu_channels_last");
+  };
+  EXPECT_TRUE(std::ranges::any_of(profile.correction.samples(), has_convolution));
+  EXPECT_TRUE(std::ranges::any_of(profile.one_thread->correction.samples(), has_convolution));
   EXPECT_TRUE(std::ranges::any_of(profile.correction.samples(),
                                   [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
   const TemporaryFolder folder;
