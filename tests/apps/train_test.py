@@ -4,7 +4,6 @@ missing, a full disk, NaN in the data, a training that diverges. Standard librar
 
     train_test.py TESSERA
 """
-import array
 import json
 import pathlib
 import random
@@ -14,9 +13,9 @@ import subprocess
 import tempfile
 import time
 import unittest
-import zipfile
 
 import program
+from training_data import pictures, write_npz
 from program import INVALID, IO, NOT_FOUND, WRONG_CALL, run
 
 FAILED = 9
@@ -37,27 +36,6 @@ checkpoint_every = 3
 evaluate_every = 10
 seed = 4
 """
-
-
-def npy(descr, shape, data):
-    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {tuple(shape)}, }}"
-    header += " " * (63 - (10 + len(header)) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
-
-
-def write_npz(path, x, y):
-    """Pictures of 28 × 28 (rows of floats) and their classes."""
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("x.npy", npy("<f4", (len(y), 1, 28, 28), array.array("f", [v for row in x for v in row])
-                                      .tobytes()))
-        archive.writestr("y.npy", npy("<i8", (len(y), ), array.array("q", y).tobytes()))
-
-
-def pictures(samples):
-    """Two classes that differ in where they are bright."""
-    numbers = random.Random(3)
-    y = [i % 2 for i in range(samples)]
-    return [[numbers.random() + (1 if (k < 392) == (label == 0) else 0) for k in range(784)] for label in y], y
 
 
 def log_of(folder):
