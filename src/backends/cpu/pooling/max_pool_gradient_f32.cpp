@@ -55,6 +55,8 @@ struct Taps {
       : start(o * axis.stride - axis.pad_begin),
         begin(std::max<std::int64_t>(0, base::ceil_divide(-start, axis.dilation))),
         end(std::min(axis.kernel, base::ceil_divide(axis.input - start, axis.dilation))) {}
+  // The input position of the last tap, where there is one.
+  std::int64_t last(const ops::WindowAxis& axis) const { return start + (end - 1) * axis.dilation; }
   std::int64_t start, begin, end;
 };
 
@@ -93,15 +95,18 @@ class MaxPoolGradient final : public Kernel {
     float* dx;
   };
 
-  // Calls body(output position, elements under its window) for each window, the elements as multiples of `stride`.
-  template <typename Body>
-  void for_each_window(std::int64_t stride, const Body& body) const {
+  // Calls reach(lines) before each line of windows, which lie on that many of the image's lines at most, then
+  // body(output position, elements under its window) for each window, the elements as multiples of `stride`.
+  template <typename Reach, typename Body>
+  void for_each_window(std::int64_t stride, const Reach& reach, const Body& body) const {
     thread_local std::vector<std::int64_t> offsets;
     std::int64_t o = 0;
     for (std::int64_t od = 0; od < axes_[0].output; ++od) {
       const Taps depth(axes_[0], od);
       for (std::int64_t oh = 0; oh < axes_[1].output; ++oh) {
         const Taps height(axes_[1], oh);
+        if (depth.begin < depth.end && height.begin < height.end)
+          reach(depth.last(axes_[0]) * axes_[1].input + height.last(axes_[1]) + 1);
         for (std::int64_t ow = 0; ow < axes_[2].output; ++ow, ++o) {
           const Taps width(axes_[2], ow);
           offsets.clear();
@@ -122,19 +127,27 @@ class MaxPoolGradient final : public Kernel {
   void run_block(const Operands& o, std::int64_t image, std::int64_t first) const {
     const std::int64_t count = std::min(kChannelBlock, channels_ - first);
     const std::int64_t in = image * inputs_ * channels_ + first, out = image * outputs_ * channels_ + first;
-    for (std::int64_t i = 0; i < inputs_; ++i) std::fill_n(o.dx + in + i * channels_, count, 0.0f);
-    for_each_window(channels_, [&](std::int64_t window, const std::vector<std::int64_t>& offsets) {
+    // Lines are cleared just before windows reach them, so that they are still in the cache.
+    std::int64_t cleared = 0;
+    const auto clear = [&](std::int64_t lines) {
+      for (std::int64_t i = cleared * axes_[2].input; i < lines * axes_[2].input; ++i)
+        std::fill_n(o.dx + in + i * channels_, count, 0.0f);
+      cleared = std::max(cleared, lines);
+    };
+    for_each_window(channels_, clear, [&](std::int64_t window, const std::vector<std::int64_t>& offsets) {
       const std::int64_t at = out + window * channels_;
       spread_(o.dy + at, o.x + in, o.y + at, o.dx + in, offsets.data(), static_cast<std::int64_t>(offsets.size()),
               count);
     });
+    clear(axes_[0].input * axes_[1].input);
   }
 
   void run_plane(const Operands& o, std::int64_t plane) const {
     const float *x = o.x + plane * inputs_, *y = o.y + plane * outputs_, *dy = o.dy + plane * outputs_;
     float* dx = o.dx + plane * inputs_;
     std::fill_n(dx, inputs_, 0.0f);
-    for_each_window(1, [&](std::int64_t window, const std::vector<std::int64_t>& offsets) {
+    const auto nothing = [](std::int64_t) {};
+    for_each_window(1, nothing, [&](std::int64_t window, const std::vector<std::int64_t>& offsets) {
       for (const std::int64_t at : offsets) {
         if (x[at] < y[window]) continue;
         dx[at] += dy[window];
