@@ -17,6 +17,8 @@ namespace {
 
 enum Output : std::size_t { kX, kW, kR, kB, kInitialHidden, kInitialCell };
 
+constexpr std::int64_t kLeastUnits = 64;
+
 class RecurrentGradient final : public Kernel {
  public:
   explicit RecurrentGradient(const ops::NodeView& view)
@@ -33,6 +35,8 @@ class RecurrentGradient final : public Kernel {
         data_({layer_.steps(), layer_.features, line_}, false, false),
         weights_({line_, layer_.features, layer_.steps()}, false, false),
         recurrence_({layer_.rows(), layer_.hidden, layer_.steps()}, false, false) {
+    // Each chunk packs the gates' gradients of a step again, and wide tiles of the product are the fastest.
+    layer_.units = std::max(layer_.units, std::min<std::int64_t>(layer_.hidden, kLeastUnits));
     for (std::int64_t chunk = 0; chunk < layer_.chunks(); ++chunk)
       back_.emplace_back(GemmShape{layer_.batch, layer_.units_of(chunk), layer_.rows()}, false, true);
     right_bytes_ = gemm_f32_right_bytes(layer_.rows(), layer_.units);
