@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "tessera/error.h"
+#include "tessera/images.h"
 #include "train/data/image_folder.h"
 #include "train/data/loader.h"
 
@@ -18,6 +19,7 @@ int main(int argc, char** argv) try {
     fmt::print(stderr, "usage: bench_data_loading FOLDER [BATCH] [WORKERS]\n");
     return 2;
   }
+  tessera::register_image_codecs();
   LoaderOptions options;
   options.batch = argc > 2 ? std::atoll(argv[2]) : 64;
   options.workers = argc > 3 ? std::atoi(argv[3]) : 2;

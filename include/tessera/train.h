@@ -27,6 +27,7 @@ struct LossOptions {
   double beta = 1;         // smooth_l1: where it becomes linear
   double temperature = 1;  // distillation
   double smoothing = 1;    // dice: added to numerator and denominator
+  std::int64_t blank = 0;  // ctc: the class that stands for no label; labels of ignore_index are padding
 };
 
 struct ScheduleOptions {

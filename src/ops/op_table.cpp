@@ -22,6 +22,7 @@
 #include "ops/conv_transpose.h"
 #include "ops/conv_transpose_with_dynamic_pads.h"
 #include "ops/conv_weight_gradient.h"
+#include "ops/ctc_loss.h"
 #include "ops/cumulative.h"
 #include "ops/deform_conv.h"
 #include "ops/determinant.h"
@@ -119,6 +120,8 @@ constexpr const OpDef* kTable[] = {
     &rms_normalization_gradient,
     // max_pool_gradient
     &max_pool_gradient,
+    // ctc_loss
+    &ctc_loss,
     // softmax_cross_entropy
     &softmax_cross_entropy,
     &softmax_cross_entropy_gradient,

@@ -92,6 +92,7 @@ LossOptions read_loss(TomlTable table) {
   loss.beta = table.number("beta", loss.beta);
   loss.temperature = table.number("temperature", loss.temperature);
   loss.smoothing = table.number("smoothing", loss.smoothing);
+  loss.blank = table.whole("blank", loss.blank);
   return loss;
 }
 

@@ -162,12 +162,22 @@ Terms dice(Term scores, Term labels, const LossOptions& options) {
   return {1 - overlap / (total(*p) + total(*t) + options.smoothing), std::nullopt};
 }
 
+Terms ctc(Term scores, Term labels, const LossOptions& options) {
+  require(options.blank >= 0, ErrorKind::invalid_argument, "blank of ctc is {}, expected a class", options.blank);
+  require(scores.rank() == 3 && labels.rank() == 2, ErrorKind::invalid_argument,
+          "ctc: the prediction is {} and the labels {}, expected [N, time, classes] and [N, length]", shape_of(scores),
+          shape_of(labels));
+  return {scores.combine("tessera::CtcLoss", {labels.cast(DType::i64)},
+                         {{"blank", options.blank}, {"ignore_index", options.ignore_index}}),
+          std::nullopt};
+}
+
 struct Loss {
   std::string_view name;
   Terms (*terms)(Term prediction, Term target, const LossOptions& options);
 };
 
-constexpr std::array<Loss, 8> kLosses = {{
+constexpr std::array<Loss, 9> kLosses = {{
     {"cross_entropy", cross_entropy},
     {"bce", binary_cross_entropy},
     {"mse", squared_error},
@@ -176,6 +186,7 @@ constexpr std::array<Loss, 8> kLosses = {{
     {"focal", focal},
     {"distillation", distillation},
     {"dice", dice},
+    {"ctc", ctc},
 }};
 
 Term total(Term term) {

@@ -27,6 +27,8 @@ struct LossInputs {
 //   dice           logits [N, classes, d...] and labels i64 [N, d...]: 1 − (2 Σ p t + s) / (Σ p + Σ t + s) of the
 //                  softmax, the sums over d, mean over N and classes (Milletari et al., arXiv:1606.04797); one class:
 //                  sigmoid, with labels 0 and 1
+//   ctc            logits [N, time, classes] and labels i64 [N, length], padded by ignore_index: −log of the
+//                  probability of the labels over all alignments (ops/ctc_loss.h), mean over N
 // Throws Error(invalid_argument) for an unknown name (that lists the names), for shapes that do not fit, and for
 // options out of range.
 ir::ValueId build_loss(ops::GraphBuilder& builder, const LossInputs& inputs, const LossOptions& options);

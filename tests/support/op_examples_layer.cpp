@@ -176,6 +176,7 @@ std::vector<OpExample> layer_examples() {
       {"tessera::MaxPoolGradient",
        {at({1, 2, 2, 2}, {1, 2, 3}), at({1, 3, 3, 2}, {1, 3, 2, 5, 4}), at({1, 2, 2, 2}, {4, 5})},
        {{"kernel_shape", pair}, {"channel_axis", whole(3)}}},
+      {"tessera::CtcLoss", {at({2, 4, 3}), at({2, 2}, {1, 2})}, {}, 2},
       {"tessera::SoftmaxCrossEntropy", {at({2, 3}, {1, 2, 0.5}), at({2}, {1, 2})}, {}, 2},
       {"tessera::SoftmaxCrossEntropyGradient",
        {at({2, 3}, {1, 2, 0.5}), at({2, 4, 3}, {1, -1}), at({2, 3}, {1, 2, -100, 3, 0, 1}), at({2, 3}, {2, 3})},

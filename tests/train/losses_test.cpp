@@ -183,6 +183,41 @@ TEST(Dice, ComparesAreas) {
   expect_loss(x, labels, {.name = "dice"}, expected);
 }
 
+// Against all paths of 4 steps through 3 classes, of which 0 is the blank.
+TEST(Ctc, SumsOverAllAlignments) {
+  const std::int64_t steps = 4, classes = 3;
+  const Tensor x = test::random_tensor(DType::f64, {4, steps, classes}, 3);
+  const std::vector<std::vector<std::int64_t>> labels = {{1, 2}, {1, 1}, {}, {2, 1, 2}};
+  double expected = 0;
+  for (std::size_t n = 0; n < labels.size(); ++n) {
+    double sum = 0;
+    for (std::int64_t path = 0; path < 81; ++path) {
+      std::vector<std::int64_t> merged;
+      double log_probability = 0;
+      std::int64_t last = 0, rest = path;
+      for (std::int64_t t = 0; t < steps; ++t, rest /= classes) {
+        const std::int64_t c = rest % classes;
+        const double* row = x.data<double>() + (static_cast<std::int64_t>(n) * steps + t) * classes;
+        log_probability -= log_likelihood(row, classes, 1, c);
+        if (c != 0 && c != last) merged.push_back(c);
+        last = c;
+      }
+      if (merged == labels[n]) sum += std::exp(log_probability);
+    }
+    expected -= std::log(sum) / 4;
+  }
+  const Tensor y = Tensor::from<std::int64_t>({4, 3}, {1, 2, -100, 1, 1, -100, -100, -100, -100, 2, 1, 2});
+  expect_loss(x, y, {.name = "ctc"}, expected);
+  // Three equal labels need five steps: such a sample counts for nothing.
+  const Tensor one = test::random_tensor(DType::f64, {1, steps, classes}, 3);
+  expect_loss(one, Tensor::from<std::int64_t>({1, 3}, {1, 1, 1}), {.name = "ctc"}, 0);
+  const LossGraph made = make(one, Tensor::from<std::int64_t>({1, 1}, {0}), {.name = "ctc"});
+  expect_error_containing(ErrorKind::failed, "label 0 of the CTC loss is blank or outside [0, 3)",
+                          [&] { value_of(made, one, Tensor::from<std::int64_t>({1, 1}, {0})); });
+  expect_error_containing(ErrorKind::invalid_argument, "ctc: the prediction is [2, 3] and the labels [2]",
+                          [&] { make(logits({2, 3}, 1), Tensor::from<std::int64_t>({2}, {0, 1}), {.name = "ctc"}); });
+}
+
 TEST(Losses, OfHalvesAreComputedInFloat) {
   const Tensor x = test::random_tensor(DType::bf16, {4, 3}, 1), y = Tensor::from<std::int64_t>({4}, {0, 1, 2, 0});
   const LossGraph made = make(x, y, {}, false);

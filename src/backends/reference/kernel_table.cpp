@@ -49,6 +49,8 @@ std::span<const KernelEntry> reference_kernel_table() {
        .function = rms_normalization_gradient},
       // max_pool_gradient
       {.op = "tessera::MaxPoolGradient", .name = "reference_max_pool_gradient", .function = max_pool_gradient},
+      // ctc_loss
+      {.op = "tessera::CtcLoss", .name = "reference_ctc_loss", .function = ctc_loss},
       // softmax_cross_entropy
       {.op = "tessera::SoftmaxCrossEntropy",
        .name = "reference_softmax_cross_entropy",

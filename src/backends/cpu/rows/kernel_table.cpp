@@ -98,6 +98,8 @@ std::span<const KernelEntry> row_kernels() {
        .reject = reject_unless_f32,
        .create = make_softmax,
        .in_place_inputs = 1},
+      // ctc_loss
+      {.op = "tessera::CtcLoss", .name = "cpu_ctc_loss", .reject = reject_unless_f32, .function = ctc_loss},
       // softmax_cross_entropy
       {.op = "tessera::SoftmaxCrossEntropy",
        .name = "cpu_softmax_cross_entropy",

@@ -53,6 +53,9 @@ KernelPointer make_reduction(const ops::NodeView& view, WeightStore& weights);
 // softmax
 KernelPointer make_softmax(const ops::NodeView& view, WeightStore& weights);
 
+// ctc_loss
+void ctc_loss(KernelContext&);
+
 // softmax_cross_entropy
 std::string reject_softmax_cross_entropy(const ops::NodeView& view);
 KernelPointer make_softmax_cross_entropy(const ops::NodeView& view, WeightStore& weights);

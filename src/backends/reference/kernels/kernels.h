@@ -32,6 +32,9 @@ void rms_normalization_gradient(KernelContext&);
 // max_pool_gradient.cpp
 void max_pool_gradient(KernelContext&);
 
+// ctc_loss.cpp
+void ctc_loss(KernelContext&);
+
 // softmax_cross_entropy.cpp
 void softmax_cross_entropy(KernelContext&);
 void softmax_cross_entropy_gradient(KernelContext&);
