@@ -34,7 +34,10 @@ class RecurrentGradient final : public Kernel {
         line_(layer_.directions * layer_.rows()),
         data_({layer_.steps(), layer_.features, line_}, false, false),
         weights_({line_, layer_.features, layer_.steps()}, false, false),
-        recurrence_({layer_.rows(), layer_.hidden, layer_.steps()}, false, false) {
+        recurrence_({layer_.rows(), layer_.hidden, layer_.steps()}, false, false),
+        joined_(!gru_ && layer_.directions == 1),
+        both_({layer_.rows(), layer_.features + layer_.hidden, layer_.steps()}, false, false),
+        before_line_(layer_.directions * layer_.hidden + (joined_ ? layer_.features : 0)) {
     // Each chunk packs the gates' gradients of a step again, and wide tiles of the product are the fastest.
     layer_.units = std::max(layer_.units, std::min<std::int64_t>(layer_.hidden, kLeastUnits));
     for (std::int64_t chunk = 0; chunk < layer_.chunks(); ++chunk)
@@ -44,7 +47,7 @@ class RecurrentGradient final : public Kernel {
 
   std::int64_t scratch_bytes() const override {
     const std::int64_t gates = base::checked_multiply(layer_.steps(), line_) * (gru_ ? 2 : 1);
-    const std::int64_t before = base::checked_multiply(layer_.steps(), layer_.directions * layer_.hidden);
+    const std::int64_t before = base::checked_multiply(layer_.steps(), before_line_) + joined_elements();
     const std::int64_t states = 2 * base::checked_multiply(layer_.state_elements(), layer_.directions);
     return base::checked_add(base::checked_multiply(base::checked_add(base::checked_add(gates, before), states), 4),
                              base::checked_multiply(right_bytes_, layer_.directions * layer_.chunks()) + 64);
@@ -60,11 +63,14 @@ class RecurrentGradient final : public Kernel {
   }
 
  private:
+  std::int64_t joined_elements() const { return joined_ ? layer_.rows() * (layer_.features + layer_.hidden) : 0; }
+
   struct Scratch {
     std::byte* right;  // R of each direction and chunk as a right operand [rows, units]
     float* input;      // [steps, directions, rows]: gradients of the gates as W's product gave them
     float* product;    // the same as R's product gave them; the same memory but for a GRU
-    float* before;     // [steps, directions, hidden]: the hidden state before each step
+    float* before;     // [steps, directions, hidden], before_line_ apart: the hidden state before each step
+    float* joined;     // [rows, features + hidden]: the gradients of W and R side by side
     float* recurrent;  // [directions, chunk, batch, units]: what R sends back
     float* carried;    // [directions, batch, hidden]
   };
@@ -77,7 +83,8 @@ class RecurrentGradient final : public Kernel {
     const auto take = [&next](std::int64_t count) { return std::exchange(next, next + count); };
     result.input = take(layer_.steps() * line_);
     result.product = gru_ ? take(layer_.steps() * line_) : result.input;
-    result.before = take(layer_.steps() * layer_.directions * layer_.hidden);
+    result.before = take(layer_.steps() * before_line_) + (joined_ ? layer_.features : 0);
+    result.joined = take(joined_elements());
     result.recurrent = take(layer_.state_elements() * layer_.directions);
     result.carried = take(layer_.state_elements() * layer_.directions);
     return result;
@@ -105,13 +112,15 @@ class RecurrentGradient final : public Kernel {
                             reinterpret_cast<float*>(scratch.right + i * right_bytes_));
       }
     });
-    const float *y = operand(context, inputs_.y), *initial = operand(context, 5);
+    const float *x = operand(context, 0), *y = operand(context, inputs_.y), *initial = operand(context, 5);
     const std::int64_t grain = std::max<std::int64_t>(1, 16384 / (layer_.directions * hidden));
     context.parallel_for(layer_.steps(), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t t = i / layer_.batch, b = i % layer_.batch;
+        if (joined_)
+          std::copy_n(x + i * layer_.features, layer_.features, scratch.before + i * before_line_ - layer_.features);
         for (std::int64_t d = 0; d < layer_.directions; ++d) {
-          float* to = scratch.before + (i * layer_.directions + d) * hidden;
+          float* to = scratch.before + i * before_line_ + d * hidden;
           const bool reverse = plan_.reverse(static_cast<std::size_t>(d));
           const std::int64_t earlier = reverse ? t + 1 : t - 1;
           if (earlier >= 0 && earlier < layer_.length) std::copy_n(y + y_row(earlier, d, b), hidden, to);
@@ -175,7 +184,7 @@ class RecurrentGradient final : public Kernel {
       const std::int64_t state = (d * layer_.batch + b) * hidden + first, row = t * layer_.batch + b;
       GateGradientRow gates{};
       gates.kept = kept + (layer_.gates == 1 ? y_row(t, d, b) + first : step_row(t, b));
-      gates.before = scratch.before + (row * layer_.directions + d) * hidden + first;
+      gates.before = scratch.before + row * before_line_ + d * hidden + first;
       if (lstm_ && step > 0) gates.before = kept + step_row(time(d, step - 1), b) + 4 * hidden;
       else if (lstm_) gates.before = initial_cell != nullptr ? initial_cell + state : zeros(units);
       if (dy != nullptr) gates.output = dy + y_row(t, d, b) + first;
@@ -227,14 +236,31 @@ class RecurrentGradient final : public Kernel {
     if (context.wants_output(kX))
       gemm_f32(context, data_, gates, GemmOperand::strided(context.input(1).data<float>(), features, 1),
                context.output(kX).mutable_data<float>(), features);
+    if (joined_ && context.wants_output(kW) && context.wants_output(kR)) return multiply_both(context, scratch);
     if (context.wants_output(kW))
       gemm_f32(context, weights_, turned, GemmOperand::strided(context.input(0).data<float>(), features, 1),
                context.output(kW).mutable_data<float>(), features);
     if (!context.wants_output(kR)) return;
     for (std::int64_t d = 0; d < layer_.directions; ++d)
       gemm_f32(context, recurrence_, GemmOperand::strided(scratch.product + d * rows, 1, line_),
-               GemmOperand::strided(scratch.before + d * hidden, layer_.directions * hidden, 1),
+               GemmOperand::strided(scratch.before + d * hidden, before_line_, 1),
                context.output(kR).mutable_data<float>() + d * rows * hidden, hidden);
+  }
+
+  // One pass over the gates' gradients for W and R.
+  void multiply_both(KernelContext& context, const Scratch& scratch) const {
+    const std::int64_t features = layer_.features, hidden = layer_.hidden, width = features + hidden;
+    gemm_f32(context, both_, GemmOperand::strided(scratch.input, 1, line_),
+             GemmOperand::strided(scratch.before - features, before_line_, 1), scratch.joined, width);
+    float *w = context.output(kW).mutable_data<float>(), *r = context.output(kR).mutable_data<float>();
+    context.parallel_for(layer_.rows(), std::max<std::int64_t>(1, 16384 / width),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t row = begin; row < end; ++row) {
+                             const float* from = scratch.joined + row * width;
+                             std::copy_n(from, features, w + row * features);
+                             std::copy_n(from + features, hidden, r + row * hidden);
+                           }
+                         });
   }
 
   // [directions, 2 · rows]: the sums of both gradients over all steps.
@@ -264,6 +290,9 @@ class RecurrentGradient final : public Kernel {
   std::int64_t kept_;  // values that were kept of a step and unit
   std::int64_t line_;  // gates of all directions
   GemmF32 data_, weights_, recurrence_;
+  bool joined_;  // the gradients of W and R are one product: X stands before the hidden states in `before`
+  GemmF32 both_;
+  std::int64_t before_line_;   // floats of a step and sequence in `before`
   std::vector<GemmF32> back_;  // one a chunk
   std::int64_t right_bytes_ = 0;
 };
