@@ -131,6 +131,27 @@ std::vector<std::string> TomlTable::texts(std::string_view key) {
   return values;
 }
 
+std::vector<double> TomlTable::numbers(std::string_view key) {
+  if (!has(key)) return {};
+  const toml::node& node = *content_->table.get(key);
+  if (node.is_number()) return {*node.value<double>()};
+  if (!node.is_array()) wrong_kind(key, "a list of numbers");
+  std::vector<double> values;
+  for (const toml::node& element : *node.as_array()) {
+    if (!element.is_number()) wrong_kind(key, "a list of numbers");
+    values.push_back(*element.value<double>());
+  }
+  return values;
+}
+
+std::vector<std::string> TomlTable::tables() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, node] : content_->table) {
+    if (node.is_table()) keys.emplace_back(key.str());
+  }
+  return keys;
+}
+
 TomlTable TomlTable::table(std::string_view key) {
   auto child = std::make_shared<Content>();
   child->where = content_->where;

@@ -28,8 +28,11 @@ class TomlTable {
   std::int64_t whole(std::string_view key, std::int64_t otherwise);
   bool boolean(std::string_view key, bool otherwise);
   std::vector<std::string> texts(std::string_view key);  // a list, or one text alone
+  std::vector<double> numbers(std::string_view key);     // likewise
   // The table of that key, empty when it is not there. A text in its place counts as { name = text }.
   TomlTable table(std::string_view key);
+  // The keys of the table that hold tables, in alphabetical order.
+  std::vector<std::string> tables() const;
   // The keys of the table with whole numbers, or with texts, whatever they are called.
   std::map<std::string, std::int64_t> all_wholes();
   std::map<std::string, std::string> all_texts();

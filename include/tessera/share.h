@@ -1,0 +1,104 @@
+// Sharing one device among many jobs: an Arbiter says whose step is next, by a policy that knows which jobs have
+// promises to keep.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/export.h"
+#include "tessera/session.h"
+
+namespace tessera {
+
+namespace share {
+struct ArbiterState;
+}
+
+// A job: a stream of runs with a class and promises.
+struct JobOptions {
+  std::string name;  // for people; in messages and reports
+  Priority priority = Priority::standard;
+  double weight = 1;         // of the device's time, against the weights of other jobs
+  std::int64_t goal_ns = 0;  // realtime: the latency that a run should have at most; 0: none is stated
+  // Memory that is the job's whenever it asks for it, and the most that it may hold; 0: none, and no limit.
+  std::int64_t guarantee_bytes = 0, limit_bytes = 0;
+  // What it holds between runs, and the most that one run holds beside it. The policy `iteration` admits jobs by them.
+  std::int64_t persistent_bytes = 0, temporary_bytes = 0;
+};
+
+// What became of a job so far.
+struct JobReport {
+  std::string name;
+  Priority priority = Priority::standard;
+  std::int64_t runs = 0, failed_runs = 0;
+  std::int64_t device_ns = 0;           // the device's time that it had; where runs overlap, each has an equal part
+  std::int64_t waited_ns = 0;           // for its turn, all runs together
+  std::int64_t p50_ns = 0, p99_ns = 0;  // latency of the latest runs, at most 4096 of them
+  std::int64_t goal_misses = 0;         // runs that took longer than the goal
+  std::int64_t memory_bytes = 0, peak_memory_bytes = 0;
+  double prediction_error = 0;  // median of |predicted − measured| / measured over the latest steps; 0 before any
+};
+
+struct ArbiterOptions {
+  std::string policy = "fill";    // one of policy_names()
+  std::int64_t memory_bytes = 0;  // of the device, for guarantees and limits; 0: not bounded
+  std::string device = "cpu";     // that the sessions run on: on the CPU a step gives way while it computes
+  Clock* clock = nullptr;         // null: the steady clock
+};
+
+// The policies by which an arbiter decides; docs/sharing.md compares them.
+TESSERA_API std::vector<std::string> policy_names();
+
+class Arbiter;
+
+// One job of an arbiter. Thread-safe: concurrent runs of one job are runs of it. It may outlive the arbiter, but
+// no run of it may be in progress when it is destroyed.
+class TESSERA_API Job {
+ public:
+  ~Job();
+  Job(Job&&) noexcept;
+  Job& operator=(Job&&) noexcept;
+
+  // Session::run whose steps the arbiter allows one by one. The options' gate and priority are the job's. Throws what
+  // Session::run throws; the job's place is free then.
+  NamedValues run(Session& session, const NamedValues& inputs, RunOptions options = {});
+  // A function of the caller's (loading data, post-processing) as one step: it begins when its turn has come and holds
+  // a core of the process meanwhile. Functions of one name are alike in how long they take. What it throws passes
+  // through.
+  void run(const std::string& name, const std::function<void()>& work);
+
+  // Counts bytes that the job holds. Throws Error(over_budget) that names the job, the request and what is free.
+  void charge(std::int64_t bytes, const std::string& what);
+  void release(std::int64_t bytes);
+
+  JobReport report() const;
+
+ private:
+  friend class Arbiter;
+  struct State;
+  explicit Job(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Thread-safe.
+class TESSERA_API Arbiter {
+ public:
+  // Throws Error(invalid_argument) for an unknown policy.
+  explicit Arbiter(const ArbiterOptions& options = {});
+  ~Arbiter();
+  Arbiter(const Arbiter&) = delete;
+  Arbiter& operator=(const Arbiter&) = delete;
+
+  // Throws Error: invalid_argument for options that make no sense; over_budget where the guarantees of all jobs are
+  // more than the device has.
+  Job add_job(const JobOptions& options);
+  const std::string& policy() const;
+
+ private:
+  std::shared_ptr<share::ArbiterState> state_;
+};
+
+}  // namespace tessera

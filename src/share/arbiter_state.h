@@ -1,0 +1,26 @@
+// What the jobs of one arbiter have in common.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cost/machine.h"
+#include "share/memory_ledger.h"
+#include "share/predictor.h"
+#include "share/scheduler.h"
+
+namespace tessera::share {
+
+struct ArbiterState {
+  explicit ArbiterState(const ArbiterOptions& options);
+
+  std::string policy;
+  Clock* clock;
+  const cost::Machine machine;  // what steps are expected to take before any is measured
+  MemoryLedger memory;
+  std::mutex mutex;
+  Scheduler scheduler;  // with the mutex held
+};
+
+}  // namespace tessera::share

@@ -1,0 +1,22 @@
+// The policy `fifo`: one run at a time, in order of arrival, from its first step to its last.
+#include "share/policy.h"
+
+namespace tessera::share {
+namespace {
+
+class Fifo final : public Policy {
+ public:
+  Run* next(const DeviceState& device) override {
+    if (device.runs.empty()) return nullptr;
+    Run* const first = device.runs.front();
+    return first->waits ? first : nullptr;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> make_fifo() {
+  return std::make_unique<Fifo>();
+}
+
+}  // namespace tessera::share

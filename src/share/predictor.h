@@ -1,0 +1,45 @@
+// How long the next step takes: what the cost model says, times what measuring has taught about steps of its kind.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::share {
+
+// What steps that take equally long have in common. Two steps with the same operator and the same work have the same
+// kernel on the same shapes, or so nearly that they take the same time.
+std::uint64_t step_key(std::string_view op, double operations, double bytes);
+
+// Not thread-safe.
+class Predictor {
+ public:
+  // Nanoseconds, from what the cost model says. A kind of step that was never measured takes the correction that is
+  // usual: the mean over all steps, in logarithms.
+  double predict(std::uint64_t key, double modelled_ns) const;
+  // Of a step that nothing disturbed, since a step beside others teaches what they cost and not what it does.
+  void learn(std::uint64_t key, double modelled_ns, double measured_ns);
+  // Counts the error of a prediction without learning from it.
+  void judge(double predicted_ns, double measured_ns);
+
+  // The median of |predicted − measured| / measured over the latest kKept steps whose kind had been measured before;
+  // 0 without any.
+  double median_error() const;
+  bool knows(std::uint64_t key) const { return corrections_.contains(key); }
+
+ private:
+  static constexpr std::size_t kKept = 1024, kMostKinds = 65536;
+  struct Correction {
+    double factor = 1;
+    std::int64_t samples = 0;
+  };
+
+  std::unordered_map<std::uint64_t, Correction> corrections_;
+  double usual_log_ = 0;
+  std::int64_t samples_ = 0;
+  std::vector<double> errors_;
+  std::size_t next_error_ = 0;
+};
+
+}  // namespace tessera::share

@@ -1,0 +1,166 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "base/clock.h"
+#include "models/models.h"
+#include "runtime/random_inputs.h"
+#include "support/expect_error.h"
+#include "tessera/share.h"
+
+namespace tessera::share::arbiter_test {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+Model small_net() {
+  return Model(std::make_shared<ir::Graph>(models::build_model("lenet5", {.dims = {{"batch", 1}}})));
+}
+
+bool same_bits(const NamedValues& a, const NamedValues& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    const Tensor &s = x.second.tensor(), &t = y.second.tensor();
+    return s.bytes() == t.bytes() && std::memcmp(s.raw(), t.raw(), static_cast<std::size_t>(s.bytes())) == 0;
+  });
+}
+
+TEST(Arbiter, RunsGiveTheSameBitsUnderEveryPolicy) {
+  const Model model = small_net();
+  Session session(model);
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  const NamedValues expected = session.run(inputs);
+  for (const std::string& policy : policy_names()) {
+    Arbiter arbiter({.policy = policy});
+    Job realtime = arbiter.add_job({.name = "realtime", .priority = Priority::realtime, .goal_ns = 50 * kMs});
+    Job standard = arbiter.add_job({.name = "standard"});
+    Job background = arbiter.add_job({.name = "background", .priority = Priority::background});
+    std::atomic<int> different{0};
+    std::vector<std::thread> threads;
+    for (Job* job : {&realtime, &standard, &background, &background}) {
+      threads.emplace_back([&, job] {
+        for (int i = 0; i < 25; ++i) different += !same_bits(job->run(session, inputs), expected);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(different, 0) << policy;
+    EXPECT_EQ(realtime.report().runs, 25) << policy;
+    EXPECT_EQ(background.report().runs, 50) << policy;
+    EXPECT_GT(background.report().device_ns, 0) << policy;
+    EXPECT_LE(background.report().p50_ns, background.report().p99_ns) << policy;
+  }
+}
+
+TEST(Arbiter, AFailedRunFreesItsPlace) {
+  const Model model = small_net();
+  Session session(model);
+  Arbiter arbiter({.policy = "fifo"});
+  Job bad = arbiter.add_job({.name = "bad"}), good = arbiter.add_job({.name = "good"});
+  test::expect_error_containing(ErrorKind::invalid_argument, "is missing", [&] { bad.run(session, {}); });
+  EXPECT_THROW(bad.run("load", [] { throw std::runtime_error("no such file"); }), std::runtime_error);
+  good.run(session, runtime::random_inputs(model, 1));
+  EXPECT_EQ(bad.report().failed_runs, 2);
+  EXPECT_EQ(bad.report().runs, 0);
+  EXPECT_EQ(good.report().runs, 1);
+}
+
+TEST(Arbiter, ACancelledRunNeedNotHaveItsTurn) {
+  const Model model = small_net();
+  Session session(model);
+  Arbiter arbiter({.policy = "fifo"});
+  Job holder = arbiter.add_job({.name = "holder"}), waiter = arbiter.add_job({.name = "waiter"});
+  std::atomic<bool> holds{false}, ends{false};
+  std::thread thread([&] {
+    holder.run("hold", [&] {
+      holds = true;
+      while (!ends) std::this_thread::yield();
+    });
+  });
+  while (!holds) std::this_thread::yield();
+  Cancellation cancellation;
+  cancellation.cancel();
+  test::expect_error_containing(ErrorKind::cancelled, "", [&] {
+    waiter.run(session, runtime::random_inputs(model, 1), {.cancellation = &cancellation});
+  });
+  ends = true;
+  thread.join();
+}
+
+// Functions as jobs of a virtual clock: the arbiter's code with threads, and times that are exact.
+struct VirtualJob {
+  const char* name;
+  double weight;
+  std::int64_t step_ns;
+};
+
+std::vector<std::int64_t> device_times(const std::string& policy, const std::vector<VirtualJob>& given,
+                                       std::int64_t until_ns) {
+  base::VirtualClock clock(1);
+  Arbiter arbiter({.policy = policy, .device = "simulated", .clock = &clock});
+  std::vector<Job> jobs;
+  for (const VirtualJob& job : given) jobs.push_back(arbiter.add_job({.name = job.name, .weight = job.weight}));
+  std::vector<std::function<void()>> bodies;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    bodies.push_back([&, i] {
+      while (clock.now_ns() < until_ns)
+        jobs[i].run("step", [&] { clock.sleep_until(clock.now_ns() + given[i].step_ns); });
+    });
+  }
+  clock.run(bodies);
+  std::vector<std::int64_t> times;
+  for (const Job& job : jobs) times.push_back(job.report().device_ns);
+  return times;
+}
+
+TEST(Arbiter, FairDividesTimeByWeightWhateverTheLengthOfSteps) {
+  const std::vector<std::int64_t> times =
+      device_times("fair", {{"short", 30, kMs / 10}, {"long", 70, 5 * kMs}}, 4000 * kMs);
+  const double share = static_cast<double>(times[0]) / static_cast<double>(times[0] + times[1]);
+  EXPECT_NEAR(share, 0.3, 0.02);
+  EXPECT_GE(times[0] + times[1], 4000 * kMs);
+}
+
+TEST(Arbiter, LearnsHowLongFunctionsTake) {
+  base::VirtualClock clock(1);
+  Arbiter arbiter({.policy = "fill", .device = "simulated", .clock = &clock});
+  Job job = arbiter.add_job({.name = "loader"});
+  clock.run({[&] {
+    for (int i = 0; i < 50; ++i) {
+      job.run("decode", [&] { clock.sleep_until(clock.now_ns() + 3 * kMs); });
+      job.run("augment", [&] { clock.sleep_until(clock.now_ns() + 2 * kMs); });
+    }
+  }});
+  EXPECT_EQ(job.report().device_ns, 250 * kMs);
+  EXPECT_EQ(job.report().p99_ns, 3 * kMs);
+  EXPECT_LT(job.report().prediction_error, 0.01);
+}
+
+TEST(Arbiter, MemoryIsChargedToJobs) {
+  Arbiter arbiter({.memory_bytes = 1000});
+  Job search = arbiter.add_job({.name = "search", .guarantee_bytes = 600});
+  {
+    Job training = arbiter.add_job({.name = "training", .limit_bytes = 300});
+    training.charge(300, "activations");
+    EXPECT_EQ(training.report().memory_bytes, 300);
+    test::expect_error_containing(ErrorKind::over_budget, "job 'training' asked for 1 B for gradients",
+                                  [&] { training.charge(1, "gradients"); });
+  }
+  search.charge(1000, "weights");  // what the job held that has left is free
+  search.release(1000);
+  EXPECT_EQ(search.report().peak_memory_bytes, 1000);
+}
+
+TEST(Arbiter, RefusesOptionsThatMakeNoSense) {
+  test::expect_error_containing(ErrorKind::invalid_argument, "there is no policy 'best'",
+                                [] { Arbiter arbiter({.policy = "best"}); });
+  Arbiter arbiter({.memory_bytes = 100});
+  test::expect_error_containing(ErrorKind::invalid_argument, "needs a name", [&] { arbiter.add_job({}); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "weight 0",
+                                [&] { arbiter.add_job({.name = "a", .weight = 0}); });
+  test::expect_error_containing(ErrorKind::over_budget, "only 100 B",
+                                [&] { arbiter.add_job({.name = "a", .guarantee_bytes = 101}); });
+}
+
+}  // namespace
+}  // namespace tessera::share::arbiter_test
