@@ -23,12 +23,14 @@ std::vector<std::byte*> pointers(std::vector<std::vector<std::byte>>& buffers) {
 void SkippedSamples::add(std::int64_t index, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (!samples_.insert(index).second) return;
+  any_.store(true, std::memory_order_release);
   if (reasons_.size() < kMostReasons) reasons_.push_back(reason);
   if (samples_.size() <= kMostWarnings) warn("skipped a sample that cannot be read: {}", reason);
   if (samples_.size() == kMostWarnings) warn("further samples that cannot be read are only counted");
 }
 
 bool SkippedSamples::contains(std::int64_t index) const {
+  if (!any_.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(mutex_);
   return samples_.contains(index);
 }

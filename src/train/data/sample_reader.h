@@ -1,6 +1,7 @@
 // One sample on its way from the source through the transforms.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,6 +27,7 @@ class SkippedSamples {
   mutable std::mutex mutex_;
   std::set<std::int64_t> samples_;
   std::vector<std::string> reasons_;
+  std::atomic<bool> any_{false};  // so that workers meet at the lock only where samples are skipped
 };
 
 // Reads samples with scratch memory of its own; each thread has one.
