@@ -13,8 +13,10 @@
 #include "common.h"
 #include "cost/profile.h"
 #include "io/file.h"
+#include "io/toml_table.h"
 #include "report/json_text.h"
 #include "report/share_page.h"
+#include "share/cluster.h"
 #include "share/trace.h"
 #include "verbs.h"
 
@@ -98,15 +100,46 @@ report::SharePage::Policy as_page(const share::Outcome& outcome) {
   return policy;
 }
 
+nlohmann::json as_json(const share::ClusterOutcome& outcome) {
+  return {{"jobs", outcome.jobs},
+          {"hours", outcome.hours},
+          {"mean_wait_s", outcome.mean_wait_s},
+          {"p50_wait_s", outcome.p50_wait_s},
+          {"p99_wait_s", outcome.p99_wait_s},
+          {"waiting_share", outcome.waiting_share},
+          {"most_waiting", outcome.most_waiting},
+          {"busy_share", outcome.use},
+          {"mean_slowdown", outcome.mean_slowdown}};
+}
+
+nlohmann::json simulate_cluster(const std::string& text, const SimulateOptions& options) {
+  const share::ClusterOptions cluster = share::parse_cluster(text, options.trace);
+  const share::ClusterOutcome outcome = share::simulate_cluster(cluster);
+  if (!options.json)
+    fmt::print(
+        "cluster of {} devices: {} jobs in {:.1f} hours, slices in use {:.1f}%, wait mean {:.1f} s, p50 {:.1f} s, p99 "
+        "{:.1f} s, {:.1f}% of jobs wait, {} at most at once, service {:.3f} times as long as alone\n",
+        cluster.nodes * cluster.devices_per_node, outcome.jobs, outcome.hours, 100 * outcome.use, outcome.mean_wait_s,
+        outcome.p50_wait_s, outcome.p99_wait_s, 100 * outcome.waiting_share, outcome.most_waiting,
+        outcome.mean_slowdown);
+  return as_json(outcome);
+}
+
 void simulate(const SimulateOptions& options) {
   check_outputs({options.html});
   const std::vector<std::string> policies = listed(options.policies);
   const cost::DeviceProfile profile = cost::load_profile(options.device);
-  const std::vector<std::byte> text = io::read_file(options.trace, std::int64_t{64} << 20);
-  const share::Trace trace =
-      share::parse_trace({reinterpret_cast<const char*>(text.data()), text.size()}, options.trace, profile);
-  const share::SharedDevice device{profile.name, profile.memory_bytes, profile.kind == cost::DeviceKind::cpu};
+  const std::vector<std::byte> bytes = io::read_file(options.trace, std::int64_t{64} << 20);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   nlohmann::json json = {{"device", profile.name}, {"policies", nlohmann::json::array()}};
+  io::TomlTable tables = io::TomlTable::parse(text, options.trace);
+  if (tables.has("cluster")) json["cluster"] = simulate_cluster(text, options);
+  if (tables.has("cluster") && !tables.has("job") && options.html.empty()) {
+    if (options.json) fmt::print("{}\n", report::json_text(json, 2));
+    return;
+  }
+  const share::Trace trace = share::parse_trace(text, options.trace, profile);
+  const share::SharedDevice device{profile.name, profile.memory_bytes, profile.kind == cost::DeviceKind::cpu};
   report::SharePage page{"Sharing of " + std::filesystem::path(options.trace).stem().string(), profile.title, {}};
   for (const std::string& policy : policies) {
     const share::Outcome outcome = share::simulate(trace, device, policy);
