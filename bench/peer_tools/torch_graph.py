@@ -70,6 +70,13 @@ def reshape(a, x, shape):
     return x.reshape([x.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
 
 
+def unsqueeze(a, x, axes):
+    rank = x.dim() + axes.numel()
+    for axis in sorted(axis % rank for axis in axes.tolist()):
+        x = x.unsqueeze(axis)
+    return x
+
+
 def gather(a, data, indices):
     axis = a.get("axis", 0) % data.dim()
     flat = torch.index_select(data, axis, indices.reshape(-1))
@@ -122,6 +129,12 @@ OPERATORS = {
     "LayerNormalization": lambda a, x, w, b: F.layer_norm(x, w.shape, w, b, a.get("epsilon", 1e-5)),
     "Flatten": lambda a, x: x.flatten(a.get("axis", 1)),
     "Reshape": reshape,
+    "Unsqueeze": unsqueeze,
+    "Squeeze": lambda a, x, axes=None: x.squeeze() if axes is None else x.squeeze(tuple(axes.tolist())),
+    "Cast": lambda a, x: x.to({1: torch.float32, 7: torch.int64}[a["to"]]),
+    "Shape": lambda a, x: torch.tensor(x.shape[a.get("start", 0):a.get("end", x.dim())]),
+    "Range": lambda a, start, limit, delta: torch.arange(int(start), int(limit), int(delta)),
+    "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
     "Transpose": lambda a, x: x.permute(a["perm"]),
     "Concat": lambda a, *x: torch.cat(x, a["axis"]),
     "Gather": gather,
