@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the time and memory of a training step with PyTorch's on this CPU: the same nets, from `tessera new`, in turn.
+"""Compares time and memory of a training step with PyTorch's on this CPU: the same nets, from `tessera new`, in turn.
 
     bench/train_parity.py --setup      # once: .venv-parity with the pinned torch
     bench/train_speed.py               # a table: torch's median over Tessera's, so above 1 Tessera is faster
@@ -133,7 +133,8 @@ checkpoint_every = 1000000
 threads = {arguments.threads}
 precision = "{arguments.precision}"
 """)
-    done = subprocess.run([arguments.tessera, "train", folder / "config.toml", "--json"], capture_output=True, text=True)
+    command = [arguments.tessera, "train", folder / "config.toml", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     lines = [json.loads(line) for line in (folder / "run/log.jsonl").read_text().splitlines()]
@@ -169,8 +170,9 @@ def compare(arguments, net, folder):
     figures = {name: {key: statistics.median(run[key] for run in of_one) for key in ("seconds", "peak")}
                for name, of_one in runs.items() if of_one}
     best = min((figures[way] for way in arguments.ways if way in figures), key=lambda each: each["seconds"])
+    least = min(figures[way]["peak"] for way in arguments.ways if way in figures)
     return {"net": net, "figures": figures, "ratio": best["seconds"] / figures["tessera"]["seconds"],
-            "memory": figures["tessera"]["peak"] / min(figures[way]["peak"] for way in arguments.ways if way in figures)}
+            "memory": figures["tessera"]["peak"] / least}
 
 
 def main():

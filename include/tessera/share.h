@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "tessera/export.h"
 #include "tessera/session.h"
 
 namespace tessera {
@@ -50,13 +49,13 @@ struct ArbiterOptions {
 };
 
 // The policies by which an arbiter decides; docs/sharing.md compares them.
-TESSERA_API std::vector<std::string> policy_names();
+std::vector<std::string> policy_names();
 
 class Arbiter;
 
 // One job of an arbiter. Thread-safe: concurrent runs of one job are runs of it. It may outlive the arbiter, but
 // no run of it may be in progress when it is destroyed.
-class TESSERA_API Job {
+class Job {
  public:
   ~Job();
   Job(Job&&) noexcept;
@@ -84,7 +83,7 @@ class TESSERA_API Job {
 };
 
 // Thread-safe.
-class TESSERA_API Arbiter {
+class Arbiter {
  public:
   // Throws Error(invalid_argument) for an unknown policy.
   explicit Arbiter(const ArbiterOptions& options = {});

@@ -46,6 +46,12 @@ KernelChoice choose_kernel(const backends::Device& device, const ops::NodeView& 
     }
     choice.rejected.push_back(fmt::format("{}: {}", entry->name, reason));
   }
+  // A slow kernel is better than none.
+  const auto slow = std::ranges::find_if(entries, [&](const auto* entry) { return takes(*entry, view); });
+  if (slow != entries.end()) {
+    choice.entry = *slow;
+    return choice;
+  }
   if (choice.rejected.empty())
     fail(ErrorKind::unsupported, "device '{}' has no kernel for {}", device.name(), view.op().name);
   fail(ErrorKind::unsupported, "no kernel of device '{}' takes this {}: {}", device.name(), view.op().name,
@@ -61,8 +67,9 @@ std::vector<const backends::KernelEntry*> accepting_kernels(const backends::Devi
 }
 
 bool accepts(const backends::Device& device, const ops::NodeView& view) {
-  return std::ranges::any_of(accepting_kernels(device, view),
-                             [&](const backends::KernelEntry* entry) { return entry->op == view.op().name; });
+  return std::ranges::any_of(device.kernels_for(view.op().name), [&](const backends::KernelEntry* entry) {
+    return !entry->is_stand_in && entry->op == view.op().name && reason_against(*entry, view).empty();
+  });
 }
 
 namespace {

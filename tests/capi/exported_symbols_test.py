@@ -34,7 +34,7 @@ def qualified(name):
 
 
 # Headers of parts that there is no shared library of.
-ONLY_STATIC = {"graph.h", "train.h"}
+ONLY_STATIC = {"graph.h", "share.h", "train.h"}
 
 
 def declared(folder):

@@ -272,9 +272,6 @@ class ElementWise final : public Kernel {
 std::string reject_element_wise(const ops::NodeView& view) {
   if (view.output(0).dtype == DType::undefined) return "wants known shapes";
   if (view.input_count() > Broadcast::kMaxOperands) return "takes up to 8 operands";
-  const Broadcast broadcast = broadcast_of(view);
-  if (view.output(0).elements() >= kManyElements && broadcast.line_length() < kShortLine && !broadcast.lines_repeat())
-    return "its lines are short";
   const ProgramStages stages = stages_of(view);
   if (stages.list.size() > ops::kMostElementWiseSteps) return "takes up to 64 steps";
   for (const ProgramStage& stage : stages.list) {
@@ -283,6 +280,12 @@ std::string reject_element_wise(const ops::NodeView& view) {
       return "no vectorised " + std::string(stage.step.form->name);
   }
   return place_registers(stages).count > kMostRegisters ? "keeps more than 8 values at once" : "";
+}
+
+std::string avoid_element_wise(const ops::NodeView& view) {
+  const Broadcast broadcast = broadcast_of(view);
+  const bool many = view.output(0).elements() >= kManyElements;
+  return many && broadcast.line_length() < kShortLine && !broadcast.lines_repeat() ? "its lines are short" : "";
 }
 
 std::string reject_element_wise_f32(const ops::NodeView& view) {

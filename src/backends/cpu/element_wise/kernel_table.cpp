@@ -50,11 +50,13 @@ std::span<const KernelEntry> element_wise_kernels() {
         {.op = "tessera::ElementWise",
          .name = "cpu_element_wise_f32",
          .reject = reject_element_wise_f32,
+         .avoid = avoid_element_wise,
          .create = make_element_wise,
          .in_place_inputs = 0xff},
         {.op = "tessera::ElementWise",
          .name = "cpu_element_wise",
          .reject = reject_element_wise,
+         .avoid = avoid_element_wise,
          .create = make_element_wise},
     };
     const std::vector<KernelEntry> unary = unary_kernels();

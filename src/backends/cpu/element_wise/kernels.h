@@ -34,6 +34,7 @@ KernelPointer make_where(const ops::NodeView& view, WeightStore& weights);
 
 // element_wise_program
 std::string reject_element_wise(const ops::NodeView& view);
+std::string avoid_element_wise(const ops::NodeView& view);
 std::string reject_element_wise_f32(const ops::NodeView& view);
 KernelPointer make_element_wise(const ops::NodeView& view, WeightStore& weights);
 
