@@ -64,6 +64,9 @@ class Job {
   // Session::run whose steps the arbiter allows one by one. The options' gate and priority are the job's. Throws what
   // Session::run throws; the job's place is free then.
   NamedValues run(Session& session, const NamedValues& inputs, RunOptions options = {});
+  // The same with the requested outputs alone. A training is a job by TrainingHooks::run.
+  std::vector<Value> run(Session& session, const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
+                         RunOptions options = {});
   // A function of the caller's (loading data, post-processing) as one step: it begins when its turn has come and holds
   // a core of the process meanwhile. Functions of one name are alike in how long they take. What it throws passes
   // through.

@@ -186,6 +186,10 @@ struct TrainingHooks {
   std::function<void(std::int64_t step, std::int64_t steps)> progress;  // after every step
   // When it is cancelled, training saves a checkpoint and returns.
   const Cancellation* cancellation = nullptr;
+  // Called in place of Session::run for each step, so that a training can be a job of an arbiter (tessera/share.h). It
+  // must run the session with these arguments and give what it gave.
+  std::function<std::vector<Value>(Session&, const NamedValues&, const std::vector<OutputRequest>&, const RunOptions&)>
+      run;
   std::vector<StepTiming>* timings = nullptr;  // filled with the operators of one step
 };
 

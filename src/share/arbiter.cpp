@@ -37,6 +37,12 @@ struct Job::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  void take_over(RunOptions& options, StepGate& gate) const {
+    options.gate = &gate;
+    options.priority = job->options.priority;
+    if (options.clock == nullptr) options.clock = arbiter->clock;
+  }
+
   // Calls `work` with the gate of a run that is like others with this key.
   template <typename Work>
   void run(std::uint64_t key, const Work& work) {
@@ -102,12 +108,20 @@ Job& Job::operator=(Job&&) noexcept = default;
 NamedValues Job::run(Session& session, const NamedValues& inputs, RunOptions options) {
   NamedValues outputs;
   state_->run(key_of(session, inputs), [&](StepGate& gate) {
-    options.gate = &gate;
-    options.priority = state_->job->options.priority;
-    if (options.clock == nullptr) options.clock = state_->arbiter->clock;
+    state_->take_over(options, gate);
     outputs = session.run(inputs, options);
   });
   return outputs;
+}
+
+std::vector<Value> Job::run(Session& session, const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
+                            RunOptions options) {
+  std::vector<Value> values;
+  state_->run(key_of(session, inputs), [&](StepGate& gate) {
+    state_->take_over(options, gate);
+    values = session.run(inputs, outputs, options);
+  });
+  return values;
 }
 
 void Job::run(const std::string& name, const std::function<void()>& work) {

@@ -55,7 +55,7 @@ struct Trainer::State : TrainingSetup {
   };
 
   void step(const TrainingHooks& hooks, bool with_timings);
-  void run_once(const NamedValues& inputs, const RunOptions& how, bool reads);
+  void run_once(const TrainingHooks& hooks, const NamedValues& inputs, const RunOptions& how, bool reads);
   std::uint64_t seed_of_run() const;
   std::int64_t counter(const char* name) const { return session->variables()->get(name).data<std::int64_t>()[0]; }
   StepReport report();
@@ -126,10 +126,13 @@ std::uint64_t Trainer::State::seed_of_run() const {
   return (config.seed + 1) * 0x9E3779B97F4A7C15 + run;
 }
 
-void Trainer::State::run_once(const NamedValues& inputs, const RunOptions& how, bool reads) {
+void Trainer::State::run_once(const TrainingHooks& hooks, const NamedValues& inputs, const RunOptions& how,
+                              bool reads) {
+  const std::vector<OutputRequest> wanted =
+      reads ? std::vector<OutputRequest>{"gradient_norm"} : std::vector<OutputRequest>{};
   try {
     const std::vector<Value> outputs =
-        session->run(inputs, reads ? std::vector<OutputRequest>{"gradient_norm"} : std::vector<OutputRequest>{}, how);
+        hooks.run ? hooks.run(*session, inputs, wanted, how) : session->run(inputs, wanted, how);
     if (reads) gradient_norm_ = static_cast<double>(outputs[0].tensor().data<float>()[0]);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::over_budget) throw;
@@ -158,7 +161,7 @@ void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
     how.seed = seed_of_run();
     how.capture = !reads_every_step_;
     if (with_timings) how.timings = hooks.timings;
-    run_once(inputs, how, reads_every_step_ || (at.step + 1) % config.log_every == 0);
+    run_once(hooks, inputs, how, reads_every_step_ || (at.step + 1) % config.log_every == 0);
     at.samples += batch.samples;
     at.position = loader->position();
   }

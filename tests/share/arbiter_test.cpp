@@ -9,6 +9,7 @@
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
 #include "tessera/share.h"
+#include "tessera/train.h"
 
 namespace tessera::share::arbiter_test {
 namespace {
@@ -24,6 +25,26 @@ bool same_bits(const NamedValues& a, const NamedValues& b) {
     const Tensor &s = x.second.tensor(), &t = y.second.tensor();
     return s.bytes() == t.bytes() && std::memcmp(s.raw(), t.raw(), static_cast<std::size_t>(s.bytes())) == 0;
   });
+}
+
+TEST(Arbiter, ATrainingIsAJob) {
+  const auto train = [](const TrainingHooks& hooks) {
+    TrainingConfig config;
+    config.model.builder = "mlp";
+    config.data.train_arrays = {{"x", Tensor(DType::f32, {64, 784})}, {"y", Tensor(DType::i64, {64})}};
+    std::ranges::fill(config.data.train_arrays.at("x").mutable_values<float>(), 0.5f);
+    std::ranges::fill(config.data.train_arrays.at("y").mutable_values<std::int64_t>(), std::int64_t{3});
+    config.steps = 6;
+    Trainer trainer(config);
+    return trainer.run(hooks).loss;
+  };
+  Arbiter arbiter;
+  Job job = arbiter.add_job({.name = "training", .priority = Priority::background});
+  TrainingHooks hooks;
+  hooks.run = [&](Session& session, const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
+                  const RunOptions& how) { return job.run(session, inputs, outputs, how); };
+  EXPECT_EQ(train(hooks), train({}));
+  EXPECT_EQ(job.report().runs, 6);
 }
 
 TEST(Arbiter, RunsGiveTheSameBitsUnderEveryPolicy) {
