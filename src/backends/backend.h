@@ -150,8 +150,8 @@ struct KernelEntry {
   std::string_view name;  // "softmax_avx512"; unique in its table for this op
   // Why this kernel cannot run the node, or "" when it can. Null: it can run any.
   std::string (*reject)(const ops::NodeView&) = nullptr;
-  // Why a later kernel that takes the same nodes is expected to be faster, or "". It is passed over then, unless
-  // measuring found otherwise. Null: "".
+  // Why a later kernel that takes the same nodes, or what a composite decomposes into, is expected to be faster, or "".
+  // It is passed over then, unless measuring found otherwise or no other kernel takes the node. Null: "".
   std::string (*avoid)(const ops::NodeView&) = nullptr;
   // A kernel without state.
   void (*function)(KernelContext&) = nullptr;

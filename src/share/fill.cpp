@@ -5,7 +5,8 @@
 //
 // The loop is additive increase, multiplicative decrease (Chiu, Jain, 1989): `share` is the part of idle time that
 // background work may use. It halves when a realtime run misses its goal, at most once a kHalvingNs, and grows by
-// kGrowth with each that meets it. After a background step of length t the next one waits t · (1 − share) / share.
+// kGrowth with each that meets it; while none has ended for kQuietNs it doubles with each background step. After a
+// background step of length t the next one waits t · (1 − share) / share.
 #include "share/policy.h"
 
 namespace tessera::share {
@@ -38,12 +39,14 @@ class Fill final : public Policy {
 
   void step_ended(const DeviceState& device, const Run& run) override {
     if (!run.is(Priority::background) || share_ >= 1) return;
+    if (device.now_ns - goal_ended_ns_ > kQuietNs) share_ = std::min(1.0, 2 * share_);
     held_until_ns_ =
         device.now_ns + static_cast<std::int64_t>(static_cast<double>(run.measured_ns) * (1 - share_) / share_);
   }
 
   void run_ended(const DeviceState& device, const Run& run) override {
     if (!run.has_goal()) return;
+    goal_ended_ns_ = device.now_ns;
     if (device.now_ns <= run.deadline_ns()) {
       share_ = std::min(1.0, share_ + kGrowth);
     } else if (device.now_ns >= halved_ns_ + kHalvingNs) {
@@ -54,7 +57,7 @@ class Fill final : public Policy {
 
  private:
   static constexpr double kGrowth = 0.05, kLeastShare = 0.05;
-  static constexpr std::int64_t kHalvingNs = 1'000'000;
+  static constexpr std::int64_t kHalvingNs = 1'000'000, kQuietNs = 100'000'000;
 
   // By class; realtime runs by deadline; others of a class by what their jobs have had for their weight.
   static bool goes_before(const Run& a, const Run& b) {
@@ -66,6 +69,7 @@ class Fill final : public Policy {
 
   double share_ = 1;
   std::int64_t held_until_ns_ = 0, look_again_ns_ = kNever;
+  std::int64_t goal_ended_ns_ = 0;
   std::int64_t halved_ns_ = std::numeric_limits<std::int64_t>::min() / 2;
 };
 
