@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/attention_gradient.h"
 #include "ops/check_operand.h"
 #include "ops/gradient.h"
 
@@ -52,6 +53,14 @@ void check_mask(const InferContext& context, const Dims& scores) {
   context.check(fits, "'attn_mask' has shape {}, which does not broadcast to {}", to_string(mask), to_string(scores));
 }
 
+// Scores, or statistics in their place.
+void set_scores(InferContext& context, ir::Dims dims) {
+  const DType type = context.dtype(kQuery);
+  if (!gives_statistics(context.op())) return context.set_output(3, type, std::move(dims));
+  dims[3] = 2;
+  context.set_output(kAttentionStatistics, type == DType::f64 ? type : DType::f32, std::move(dims));
+}
+
 void infer(InferContext& context) {
   std::optional<std::size_t> known;
   for (const std::size_t input : {kQuery, kKey, kValue}) {
@@ -61,7 +70,7 @@ void infer(InferContext& context) {
     context.set_output_unknown_rank(0, context.dtype(kQuery));
     context.set_output(1, context.dtype(kKey), Dims(4));
     context.set_output(2, context.dtype(kValue), Dims(4));
-    return context.set_output(3, context.dtype(kQuery), Dims(4));
+    return set_scores(context, Dims(4));
   }
   const std::size_t rank = *known;
   context.check(rank == 3 || rank == 4, "Q, K and V have rank {}, expected 3 or 4", rank);
@@ -91,7 +100,7 @@ void infer(InferContext& context) {
                      rank == 4 ? Dims{q[0], q[1], q[2], v[3]} : Dims{q[0], q[2], q[1] * v[3]});
   context.set_output(1, context.dtype(kKey), {q[0], k[1], total, k[3]});
   context.set_output(2, context.dtype(kValue), {q[0], k[1], total, v[3]});
-  context.set_output(3, context.dtype(kQuery), {q[0], q[1], q[2], total});
+  set_scores(context, {q[0], q[1], q[2], total});
 }
 
 double operations(const NodeView& view) {
@@ -121,8 +130,9 @@ Term recomputed(GradientContext& c, std::int64_t mode) {
 }
 
 // With P = softmax(S): dV = Pᵀ g, dP = g Vᵀ, dS = P (dP - Σ dP P), dQ = scale dS K, dK = scale dSᵀ Q.
-void attention_gradient(GradientContext& c) {
+void go_back(GradientContext& c) {
   require(!c.has_gradient(3), ErrorKind::unsupported, "its scores are used");
+  if (set_attention_gradients(c)) return;
   const Term query = heads_first(c, c.input(kQuery), "q_num_heads"), g = heads_first(c, c.gradient(), "q_num_heads");
   Term key = heads_first(c, c.input(kKey), "kv_num_heads"), value = heads_first(c, c.input(kValue), "kv_num_heads");
   const bool has_past = c.has_input(kPastKey);
@@ -170,6 +180,22 @@ void attention_gradient(GradientContext& c) {
 
 constexpr TypeSet kMaskTypes = types::numbers | types::boolean;
 
+const std::vector<Parameter> kInputs{{"Q", types::floats, "T1"},
+                                     {"K", types::floats, "T1"},
+                                     {"V", types::floats, "T2"},
+                                     {"attn_mask", kMaskTypes, "U", optional},
+                                     {"past_key", types::floats, "T1", optional},
+                                     {"past_value", types::floats, "T2", optional},
+                                     {"nonpad_kv_seqlen", types::i64, "", optional}};
+const std::vector<AttributeSpec> kAttributes{
+    {"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+    {"kv_num_heads", AttributeKind::integer},
+    {"q_num_heads", AttributeKind::integer},
+    {"qk_matmul_output_mode", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+    {"scale", AttributeKind::real},
+    {"softcap", AttributeKind::real, ir::Attribute(0.0f)},
+    {"softmax_precision", AttributeKind::integer}};
+
 }  // namespace
 
 AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query, const Shape& key, const Shape& value,
@@ -196,27 +222,31 @@ AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query
 const OpDef attention{
     .name = "Attention",
     .since = 24,
-    .inputs = {{"Q", types::floats, "T1"},
-               {"K", types::floats, "T1"},
-               {"V", types::floats, "T2"},
-               {"attn_mask", kMaskTypes, "U", optional},
-               {"past_key", types::floats, "T1", optional},
-               {"past_value", types::floats, "T2", optional},
-               {"nonpad_kv_seqlen", types::i64, "", optional}},
+    .inputs = kInputs,
     .outputs = {{"Y", types::floats, "T1"},
                 {"present_key", types::floats, "T1", optional},
                 {"present_value", types::floats, "T2", optional},
                 {"qk_matmul_output", types::floats, "T1", optional}},
-    .attributes = {{"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   {"kv_num_heads", AttributeKind::integer},
-                   {"q_num_heads", AttributeKind::integer},
-                   {"qk_matmul_output_mode", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   {"scale", AttributeKind::real},
-                   {"softcap", AttributeKind::real, ir::Attribute(0.0f)},
-                   {"softmax_precision", AttributeKind::integer}},
+    .attributes = kAttributes,
     .infer = infer,
     .operations = operations,
-    .gradient = attention_gradient,
+    .gradient = go_back,
+};
+
+// Attention that gives, in place of the scores, what its gradient computes the weights from: `statistics` [batch,
+// heads, query length, 2], f64 where Q is, else f32.
+const OpDef attention_with_statistics{
+    .name = "tessera::AttentionWithStatistics",
+    .since = 1,
+    .inputs = kInputs,
+    .outputs = {{"Y", types::floats, "T1"},
+                {"present_key", types::floats, "T1", optional},
+                {"present_value", types::floats, "T2", optional},
+                {"statistics", {DType::f32, DType::f64}, "", optional}},
+    .attributes = kAttributes,
+    .infer = infer,
+    .operations = operations,
+    .gradient = go_back,
 };
 
 }  // namespace tessera::ops

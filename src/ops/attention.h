@@ -5,7 +5,14 @@
 
 namespace tessera::ops {
 
-extern const OpDef attention;
+extern const OpDef attention, attention_with_statistics;
+
+// Output of AttentionWithStatistics where Attention has its scores: for each query the largest of its scores (-infinity
+// where no key takes part) and the sum of e^(score - largest).
+inline constexpr std::size_t kAttentionStatistics = 3;
+inline bool gives_statistics(const OpDef& op) {
+  return &op == &attention_with_statistics;
+}
 
 // Sizes of one Attention node. Q, K and V are [batch, heads, length, head size], or packed [batch, length, heads * head
 // size]; past and present are always [batch, kv_heads, length, head size].

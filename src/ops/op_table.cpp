@@ -8,6 +8,7 @@
 #include "ops/after.h"
 #include "ops/arg_max.h"
 #include "ops/attention.h"
+#include "ops/attention_gradient.h"
 #include "ops/batch_norm_training.h"
 #include "ops/cast.h"
 #include "ops/causal_conv_with_state.h"
@@ -143,6 +144,9 @@ constexpr const OpDef* kTable[] = {
     &dynamic_quantize_linear,
     // attention
     &attention,
+    &attention_with_statistics,
+    // attention_gradient
+    &attention_gradient,
     // causal_conv_with_state
     &causal_conv_with_state,
     // conv

@@ -11,6 +11,7 @@
 #include "ops/builder.h"
 #include "ops/gradient.h"
 #include "passes/differentiate.h"
+#include "passes/pass.h"
 #include "passes/recompute.h"
 #include "train/batch_norm.h"
 #include "train/mixed_precision.h"
@@ -33,11 +34,18 @@ Tensor zeros(DType type, const Shape& shape) {
   return tensor;
 }
 
+// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own.
+ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
+  if (!options.fuse_attention || options.precision != DType::f32) return graph;
+  return passes::fuse_attention(std::move(graph),
+                                {.evaluate = {}, .keeps_composite = [](const auto&, const auto&) { return true; }});
+}
+
 // Adds nodes of the step to the graph. Scalars are f32, as parameters are.
 class Step {
  public:
   Step(ir::Graph graph, const TrainingGraphOptions& options)
-      : graph_(std::move(graph)), options_(options), builder_(graph_) {}
+      : graph_(fuse_attention(std::move(graph), options)), options_(options), builder_(graph_) {}
 
   TrainingGraph build_evaluation() {
     const ValueId prediction = find_prediction();

@@ -27,7 +27,9 @@ struct TrainingGraphOptions {
   std::int64_t accumulate = 1;       // gradients of so many runs are averaged for one update
   double average_decay = 0;          // above 0: an exponential moving average of each parameter is kept
   std::int64_t recompute_bytes = 0;  // above 0: see passes/recompute.h; needs a model whose shapes are all known
-  bool mixup = false;                // the target comes as TARGET, TARGET_mixed and mix
+  // Makes one node of attention that the model spells out, whose gradient stores no scores, where `precision` is f32.
+  bool fuse_attention = true;
+  bool mixup = false;  // the target comes as TARGET, TARGET_mixed and mix
   DType target_type = DType::i64;
   ir::Dims target_dims;  // with the batch dimension
 };

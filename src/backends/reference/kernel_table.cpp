@@ -118,6 +118,9 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "tessera::LSTMGradient", .name = "reference_lstm_gradient", .function = recurrent_gradient},
       // attention
       {.op = "Attention", .name = "reference_attention", .function = attention},
+      {.op = "tessera::AttentionWithStatistics", .name = "reference_attention_with_statistics", .function = attention},
+      // attention_gradient
+      {.op = "tessera::AttentionGradient", .name = "reference_attention_gradient", .function = attention_gradient},
       // linear_attention
       {.op = "LinearAttention", .name = "reference_linear_attention", .function = linear_attention},
       // rotary_embedding

@@ -22,6 +22,7 @@ template <typename Element>
 struct AttentionOperands {
   const Element *query = nullptr, *key = nullptr, *value = nullptr;
   Element* output = nullptr;
+  float* statistics = nullptr;  // see ops::kAttentionStatistics; may be null
   AttentionMasks masks;
 };
 
@@ -61,7 +62,9 @@ class AttentionKernel final : public Kernel {
   std::int64_t scratch_bytes() const override { return products_.scratch_bytes(layout_); }
 
   void run(KernelContext& context) const override {
-    const AttentionOperands<Element> call = products_.operands(layout_, context);
+    AttentionOperands<Element> call = products_.operands(layout_, context);
+    if (ops::gives_statistics(context.op()) && context.wants_output(ops::kAttentionStatistics))
+      call.statistics = context.output(ops::kAttentionStatistics).template mutable_data<float>();
     context.parallel_for(layout_.plan.tasks(), layout_.plan.grain(), [&](std::int64_t begin, std::int64_t end) {
       const typename Products::Scope scope;
       for (std::int64_t task = begin; task < end; ++task) run_task(call, task);
@@ -98,6 +101,11 @@ class AttentionKernel final : public Kernel {
       float* sums = products_.sums(layout_, task, i);
       if (state.largest != -kInfinity) layout_.rows->scale(sums, 1 / state.sum, layout_.sizes().value_head_size, sums);
       products_.finish(layout_, task, i, sums);
+      if (call.statistics == nullptr) continue;
+      const ops::AttentionSizes& sizes = layout_.sizes();
+      float* row = call.statistics + 2 * ((task.batch * sizes.query_heads + task.head) * sizes.query_length + i);
+      row[0] = state.largest;
+      row[1] = state.sum;
     }
   }
 

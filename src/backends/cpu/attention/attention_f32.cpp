@@ -183,7 +183,7 @@ std::string reject_attention_f32(const ops::NodeView& view) {
   if (view.input(kValue).dtype != DType::f32) return "the values are " + std::string(name_of(view.input(kValue).dtype));
   const DType mask = view.has_input(kMask) ? view.input(kMask).dtype : DType::f32;
   if (mask != DType::f32 && mask != DType::boolean) return "the mask is " + std::string(name_of(mask));
-  return view.wants_output(3) ? "the scores are wanted" : "";
+  return view.wants_output(3) && !ops::gives_statistics(view.op()) ? "the scores are wanted" : "";
 }
 
 KernelPointer make_attention_f32(const ops::NodeView& view, WeightStore&) {

@@ -19,6 +19,16 @@ constexpr std::int64_t kWantedChunks = 24;
 
 }  // namespace
 
+AttentionMaskStrides::AttentionMaskStrides(const Shape& mask) : length(mask.back()) {
+  std::int64_t stride = length;
+  std::int64_t* const strides[] = {&query, &head, &batch};
+  for (std::size_t i = 1; i < mask.size(); ++i) {
+    const std::int64_t dim = mask[mask.size() - 1 - i];
+    *strides[i - 1] = dim == 1 ? 0 : stride;
+    stride *= dim;
+  }
+}
+
 AttentionPlan::AttentionPlan(const ops::NodeView& view, std::int64_t panel_rows, std::int64_t block_elements)
     : has_past_(view.has_input(kPastKey)),
       sizes_(ops::attention_sizes(view, view.input(kQuery).shape, view.input(kKey).shape, view.input(kValue).shape,
@@ -36,7 +46,7 @@ AttentionPlan::AttentionPlan(const ops::NodeView& view, std::int64_t panel_rows,
   chunk_queries_ = std::min(kMostChunkQueries, round_up(ceil_divide(queries, chunks), panel_rows));
   chunks_ = ceil_divide(queries, chunk_queries_);
   tasks_ = heads * chunks_;
-  if (view.has_input(kMask)) plan_mask(view.input(kMask).shape);
+  if (view.has_input(kMask)) mask_ = AttentionMaskStrides(view.input(kMask).shape);
 }
 
 bool AttentionPlan::has_few_queries() const {
@@ -48,18 +58,6 @@ std::int64_t AttentionPlan::grain() const {
   const double operations = static_cast<double>(std::max<std::int64_t>(1, chunk_queries_)) *
                             static_cast<double>(sizes_.total_length() * (sizes_.head_size + sizes_.value_head_size));
   return static_cast<std::int64_t>(std::clamp(2e5 / std::max(operations, 1.0), 1.0, 1024.0));
-}
-
-// The mask broadcasts to [batch, heads, queries, keys]; where it is shorter than the keys it forbids the rest.
-void AttentionPlan::plan_mask(const Shape& shape) {
-  mask_length_ = shape.back();
-  std::int64_t stride = mask_length_;
-  std::int64_t* const strides[] = {&mask_query_stride_, &mask_head_stride_, &mask_batch_stride_};
-  for (std::size_t i = 1; i < shape.size(); ++i) {
-    const std::int64_t dim = shape[shape.size() - 1 - i];
-    *strides[i - 1] = dim == 1 ? 0 : stride;
-    stride *= dim;
-  }
 }
 
 AttentionMasks AttentionPlan::masks(const KernelContext& context) {
@@ -83,7 +81,7 @@ AttentionTask AttentionPlan::task(const AttentionMasks& masks, std::int64_t inde
                      .begin = chunk * chunk_queries_,
                      .end = std::min(sizes_.query_length, (chunk + 1) * chunk_queries_),
                      .keys = sizes_.total_length()};
-  if (masks.mask != nullptr || masks.allowed != nullptr) task.keys = std::min(task.keys, mask_length_);
+  if (masks.mask != nullptr || masks.allowed != nullptr) task.keys = std::min(task.keys, mask_.length);
   if (masks.valid_keys != nullptr) task.keys = std::clamp<std::int64_t>(masks.valid_keys[batch], 0, task.keys);
   task.keys = visible(task, task.end - 1);
   return task;
@@ -95,8 +93,7 @@ std::int64_t AttentionPlan::visible(const AttentionTask& task, std::int64_t i) c
 
 ScoreRule AttentionPlan::rule(const AttentionMasks& masks, const AttentionTask& task, std::int64_t key,
                               std::int64_t i) const {
-  const std::int64_t at =
-      task.batch * mask_batch_stride_ + task.head * mask_head_stride_ + i * mask_query_stride_ + key;
+  const std::int64_t at = mask_.at(task.batch, task.head, i) + key;
   return {softcap_, masks.mask != nullptr ? masks.mask + at : nullptr,
           masks.allowed != nullptr ? masks.allowed + at : nullptr};
 }

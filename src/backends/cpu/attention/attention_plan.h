@@ -33,6 +33,15 @@ struct AttentionMasks {
   const std::int64_t* valid_keys = nullptr;
 };
 
+// Where the rows of a mask lie that broadcasts to [batch, heads, queries, keys]. `length` may be less than the keys.
+struct AttentionMaskStrides {
+  std::int64_t length = 0, batch = 0, head = 0, query = 0;
+
+  AttentionMaskStrides() = default;
+  explicit AttentionMaskStrides(const Shape& mask);
+  std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t i) const { return b * batch + h * head + i * query; }
+};
+
 // Some queries of one head.
 struct AttentionTask {
   std::int64_t batch, head, begin, end;
@@ -61,14 +70,12 @@ class AttentionPlan {
   ScoreRule rule(const AttentionMasks& masks, const AttentionTask& task, std::int64_t key, std::int64_t i) const;
 
  private:
-  void plan_mask(const Shape& shape);
-
   bool has_past_;
   ops::AttentionSizes sizes_;
   bool causal_;
   float softcap_;
   std::int64_t block_keys_ = 0, chunk_queries_ = 0, chunks_ = 0, tasks_ = 0;
-  std::int64_t mask_length_ = 0, mask_batch_stride_ = 0, mask_head_stride_ = 0, mask_query_stride_ = 0;
+  AttentionMaskStrides mask_;
 };
 
 // The plan of a node, and where the rows of its operands lie: of keys and values, where those of the past are before

@@ -117,6 +117,48 @@ void add_weighted(const float* weights, const float* values, std::int64_t stride
   hn::BlendedStore(sum, part, d, y + column);
 }
 
+template <bool has_mask>
+void go_back_masked(const GradientRule& rule, float* products, float* gradients, std::int64_t count) {
+  const D d;
+  const V scale = set(rule.scale), largest = set(rule.largest), inverse = set(rule.inverse_sum), mean = set(rule.mean);
+  const auto step = [&](V s, V g, V mask, V& weight) HWY_ATTR {
+    V x = has_mask ? hn::Sub(hn::MulAdd(s, scale, mask), largest) : hn::MulSub(s, scale, largest);
+    // The largest one may exceed itself by a rounding.
+    x = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Zero(d), x);
+    weight = hn::Mul(math::exp_of_nonpositive(d, x), inverse);
+    const V gradient = hn::Mul(hn::Mul(weight, hn::Sub(g, mean)), scale);
+    return hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), gradient);
+  };
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    V weight;
+    const V mask = has_mask ? hn::LoadU(d, rule.rule.mask + i) : hn::Zero(d);
+    const V gradient = step(hn::LoadU(d, products + i), hn::LoadU(d, gradients + i), mask, weight);
+    hn::StoreU(weight, d, products + i);
+    hn::StoreU(gradient, d, gradients + i);
+  }
+  if (i == count) return;
+  const Mask part = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  V weight;
+  const V mask = has_mask ? hn::MaskedLoad(part, d, rule.rule.mask + i) : hn::Zero(d);
+  const V gradient = step(hn::MaskedLoad(part, d, products + i), hn::MaskedLoad(part, d, gradients + i), mask, weight);
+  hn::BlendedStore(weight, part, d, products + i);
+  hn::BlendedStore(gradient, part, d, gradients + i);
+}
+
+void go_back(const GradientRule& rule, float* products, float* gradients, std::int64_t count, std::int64_t width) {
+  if (rule.largest == -kInfinity) count = 0;
+  if (rule.rule.mask != nullptr) go_back_masked<true>(rule, products, gradients, count);
+  else go_back_masked<false>(rule, products, gradients, count);
+  if (rule.rule.allowed != nullptr) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (!rule.rule.allowed[i]) products[i] = gradients[i] = 0;
+    }
+  }
+  std::fill(products + count, products + width, 0.0f);
+  std::fill(gradients + count, gradients + width, 0.0f);
+}
+
 void scale(const float* x, float factor, std::int64_t count, float* y) {
   const D d;
   if (factor == 0) return std::fill_n(y, count, 0.0f), void();
@@ -164,7 +206,7 @@ bool join_pair(const std::uint16_t* first, const std::uint16_t* second, std::int
 }  // namespace
 
 const AttentionRows* rows_of_isa() {
-  static constexpr AttentionRows functions{scores, weigh, add_weighted, scale, is_finite, join_pair};
+  static constexpr AttentionRows functions{scores, weigh, add_weighted, go_back, scale, is_finite, join_pair};
   return &functions;
 }
 

@@ -19,6 +19,13 @@ struct ScoreRule {
   const bool* allowed = nullptr;
 };
 
+// What the gradients of a row's scores are computed from: its statistics (see ops::kAttentionStatistics), the mean of
+// the gradients of its weights, Σ dY ∘ Y, and what stood between product and softmax; `softcap` is not looked at.
+struct GradientRule {
+  float scale, largest, inverse_sum, mean;
+  ScoreRule rule;
+};
+
 struct AttentionRows {
   // scores[i] = query · key i, which is `size` floats at keys + i * stride.
   void (*scores)(const float* query, const float* keys, std::int64_t stride, std::int64_t size, std::int64_t count,
@@ -29,6 +36,9 @@ struct AttentionRows {
   // y += Σ weight i · value i, which is `size` floats at values + i * stride. Values of weight 0 are not looked at.
   void (*add_weighted)(const float* weights, const float* values, std::int64_t stride, std::int64_t size,
                        std::int64_t count, float* y);
+  // The products of a query with `count` keys become the weights of these, and the gradients of the weights become
+  // those of the products. Both are 0 from there on to `width`, and where a weight is 0.
+  void (*go_back)(const GradientRule& rule, float* products, float* gradients, std::int64_t count, std::int64_t width);
   // y = factor · x, and 0 for a factor of 0. May be in place.
   void (*scale)(const float* x, float factor, std::int64_t count, float* y);
   bool (*is_finite)(const float* x, std::int64_t count);

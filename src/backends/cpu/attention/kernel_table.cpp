@@ -9,6 +9,15 @@ std::span<const KernelEntry> attention_kernels() {
       // attention
       {.op = "Attention", .name = "cpu_attention", .reject = reject_attention_f32, .create = make_attention_f32},
       {.op = "Attention", .name = "cpu_attention_bf16", .reject = reject_attention_bf16, .create = make_attention_bf16},
+      {.op = "tessera::AttentionWithStatistics",
+       .name = "cpu_attention_with_statistics",
+       .reject = reject_attention_f32,
+       .create = make_attention_f32},
+      // attention_gradient
+      {.op = "tessera::AttentionGradient",
+       .name = "cpu_attention_gradient",
+       .reject = reject_attention_gradient,
+       .create = make_attention_gradient},
   };
   return table;
 }

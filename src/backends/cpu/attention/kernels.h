@@ -15,4 +15,8 @@ KernelPointer make_attention_f32(const ops::NodeView& view, WeightStore& weights
 std::string reject_attention_bf16(const ops::NodeView& view);
 KernelPointer make_attention_bf16(const ops::NodeView& view, WeightStore& weights);
 
+// attention_gradient
+std::string reject_attention_gradient(const ops::NodeView& view);
+KernelPointer make_attention_gradient(const ops::NodeView& view, WeightStore& weights);
+
 }  // namespace tessera::backends::cpu

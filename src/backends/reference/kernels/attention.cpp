@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
+#include "backends/reference/kernels/attention_mask.h"
 
 namespace tessera::backends::reference {
 
@@ -33,49 +34,18 @@ std::vector<double> join_past(const std::vector<double>& past, const std::vector
   return all;
 }
 
-// What is added to the score of (batch, head, query, key): the mask's value, -infinity where it forbids.
-class Mask {
- public:
-  Mask(const KernelContext& context, const AttentionSizes& sizes)
-      : causal_(context.integer("is_causal") != 0), past_(sizes.past_length) {
-    if (context.has_input(6)) valid_ = read<std::int64_t>(context.input(6));
-    if (!context.has_input(3)) return;
-    const Tensor& mask = context.input(3);
-    values_ = read<double>(mask);
-    if (mask.dtype() == DType::boolean) {
-      for (double& value : values_) value = value != 0 ? 0 : -INFINITY;
-    }
-    length_ = mask.shape().back();
-    Shape shape(4 - mask.shape().size(), 1);
-    shape.insert(shape.end(), mask.shape().begin(), mask.shape().end());
-    strides_ = strides_of(shape);
-    for (std::size_t i = 0; i < 3; ++i) strides_[i] = shape[i] == 1 ? 0 : strides_[i];
-    given_ = true;
-  }
-
-  double operator()(std::int64_t b, std::int64_t h, std::int64_t q, std::int64_t k) const {
-    if (causal_ && k - past_ > q) return -INFINITY;
-    if (!valid_.empty() && k >= valid_[static_cast<std::size_t>(b)]) return -INFINITY;
-    if (!given_) return 0;
-    // A mask shorter than the keys forbids the rest.
-    if (k >= length_) return -INFINITY;
-    return values_[static_cast<std::size_t>(b * strides_[0] + h * strides_[1] + q * strides_[2] + k)];
-  }
-
- private:
-  bool causal_, given_ = false;
-  std::int64_t past_, length_ = 0;
-  std::vector<double> values_;
-  std::vector<std::int64_t> strides_, valid_;
-};
-
-// In place; all zeros where every score is -infinity, and no numbers where one is none.
-void softmax_row(std::vector<double>& scores) {
+// In place; all zeros where every score is -infinity, and no numbers where one is none. Returns the largest score and
+// the sum of e^(score - largest).
+std::pair<double, double> softmax_row(std::vector<double>& scores) {
   double largest = -INFINITY, sum = 0;
   for (const double score : scores) largest = score > largest || std::isnan(score) ? score : largest;
-  if (largest == -INFINITY) return scores.assign(scores.size(), 0.0);
+  if (largest == -INFINITY) {
+    scores.assign(scores.size(), 0.0);
+    return {largest, 0};
+  }
   for (double& score : scores) sum += score = std::exp(score - largest);
   for (double& score : scores) score /= sum;
+  return {largest, sum};
 }
 
 }  // namespace
@@ -90,12 +60,16 @@ void attention(KernelContext& context) {
   const std::vector<double> q = read<double>(context.input(0));
   const std::vector<double> k = join_past(past(4), read<double>(context.input(1)), sizes, size);
   const std::vector<double> v = join_past(past(5), read<double>(context.input(2)), sizes, value_size);
-  const Mask mask(context, sizes);
+  const AttentionMask mask(context, sizes, context.has_input(6) ? &context.input(6) : nullptr);
   const double softcap = context.real("softcap");
   const std::int64_t mode = context.integer("qk_matmul_output_mode");
   const std::int64_t queries = sizes.batch * sizes.query_heads * sizes.query_length;
   std::vector<double> y = transient_vector<double>(queries * value_size, 0.0);
-  std::vector<double> shown(context.wants_output(3) ? static_cast<std::size_t>(queries * total) : 0);
+  const bool with_statistics = ops::gives_statistics(context.op());
+  std::vector<double> shown(!with_statistics && context.wants_output(3) ? static_cast<std::size_t>(queries * total)
+                                                                        : 0);
+  std::vector<double> statistics(
+      with_statistics && context.wants_output(ops::kAttentionStatistics) ? static_cast<std::size_t>(queries * 2) : 0);
   context.parallel_for(queries, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> scores(static_cast<std::size_t>(total));
     for (std::int64_t row = begin; row < end; ++row) {
@@ -119,7 +93,11 @@ void attention(KernelContext& context) {
       show(1);
       for (std::int64_t t = 0; t < total; ++t) scores[static_cast<std::size_t>(t)] += mask(b, h, i, t);
       show(2);
-      softmax_row(scores);
+      const auto [largest, sum] = softmax_row(scores);
+      if (!statistics.empty()) {
+        statistics[static_cast<std::size_t>(2 * row)] = largest;
+        statistics[static_cast<std::size_t>(2 * row + 1)] = sum;
+      }
       show(3);
       double* out = y.data() + (sizes.packed ? packed_row : row) * value_size;
       for (std::int64_t t = 0; t < total; ++t) {
@@ -135,7 +113,7 @@ void attention(KernelContext& context) {
   if (context.wants_output(0)) write(y, context.output(0));
   if (context.wants_output(1)) write(k, context.output(1));
   if (context.wants_output(2)) write(v, context.output(2));
-  if (context.wants_output(3)) write(shown, context.output(3));
+  if (context.wants_output(3)) write(with_statistics ? statistics : shown, context.output(3));
 }
 
 }  // namespace tessera::backends::reference

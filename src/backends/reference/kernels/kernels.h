@@ -103,6 +103,9 @@ void recurrent_gradient(KernelContext&);
 // attention.cpp
 void attention(KernelContext&);
 
+// attention_gradient.cpp
+void attention_gradient(KernelContext&);
+
 // linear_attention.cpp
 void linear_attention(KernelContext&);
 

@@ -1,0 +1,80 @@
+#include "ops/attention_gradient.h"
+
+#include <cmath>
+
+#include "backends/backend.h"
+#include "backends/host/numeric.h"
+#include "backends/reference/kernels/attention_mask.h"
+#include "ops/attention.h"
+
+namespace tessera::backends::reference {
+
+using namespace host;
+
+namespace {
+
+using ops::AttentionSizes;
+namespace input = ops::attention_gradient_input;
+
+// Where row `i` of a head begins in an operand that is packed or has its heads first.
+std::size_t row_at(bool packed, std::int64_t b, std::int64_t h, std::int64_t heads, std::int64_t i, std::int64_t length,
+                   std::int64_t size) {
+  return static_cast<std::size_t>((packed ? (b * length + i) * heads + h : (b * heads + h) * length + i) * size);
+}
+
+double dot(const double* a, const double* b, std::int64_t size) {
+  double sum = 0;
+  for (std::int64_t e = 0; e < size; ++e) sum += a[e] * b[e];
+  return sum;
+}
+
+void add(double factor, const double* x, std::int64_t size, double* y) {
+  for (std::int64_t e = 0; e < size; ++e) y[e] += factor * x[e];
+}
+
+}  // namespace
+
+void attention_gradient(KernelContext& context) {
+  const AttentionSizes sizes =
+      ops::attention_sizes(context, context.input(input::query).shape(), context.input(input::key).shape(),
+                           context.input(input::value).shape(), nullptr);
+  const auto operand = [&](std::size_t i) { return read<double>(context.input(i)); };
+  const std::vector<double> q = operand(input::query), k = operand(input::key), v = operand(input::value),
+                            y = operand(input::output), statistics = operand(input::statistics),
+                            dy = operand(input::output_gradient);
+  const AttentionMask mask(context, sizes, nullptr);
+  std::vector<double> dq(q.size()), dk(k.size()), dv(v.size());
+  const std::int64_t size = sizes.head_size, value_size = sizes.value_head_size, queries = sizes.query_length;
+  // Heads of K and V add up what several heads of Q give them, so they are what is split over threads.
+  context.parallel_for(sizes.batch * sizes.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t task = begin; task < end; ++task) {
+      const std::int64_t b = task / sizes.kv_heads, kv = task % sizes.kv_heads;
+      for (std::int64_t h = 0; h < sizes.query_heads; ++h) {
+        if (sizes.kv_head(h) != kv) continue;
+        for (std::int64_t i = 0; i < queries; ++i) {
+          const double* row = &statistics[static_cast<std::size_t>(((b * sizes.query_heads + h) * queries + i) * 2)];
+          if (row[0] == -INFINITY) continue;
+          const std::size_t at = row_at(sizes.packed, b, h, sizes.query_heads, i, queries, size),
+                            out = row_at(sizes.packed, b, h, sizes.query_heads, i, queries, value_size);
+          const double mean = dot(dy.data() + out, y.data() + out, value_size);
+          for (std::int64_t t = 0; t < sizes.new_length; ++t) {
+            const std::size_t key = row_at(sizes.packed, b, kv, sizes.kv_heads, t, sizes.new_length, size),
+                              value = row_at(sizes.packed, b, kv, sizes.kv_heads, t, sizes.new_length, value_size);
+            const double score = dot(q.data() + at, k.data() + key, size) * sizes.scale + mask(b, h, i, t);
+            const double p = std::exp(score - row[0]) / row[1];
+            if (p == 0) continue;
+            const double ds = p * (dot(dy.data() + out, v.data() + value, value_size) - mean) * sizes.scale;
+            add(ds, k.data() + key, size, dq.data() + at);
+            add(ds, q.data() + at, size, dk.data() + key);
+            add(p, dy.data() + out, value_size, dv.data() + value);
+          }
+        }
+      }
+    }
+  });
+  if (context.wants_output(0)) write(dq, context.output(0));
+  if (context.wants_output(1)) write(dk, context.output(1));
+  if (context.wants_output(2)) write(dv, context.output(2));
+}
+
+}  // namespace tessera::backends::reference
