@@ -1,15 +1,18 @@
 #include "common.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <set>
+#include <system_error>
 
 #include "base/environment.h"
 #include "base/error.h"
@@ -92,6 +95,26 @@ Tensor read_picture(const std::string& name, const std::string& file, const Mode
   return std::move(picture.tensor);
 }
 
+int copy_of_standard_input() {
+  const int memory = ::memfd_create("standard input", MFD_CLOEXEC);
+  require(memory >= 0, ErrorKind::io, "no memory for the model from standard input: {}",
+          std::generic_category().message(errno));
+  std::vector<char> part(std::size_t{1} << 20);
+  std::int64_t size = 0;
+  while (const std::size_t got = std::fread(part.data(), 1, part.size(), stdin)) {
+    for (std::size_t done = 0; done < got;) {
+      const ::ssize_t written = ::write(memory, part.data() + done, got - done);
+      require(written > 0, ErrorKind::io, "cannot keep the model from standard input: {}",
+              std::generic_category().message(errno));
+      done += static_cast<std::size_t>(written);
+    }
+    size += static_cast<std::int64_t>(got);
+  }
+  require(std::ferror(stdin) == 0, ErrorKind::io, "cannot read the model from standard input");
+  require(size > 0, ErrorKind::invalid_model, "standard input, which '-' stands for, is empty");
+  return memory;
+}
+
 }  // namespace
 
 void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs,
@@ -107,7 +130,7 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
 }
 
 void add_model_options(CLI::App& verb, ModelOptions& options) {
-  verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file")->required();
+  verb.add_option("MODEL", options.model, "The model: an .onnx or .tsr file, or - for standard input")->required();
   verb.add_option("--dim", options.dims,
                   "Fix symbolic dimensions of the inputs, as NAME=N or NAME=N,NAME=N; may be repeated");
 }
@@ -167,8 +190,19 @@ std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& d
   return parsed;
 }
 
+std::string model_path(const std::string& given) {
+  if (given != "-") return given;
+  // Anonymous memory with a name that every reader of files opens; it lives as long as the process.
+  static const int memory = copy_of_standard_input();
+  return fmt::format("/proc/self/fd/{}", memory);
+}
+
+std::string model_title(const std::string& given) {
+  return given == "-" ? "standard input" : given;
+}
+
 Model load_model(const ModelOptions& options) {
-  const Model model = Model::load(options.model);
+  const Model model = Model::load(model_path(options.model));
   return options.dims.empty() ? model : model.with_dims(parse_dims(options.dims));
 }
 

@@ -43,6 +43,10 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
 // The model with its dimensions fixed as asked.
 Model load_model(const ModelOptions& options);
+// Where to read the MODEL that was given: what "-" stands for, standard input, is copied to memory at the first call.
+std::string model_path(const std::string& given);
+// What to call it in results.
+std::string model_title(const std::string& given);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
 // The model with sizes for the dimensions that nobody fixed (runtime/assumed_dims.h), which the first line says: on

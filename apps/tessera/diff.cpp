@@ -47,7 +47,8 @@ SessionOptions session_of(const Options& options, const SideOptions& side) {
 // Both models, each with those of the dimensions that it has: one may have been written with fixed ones.
 std::pair<Model, Model> load_models(const Options& options) {
   const std::map<std::string, std::int64_t> dims = parse_dims(options.model.dims);
-  const Model a = Model::load(options.model.model), b = options.other.empty() ? a : Model::load(options.other);
+  const Model a = Model::load(model_path(options.model.model));
+  const Model b = options.other.empty() ? a : Model::load(model_path(options.other));
   std::set<std::string> used;
   const auto fixed = [&](const Model& model) {
     std::map<std::string, std::int64_t> own;
@@ -104,7 +105,7 @@ void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, cons
 void add_diff(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("diff", "Say where two models, or one under two settings, differ, and how much");
-  verb->add_option("A", options->model.model, "A model: an .onnx or .tsr file")->required();
+  verb->add_option("A", options->model.model, "A model: an .onnx or .tsr file, or - for standard input")->required();
   verb->add_option("B", options->other, "Another model; without it, A again, under the settings of B");
   verb->add_option("--dim", options->model.dims, "Fix a symbolic dimension of the inputs, as NAME=N; may be repeated");
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);

@@ -92,7 +92,7 @@ void run(const Options& options) {
   const report::ExplainOptions how = explain_options(options);
   const Model model = model_to_explain(options);
   const report::Explanation explanation =
-      report::explain(model, std::filesystem::path(options.model.model).stem().string(), how);
+      report::explain(model, std::filesystem::path(model_title(options.model.model)).stem().string(), how);
   const std::size_t learned = options.learn ? report::learn_from(explanation) : 0;
   if (!options.html.empty()) write_text(options.html, report::explanation_html(explanation));
   fmt::print("{}", options.json ? report::explanation_json(explanation) + "\n"

@@ -114,7 +114,7 @@ void print_package(const io::PackageOrigin& package) {
 }
 
 report::ModelOutline outline_of(const Options& options, const Model& model) {
-  return {io::read_outline(options.model.model), model.graph()};
+  return {io::read_outline(model_path(options.model.model)), model.graph()};
 }
 
 void print_node(const Options& options, const Model& model) {
@@ -137,7 +137,7 @@ void print_lists(const Options& options, const Model& model) {
 void run(const Options& options) {
   const Model model = load_model(options.model);
   if (!options.node.empty()) return print_node(options, model);
-  if (model.package() != nullptr) verify_package(options.model.model);
+  if (model.package() != nullptr) verify_package(model_path(options.model.model));
   if (model.package() != nullptr && !options.json) print_package(*model.package());
   if (options.json) {
     const report::ModelOutline outline = outline_of(options, model);

@@ -51,14 +51,14 @@ void verify(const Options& options, const Model& original, report::Optimisation&
   const report::Closeness closeness{.relative = after.precision() == DType::bf16 ? 5e-2 : report::Closeness().relative};
   const RunOptions run = run_options(options.model);
   result.differences = report::output_differences(before.run(inputs, run), after.run(inputs, run), closeness);
-  result.verified_against = fmt::format("{} in {} without passes, on device {}", options.model.model,
+  result.verified_against = fmt::format("{} in {} without passes, on device {}", model_title(options.model.model),
                                         before.precision() == DType::bf16 ? "bfloat16" : "float32", plain.device);
 }
 
 // The bytes of the model's file, or of its weights where those lie in further files.
 std::int64_t model_bytes(const Options& options, const Model& model) {
   std::error_code error;
-  const std::uintmax_t file = std::filesystem::file_size(options.model.model, error);
+  const std::uintmax_t file = std::filesystem::file_size(model_path(options.model.model), error);
   return std::max(error ? 0 : static_cast<std::int64_t>(file),
                   runtime::bytes_of_constants(model.graph(), nullptr, true));
 }
@@ -86,7 +86,7 @@ void run(const Options& options) {
                             report::graph_measure(profile, options.model.device, figures_dims(model, options.json)),
                             options.opset, show_progress};
   const std::int64_t bytes = model_bytes(options, model);  // before the file may be replaced
-  report::Optimisation result{options.model.model,
+  report::Optimisation result{model_title(options.model.model),
                               options.output,
                               profile.title,
                               cpu.measured,

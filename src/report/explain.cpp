@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/thread_pool.h"
 #include "io/package.h"
 #include "ir/graph.h"
@@ -85,6 +86,12 @@ class Explainer {
 
   Explanation run(const std::string& name) {
     require(!options_.devices.empty(), ErrorKind::invalid_argument, "explain needs a device");
+    const bool elsewhere =
+        std::ranges::any_of(options_.devices, [](const auto& device) { return device.kind != cost::DeviceKind::cpu; });
+    if (elsewhere && model_.package() != nullptr)
+      warn(
+          "the package was optimised for this CPU; the .onnx file that it was made from is predicted better on "
+          "other devices");
     Explanation result;
     result.model = name;
     result.training = options_.training;
@@ -92,7 +99,7 @@ class Explainer {
     result.batch = batch();
     for (const cost::DeviceProfile& device : options_.devices)
       result.devices.push_back(report_on(device, result.batch));
-    Planned& first = planned(options_.devices[0], options_.precision);
+    Planned& first = planned(options_.devices[0], precision_on(options_.devices[0]));
     result.memory = memory_timeline(*first.plan);
     result.optimiser = compare_with_plain(result.devices[0].evaluation);
     const auto& layers = result.devices[0].evaluation.layers;
@@ -115,23 +122,41 @@ class Explainer {
   // A CPU runs what rounding to bfloat16 makes of the graph; other precisions are counted.
   Place place(const cost::DeviceProfile& device, cost::Precision precision) const {
     if (device.kind == cost::DeviceKind::gpu) return {device.kind};
+    return {device.kind, precision == cost::Precision::bf16};
+  }
+
+  cost::Precision precision_on(const cost::DeviceProfile& device) const {
+    return precision_on(device, options_.precision);
+  }
+
+  // A package of bf16 runs in no other precision on a CPU.
+  cost::Precision precision_on(const cost::DeviceProfile& device, cost::Precision precision) const {
     const bool packaged = model_.package() != nullptr && model_.package()->info.precision == name_of(DType::bf16);
-    return {device.kind, precision == cost::Precision::bf16 || packaged};
+    return packaged && device.kind == cost::DeviceKind::cpu ? cost::Precision::bf16 : precision;
+  }
+
+  // What a package records of its precision and its device holds for CPUs alone: elsewhere its graph counts.
+  Model model_for(const Place& place) const {
+    const bool elsewhere = place.kind == cost::DeviceKind::gpu && model_.package() != nullptr;
+    return elsewhere ? Model(std::make_shared<ir::Graph>(model_.graph())) : model_;
   }
 
   Planned& planned(const cost::DeviceProfile& device, cost::Precision precision) {
     const Place where = place(device, precision);
-    return planned_.try_emplace(where, model_, where, options_.session).first->second;
+    const auto known = planned_.find(where);
+    if (known != planned_.end()) return known->second;
+    return planned_.try_emplace(where, model_for(where), where, options_.session).first->second;
   }
 
-  cost::Evaluation evaluate(const cost::DeviceProfile& device, cost::Precision precision) {
+  cost::Evaluation evaluate(const cost::DeviceProfile& device, cost::Precision asked) {
+    const cost::Precision precision = precision_on(device, asked);
     return planned(device, precision).evaluate(device, precision);
   }
 
   DeviceReport report_on(const cost::DeviceProfile& device, std::int64_t batch) {
     DeviceReport report;
-    Planned& own = planned(device, options_.precision);
-    report.evaluation = own.evaluate(device, options_.precision);
+    Planned& own = planned(device, precision_on(device));
+    report.evaluation = own.evaluate(device, precision_on(device));
     report.unknown_nodes = own.unknown;
     const double share_of_f32 = own.place.rounded ? 1 : cost::storage_bytes(options_.precision) / 4.0;
     report.fits = resident_bytes(*own.plan) * share_of_f32 <= static_cast<double>(device.memory_bytes);
@@ -156,15 +181,15 @@ class Explainer {
   }
 
   OptimiserReport compare_with_plain(const cost::Evaluation& optimised) {
-    Planned& own = planned(optimised.device, options_.precision);
-    Planned plain(model_, own.place, options_.session, passes_that_optimise());
-    const cost::Evaluation before = plain.evaluate(optimised.device, options_.precision);
+    Planned& own = planned(optimised.device, precision_on(optimised.device));
+    Planned plain(model_for(own.place), own.place, options_.session, passes_that_optimise());
+    const cost::Evaluation before = plain.evaluate(optimised.device, precision_on(optimised.device));
     const auto side = [](const Planned& planned, const cost::Evaluation& evaluation) {
       return OptimiserReport::Side{static_cast<std::int64_t>(planned.plan->graph.node_count()),
                                    evaluation.total.operations, evaluation.total.bytes, evaluation.total.seconds};
     };
     OptimiserReport report{side(plain, before), side(own, optimised), {}};
-    report.passes = pass_effects(model_, own.place.session(options_.session), *own.plan);
+    report.passes = pass_effects(model_for(own.place), own.place.session(options_.session), *own.plan);
     report.before.nodes = static_cast<std::int64_t>(model_.graph().node_count());
     return report;
   }
@@ -179,7 +204,7 @@ class Explainer {
     const int cores = base::ThreadPool::process().cores();
     report.threads = options_.session.threads == 0 ? cores : std::min(options_.session.threads, cores);
     const std::vector<cost::Layer>& layers = found->evaluation.layers;
-    const Planned& own = planned(found->evaluation.device, options_.precision);
+    const Planned& own = planned(found->evaluation.device, precision_on(found->evaluation.device));
     Session session(model_, own.place.session(options_.session));
     constexpr int runs = 30;
     constexpr double most_seconds = 5;

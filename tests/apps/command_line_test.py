@@ -202,6 +202,25 @@ class CommandLine(program.WithModel):
         self.assertEqual(info["parameters"], 61706)
         self.assertIn("passed over", run("info", self.model, "--plan").stdout)
 
+    def test_a_model_comes_from_standard_input(self):
+        read = {"input": self.model.read_bytes(), "text": False}
+        described = run("info", "-", "--json", **read)
+        self.assertEqual(json.loads(described.stdout)["parameters"], 61706)
+        self.assertIn(b"standard input is predicted", run("explain", "-", **read).stdout)
+        empty = run("info", "-", input="")
+        self.assertEqual(empty.returncode, program.INVALID)
+        self.assertIn("standard input, which '-' stands for, is empty", empty.stderr)
+
+    def test_a_package_of_bf16_is_explained(self):
+        package = self.folder / "rounded.tsr"
+        self.assertEqual(run("optimize", self.model, "-o", package, "--precision", "bf16").returncode, 0)
+        here = run("explain", package)
+        self.assertRegex(here.stdout, r"predicted to take .* a run on .* in bf16")
+        elsewhere = run("explain", package, "--device", "t4")
+        self.assertEqual(elsewhere.returncode, 0, elsewhere.stderr)
+        self.assertIn("NVIDIA T4 in f32", elsewhere.stdout)
+        self.assertIn("the .onnx file that it was made from is predicted better", elsewhere.stderr)
+
     def test_info_shows_the_graph(self):
         info = json.loads(run("info", self.model, "--json").stdout)
         self.assertEqual(info["graph"]["nodes"][0]["op"], "Conv")
