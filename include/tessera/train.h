@@ -63,6 +63,23 @@ struct LossScaleOptions {
   std::int64_t grow_after = 2000;
 };
 
+// Weights of convolutions and products that become zero while the net trains, those of the smallest magnitudes first.
+// The share of zeros rises from initial_sparsity at begin_step to its target at end_step, fast at first (Zhu and Gupta,
+// arXiv:1710.01878), with new masks every `every` steps; pruned weights stay zero.
+struct PruneOptions {
+  double sparsity = 0;                   // target: the share of zeros, in [0, 1)
+  std::map<std::string, double> layers;  // other targets, by patterns of names of weights
+  double initial_sparsity = 0;
+  // "none", or "N:M": of M weights in a row along a layer's inputs at most N stay, whatever the targets are. Layers
+  // whose inputs are no multiple of M stay dense.
+  std::string structure = "none";
+  std::string scope = "per_layer";            // "global": the target `sparsity` is of all weights together
+  std::vector<std::string> exclude;           // patterns of names of weights that are not pruned
+  std::int64_t begin_step = 0, end_step = 0;  // an end of 0 is after two thirds of the training
+  std::int64_t every = 0;                     // 0: a thirtieth of the interval
+  bool keep_zeros = false;  // nothing more is pruned, but weights that are zero at the beginning stay zero
+};
+
 // Which net is trained.
 struct NetOptions {
   std::string builder;                       // one of the nets that `tessera new` knows …
@@ -128,8 +145,9 @@ struct TrainingConfig {
   LossOptions loss;
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;  // on by default where the precision is f16
-  std::int64_t epochs = 0;      // either epochs or steps is above 0
-  std::int64_t steps = 0;       // updates of the weights
+  std::optional<PruneOptions> prune;
+  std::int64_t epochs = 0;  // either epochs or steps is above 0
+  std::int64_t steps = 0;   // updates of the weights
   // What convolutions and products multiply in: f32, bf16 or f16. Weights, sums, norms and losses stay f32.
   std::string precision = "f32";
   std::uint64_t seed = 0;       // of the order of the samples, augmentation and random operators

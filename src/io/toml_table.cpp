@@ -144,6 +144,12 @@ std::vector<double> TomlTable::numbers(std::string_view key) {
   return values;
 }
 
+std::vector<std::string> TomlTable::keys() const {
+  std::vector<std::string> keys;
+  for (const auto& [key, node] : content_->table) keys.emplace_back(key.str());
+  return keys;
+}
+
 std::vector<std::string> TomlTable::tables() const {
   std::vector<std::string> keys;
   for (const auto& [key, node] : content_->table) {

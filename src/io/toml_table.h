@@ -31,6 +31,8 @@ class TomlTable {
   std::vector<double> numbers(std::string_view key);     // likewise
   // The table of that key, empty when it is not there. A text in its place counts as { name = text }.
   TomlTable table(std::string_view key);
+  // All keys of the table, in alphabetical order. Reading them is left to the caller.
+  std::vector<std::string> keys() const;
   // The keys of the table that hold tables, in alphabetical order.
   std::vector<std::string> tables() const;
   // The keys of the table with whole numbers, or with texts, whatever they are called.

@@ -24,6 +24,9 @@ constexpr ModelEntry kTable[] = {
     {"dlrm", "recommendation: 26 tables of 10,000 x 64, dense 13 (arXiv:1906.00091)", "batch", build_dlrm},
     // Small nets to train.
     {"mlp", "perceptron of 2 hidden layers of 256", "batch, features, width, layers, classes", build_mlp},
+    {"lenet_300_100", "digits 28x28, perceptron of 300 and 100 (arXiv:1510.00149)", "batch", build_lenet_300_100},
+    {"lenet5_caffe", "digits 28x28, Caffe's LeNet-5, 431,080 parameters (arXiv:1510.00149)", "batch",
+     build_lenet5_caffe},
     {"cnn_digits", "digits 8x8, 3 convolutions", "batch, size, width, classes", build_cnn_digits},
     {"conv1d", "signals of 40 values, 4 convolutions with normalisation", "batch, length, width, classes",
      build_conv1d},

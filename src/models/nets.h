@@ -6,6 +6,8 @@
 namespace tessera::models {
 
 ir::Graph build_lenet5(const ModelOptions&);
+ir::Graph build_lenet_300_100(const ModelOptions&);
+ir::Graph build_lenet5_caffe(const ModelOptions&);
 ir::Graph build_resnet18(const ModelOptions&);
 ir::Graph build_resnet50(const ModelOptions&);
 ir::Graph build_mobilenet_v2(const ModelOptions&);

@@ -147,6 +147,7 @@ void Trainer::State::run_once(const TrainingHooks& hooks, const NamedValues& inp
 }
 
 void Trainer::State::step(const TrainingHooks& hooks, bool with_timings) {
+  if (pruner) pruner->before_step(at.step, *session);
   learning_rate_ = learning_rate_at(config.optimiser.learning_rate, config.optimiser.schedule, at.step, steps);
   NamedValues inputs;
   DataPosition position;

@@ -123,11 +123,15 @@ void TrainingSetup::make_sessions() {
   TrainingGraph made = make_training_graph(sized_net().graph(), graph_options);
   parameters = std::move(made.parameters);
   statistics = std::move(made.statistics);
-  step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
-  session.emplace(*step_model, session_options());
   const std::int64_t per_epoch = loader->batches_per_epoch();
   steps_per_epoch = std::max<std::int64_t>(1, per_epoch / config.accumulate);
   steps = config.steps > 0 ? config.steps : std::max<std::int64_t>(1, config.epochs * per_epoch / config.accumulate);
+  if (config.prune) {
+    pruner.emplace(net.graph(), parameters, *config.prune, steps);
+    add_masks(made.graph, pruner->parameters());
+  }
+  step_model.emplace(std::make_shared<const ir::Graph>(std::move(made.graph)));
+  session.emplace(*step_model, session_options());
   if (!data.test) return;
   TrainingGraphOptions of_any_batch = graph_options;
   of_any_batch.target_dims[0] = batch_of(net.graph());

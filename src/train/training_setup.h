@@ -11,6 +11,7 @@
 #include "train/data/data_source.h"
 #include "train/data/loader.h"
 #include "train/evaluation.h"
+#include "train/pruning.h"
 #include "train/training_graph.h"
 
 namespace tessera::train {
@@ -33,6 +34,7 @@ struct TrainingSetup {
   std::optional<Model> step_model;
   std::optional<Session> session;      // of the step
   std::optional<Evaluator> evaluator;  // nothing without test data
+  std::optional<Pruner> pruner;        // nothing where no weight is pruned
   std::int64_t steps = 0, steps_per_epoch = 0;
 
   SessionOptions session_options() const;

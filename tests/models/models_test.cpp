@@ -73,9 +73,11 @@ TEST_P(VisionModel, HasThePublishedSizeAndOutputs) {
   EXPECT_EQ(output_types(graph), GetParam().outputs);
 }
 
-// Counts of torchvision's nets; those of lenet5 and of the U-Nets follow from their layers.
+// Counts of torchvision's nets and of arXiv:1510.00149; those of lenet5 and of the U-Nets follow from their layers.
 INSTANTIATE_TEST_SUITE_P(Zoo, VisionModel,
                          testing::Values(Published{"lenet5", 61'706, "output:f32[2, 10]"},
+                                         Published{"lenet_300_100", 266'610, "output:f32[2, 10]"},
+                                         Published{"lenet5_caffe", 431'080, "output:f32[2, 10]"},
                                          Published{"resnet18", 11'689'512, "output:f32[2, 1000]"},
                                          Published{"resnet50", 25'557'032, "output:f32[2, 1000]"},
                                          Published{"mobilenet_v2", 3'504'872, "output:f32[2, 1000]"},
