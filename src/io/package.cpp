@@ -10,6 +10,7 @@
 #include "io/onnx/reader.h"
 #include "io/onnx/tensor_reader.h"
 #include "io/package/byte_stream.h"
+#include "io/package/coded_weights.h"
 
 namespace tessera::io {
 namespace {
@@ -70,6 +71,9 @@ class GraphWriter {
         Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
   }
 
+  // What the section holds, in order.
+  const std::vector<WeightPiece>& pieces() const { return pieces_; }
+
   // Where the data of a tensor lie in the section; null when they do not.
   const std::uint64_t* offset_of(const Tensor& tensor) const {
     const auto found = offsets_.find(tensor.raw());
@@ -90,11 +94,19 @@ class GraphWriter {
     const std::uint64_t offset =
         known != nullptr ? *known
                          : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
+    if (known == nullptr) pieces_.push_back({offset, bytes_of(tensor), shared_bytes(tensor.dtype())});
     offsets_.insert_or_assign(tensor.raw(), Place{offset, tensor.bytes()});
     refer_outside(proto, std::string(kPackageConstants), static_cast<std::int64_t>(offset), tensor.bytes());
   }
 
+  // Bytes of elements that may share values.
+  static int shared_bytes(DType type) {
+    if (type == DType::f32) return 4;
+    return type == DType::i8 || type == DType::u8 ? 1 : 0;
+  }
+
   SectionContent& constants_;
+  std::vector<WeightPiece> pieces_;
   std::set<const void*> packed_;
   std::map<const void*, Place> offsets_;
 };
@@ -176,7 +188,7 @@ std::span<const std::byte> section_bytes(const Container& container, SectionKind
 }  // namespace
 
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
-                             const std::vector<Packing>& packings) {
+                             const std::vector<Packing>& packings, bool coded) {
   try {
     SectionContent constants("constants", kConstants), packed("packed", kPacked);
     GraphWriter writer(constants, packings);
@@ -192,7 +204,13 @@ WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph&
     add("graph", kGraph, graph_bytes);
     add("packings", kPackings, packings_bytes);
     add("metadata", kMetadata, metadata_bytes);
-    sections.push_back(std::move(constants));
+    std::vector<std::byte> coded_bytes;
+    if (coded) {
+      coded_bytes = encode_weights(writer.pieces());
+      sections.emplace_back("constants", kConstants, Codec::weights, constants.bytes()).append(coded_bytes);
+    } else {
+      sections.push_back(std::move(constants));
+    }
     sections.push_back(std::move(packed));
     written.file_bytes = write_container(path, sections);
     return written;
@@ -226,24 +244,42 @@ std::span<const std::byte> StoredPackings::find(const void* weights, std::string
   return found != packings_.end() ? found->second : std::span<const std::byte>();
 }
 
-StoredGraph stored_graph(const Container& container) {
+StoredGraph stored_graph(const Container& container, const ModelLimits& limits) {
   const std::span<const std::byte> graph = section_bytes(container, kGraph, "the graph");
-  return {graph, section_bytes(container, kConstants, "constants")};
+  const std::span<const std::byte> constants = section_bytes(container, kConstants, "constants");
+  const Section& section = *container.find(kConstants);
+  if (section.codec == Codec::none) return {graph, constants, container.owner()};
+  // A few bytes can stand for any number of zeros.
+  constexpr std::uint64_t kMostTimes = 256;
+  const std::uint64_t most =
+      std::max(static_cast<std::uint64_t>(limits.max_dense_bytes), section.stored_bytes * kMostTimes);
+  require(section.raw_bytes <= most, ErrorKind::over_budget,
+          "the coded constants would take {} bytes of memory, at most {} are allowed", section.raw_bytes, most);
+  struct Held {
+    Tensor decoded;
+    std::shared_ptr<const void> file;
+  };
+  const auto held = std::make_shared<const Held>(Held{decode_weights(constants, section.raw_bytes), container.owner()});
+  return {graph, bytes_of(held->decoded), held};
 }
 
 Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, const ModelLimits& limits) {
   const Container container(bytes, owner);
   for (const Section& section : container.sections()) {
-    if (section.kind != kConstants && section.kind != kPacked) container.verify(section);
+    // Codes are read whole in any case.
+    const bool coded = section.codec != Codec::none;
+    if (coded || (section.kind != kConstants && section.kind != kPacked)) container.verify(section);
+    require(!coded || section.kind == kConstants, ErrorKind::unsupported,
+            "section '{}' is coded, which only constants may be", section.name);
   }
-  const auto [graph, constants] = stored_graph(container);
+  const auto [graph, constants, held] = stored_graph(container, limits);
   Package package;
   package.origin.info = read_info(section_bytes(container, kInfo, "information"));
   package.origin.packings =
       std::make_shared<const StoredPackings>(section_bytes(container, kPackings, "packings"), constants,
-                                             section_bytes(container, kPacked, "packed weights"), owner);
+                                             section_bytes(container, kPacked, "packed weights"), held);
   package.origin.sections = container.sections();
-  package.graph = read_package_graph(graph, constants, std::move(owner), {.limits = limits});
+  package.graph = read_package_graph(graph, constants, held, {.limits = limits});
   // Packages of before have no such section: there the metadata are what the graph's own form could hold.
   if (const Section* metadata = container.find(kMetadata))
     package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);

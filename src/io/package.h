@@ -47,8 +47,11 @@ struct WrittenPackage {
 
 // Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. Throws
 // Error(io, unsupported).
+//
+// With `coded` the constants are coded (package/coded_weights.h): the file is small where weights are mostly zero and
+// share values, and loading decodes them into memory.
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
-                             const std::vector<Packing>& packings);
+                             const std::vector<Packing>& packings, bool coded = false);
 
 // The packed weights of an open package. Immutable.
 class StoredPackings {
@@ -85,12 +88,15 @@ struct Package {
 Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                      const ModelLimits& limits = {});
 
-// The graph of a package as read_package_graph takes it, an ONNX model whose large constants lie outside of it; views
-// of the container's bytes. Throws Error(invalid_model) when the container has no such sections.
+// The graph of a package as read_package_graph takes it, an ONNX model whose large constants lie outside of it. Coded
+// constants are decoded. `owner` keeps the bytes, which are those of the container where they are stored as they are.
+// Throws Error: invalid_model when the container has no such sections, or for faults in their codes; over_budget where
+// coded constants would take more than max_dense_bytes and 256 times their bytes in the file.
 struct StoredGraph {
   std::span<const std::byte> graph, constants;
+  std::shared_ptr<const void> owner;
 };
-StoredGraph stored_graph(const Container& container);
+StoredGraph stored_graph(const Container& container, const ModelLimits& limits = {});
 
 // Opens a package and checks the checksums of all of its sections. Throws Error as InputFile::open does too.
 void verify_package(const std::filesystem::path& path);

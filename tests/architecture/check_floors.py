@@ -27,7 +27,7 @@ FLOORS = [
     ["report", "conformance", "capi", "dist", "protect", "share", "compress", "train", "serve"],
     ["bindings", "apps"],
 ]
-SIDEWAYS = {("serve", "share")}
+SIDEWAYS = {("serve", "share"), ("compress", "train"), ("compress", "report")}
 FLOOR_OF = {folder: number for number, floor in enumerate(FLOORS) for folder in floor}
 
 # Headers directly in src/backends are the device contract, which any device uses, but for the list of devices, which

@@ -108,6 +108,25 @@ TEST_F(PackageTest, StoresWhatSharesItsBytesOnceAndEqualModelsAlike) {
   EXPECT_EQ(constant(package.graph, "large").raw(), constant(package.graph, "view of large").raw());
 }
 
+TEST_F(PackageTest, DecodesCodedConstants) {
+  ir::Graph graph = make_graph();
+  graph.remove_dead_and_compact();
+  Tensor pruned(DType::f32, {300, 100});
+  for (std::int64_t i = 0; i < pruned.elements(); ++i)
+    pruned.mutable_data<float>()[i] = i % 17 == 0 ? static_cast<float>(i % 4) : 0.0f;
+  const ir::ValueId copy = graph.add_op("Identity", {graph.add_constant(pruned, "pruned")}, {}, "pruned_copy");
+  graph.value(copy).type = ir::ValueType::tensor(DType::f32, Shape{300, 100});
+  graph.add_output(copy);
+  const std::int64_t plain = io::write_package(folder / "plain.tsr", graph, kInfo, {}).file_bytes;
+  const std::int64_t coded = io::write_package(path, graph, kInfo, {}, true).file_bytes;
+  EXPECT_LT(coded, plain - 110'000);
+  io::verify_package(path);
+  const io::Package package = read();
+  for (const char* name : {"pruned", "large", "bytes", "small"})
+    EXPECT_TRUE(identical(constant(package.graph, name), constant(graph, name))) << name;
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(constant(package.graph, "pruned").raw()) % 64, 0u);
+}
+
 // --- files that lie ---
 
 std::vector<std::byte> texts_info(bool ready) {
@@ -226,6 +245,32 @@ TEST_F(HostilePackage, IsRefusedForMetadataThatMakeNoSense) {
   expect_error(ErrorKind::over_budget,
                "the metadata of 1 entries takes 100143 bytes of memory, at most 100000 are allowed",
                [&] { io::read_package(file->bytes(), file, {.max_parsed_bytes = 100'000}); });
+}
+
+TEST_F(HostilePackage, IsRefusedForCodesThatAskForTooMuchOrAreOfSomethingElse) {
+  const auto write_coded = [&](std::uint32_t kind, std::uint64_t raw_bytes) {
+    io::write_package(folder / "good.tsr", graph, kInfo, {}, true);
+    const auto file = io::MappedFile::map(io::InputFile::open(folder / "good.tsr"));
+    const io::Container good(file->bytes(), file);
+    std::vector<io::SectionContent> sections;
+    for (const io::Section& section : good.sections()) {
+      const bool coded = section.kind == kind;
+      sections
+          .emplace_back(section.name, section.kind, coded ? io::Codec::weights : io::Codec::none,
+                        coded ? raw_bytes : section.stored_bytes)
+          .append(good.bytes_of(section));
+    }
+    io::write_container(path, sections);
+  };
+  write_coded(4, std::uint64_t{1} << 40);
+  expect_error_containing(ErrorKind::over_budget,
+                          "the coded constants would take 1099511627776 bytes of memory, at most 268435456 are allowed",
+                          [&] { read(); });
+  write_coded(4, 100);
+  expect_error_containing(ErrorKind::invalid_model, "lie outside, or over those before them", [&] { read(); });
+  write_coded(2, 100);
+  expect_error_containing(ErrorKind::unsupported, "section 'graph' is coded, which only constants may be",
+                          [&] { read(); });
 }
 
 TEST_F(HostilePackage, CannotSayThatAnyShapeIsReady) {

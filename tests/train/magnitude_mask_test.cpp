@@ -56,13 +56,12 @@ TEST(MagnitudeMask, ReadsStructures) {
   EXPECT_EQ(parse_structure("2:4")->kept, 2);
   EXPECT_EQ(parse_structure("1:16")->group, 16);
   for (const char* wrong : {"", "4", "4:2", "0:4", "2:4x", "2:", ":4", "2:128", "-1:4"})
-    test::expect_error(ErrorKind::invalid_argument,
-                       std::string("the structure is '") + wrong +
-                           "', expected 'none' or 'N:M' with 0 < N < M <= 64, such as '2:4'",
-                       [&] { parse_structure(wrong); });
-  test::expect_error(ErrorKind::invalid_argument, "weights [3] cannot be divided into groups of 2 along axis 0", [] {
-    group_mask(Tensor::from<float>({3}, {1, 2, 3}), {1, 2}, 0);
-  });
+    test::expect_error(
+        ErrorKind::invalid_argument,
+        std::string("the structure is '") + wrong + "', expected 'none' or 'N:M' with 0 < N < M <= 64, such as '2:4'",
+        [&] { parse_structure(wrong); });
+  test::expect_error(ErrorKind::invalid_argument, "weights [3] cannot be divided into groups of 2 along axis 0",
+                     [] { group_mask(Tensor::from<float>({3}, {1, 2, 3}), {1, 2}, 0); });
 }
 
 }  // namespace

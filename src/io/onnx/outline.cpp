@@ -157,12 +157,11 @@ Outline read_outline(const std::filesystem::path& path, const ModelLimits& limit
     const std::shared_ptr<const MappedFile> file = MappedFile::map(InputFile::open(path));
     std::span<const std::byte> bytes = file->bytes();
     const bool packaged = is_container(bytes);
-    TensorReader tensors(packaged ? std::nullopt : std::optional(path.parent_path()), file, limits.max_dense_bytes);
-    if (packaged) {
-      const StoredGraph stored = stored_graph(Container(bytes, file));
-      bytes = stored.graph;
-      tensors.read_external_from(stored.constants);
-    }
+    const StoredGraph stored = packaged ? stored_graph(Container(bytes, file), limits) : StoredGraph{bytes, {}, file};
+    TensorReader tensors(packaged ? std::nullopt : std::optional(path.parent_path()), stored.owner,
+                         limits.max_dense_bytes);
+    bytes = stored.graph;
+    if (packaged) tensors.read_external_from(stored.constants);
     const ParsedModel parsed = parse_model(bytes, limits);
     require(parsed.raw_data.size() == static_cast<std::size_t>(parsed.model.graph().initializer_size()),
             ErrorKind::invalid_model, "not an ONNX model: the graph's initializers cannot be told apart");

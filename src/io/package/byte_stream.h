@@ -54,6 +54,7 @@ class ByteReader {
     return entries;
   }
   bool done() const { return rest_.empty(); }
+  std::span<const std::byte> bytes(std::size_t count) { return take(count); }
 
  private:
   std::span<const std::byte> take(std::size_t bytes) {

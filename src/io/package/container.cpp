@@ -19,13 +19,19 @@ namespace {
 // The first byte is no beginning of a text or of an ONNX file; the line breaks tell when something "converted" the
 // file.
 constexpr std::array<std::uint8_t, 8> kMagic{0x89, 'T', 'S', 'R', '\r', '\n', 0x1A, '\n'};
-constexpr std::uint32_t kFormatVersion = 1;
+// Version 1 had all sections at multiples of 4096 and none that was coded.
+constexpr std::uint32_t kFormatVersion = 2;
 constexpr std::size_t kHeaderBytes = 64, kEntryBytes = 96, kNameBytes = 32;
 constexpr std::uint32_t kMostSections = 1024;
 constexpr std::byte kZeros[kSectionAlignment] = {};
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+std::uint64_t alignment_of(const SectionContent& content) {
+  const bool mapped = content.codec() == Codec::none && content.bytes() >= kMappedBytes;
+  return static_cast<std::uint64_t>(mapped ? kSectionAlignment : kSmallAlignment);
 }
 
 bool is_name(const std::string& name) {
@@ -79,8 +85,8 @@ Container::Container(std::span<const std::byte> bytes, std::shared_ptr<const voi
           bytes.size());
   ByteReader in(bytes.first(kHeaderBytes).subspan(kMagic.size()));
   const std::uint32_t version = in.u32();
-  require(version == kFormatVersion, ErrorKind::unsupported,
-          "the file is of format version {}; this Tessera reads version {}", version, kFormatVersion);
+  require(version >= 1 && version <= kFormatVersion, ErrorKind::unsupported,
+          "the file is of format version {}; this Tessera reads versions 1 to {}", version, kFormatVersion);
   const std::uint32_t count = in.u32();
   require(count <= kMostSections, ErrorKind::invalid_model,
           "the file says that it has {} sections, at most {} are allowed", count, kMostSections);
@@ -113,16 +119,15 @@ Section Container::read_section(std::span<const std::byte> entry) const {
   section.stored_bytes = in.u64();
   section.raw_bytes = in.u64();
   section.checksum = in.u64();
-  require(section.offset % kSectionAlignment == 0, ErrorKind::invalid_model,
-          "section '{}' begins at byte {}, which is no multiple of {}", section.name, section.offset,
-          kSectionAlignment);
+  require(section.offset % kSmallAlignment == 0, ErrorKind::invalid_model,
+          "section '{}' begins at byte {}, which is no multiple of {}", section.name, section.offset, kSmallAlignment);
   require(section.offset <= bytes_.size() && section.stored_bytes <= bytes_.size() - section.offset,
           ErrorKind::invalid_model, "section '{}' has {} bytes from byte {} on, but the file ends at {}", section.name,
           section.stored_bytes, section.offset, bytes_.size());
-  require(section.codec == Codec::none, ErrorKind::unsupported,
+  require(section.codec == Codec::none || section.codec == Codec::weights, ErrorKind::unsupported,
           "section '{}' is stored with codec {}, which this Tessera cannot read", section.name,
           static_cast<std::uint32_t>(section.codec));
-  require(section.raw_bytes == section.stored_bytes, ErrorKind::invalid_model,
+  require(section.codec != Codec::none || section.raw_bytes == section.stored_bytes, ErrorKind::invalid_model,
           "section '{}' is stored as it is, in {} bytes, but says that it has {}", section.name, section.stored_bytes,
           section.raw_bytes);
   return section;
@@ -183,8 +188,8 @@ std::int64_t write_container(const std::filesystem::path& path, const std::vecto
   ByteWriter table;
   std::uint64_t end = kHeaderBytes + sections.size() * kEntryBytes;
   for (const SectionContent& content : sections) {
-    const std::uint64_t offset = round_up(end, kSectionAlignment);
-    write_entry(table, {content.name(), content.kind(), Codec::none, offset, content.bytes(), content.bytes(),
+    const std::uint64_t offset = round_up(end, alignment_of(content));
+    write_entry(table, {content.name(), content.kind(), content.codec(), offset, content.bytes(), content.raw_bytes(),
                         checksum_of(content)});
     end = offset + content.bytes();
   }
@@ -198,7 +203,7 @@ std::int64_t write_container(const std::filesystem::path& path, const std::vecto
   write(header(static_cast<std::uint32_t>(sections.size()), end, entries));
   write(entries);
   for (const SectionContent& content : sections) {
-    write(std::span(kZeros).first(static_cast<std::size_t>(round_up(written, kSectionAlignment) - written)));
+    write(std::span(kZeros).first(static_cast<std::size_t>(round_up(written, alignment_of(content)) - written)));
     content.for_each_run(write);
   }
   file.commit();

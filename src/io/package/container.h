@@ -18,19 +18,24 @@
 
 namespace tessera::io {
 
-// How a section is stored. Others (compressed, encrypted) get their numbers with the code that reads them.
-enum class Codec : std::uint32_t { none = 0 };
+// How a section is stored. Others (encrypted) get their numbers with the code that reads them.
+enum class Codec : std::uint32_t {
+  none = 0,
+  weights = 1,  // see package/coded_weights.h
+};
 
 struct Section {
   std::string name;        // 1 to 31 printable characters, unique in its file
   std::uint32_t kind = 0;  // what it holds; unique in its file
   Codec codec = Codec::none;
-  std::uint64_t offset = 0;  // in the file, a multiple of 4096
+  std::uint64_t offset = 0;  // in the file, a multiple of 64, and of 4096 where it holds pieces that begin at pages
   std::uint64_t stored_bytes = 0, raw_bytes = 0;
   std::uint64_t checksum = 0;  // XXH3, 64 bits, of the stored bytes
 };
 
-inline constexpr std::int64_t kSectionAlignment = 4096;
+// Where sections that are mapped begin. Coded ones, and those below kMappedBytes, begin at multiples of 64.
+inline constexpr std::int64_t kSectionAlignment = 4096, kSmallAlignment = 64;
+inline constexpr std::uint64_t kMappedBytes = std::uint64_t{64} << 10;
 
 // Whether the bytes are the beginning of such a file.
 bool is_container(std::span<const std::byte> bytes);
@@ -44,6 +49,7 @@ class Container {
   const std::vector<Section>& sections() const { return sections_; }
   // The section of that kind, or null.
   const Section* find(std::uint32_t kind) const;
+  // As they are stored.
   std::span<const std::byte> bytes_of(const Section& section) const;
   // Throws Error(invalid_model) unless the section's bytes have its checksum.
   void verify(const Section& section) const;
@@ -63,12 +69,17 @@ class Container {
 class SectionContent {
  public:
   SectionContent(std::string name, std::uint32_t kind) : name_(std::move(name)), kind_(kind) {}
+  // Of a section that another codec makes `raw_bytes` of.
+  SectionContent(std::string name, std::uint32_t kind, Codec codec, std::uint64_t raw_bytes)
+      : name_(std::move(name)), kind_(kind), codec_(codec), raw_bytes_(raw_bytes) {}
   // Returns the offset in the section. `alignment`: a power of two, at most 4096.
   std::uint64_t append(std::span<const std::byte> piece, std::uint64_t alignment = 1);
 
   const std::string& name() const { return name_; }
   std::uint32_t kind() const { return kind_; }
+  Codec codec() const { return codec_; }
   std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t raw_bytes() const { return codec_ == Codec::none ? bytes_ : raw_bytes_; }
   // Calls `use` with the section's bytes in order.
   void for_each_run(const std::function<void(std::span<const std::byte>)>& use) const;
 
@@ -79,7 +90,8 @@ class SectionContent {
   };
   std::string name_;
   std::uint32_t kind_;
-  std::uint64_t bytes_ = 0;
+  Codec codec_ = Codec::none;
+  std::uint64_t bytes_ = 0, raw_bytes_ = 0;
   std::vector<Piece> pieces_;
 };
 

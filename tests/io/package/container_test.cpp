@@ -73,13 +73,28 @@ TEST(Container, ReadsWhatWasWritten) {
   ASSERT_EQ(container.sections().size(), 2u);
   const io::Section& second = *container.find(9);
   EXPECT_EQ(second.name, "second");
-  EXPECT_EQ(second.offset % 4096, 0u);
+  EXPECT_EQ(second.offset, 320u);
   EXPECT_EQ(second.stored_bytes, 5064u);
   const std::span<const std::byte> bytes = container.bytes_of(second);
   EXPECT_EQ(std::memcmp(bytes.data(), "first\0", 6), 0);
   EXPECT_EQ(bytes[64], static_cast<std::byte>('s'));
   EXPECT_EQ(container.find(8), nullptr);
   for (const io::Section& section : container.sections()) container.verify(section);
+}
+
+TEST(Container, BeginsLargeSectionsAtPagesAndCodedOnesAnywhere) {
+  const TemporaryFolder folder;
+  const std::vector<std::byte> large(70'000);
+  std::vector<io::SectionContent> sections;
+  sections.emplace_back("coded", 1, io::Codec::weights, 1 << 20).append(large);
+  sections.emplace_back("large", 2).append(large);
+  io::write_container(folder / "file", sections);
+  File file(io::read_file(folder / "file", 1 << 20));
+  const Container container = file.open();
+  EXPECT_EQ(container.find(1)->offset, 256u);
+  EXPECT_EQ(container.find(1)->codec, io::Codec::weights);
+  EXPECT_EQ(container.find(1)->raw_bytes, 1u << 20);
+  EXPECT_EQ(container.find(2)->offset % 4096, 0u);
 }
 
 TEST(Container, NoticesEveryBitThatChanges) {
@@ -130,24 +145,24 @@ TEST(Container, SaysWhatIsWrong) {
   };
   const ErrorKind invalid = ErrorKind::invalid_model, unsupported = ErrorKind::unsupported;
   refuses(invalid, "not a .tsr file", [](File& f) { f.set<char>(0, 'x'); });
-  refuses(unsupported, "the file is of format version 2; this Tessera reads version 1",
-          [](File& f) { f.set<std::uint32_t>(8, 2); });
+  refuses(unsupported, "the file is of format version 3; this Tessera reads versions 1 to 2",
+          [](File& f) { f.set<std::uint32_t>(8, 3); });
   refuses(invalid, "the file says that it has 4294967295 sections, at most 1024 are allowed",
           [](File& f) { f.set<std::uint32_t>(12, 0xFFFFFFFF); });
   refuses(invalid, "the file ends in its table of 1000 sections", [](File& f) { f.set<std::uint32_t>(12, 1000); });
-  refuses(invalid, "the file has 13256 bytes, expected 99: it was cut off or added to",
+  refuses(invalid, "the file has 5384 bytes, expected 99: it was cut off or added to",
           [](File& f) { f.set<std::uint64_t>(16, 99); });
-  refuses(invalid, "section 'second' begins at byte 8200, which is no multiple of 4096",
-          [](File& f) { f.set_offset(1, 8200); });
-  refuses(invalid, "section 'second' has 5064 bytes from byte 18446744073709547520 on, but the file ends at 13256",
-          [](File& f) { f.set_offset(1, ~std::uint64_t{4095}); });
-  refuses(invalid, "section 'first' has 18446744073709551615 bytes from byte 4096 on, but the file ends at 13256",
+  refuses(invalid, "section 'second' begins at byte 328, which is no multiple of 64",
+          [](File& f) { f.set_offset(1, 328); });
+  refuses(invalid, "section 'second' has 5064 bytes from byte 18446744073709551552 on, but the file ends at 5384",
+          [](File& f) { f.set_offset(1, ~std::uint64_t{63}); });
+  refuses(invalid, "section 'first' has 18446744073709551615 bytes from byte 256 on, but the file ends at 5384",
           [](File& f) { f.set_stored(0, ~std::uint64_t{0}); });
   refuses(unsupported, "section 'first' is stored with codec 3, which this Tessera cannot read",
           [](File& f) { f.set_codec(0, 3); });
   refuses(invalid, "section 'first' is stored as it is, in 5 bytes, but says that it has 6",
           [](File& f) { f.set_raw(0, 6); });
-  refuses(invalid, "section 'second' overlaps first", [](File& f) { f.set_offset(1, 4096); });
+  refuses(invalid, "section 'second' overlaps first", [](File& f) { f.set_offset(1, 256); });
   refuses(invalid, "section 'first' overlaps the table of sections", [](File& f) { f.set_offset(0, 0); });
   refuses(invalid, "there are two sections of kind 7", [](File& f) { f.set_kind(1, 7); });
   refuses(invalid, "there are two sections 'first'", [](File& f) { f.set_name(1, std::string("first\0", 6)); });
