@@ -1,6 +1,9 @@
 #include "ops/causal_conv_with_state.h"
 
+#include <limits>
+
 #include "ops/check_operand.h"
+#include "ops/gradient.h"
 
 namespace tessera::ops {
 namespace {
@@ -29,6 +32,27 @@ double operations(const NodeView& view) {
          static_cast<double>(weights.empty() ? 0 : weights.back());
 }
 
+std::optional<std::vector<ir::ValueId>> decompose(GraphBuilder& builder, const AttributeReader& reader,
+                                                  std::span<const ir::ValueId> inputs) {
+  const std::optional<Shape> weights = builder.type(inputs[1]).shape();
+  if (!weights || builder.dims(inputs[0]) == nullptr) return {};
+  const auto given = [&](std::size_t i) { return i < inputs.size() && inputs[i].valid(); };
+  const Term x(builder, inputs[0]);
+  const std::int64_t channels = (*weights)[0], carried = (*weights)[2] - 1;
+  const Term past =
+      given(3) ? Term(builder, inputs[3]) : x.number(0).expand(join({x.size_of(0), x.integers({channels, carried})}));
+  const Term padded = past.combine("Concat", {x}, {{"axis", std::int64_t{2}}});
+  std::vector<ir::ValueId> operands{padded.id(), inputs[1]};
+  if (given(2)) operands.push_back(inputs[2]);
+  Term y = Term(builder, builder.add("Conv", operands, {{"group", channels}})).of_shape(x);
+  if (reader.text("activation") != "none") y = y.apply("Swish");
+  // The end of the axis; where nothing is carried, nothing.
+  const Term from = padded.size_of(2) - x.integers({carried});
+  const Term state =
+      padded.combine("Slice", {from, x.integers({std::numeric_limits<std::int64_t>::max()}), x.integers({2})});
+  return std::vector<ir::ValueId>{y.id(), state.of_shape(past).id()};
+}
+
 }  // namespace
 
 // padded = concat(past_state or zeros, input); output = activation(depthwise convolution of padded + bias);
@@ -44,6 +68,7 @@ const OpDef causal_conv_with_state{
     .attributes = {{"activation", ir::AttributeKind::text, ir::Attribute(std::string("none"))}},
     .infer = infer,
     .operations = operations,
+    .decompose = decompose,
 };
 
 }  // namespace tessera::ops

@@ -2,6 +2,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -39,6 +40,24 @@ std::vector<std::int64_t> list_or(const AttributeReader& reader, std::string_vie
             "attribute '{}' has the entry {}", name, value);
   }
   return values;
+}
+
+// The transpose copies blocks out of the image: a convolution of each channel with one kernel an element of the block.
+void col2im_gradient(GradientContext& c) {
+  require(types::floats.contains(c.input(0).dtype()), ErrorKind::unsupported, "its elements are {}",
+          name_of(c.input(0).dtype()));
+  const std::vector<std::int64_t> block = c.constant_integers(2);
+  const Term g = c.gradient(), x = c.input(0);
+  const std::int64_t elements = element_count(block);
+  Shape kernels{elements, 1};
+  kernels.insert(kernels.end(), block.begin(), block.end());
+  Tensor ones(DType::f32, kernels);
+  for (std::int64_t i = 0; i < ones.elements(); ++i)
+    ones.mutable_data<float>()[i] = i / elements == i % elements ? 1.0f : 0.0f;
+  std::vector<Term> planes{x.integers({-1, 1})};
+  for (std::size_t i = 0; i < block.size(); ++i) planes.push_back(g.size_of(static_cast<std::int64_t>(2 + i)));
+  const Term weights = Term(c.builder(), c.builder().constant(ones)).cast(g.dtype());
+  c.set(0, g.combine("Reshape", {join(planes)}).combine("Conv", {weights}, c.node().attributes).reshape_like(x));
 }
 
 }  // namespace
@@ -83,6 +102,7 @@ const OpDef col2im{
                    {"strides", ir::AttributeKind::integers}},
     .infer = infer,
     .operations = operations_per_input<1>,
+    .gradient = col2im_gradient,
 };
 
 }  // namespace tessera::ops

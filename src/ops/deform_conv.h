@@ -8,4 +8,8 @@ namespace tessera::ops {
 // by a learned mask.
 extern const OpDef deform_conv;
 
+// The samples alone, and their gradient: DeformConv is a product of the weights with tessera::DeformedWindows.
+extern const OpDef deformed_windows;
+extern const OpDef deformed_windows_gradient;
+
 }  // namespace tessera::ops

@@ -1,5 +1,7 @@
 #include "ops/determinant.h"
 
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -17,6 +19,17 @@ double operations(const NodeView& view) {
          static_cast<double>(shape.empty() ? 0 : shape.back());
 }
 
+void infer_gradient(InferContext& context) {
+  infer(context);
+  const ir::Dims *x = context.dims(0), *given = context.dims(1);
+  if (x != nullptr && given != nullptr) {
+    bool fits = given->size() + 2 == x->size();
+    for (std::size_t i = 0; fits && i < given->size(); ++i) fits = (*given)[i].may_equal((*x)[i]);
+    context.check(fits, "'dY' has shape {} for matrices {}", to_string(*given), to_string(*x));
+  }
+  context.set_output(0, context.input(0));
+}
+
 }  // namespace
 
 const OpDef det{
@@ -26,6 +39,22 @@ const OpDef det{
     .outputs = {{"Y", types::floats, "T"}},
     .infer = infer,
     .operations = operations,
+    .gradient = [](GradientContext& c) { c.set(0, c.input(0).combine("tessera::DetGradient", {c.gradient()})); },
+};
+
+// dX = dY times the cofactors of X, which singular matrices have as well (Jacobi's formula).
+const OpDef det_gradient{
+    .name = "tessera::DetGradient",
+    .since = 1,
+    .inputs = {{"X", types::floats, "T"}, {"dY", types::floats, "T"}},
+    .outputs = {{"dX", types::floats, "T"}},
+    .infer = infer_gradient,
+    .operations =
+        [](const NodeView& view) {
+          const Shape& shape = view.input(0).shape;
+          const double n = shape.empty() ? 0 : static_cast<double>(shape.back());
+          return operations(view) * n * n;  // a determinant an element
+        },
 };
 
 }  // namespace tessera::ops

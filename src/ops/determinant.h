@@ -6,5 +6,6 @@
 namespace tessera::ops {
 
 extern const OpDef det;
+extern const OpDef det_gradient;
 
 }  // namespace tessera::ops

@@ -1,6 +1,8 @@
 #include "ops/dft.h"
 
 #include "base/error.h"
+#include "ops/attention_parts.h"
+#include "ops/gradient.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -36,6 +38,67 @@ double operations_dft(const NodeView& view) {
                                                                          static_cast<std::int64_t>(shape.size()))
                                                         : static_cast<std::int64_t>(shape.size()) - 2;
   return 4 * static_cast<double>(view.output(0).elements()) * static_cast<double>(shape[axis]);
+}
+
+// The end of the axis cut off, or followed by zeros, so that it has `size` elements.
+Term resized(GradientContext& c, Term x, std::int64_t axis, Term size) {
+  const Term pads = join({x.integers({0}), size - x.size_of(axis)});
+  return {c.builder(), c.builder().add("Pad", {x.id(), pads.id(), {}, x.integers({axis}).id()})};
+}
+
+// The transpose of the real and imaginary parts' map. Of Y = F x that is the conjugate transpose F^H = L F^-1, of
+// Y = F^-1 x it is F / L, each cut or filled up to the length of the input. Bins that a onesided transform leaves out
+// have zero gradient.
+void dft_gradient(GradientContext& c) {
+  const Term x = c.input(0), g = c.gradient();
+  const std::int64_t rank = x.rank();
+  const std::int64_t axis = normalise_axis(c.has_input(2) ? c.constant_integers(2).at(0) : -2, rank);
+  const bool inverse = c.integer("inverse") != 0, onesided = c.integer("onesided") != 0;
+  Term length = c.has_input(1) ? c.input(1).cast(DType::i64).combine("Reshape", {x.integers({1})})
+                : inverse      ? g.size_of(axis)
+                               : x.size_of(axis);
+  const Term scalar_length = length.combine("Reshape", {x.integers({})}), scale = scalar_length.cast(g.dtype());
+  Term turned =
+      g.combine("DFT", {scalar_length, Term(c.builder(), c.builder().scalar(double(axis), DType::i64))},
+                {{"inverse", std::int64_t{inverse ? 0 : 1}}, {"onesided", std::int64_t{inverse && onesided ? 1 : 0}}});
+  turned = inverse ? turned / scale : turned * scale;
+  if (inverse && onesided) {
+    // Every bin but those that are their own mirror images stands for two.
+    std::vector<std::int64_t> behind;
+    for (std::int64_t i = axis + 1; i < rank; ++i) behind.push_back(i - axis);
+    const Term bins = turned.size_of(axis).combine("Reshape", {x.integers({})});
+    const Term bin(c.builder(), c.builder().add("Range", {c.builder().scalar(0, DType::i64), bins.id(),
+                                                          c.builder().scalar(1, DType::i64)}));
+    const Term own = (bin * (scalar_length - bin)).equals(bin * bin);
+    turned = turned * own.choose(g.number(1), g.number(2)).unsqueeze(behind);
+  }
+  turned = resized(c, turned, axis, x.size_of(axis));
+  // Of real input the real part.
+  c.set(0, turned.combine("Slice", {x.integers({0}), x.size_of(rank - 1), x.integers({rank - 1})}).of_shape(x));
+}
+
+// Frames gathered, multiplied by the window and transformed.
+std::optional<std::vector<ir::ValueId>> decompose_stft(GraphBuilder& builder, const AttributeReader& reader,
+                                                       std::span<const ir::ValueId> inputs) {
+  const auto given = [&](std::size_t i) { return i < inputs.size() && inputs[i].valid(); };
+  const auto constant = [&](std::size_t i) { return given(i) ? builder.graph().constant(inputs[i]) : nullptr; };
+  const std::optional<Shape> signal = builder.type(inputs[0]).shape();
+  const std::optional<Shape> window = given(2) ? builder.type(inputs[2]).shape() : std::nullopt;
+  if (!signal || constant(1) == nullptr || (given(2) && !window) || (given(3) && constant(3) == nullptr)) return {};
+  const StftRequest request = stft_request(reader, *signal, *constant(1), constant(3),
+                                           window ? std::optional(element_count(*window)) : std::nullopt);
+  const Term x(builder, inputs[0]), frame(builder, positions(builder, request.frames)),
+      sample(builder, positions(builder, request.frame_length));
+  const Term places = frame.unsqueeze({1}) * static_cast<double>(request.step) + sample;
+  Term frames = x.combine("Gather", {places}, {{"axis", std::int64_t{1}}});
+  if (window) {
+    Term weights(builder, inputs[2]);
+    const std::int64_t missing = request.frame_length - element_count(*window);
+    if (missing != 0) weights = weights.combine("Pad", {x.integers({0, missing})});
+    frames = frames * weights.unsqueeze({1});
+  }
+  return std::vector<ir::ValueId>{
+      builder.add("DFT", {frames.id(), {}, builder.scalar(2, DType::i64)}, {{"onesided", reader.integer("onesided")}})};
 }
 
 void infer_stft(InferContext& context) {
@@ -112,6 +175,7 @@ const OpDef dft{
                    {"onesided", ir::AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_dft,
     .operations = operations_dft,
+    .gradient = dft_gradient,
 };
 
 const OpDef stft{
@@ -128,6 +192,7 @@ const OpDef stft{
         [](const NodeView& view) {
           return 4 * static_cast<double>(view.output(0).elements()) * static_cast<double>(view.output(0).shape[2]);
         },
+    .decompose = decompose_stft,
 };
 
 }  // namespace tessera::ops

@@ -1,5 +1,8 @@
 #include "ops/linear_attention.h"
 
+#include "ops/check_operand.h"
+#include "ops/gradient.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -35,7 +38,11 @@ void check_rule(const InferContext& context) {
                 delta ? "needs" : "forbids");
 }
 
-void infer(InferContext& context) {
+struct Results {
+  Dims output, state;
+};
+
+Results checked_results(const InferContext& context) {
   const std::int64_t query_heads = context.integer("q_num_heads"), kv_heads = context.integer("kv_num_heads");
   context.check(query_heads >= 1 && kv_heads >= 1 && query_heads % kv_heads == 0,
                 "{} query heads are not a multiple of {} key heads", query_heads, kv_heads);
@@ -63,8 +70,13 @@ void infer(InferContext& context) {
     for (std::size_t i = 0; fits && i < 4; ++i) fits = past[i].may_equal(state[i]);
     context.check(fits, "'past_state' has shape {}, expected {}", to_string(past), to_string(state));
   }
-  context.set_output(0, context.dtype(0), {q[0], q[1], value_size * Dim(query_heads)});
-  context.set_output(1, context.has_input(3) ? context.dtype(3) : context.dtype(0), state);
+  return {{q[0], q[1], value_size * Dim(query_heads)}, state};
+}
+
+void infer(InferContext& context) {
+  Results results = checked_results(context);
+  context.set_output(0, context.dtype(0), std::move(results.output));
+  context.set_output(1, context.has_input(3) ? context.dtype(3) : context.dtype(0), std::move(results.state));
 }
 
 // Decay, correction and update of the state, and reading it by every query head.
@@ -81,6 +93,41 @@ AttributeSpec heads(std::string_view name) {
   return {name, AttributeKind::integer, std::nullopt, true};
 }
 
+std::vector<AttributeSpec> attributes() {
+  return {{"chunk_size", AttributeKind::integer, ir::Attribute(std::int64_t{64})},
+          heads("kv_num_heads"),
+          heads("q_num_heads"),
+          {"scale", AttributeKind::real, ir::Attribute(0.0f)},
+          {"update_rule", AttributeKind::text, ir::Attribute(std::string("gated_delta"))}};
+}
+
+void gradient_of_linear_attention(GradientContext& c) {
+  std::vector<ir::ValueId> operands(c.node().inputs.begin(),
+                                    c.node().inputs.begin() + static_cast<std::ptrdiff_t>(c.input_count()));
+  operands.resize(6);
+  operands.push_back(c.gradient().id());
+  if (c.has_gradient(1)) operands.push_back(c.gradient(1).id());
+  std::size_t outputs = 3;
+  for (std::size_t i = 3; i < 6; ++i) {
+    if (c.wants(i)) outputs = i + 1;
+  }
+  const std::vector<ir::ValueId> gradients =
+      c.builder().add_multi("tessera::LinearAttentionGradient", operands, outputs, c.node().attributes);
+  for (std::size_t i = 0; i < outputs; ++i) {
+    if (c.wants(i)) c.set(i, {c.builder(), gradients[i]});
+  }
+}
+
+void infer_gradient(InferContext& context) {
+  const Results results = checked_results(context);
+  check_operand(context, 6, results.output);
+  check_operand(context, 7, results.state);
+  for (std::size_t i = 0; i < 6; ++i) {
+    if (context.has_input(i)) context.set_output(i, context.input(i));
+    else context.set_output(i, context.dtype(0), Dims{0});
+  }
+}
+
 }  // namespace
 
 // For every step, with S [d_k, d_v] of each key head (decay g only in gated rules, beta only in delta rules):
@@ -95,13 +142,34 @@ const OpDef linear_attention{
                {"decay", kFloats, "T", optional},
                {"beta", kFloats, "T", optional}},
     .outputs = {{"output", kFloats, "T"}, {"present_state", kFloats, "S"}},
-    .attributes = {{"chunk_size", AttributeKind::integer, ir::Attribute(std::int64_t{64})},
-                   heads("kv_num_heads"),
-                   heads("q_num_heads"),
-                   {"scale", AttributeKind::real, ir::Attribute(0.0f)},
-                   {"update_rule", AttributeKind::text, ir::Attribute(std::string("gated_delta"))}},
+    .attributes = attributes(),
     .infer = infer,
     .operations = operations,
+    .gradient = gradient_of_linear_attention,
+};
+
+// From the gradients of the output and of the last state those of all operands, back through the steps. States are
+// computed again, `chunk_size` steps at a time. The gradient of an operand that is absent is empty.
+const OpDef linear_attention_gradient{
+    .name = "tessera::LinearAttentionGradient",
+    .since = 1,
+    .inputs = {{"query", kFloats, "T"},
+               {"key", kFloats, "T"},
+               {"value", kFloats, "T"},
+               {"past_state", kFloats, "S", optional},
+               {"decay", kFloats, "T", optional},
+               {"beta", kFloats, "T", optional},
+               {"dY", kFloats, "T"},
+               {"dState", kFloats, "S", optional}},
+    .outputs = {{"dquery", kFloats, "T"},
+                {"dkey", kFloats, "T"},
+                {"dvalue", kFloats, "T"},
+                {"dpast_state", kFloats, "S", optional},
+                {"ddecay", kFloats, "T", optional},
+                {"dbeta", kFloats, "T", optional}},
+    .attributes = attributes(),
+    .infer = infer_gradient,
+    .operations = [](const NodeView& view) { return 4 * operations(view); },
 };
 
 }  // namespace tessera::ops

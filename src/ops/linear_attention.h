@@ -6,5 +6,6 @@ namespace tessera::ops {
 
 // Attention whose past is a matrix of fixed size for every head instead of all keys and values (opset 27).
 extern const OpDef linear_attention;
+extern const OpDef linear_attention_gradient;
 
 }  // namespace tessera::ops

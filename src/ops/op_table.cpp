@@ -106,6 +106,7 @@ namespace {
 constexpr const OpDef* kTable[] = {
     // determinant
     &det,
+    &det_gradient,
     // einsum
     &einsum,
     // loss
@@ -165,6 +166,8 @@ constexpr const OpDef* kTable[] = {
     &conv_transpose_with_dynamic_pads,
     // deform_conv
     &deform_conv,
+    &deformed_windows,
+    &deformed_windows_gradient,
     // embed_layer_normalisation
     &embed_layer_normalization,
     &q_embed_layer_normalization,
@@ -252,6 +255,7 @@ constexpr const OpDef* kTable[] = {
     &lstm_gradient,
     // linear_attention
     &linear_attention,
+    &linear_attention_gradient,
     // rotary_embedding
     &rotary_embedding,
     // gradient
@@ -348,6 +352,7 @@ constexpr const OpDef* kTable[] = {
     &roi_align,
     &roi_align_gradient,
     &max_roi_pool,
+    &max_roi_pool_gradient,
     &non_max_suppression,
     // col2im
     &col2im,

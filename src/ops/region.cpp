@@ -64,6 +64,28 @@ void infer_max_roi_pool(InferContext& context) {
   context.set_output(0, context.dtype(0), {rois[0], image[1], pooled[0], pooled[1]});
 }
 
+void infer_max_roi_pool_gradient(InferContext& context) {
+  infer_max_roi_pool(context);
+  const ir::Dims image = dims_of_rank(context, 0, 4), rois = dims_of_rank(context, 1, 2),
+                 given = dims_of_rank(context, 2, 4);
+  const std::vector<std::int64_t>& pooled = context.integers("pooled_shape");
+  const ir::Dims expected{rois[0], image[1], pooled[0], pooled[1]};
+  for (std::size_t i = 0; i < 4; ++i)
+    context.check(given[i].may_equal(expected[i]), "'dY' has shape {}, expected {}", to_string(given),
+                  to_string(expected));
+  context.set_output(0, context.input(0));
+}
+
+// Of X alone, as that of RoiAlign.
+void gradient_of_max_roi_pool(GradientContext& c) {
+  c.set(0, c.input(0).combine("tessera::MaxRoiPoolGradient", {c.input(1), c.gradient()}, c.node().attributes));
+}
+
+std::vector<AttributeSpec> max_roi_pool_attributes() {
+  return {{"pooled_shape", ir::AttributeKind::integers, std::nullopt, true},
+          {"spatial_scale", ir::AttributeKind::real, ir::Attribute(1.0f)}};
+}
+
 void infer_non_max_suppression(InferContext& context) {
   const std::int64_t layout = context.integer("center_point_box");
   context.check(layout == 0 || layout == 1, "center_point_box is {}, expected 0 or 1", layout);
@@ -113,9 +135,20 @@ const OpDef max_roi_pool{
     .since = 22,
     .inputs = {{"X", types::floats, "T"}, {"rois", types::floats, "T"}},
     .outputs = {{"Y", types::floats, "T"}},
-    .attributes = {{"pooled_shape", ir::AttributeKind::integers, std::nullopt, true},
-                   {"spatial_scale", ir::AttributeKind::real, ir::Attribute(1.0f)}},
+    .attributes = max_roi_pool_attributes(),
     .infer = infer_max_roi_pool,
+    .operations = operations_per_input<1>,
+    .gradient = gradient_of_max_roi_pool,
+};
+
+// From the gradient of Y that of X: each bin gives its gradient to its largest pixel, the first of equal ones.
+const OpDef max_roi_pool_gradient{
+    .name = "tessera::MaxRoiPoolGradient",
+    .since = 1,
+    .inputs = {{"X", types::floats, "T"}, {"rois", types::floats, "T"}, {"dY", types::floats, "T"}},
+    .outputs = {{"dX", types::floats, "T"}},
+    .attributes = max_roi_pool_attributes(),
+    .infer = infer_max_roi_pool_gradient,
     .operations = operations_per_input<1>,
 };
 

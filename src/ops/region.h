@@ -8,6 +8,7 @@ namespace tessera::ops {
 extern const OpDef roi_align;
 extern const OpDef roi_align_gradient;
 extern const OpDef max_roi_pool;
+extern const OpDef max_roi_pool_gradient;
 extern const OpDef non_max_suppression;
 
 }  // namespace tessera::ops

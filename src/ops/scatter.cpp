@@ -71,7 +71,7 @@ void infer_tensor_scatter(InferContext& context) {
   for (std::size_t i = 0; update != nullptr && i < cache->size(); ++i) {
     if (static_cast<std::int64_t>(i) != axis) check_same(context, (*update)[i], (*cache)[i], "update", i);
     else
-      context.check(!(*cache)[i].is_known() || (*update)[i].value() <= (*cache)[i].value(),
+      context.check(!(*cache)[i].is_known() || !(*update)[i].is_known() || (*update)[i].value() <= (*cache)[i].value(),
                     "update {} is longer than past_cache {} at axis {}", ir::to_string(*update), ir::to_string(*cache),
                     i);
   }
@@ -96,6 +96,28 @@ void scatter_gradient(GradientContext& c, const std::string& scatter, const std:
   if (c.wants(0))
     c.set(0, reduction == ScatterReduction::add ? g : g.combine(scatter, {c.input(1), c.input(2).zeros()}, axis));
   if (c.wants(2)) c.set(2, g.combine(gather, {c.input(1)}, axis).of_shape(c.input(2)));
+}
+
+// The positions that were written take nothing from the past, and give their gradients to the update.
+void tensor_scatter_gradient(GradientContext& c) {
+  const Term g = c.gradient(), update = c.input(1);
+  if (c.wants(0)) {
+    std::vector<Term> operands{update.zeros()};
+    if (c.has_input(2)) operands.push_back(c.input(2));
+    c.set(0, g.combine("TensorScatter", operands, c.node().attributes));
+  }
+  if (!c.wants(1)) return;
+  const std::int64_t rank = g.rank(), axis = normalise_axis(c.integer("axis"), rank);
+  // 0, 1 … along the axis, then the position of each element of the update.
+  const Term zeros = update.integers({0}).expand(update.shape()).of_shape(update);
+  Term position = (zeros + 1).combine("CumSum", {update.integers({axis})}, {{"exclusive", std::int64_t{1}}});
+  if (c.has_input(2)) {
+    std::vector<std::int64_t> behind_batch = all_axes(rank);
+    behind_batch.erase(behind_batch.begin());
+    position = position + c.input(2).unsqueeze(behind_batch);
+  }
+  if (c.text("mode") == "circular") position = position.combine("Mod", {g.size_of(axis)});
+  c.set(1, g.combine("GatherElements", {position}, {{"axis", axis}}).of_shape(update));
 }
 
 }  // namespace
@@ -148,6 +170,7 @@ const OpDef tensor_scatter{
     .attributes = {{"axis", ir::AttributeKind::integer, ir::Attribute(std::int64_t{-2})},
                    {"mode", ir::AttributeKind::text, ir::Attribute(std::string("linear"))}},
     .infer = infer_tensor_scatter,
+    .gradient = tensor_scatter_gradient,
     .traits = {Trait::moves},
 };
 

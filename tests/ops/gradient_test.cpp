@@ -52,6 +52,16 @@ TEST(Gradient, OfAttention) {
   expect_gradients(attention_gradient_cases());
 }
 
+TEST(Gradient, OfDeformedWindows) {
+  expect_gradients(deformed_gradient_cases());
+}
+TEST(Gradient, OfTransforms) {
+  expect_gradients(transform_gradient_cases());
+}
+TEST(Gradient, OfLayersWithState) {
+  expect_gradients(stateful_gradient_cases());
+}
+
 TEST(Gradient, EveryOneIsChecked) {
   std::set<std::string_view> checked{"QuantizeLinear"};  // by a test of its own: differences see its steps
   const std::vector<GradientCase> cases = all_gradient_cases();

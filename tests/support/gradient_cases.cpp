@@ -164,6 +164,20 @@ std::vector<GradientCase> movement_gradient_cases() {
       {{"GridSample", {reals({1, 2, 3, 4, 3}), reals({1, 2, 1, 2, 3}, 6)}}},
       {{"RoiAlign", {reals({2, 2, 5, 6}), regions, integers({1, 0})}, bins}, kRegions},
       {{"RoiAlign", {reals({2, 2, 5, 6}, 3, 0.5, 2), regions, integers({0, 0})}, largest}, kRegions},
+      {{"MaxRoiPool",
+        {reals({2, 2, 5, 6}), Tensor::from<double>({3, 5}, {1, 0, 0, 8, 7, 0, 2, 2, 9, 9, 0, -5, -5, -3, -3})},
+        {{"pooled_shape", Integers{2, 3}}, {"spatial_scale", 0.5f}}},
+       kRegions},
+      {{"Col2Im",
+        {reals({2, 6, 12}), integers({5, 7}), integers({3, 2})},
+        {{"strides", Integers{2, 1}}, {"dilations", Integers{1, 3}}, {"pads", Integers{1, 0, 0, 2}}}},
+       kKnown},
+      {{"Col2Im", {reals({1, 6, 4}), integers({6}), integers({3})}}, kKnown},
+      {{"TensorScatter", {reals({2, 4, 3}), reals({2, 2, 3}, 2), integers({0, 2})}}},
+      {{"TensorScatter", {reals({2, 3, 4}), reals({2, 3, 2}, 2)}, {{"axis", std::int64_t{-1}}}}},
+      {{"TensorScatter",
+        {reals({2, 5, 3}), reals({2, 3, 3}, 2), integers({4, 2})},
+        {{"mode", std::string("circular")}}}},
       {{"DepthToSpace", {reals({1, 8, 2, 3})}, {{"blocksize", std::int64_t{2}}}}},
       {{"DepthToSpace", {reals({2, 8, 2, 1})}, {{"blocksize", std::int64_t{2}}, {"mode", std::string("CRD")}}}},
       {{"SpaceToDepth", {reals({1, 2, 4, 6})}, {{"blocksize", std::int64_t{2}}}}},
@@ -212,7 +226,8 @@ std::vector<GradientCase> all_gradient_cases() {
   for (const auto& cases :
        {unary_gradient_cases(), binary_gradient_cases(), product_gradient_cases(), movement_gradient_cases(),
         reduction_gradient_cases(), layer_gradient_cases(), einsum_gradient_cases(), resize_gradient_cases(),
-        recurrent_gradient_cases(), attention_gradient_cases()})
+        recurrent_gradient_cases(), attention_gradient_cases(), deformed_gradient_cases(), transform_gradient_cases(),
+        stateful_gradient_cases()})
     all.insert(all.end(), cases.begin(), cases.end());
   return all;
 }

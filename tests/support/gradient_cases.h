@@ -21,6 +21,9 @@ std::vector<GradientCase> einsum_gradient_cases();
 std::vector<GradientCase> resize_gradient_cases();
 std::vector<GradientCase> recurrent_gradient_cases();
 std::vector<GradientCase> attention_gradient_cases();
+std::vector<GradientCase> deformed_gradient_cases();
+std::vector<GradientCase> transform_gradient_cases();
+std::vector<GradientCase> stateful_gradient_cases();
 std::vector<GradientCase> all_gradient_cases();
 
 // --- how cases are written ---

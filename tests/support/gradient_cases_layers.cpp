@@ -101,6 +101,57 @@ std::vector<GradientCase> layer_gradient_cases() {
   };
 }
 
+std::vector<GradientCase> deformed_gradient_cases() {
+  return {
+      {{"tessera::DeformedWindows",
+        {reals({1, 2, 4, 5}), reals({1, 24, 3, 2}, 2, -1.4, 1.4), reals({1, 12, 3, 2}, 3)},
+        {{"kernel_shape", Integers{2, 3}},
+         {"strides", Integers{1, 2}},
+         {"pads", Integers{0, 1, 0, 0}},
+         {"offset_group", std::int64_t{2}}}}},
+      {{"tessera::DeformedWindows",
+        {reals({2, 1, 6}), reals({2, 2, 4}, 2, -0.9, 0.9)},
+        {{"kernel_shape", Integers{2}}, {"dilations", Integers{2}}}}},
+      {{"DeformConv", {reals({2, 2, 4, 3}), reals({3, 2, 2, 2}, 2), reals({2, 8, 3, 2}, 3, -0.8, 0.8), reals({3}, 4)}},
+       kKnown},
+      {{"DeformConv",
+        {reals({1, 4, 3, 4}), reals({2, 2, 1, 3}, 2), reals({1, 12, 3, 4}, 3, -1.2, 1.2), Value(),
+         reals({1, 6, 3, 4}, 5)},
+        {{"group", std::int64_t{2}}, {"offset_group", std::int64_t{2}}, {"pads", Integers{0, 1, 0, 1}}}},
+       kKnown},
+  };
+}
+
+std::vector<GradientCase> transform_gradient_cases() {
+  const auto how = [](std::int64_t inverse, std::int64_t onesided) {
+    return ir::Attributes{{"inverse", inverse}, {"onesided", onesided}};
+  };
+  const Tensor length7 = Tensor::scalar(std::int64_t{7}), length4 = Tensor::scalar(std::int64_t{4}),
+               first = Tensor::scalar(std::int64_t{0}), second = Tensor::scalar(std::int64_t{1});
+  std::vector<Case> cases;
+  for (const std::int64_t inverse : {0, 1}) {
+    cases.push_back({{"DFT", {reals({2, 5, 3, 2}), Value(), second}, how(inverse, 0)}});
+    cases.push_back({{"DFT", {reals({5, 2, 2}), length7, first}, how(inverse, 0)}});
+    cases.push_back({{"DFT", {reals({2, 5, 1}), length4}, how(inverse, 0)}});
+    cases.push_back({{"DFT", {reals({2, 5, 1}), length7}, how(inverse, 0)}});
+  }
+  for (const Tensor& length : {length4, length7}) {
+    cases.push_back({{"DFT", {reals({2, 5, 1}), length}, how(0, 1)}});
+    cases.push_back({{"DFT", {reals({2, 4, 2}), length}, how(1, 1)}});
+    cases.push_back({{"DFT", {reals({2, 2, 2}), length}, how(1, 1)}});
+  }
+  cases.push_back({{"DFT", {reals({2, 6, 1})}, how(0, 1)}});
+  cases.push_back({{"DFT", {reals({2, 4, 2})}, how(1, 1)}});
+  const Tensor three = Tensor::scalar(std::int64_t{3}), six = Tensor::scalar(std::int64_t{6});
+  cases.push_back({{"STFT", {reals({2, 14, 1}), three, reals({5}, 2)}}, kKnown});
+  cases.push_back({{"STFT", {reals({1, 13, 2}), three, reals({4}, 2), six}, {{"onesided", std::int64_t{0}}}}, kKnown});
+  cases.push_back({{"STFT", {reals({2, 9, 1}), three, Value(), six}, {{"onesided", std::int64_t{0}}}}, kKnown});
+  cases.push_back({{"Det", {reals({2, 3, 3})}}});
+  cases.push_back({{"Det", {Tensor::from<double>({3, 3}, {1, 2, 3, 2, 4, 6, -1, 0.5, 2})}}});  // singular
+  cases.push_back({{"Det", {reals({2, 1, 1})}}});
+  return cases;
+}
+
 std::vector<GradientCase> einsum_gradient_cases() {
   const auto equation = [](const std::string& text) { return ir::Attributes{{"equation", text}}; };
   const Tensor square = reals({3, 3}, 1), a = reals({2, 3}, 2), b = reals({3, 4}, 3);
@@ -178,6 +229,36 @@ std::vector<GradientCase> recurrent_gradient_cases() {
   cases.push_back({{"tessera::LSTMWithGates", {x, weights(1, 4, 3, 2), weights(1, 4, 2, 3)}, direction("reverse"), 3}});
   cases.push_back({{"tessera::GRUWithGates", {x, weights(1, 3, 3, 2), weights(1, 3, 2, 3)}, direction("forward"), 2}});
   return cases;
+}
+
+// Of operators that know no f64.
+std::vector<GradientCase> stateful_gradient_cases() {
+  const auto singles = [](const Shape& shape, std::uint64_t seed, double low = -1, double high = 1) {
+    return random_tensor(DType::f32, shape, seed, low, high);
+  };
+  const auto rule = [](const std::string& name, std::int64_t query_heads) {
+    return ir::Attributes{{"update_rule", name},
+                          {"q_num_heads", query_heads},
+                          {"kv_num_heads", std::int64_t{2}},
+                          {"chunk_size", std::int64_t{2}}};
+  };
+  constexpr GradientCheck kCoarse{.step = 2e-2, .tolerance = 4e-3, .symbolic = false};
+  const Tensor q = singles({2, 5, 8}, 1), k = singles({2, 5, 4}, 2), v = singles({2, 5, 6}, 3),
+               past = singles({2, 2, 2, 3}, 4), decay = singles({2, 5, 2}, 5), decays = singles({2, 5, 4}, 5),
+               beta = singles({2, 5, 2}, 6), shared = singles({2, 5, 1}, 6);
+  return {
+      {{"LinearAttention", {q, k, v}, rule("linear", 4), 2}, kCoarse},
+      {{"LinearAttention", {q, k, v, past, decay}, rule("gated", 4), 2}, kCoarse},
+      {{"LinearAttention", {k, k, v, past, Value(), beta}, rule("delta", 2), 1}, kCoarse},
+      {{"LinearAttention", {q, k, v, Value(), decays, shared}, rule("gated_delta", 4), 2}, kCoarse},
+      {{"CausalConvWithState",
+        {singles({2, 3, 5}, 1), singles({3, 1, 3}, 2), singles({3}, 3), singles({2, 3, 2}, 4)},
+        {{"activation", std::string("silu")}},
+        2},
+       kCoarse},
+      {{"CausalConvWithState", {singles({1, 2, 3}, 1), singles({2, 1, 4}, 2)}, {}, 2}, kCoarse},
+      {{"CausalConvWithState", {singles({1, 2, 3}, 1), singles({2, 1, 1}, 2)}, {}, 1}, kCoarse},
+  };
 }
 
 std::vector<GradientCase> attention_gradient_cases() {

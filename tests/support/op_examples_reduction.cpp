@@ -70,6 +70,7 @@ std::vector<OpExample> reduction_examples() {
       {"NegativeLogLikelihoodLoss", {at({3, 4, 2}), at({3, 2}, {0, 3, 1})}, {{"reduction", text("none")}}},
       {"SoftmaxCrossEntropyLoss", {at({3, 4}), at({3}, {0, 3, 1}), at({4}, {1, 2, 0.5})}, {}, 2},
       {"Det", {at({2, 2, 2}, {1, 2, 3, 5})}},
+      {"tessera::DetGradient", {at({2, 2, 2}, {1, 2, 3, 5}), at({2})}},
       {"com.microsoft::Inverse", {at({2, 2, 2}, {1, 2, 3, 5})}},
       {"Einsum", {at({2, 3}), at({3, 4}, {1, 2, 0.5})}, {{"equation", text("ij,jk->ik")}}},
       {"Einsum", {at({2, 3, 3})}, {{"equation", text("bii->b")}}},

@@ -24,6 +24,7 @@ std::span<const KernelEntry> reference_kernel_table() {
   static const KernelEntry table[] = {
       // determinant
       {.op = "Det", .name = "reference_det", .function = det},
+      {.op = "tessera::DetGradient", .name = "reference_det_gradient", .function = det_gradient},
       // inverse
       {.op = "com.microsoft::Inverse", .name = "reference_inverse", .function = inverse},
       // einsum
@@ -95,6 +96,10 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ConvTranspose", .name = "reference_conv_transpose", .function = conv_transpose},
       // deform_conv
       {.op = "DeformConv", .name = "reference_deform_conv", .function = deform_conv},
+      {.op = "tessera::DeformedWindows", .name = "reference_deformed_windows", .function = deformed_windows},
+      {.op = "tessera::DeformedWindowsGradient",
+       .name = "reference_deformed_windows_gradient",
+       .function = deformed_windows_gradient},
       // pooling
       {.op = "AveragePool", .name = "reference_average_pool", .function = average_pool},
       {.op = "tessera::AveragePoolGradient",
@@ -123,6 +128,10 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "tessera::AttentionGradient", .name = "reference_attention_gradient", .function = attention_gradient},
       // linear_attention
       {.op = "LinearAttention", .name = "reference_linear_attention", .function = linear_attention},
+      // linear_attention_gradient
+      {.op = "tessera::LinearAttentionGradient",
+       .name = "reference_linear_attention_gradient",
+       .function = linear_attention_gradient},
       // rotary_embedding
       {.op = "RotaryEmbedding", .name = "reference_rotary_embedding", .function = rotary_embedding},
       // training_update
@@ -227,6 +236,9 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "RoiAlign", .name = "reference_roi_align", .function = roi_align},
       {.op = "tessera::RoiAlignGradient", .name = "reference_roi_align_gradient", .function = roi_align_gradient},
       {.op = "MaxRoiPool", .name = "reference_max_roi_pool", .function = max_roi_pool},
+      {.op = "tessera::MaxRoiPoolGradient",
+       .name = "reference_max_roi_pool_gradient",
+       .function = max_roi_pool_gradient},
       {.op = "NonMaxSuppression", .name = "reference_non_max_suppression", .function = non_max_suppression},
       // col2im
       {.op = "Col2Im", .name = "reference_col2im", .function = col2im},

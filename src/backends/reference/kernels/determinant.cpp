@@ -32,6 +32,18 @@ double determinant(const KernelContext& context, double* matrix, std::int64_t n)
   return result;
 }
 
+// The determinant without row `row` and column `column`, with the sign of their place.
+double cofactor(const KernelContext& context, const double* matrix, std::int64_t n, std::int64_t row,
+                std::int64_t column) {
+  std::vector<double> minor;
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      if (i != row && j != column) minor.push_back(matrix[i * n + j]);
+    }
+  }
+  return ((row + column) % 2 == 0 ? 1 : -1) * determinant(context, minor.data(), n - 1);
+}
+
 }  // namespace
 
 void det(KernelContext& context) {
@@ -40,6 +52,20 @@ void det(KernelContext& context) {
   std::vector<double> results = transient_vector<double>(context.output(0).elements());
   for (std::size_t i = 0; i < results.size(); ++i)
     results[i] = determinant(context, matrices.data() + static_cast<std::int64_t>(i) * n * n, n);
+  write(results, context.output(0));
+}
+
+void det_gradient(KernelContext& context) {
+  const std::vector<double> matrices = read<double>(context.input(0)), given = read<double>(context.input(1));
+  const std::int64_t n = context.input(0).shape().back();
+  std::vector<double> results = transient_vector<double>(context.input(0).elements());
+  context.parallel_for(static_cast<std::int64_t>(results.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t which = i / (n * n);
+      results[static_cast<std::size_t>(i)] = given[static_cast<std::size_t>(which)] *
+                                             cofactor(context, matrices.data() + which * n * n, n, i / n % n, i % n);
+    }
+  });
   write(results, context.output(0));
 }
 

@@ -8,6 +8,7 @@ namespace tessera::backends::reference {
 
 // determinant.cpp
 void det(KernelContext&);
+void det_gradient(KernelContext&);
 
 // inverse.cpp
 void inverse(KernelContext&);
@@ -81,6 +82,8 @@ void conv_transpose(KernelContext&);
 
 // deform_conv.cpp
 void deform_conv(KernelContext&);
+void deformed_windows(KernelContext&);
+void deformed_windows_gradient(KernelContext&);
 
 // pooling.cpp
 void average_pool(KernelContext&);
@@ -108,6 +111,9 @@ void attention_gradient(KernelContext&);
 
 // linear_attention.cpp
 void linear_attention(KernelContext&);
+
+// linear_attention_gradient.cpp
+void linear_attention_gradient(KernelContext&);
 
 // rotary_embedding.cpp
 void rotary_embedding(KernelContext&);
@@ -226,6 +232,7 @@ void affine_grid(KernelContext&);
 void roi_align(KernelContext&);
 void roi_align_gradient(KernelContext&);
 void max_roi_pool(KernelContext&);
+void max_roi_pool_gradient(KernelContext&);
 void non_max_suppression(KernelContext&);
 
 // col2im.cpp

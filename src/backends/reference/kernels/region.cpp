@@ -180,16 +180,17 @@ void roi_align_gradient(KernelContext& context) {
   write(result, context.output(0));
 }
 
-// Fast R-CNN (arXiv:1504.08083), section 2.1: corners rounded to pixels, an empty bin gives 0.
-void max_roi_pool(KernelContext& context) {
-  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1));
+// Fast R-CNN (arXiv:1504.08083), section 2.1: corners rounded to pixels. Calls body(element of the output, the element
+// of X that it takes, or -1 for an empty bin).
+template <typename Body>
+void for_each_largest(const KernelContext& context, const std::vector<double>& image, const std::vector<double>& rois,
+                      Body body) {
   const Shape& shape = context.input(0).shape();
   const std::int64_t channels = shape[1], height = shape[2], width = shape[3];
   const std::int64_t rows = context.integers("pooled_shape")[0], columns = context.integers("pooled_shape")[1];
   const double scale = context.real("spatial_scale");
-  Tensor& output = context.output(0);
-  std::vector<double> result(static_cast<std::size_t>(output.elements()), 0.0);
-  for (std::int64_t position = 0; position < output.elements(); ++position) {
+  const std::int64_t elements = static_cast<std::int64_t>(rois.size() / 5) * channels * rows * columns;
+  for (std::int64_t position = 0; position < elements; ++position) {
     context.check_stop();
     const double* roi = rois.data() + position / (channels * rows * columns) * 5;
     require(roi[0] >= 0 && roi[0] < static_cast<double>(shape[0]), ErrorKind::failed,
@@ -207,13 +208,35 @@ void max_roi_pool(KernelContext& context) {
     const auto [left, right] = range(roi[1], roi[3], position % columns, columns, width);
     const auto [top, bottom] = range(roi[2], roi[4], position / columns % rows, rows, height);
     const std::int64_t map = static_cast<std::int64_t>(roi[0]) * channels + position / (rows * columns) % channels;
-    double largest = -INFINITY;
+    std::int64_t taken = -1;
     for (std::int64_t y = top; y < bottom; ++y) {
-      for (std::int64_t x = left; x < right; ++x) largest = std::max(largest, image[(map * height + y) * width + x]);
+      for (std::int64_t x = left; x < right; ++x) {
+        const std::int64_t at = (map * height + y) * width + x;
+        if (taken < 0 || image[static_cast<std::size_t>(at)] > image[static_cast<std::size_t>(taken)]) taken = at;
+      }
     }
-    if (top < bottom && left < right) result[position] = largest;
+    body(static_cast<std::size_t>(position), taken);
   }
-  write(result, output);
+}
+
+// An empty bin gives 0.
+void max_roi_pool(KernelContext& context) {
+  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1));
+  std::vector<double> result(static_cast<std::size_t>(context.output(0).elements()), 0.0);
+  for_each_largest(context, image, rois, [&](std::size_t position, std::int64_t taken) {
+    if (taken >= 0) result[position] = image[static_cast<std::size_t>(taken)];
+  });
+  write(result, context.output(0));
+}
+
+void max_roi_pool_gradient(KernelContext& context) {
+  const std::vector<double> image = read<double>(context.input(0)), rois = read<double>(context.input(1)),
+                            given = read<double>(context.input(2));
+  std::vector<double> result = transient_vector<double>(context.output(0).elements(), 0.0);
+  for_each_largest(context, image, rois, [&](std::size_t position, std::int64_t taken) {
+    if (taken >= 0) result[static_cast<std::size_t>(taken)] += given[position];
+  });
+  write(result, context.output(0));
 }
 
 // Greedy: boxes by falling score (ties by index), each kept unless it overlaps a kept one of its class by more than the
