@@ -91,6 +91,23 @@ struct NetOptions {
   std::string batch_norm = "train";
 };
 
+// A trained net that a smaller one learns from. The step computes both; the teacher's weights and BatchNormalization
+// stay as they are. The loss is
+//   (1 − weight) · L(labels) + weight · T² · KL(softmax(teacher / T) ‖ softmax(student / T)) + attention_weight / 2 · A
+// with the temperature T (Hinton et al., arXiv:1503.02531); A is the sum over pairs of feature maps of the mean over
+// samples of ‖q(student) / ‖q(student)‖ − q(teacher) / ‖q(teacher)‖‖², q being the mean of squares over the channels,
+// axis 1 (Zagoruyko and Komodakis, arXiv:1612.03928). Evaluations leave the teacher out.
+struct TeacherOptions {
+  NetOptions net;              // its `frozen` and `batch_norm` mean nothing here
+  std::optional<Model> model;  // in place of `net`
+  std::string checkpoint;      // of a training of that net, or its folder: weights in place of the net's own
+  std::string logits;          // the output that teaches; empty: the only one
+  double temperature = 4;
+  double weight = 0.9;                           // of the soft targets, in [0, 1]
+  std::map<std::string, std::string> attention;  // values of the student, and those of the teacher that they follow
+  double attention_weight = 10;
+};
+
 // Samples that a function makes: fields with their element types and shapes (without the batch dimension), how many
 // samples there are, and the function, which is called from several threads at once. What it throws is an error of that
 // sample alone.
@@ -146,6 +163,7 @@ struct TrainingConfig {
   OptimiserOptions optimiser;
   LossScaleOptions loss_scale;  // on by default where the precision is f16
   std::optional<PruneOptions> prune;
+  std::optional<TeacherOptions> teacher;
   std::int64_t epochs = 0;  // either epochs or steps is above 0
   std::int64_t steps = 0;   // updates of the weights
   // What convolutions and products multiply in: f32, bf16 or f16. Weights, sums, norms and losses stay f32.

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "io/toml_table.h"
 #include "tessera/train.h"
+#include "train/distillation.h"
 #include "train/pruning.h"
 
 namespace tessera {
@@ -166,6 +167,7 @@ TrainingConfig parse_training_config(const std::string& toml, const std::string&
   config.optimiser = read_optimiser(root.table("optimiser"));
   read_train(root.table("train"), config);
   if (root.has("prune")) config.prune = train::read_prune(root.table("prune"));
+  if (root.has("teacher")) config.teacher = train::read_teacher(root.table("teacher"));
   root.check_all_read();
   config.toml = root.as_toml();
   return config;

@@ -61,11 +61,14 @@ class Step {
 
   TrainingGraph build() {
     const ValueId prediction = find_prediction();
+    const std::vector<ValueId> results = graph_.outputs(), inputs = graph_.inputs();
+    if (options_.teacher) keep_maps(graph_, *options_.teacher);
     graph_ = separate_weights(std::move(graph_));
     if (options_.batch_norm == BatchNorm::train) statistics_ = train_batch_norm(graph_);
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
-    const Term loss(builder_, add_loss(prediction, options_.mixup));
+    const Term loss(builder_, add_whole_loss(prediction, inputs));
+    graph_.set_outputs(results);
     Term run_loss = loss;
     if (options_.loss_scale.on) {
       loss_scale_ = Term(builder_, graph_.add_variable("train/loss_scale", Tensor::scalar(initial_scale())));
@@ -181,6 +184,13 @@ class Step {
       inputs.mix = graph_.add_input("mix", ir::ValueType::tensor(DType::f32, batch));
     }
     return build_loss(builder_, inputs, options_.loss);
+  }
+
+  // With what a teacher adds. Inputs are those of the model.
+  ValueId add_whole_loss(ValueId prediction, const std::vector<ValueId>& inputs) {
+    const ValueId labels_loss = add_loss(prediction, options_.mixup);
+    if (!options_.teacher) return labels_loss;
+    return add_distillation(builder_, {inputs, prediction, labels_loss, options_.target_dims}, *options_.teacher);
   }
 
   // --- backward ---
@@ -331,33 +341,6 @@ class Step {
   passes::RecomputeReport recompute_;
   std::optional<Term> loss_scale_, last_;
 };
-
-void check_options(const TrainingGraphOptions& options) {
-  const auto check = [](bool condition, const char* name, double value, const char* expected) {
-    require(condition, ErrorKind::invalid_argument, "{} is {}, expected {}", name, value, expected);
-  };
-  const OptimiserOptions& optimiser = options.optimiser;
-  check(optimiser.momentum >= 0 && optimiser.momentum < 1, "momentum", optimiser.momentum, "a number in [0, 1)");
-  check(optimiser.beta1 >= 0 && optimiser.beta1 < 1, "beta1", optimiser.beta1, "a number in [0, 1)");
-  check(optimiser.beta2 >= 0 && optimiser.beta2 < 1, "beta2", optimiser.beta2, "a number in [0, 1)");
-  check(optimiser.weight_decay >= 0, "weight_decay", optimiser.weight_decay, "at least 0");
-  check(optimiser.clip_norm >= 0, "clip_norm", optimiser.clip_norm, "at least 0");
-  check(options.accumulate > 0, "accumulate", static_cast<double>(options.accumulate), "at least 1");
-  check(options.average_decay >= 0 && options.average_decay < 1, "the decay of the moving average",
-        options.average_decay, "a number in [0, 1)");
-  const auto is_power_of_two = [](double value) {
-    int exponent = 0;
-    return value > 0 && std::frexp(value, &exponent) == 0.5;
-  };
-  const LossScaleOptions& scale = options.loss_scale;
-  if (!scale.on) return;
-  require(
-      is_power_of_two(scale.initial) && is_power_of_two(scale.least) && is_power_of_two(scale.most) &&
-          scale.least <= scale.initial && scale.initial <= scale.most && scale.most <= 0x1p120,
-      ErrorKind::invalid_argument,
-      "a loss scale from {} within [{}, {}] cannot be kept: expected powers of two, the first one within the bounds",
-      scale.initial, scale.least, scale.most);
-}
 
 }  // namespace
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ir/graph.h"
 #include "passes/recompute.h"
+#include "train/distillation.h"
 #include "train/losses.h"
 
 namespace tessera::train {
@@ -29,7 +31,8 @@ struct TrainingGraphOptions {
   std::int64_t recompute_bytes = 0;  // above 0: see passes/recompute.h; needs a model whose shapes are all known
   // Makes one node of attention that the model spells out, whose gradient stores no scores, where `precision` is f32.
   bool fuse_attention = true;
-  bool mixup = false;  // the target comes as TARGET, TARGET_mixed and mix
+  bool mixup = false;                      // the target comes as TARGET, TARGET_mixed and mix
+  std::shared_ptr<const Teacher> teacher;  // null: there is none
   DType target_type = DType::i64;
   ir::Dims target_dims;  // with the batch dimension
 };
@@ -62,6 +65,9 @@ TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOpt
 // that nothing updates, the outputs are the
 // prediction, under its name, and loss. Its target has no mixup.
 TrainingGraph make_evaluation_graph(const ir::Graph& model, const TrainingGraphOptions& options);
+
+// Throws Error(invalid_argument) for options out of range, as the two above do.
+void check_options(const TrainingGraphOptions& options);
 
 // Names of the variables that belong to a parameter or to training, as above.
 std::string first_state_of(const std::string& parameter);

@@ -85,19 +85,22 @@ void TrainingSetup::bind_data() {
   for (const std::int64_t size : target.shape) graph_options.target_dims.emplace_back(size);
 }
 
-Model TrainingSetup::sized_net() const {
+// The net, or another one whose inputs that have names of the net's take the same data. An only input needs no name.
+Model TrainingSetup::sized(const Model& model) const {
   std::map<std::string, std::int64_t> sizes;
   const auto note = [&](const ir::Dim& dim, std::int64_t size) {
     if (dim.is_symbol()) sizes.try_emplace(dim.name(), size);
   };
-  for (const ir::ValueId id : net.graph().inputs()) {
-    const ir::ValueInfo& input = net.graph().value(id);
-    if (!input.type.dims || input.type.dims->empty()) continue;
-    const Shape& shape = std::ranges::find(loader->fields(), binding.fields.at(input.name), &Field::name)->shape;
+  for (const ir::ValueId id : model.graph().inputs()) {
+    const ir::ValueInfo& input = model.graph().value(id);
+    const auto field = binding.fields.size() == 1 ? binding.fields.begin() : binding.fields.find(input.name);
+    if (!input.type.dims || input.type.dims->empty() || field == binding.fields.end()) continue;
+    const Shape& shape = std::ranges::find(loader->fields(), field->second, &Field::name)->shape;
     note(input.type.dims->front(), config.data.batch);
-    for (std::size_t i = 0; i < shape.size(); ++i) note((*input.type.dims)[i + 1], shape[i]);
+    for (std::size_t i = 0; i < shape.size() && i + 1 < input.type.dims->size(); ++i)
+      note((*input.type.dims)[i + 1], shape[i]);
   }
-  return sizes.empty() ? net : net.with_dims(sizes);
+  return sizes.empty() ? model : model.with_dims(sizes);
 }
 
 SessionOptions TrainingSetup::session_options() const {
@@ -120,6 +123,10 @@ void TrainingSetup::make_sessions() {
   graph_options.average_decay = config.average_decay;
   graph_options.mixup = config.data.mixup > 0;
   graph_options.recompute_bytes = config.recompute_bytes;
+  if (config.teacher) {
+    graph_options.teacher =
+        std::make_shared<const Teacher>(Teacher{sized(load_teacher(*config.teacher)).graph(), *config.teacher});
+  }
   TrainingGraph made = make_training_graph(sized_net().graph(), graph_options);
   parameters = std::move(made.parameters);
   statistics = std::move(made.statistics);

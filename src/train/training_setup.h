@@ -39,9 +39,10 @@ struct TrainingSetup {
 
   SessionOptions session_options() const;
   // All batches of a training have the same sizes, which the passes are better off knowing.
-  Model sized_net() const;
+  Model sized_net() const { return sized(net); }
 
  private:
+  Model sized(const Model& model) const;
   void bind_data();
   void make_sessions();
 };
