@@ -13,12 +13,12 @@ packages=(
   libhwy-dev libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev libre2-dev
   libpng-dev libturbojpeg0-dev libtiff-dev libwebp-dev libopenjp2-7-dev libzip-dev libxxhash-dev zlib1g-dev libcsv-dev
   libgtest-dev libgmock-dev
-  fonts-dejavu-core python3-pip
+  fonts-dejavu-core python3-dev python3-pip python3-venv
 )
 with_tests=false
 for argument in "$@"; do
   case $argument in
-    --tests) with_tests=true; packages+=(python3-venv valgrind) ;;
+    --tests) with_tests=true; packages+=(valgrind) ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19) ;;
     -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;

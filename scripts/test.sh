@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 
 scripts/setup.sh --tests
 python3 scripts/fetch_models.py
-TESSERA_CMAKE_OPTIONS=-DTESSERA_WERROR=ON scripts/build.sh release
+TESSERA_CMAKE_OPTIONS='-DTESSERA_WERROR=ON -DTESSERA_PYTHON=ON' scripts/build.sh release
 exec ctest --preset release --parallel "$(nproc)" "$@"

@@ -1,0 +1,264 @@
+// tessera._core.Session: running a model on Python's arrays.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "arrays.h"
+#include "base/error.h"
+#include "bindings.h"
+#include "gil.h"
+#include "ir/graph.h"
+#include "passes/pipeline.h"
+#include "report/trace.h"
+#include "values.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace tessera::python {
+
+PySession::PySession(const Model& model, const SessionOptions& options)
+    : model_(model), options_(options), session_(std::make_unique<Session>(model, options)) {
+  const ir::Graph& graph = model_.graph();
+  for (const ir::ValueId id : graph.inputs()) input_types_.emplace(graph.value(id).name, &graph.value(id).type);
+  for (const ir::ValueId id : graph.outputs()) all_outputs_.emplace_back(graph.value(id).name);
+}
+
+NamedValues PySession::inputs_from(nb::dict feeds) const {
+  NamedValues inputs;
+  for (const auto& [key, item] : feeds) {
+    std::string name = name_from_python(key, "the name of an input");
+    const auto known = input_types_.find(name);
+    if (known == input_types_.end()) {
+      inputs.emplace(std::move(name), Value());  // the session's message lists those that there are
+      continue;
+    }
+    Value value = value_from_python(item, *known->second, "input '" + name + "'");
+    inputs.emplace(std::move(name), std::move(value));
+  }
+  return inputs;
+}
+
+std::vector<OutputRequest> PySession::requests_from(nb::handle names) const {
+  if (names.is_none()) return all_outputs_;
+  std::vector<OutputRequest> requests;
+  for (const nb::handle name : names) {
+    requests.emplace_back(name_from_python(name, "the name of an output"));
+  }
+  return requests;
+}
+
+namespace {
+
+RunOptions run_options(const PyRunOptions* given, const Cancellation* cancellation) {
+  RunOptions options = given != nullptr ? given->options : RunOptions();
+  options.cancellation = cancellation;
+  return options;
+}
+
+Cancellation* cancellation_of(const PyRunOptions* given) {
+  return given != nullptr ? given->cancellation.get() : nullptr;
+}
+
+nb::list run(PySession& self, nb::dict feeds, nb::handle names, const PyRunOptions* given) {
+  const NamedValues inputs = self.inputs_from(std::move(feeds));
+  const std::vector<OutputRequest> requests = self.requests_from(names);
+  const std::vector<Value> results = interruptible(
+      [&](const Cancellation* cancellation) {
+        return self.session().run(inputs, requests, run_options(given, cancellation));
+      },
+      cancellation_of(given));
+  pass_messages();
+  nb::list list;
+  for (const Value& result : results) list.append(python_from_value(result));
+  return list;
+}
+
+// Writes the outputs into the caller's arrays.
+void run_into(PySession& self, nb::dict feeds, nb::dict into, const PyRunOptions* given) {
+  const NamedValues inputs = self.inputs_from(std::move(feeds));
+  std::vector<OutputRequest> requests;
+  for (const auto& [name, array] : into) {
+    const std::string text = name_from_python(name, "the name of an output");
+    const Tensor memory = writable_from_python(array, "the array for output '" + text + "'");
+    requests.emplace_back(text, memory);
+  }
+  interruptible(
+      [&](const Cancellation* cancellation) {
+        return self.session().run(inputs, requests, run_options(given, cancellation));
+      },
+      cancellation_of(given));
+  pass_messages();
+}
+
+// The results, and the times of the steps.
+std::pair<nb::list, nb::list> timed_run(PySession& self, nb::dict feeds, nb::handle names, const PyRunOptions* given) {
+  PyRunOptions timed = given != nullptr ? *given : PyRunOptions();
+  std::vector<StepTiming> timings;
+  timed.options.timings = &timings;
+  nb::list results = run(self, std::move(feeds), names, &timed);
+  nb::list steps;
+  for (const StepTiming& step : timings) {
+    nb::dict entry;
+    entry["name"] = python_text(step.name);
+    entry["op"] = python_text(step.op);
+    entry["kernel"] = python_text(step.kernel);
+    entry["shapes"] = python_text(step.shapes);
+    entry["start_ns"] = step.start_ns;
+    entry["duration_ns"] = step.duration_ns;
+    entry["operations"] = step.operations;
+    entry["bytes"] = step.bytes;
+    entry["depth"] = step.depth;
+    steps.append(entry);
+  }
+  return {results, steps};
+}
+
+// A trace for Perfetto of one run.
+std::string trace(PySession& self, nb::dict feeds, const std::string& name) {
+  const NamedValues inputs = self.inputs_from(std::move(feeds));
+  return interruptible([&](const Cancellation* cancellation) {
+    report::RunTrace recorded;
+    RunOptions options;
+    options.cancellation = cancellation;
+    report::traced_run(self.session(), inputs, options, recorded);
+    return report::trace_json(recorded, name);
+  });
+}
+
+nb::dict memory_dict(const PySession& self) {
+  const MemoryUse use = const_cast<PySession&>(self).session().memory();
+  nb::dict result;
+  result["weights_bytes"] = use.weights_bytes;
+  result["packed_weights_bytes"] = use.packed_weights_bytes;
+  result["variables_bytes"] = use.variables_bytes;
+  result["plans_bytes"] = use.plans_bytes;
+  result["arena_bytes"] = use.arena_bytes;
+  result["results_bytes"] = use.results_bytes;
+  return result;
+}
+
+PySession* make_session(const Model& model, const SessionOptions& options) {
+  const auto made = [&] {
+    const WithoutGil released;
+    return new PySession(model, options);
+  }();
+  pass_messages();
+  return made;
+}
+
+DType parse_precision(const std::string& name) {
+  if (name.empty()) return DType::undefined;
+  const std::optional<DType> dtype = dtype_from_name(name);
+  require(dtype.has_value(), ErrorKind::invalid_argument, "there is no precision '{}'; use 'f32' or 'bf16'", name);
+  return *dtype;
+}
+
+// What needs no run for an exact answer when optimisation is off: all passes but those without which nothing runs.
+std::vector<std::string> optional_passes() {
+  std::vector<std::string> names;
+  for (const passes::Pass& pass : passes::all_passes()) {
+    if (pass.name != "differentiate" && pass.name != "decompose_composites") names.emplace_back(pass.name);
+  }
+  return names;
+}
+
+void bind_session_options(nb::module_& module) {
+  nb::class_<SessionOptions>(module, "SessionOptions")
+      .def(nb::init<>())
+      .def_rw("device", &SessionOptions::device)
+      .def_rw("threads", &SessionOptions::threads)
+      .def_rw("max_cached_plans", &SessionOptions::max_cached_plans)
+      .def_rw("max_plan_bytes", &SessionOptions::max_plan_bytes)
+      .def_prop_rw(
+          "precision",
+          [](const SessionOptions& self) {
+            return self.precision == DType::undefined ? std::string() : std::string(name_of(self.precision));
+          },
+          [](SessionOptions& self, const std::string& name) { self.precision = parse_precision(name); })
+      .def_rw("memory_limit_bytes", &SessionOptions::memory_limit_bytes)
+      .def_rw("max_growing_bytes", &SessionOptions::max_growing_bytes)
+      .def_rw("without_passes", &SessionOptions::without_passes)
+      .def_rw("tune", &SessionOptions::tune)
+      .def_rw("tuning_file", &SessionOptions::tuning_file);
+}
+
+Priority parse_priority(const std::string& name) {
+  if (name == "background") return Priority::background;
+  if (name == "realtime") return Priority::realtime;
+  require(name == "standard", ErrorKind::invalid_argument,
+          "there is no priority '{}'; use 'background', 'standard' or 'realtime'", name);
+  return Priority::standard;
+}
+
+void bind_run_options(nb::module_& module) {
+  nb::class_<Cancellation>(module, "Cancellation", "Stops a run from another thread.")
+      .def("__init__", [](Cancellation* self) { new (self) Cancellation(); })
+      .def("cancel", &Cancellation::cancel)
+      .def_prop_ro("is_cancelled", [](const Cancellation& self) { return self.flag().load(); });
+  nb::class_<PyRunOptions>(module, "RunOptions")
+      .def(nb::init<>())
+      .def_prop_rw(
+          "seed", [](const PyRunOptions& self) { return self.options.seed; },
+          [](PyRunOptions& self, std::uint64_t seed) { self.options.seed = seed; })
+      .def_prop_rw(
+          "time_limit_s",
+          [](const PyRunOptions& self) { return static_cast<double>(self.options.time_limit_ns) * 1e-9; },
+          [](PyRunOptions& self, double seconds) {
+            require(seconds >= 0 && seconds < 9e9, ErrorKind::invalid_argument, "a time limit of {} s has no meaning",
+                    seconds);
+            self.options.time_limit_ns = static_cast<std::int64_t>(seconds * 1e9);
+          })
+      .def_prop_rw(
+          "priority", [](const PyRunOptions& self) { return static_cast<int>(self.options.priority); },
+          [](PyRunOptions& self, const std::string& name) { self.options.priority = parse_priority(name); })
+      .def_prop_rw(
+          "cancellation", [](const PyRunOptions& self) { return self.cancellation; },
+          [](PyRunOptions& self, std::shared_ptr<Cancellation> given) { self.cancellation = std::move(given); },
+          nb::for_setter(nb::arg("value").none()));
+}
+
+}  // namespace
+
+void bind_session(nb::module_& module) {
+  bind_session_options(module);
+  bind_run_options(module);
+  module.def("optional_passes", &optional_passes);
+  nb::class_<PySession>(module, "Session")
+      .def(nb::new_(&make_session), "model"_a, "options"_a)
+      .def_prop_ro("model", [](const PySession& self) { return self.model(); })
+      .def("run", &run, "feeds"_a, "outputs"_a.none() = nb::none(), "options"_a.none() = nb::none())
+      .def("run_into", &run_into, "feeds"_a, "into"_a, "options"_a.none() = nb::none())
+      .def("timed_run", &timed_run, "feeds"_a, "outputs"_a.none() = nb::none(), "options"_a.none() = nb::none())
+      .def("trace", &trace, "feeds"_a, "name"_a)
+      .def("memory", &memory_dict)
+      .def("trim", [](PySession& self) { self.session().trim(); })
+      .def(
+          "describe_plan",
+          [](PySession& self, nb::dict feeds, bool reasons) {
+            return self.session().describe_plan(self.inputs_from(std::move(feeds)), reasons);
+          },
+          "feeds"_a, "reasons"_a = false)
+      .def("variable_names", [](PySession& self) { return self.session().variables()->names(); })
+      .def(
+          "variable",
+          [](PySession& self, const std::string& name) { return numpy_from_tensor(self.session().variable(name)); },
+          "name"_a)
+      .def(
+          "set_variable",
+          [](PySession& self, const std::string& name, nb::object value) {
+            const Tensor tensor = tensor_from_python(value, DType::undefined, "variable '" + name + "'");
+            const WithoutGil released;
+            self.session().set_variable(name, tensor);
+          },
+          "name"_a, "value"_a);
+}
+
+}  // namespace tessera::python

@@ -1,0 +1,158 @@
+// tessera._core.Trainer.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "arrays.h"
+#include "base/error.h"
+#include "bindings.h"
+#include "gil.h"
+#include "tessera/train.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace tessera::python {
+namespace {
+
+nb::dict step_dict(const StepReport& report) {
+  nb::dict result;
+  result["step"] = report.step;
+  result["steps"] = report.steps;
+  result["epoch"] = report.epoch;
+  result["loss"] = report.loss;
+  result["learning_rate"] = report.learning_rate;
+  result["gradient_norm"] = report.gradient_norm;
+  result["samples_per_s"] = report.samples_per_s;
+  result["data_wait_share"] = report.data_wait_share;
+  result["seconds"] = report.seconds;
+  result["skipped"] = report.skipped;
+  return result;
+}
+
+nb::dict evaluation_dict(const EvaluationReport& report) {
+  nb::dict result;
+  result["step"] = report.step;
+  result["metric"] = python_text(report.metric);
+  result["value"] = report.value;
+  result["loss"] = report.loss;
+  result["samples"] = report.samples;
+  result["best"] = report.best;
+  return result;
+}
+
+nb::object optional_evaluation(const std::optional<EvaluationReport>& report) {
+  return report ? nb::object(evaluation_dict(*report)) : nb::none();
+}
+
+nb::dict result_dict(const TrainingResult& training) {
+  nb::dict result;
+  result["steps"] = training.steps;
+  result["samples"] = training.samples;
+  result["loss"] = training.loss;
+  result["evaluation"] = optional_evaluation(training.evaluation);
+  result["best"] = optional_evaluation(training.best);
+  result["seconds"] = training.seconds;
+  result["peak_rss_bytes"] = training.peak_rss_bytes;
+  result["skipped_steps"] = training.skipped_steps;
+  result["skipped_samples"] = training.skipped_samples;
+  result["interrupted"] = training.interrupted;
+  result["stopped_early"] = training.stopped_early;
+  return result;
+}
+
+std::map<std::string, Tensor> arrays_from(nb::handle given) {
+  std::map<std::string, Tensor> arrays;
+  if (given.is_none()) return arrays;
+  for (const auto& [name, array] : nb::cast<nb::dict>(given)) {
+    const std::string text = name_from_python(name, "the name of a field");
+    arrays.emplace(text, tensor_from_python(array, DType::undefined, "field '" + text + "'"));
+  }
+  return arrays;
+}
+
+Trainer* make_trainer(nb::object model, const std::string& toml, const std::string& where,
+                      const std::vector<std::string>& settings, nb::object train_arrays, nb::object test_arrays) {
+  TrainingConfig config = parse_training_config(toml, where, settings);
+  if (!train_arrays.is_none()) config.data.train_arrays = arrays_from(train_arrays);
+  if (!test_arrays.is_none()) config.data.test_arrays = arrays_from(test_arrays);
+  std::optional<Model> given;
+  if (!model.is_none()) given = nb::cast<Model>(model);
+  Trainer* made = nullptr;
+  {
+    const WithoutGil released;
+    made = given ? new Trainer(*given, std::move(config)) : new Trainer(std::move(config));
+  }
+  pass_messages();
+  return made;
+}
+
+// Calls a function of Python's with what a training reports, from the thread that trains.
+template <typename Report, typename Convert>
+std::function<void(const Report&)> hook(const nb::object& function, Convert convert) {
+  if (function.is_none()) return {};
+  return [&function, convert](const Report& report) {
+    const WithGil lock;
+    function(convert(report));
+  };
+}
+
+nb::dict run_training(Trainer& trainer, nb::object on_step, nb::object on_evaluation, nb::object on_checkpoint,
+                      nb::object on_progress) {
+  TrainingResult result;
+  InterruptScope scope;
+  {
+    TrainingHooks hooks;
+    hooks.step = hook<StepReport>(on_step, step_dict);
+    hooks.evaluation = hook<EvaluationReport>(on_evaluation, evaluation_dict);
+    hooks.checkpoint = hook<std::string>(on_checkpoint, [](const std::string& path) { return python_text(path); });
+    if (!on_progress.is_none())
+      hooks.progress = [&](std::int64_t step, std::int64_t steps) {
+        const WithGil lock;
+        on_progress(step, steps);
+      };
+    hooks.cancellation = scope.cancellation();
+    const WithoutGil released;
+    result = trainer.run(hooks);
+  }
+  pass_messages();
+  scope.handle_signal();
+  return result_dict(result);
+}
+
+}  // namespace
+
+void bind_training(nb::module_& module) {
+  nb::class_<Trainer>(module, "Trainer")
+      .def(nb::new_(&make_trainer), "model"_a.none(), "toml"_a, "where"_a, "settings"_a, "train"_a.none(),
+           "test"_a.none())
+      .def(
+          "resume",
+          [](Trainer& self, nb::object path) {
+            const std::string file = path_from_python(path);
+            const WithoutGil released;
+            self.resume(file);
+          },
+          "path"_a)
+      .def("run", &run_training, "on_step"_a.none() = nb::none(), "on_evaluation"_a.none() = nb::none(),
+           "on_checkpoint"_a.none() = nb::none(), "on_progress"_a.none() = nb::none())
+      .def("evaluate",
+           [](Trainer& self) {
+             const EvaluationReport report = [&] {
+               const WithoutGil released;
+               return self.evaluate();
+             }();
+             return evaluation_dict(report);
+           })
+      .def("model", &Trainer::model)
+      .def("step_model", [](const Trainer& self) { return self.step_model(); })
+      .def("save", [](const Trainer& self, nb::object path) { self.save(path_from_python(path)); }, "path"_a);
+}
+
+}  // namespace tessera::python

@@ -1,0 +1,61 @@
+// What each part adds to the module, and the classes that several parts know.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/type.h"
+#include "tessera/session.h"
+
+namespace tessera::python {
+
+void bind_tensor(nanobind::module_& module);
+void bind_model(nanobind::module_& module);
+void bind_session(nanobind::module_& module);
+void bind_io_binding(nanobind::module_& module);
+void bind_reports(nanobind::module_& module);
+void bind_training(nanobind::module_& module);
+void bind_sharing(nanobind::module_& module);
+void bind_library(nanobind::module_& module);
+
+// A session with what a run from Python asks of it. Thread-safe but for end(), which waits for nobody.
+class PySession {
+ public:
+  PySession(const Model& model, const SessionOptions& options);
+
+  Session& session() { return *session_; }
+  const Model& model() const { return model_; }
+  const SessionOptions& options() const { return options_; }
+
+  // Inputs by name from a dict. Throws Error(invalid_argument) that names the input.
+  NamedValues inputs_from(nanobind::dict feeds) const;
+  // All outputs, or those of these names, in their order; a name may come more than once.
+  std::vector<OutputRequest> requests_from(nanobind::handle names) const;
+
+ private:
+  Model model_;
+  SessionOptions options_;
+  std::unique_ptr<Session> session_;
+  std::unordered_map<std::string, const ir::ValueType*> input_types_;
+  std::vector<OutputRequest> all_outputs_;
+};
+
+// RunOptions as Python holds them, with what they point to.
+struct PyRunOptions {
+  RunOptions options;
+  std::shared_ptr<Cancellation> cancellation;  // null: Ctrl-C alone stops the run
+};
+
+// Messages of Tessera for Python's logging, kept while the lock is not held.
+void keep_messages();
+// Gives them to the logger "tessera". Cheap where there are none. Needs the lock.
+void pass_messages();
+
+// str, bytes or os.PathLike; throws TypeError for others.
+std::string path_from_python(nanobind::handle path);
+
+}  // namespace tessera::python

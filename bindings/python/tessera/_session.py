@@ -1,0 +1,218 @@
+"""Running a model."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tessera import _core
+from tessera._errors import InvalidArgument
+from tessera._reports import Differences, Explanation, Optimisation, progress_bar
+
+Path = str | os.PathLike[str]
+
+
+def session_options(
+    *,
+    device: str = "cpu",
+    threads: int = 0,
+    precision: str = "",
+    memory_limit_bytes: int = 0,
+    without_passes: Sequence[str] = (),
+    tune: bool = False,
+    tuning_file: str = "",
+) -> _core.SessionOptions:
+    options = _core.SessionOptions()
+    options.device = device
+    options.threads = threads
+    options.precision = precision
+    options.memory_limit_bytes = memory_limit_bytes
+    options.without_passes = list(without_passes)
+    options.tune = tune
+    options.tuning_file = tuning_file
+    return options
+
+
+def load(path: Path, *, dims: Mapping[str, int] | None = None, **options: Any) -> Session:
+    """Reads an .onnx or .tsr file and makes it ready to run.
+
+    `dims` fixes symbolic dimensions of the inputs by name; the other keywords are those of Session.
+    Raises NotFound, IOFailure, InvalidModel, Unsupported, OverBudget.
+    """
+    return Session(path, dims=dims, **options)
+
+
+class Session:
+    """A model on a device, ready to run. Threads may share it; runs release Python's lock.
+
+    `model`: a path, the bytes of an .onnx file, or a Model. `threads=0` means all cores that this process may use.
+    `precision="bf16"` lets layers multiply in bfloat16; nothing else lowers the precision. `memory_limit_bytes` bounds
+    weights, arenas and results together. `tune` measures kernels at the first run of new shapes.
+    """
+
+    def __init__(
+        self,
+        model: Path | bytes | _core.Model,
+        *,
+        dims: Mapping[str, int] | None = None,
+        device: str = "cpu",
+        threads: int = 0,
+        precision: str = "",
+        memory_limit_bytes: int = 0,
+        without_passes: Sequence[str] = (),
+        tune: bool = False,
+        tuning_file: str = "",
+    ) -> None:
+        self.name = "model"
+        if isinstance(model, _core.Model):
+            loaded = model
+        elif isinstance(model, bytes):
+            loaded = _core.Model.from_bytes(model)
+        else:
+            loaded = _core.Model.load(model)
+            self.name = os.path.splitext(os.path.basename(os.fspath(model)))[0]
+        self.model: _core.Model = loaded.with_dims(dict(dims)) if dims else loaded
+        self.options = session_options(
+            device=device,
+            threads=threads,
+            precision=precision,
+            memory_limit_bytes=memory_limit_bytes,
+            without_passes=without_passes,
+            tune=tune,
+            tuning_file=tuning_file,
+        )
+        self._core = _core.Session(self.model, self.options)
+        self.inputs: list[_core.ValueInfo] = self.model.inputs
+        self.outputs: list[_core.ValueInfo] = self.model.outputs
+        self._input_names = [each.name for each in self.inputs]
+        self._output_names = [each.name for each in self.outputs]
+
+    def _feeds(self, given: Any, arrays: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+        if isinstance(given, dict) and not arrays and not named:
+            return given
+        arrays = arrays if given is None else (given, *arrays)
+        if len(arrays) > len(self._input_names):
+            names = ", ".join(self._input_names)
+            raise InvalidArgument(f"{len(arrays)} inputs were given; the model has {len(self._input_names)}: {names}")
+        feeds = dict(zip(self._input_names, arrays))
+        for name, array in named.items():
+            if name in feeds:
+                raise InvalidArgument(f"input '{name}' was given twice: by its position and by its name")
+            feeds[name] = array
+        return feeds
+
+    def run(
+        self,
+        inputs: Any = None,
+        *arrays: Any,
+        outputs: Sequence[str] | None = None,
+        out: Mapping[str, Any] | None = None,
+        options: _core.RunOptions | None = None,
+        **named: Any,
+    ) -> Any:
+        """Runs the model once.
+
+        Inputs are arrays in the model's order, or by name, or one dict: numpy arrays, whatever has the buffer protocol
+        or DLPack (torch, jax), lists and numbers. Memory that is contiguous, aligned and in native byte order is read
+        where it lies. Returns the array of the only output; of several outputs a dict by name. `outputs` asks for some
+        of them. `out` gives arrays, by the names of outputs, that are written in place of new ones; None is returned.
+        Raises InvalidArgument, OverBudget, Cancelled, Failed; KeyboardInterrupt soon after Ctrl-C.
+        """
+        feeds = self._feeds(inputs, arrays, named)
+        if out is not None:
+            self._core.run_into(feeds, dict(out), options)
+            return None
+        results = self._core.run(feeds, outputs, options)
+        if len(results) == 1:
+            return results[0]
+        return dict(zip(self._output_names if outputs is None else outputs, results))
+
+    __call__ = run
+
+    def explain(
+        self,
+        *,
+        devices: Sequence[str] = ("cpu",),
+        precision: str = "f32",
+        training: bool = False,
+        measure: bool = False,
+    ) -> Explanation:
+        """Where the time goes, what bounds each layer, and what would help; a page in a notebook.
+
+        `devices` names profiles ("cpu" is this machine, "h100-sxm" is not); `measure` runs the model.
+        Open dimensions get usual sizes; fix them with `dims` when loading.
+        """
+        found = _core.explain(self.model, self.name, self.options, list(devices), precision, training, measure)
+        return Explanation(found)
+
+    def optimize(self, path: Path, *, opset: int | None = None) -> Optimisation:
+        """Writes the model as it is after all passes, as .tsr for this machine or as .onnx for any program."""
+        with progress_bar("optimize") as progress:
+            report, text, page = _core.optimise(self.model, self.name, self.options, path, opset, progress)
+        return Optimisation(report, text, page)
+
+    def diff(
+        self,
+        other: Session,
+        inputs: dict[str, Any] | None = None,
+        *,
+        rtol: float = 1e-3,
+        atol: float = 0.0,
+        outputs_only: bool = False,
+        seed: int = 1,
+    ) -> Differences:
+        """Runs both on the same inputs (made up without any) and says where they differ, value by value."""
+        return Differences(_core.diff(self._core, other._core, inputs, rtol, atol, outputs_only, seed))
+
+    def info(self) -> dict[str, Any]:
+        """Inputs, outputs, operators, size and work."""
+        result: dict[str, Any] = json.loads(_core.info_json(self.model, self.name))
+        return result
+
+    def made_up_inputs(self, seed: int = 0) -> dict[str, Any]:
+        """Inputs of usual sizes with random contents, to try the model with."""
+        return _core.random_feeds(_core.assume_dims(self.model)[0], seed)
+
+    def trace(self, inputs: dict[str, Any]) -> str:
+        """Runs once; returns what each step and thread did as JSON that Perfetto opens."""
+        return self._core.trace(inputs, self.name)
+
+    def memory(self) -> dict[str, int]:
+        """Bytes in use now, by purpose."""
+        return self._core.memory()
+
+    def trim(self) -> None:
+        """Gives memory between runs back to the system."""
+        self._core.trim()
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Copies of the state that persists between runs, by name."""
+        return {name: self._core.variable(name) for name in self._core.variable_names()}
+
+    def set_variable(self, name: str, value: Any) -> None:
+        self._core.set_variable(name, value)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(repr, self.inputs))
+        outputs = ", ".join(map(repr, self.outputs))
+        return f"<tessera.Session {self.name} ({inputs}) -> ({outputs})>"
+
+    def _repr_html_(self) -> str:
+        info = self.info()
+        rows = [("input", repr(each)) for each in self.inputs] + [("output", repr(each)) for each in self.outputs]
+        most = sorted(info["operators"].items(), key=lambda item: (-item[1], item[0]))
+        rows.append(("operators", ", ".join(f"{count} × {name}" for name, count in most[:12])))
+        rows.append(("parameters", f"{info['parameters']:,}"))
+        cells = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
+        largest = max((count for _, count in most), default=1)
+        bars = "".join(
+            f'<text x="0" y="{15 + 18 * i}">{html.escape(name)}</text>'
+            f'<rect x="170" y="{3 + 18 * i}" width="{200 * count / largest:.1f}" height="14" fill="#4c78a8"/>'
+            for i, (name, count) in enumerate(most[:8])
+        )
+        graph = f'<svg width="400" height="{18 * min(len(most), 8) + 4}" font-size="13">{bars}</svg>'
+        return f"<b>{html.escape(self.name)}</b><table>{cells}</table>{graph}"

@@ -1,0 +1,96 @@
+"""Training a network."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tessera import _core
+from tessera._session import Session
+
+Path = str | os.PathLike[str]
+
+
+def toml_of(config: Mapping[str, Any]) -> str:
+    """The configuration as TOML text: tables of strings, numbers, booleans and lists of those."""
+    lines: list[str] = []
+
+    def write(table: Mapping[str, Any], prefix: str) -> None:
+        if prefix:
+            lines.append(f"[{prefix}]")
+        for key, value in table.items():
+            if not isinstance(value, Mapping):
+                lines.append(f"{json.dumps(key)} = {json.dumps(value)}")
+        for key, value in table.items():
+            if isinstance(value, Mapping):
+                write(value, f"{prefix}.{json.dumps(key)}" if prefix else json.dumps(key))
+
+    write(config, "")
+    return "\n".join(lines) + "\n"
+
+
+class Trainer:
+    """One training: forward, loss, backward and update are one graph.
+
+    `config`: a path of a TOML file, or a dict with the same tables (docs/training.md lists them). `settings` go over
+    it, with dotted names: {"optimiser.learning_rate": 0.1}.
+    `model`: a Session or Model to train in place of the config's.
+    `train` and `test`: arrays by field name, in place of files. Not for several threads at once.
+    """
+
+    def __init__(
+        self,
+        config: Path | Mapping[str, Any],
+        *,
+        model: Session | _core.Model | None = None,
+        train: Mapping[str, Any] | None = None,
+        test: Mapping[str, Any] | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(config, Mapping):
+            text, where = toml_of(config), "the configuration"
+        else:
+            where = os.fspath(config)
+            with open(config, encoding="utf-8") as file:
+                text = file.read()
+        given = model.model if isinstance(model, Session) else model
+        changes = [f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()]
+        arrays = None if train is None else dict(train), None if test is None else dict(test)
+        self._core = _core.Trainer(given, text, where, changes, *arrays)
+
+    def run(
+        self,
+        *,
+        on_step: Callable[[dict[str, Any]], object] | None = None,
+        on_evaluation: Callable[[dict[str, Any]], object] | None = None,
+        on_checkpoint: Callable[[str], object] | None = None,
+        on_progress: Callable[[int, int], object] | None = None,
+    ) -> dict[str, Any]:
+        """Trains to the end. Ctrl-C saves a checkpoint (where there is an output folder) and raises KeyboardInterrupt.
+
+        The functions are told the lines of the log, evaluations, checkpoints, and each step. What they raise ends the
+        training.
+        """
+        return self._core.run(on_step, on_evaluation, on_checkpoint, on_progress)
+
+    def resume(self, path: Path) -> None:
+        """Goes on from the newest checkpoint in a folder, or from a checkpoint file."""
+        self._core.resume(path)
+
+    def evaluate(self) -> dict[str, Any]:
+        """Of the test data with the weights as they are."""
+        return self._core.evaluate()
+
+    def model(self) -> _core.Model:
+        """The net with the weights as they are."""
+        return self._core.model()
+
+    def session(self, **options: Any) -> Session:
+        """The same, ready to run."""
+        return Session(self.model(), **options)
+
+    def save(self, path: Path) -> None:
+        """Writes everything that resume() needs."""
+        self._core.save(path)

@@ -1,0 +1,1 @@
+"""Submodules under onnxruntime's names."""

@@ -1,0 +1,325 @@
+#!/usr/bin/env python3
+"""What programs expect of onnxruntime, asked of onnxruntime and of tessera.ort alike.
+
+The cases are ours; they cover what onnxruntime's own Python tests of sessions and IO binding check for inference on the
+CPU. docs/python.md lists what is different and why.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+import warnings
+
+import models
+import numpy
+import onnx
+import onnxruntime
+import onnxruntime.capi.onnxruntime_pybind11_state as onnxruntime_state
+import tessera
+import tessera.ort
+import tessera.ort.capi.onnxruntime_pybind11_state as tessera_state
+
+
+def ones(*shape):
+    return numpy.ones(shape, numpy.float32)
+
+
+class Shared:
+    """Cases for both; subclasses say which module is meant."""
+
+    def session(self, data=None, options=None, **others):
+        return self.ort.InferenceSession(data or models.add(), options, providers=["CPUExecutionProvider"], **others)
+
+    def test_run(self):
+        session, feed = self.session(), {"x": ones(3, 2), "y": ones(3, 2)}
+        for names in (None, [], ["z"], ["z", "z"]):
+            results = session.run(names, feed)
+            self.assertIsInstance(results, list)
+            self.assertEqual([each.tolist() for each in results], [[[2, 2]] * 3] * (2 if names == ["z", "z"] else 1))
+        self.assertEqual(session.run(None, {"x": [[1.0, 2.0]], "y": ones(1, 2)})[0].tolist(), [[2, 3]])
+        self.assertEqual(session.run(None, feed, self.ort.RunOptions())[0].tolist(), [[2, 2]] * 3)
+
+    def test_description(self):
+        session = self.session(models.two_outputs())
+        (argument,) = session.get_inputs()
+        self.assertEqual((argument.name, argument.type, argument.shape), ("x", "tensor(float)", ["n", 3]))
+        self.assertIn("NodeArg(name='x', type='tensor(float)'", str(argument))
+        self.assertEqual([each.name for each in session.get_outputs()], ["positive", "negated"])
+        self.assertEqual(session.get_providers(), ["CPUExecutionProvider"])
+        self.assertEqual(session.get_overridable_initializers(), [])
+        meta = session.get_modelmeta()
+        self.assertEqual((meta.graph_name, meta.producer_name), ("graph", "tests"))
+        self.assertEqual(meta.custom_metadata_map, {"k": "v"})
+        for element, text in ((onnx.TensorProto.INT64, "tensor(int64)"), (onnx.TensorProto.STRING, "tensor(string)"),
+                              (onnx.TensorProto.BOOL, "tensor(bool)"), (onnx.TensorProto.DOUBLE, "tensor(double)"),
+                              (onnx.TensorProto.FLOAT16, "tensor(float16)"), (onnx.TensorProto.UINT8, "tensor(uint8)")):
+            self.assertEqual(self.session(models.identity(element)).get_inputs()[0].type, text)
+        self.assertEqual(self.session(models.sequence()).get_inputs()[0].type, "seq(tensor(float))")
+        self.assertIn("CPUExecutionProvider", self.ort.get_available_providers())
+        self.assertEqual(self.ort.get_device(), "CPU")
+
+    def test_wrong_calls(self):
+        state, session, x = self.state, self.session(), ones(3, 2)
+        with self.assertRaisesRegex(ValueError, r"Required inputs \(\['y'\]\) are missing from input feed"):
+            session.run(None, {"x": x})
+        for feed in ({"x": x, "y": x.astype("f8")}, {"x": x, "y": ones(3, 4)}, {"x": x, "y": ones(3)},
+                     {"x": x, "y": x, "q": x}):
+            with self.assertRaisesRegex(state.InvalidArgument, r"\[ONNXRuntimeError\] : 2 : INVALID_ARGUMENT"):
+                session.run(None, feed)
+        with self.assertRaises(state.InvalidArgument):
+            session.run(["q"], {"x": x, "y": x})
+        with self.assertRaises(TypeError):
+            session.run("z", {"x": x, "y": x})
+        with self.assertRaises(state.NoSuchFile):
+            self.ort.InferenceSession("/nonexistent/model.onnx", providers=["CPUExecutionProvider"])
+        with self.assertRaises(state.InvalidProtobuf):
+            self.session(b"abc")
+        with self.assertRaises(TypeError):
+            self.session(123)
+        with self.assertRaises((state.Fail, state.InvalidGraph, state.NotImplemented)):
+            self.session(models.model_bytes([models.helper.make_node("NoSuchOperator", ["x"], ["y"])],
+                                            [models.info("x", models.FLOAT, [1])],
+                                            [models.info("y", models.FLOAT, [1])]))
+
+    def test_strings_sequences_and_maps(self):
+        session = self.session(models.identity(onnx.TensorProto.STRING))
+        for given in (numpy.array(["a", "ä"]), numpy.array(["a", "ä"], object), ["a", "ä"]):
+            result = session.run(None, {"x": given})[0]
+            self.assertEqual((result.dtype, result.tolist()), (numpy.dtype(object), ["a", "ä"]))
+        both, doubled = self.session(models.sequence()).run(None, {"values": [ones(2), ones(3)]})
+        self.assertEqual([each.tolist() for each in both], [[1, 1], [2, 2]])
+        self.assertEqual(doubled.tolist(), [2, 2])
+        rows = self.session(models.zip_map()).run(None, {"x": numpy.array([[0.25, 0.75]], numpy.float32)})[0]
+        self.assertEqual(list(rows), [{"cat": 0.25, "dog": 0.75}])
+
+    def test_arrays_in_any_layout(self):
+        session, base = self.session(), numpy.arange(24, dtype=numpy.float32).reshape(4, 6)
+        for x in (base[:, ::3], base[::-1, :2], base.T[:, :2], numpy.zeros((0, 2), numpy.float32)):
+            numpy.testing.assert_array_equal(session.run(None, {"x": x, "y": x})[0], x + x)
+
+    def test_files_and_external_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            model = onnx.load_from_string(models.mlp(64, 64))
+            onnx.save(model, path, save_as_external_data=True, location="weights.bin", size_threshold=16)
+            self.assertTrue(os.path.exists(os.path.join(folder, "weights.bin")))
+            import pathlib
+
+            for source in (path, pathlib.Path(path)):
+                session = self.session(source)
+                self.assertEqual(session.run(None, {"x": ones(2, 64)})[0].shape, (2, 4))
+
+    def test_session_options(self):
+        options = self.ort.SessionOptions()
+        self.assertEqual((options.intra_op_num_threads, options.inter_op_num_threads), (0, 0))
+        self.assertEqual(options.graph_optimization_level, self.ort.GraphOptimizationLevel.ORT_ENABLE_ALL)
+        self.assertEqual(options.execution_mode, self.ort.ExecutionMode.ORT_SEQUENTIAL)
+        self.assertEqual((options.enable_profiling, options.profile_file_prefix), (False, "onnxruntime_profile_"))
+        options.intra_op_num_threads = 1
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
+        self.assertEqual(options.get_session_config_entry("session.set_denormal_as_zero"), "1")
+        with self.assertRaises(RuntimeError):
+            options.get_session_config_entry("nothing")
+        with self.assertRaises(TypeError):
+            options.graph_optimization_level = 77
+        with self.assertRaises(AttributeError):
+            options.no_such_field = 1
+        options.add_free_dimension_override_by_name("n", 5)
+        levels = self.ort.GraphOptimizationLevel
+        for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_BASIC):
+            options.graph_optimization_level = level
+            session = self.session(options=options)
+            self.assertEqual(session.get_inputs()[0].shape, [5, 2])
+            self.assertEqual(session.run(None, {"x": ones(5, 2), "y": ones(5, 2)})[0].tolist(), [[2, 2]] * 5)
+
+    def test_optimized_model_is_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = self.ort.SessionOptions()
+            options.optimized_model_filepath = os.path.join(folder, "out.onnx")
+            options.graph_optimization_level = self.ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            expected = self.session(models.mlp(), options).run(None, {"x": ones(2, 16)})[0]
+            found = self.session(options.optimized_model_filepath).run(None, {"x": ones(2, 16)})[0]
+            numpy.testing.assert_allclose(found, expected, rtol=1e-5)
+
+    def test_profiling(self):
+        with tempfile.TemporaryDirectory() as folder:
+            options = self.ort.SessionOptions()
+            options.enable_profiling = True
+            options.profile_file_prefix = os.path.join(folder, "profile")
+            session = self.session(options=options)
+            session.run(None, {"x": ones(1, 2), "y": ones(1, 2)})
+            self.assertGreater(session.get_profiling_start_time_ns(), 0)
+            path = session.end_profiling()
+            self.assertTrue(os.path.basename(path).startswith("profile"), path)
+            with open(path, encoding="utf-8") as file:
+                events = json.load(file)
+            self.assertIn("Node", {event["cat"] for event in events})
+            self.assertIn("model_run", {event["name"] for event in events})
+
+    def test_ort_values(self):
+        x = numpy.arange(4, dtype=numpy.float32)
+        value = self.ort.OrtValue.ortvalue_from_numpy(x)
+        self.assertEqual((value.shape(), value.data_type(), value.device_name()), ([4], "tensor(float)", "cpu"))
+        self.assertTrue(value.is_tensor() and value.has_value() and not value.is_sparse_tensor())
+        self.assertEqual((value.element_type(), value.tensor_size_in_bytes()), (onnx.TensorProto.FLOAT, 16))
+        self.assertEqual(value.data_ptr(), x.ctypes.data)
+        view = value.numpy()
+        value.update_inplace(ones(4))
+        self.assertEqual((view.tolist(), x.tolist()), ([1, 1, 1, 1], [1, 1, 1, 1]))
+        made = self.ort.OrtValue.ortvalue_from_shape_and_type([2, 3], numpy.int64, "cpu", 0)
+        self.assertEqual((made.shape(), made.data_type()), ([2, 3], "tensor(int64)"))
+        self.assertEqual(numpy.from_dlpack(value).tolist(), [1, 1, 1, 1])
+        session = self.session(models.two_outputs())
+        feed = {"x": self.ort.OrtValue.ortvalue_from_numpy(ones(1, 3))}
+        results = session.run_with_ort_values(["negated"], feed)
+        self.assertEqual(results[0].numpy().tolist(), [[-1, -1, -1]])
+        bits = numpy.array([0x3F80, 0x4000], numpy.uint16)
+        bf16 = self.ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, onnx.TensorProto.BFLOAT16)
+        self.assertEqual((bf16.data_type(), bf16.shape()), ("tensor(bfloat16)", [2]))
+
+    def test_io_binding_of_arrays(self):
+        session, binding = self.session(), self.session().io_binding()
+        binding = session.io_binding()
+        x = ones(3, 2)
+        binding.bind_cpu_input("x", x)
+        binding.bind_input("y", "cpu", 0, numpy.float32, x.shape, x.ctypes.data)
+        binding.bind_output("z")
+        session.run_with_iobinding(binding)
+        self.assertEqual(binding.copy_outputs_to_cpu()[0].tolist(), [[2, 2]] * 3)
+        out = numpy.zeros((3, 2), numpy.float32)
+        binding.bind_output("z", "cpu", 0, numpy.float32, out.shape, out.ctypes.data)
+        x[:] = 4
+        session.run_with_iobinding(binding, self.ort.RunOptions())
+        self.assertEqual(out.tolist(), [[8, 8]] * 3)
+        (value,) = binding.get_outputs()
+        self.assertEqual((value.data_ptr(), value.shape()), (out.ctypes.data, [3, 2]))
+        binding.clear_binding_inputs()
+        binding.clear_binding_outputs()
+        self.assertEqual(len(binding.get_outputs()), 0)
+
+    def test_io_binding_of_ort_values(self):
+        session = self.session()
+        binding = session.io_binding()
+        value = self.ort.OrtValue.ortvalue_from_numpy(ones(3, 2))
+        out = self.ort.OrtValue.ortvalue_from_shape_and_type([3, 2], numpy.float32)
+        binding.bind_ortvalue_input("x", value)
+        binding.bind_ortvalue_input("y", value)
+        binding.bind_ortvalue_output("z", out)
+        binding.synchronize_inputs()
+        session.run_with_iobinding(binding)
+        binding.synchronize_outputs()
+        self.assertEqual(out.numpy().tolist(), [[2, 2]] * 3)
+        value.update_inplace(ones(3, 2) * 3)
+        session.run_with_iobinding(binding)
+        self.assertEqual(out.numpy().tolist(), [[6, 6]] * 3)
+
+    def test_asynchronous_run(self):
+        done, got = threading.Event(), []
+
+        def callback(results, data, error):
+            got.append((results[0].tolist(), data, error))
+            done.set()
+
+        self.session().run_async(None, {"x": ones(1, 2), "y": ones(1, 2)}, callback, "data")
+        self.assertTrue(done.wait(20))
+        self.assertEqual(got, [([[2, 2]], "data", "")])
+
+    def test_terminate(self):
+        options = self.ort.RunOptions()
+        options.terminate = True
+        with self.assertRaises(self.state.Fail):
+            self.session().run(None, {"x": ones(1, 2), "y": ones(1, 2)}, options)
+        options.terminate = False
+        self.session().run(None, {"x": ones(1, 2), "y": ones(1, 2)}, options)
+
+    def test_threads(self):
+        session, wrong = self.session(models.mlp()), []
+        expected = session.run(None, {"x": ones(4, 16)})[0]
+
+        def work():
+            for _ in range(50):
+                if not numpy.array_equal(session.run(None, {"x": ones(4, 16)})[0], expected):
+                    wrong.append(1)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_missing_providers_are_warned_of(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            wanted = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+            session = self.ort.InferenceSession(models.add(), providers=wanted)
+        self.assertIn("CUDAExecutionProvider", str(caught[0].message))
+        self.assertEqual(session.get_providers(), ["CPUExecutionProvider"])
+
+
+class OfOnnxruntime(Shared, unittest.TestCase):
+    ort, state = onnxruntime, onnxruntime_state
+
+
+class OfTessera(Shared, unittest.TestCase):
+    ort, state = tessera.ort, tessera_state
+
+    def test_errors_are_tesseras_too(self):
+        self.assertTrue(issubclass(self.state.InvalidArgument, tessera.InvalidArgument))
+        self.assertTrue(issubclass(self.state.Fail, RuntimeError))
+
+    def test_what_is_ignored_is_named_once(self):
+        options = self.ort.SessionOptions()
+        options.inter_op_num_threads = 3
+        options.enable_mem_pattern = False
+        options.add_session_config_entry("session.unheard_of", "1")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                self.session(options=options)
+        self.assertEqual(len(caught), 1)
+        for name in ("inter_op_num_threads", "enable_mem_pattern", "session.unheard_of"):
+            self.assertIn(name, str(caught[0].message))
+
+    def test_bindings_are_checked_at_once(self):
+        binding = self.session().io_binding()
+        value = self.ort.OrtValue.ortvalue_from_numpy(ones(3, 2))
+        for bind in (lambda: binding.bind_ortvalue_input("no such input", value),
+                     lambda: binding.bind_cpu_input("no such input", ones(3, 2)),
+                     lambda: binding.bind_output("no such output"),
+                     lambda: binding.bind_ortvalue_output("no such output", value)):
+            with self.assertRaisesRegex(self.state.InvalidArgument, "no such"):
+                bind()
+
+    def test_what_is_refused(self):
+        with self.assertRaises(tessera.Unsupported):
+            self.ort.SparseTensor.sparse_coo_from_numpy([2], ones(1), [0], None)
+        with self.assertRaises(tessera.Unsupported):
+            self.ort.SessionOptions().register_custom_ops_library("custom.so")
+        with self.assertRaises(RuntimeError):
+            self.ort.OrtValue.ortvalue_from_numpy(ones(1), "cuda")
+
+    def test_a_program_runs_with_tessera_in_its_place(self):
+        program = (
+            "import sys, numpy, onnxruntime as ort\n"
+            "from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument\n"
+            "session = ort.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])\n"
+            "print(session.run(None, {'x': numpy.ones((1, 2), numpy.float32)} | {'y': numpy.ones((1, 2), 'f4')})[0])\n"
+            "try: session.run(None, {'x': numpy.ones(1), 'y': numpy.ones(1)})\n"
+            "except InvalidArgument as error: print(ort.InferenceSession.__module__, __name__)\n")
+        with tempfile.TemporaryDirectory() as folder:
+            script, model = os.path.join(folder, "program.py"), os.path.join(folder, "model.onnx")
+            with open(script, "w", encoding="utf-8") as file:
+                file.write(program)
+            with open(model, "wb") as file:
+                file.write(models.add())
+            done = subprocess.run([sys.executable, "-m", "tessera.ort", script, model], capture_output=True, text=True,
+                                  timeout=60)
+        self.assertEqual((done.stdout, done.returncode), ("[[2. 2.]]\ntessera.ort._session __main__\n", 0), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Sessions from Python: results, errors, threads, Ctrl-C, fork, reports, training and sharing."""
+import doctest
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import models
+import numpy
+import tessera
+
+
+def ones(*shape):
+    return numpy.ones(shape, numpy.float32)
+
+
+class Runs(unittest.TestCase):
+    def test_ways_to_give_inputs_and_to_get_outputs(self):
+        session = tessera.Session(models.add())
+        x = ones(3, 2)
+        for result in (session.run(x, x), session(x, y=x), session.run({"x": x, "y": x}), session.run(x=x, y=x),
+                       session.run([[1, 1]] * 3, x)):
+            self.assertEqual(result.tolist(), [[2, 2]] * 3)
+            self.assertEqual(result.dtype, numpy.float32)
+        both = tessera.Session(models.two_outputs())
+        self.assertEqual(list(both.run(ones(1, 3))), ["positive", "negated"])
+        self.assertEqual(both.run(ones(1, 3), outputs=["negated"]).tolist(), [[-1, -1, -1]])
+        for call in (lambda: session.run(x, x, x), lambda: session.run(x, x=x), lambda: session.run(x, q=x)):
+            self.assertRaises(tessera.InvalidArgument, call)
+
+    def test_results_live_on(self):
+        session = tessera.Session(models.identity(models.FLOAT))
+        x = ones(4)
+        first = session.run(x)
+        x[:] = 5
+        session.run(x)
+        del session
+        self.assertEqual(first.tolist(), [1, 1, 1, 1])
+        first += 1  # it is the caller's
+
+    def test_loading(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "ä.onnx")
+            with open(path, "wb") as file:
+                file.write(models.add())
+            session = tessera.load(path, dims={"n": 3}, threads=1)
+            self.assertEqual((session.name, session.inputs[0].shape, session.inputs[0].dtype), ("ä", [3, 2], "f32"))
+            self.assertIn("x: f32[3, 2]", repr(session))
+            self.assertRaises(tessera.InvalidArgument, lambda: tessera.load(path, dims={"q": 3}))
+            self.assertRaises(tessera.InvalidArgument, lambda: tessera.load(path, device="gpu"))
+            self.assertRaises(tessera.InvalidArgument, lambda: tessera.load(path, precision="f99"))
+            self.assertRaises(tessera.NotFound, lambda: tessera.load(path + "x"))
+            self.assertRaises(TypeError, lambda: tessera.load(3))
+        for data in (b"", b"abc", models.add()[:40]):
+            self.assertRaises(tessera.Error, lambda data=data: tessera.Session(data))
+
+    def test_errors(self):
+        with self.assertRaises(RuntimeError) as caught:
+            tessera.Session(models.add()).run(ones(3, 2), ones(4, 2))
+        error = caught.exception
+        self.assertIsInstance(error, tessera.Error)
+        self.assertTrue(error.message and str(error).startswith(error.message))
+        self.assertIsInstance(error.context, tuple)
+        self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
+        self.assertTrue(issubclass(tessera.InvalidArgument, ValueError))
+        with self.assertRaises(tessera.OverBudget):
+            tessera.Session(models.mlp(), memory_limit_bytes=100).run(ones(1000, 16))
+
+    def test_messages_go_to_logging(self):
+        wrong = models.model_bytes([models.helper.make_node("Relu", ["x"], ["y"])],
+                                   [models.info("x", models.FLOAT, [2])], [models.info("y", models.FLOAT, [3])])
+        with self.assertLogs("tessera", logging.INFO) as caught:
+            tessera.Session(wrong).run(ones(2))
+        self.assertTrue(caught.output)
+
+
+class Concurrency(unittest.TestCase):
+    def test_threads_get_their_own_results(self):
+        session = tessera.Session(models.mlp())
+        inputs = [numpy.full((8, 16), i, numpy.float32) for i in range(8)]
+        expected = [session.run(x) for x in inputs]
+        wrong = []
+
+        def work(i):
+            for _ in range(200):
+                if not numpy.array_equal(session.run(inputs[i]), expected[i]):
+                    wrong.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+    def test_the_lock_is_released(self):
+        session = tessera.Session(models.endless())
+        cancellation = tessera.Cancellation()
+        options = tessera.RunOptions()
+        options.cancellation = cancellation
+        caught = []
+
+        def work():
+            try:
+                session.run(2**40, ones(1), options=options)
+            except tessera.Cancelled as error:
+                caught.append(error)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        count, end = 0, time.monotonic() + 0.2
+        while time.monotonic() < end:
+            count += 1
+        cancellation.cancel()
+        thread.join(10)
+        self.assertEqual((len(caught), thread.is_alive()), (1, False))
+        self.assertGreater(count, 1000)
+
+    def test_time_limit(self):
+        options = tessera.RunOptions()
+        options.time_limit_s = 0.05
+        with self.assertRaises(tessera.OverBudget):
+            tessera.Session(models.endless()).run(2**40, ones(1), options=options)
+
+    def test_interrupt_stops_a_run_soon(self):
+        session = tessera.Session(models.endless())
+        for _ in range(2):
+            threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+            begin = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                session.run(2**40, ones(1))
+            self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(session.run(3, ones(1)).tolist(), [8])
+
+    def test_a_handler_that_does_not_raise_lets_the_run_end(self):
+        hits = []
+        old = signal.signal(signal.SIGINT, lambda *_: hits.append(1))
+        try:
+            time.sleep(0.11)  # the handler is looked for ten times a second
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            self.assertEqual(tessera.Session(models.endless()).run(200_000, ones(1)).shape, (1,))
+            time.sleep(0.2)
+        finally:
+            signal.signal(signal.SIGINT, old)
+        self.assertEqual(hits, [1])
+
+    def test_a_child_of_fork_runs(self):
+        session = tessera.Session(models.mlp(64, 512, 64))
+        x = ones(256, 64)
+        expected = session.run(x)
+        child = os.fork()
+        if child == 0:
+            same = numpy.array_equal(session.run(x), expected)
+            os._exit(0 if same else 1)
+        end = time.monotonic() + 20
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                break
+            if time.monotonic() > end:
+                os.kill(child, signal.SIGKILL)
+                self.fail("a run in the child of a fork does not end")
+            time.sleep(0.01)
+        self.assertEqual(status, 0)
+
+    def test_the_interpreter_ends_while_daemon_threads_run(self):
+        program = (
+            "import threading, time, numpy, models, tessera\n"
+            "a, b = tessera.Session(models.mlp()), tessera.Session(models.endless())\n"
+            "x = numpy.ones((64, 16), numpy.float32)\n"
+            "threading.Thread(target=lambda: [a.run(x) for _ in iter(int, 1)], daemon=True).start()\n"
+            "threading.Thread(target=lambda: b.run(2**40, x[0, :1]), daemon=True).start()\n"
+            "time.sleep(0.1)\n")
+        done = subprocess.run([sys.executable, "-B", "-c", program], timeout=30, capture_output=True,
+                              cwd=os.path.dirname(os.path.abspath(__file__)))
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+
+class Reports(unittest.TestCase):
+    def setUp(self):
+        self.session = tessera.Session(models.mlp())
+
+    def test_explain(self):
+        found = self.session.explain()
+        self.assertIn("operators", found.data["devices"][0]["evaluation"] if "evaluation" in found.data["devices"][0]
+                      else {"operators": 1})
+        self.assertTrue(found.headline in found.text and found.text == str(found))
+        self.assertIn("<iframe srcdoc=", found._repr_html_())
+        self.assertIn("H100", self.session.explain(devices=["h100-sxm"], precision="f16").text)
+        self.assertRaises(tessera.Error, lambda: self.session.explain(devices=["abacus"]))
+        self.assertRaises(tessera.InvalidArgument, lambda: self.session.explain(precision="f99"))
+
+    def test_info_and_repr(self):
+        info = self.session.info()
+        self.assertEqual((info["parameters"], info["nodes"]), (16 * 32 + 32 + 32 * 4 + 4, 5))
+        page = tessera.Session(models.mlp())._repr_html_()
+        self.assertTrue("MatMul" in page and "<svg" in page and "batch" in page)
+
+    def test_optimize_and_diff(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for ending in (".onnx", ".tsr"):
+                path = os.path.join(folder, "out" + ending)
+                done = self.session.optimize(path)
+                self.assertTrue(done.text and "<html" in done.html and done.data)
+                difference = self.session.diff(tessera.load(path))
+                self.assertTrue(difference and difference.same, difference.text)
+            self.assertRaises(tessera.InvalidArgument, lambda: self.session.optimize(os.path.join(folder, "out.txt")))
+        other = self.session.diff(tessera.Session(models.mlp(seed=1)), {"x": ones(2, 16)})
+        self.assertFalse(other)
+        self.assertIn("y", other.text)
+
+    def test_trace_memory_and_plan(self):
+        feeds = self.session.made_up_inputs()
+        self.assertIn("traceEvents", self.session.trace(feeds))
+        self.assertGreater(self.session.memory()["weights_bytes"], 0)
+        self.session.trim()
+
+
+class TrainingAndSharing(unittest.TestCase):
+    CONFIG = {
+        "loss": {"name": "mse", "target": "t"},
+        "optimiser": {"name": "sgd", "learning_rate": 0.05},
+        "data": {"batch": 16, "workers": 0},
+        "train": {"steps": 60, "log_every": 10},
+    }
+
+    def trainer(self, settings=None):
+        random = numpy.random.default_rng(0)
+        x = random.standard_normal((64, 16)).astype(numpy.float32)
+        fields = {"x": x, "t": x[:, :4] * 0.5}
+        return tessera.Trainer(self.CONFIG, model=tessera.Session(models.mlp()), train=fields, test=fields,
+                               settings=settings)
+
+    def test_training_learns_and_reports(self):
+        trainer, lines, progress = self.trainer(), [], []
+        before = trainer.evaluate()["loss"]
+        result = trainer.run(on_step=lines.append, on_progress=lambda step, steps: progress.append((step, steps)))
+        self.assertEqual((result["steps"], len(lines), progress[-1]), (60, 6, (60, 60)))
+        self.assertLess(trainer.evaluate()["loss"], before / 2)
+        trained = trainer.session()
+        self.assertEqual(trained.run(ones(2, 16)).shape, (2, 4))
+
+    def test_what_a_hook_raises_ends_the_training(self):
+        def fail(_):
+            raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            self.trainer().run(on_step=fail)
+        with self.assertRaisesRegex(tessera.InvalidArgument, "learning_rat"):
+            self.trainer({"optimiser.learning_rat": 1})
+
+    def test_interrupt_stops_a_training(self):
+        trainer = self.trainer({"train.steps": 100_000_000})
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with self.assertRaises(KeyboardInterrupt):
+            trainer.run()
+
+    def test_jobs(self):
+        arbiter = tessera.Arbiter("fill")
+        urgent = arbiter.job("urgent", priority="realtime", goal_s=1.0)
+        session = tessera.Session(models.add())
+        self.assertEqual(urgent.run(session, {"x": ones(1, 2), "y": ones(1, 2)})["z"].tolist(), [[2, 2]])
+        called = []
+        urgent.call("work", lambda: called.append(1))
+        self.assertEqual((urgent.report()["name"], urgent.report()["runs"] >= 1, called), ("urgent", True, [1]))
+        self.assertRaises(tessera.InvalidArgument, lambda: tessera.Arbiter("coin"))
+        self.assertRaises(tessera.InvalidArgument, lambda: arbiter.job("a", priority="highest"))
+
+
+class Bounds(unittest.TestCase):
+    def resident(self):
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    def test_memory_stays_flat(self):
+        session, x = tessera.Session(models.add()), ones(64, 2)
+
+        def work(runs, sessions):
+            for _ in range(runs):
+                session.run(x, x)
+            for _ in range(sessions):
+                tessera.Session(models_of_it).run(x, x)
+
+        models_of_it = models.add()
+        work(2000, 50)
+        before = self.resident()
+        work(20000, 100)
+        self.assertLess(self.resident() - before, 8 << 20)
+
+    def test_docstrings(self):
+        import tessera._version
+
+        self.assertEqual(doctest.testmod(tessera._version).failed, 0)
+        self.assertGreater(doctest.testmod(tessera._version).attempted, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,29 @@
+"""A user's program, for the type checker alone."""
+import numpy
+import tessera
+import tessera.ort as ort
+
+
+def classify(path: str, picture: numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float32]]) -> int:
+    session = tessera.load(path, dims={"batch": 1}, threads=2)
+    assert session.inputs[0].dtype == "f32"
+    names: list[str] = [each.name for each in session.outputs]
+    result = session.run(picture, outputs=names[:1])
+    headline: str = session.explain(devices=["cpu"]).headline
+    print(headline)
+    return int(numpy.argmax(result))
+
+
+def replaced(path: str) -> list[str]:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    binding: ort.IOBinding = session.io_binding()
+    value = ort.OrtValue.ortvalue_from_numpy(numpy.ones(3, numpy.float32))
+    binding.bind_ortvalue_input("x", value)
+    try:
+        session.run_with_iobinding(binding)
+    except tessera.InvalidArgument as error:
+        print(error.message)
+    return [argument.type for argument in session.get_inputs()]
