@@ -57,6 +57,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_diff(app);
   tessera::apps::add_train(app);
   tessera::apps::add_eval(app);
+  tessera::apps::add_compress(app);
   tessera::apps::add_share(app);
   tessera::apps::add_completion(app);
   tessera::apps::add_manual(app);

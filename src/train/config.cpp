@@ -1,4 +1,6 @@
 // A training as a TOML file.
+#include "train/config.h"
+
 #include <algorithm>
 #include <initializer_list>
 
@@ -156,9 +158,7 @@ void read_train(TomlTable table, TrainingConfig& config) {
 
 }  // namespace
 
-TrainingConfig parse_training_config(const std::string& toml, const std::string& where,
-                                     const std::vector<std::string>& settings) {
-  TomlTable root = TomlTable::parse(toml, where, settings);
+TrainingConfig train::read_training_config(TomlTable& root) {
   TrainingConfig config;
   config.output = root.text("output", "");
   config.model = read_model(root.table("model"));
@@ -168,8 +168,15 @@ TrainingConfig parse_training_config(const std::string& toml, const std::string&
   read_train(root.table("train"), config);
   if (root.has("prune")) config.prune = train::read_prune(root.table("prune"));
   if (root.has("teacher")) config.teacher = train::read_teacher(root.table("teacher"));
-  root.check_all_read();
   config.toml = root.as_toml();
+  return config;
+}
+
+TrainingConfig parse_training_config(const std::string& toml, const std::string& where,
+                                     const std::vector<std::string>& settings) {
+  TomlTable root = TomlTable::parse(toml, where, settings);
+  TrainingConfig config = train::read_training_config(root);
+  root.check_all_read();
   return config;
 }
 

@@ -1,0 +1,75 @@
+// Deep Compression (Han, Mao and Dally, arXiv:1510.00149): a net is trained, pruned, given weights that share a few
+// values, and written as a package whose weights are Huffman codes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/train.h"
+
+namespace tessera {
+
+// A training that goes on from the stage before, in place of the learning rate and the length of the first one.
+struct StageOptions {
+  double learning_rate = 0;  // 0: a fifth of the first stage's
+  std::int64_t epochs = 0;   // 0: as many as the first stage's
+};
+
+struct ShareOptions {
+  int bits = 5;                       // a layer's weights have at most 2^bits values besides zero; 1 to 8
+  std::map<std::string, int> layers;  // other numbers of bits, by patterns of names of weights
+  std::vector<std::string> exclude;   // patterns of names of weights that keep values of their own
+};
+
+struct CompressionRecipe {
+  // Of the dense net. `prune` is of the second stage; the length is given in epochs; `output` gets the packages.
+  TrainingConfig training;
+  StageOptions retrain;  // with weights that are pruned step by step
+  ShareOptions share;
+  StageOptions tune;  // of the values that weights share
+  // 2 or more: all samples, those for training and for tests together, are divided into so many folds; the recipe
+  // runs once for each of them, which is what the nets are tested on. Needs data in .npz files or arrays.
+  std::int64_t folds = 0;
+};
+
+// What the recipe did to the weights of a layer.
+struct CompressedLayer {
+  std::string name;
+  std::int64_t weights = 0, nonzero = 0;
+  std::int64_t values = 0;  // that they share, besides zero; 0: values of their own
+};
+
+struct CompressedFold {
+  std::int64_t fold = 0;  // from 1; 0: there are none
+  std::string metric;
+  double dense = 0, pruned = 0, shared = 0;  // the metric after each stage
+  double compressed = 0;                     // of the package, as it was read back
+  std::int64_t parameters = 0;               // float32 numbers of the dense net
+  std::int64_t file_bytes = 0;
+  std::string path;
+  std::vector<CompressedLayer> layers;
+
+  // Bytes of the dense net's parameters for each byte of the whole file.
+  double ratio() const { return 4 * static_cast<double>(parameters) / static_cast<double>(file_bytes); }
+};
+
+struct CompressionHooks {
+  // Told of each step; `stage` is "dense", "pruned" or "shared".
+  std::function<void(std::int64_t fold, const std::string& stage, std::int64_t step, std::int64_t steps)> progress;
+  std::function<void(const CompressedFold&)> fold;  // told when it is done
+  const Cancellation* cancellation = nullptr;
+};
+
+// Runs the recipe; one entry for each fold. Throws Error: as Trainer does; invalid_argument for options that do not
+// fit; cancelled.
+std::vector<CompressedFold> run_deep_compression(const CompressionRecipe& recipe, const CompressionHooks& hooks = {});
+
+// A recipe from TOML text: the tables of a training (docs/training.md), `folds`, and the tables retrain, share and tune
+// (docs/deep_compression.md), with settings as of parse_training_config. Throws Error(invalid_argument).
+CompressionRecipe parse_compression_recipe(const std::string& toml, const std::string& where,
+                                           const std::vector<std::string>& settings = {});
+
+}  // namespace tessera

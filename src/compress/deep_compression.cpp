@@ -1,0 +1,174 @@
+#include "tessera/deep_compression.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "compress/folds.h"
+#include "compress/weight_sharing.h"
+#include "io/package.h"
+#include "tessera/version.h"
+#include "train/layer_weights.h"
+#include "train/trained_model.h"
+#include "train/training_setup.h"
+
+namespace tessera {
+namespace {
+
+using compress::SharedWeights;
+using Shares = std::map<std::string, SharedWeights>;
+
+const Tensor& constant_of(const Model& model, const std::string& name) {
+  const Tensor* constant = model.graph().constant(model.graph().find_value(name));
+  require(constant != nullptr, ErrorKind::invalid_argument, "the model has no constant '{}'", name);
+  return *constant;
+}
+
+// Values of their own for all weights, from a model that looks them up.
+Model with_values(const Model& pruned, const Model& tuned, Shares& shares) {
+  std::map<std::string, Tensor> values;
+  for (auto& [name, each] : shares) {
+    const auto trained = constant_of(tuned, compress::codebook_of(name)).values<float>();
+    std::ranges::copy(trained, each.codebook.mutable_values<float>().begin() + 1);
+    values[name] = each.expand();
+  }
+  const ir::Graph& graph = pruned.graph();
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const ir::ValueId id{static_cast<std::int32_t>(i)};
+    const Tensor* constant = graph.constant(id);
+    const std::string& name = graph.value(id).name;
+    if (constant == nullptr || constant->dtype() != DType::f32 || values.contains(name)) continue;
+    const Tensor* trained = tuned.graph().constant(tuned.graph().find_value(name));
+    if (trained != nullptr) values[name] = *trained;
+  }
+  return train::with_weights(pruned, values);
+}
+
+std::int64_t count_parameters(const ir::Graph& graph) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)});
+    if (constant != nullptr && constant->dtype() == DType::f32) count += constant->elements();
+  }
+  return count;
+}
+
+// One run of the recipe, on one division of the data.
+class Run {
+ public:
+  Run(const CompressionRecipe& recipe, const CompressionHooks& hooks, TrainingConfig config, std::int64_t fold)
+      : recipe_(recipe), hooks_(hooks), config_(std::move(config)) {
+    account_.fold = fold;
+    folder_ = config_.output;
+    config_.output.clear();  // the stages write nothing
+    config_.prune.reset();
+  }
+
+  CompressedFold run() {
+    const Model dense = train_dense();
+    const Model pruned = prune(dense);
+    write(share(pruned));
+    return account_;
+  }
+
+ private:
+  Model train_stage(const Model& net, const TrainingConfig& config, const std::string& stage, double& metric) {
+    Trainer trainer(net, config);
+    TrainingHooks hooks;
+    hooks.cancellation = hooks_.cancellation;
+    hooks.progress = [&](std::int64_t step, std::int64_t steps) {
+      if (hooks_.progress) hooks_.progress(account_.fold, stage, step, steps);
+    };
+    const TrainingResult result = trainer.run(hooks);
+    require(!result.interrupted, ErrorKind::cancelled, "the recipe was stopped in its stage '{}'", stage);
+    if (result.evaluation) {
+      metric = result.evaluation->value;
+      account_.metric = result.evaluation->metric;
+    }
+    return trainer.model();
+  }
+
+  TrainingConfig config_of(const StageOptions& stage) const {
+    TrainingConfig config = config_;
+    config.optimiser.learning_rate =
+        stage.learning_rate > 0 ? stage.learning_rate : config_.optimiser.learning_rate / 5;
+    if (stage.epochs > 0) config.epochs = stage.epochs;
+    return config;
+  }
+
+  Model train_dense() {
+    const Model net = train::load_net(config_.model);
+    account_.parameters = count_parameters(net.graph());
+    return train_stage(net, config_, "dense", account_.dense);
+  }
+
+  Model prune(const Model& dense) {
+    TrainingConfig config = config_of(recipe_.retrain);
+    config.prune = recipe_.training.prune;
+    return train_stage(dense, config, "pruned", account_.pruned);
+  }
+
+  Model share(const Model& pruned) {
+    Shares shares;
+    TrainingConfig config = config_of(recipe_.tune);
+    for (const train::LayerWeight& layer : train::layer_weights(pruned.graph())) {
+      const Tensor& weights = *pruned.graph().constant(layer.value);
+      CompressedLayer account{layer.name, weights.elements(),
+                              weights.elements() - std::ranges::count(weights.values<float>(), 0.0f), 0};
+      if (!train::matches_any(recipe_.share.exclude, layer.name) && account.nonzero > 0) {
+        int bits = recipe_.share.bits;
+        for (const auto& [pattern, other] : recipe_.share.layers) {
+          if (train::matches_any({pattern}, layer.name)) bits = other;
+        }
+        const SharedWeights& each = shares[layer.name] = compress::share_weights(weights, bits);
+        account.values = each.codebook.elements() - 1;
+        config.model.frozen.push_back(compress::zero_of(layer.name));
+      }
+      account_.layers.push_back(std::move(account));
+    }
+    config.optimiser.no_decay.push_back("*/codebook");
+    const Model looked_up(std::make_shared<const ir::Graph>(compress::with_shared_weights(pruned.graph(), shares)));
+    const Model tuned = train_stage(looked_up, config, "shared", account_.shared);
+    return with_values(pruned, tuned, shares);
+  }
+
+  void write(const Model& model) {
+    std::filesystem::create_directories(folder_);
+    const std::string name = account_.fold > 0 ? fmt::format("fold-{}.tsr", account_.fold) : "model.tsr";
+    account_.path = (std::filesystem::path(folder_) / name).string();
+    const io::PackageInfo info{TESSERA_VERSION, "any", "any", "f32", {}, {}, false};
+    account_.file_bytes = io::write_package(account_.path, model.graph(), info, {}, true).file_bytes;
+    // What counts is what a reader of the file gets.
+    const Model read = Model::load(account_.path);
+    account_.compressed = Trainer(read, config_).evaluate().value;
+  }
+
+  const CompressionRecipe& recipe_;
+  const CompressionHooks& hooks_;
+  TrainingConfig config_;
+  std::string folder_;
+  CompressedFold account_;
+};
+
+}  // namespace
+
+std::vector<CompressedFold> run_deep_compression(const CompressionRecipe& recipe, const CompressionHooks& hooks) {
+  require(!recipe.training.output.empty(), ErrorKind::invalid_argument,
+          "'output' is missing: the folder for the compressed models");
+  require(recipe.training.prune.has_value(), ErrorKind::invalid_argument,
+          "the table [prune] is missing: how many weights become zero");
+  require(recipe.training.epochs > 0, ErrorKind::invalid_argument,
+          "the length of a recipe's training is given by train.epochs");
+  require(recipe.folds == 0 || recipe.folds >= 2, ErrorKind::invalid_argument, "folds is {}, expected 0 or at least 2",
+          recipe.folds);
+  std::vector<CompressedFold> folds;
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(1, recipe.folds); ++i) {
+    TrainingConfig config = recipe.training;
+    if (recipe.folds > 0) config.data = compress::fold_of(config.data, recipe.folds, i, config.seed);
+    folds.push_back(Run(recipe, hooks, std::move(config), recipe.folds > 0 ? i + 1 : 0).run());
+    if (hooks.fold) hooks.fold(folds.back());
+  }
+  return folds;
+}
+
+}  // namespace tessera
