@@ -83,7 +83,7 @@ class Compress(unittest.TestCase):
     def test_refuses_what_does_not_fit(self):
         for code, text, arguments in [
             (NOT_FOUND, "does not exist", [self.folder / "none.toml"]),
-            (WRONG_CALL, "RECIPE.toml is required", []),
+            (WRONG_CALL, "recipe is required", []),
             (WRONG_CALL, "share.bits is 12, expected 1 to 8 bits", [self.recipe, "--set", "share.bits=12"]),
             (WRONG_CALL, "prune.sparsity is 2, expected a number in [0, 1)",
              [self.recipe, "--set", "prune.sparsity=2"]),
