@@ -23,7 +23,7 @@ string(REGEX MATCH "[0-9]+$" abi_version "${abi_version}")
 
 # What the objects need from outside; tesseraConfig.cmake.in and the .pc files have the same lists. Found here again,
 # because targets found in a room's folder are known there only.
-foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF WebP OpenJPEG Zip ZLIB LibCsv)
+foreach(dependency Protobuf hwy Re2 Xxhash PNG TurboJPEG TIFF WebP OpenJPEG Zip ZLIB LibCsv Utf8proc Pcre2)
   find_package(${dependency} REQUIRED)
 endforeach()
 set(library_dependencies Threads::Threads fmt::fmt protobuf::libprotobuf-lite hwy::hwy Re2::Re2 Xxhash::Xxhash)
@@ -74,6 +74,9 @@ tessera_add_library(tessera_train_library STATIC tessera_train train $<TARGET_OB
                     $<TARGET_OBJECTS:tessera_models> $<TARGET_OBJECTS:tessera_npz> $<TARGET_OBJECTS:tessera_toml>)
 target_link_libraries(tessera_train_library PUBLIC tessera_library PRIVATE fmt::fmt Zip::Zip ZLIB::ZLIB LibCsv::LibCsv)
 tessera_install_library(tessera_train_library train)
+tessera_add_library(tessera_text_library STATIC tessera_text text $<TARGET_OBJECTS:tessera_text>)
+target_link_libraries(tessera_text_library PUBLIC tessera_library PRIVATE fmt::fmt Utf8proc::Utf8proc Pcre2::Pcre2)
+tessera_install_library(tessera_text_library text)
 
 if(TESSERA_SHARED)
   tessera_add_library(tessera_shared SHARED tessera tessera_shared ${library_objects})
@@ -101,6 +104,7 @@ install(FILES "${PROJECT_BINARY_DIR}/package/tesseraConfig.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindTurboJPEG.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindWebP.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindOpenJPEG.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindZip.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindLibCsv.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindPcre2.cmake"
         "${PROJECT_SOURCE_DIR}/cmake/FindRe2.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindXxhash.cmake"
         DESTINATION "${package_folder}")
 file(RELATIVE_PATH folder_of_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")

@@ -44,7 +44,7 @@ void run(Options& options) {
   options.bench.run.cancellation = &stop.cancellation();
   const NamedValues inputs = read_inputs(model, options.inputs, options.named_inputs, options.model);
   report::BenchResult result;
-  run_with_made_up_sizes(model, options.inputs.empty() && options.named_inputs.empty(),
+  run_with_made_up_sizes(model, has_no_inputs(options.inputs, options.named_inputs, options.model),
                          [&] { result = report::bench_model(model, load_ms, inputs, options.bench); });
   if (options.json) fmt::print("{}\n", report::bench_json(options.model.model, result));
   else print(result);

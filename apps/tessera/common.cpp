@@ -23,6 +23,7 @@
 #include "option_values.h"
 #include "passes/pipeline.h"
 #include "report/picture_input.h"
+#include "report/text_input.h"
 #include "report/value_files.h"
 #include "runtime/assumed_dims.h"
 #include "runtime/random_inputs.h"
@@ -95,6 +96,14 @@ Tensor read_picture(const std::string& name, const std::string& file, const Mode
   return std::move(picture.tensor);
 }
 
+Tokenizer load_tokenizer(const ModelOptions& options) {
+  if (!options.tokenizer.empty()) return Tokenizer::load(options.tokenizer);
+  const std::filesystem::path beside = std::filesystem::path(options.model).parent_path() / "tokenizer.json";
+  require(std::filesystem::exists(beside), ErrorKind::not_found,
+          "--text needs the model's tokenizer, and there is no '{}': name it by --tokenizer", beside.string());
+  return Tokenizer::load(beside);
+}
+
 int copy_of_standard_input() {
   const int memory = ::memfd_create("standard input", MFD_CLOEXEC);
   require(memory >= 0, ErrorKind::io, "no memory for the model from standard input: {}",
@@ -127,6 +136,11 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
                   "Range of pictures: none (0 to 255), 0-1, -1-1 or imagenet (less mean, divided by deviation); "
                   "without it 0-1 for floats, none for integers")
       ->check(CLI::IsMember({"none", "0-1", "-1-1", "imagenet"}));
+  verb.add_option("--text", options.texts,
+                  "A text for a language model, which becomes input_ids, attention_mask and token_type_ids; repeated: "
+                  "a batch");
+  verb.add_option("--tokenizer", options.tokenizer,
+                  "The tokenizer.json of --text; without it the one beside the model");
 }
 
 void add_model_options(CLI::App& verb, ModelOptions& options) {
@@ -251,9 +265,13 @@ void run_with_made_up_sizes(const Model& model, bool made_up, const std::functio
   }
 }
 
+bool has_no_inputs(const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options) {
+  return file.empty() && named_files.empty() && options.texts.empty();
+}
+
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files,
                         const ModelOptions& options) {
-  if (file.empty() && named_files.empty()) {
+  if (has_no_inputs(file, named_files, options)) {
     const runtime::AssumedDims assumed = runtime::assume_dims(model);
     // A batch of 1 needs no words.
     if (!assumed.only_batches) fmt::print(stderr, "{}\n", base::printable(base::shortened(assumed.note, 1000)));
@@ -261,6 +279,7 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
   }
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);
+  if (!options.texts.empty()) inputs.merge(report::text_inputs(model, load_tokenizer(options), options.texts));
   for (const std::string& entry : named_files) {
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE");
     inputs[name] = is_npy(file) ? report::read_tensor_npy(file, name, input_types(model))

@@ -29,7 +29,9 @@ struct ModelOptions {
   std::vector<std::string> without;  // names of passes
   bool tune = false;
   std::string tuning_file;
-  std::string normalise;  // of pictures, see report/picture_input.h
+  std::string normalise;           // of pictures, see report/picture_input.h
+  std::vector<std::string> texts;  // inputs of a language model, see report/text_input.h
+  std::string tokenizer;           // "": tokenizer.json beside the model
 };
 
 void add_model_options(CLI::App& verb, ModelOptions& options);
@@ -37,7 +39,7 @@ void add_run_options(CLI::App& verb, ModelOptions& options);  // --device --thre
                                                               // --time-limit --seed --without --tune --tuning-file
 
 void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::string>& named_inputs,
-                       ModelOptions& options);  // --inputs --input --normalise
+                       ModelOptions& options);  // --inputs --input --normalise --text --tokenizer
 
 // "NAME=N" each, or several with commas between; throws Error(invalid_argument).
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
@@ -56,6 +58,8 @@ Model with_assumed_dims(const Model& model, bool json);
 // picture; what the model has and nobody gave is made up from the seed, if nothing at all is given.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files,
                         const ModelOptions& options);
+// Whether nobody gave inputs, so that read_inputs makes them up.
+bool has_no_inputs(const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
 // Calls `run` with inputs that read_inputs made up, if `made_up`: where their sizes, which nobody chose, do not fit the
 // model, the error says how to choose them.
 void run_with_made_up_sizes(const Model& model, bool made_up, const std::function<void()>& run);

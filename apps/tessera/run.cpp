@@ -65,7 +65,7 @@ void run(const Options& options) {
   report::RunTrace trace;
   const bool traced = !options.profile.empty();
   NamedValues outputs;
-  run_with_made_up_sizes(model, options.inputs.empty() && options.named_inputs.empty(), [&] {
+  run_with_made_up_sizes(model, has_no_inputs(options.inputs, options.named_inputs, options.model), [&] {
     if (traced) session.run(inputs, how);  // the first run plans and packs; the trace shows a run as every later one is
     outputs = traced ? report::traced_run(session, inputs, how, trace) : session.run(inputs, how);
   });

@@ -207,7 +207,7 @@ class Conventions(program.WithModel):
         self.assertEqual(self.completions("run", "--precision", ""), ["f32", "bf16"])
         self.assertEqual(self.completions("run", "--device", "re"), ["reference"])
         self.assertEqual(self.completions("run", "m.onnx", "--without", "fuse_att"), ["fuse_attention"])
-        self.assertEqual(self.completions("new", "lene"), ["lenet5"])
+        self.assertEqual(self.completions("new", "vgg"), ["vgg16"])
         self.assertEqual(self.completions("completion", "z"), ["zsh"])
         self.assertEqual(self.completions("run", "x"), [])  # file names, which bash adds
         self.assertEqual(self.completions("run", "--json", ""), [])

@@ -18,6 +18,7 @@ FLOORS = [
     ["ir"],
     ["ops"],
     ["io"],
+    ["text"],
     ["cost"],
     ["passes"],
     ["backends"],

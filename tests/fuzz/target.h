@@ -41,6 +41,7 @@ void npy(std::span<const std::byte> input);
 void onnx_reader(std::span<const std::byte> input);
 void package(std::span<const std::byte> input);
 void text(std::span<const std::byte> input);
+void tokenizer(std::span<const std::byte> input);
 void value_proto(std::span<const std::byte> input);
 
 }  // namespace tessera::fuzz

@@ -20,6 +20,7 @@ constexpr std::array kTargets{
     Target{"image", image, {}},
     Target{"value_proto", value_proto, kValues},
     Target{"package", package, {}},
+    Target{"tokenizer", tokenizer, {}},
 };
 
 }  // namespace

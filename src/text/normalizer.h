@@ -1,0 +1,16 @@
+// What a tokenizer does to a text before it looks for words: normal forms, case, accents, replacements.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace tessera::text {
+
+using Normalizer = std::function<std::u32string(std::u32string)>;
+
+// By the part "normalizer" of a tokenizer.json; null changes nothing. Throws Error: unsupported for a type that is not
+// known, invalid_argument for nonsense.
+Normalizer make_normalizer(const nlohmann::json& part, int depth = 0);
+
+}  // namespace tessera::text

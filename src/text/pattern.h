@@ -1,0 +1,35 @@
+// What tokenizer files search for: a string, or a regular expression.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::text {
+
+// A part of a text, in characters from the first to before the second.
+using Span = std::pair<std::size_t, std::size_t>;
+
+class Pattern {
+ public:
+  // {"String": …} or {"Regex": …}, or a plain string. Throws Error(invalid_argument) for an expression that is none.
+  explicit Pattern(const nlohmann::json& json);
+  static Pattern regex(const std::string& expression);
+  ~Pattern();
+  Pattern(Pattern&&) noexcept;
+  Pattern& operator=(Pattern&&) noexcept;
+
+  // Where it occurs, without overlap, from left to right. Throws Error(over_budget) where an expression backtracks for
+  // too long.
+  std::vector<Span> find(std::u32string_view text) const;
+
+ private:
+  Pattern() = default;
+  struct Regex;
+  std::u32string literal_;
+  std::unique_ptr<Regex> regex_;  // null: the literal
+};
+
+}  // namespace tessera::text

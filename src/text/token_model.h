@@ -1,0 +1,42 @@
+// How a word is taken apart into tokens of the vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "text/vocabulary.h"
+
+namespace tessera::text {
+
+class TokenModel {
+ public:
+  virtual ~TokenModel() = default;
+  // Appends the numbers of the word's tokens. Thread-safe.
+  virtual void append_tokens(const std::string& word, std::vector<std::int64_t>& out) const = 0;
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ protected:
+  Vocabulary vocabulary_;
+};
+
+// By the part "model" of a tokenizer.json: WordPiece, BPE, Unigram, WordLevel. Throws Error: unsupported for another
+// type, invalid_argument for nonsense.
+std::unique_ptr<TokenModel> make_token_model(const nlohmann::json& part);
+
+// One for each type.
+std::unique_ptr<TokenModel> make_word_pieces(const nlohmann::json& part);
+std::unique_ptr<TokenModel> make_word_level(const nlohmann::json& part);
+std::unique_ptr<TokenModel> make_byte_pairs(const nlohmann::json& part);
+std::unique_ptr<TokenModel> make_unigram(const nlohmann::json& part);
+
+// The number of the token that stands for what is in no other: that which the file names. Throws
+// Error(invalid_argument) where the file names none.
+[[noreturn]] void fail_unknown_text(const std::string& word);
+// The numbers of the tokens <0x00> to <0xFF>, or none where the vocabulary lacks one of them.
+std::vector<std::int64_t> byte_tokens(const Vocabulary& vocabulary);
+
+}  // namespace tessera::text

@@ -1,0 +1,124 @@
+#include "text/unicode.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera::text {
+namespace {
+
+utf8proc_category_t category(char32_t character) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(character));
+}
+
+bool is_ascii_punctuation(char32_t c) {
+  return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126);
+}
+
+constexpr std::array<std::pair<char32_t, char32_t>, 8> kIdeographs{{{0x4E00, 0x9FFF},
+                                                                    {0x3400, 0x4DBF},
+                                                                    {0x20000, 0x2A6DF},
+                                                                    {0x2A700, 0x2B73F},
+                                                                    {0x2B740, 0x2B81F},
+                                                                    {0x2B920, 0x2CEAF},
+                                                                    {0xF900, 0xFAFF},
+                                                                    {0x2F800, 0x2FA1F}}};
+
+}  // namespace
+
+std::u32string decode_utf8(std::string_view bytes) {
+  std::u32string result;
+  result.reserve(bytes.size());
+  const auto* next = reinterpret_cast<const utf8proc_uint8_t*>(bytes.data());
+  auto left = static_cast<utf8proc_ssize_t>(bytes.size());
+  while (left > 0) {
+    utf8proc_int32_t character = 0;
+    const utf8proc_ssize_t taken = utf8proc_iterate(next, left, &character);
+    result.push_back(taken > 0 ? static_cast<char32_t>(character) : U'\uFFFD');
+    next += std::max<utf8proc_ssize_t>(taken, 1);
+    left -= std::max<utf8proc_ssize_t>(taken, 1);
+  }
+  return result;
+}
+
+void append_utf8(std::string& out, char32_t character) {
+  std::array<utf8proc_uint8_t, 4> bytes;
+  const utf8proc_ssize_t size = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes.data());
+  out.append(reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(size));
+}
+
+std::string encode_utf8(std::u32string_view characters) {
+  std::string result;
+  result.reserve(characters.size());
+  for (const char32_t character : characters) append_utf8(result, character);
+  return result;
+}
+
+bool is_white_space(char32_t c) {
+  return (c >= 9 && c <= 13) || c == 0x85 || category(c) == UTF8PROC_CATEGORY_ZS ||
+         category(c) == UTF8PROC_CATEGORY_ZL || category(c) == UTF8PROC_CATEGORY_ZP;
+}
+
+bool is_punctuation(char32_t c) {
+  return is_ascii_punctuation(c) || (category(c) >= UTF8PROC_CATEGORY_PC && category(c) <= UTF8PROC_CATEGORY_PO);
+}
+
+bool is_letter(char32_t c) {
+  return category(c) >= UTF8PROC_CATEGORY_LU && category(c) <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_number(char32_t c) {
+  return category(c) >= UTF8PROC_CATEGORY_ND && category(c) <= UTF8PROC_CATEGORY_NO;
+}
+
+bool is_control(char32_t c) {
+  if (c == '\t' || c == '\n' || c == '\r') return false;
+  const utf8proc_category_t kind = category(c);
+  return kind == UTF8PROC_CATEGORY_CC || kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_nonspacing_mark(char32_t c) {
+  return category(c) == UTF8PROC_CATEGORY_MN;
+}
+
+bool is_mark(char32_t c) {
+  return category(c) >= UTF8PROC_CATEGORY_MN && category(c) <= UTF8PROC_CATEGORY_ME;
+}
+
+bool is_cjk(char32_t c) {
+  return std::ranges::any_of(kIdeographs, [c](const auto& block) { return c >= block.first && c <= block.second; });
+}
+
+std::u32string normalise(std::u32string_view text, NormalForm form) {
+  const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
+  const bool compatible = form == NormalForm::nfkc || form == NormalForm::nfkd;
+  const auto options = static_cast<utf8proc_option_t>(
+      UTF8PROC_STABLE | (composed ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) | (compatible ? UTF8PROC_COMPAT : 0));
+  const std::string bytes = encode_utf8(text);
+  utf8proc_uint8_t* mapped = nullptr;
+  const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(bytes.data()),
+                                             static_cast<utf8proc_ssize_t>(bytes.size()), &mapped, options);
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(mapped, &std::free);
+  require(size >= 0, ErrorKind::failed, "a text of {} bytes cannot be normalised: {}", bytes.size(),
+          utf8proc_errmsg(size));
+  return decode_utf8({reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(size)});
+}
+
+std::u32string lower_case(std::u32string_view text) {
+  std::u32string result;
+  result.reserve(text.size());
+  for (const char32_t character : text) {
+    // The only character whose lower case is two characters (SpecialCasing.txt of Unicode, without conditions).
+    if (character == U'\u0130') result += U"i\u0307";
+    else result.push_back(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(character))));
+  }
+  return result;
+}
+
+}  // namespace tessera::text
