@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "common.h"
 #include "report/calibration.h"
+#include "train/calibration_steps.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -36,7 +37,7 @@ std::filesystem::path output_path(const Options& options) {
 
 void run(const Options& options) {
   const std::filesystem::path path = output_path(options);
-  const cost::DeviceProfile profile = report::calibrate_cpu(show_progress);
+  const cost::DeviceProfile profile = report::calibrate_cpu(show_progress, {}, train::calibration_steps());
   report::save_calibration(profile, path);
   fmt::print("{}\n\n{:<12}{:>30}{:>{}}\n{:<12}{:>10}{:>10}{:>10}", profile.title, "", "Gop/s", "GB/s",
              10 * (profile.caches.size() + 1), "", "f32", "bf16", "int8");

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/environment.h"
@@ -78,7 +79,10 @@ Model configured_step(const Options& options) {
   TrainingConfig config = parse_training_config(text_or_file(options.model.model), options.model.model);
   config.output.clear();
   config.data.workers = 0;
-  return Trainer(config).step_model().with_dims({{"batch", config.data.batch}});
+  const Model step = Trainer(config).step_model();
+  const bool open = std::ranges::any_of(
+      step.inputs(), [](const ValueDescription& input) { return std::ranges::count(input.dim_names, "batch") > 0; });
+  return open ? step.with_dims({{"batch", config.data.batch}}) : step;
 }
 
 Model model_to_explain(const Options& options) {

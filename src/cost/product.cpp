@@ -101,6 +101,22 @@ std::optional<Product> convolution(const ir::Graph& graph, const ops::NodeView& 
   return product;
 }
 
+// X and G of a convolution's weight gradient [outputs, inputs of a group, kernel...]: a sum over positions.
+template <bool channels_last>
+std::optional<Product> weight_gradient(const ir::Graph&, const ops::NodeView& view) {
+  const Shape &g = view.input(1).shape, &w = view.output(0).shape;
+  const std::int64_t group = view.integer("group");
+  if (w.size() < 3 || g.size() < 3 || group <= 0 || w[0] == 0 || w[1] == 0) return std::nullopt;
+  if (w[1] == 1 && group > 1) return std::nullopt;  // a channel at a time: no product
+  const std::int64_t positions = channels_last ? elements_of(g, 1, g.size() - 1) : elements_of(g, 2, g.size());
+  return Product{.m = elements_of(w, 1, w.size()),
+                 .n = w[0] / group,
+                 .k = g[0] * positions,
+                 .count = group,
+                 .input_channels = w[1],
+                 .output_channels = w[0] / group};
+}
+
 struct Entry {
   std::string_view op;
   std::optional<Product> (*product)(const ir::Graph&, const ops::NodeView&);  // null: products of several sizes
@@ -130,13 +146,22 @@ constexpr Entry kProducts[] = {
     {"tessera::QuantisedConv", convolution<1>},
     {"ConvTranspose", convolution<1, true>},
     {"tessera::ChannelsLastConvTranspose", convolution<1, true>},
+    {"tessera::ConvWeightGradient", weight_gradient<false>},
+    {"tessera::ChannelsLastConvWeightGradient", weight_gradient<true>},
     {"DeformConv", nullptr},
     {"Einsum", nullptr},
     {"RNN", nullptr},
     {"GRU", nullptr},
     {"LSTM", nullptr},
+    {"tessera::RNNGradient", nullptr},
+    {"tessera::GRUWithGates", nullptr},
+    {"tessera::GRUGradient", nullptr},
+    {"tessera::LSTMWithGates", nullptr},
+    {"tessera::LSTMGradient", nullptr},
     {"com.microsoft::DynamicQuantizeLSTM", nullptr},
     {"Attention", nullptr},
+    {"tessera::AttentionWithStatistics", nullptr},
+    {"tessera::AttentionGradient", nullptr},
     {"LinearAttention", nullptr},
     {"ai.onnx.preview::FlexAttention", nullptr},
     {"com.microsoft::Attention", nullptr},

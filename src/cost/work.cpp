@@ -45,6 +45,19 @@ bool rounds_to_bf16(const ir::Node& node) {
          is_bf16(std::get<std::string>(rounded->second));
 }
 
+// Layers whose operands are X, W, R …, and their gradients.
+bool is_recurrent(std::string_view op) {
+  constexpr std::string_view kOps[] = {"LSTM",
+                                       "GRU",
+                                       "RNN",
+                                       "tessera::LSTMWithGates",
+                                       "tessera::GRUWithGates",
+                                       "tessera::LSTMGradient",
+                                       "tessera::GRUGradient",
+                                       "tessera::RNNGradient"};
+  return std::ranges::find(kOps, op) != std::end(kOps);
+}
+
 // What a product multiplies in, whatever is asked for: integers where its operands are, bfloat16 where they are that,
 // unless a precision is asked for, or where it rounds them to that.
 Precision multiplied_in(const ir::Graph& graph, const ir::Node& node, Precision asked) {
@@ -110,7 +123,7 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
     work.row = outputs[0].shape.back();
     work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
   }
-  if (node.op == "LSTM" || node.op == "GRU" || node.op == "RNN") {
+  if (is_recurrent(node.op)) {
     const Shape &x = inputs[0].shape,
                 &recurrence = inputs[2].shape;  // [time, batch, …] or, by the layout, [batch, time, …]
     const auto layout = node.attributes.find("layout");

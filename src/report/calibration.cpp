@@ -124,7 +124,8 @@ void add_samples(const Model& model, const Variant& variant, int threads, int ru
 
 }  // namespace
 
-cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort& effort) {
+cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort& effort,
+                                  const std::vector<MakeModel>& more) {
   const Progress progress = given ? given : [](std::string_view, double) {};
   cpu::initialise_simd();
   const int cores = base::ThreadPool::process().cores();
@@ -148,14 +149,23 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
   std::vector<CalibrationNet> nets = calibration_nets();
   if (nets.size() > effort.most_nets)
     nets.erase(nets.begin() + static_cast<std::ptrdiff_t>(effort.most_nets), nets.end());
-  for (std::size_t i = 0; i < nets.size(); ++i) {
-    progress("kernels", 0.4 + 0.6 * static_cast<double>(i) / static_cast<double>(nets.size()));
-    const std::vector<Variant> variants = variants_of(nets[i]);
-    const Model model = model_of(std::move(nets[i].graph));
+  const auto part = [&](std::size_t done) {
+    return 0.4 + 0.6 * static_cast<double>(done) / static_cast<double>(nets.size() + more.size());
+  };
+  const auto measure = [&](const Model& model, const std::vector<Variant>& variants) {
     for (const Variant& variant : variants) {
       add_samples(model, variant, 1, effort.net_runs, one_thread, profile.one_thread->correction);
       if (cores > 1) add_samples(model, variant, cores, effort.net_runs, profile, profile.correction);
     }
+  };
+  for (std::size_t i = 0; i < nets.size(); ++i) {
+    progress("kernels", part(i));
+    const std::vector<Variant> variants = variants_of(nets[i]);
+    measure(model_of(std::move(nets[i].graph)), variants);
+  }
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    progress("training steps", part(nets.size() + i));
+    measure(more[i](), {{}});
   }
   if (cores == 1) profile.correction = profile.one_thread->correction;
   progress("done", 1);

@@ -5,8 +5,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cost/profile.h"
+#include "tessera/model.h"
 
 namespace tessera::report {
 
@@ -21,9 +23,13 @@ struct CalibrationEffort {
   std::size_t most_nets = 1000;  // leave out nets beyond these
 };
 
+// Makes a model to measure; it is gone before the next one is made.
+using MakeModel = std::function<Model()>;
+
 // Peaks by number type, bandwidth of L1, L2, L3 and memory, with one thread and with all, the cost of starting an
-// operator, and the time of kernels on nets of many layer sizes. Uses all cores; wants a quiet machine.
-cost::DeviceProfile calibrate_cpu(const Progress& progress = {}, const CalibrationEffort& effort = {});
+// operator, and the time of kernels on nets of many layer sizes and on `more`. Uses all cores; wants a quiet machine.
+cost::DeviceProfile calibrate_cpu(const Progress& progress = {}, const CalibrationEffort& effort = {},
+                                  const std::vector<MakeModel>& more = {});
 
 // $XDG_CACHE_HOME/tessera/cpu.toml, or ~/.cache/tessera/cpu.toml. Throws Error(not_found) when neither variable is set.
 std::filesystem::path calibration_path();

@@ -7,7 +7,7 @@
 
 namespace tessera::train {
 
-Model usual_training_step(const Model& model) {
+Model usual_training_step(const Model& model, const std::string& optimiser) {
   const ir::Graph& graph = model.graph();
   const auto& outputs = graph.outputs();
   const auto found = std::ranges::find_if(outputs, [&](ir::ValueId id) {
@@ -20,8 +20,8 @@ Model usual_training_step(const Model& model) {
   TrainingGraphOptions options;
   options.loss.prediction = prediction.name;
   options.loss.target = graph.find_value("y").valid() ? "training/target" : "y";
-  options.optimiser.name = "sgd";
-  options.optimiser.momentum = 0.9;
+  options.optimiser.name = optimiser;
+  if (optimiser == "sgd") options.optimiser.momentum = 0.9;
   options.target_dims = dims;
   const auto axis = static_cast<std::ptrdiff_t>(dims.size() > 3 ? 1 : dims.size() - 1);
   const bool has_classes = dims.size() > 1 && dims[static_cast<std::size_t>(axis)].is_known() &&
