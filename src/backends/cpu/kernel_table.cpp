@@ -11,14 +11,16 @@
 #include "backends/cpu/quantisation/kernel_table.h"
 #include "backends/cpu/recurrent/kernel_table.h"
 #include "backends/cpu/rows/kernel_table.h"
+#include "backends/cpu/sampling/kernel_table.h"
 
 namespace tessera::backends::cpu {
 
 std::vector<std::span<const KernelEntry>> kernel_tables() {
   initialise_simd();
   return {
-      convolution_kernels(), product_kernels(),  attention_kernels(),    recurrent_kernels(),    pooling_kernels(),
-      row_kernels(),         movement_kernels(), element_wise_kernels(), quantisation_kernels(), optimiser_kernels(),
+      convolution_kernels(),  product_kernels(),   attention_kernels(), recurrent_kernels(),
+      pooling_kernels(),      row_kernels(),       movement_kernels(),  element_wise_kernels(),
+      quantisation_kernels(), optimiser_kernels(), sampling_kernels(),
   };
 }
 

@@ -5,6 +5,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
+#include "backends/host/roi_region.h"
 #include "base/error.h"
 #include "ops/shape_arguments.h"
 
@@ -14,36 +15,19 @@ using namespace host;
 
 namespace {
 
-// Samples of one bin beyond which a region is taken for broken data.
-constexpr double kMostSamples = 0x1p20;
-
 // A sampled point: bilinear weights of four pixels, all zero outside the map.
 struct Sample {
   std::int64_t pixels[4] = {0, 0, 0, 0};
   double weights[4] = {0, 0, 0, 0};
 };
 
-// Mask R-CNN's bilinear rule: points up to one pixel outside count as on the edge.
 Sample sample_at(double y, double x, std::int64_t height, std::int64_t width) {
-  if (y < -1 || y > static_cast<double>(height) || x < -1 || x > static_cast<double>(width)) return {};
-  const auto split = [](double position, std::int64_t size, std::int64_t& low, std::int64_t& high) {
-    position = std::max(position, 0.0);
-    low = std::min(static_cast<std::int64_t>(position), size - 1);
-    high = std::min(low + 1, size - 1);
-    return low == size - 1 ? 0.0 : position - static_cast<double>(low);
-  };
-  std::int64_t y0 = 0, y1 = 0, x0 = 0, x1 = 0;
-  const double ly = split(y, height, y0, y1), lx = split(x, width, x0, x1);
-  return {{y0 * width + x0, y0 * width + x1, y1 * width + x0, y1 * width + x1},
-          {(1 - ly) * (1 - lx), (1 - ly) * lx, ly * (1 - lx), ly * lx}};
-}
-
-std::int64_t samples_along(double extent, std::int64_t bins, std::int64_t ratio) {
-  const double count =
-      ratio > 0 ? static_cast<double>(ratio) : std::max(0.0, std::ceil(extent / static_cast<double>(bins)));
-  require(count <= kMostSamples, ErrorKind::over_budget, "a region of {} pixels in {} bins takes {} samples a bin",
-          extent, bins, count);
-  return static_cast<std::int64_t>(count);
+  const RoiNeighbours row = roi_neighbours(y, height), column = roi_neighbours(x, width);
+  if (!row.inside || !column.inside) return {};
+  return {{row.low * width + column.low, row.low * width + column.high, row.high * width + column.low,
+           row.high * width + column.high},
+          {(1 - row.part) * (1 - column.part), (1 - row.part) * column.part, row.part * (1 - column.part),
+           row.part * column.part}};
 }
 
 double pool(const std::vector<Sample>& samples, const double* map, bool average) {
@@ -78,40 +62,20 @@ void unpool(const std::vector<Sample>& samples, const double* map, bool average,
 template <typename Body>
 void for_each_bin(const KernelContext& context, const Shape& shape, const std::vector<double>& rois,
                   const std::vector<std::int64_t>& batches, Body body) {
-  const std::int64_t height = shape[2], width = shape[3], ratio = context.integer("sampling_ratio");
   const std::int64_t rows = context.integer("output_height"), columns = context.integer("output_width");
-  const bool half_pixel = context.text("coordinate_transformation_mode") == "half_pixel";
-  const double scale = context.real("spatial_scale"), offset = half_pixel ? 0.5 : 0;
   require(rois.size() == 4 * batches.size(), ErrorKind::invalid_model, "{} regions for {} batch_indices",
           rois.size() / 4, batches.size());
   for (std::size_t n = 0; n < batches.size(); ++n) {
-    require(batches[n] >= 0 && batches[n] < shape[0], ErrorKind::failed, "batch index {} is outside [0, {})",
-            batches[n], shape[0]);
-    require(height > 0 && width > 0, ErrorKind::failed, "a feature map of {} x {}", height, width);
-    double corner[4];
-    for (std::size_t i = 0; i < 4; ++i) {
-      corner[i] = rois[4 * n + i] * scale - offset;
-      require(std::isfinite(corner[i]), ErrorKind::failed, "region {} has a corner at {}", n, corner[i]);
-    }
-    const double least = half_pixel ? -INFINITY : 1.0;
-    const double extent_x = std::max(corner[2] - corner[0], least), extent_y = std::max(corner[3] - corner[1], least);
-    const double bin_x = extent_x / static_cast<double>(columns), bin_y = extent_y / static_cast<double>(rows);
-    const std::int64_t count_x = samples_along(extent_x, columns, ratio),
-                       count_y = samples_along(extent_y, rows, ratio);
-    require(static_cast<double>(count_x) * static_cast<double>(count_y) <= kMostSamples, ErrorKind::over_budget,
-            "region {} takes {} x {} samples a bin", n, count_y, count_x);
+    const auto number = static_cast<std::int64_t>(n);
+    const RoiRegion region = roi_region(context, shape, number, rois.data() + 4 * n, batches[n]);
     std::vector<Sample> samples;
     for (std::int64_t bin = 0; bin < rows * columns; ++bin) {
       context.check_stop();
       samples.clear();
-      for (std::int64_t i = 0; i < count_y * count_x; ++i) {
-        const double y = corner[1] + bin_y * (static_cast<double>(bin / columns) +
-                                              (static_cast<double>(i / count_x) + 0.5) / static_cast<double>(count_y));
-        const double x = corner[0] + bin_x * (static_cast<double>(bin % columns) +
-                                              (static_cast<double>(i % count_x) + 0.5) / static_cast<double>(count_x));
-        samples.push_back(sample_at(y, x, height, width));
-      }
-      body(static_cast<std::int64_t>(n), batches[n], bin, samples);
+      for (std::int64_t i = 0; i < region.count_y * region.count_x; ++i)
+        samples.push_back(sample_at(region.y(bin / columns, i / region.count_x),
+                                    region.x(bin % columns, i % region.count_x), shape[2], shape[3]));
+      body(number, batches[n], bin, samples);
     }
   }
 }

@@ -1,0 +1,57 @@
+// Weighted reads of planes at real positions, which GridSample and DeformConv have in common: a group of planes is
+// sampled at the same positions with the same weights. A block of samples is worked out once and then read from, or
+// given back to, every plane of the group.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/backend.h"
+
+namespace tessera::backends::cpu {
+
+// Sample s is Σ_k weight[k][s] · plane[index[k][s]] over the taps whose index is not below 0.
+struct SampleBlock {
+  static constexpr std::int64_t kSamples = 128;
+  static constexpr int kTaps = 16;
+  std::int64_t count = 0;
+  int taps = 0;
+  alignas(64) std::int32_t index[kTaps][kSamples];
+  alignas(64) float weight[kTaps][kSamples];
+};
+
+// The slopes of the weights by what they depend on: `kinds` numbers of each sample, such as its place along each axis.
+struct SlopeBlock {
+  static constexpr int kKinds = 3;
+  int kinds = 0;
+  alignas(64) float slope[kKinds][SampleBlock::kTaps][SampleBlock::kSamples];
+};
+
+// `groups` times `planes` planes of `plane_elements`, and as many rows of `samples`.
+struct SampleLayout {
+  std::int64_t groups = 0, planes = 0, plane_elements = 0, samples = 0;
+
+  // Why a kernel cannot take it, or "".
+  std::string fault() const;
+};
+
+// Where a group is sampled.
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  // Fills the first block.count samples, those of the group from `first` on; slopes, if they are asked for.
+  virtual void fill(std::int64_t group, std::int64_t first, SampleBlock& block, SlopeBlock* slopes) const = 0;
+  // Takes the sums of the slopes over all planes of the group, times what was given: [kinds][SampleBlock::kSamples].
+  virtual void store(std::int64_t, std::int64_t /*first*/, std::int64_t /*count*/, const float*) const {}
+};
+
+// y[plane][s] = sample s of the plane.
+void sample_planes(const KernelContext& context, const SampleLayout& layout, const Sampler& sampler, const float* x,
+                   float* y);
+// dx[plane] = Σ_s dy[plane][s] times the weights of sample s, added in the order of the samples.
+void spread_samples(const KernelContext& context, const SampleLayout& layout, const Sampler& sampler, const float* dy,
+                    float* dx);
+// Calls sampler.store with Σ_planes dy[plane][s] · Σ_k slope[k][s] · plane[index[k][s]], added in the order of planes.
+void sum_slopes(const KernelContext& context, const SampleLayout& layout, const Sampler& sampler, const float* x,
+                const float* dy);
+
+}  // namespace tessera::backends::cpu
