@@ -1,140 +1,22 @@
 #include "io/package.h"
 
 #include <algorithm>
-#include <set>
-#include <tuple>
 
 #include "base/error.h"
-#include "io/onnx/exporter.h"
 #include "io/onnx/mapped_file.h"
 #include "io/onnx/reader.h"
 #include "io/onnx/tensor_reader.h"
 #include "io/package/byte_stream.h"
 #include "io/package/coded_weights.h"
+#include "io/package/piece_list.h"
+#include "io/package/section_kinds.h"
 
 namespace tessera::io {
 namespace {
 
-enum SectionKind : std::uint32_t { kInfo = 1, kGraph = 2, kPackings = 3, kConstants = 4, kPacked = 5, kMetadata = 6 };
-
-// Smaller constants stay in the graph's own section.
-constexpr std::int64_t kLeastOutside = 1024;
-// From here on data begin at a page, so that reading one constant reads nothing of another.
-constexpr std::size_t kPageSized = std::size_t{64} << 10;
-constexpr std::uint64_t kDataAlignment = 64;
-
-std::uint64_t alignment_for(std::size_t bytes) {
-  return bytes >= kPageSized ? kSectionAlignment : kDataAlignment;
-}
-
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())};
 }
-
-// --- writing ---
-
-void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
-  out.u32(static_cast<std::uint32_t>(texts.size()));
-  for (const std::string& text : texts) out.text(text);
-}
-
-std::vector<std::byte> write_info(const PackageInfo& info) {
-  ByteWriter out;
-  for (const std::string* text : {&info.tessera_version, &info.device, &info.instruction_set, &info.precision})
-    out.text(*text);
-  out.u32(info.ready ? 1 : 0);
-  write_texts(out, info.passes);
-  write_texts(out, info.without);
-  return out.take();
-}
-
-std::vector<std::byte> write_metadata(const std::map<std::string, std::string>& metadata) {
-  ByteWriter out;
-  out.u32(static_cast<std::uint32_t>(metadata.size()));
-  for (const auto& [key, text] : metadata) {
-    out.text(key);
-    out.text(text);
-  }
-  return out.take();
-}
-
-// The constants section of a package, and the graph that refers to it.
-class GraphWriter {
- public:
-  GraphWriter(SectionContent& constants, const std::vector<Packing>& packings) : constants_(constants) {
-    for (const Packing& packing : packings) packed_.insert(packing.weights.raw());
-  }
-
-  std::vector<std::byte> write(const ir::Graph& graph) {
-    const FileForm form = newest_form(graph);
-    return serialise(
-        Exporter(form, [this](const Tensor& tensor, tessera_onnx::TensorProto& proto) { store(tensor, proto); }).run());
-  }
-
-  // What the section holds, in order.
-  const std::vector<WeightPiece>& pieces() const { return pieces_; }
-
-  // Where the data of a tensor lie in the section; null when they do not.
-  const std::uint64_t* offset_of(const Tensor& tensor) const {
-    const auto found = offsets_.find(tensor.raw());
-    return found != offsets_.end() && found->second.bytes == tensor.bytes() ? &found->second.offset : nullptr;
-  }
-
- private:
-  struct Place {
-    std::uint64_t offset;
-    std::int64_t bytes;
-  };
-
-  void store(const Tensor& tensor, tessera_onnx::TensorProto& proto) {
-    const bool outside = tensor.dtype() != DType::string && tensor.bytes() > 0 &&
-                         (tensor.bytes() >= kLeastOutside || packed_.contains(tensor.raw()));
-    if (!outside) return store_inside(tensor, proto);
-    const std::uint64_t* known = offset_of(tensor);
-    const std::uint64_t offset =
-        known != nullptr ? *known
-                         : constants_.append(bytes_of(tensor), alignment_for(static_cast<std::size_t>(tensor.bytes())));
-    if (known == nullptr) pieces_.push_back({offset, bytes_of(tensor), shared_bytes(tensor.dtype())});
-    offsets_.insert_or_assign(tensor.raw(), Place{offset, tensor.bytes()});
-    refer_outside(proto, std::string(kPackageConstants), static_cast<std::int64_t>(offset), tensor.bytes());
-  }
-
-  // Bytes of elements that may share values.
-  static int shared_bytes(DType type) {
-    if (type == DType::f32) return 4;
-    return type == DType::i8 || type == DType::u8 ? 1 : 0;
-  }
-
-  SectionContent& constants_;
-  std::vector<WeightPiece> pieces_;
-  std::set<const void*> packed_;
-  std::map<const void*, Place> offsets_;
-};
-
-std::vector<std::byte> write_packings(const std::vector<Packing>& packings, const GraphWriter& graph,
-                                      SectionContent& packed, WrittenPackage& written) {
-  std::vector<std::pair<std::uint64_t, const Packing*>> known;
-  for (const Packing& packing : packings) {
-    if (const std::uint64_t* offset = graph.offset_of(packing.weights)) known.emplace_back(*offset, &packing);
-  }
-  // Equal models are equal files.
-  std::ranges::sort(known, [](const auto& a, const auto& b) {
-    return std::tie(a.first, a.second->name) < std::tie(b.first, b.second->name);
-  });
-  ByteWriter out;
-  out.u32(static_cast<std::uint32_t>(known.size()));
-  for (const auto& [constant, packing] : known) {
-    out.u64(constant);
-    out.text(packing->name);
-    out.u64(packed.append(packing->bytes, alignment_for(packing->bytes.size())));
-    out.u64(packing->bytes.size());
-    ++written.packings;
-    written.packed_bytes += static_cast<std::int64_t>(packing->bytes.size());
-  }
-  return out.take();
-}
-
-// --- reading ---
 
 std::vector<std::string> read_texts(ByteReader& in) {
   std::vector<std::string> texts(in.count(4));
@@ -187,39 +69,6 @@ std::span<const std::byte> section_bytes(const Container& container, SectionKind
 
 }  // namespace
 
-WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
-                             const std::vector<Packing>& packings, bool coded) {
-  try {
-    SectionContent constants("constants", kConstants), packed("packed", kPacked);
-    GraphWriter writer(constants, packings);
-    WrittenPackage written;
-    const std::vector<std::byte> graph_bytes = writer.write(graph), info_bytes = write_info(info),
-                                 packings_bytes = write_packings(packings, writer, packed, written),
-                                 metadata_bytes = write_metadata(graph.metadata);
-    std::vector<SectionContent> sections;
-    const auto add = [&sections](std::string name, SectionKind kind, const std::vector<std::byte>& bytes) {
-      sections.emplace_back(std::move(name), kind).append(bytes);
-    };
-    add("info", kInfo, info_bytes);
-    add("graph", kGraph, graph_bytes);
-    add("packings", kPackings, packings_bytes);
-    add("metadata", kMetadata, metadata_bytes);
-    std::vector<std::byte> coded_bytes;
-    if (coded) {
-      coded_bytes = encode_weights(writer.pieces());
-      sections.emplace_back("constants", kConstants, Codec::weights, constants.bytes()).append(coded_bytes);
-    } else {
-      sections.push_back(std::move(constants));
-    }
-    sections.push_back(std::move(packed));
-    written.file_bytes = write_container(path, sections);
-    return written;
-  } catch (Error& error) {
-    error.add_context("file " + path.string());
-    throw;
-  }
-}
-
 StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<const std::byte> constants,
                                std::span<const std::byte> packed, std::shared_ptr<const void> owner)
     : owner_(std::move(owner)) {
@@ -242,6 +91,14 @@ StoredPackings::StoredPackings(std::span<const std::byte> packings, std::span<co
 std::span<const std::byte> StoredPackings::find(const void* weights, std::string_view name) const {
   const auto found = packings_.find(std::pair(weights, std::string(name)));
   return found != packings_.end() ? found->second : std::span<const std::byte>();
+}
+
+std::vector<std::span<const std::byte>> StoredPackings::all_of(const void* weights) const {
+  std::vector<std::span<const std::byte>> found;
+  for (auto at = packings_.lower_bound(std::pair(weights, std::string()));
+       at != packings_.end() && at->first.first == weights; ++at)
+    found.push_back(at->second);
+  return found;
 }
 
 StoredGraph stored_graph(const Container& container, const ModelLimits& limits) {
@@ -280,6 +137,11 @@ Package read_package(std::span<const std::byte> bytes, std::shared_ptr<const voi
                                              section_bytes(container, kPacked, "packed weights"), held);
   package.origin.sections = container.sections();
   package.graph = read_package_graph(graph, constants, held, {.limits = limits});
+  // Packages of before have no such section: their weights are read when they are first touched, and not checked.
+  if (const Section* pieces = container.find(kPieces)) {
+    package.origin.stream = std::make_shared<WeightStream>(
+        read_pieces(container.bytes_of(*pieces), constants, section_bytes(container, kPacked, "packed weights")), held);
+  }
   // Packages of before have no such section: there the metadata are what the graph's own form could hold.
   if (const Section* metadata = container.find(kMetadata))
     package.graph.metadata = read_metadata(container.bytes_of(*metadata), limits);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "io/package/container.h"
+#include "io/package/weight_stream.h"
 #include "ir/graph.h"
 #include "tessera/model.h"
 
@@ -40,18 +41,27 @@ struct Packing {
   std::span<const std::byte> bytes;
 };
 
+// What the first run of the model reads: a constant of the graph, or a packing by the begin of its bytes.
+struct FirstUse {
+  Tensor constant;
+  const std::byte* packing = nullptr;  // null: the constant itself
+  PieceUse use = PieceUse::whole;
+};
+
 struct WrittenPackage {
   std::int64_t file_bytes = 0;
   std::int64_t packings = 0, packed_bytes = 0;
 };
 
-// Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. Throws
-// Error(io, unsupported).
+// Writes to a temporary name and renames. Packings of tensors that are no constants of the graph are left out. What
+// `first_uses` names lies in the file in that order, before everything else of its section. Throws Error(io,
+// unsupported).
 //
 // With `coded` the constants are coded (package/coded_weights.h): the file is small where weights are mostly zero and
 // share values, and loading decodes them into memory.
 WrittenPackage write_package(const std::filesystem::path& path, const ir::Graph& graph, const PackageInfo& info,
-                             const std::vector<Packing>& packings, bool coded = false);
+                             const std::vector<Packing>& packings, bool coded = false,
+                             const std::vector<FirstUse>& first_uses = {});
 
 // The packed weights of an open package. Immutable.
 class StoredPackings {
@@ -62,6 +72,8 @@ class StoredPackings {
 
   // The packing of that name of the constant whose data begin at `weights`, 64-byte aligned; empty when there is none.
   std::span<const std::byte> find(const void* weights, std::string_view name) const;
+  // All packings of that constant.
+  std::vector<std::span<const std::byte>> all_of(const void* weights) const;
   std::size_t size() const { return packings_.size(); }
   std::int64_t bytes() const { return bytes_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
@@ -76,6 +88,7 @@ class StoredPackings {
 struct PackageOrigin {
   PackageInfo info;
   std::shared_ptr<const StoredPackings> packings;
+  std::shared_ptr<WeightStream> stream;  // of the weights; null: the file says nothing of their pieces
   std::vector<Section> sections;
 };
 

@@ -14,12 +14,30 @@
 namespace tessera::plan {
 namespace {
 
+// Notes which packings a kernel asks for while it is made.
+class NotingStore final : public backends::WeightStore {
+ public:
+  NotingStore(backends::WeightStore& store, std::vector<UsedPacking>& used) : store_(store), used_(used) {}
+  std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
+                                                              std::int64_t bytes,
+                                                              const backends::PackFunction& pack) override {
+    std::shared_ptr<const backends::PackedWeights> packed = store_.find_or_pack(weights, packing, bytes, pack);
+    used_.push_back({weights.storage(), packed});
+    return packed;
+  }
+
+ private:
+  backends::WeightStore& store_;
+  std::vector<UsedPacking>& used_;
+};
+
 void make_kernel(Step& step, const ops::NodeView& view, const backends::Device& device, backends::WeightStore& weights,
                  const MeasuredKernels* measured) {
   KernelChoice choice = choose_kernel(device, view, measured);
   step.entry = choice.entry;
   step.rejected = std::move(choice.rejected);
-  step.kernel = device.make_kernel(*choice.entry, view, weights);
+  NotingStore noting(weights, step.packings);  // no kernel keeps the store that it is made with
+  step.kernel = device.make_kernel(*choice.entry, view, noting);
   step.scratch_bytes = step.kernel->scratch_bytes();
   step.cost = ops::cost_of(view);
 }

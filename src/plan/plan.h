@@ -47,6 +47,12 @@ enum class StepKind : std::uint8_t {
             // when it runs
 };
 
+// Weights in a kernel's own layout that a step reads in place of a constant.
+struct UsedPacking {
+  const void* storage = nullptr;  // of the constant
+  std::shared_ptr<const backends::PackedWeights> packed;
+};
+
 struct Step {
   StepKind kind = StepKind::kernel;
   // Where its kernel runs, and its outputs lie. Of a copy: where it copies to.
@@ -55,6 +61,7 @@ struct Step {
   const ops::OpDef* op = nullptr;
   const backends::KernelEntry* entry = nullptr;
   std::unique_ptr<backends::Kernel> kernel;
+  std::vector<UsedPacking> packings;  // of the kernel
   std::vector<std::string> rejected;  // kernels passed over, with reasons
   std::vector<std::int32_t> inputs;   // slots; -1 for an absent input; captures included
   std::int32_t first_output = 0;      // outputs are consecutive slots

@@ -16,7 +16,8 @@ std::int64_t structure_bytes(const Plan& plan) {
         static_cast<std::int64_t>(step.inputs.capacity() * sizeof(std::int32_t) +
                                   step.dying.capacity() * sizeof(std::int32_t) + step.inputs.size() * sizeof(void*));
     bytes += static_cast<std::int64_t>(step.output_types.capacity() * sizeof(ir::ValueType) +
-                                       step.rejected.capacity() * sizeof(std::string));
+                                       step.rejected.capacity() * sizeof(std::string) +
+                                       step.packings.capacity() * sizeof(UsedPacking));
     for (const ir::ValueType& type : step.output_types) bytes += heap_bytes(type);
     for (const std::string& reason : step.rejected) bytes += heap_bytes(reason);
     bytes += 256;  // the kernel

@@ -17,6 +17,8 @@ std::vector<std::shared_ptr<void>> device_constants(const plan::Plan& plan, cons
     const plan::Slot& slot = plan.slots[i];
     if (slot.place != plan::Place::constant || slot.space != MemorySpace::device || slot.constant.bytes() == 0)
       continue;
+    if (environment.package != nullptr && environment.package->stream != nullptr && !slot.constant.is_deferred())
+      environment.package->stream->need(slot.constant.raw(), slot.constant.bytes());
     copies[i] = environment.device_copies->find_or_copy(slot.constant);
   }
   return copies;

@@ -20,6 +20,13 @@ std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudge
   return base::checked_multiply(4, passes::folding_budget(graph, budget).bytes);
 }
 
+// Where all passes are through, weights are read while the session is made and first runs; else passes need them now.
+void begin_reading(const Model& model, const SessionOptions& options, const io::PackageOrigin& package) {
+  if (package.stream == nullptr) return;
+  if (is_optimised_for(model, options)) package.stream->start();
+  else package.stream->need_constants();
+}
+
 }  // namespace
 
 DType precision_for(const Model& model, const SessionOptions& options) {
@@ -52,8 +59,15 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   const std::int64_t default_limit = environment.device->computes() ? base::usable_memory_bytes() / 10 * 9 : 0;
   environment.account =
       std::make_shared<MemoryAccount>(options.memory_limit_bytes > 0 ? options.memory_limit_bytes : default_limit);
-  environment.weights = std::make_unique<SharedWeightStore>(
-      environment.account, model.package() != nullptr ? model.package()->packings : nullptr);
+  if (const io::PackageOrigin* package = model.package()) {
+    environment.package =
+        std::shared_ptr<const io::PackageOrigin>(package, [keep = model](const io::PackageOrigin*) {});
+    begin_reading(model, options, *package);
+    environment.weights = std::make_unique<SharedWeightStore>(environment.account, package->packings, package->stream,
+                                                              !environment.device->is_host());
+  } else {
+    environment.weights = std::make_unique<SharedWeightStore>(environment.account);
+  }
   environment.unpacked = std::make_unique<UnpackedConstants>(environment.account);
   environment.results = std::make_unique<ResultAllocator>(environment.account);
   environment.threads = options.threads;

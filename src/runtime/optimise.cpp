@@ -89,7 +89,9 @@ class Optimiser {
       packings.push_back(
           {each.weights, each.name, {each.packed->data.get(), static_cast<std::size_t>(each.packed->bytes)}});
     say("writing the file", 0.9);
-    const io::WrittenPackage written = io::write_package(path, graph_, info(ready), packings);
+    const std::vector<io::FirstUse> uses =
+        prepared != nullptr ? first_uses(*prepared->plan, graph_) : std::vector<io::FirstUse>();
+    const io::WrittenPackage written = io::write_package(path, graph_, info(ready), packings, false, uses);
     report_.packings = written.packings;
     report_.packed_bytes = written.packed_bytes;
     return finish(written.file_bytes);

@@ -42,7 +42,9 @@ std::vector<Value> PlanRun::execute(std::span<const Value> inputs) {
   if (plan_.uses_device) device_ = std::make_unique<DeviceRun>(*environment_.device, *state_.device, control_);
   if (device_ != nullptr) bring_inputs_to_host();
   bind_outputs(inputs);
+  if (prepared_.arrival != nullptr && !prepared_.arrival->is_complete()) arrival_ = prepared_.arrival.get();
   run_steps();
+  if (arrival_ != nullptr) arrival_->wait_for_rest(control_);
   if (device_ != nullptr) device_->finish();
   if (updates_variables()) take_updates(writing_);
   std::vector<Value> outputs;
@@ -68,7 +70,9 @@ void PlanRun::run_steps() {
   for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
     try {
       if (!writing_) pass_gate(i);
+      if (arrival_ != nullptr) arrival_->wait_for_step(i, control_);
       if (i == plan_.first_writing_step && updates_variables()) {
+        if (arrival_ != nullptr) arrival_->wait_for_all(control_);
         begin_writing();
         unstoppable.emplace(control_.resources);
       }

@@ -116,6 +116,7 @@ class PlanRun {
   RunControl& control_;
   std::unique_ptr<DeviceRun> device_;                                // null unless the plan uses a device
   std::vector<std::pair<std::int32_t, const Tensor*>> bound_slots_;  // results that are written to the caller's memory
+  const WeightArrival* arrival_ = nullptr;                           // null: all weights are there
   VariableRun* variables_;
   bool writing_ = false;                         // begin_writing() was called
   std::optional<std::vector<Value>> collected_;  // outputs that were there before

@@ -71,6 +71,10 @@ PreparedPlan::~PreparedPlan() = default;
 Program::Program(ir::Graph graph, const ProgramEnvironment& environment, bool ready)
     : graph_(std::move(graph)), environment_(environment), ready_(ready) {
   if (graph_.variables().empty()) return;
+  for (const ir::Variable& variable : graph_.variables()) {
+    if (environment_.package != nullptr && environment_.package->stream != nullptr && !variable.initial.is_deferred())
+      environment_.package->stream->need(variable.initial.raw(), variable.initial.bytes());
+  }
   variable_places_ = environment_.variables->state()->declare(graph_.variables());
   updates_variables_ =
       std::ranges::any_of(graph_.variables(), [](const ir::Variable& variable) { return variable.update.valid(); });
@@ -90,6 +94,11 @@ std::shared_ptr<PreparedPlan> Program::make(const std::vector<Value>& inputs) co
   options.allocator = environment_.results.get();
   prepared->plan = plan::make_plan(std::move(specialised), *environment_.device, *environment_.weights, options);
   if (environment_.tuner != nullptr) environment_.tuner->save();
+  const bool streams = environment_.package != nullptr && environment_.package->stream != nullptr &&
+                       environment_.device->is_host() && environment_.device->computes();
+  if (streams)
+    prepared->arrival =
+        std::make_unique<WeightArrival>(*prepared->plan, graph_, *environment_.package, environment_.threads);
   prepared->device_constants = device_constants(*prepared->plan, environment_);
   const std::int64_t folded_bytes =
       bytes_of_constants(prepared->plan->graph, &graph_) + compute_unpacked(prepared->plan->graph);

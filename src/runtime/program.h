@@ -20,6 +20,7 @@
 #include "runtime/run_control.h"
 #include "runtime/tuning_file.h"
 #include "runtime/variable_store.h"
+#include "runtime/weight_arrival.h"
 #include "runtime/weight_store.h"
 #include "tessera/session.h"
 
@@ -50,6 +51,7 @@ struct ProgramEnvironment {
   std::shared_ptr<backends::DeviceCopies> device_copies;  // of constants; null for a host
   std::shared_ptr<MemoryAccount> device_account;          // of the device's memory; null for a host
   std::shared_ptr<MemoryAccount> account;
+  std::shared_ptr<const io::PackageOrigin> package;  // that the model is from; null: from no package
   std::unique_ptr<SharedWeightStore> weights;
   std::unique_ptr<UnpackedConstants> unpacked;
   std::unique_ptr<ResultAllocator> results;
@@ -73,6 +75,7 @@ struct PreparedPlan {
   std::mutex mutex;
   std::vector<std::unique_ptr<struct RunState>> idle_states;
   std::vector<std::shared_ptr<void>> device_constants;  // by slot
+  std::unique_ptr<const WeightArrival> arrival;         // null: all weights are there
   MemoryCharge charge;                                  // the plan, and the constants that were folded for it
 
   PreparedPlan();

@@ -72,6 +72,8 @@ void pack_contents(const Tensor& weights, std::byte* to, const backends::PackFun
 struct SharedWeightStore::State {
   std::shared_ptr<MemoryAccount> account;
   std::shared_ptr<const io::StoredPackings> stored;
+  std::shared_ptr<io::WeightStream> stream;
+  bool waits_for_stored = false;
   PackedMemory memory;
   mutable std::mutex mutex;
   std::condition_variable made;
@@ -114,8 +116,12 @@ struct SharedWeightStore::State {
                                             const backends::PackFunction& pack) {
     if (stored != nullptr) {
       const std::span<const std::byte> found = stored->find(key.first, key.second);
-      if (found.data() != nullptr && found.size() == static_cast<std::size_t>(bytes)) return {stored, found.data()};
+      if (found.data() != nullptr && found.size() == static_cast<std::size_t>(bytes)) {
+        if (stream != nullptr && waits_for_stored) stream->need(found.data(), bytes);
+        return {stored, found.data()};
+      }
     }
+    if (stream != nullptr && !weights.is_deferred()) stream->need(weights.raw(), weights.bytes());
     std::shared_ptr<std::byte[]> data = memory.allocate(bytes);
     pack_contents(weights, data.get(), pack);
     return data;
@@ -123,10 +129,13 @@ struct SharedWeightStore::State {
 };
 
 SharedWeightStore::SharedWeightStore(std::shared_ptr<MemoryAccount> account,
-                                     std::shared_ptr<const io::StoredPackings> stored)
+                                     std::shared_ptr<const io::StoredPackings> stored,
+                                     std::shared_ptr<io::WeightStream> stream, bool waits_for_stored)
     : state_(std::make_shared<State>()) {
   state_->account = std::move(account);
   state_->stored = std::move(stored);
+  state_->stream = std::move(stream);
+  state_->waits_for_stored = waits_for_stored;
 }
 
 std::shared_ptr<const backends::PackedWeights> SharedWeightStore::find_or_pack(const Tensor& weights,

@@ -19,8 +19,11 @@ namespace tessera::runtime {
 class SharedWeightStore final : public backends::WeightStore {
  public:
   // `stored`: packings that need not be made, or null. One whose size is not what the kernel expects is made anew.
+  // `stream`: what reads the stored packings and the constants that are packed, or null. A constant is there before it
+  // is packed. With `waits_for_stored` a stored packing is there, too, when find_or_pack returns.
   explicit SharedWeightStore(std::shared_ptr<MemoryAccount> account,
-                             std::shared_ptr<const io::StoredPackings> stored = nullptr);
+                             std::shared_ptr<const io::StoredPackings> stored = nullptr,
+                             std::shared_ptr<io::WeightStream> stream = nullptr, bool waits_for_stored = false);
   // Throws Error(over_budget) and whatever `pack` throws.
   std::shared_ptr<const backends::PackedWeights> find_or_pack(const Tensor& weights, std::string_view packing,
                                                               std::int64_t bytes,

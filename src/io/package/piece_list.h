@@ -1,0 +1,32 @@
+// The section `pieces` of a package: where each constant and each packing lies, its checksum, and in which order the
+// first run reads them (docs/package.md).
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "io/package/byte_stream.h"
+#include "io/package/weight_stream.h"
+
+namespace tessera::io {
+
+class PieceListWriter {
+ public:
+  // A constant or a packing at that offset of its section; one that was added before, or is empty, is left out.
+  void add(bool is_packing, std::uint64_t offset, std::span<const std::byte> bytes, PieceUse use);
+  std::vector<std::byte> take();
+
+ private:
+  std::set<std::pair<bool, std::uint64_t>> known_;
+  std::uint32_t count_ = 0;
+  ByteWriter entries_;
+};
+
+// `constants` and `packed` are the sections that the pieces lie in. Throws Error(invalid_model).
+std::vector<StreamedPiece> read_pieces(std::span<const std::byte> list, std::span<const std::byte> constants,
+                                       std::span<const std::byte> packed);
+
+}  // namespace tessera::io

@@ -1,0 +1,21 @@
+// What the sections of a package hold, by their numbers in the container, and how its data are aligned
+// (docs/package.md).
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::io {
+
+enum SectionKind : std::uint32_t {
+  kInfo = 1,
+  kGraph = 2,
+  kPackings = 3,
+  kConstants = 4,
+  kPacked = 5,
+  kMetadata = 6,
+  kPieces = 7
+};
+
+constexpr std::uint64_t kDataAlignment = 64;
+
+}  // namespace tessera::io
