@@ -7,6 +7,7 @@
 
 #include "text/json_part.h"
 #include "text/pattern.h"
+#include "text/precompiled.h"
 #include "text/unicode.h"
 
 namespace tessera::text {
@@ -84,6 +85,7 @@ Normalizer make_normalizer(const nlohmann::json& part, int depth) {
   const std::string type = type_of(part, kWhat);
   if (type == "Sequence") return sequence(part, depth);
   if (type == "BertNormalizer") return bert(part);
+  if (type == "Precompiled") return make_precompiled(part);
   if (type == "Replace") return replacement(part);
   if (type == "Lowercase") return [](const std::u32string& text) { return lower_case(text); };
   if (const auto form = form_of(type))

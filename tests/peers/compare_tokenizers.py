@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares `tessera tokenize` with Hugging Face's tokenizers on tokenizers that are trained here.
 
-Usage: compare_tokenizers.py PROGRAM, or compare_tokenizers.py --record FOLDER. Needs the package `tokenizers` (0.23.3
-was used), which the tests do without: --record writes what they replay, tests/text/data/*.json. Prints every difference
-and exits 1 where there is one.
+Usage: compare_tokenizers.py PROGRAM, or compare_tokenizers.py --record FOLDER. Needs the packages `tokenizers`
+(0.23.3 was used) and `sentencepiece`, which the tests do without: --record writes what they replay,
+tests/text/data/*.json. Prints every difference and exits 1 where there is one.
 """
 import json
 import pathlib
@@ -62,7 +62,31 @@ def framed(tokenizer):
     return tokenizer
 
 
+def character_map(folder):
+    """A map of SentencePiece for few characters, which keeps the record short."""
+    import sentencepiece  # 0.2.2 was used
+    rules, texts = folder / "rules.tsv", folder / "corpus.txt"
+    pairs = [("ﬁ", "fi"), ("½", "1/2"), ("①", "1"), ("İ", "i"), ("\u00a0", " "), ("\u2003", " "), ("™", "tm"),
+             ("e\u0301", "é"), ("a\u0308", "ä"), ("Ⅷ", "viii"), ("\u200b", ""), ("가", "나")]
+    pairs += [(letter, letter.lower()) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZÉÅ"]
+    rules.write_text("".join(" ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n"
+                             for a, b in pairs), encoding="utf-8")
+    texts.write_text("\n".join(corpus()), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(input=str(texts), model_prefix=str(folder / "map"), vocab_size=200,
+                                             normalization_rule_tsv=str(rules), minloglevel=2, hard_vocab_limit=False)
+    from sentencepiece import sentencepiece_model_pb2
+    model = sentencepiece_model_pb2.ModelProto()
+    model.ParseFromString((folder / "map.model").read_bytes())
+    return model.normalizer_spec.precompiled_charsmap
+
+
 def all_tokenizers():
+    with tempfile.TemporaryDirectory() as folder:
+        precompiled = normalizers.Precompiled(character_map(pathlib.Path(folder)))
+    yield "sentencepiece", trained(models.Unigram(), trainers.UnigramTrainer(
+        vocab_size=250, unk_token="<unk>", special_tokens=["<unk>", "[MASK]"], show_progress=False),
+        normalizer=precompiled, pre_tokenizer=pre_tokenizers.Metaspace(prepend_scheme="first"),
+        decoder=decoders.Metaspace(prepend_scheme="first"))
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     yield "bert", framed(trained(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(
         vocab_size=500, special_tokens=SPECIAL, show_progress=False), normalizer=normalizers.BertNormalizer(),

@@ -31,7 +31,7 @@ TEST(RecordedTokenizers, AreReproduced) {
       EXPECT_EQ(tokenizer.decode(single.ids), expected.at("decoded").get<std::string>());
     }
   }
-  EXPECT_EQ(files, 8);
+  EXPECT_EQ(files, 9);
 }
 
 }  // namespace

@@ -88,8 +88,11 @@ TEST(Tokenizer, NonsenseIsRefused) {
   refuses(R"({"model": {"type": "WordLevel", "vocab": {"a": -1}}})", ErrorKind::invalid_argument, "the number -1");
   refuses(R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": ["a b"]}})", ErrorKind::invalid_argument,
           "not all in its vocabulary");
-  refuses(R"({"model": {"type": "WordLevel", "vocab": {}}, "normalizer": {"type": "Precompiled"}})",
-          ErrorKind::unsupported, "normalizer 'Precompiled'");
+  refuses(R"({"model": {"type": "WordLevel", "vocab": {}}, "normalizer": {"type": "Nfx"}})", ErrorKind::unsupported,
+          "normalizer 'Nfx'");
+  refuses(R"({"model": {"type": "WordLevel", "vocab": {}},
+              "normalizer": {"type": "Precompiled", "precompiled_charsmap": "/////w=="}})",
+          ErrorKind::invalid_argument, "states a trie of 4294967295 bytes in 4");
   refuses(R"x({"model": {"type": "WordLevel", "vocab": {}},
               "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "("}, "behavior": "Isolated"}})x",
           ErrorKind::invalid_argument, "the regular expression '(' is wrong at byte 1");
