@@ -22,6 +22,7 @@
 #include "base/environment.h"
 #include "base/float_state.h"
 #include "base/log.h"
+#include "base/outside_demand.h"
 #include "base/thread_spans.h"
 #include "base/worker_thread.h"
 #include "base/yield_point.h"
@@ -158,15 +159,19 @@ struct Task {
     return thread % ranges;
   }
 
-  // Between two chunks. Returns whether the thread goes on: where a more important run waits, helpers leave.
+  // Between two chunks. Returns whether the thread goes on: where a more important run waits, here or in another
+  // process, helpers leave.
   bool goes_on(bool helps) {
-    const bool wanted = ledger.is_wanted(priority);
+    // The cores that a realtime run has lent to its helpers stay with it until the step is done.
+    const bool outside = priority != Priority::realtime && outside_wants_cores();
+    const bool wanted = outside || ledger.is_wanted(priority);
     if (helps) {
       if (wanted) left.store(true, std::memory_order_relaxed);
       return !wanted;
     }
     if (wanted && owner != nullptr) {
       team.withdraw(*this);
+      if (outside) leave_cores_to_others();
       ledger.yield(*owner);
     }
     if (left.load(std::memory_order_relaxed) && ledger.has_idle()) {
@@ -176,13 +181,22 @@ struct Task {
     return true;
   }
 
+  void leave_cores_to_others() {
+    OutsideDemand& demand = *outside_demand.load(std::memory_order_acquire);
+    ledger.pause(*owner);
+    while (demand.wants_cores()) demand.wait();
+    ledger.resume(*owner);
+  }
+
   // Returns how many chunks it ran.
   std::int64_t work_off(ChunkRange& taken, bool helps) {
     std::int64_t ran = 0;
     while (!failed.load(std::memory_order_relaxed)) {
       if (taken.next.load(std::memory_order_relaxed) >= taken.end)
         return ran;  // its cache line is only read: all may have it
-      if ((ledger.is_wanted(priority) || left.load(std::memory_order_relaxed)) && !goes_on(helps)) return ran;
+      if ((ledger.is_wanted(priority) || left.load(std::memory_order_relaxed) || outside_wants_cores()) &&
+          !goes_on(helps))
+        return ran;
       const std::int64_t chunk = taken.next.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= taken.end) return ran;
       ++ran;
@@ -234,7 +248,7 @@ struct ThreadPool::State final : Team {
       // Where somebody waits for a core, an idle worker should not keep a processor busy.
       spin_until([this] {
         return pending.load(std::memory_order_acquire) != 0 || ledger.has_waiting() ||
-               ledger.is_wanted(Priority::background);
+               ledger.is_wanted(Priority::background) || outside_wants_cores();
       });
       const bool invited = pending.load(std::memory_order_acquire) != 0;
       Task* task = nullptr;

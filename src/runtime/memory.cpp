@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/poison.h"
 #include "base/units.h"
+#include "lease/attachment.h"
 #include "runtime/device_blocks.h"
 #include "runtime/idle_trimmer.h"
 
@@ -84,9 +85,19 @@ void MemoryAccount::charge(Purpose purpose, std::int64_t bytes) {
          kPurposeNames[static_cast<int>(purpose)], base::format_bytes(before), base::format_bytes(limit_));
   }
   used_[static_cast<std::size_t>(purpose)].fetch_add(bytes, std::memory_order_relaxed);
+  lease::Attachment* const attachment = lease::Attachment::of_process();
+  if (attachment == nullptr) return;
+  try {
+    attachment->charge(bytes, kPurposeNames[static_cast<int>(purpose)]);
+  } catch (...) {
+    used_[static_cast<std::size_t>(purpose)].fetch_sub(bytes, std::memory_order_relaxed);
+    total_.fetch_sub(bytes, std::memory_order_relaxed);
+    throw;
+  }
 }
 
 void MemoryAccount::release(Purpose purpose, std::int64_t bytes) {
+  if (lease::Attachment* const attachment = lease::Attachment::of_process()) attachment->release(bytes);
   used_[static_cast<std::size_t>(purpose)].fetch_sub(bytes, std::memory_order_relaxed);
   total_.fetch_sub(bytes, std::memory_order_relaxed);
 }

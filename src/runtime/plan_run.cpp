@@ -96,7 +96,7 @@ void PlanRun::run_steps() {
 void PlanRun::pass_gate(std::size_t index) {
   control_.resources.check_stop();
   if (control_.lease) control_.lease->take_turns();
-  if (control_.gate == nullptr) return;
+  if (control_.gate == nullptr && control_.process_run == nullptr) return;
   const Step& step = plan_.steps[index];
   const StepInfo info{.index = static_cast<std::int64_t>(index),
                       .op = step.op != nullptr ? step.op->name : "copy",
@@ -105,7 +105,14 @@ void PlanRun::pass_gate(std::size_t index) {
                       .depth = control_.depth,
                       .priority = control_.priority,
                       .clock = control_.clock};
-  while (!control_.gate->may_pass(info)) {
+  while (control_.process_run != nullptr && !control_.process_run->may_pass(info)) {
+    {
+      const WithoutCore without_core(control_);
+      control_.process_run->wait();
+    }
+    control_.resources.check_stop();
+  }
+  while (control_.gate != nullptr && !control_.gate->may_pass(info)) {
     {
       const WithoutCore without_core(control_);  // it goes to whoever may use it meanwhile
       control_.gate->wait(info);

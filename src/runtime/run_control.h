@@ -8,12 +8,14 @@
 
 #include "backends/backend.h"
 #include "base/thread_pool.h"
+#include "lease/attachment.h"
 #include "tessera/session.h"
 
 namespace tessera::runtime {
 
 struct RunControl {
   backends::ExecutionResources resources;
+  lease::ProcessRun* process_run = nullptr;  // asked before the gate; null: as in a process that is no job
   StepGate* gate = nullptr;
   std::vector<StepTiming>* timings = nullptr;
   std::span<const Tensor> bound = {};  // of the session's own program: memory for each output, or no tensor

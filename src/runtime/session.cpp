@@ -162,8 +162,13 @@ struct Session::State {
   std::vector<Value> run(Program& which, const std::vector<Value>& inputs, std::span<const Tensor> bound,
                          const RunOptions& run_options, const base::StopSignal& stop) {
     base::ThreadPool& pool = base::ThreadPool::process();
+    lease::Attachment* const attachment = lease::Attachment::of_process();
+    lease::ProcessRun process_run(attachment);
     RunControl control;
-    control.priority = run_options.priority;
+    // Where the caller names no class, the run has that of the process's job.
+    const bool takes_class = attachment != nullptr && run_options.priority == Priority::standard;
+    control.priority = takes_class ? attachment->job().priority : run_options.priority;
+    if (attachment != nullptr) control.process_run = &process_run;
     control.clock = &clock_of(run_options);
     control.lease.emplace(pool, control.priority, *control.clock, options.threads);
     control.resources = {.host = {&pool, options.threads},
@@ -177,7 +182,9 @@ struct Session::State {
     control.bound = bound;
     control.start_ns = control.clock->now_ns();
     if (base::ThreadSpans* spans = base::recorded_loops()) spans->origin_ns = control.start_ns;
-    return which.run(inputs, control);
+    std::vector<Value> outputs = which.run(inputs, control);
+    process_run.succeeded();
+    return outputs;
   }
 
   std::shared_ptr<PreparedPlan> plan_for(const NamedValues& inputs) const { return program->plan_for(ordered(inputs)); }

@@ -81,7 +81,7 @@ struct Job::State {
   share::JobState* job = nullptr;
   // With the arbiter's mutex held.
   std::map<std::uint64_t, share::RunHistory> histories;
-  share::Predictor predictor;
+  cost::Predictor predictor;
   std::int64_t runs = 0, failed_runs = 0, waited = 0, goal_misses = 0;
   std::vector<std::int64_t> latencies;
 };

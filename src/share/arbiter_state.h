@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cost/machine.h"
+#include "cost/predictor.h"
 #include "share/memory_ledger.h"
-#include "share/predictor.h"
 #include "share/scheduler.h"
 
 namespace tessera::share {

@@ -6,6 +6,7 @@ namespace {
 
 class Fifo final : public Policy {
  public:
+  bool goes_by_runs() const override { return true; }
   Run* next(const DeviceState& device) override {
     if (device.runs.empty()) return nullptr;
     Run* const first = device.runs.front();

@@ -35,6 +35,7 @@ class Fill final : public Policy {
     return first;
   }
 
+  bool puts_classes_first() const override { return true; }
   std::int64_t look_again_ns() const override { return look_again_ns_; }
 
   void step_ended(const DeviceState& device, const Run& run) override {

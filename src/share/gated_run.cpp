@@ -22,7 +22,7 @@ void RunHistory::add(double ns, const Demand& demand) {
   mean = scaled(mean, 1 - rate) + scaled(demand, rate);
 }
 
-GatedRun::GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, Predictor& predictor)
+GatedRun::GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, cost::Predictor& predictor)
     : arbiter_(arbiter), history_(history), predictor_(predictor), signal_(arbiter.clock->make_signal()) {
   const std::lock_guard lock(arbiter_.mutex);
   const std::int64_t now_ns = arbiter_.clock->now_ns();
@@ -52,7 +52,7 @@ void GatedRun::end_step(std::int64_t now_ns) {
 }
 
 void GatedRun::ask(const StepInfo& step, std::int64_t now_ns) {
-  key_ = step_key(step.op, step.operations, step.bytes);
+  key_ = cost::step_key(step.op, step.operations, step.bytes);
   const double compute_ns = step.operations / arbiter_.machine.operations_per_second * 1e9;
   const double memory_ns = step.bytes / arbiter_.machine.bytes_per_second * 1e9;
   modelled_ns_ = std::max(compute_ns, memory_ns) + kOverheadNs;

@@ -22,7 +22,7 @@ struct RunHistory {
 class GatedRun final : public StepGate {
  public:
   // `history` and `predictor` are the job's and used with the arbiter's mutex held.
-  GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, Predictor& predictor);
+  GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, cost::Predictor& predictor);
   ~GatedRun() override;
   GatedRun(const GatedRun&) = delete;
   GatedRun& operator=(const GatedRun&) = delete;
@@ -41,7 +41,7 @@ class GatedRun final : public StepGate {
 
   ArbiterState& arbiter_;
   RunHistory& history_;
-  Predictor& predictor_;
+  cost::Predictor& predictor_;
   std::unique_ptr<Clock::Signal> signal_;
   Run run_;
   bool asked_ = false;  // for the present step, which it has not begun

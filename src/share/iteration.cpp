@@ -15,6 +15,7 @@ namespace {
 
 class Iteration final : public Policy {
  public:
+  bool goes_by_runs() const override { return true; }
   Run* next(const DeviceState& device) override {
     for (Run* const run : device.runs) {
       Lane* const lane = lane_of(*run->job, device);

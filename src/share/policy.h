@@ -78,6 +78,10 @@ class Policy {
   virtual ~Policy() = default;
   // A waiting run that may begin its step now, or null. Asked again, with that run computing, until it gives null.
   virtual Run* next(const DeviceState& device) = 0;
+  // Whether a run of a higher class never waits for one of a lower class.
+  virtual bool puts_classes_first() const { return false; }
+  // Whether it is whole runs that are served in turn, so that it matters when one ends and the job's next one begins.
+  virtual bool goes_by_runs() const { return false; }
   // When to be asked again although nothing has happened.
   virtual std::int64_t look_again_ns() const { return kNever; }
 

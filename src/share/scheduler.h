@@ -37,6 +37,9 @@ class Scheduler {
   // When begin_steps should be called again if nothing happens before.
   std::int64_t look_again_ns() const { return policy_->look_again_ns(); }
 
+  bool goes_by_runs() const { return policy_->goes_by_runs(); }
+  bool puts_classes_first() const { return policy_->puts_classes_first(); }
+
   const DeviceState& device() const { return device_; }
   std::int64_t busy_ns() const { return busy_ns_; }
 

@@ -20,6 +20,7 @@ FLOORS = [
     ["io"],
     ["text"],
     ["cost"],
+    ["lease"],
     ["passes"],
     ["backends"],
     ["plan"],

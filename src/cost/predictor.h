@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace tessera::share {
+namespace tessera::cost {
 
 // What steps that take equally long have in common. Two steps with the same operator and the same work have the same
 // kernel on the same shapes, or so nearly that they take the same time.
@@ -42,4 +42,4 @@ class Predictor {
   std::size_t next_error_ = 0;
 };
 
-}  // namespace tessera::share
+}  // namespace tessera::cost

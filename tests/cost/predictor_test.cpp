@@ -1,10 +1,10 @@
-#include "share/predictor.h"
+#include "cost/predictor.h"
 
 #include <gtest/gtest.h>
 
 #include "base/philox.h"
 
-namespace tessera::share::predictor_test {
+namespace tessera::cost::predictor_test {
 namespace {
 
 TEST(Predictor, LearnsEachKindOfStep) {
@@ -41,4 +41,4 @@ TEST(Predictor, OneOutlierTeachesLittle) {
 }
 
 }  // namespace
-}  // namespace tessera::share::predictor_test
+}  // namespace tessera::cost::predictor_test

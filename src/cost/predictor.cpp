@@ -1,11 +1,11 @@
-#include "share/predictor.h"
+#include "cost/predictor.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <functional>
 
-namespace tessera::share {
+namespace tessera::cost {
 namespace {
 
 // How much of a new measurement is taken in: the mean of the first ones, then a slow average. A measurement that is
@@ -54,4 +54,4 @@ double Predictor::median_error() const {
   return *middle;
 }
 
-}  // namespace tessera::share
+}  // namespace tessera::cost

@@ -1,0 +1,7 @@
+#include "base/outside_demand.h"
+
+namespace tessera::base {
+
+std::atomic<OutsideDemand*> outside_demand{nullptr};
+
+}  // namespace tessera::base

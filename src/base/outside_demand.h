@@ -1,0 +1,26 @@
+// What other processes ask of the threads of this one: to leave the cores for a while. The thread pool asks between two
+// chunks of a parallel loop.
+#pragma once
+
+#include <atomic>
+
+namespace tessera::base {
+
+class OutsideDemand {
+ public:
+  virtual ~OutsideDemand() = default;
+  // Whether the threads of this process are to stop computing. Quick; called by any thread.
+  virtual bool wants_cores() = 0;
+  // Returns when it may be worth asking again. Called while the thread holds no core.
+  virtual void wait() = 0;
+};
+
+// Null in a process that nobody asks. What it points to is never destroyed.
+extern std::atomic<OutsideDemand*> outside_demand;
+
+inline bool outside_wants_cores() {
+  OutsideDemand* const demand = outside_demand.load(std::memory_order_acquire);
+  return demand != nullptr && demand->wants_cores();
+}
+
+}  // namespace tessera::base

@@ -1,0 +1,116 @@
+// This process as a job of a sharing daemon. Each run of it becomes a run of the job: it waits until the daemon grants
+// the job its turn, and leaves the cores, between two steps or two chunks of one, while a job of a higher class
+// computes in another process.
+//
+// While nobody else is attached, a run costs two locks of a mutex and some stores. A job keeps what it was granted
+// until the daemon takes it back, so most runs begin without asking. A process without a daemon computes as if it were
+// alone, with the share of the cores that the operating system gives it, and attaches as soon as a daemon listens.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/outside_demand.h"
+#include "cost/predictor.h"
+#include "lease/board.h"
+#include "lease/core_quota.h"
+#include "lease/job_description.h"
+#include "lease/messages.h"
+
+namespace tessera::lease {
+
+class Attachment final : public base::OutsideDemand {
+ public:
+  // Tries to attach at once, and goes on trying on a thread of its own.
+  explicit Attachment(const JobDescription& job);
+  ~Attachment() override;
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
+
+  // That of this process, made at the first call; null where the environment describes no job, and in a process that
+  // was forked off an attached one. Throws Error(invalid_argument) as job_by_environment does.
+  static Attachment* of_process();
+
+  const JobDescription& job() const { return job_; }
+  bool is_attached() const { return connection_.load() != nullptr; }
+
+  // One run; returns when it arrived. `begin_run` does not block: the run asks by may_compute before its first step.
+  std::int64_t begin_run();
+  void end_run(std::int64_t arrival_ns, bool failed);
+  // Asked before each step.
+  bool may_compute();
+  // After may_compute said no, by a thread that holds no core. Returns when it may be worth asking again, within 20 ms.
+  void wait() override;
+  bool wants_cores() override { return !is_allowed(); }
+
+  // Memory that the process holds for its job. Throws Error(over_budget) where the daemon does not grant it.
+  void charge(std::int64_t bytes, std::string_view what);
+  void release(std::int64_t bytes);
+
+  // What was measured of a step that was measured before, and what was predicted for it.
+  void learn_step(std::uint64_t key, std::int64_t measured_ns);
+
+ private:
+  struct Connection;
+
+  bool is_allowed();
+  bool exceeds_quota() { return quota_ != nullptr && quota_->is_exceeded(); }
+  // With the mutex: writes to the board what the process does, and wakes whom that concerns.
+  void settle();
+  void state(Connection& connection, Activity activity);
+  void kick(Connection& connection, bool always);
+
+  void keep_attached();
+  bool try_attach();
+  void detach(const Connection* lost);
+  bool exchange(const Request& request, Reply& reply, std::vector<int>* descriptors = nullptr);
+  void give_memory_back();
+
+  const JobDescription job_;
+  const std::unique_ptr<CoreQuota> quota_;
+  std::mutex mutex_;
+  std::atomic<Connection*> connection_{nullptr};          // null: alone
+  std::vector<std::unique_ptr<Connection>> connections_;  // former ones too: a thread may still look at one
+  int active_runs_ = 0;
+  Activity activity_ = Activity::idle;
+  std::int64_t kicked_ns_ = 0;
+  std::int64_t arrival_ns_ = 0;
+  std::string refusal_;  // the latest that was told
+
+  std::mutex exchange_mutex_;
+  std::atomic<std::int64_t> used_bytes_{0}, credit_bytes_{0};
+
+  std::mutex predictor_mutex_;
+  cost::Predictor predictor_;
+
+  int stop_ = -1;  // eventfd
+  pthread_t keeper_{};
+};
+
+// A run of the process's job; does nothing where there is none. Made before the run takes a core.
+class ProcessRun {
+ public:
+  explicit ProcessRun(Attachment* attachment);
+  ~ProcessRun();
+  ProcessRun(const ProcessRun&) = delete;
+  ProcessRun& operator=(const ProcessRun&) = delete;
+
+  bool may_pass(const StepInfo& step);
+  void wait();
+  void succeeded() { failed_ = false; }
+
+ private:
+  Attachment* const attachment_;
+  std::int64_t arrival_ns_ = 0;
+  bool failed_ = true;
+  bool measures_ = false;
+  std::uint64_t key_ = 0;
+  std::int64_t step_start_ns_ = 0;  // 0: no step is measured
+};
+
+}  // namespace tessera::lease

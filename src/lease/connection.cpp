@@ -1,0 +1,156 @@
+// How a process attaches to a daemon, notices that it has gone, and asks it for memory.
+#include "lease/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/units.h"
+
+namespace tessera::lease {
+namespace {
+
+constexpr int kRetryMs = 200;
+// Memory is asked for and given back in pieces that are not small, so that few runs have to ask.
+constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20, kMostSpareBytes = 4 * kPieceBytes;
+
+}  // namespace
+
+Attachment::Connection::~Connection() {
+  close(kick);
+}
+
+// Watches the connection, and makes a new one when it is lost.
+void Attachment::keep_attached() {
+  while (true) {
+    const Connection* const connection = connection_.load();
+    const int socket = connection != nullptr ? connection->socket.descriptor() : -1;
+    pollfd watched[2] = {{stop_, POLLIN, 0}, {socket, POLLRDHUP, 0}};
+    if (poll(watched, connection != nullptr ? 2 : 1, connection != nullptr ? -1 : kRetryMs) < 0 && errno != EINTR)
+      return;
+    if (watched[0].revents != 0) break;
+    if (connection == nullptr) {
+      try_attach();
+    } else if (watched[1].revents != 0 || connection != connection_.load()) {
+      detach(connection);
+      const std::lock_guard lock(exchange_mutex_);
+      connections_.back()->socket.reset();
+    }
+  }
+  detach(connection_.load());
+}
+
+bool Attachment::try_attach() {
+  Socket socket = connect_to(job_.socket);
+  if (!socket.is_open()) return false;
+  Request request{.kind = MessageKind::attach,
+                  .priority = static_cast<std::uint32_t>(job_.priority),
+                  .weight = job_.weight,
+                  .goal_ns = job_.goal_ns,
+                  .bytes = job_.memory_bytes};
+  request.text.set(job_.name);
+  Reply reply;
+  std::vector<int> descriptors;
+  errno = 0;
+  const bool answered = send_packet(socket.descriptor(), &request, sizeof(request)) &&
+                        receive_packet(socket.descriptor(), &reply, sizeof(reply), &descriptors) == sizeof(reply) &&
+                        reply.magic == kMagic && reply.version == kVersion;
+  const bool complete = descriptors.size() == 2 && reply.slot >= 0 && reply.slot < kMostJobs;
+  if (!answered || reply.granted == 0 || !complete) {
+    for (const int descriptor : descriptors) close(descriptor);
+    const std::string why = answered ? reply.text.str() : "it closed the connection, as for users it does not know";
+    if (!answered && errno == EAGAIN) return false;  // a daemon that stands still
+    if (why != refusal_)
+      warn("the sharing daemon at '{}' refuses this process, which runs alone: {}", job_.socket, why);
+    refusal_ = why;
+    return false;
+  }
+  try {
+    auto board = std::make_unique<SharedBoard>(descriptors[0]);
+    auto connection = std::make_unique<Connection>(std::move(socket), std::move(board), descriptors[1], reply.slot);
+    const std::lock_guard lock(mutex_);
+    credit_bytes_ = 0;
+    Slot& slot = *connection->slot;
+    connections_.push_back(std::move(connection));
+    activity_ = Activity::idle;
+    if (active_runs_ > 0) {
+      slot.arrival_ns = arrival_ns_;
+      slot.runs_begun += static_cast<std::uint64_t>(active_runs_);
+    }
+    connection_ = connections_.back().get();
+    settle();
+  } catch (const Error& error) {
+    if (error.message() != refusal_)
+      warn("cannot attach to the sharing daemon at '{}': {}", job_.socket, error.message());
+    refusal_ = error.message();
+    return false;
+  }
+  refusal_.clear();
+  return true;
+}
+
+// The process goes on alone.
+void Attachment::detach(const Connection* lost) {
+  if (lost == nullptr) return;
+  const std::scoped_lock locks(exchange_mutex_, mutex_);
+  if (connection_.load() != lost) return;
+  connection_ = nullptr;
+  for (const auto& connection : connections_) {
+    if (connection.get() != lost) continue;
+    shutdown(connection->socket.descriptor(), SHUT_RDWR);  // which wakes the keeper, if another thread found out
+    wake(*connection->slot);
+  }
+}
+
+// One request and its answer; false where the daemon does not answer.
+bool Attachment::exchange(const Request& request, Reply& reply, std::vector<int>* descriptors) {
+  const Connection* const connection = connection_.load();
+  if (connection == nullptr) return false;
+  const int socket = connection->socket.descriptor();
+  return send_packet(socket, &request, sizeof(request)) &&
+         receive_packet(socket, &reply, sizeof(reply), descriptors) == sizeof(reply) && reply.magic == kMagic;
+}
+
+void Attachment::charge(std::int64_t bytes, std::string_view what) {
+  const std::int64_t used = used_bytes_.fetch_add(bytes) + bytes;
+  if (used <= credit_bytes_.load(std::memory_order_relaxed) || !is_attached()) return;
+  const std::lock_guard lock(exchange_mutex_);
+  const std::int64_t needed = used_bytes_.load() - credit_bytes_.load();
+  if (needed <= 0) return;
+  Request request{.kind = MessageKind::charge, .bytes = (needed + kPieceBytes - 1) / kPieceBytes * kPieceBytes};
+  request.text.set(what);
+  Reply reply;
+  bool answered = exchange(request, reply);
+  if (answered && reply.granted == 0 && request.bytes > needed) {
+    request.bytes = needed;
+    answered = exchange(request, reply);
+  }
+  if (!answered) return;  // alone
+  if (reply.granted == 0) {
+    used_bytes_ -= bytes;
+    fail(ErrorKind::over_budget, "{}", reply.text.str());
+  }
+  credit_bytes_ += request.bytes;
+}
+
+void Attachment::release(std::int64_t bytes) {
+  const std::int64_t used = used_bytes_.fetch_sub(bytes) - bytes;
+  if (credit_bytes_.load(std::memory_order_relaxed) - used > kMostSpareBytes) give_memory_back();
+}
+
+void Attachment::give_memory_back() {
+  const std::lock_guard lock(exchange_mutex_);
+  const std::int64_t spare = credit_bytes_.load() - used_bytes_.load() - kPieceBytes;
+  const Connection* const connection = connection_.load();
+  if (spare <= 0 || connection == nullptr) return;
+  const Request request{.kind = MessageKind::release, .bytes = spare};
+  if (send_packet(connection->socket.descriptor(), &request, sizeof(request))) credit_bytes_ -= spare;
+}
+
+}  // namespace tessera::lease

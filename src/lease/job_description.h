@@ -1,0 +1,37 @@
+// The job that the runs of a process belong to, as `tessera share run` describes it in the environment.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tessera/gate.h"
+
+namespace tessera::lease {
+
+// Environment variables of an attached process.
+inline constexpr const char* kSocketVariable = "TESSERA_SHARE_SOCKET";
+inline constexpr const char* kClassVariable = "TESSERA_SHARE_CLASS";
+inline constexpr const char* kNameVariable = "TESSERA_SHARE_NAME";
+inline constexpr const char* kWeightVariable = "TESSERA_SHARE_WEIGHT";
+inline constexpr const char* kGoalVariable = "TESSERA_SHARE_GOAL_MS";
+inline constexpr const char* kMemoryVariable = "TESSERA_SHARE_MEMORY";         // bytes
+inline constexpr const char* kHardShareVariable = "TESSERA_SHARE_HARD_SHARE";  // percent
+
+struct JobDescription {
+  std::string socket, name;
+  Priority priority = Priority::standard;
+  double weight = 1;
+  std::int64_t goal_ns = 0;
+  std::int64_t memory_bytes = 0;  // guarantee and limit; 0: none
+  double hard_share = 0;          // of the cores, 0 to 1, that the process never exceeds; 0: no bound
+};
+
+// Throws Error(invalid_argument) for a name that is no class.
+Priority parse_priority(const std::string& name);
+const char* name_of(Priority priority);
+
+// Nothing where the environment names no socket. Throws Error(invalid_argument) for a variable that makes no sense.
+std::optional<JobDescription> job_by_environment();
+
+}  // namespace tessera::lease

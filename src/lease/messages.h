@@ -1,0 +1,83 @@
+// What a daemon and an attached process say to each other: packets on a Unix socket (SOCK_SEQPACKET), each a structure
+// as it stands here, with descriptors beside it (SCM_RIGHTS). Both run on one machine, so numbers are in its byte
+// order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::lease {
+
+inline constexpr std::uint32_t kMagic = 0x48535354, kVersion = 1;  // "TSSH"
+inline constexpr std::size_t kMostStatusBytes = 128 << 10;
+
+enum class MessageKind : std::uint32_t { attach, charge, release, status };
+
+template <std::size_t N>
+struct Text {
+  std::array<char, N> bytes{};  // ends with a zero
+
+  void set(std::string_view text) {
+    const std::size_t size = text.copy(bytes.data(), N - 1);
+    bytes[size] = 0;
+  }
+  std::string str() const {
+    const std::string_view all(bytes.data(), N);
+    return std::string(all.substr(0, all.find('\0')));
+  }
+};
+
+// Every request has this layout, whatever it uses of it.
+struct Request {
+  std::uint32_t magic = kMagic, version = kVersion;
+  MessageKind kind = MessageKind::status;
+  std::uint32_t priority = 1;  // attach
+  double weight = 1;           // attach
+  std::int64_t goal_ns = 0;    // attach
+  std::int64_t bytes = 0;      // attach: guarantee and limit; charge, release: of the job's memory
+  Text<64> text;               // attach: the job's name; charge: what the memory is for
+};
+
+// To attach and charge. An attach that is granted comes with the board's descriptor and with that of the eventfd by
+// which the daemon is woken.
+struct Reply {
+  std::uint32_t magic = kMagic, version = kVersion;
+  std::uint32_t granted = 0;
+  std::int32_t slot = -1;
+  Text<496> text;  // why not
+};
+
+// A socket, closed with this.
+class Socket {
+ public:
+  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
+  ~Socket() { reset(); }
+  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Socket& operator=(Socket&& other) noexcept;
+  void reset();
+  int descriptor() const { return descriptor_; }
+  bool is_open() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_;
+};
+
+// TESSERA_SHARE_SOCKET, or $XDG_RUNTIME_DIR/tessera/share.sock, or /tmp/tessera-UID/share.sock.
+std::string default_socket_path();
+// A connection whose sends and receives take at most a second, or a closed one with errno set.
+Socket connect_to(const std::string& path);
+
+// Whether the whole packet was sent, with the descriptors. Never blocks where the socket does not.
+bool send_packet(int socket, const void* data, std::size_t size, std::span<const int> descriptors = {});
+// The packet's size, with the descriptors that came along (at most 4; the caller's to close); 0 at the end of the
+// connection, −1 for an error (errno) and for a packet that is larger than `size` (EMSGSIZE).
+std::int64_t receive_packet(int socket, void* data, std::size_t size, std::vector<int>* descriptors = nullptr);
+
+// Asks the daemon at the path for its state, as JSON text. Throws Error(not_found) where none listens, Error(io).
+std::string request_status(const std::string& path);
+
+}  // namespace tessera::lease

@@ -1,0 +1,174 @@
+#include "share/lease_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "share/launch.h"
+#include "tessera/error.h"
+
+namespace tessera::share::lease_keeper_test {
+namespace {
+
+using lease::Activity;
+
+// A keeper whose processes are this test: it writes to the board what they would.
+class Board {
+ public:
+  explicit Board(const std::string& policy = "fill") : keeper(policy, 1 << 30) {}
+
+  int add(const std::string& name, Priority priority, std::int64_t goal_ns = 0, double weight = 1) {
+    const int number =
+        keeper.add_job({.name = name, .priority = priority, .weight = weight, .goal_ns = goal_ns}, getpid(), now_ns);
+    return number;
+  }
+  lease::Slot& slot(int job) { return keeper.board()->slots[static_cast<std::size_t>(job)]; }
+  bool granted(int job) { return slot(job).granted.load() != 0; }
+  Priority class_of(int job) { return static_cast<Priority>(slot(job).priority.load()); }
+
+  // As Attachment::settle does: the process looks at its slot and states what it does.
+  void run(int job) {
+    if (slot(job).activity.load() == Activity::idle) slot(job).arrival_ns = now_ns;
+    ++slot(job).progress;
+    slot(job).activity = granted(job) ? Activity::computes : Activity::waits;
+    if (granted(job)) keeper.board()->set_active(job, class_of(job));
+    else keeper.board()->clear_active(job, class_of(job));
+  }
+  void end(int job) {
+    slot(job).activity = Activity::idle;
+    keeper.board()->clear_active(job, class_of(job));
+  }
+  void look_after(std::int64_t ns) {
+    now_ns += ns;
+    keeper.look(now_ns);
+  }
+
+  LeaseKeeper keeper;
+  std::int64_t now_ns = 1'000'000'000;
+};
+
+constexpr std::int64_t kMs = 1'000'000;
+
+TEST(LeaseKeeper, GivesWhoIsAloneAStandingGrant) {
+  Board board;
+  const int only = board.add("only", Priority::background);
+  EXPECT_TRUE(board.granted(only));
+  board.run(only);
+  board.look_after(50 * kMs);
+  EXPECT_TRUE(board.granted(only));
+}
+
+TEST(LeaseKeeper, LetsARealtimeRunBeginUnaskedAndHoldsBackgroundMeanwhile) {
+  Board board;
+  const int background = board.add("background", Priority::background),
+            realtime = board.add("realtime", Priority::realtime, 10 * kMs);
+  board.run(background);
+  board.look_after(kMs);
+  EXPECT_TRUE(board.granted(background));
+  EXPECT_TRUE(board.granted(realtime)) << "an idle job of a higher class begins without asking";
+  board.run(realtime);
+  board.look_after(kMs);
+  EXPECT_TRUE(board.granted(realtime));
+  EXPECT_FALSE(board.granted(background));
+  board.run(background);  // it sees that and waits
+  board.end(realtime);
+  board.look_after(kMs);
+  EXPECT_TRUE(board.granted(background)) << "as soon as the realtime run has ended";
+}
+
+TEST(LeaseKeeper, EndsATermWhenAnotherJobOfTheClassWaits) {
+  Board board;
+  const int one = board.add("one", Priority::standard), two = board.add("two", Priority::standard);
+  board.run(one);
+  board.look_after(kMs);
+  EXPECT_FALSE(board.granted(two));
+  board.run(two);
+  board.look_after(kMs);
+  EXPECT_TRUE(board.granted(one)) << "its term is not over";
+  board.look_after(LeaseKeeper::kTermNs);
+  EXPECT_FALSE(board.granted(one));
+  board.run(one);
+  board.look_after(kMs);
+  EXPECT_TRUE(board.granted(two));
+  EXPECT_FALSE(board.granted(one));
+}
+
+TEST(LeaseKeeper, GivesDeviceTimeByWeightWhateverAProcessClaims) {
+  Board board("fair");
+  const int small = board.add("small", Priority::standard, 0, 30),
+            large = board.add("large", Priority::standard, 0, 70);
+  board.slot(small).waited_ns = 1 << 30;  // claims count for nothing
+  for (int i = 0; i < 4000; ++i) {
+    board.run(small);
+    board.run(large);
+    board.look_after(kMs);
+  }
+  const std::vector<LeaseReport> reports = board.keeper.report();
+  const double total = static_cast<double>(reports[0].device_ns + reports[1].device_ns);
+  EXPECT_NEAR(static_cast<double>(reports[0].device_ns) / total, 0.3, 0.02);
+  EXPECT_GT(total, 3900.0 * kMs) << "the device is hardly idle";
+}
+
+TEST(LeaseKeeper, TakesTheTurnFromAProcessThatStandsStill) {
+  Board board;
+  const int stopped = board.add("stopped", Priority::realtime), other = board.add("other", Priority::realtime);
+  board.run(stopped);
+  board.look_after(kMs);
+  board.run(other);
+  board.look_after(kMs);
+  // The process of this test uses no processor meanwhile in the keeper's time.
+  for (int i = 0; i < 60 && !board.granted(other); ++i) board.look_after(10 * kMs);
+  EXPECT_TRUE(board.granted(other));
+  EXPECT_EQ(board.keeper.board()->active_above(Priority::standard), 0u) << "it keeps nobody from computing";
+  EXPECT_TRUE(board.keeper.report()[0].lost);
+  board.run(other);
+  board.run(stopped);  // it moves again and asks
+  board.look_after(kMs);
+  EXPECT_FALSE(board.keeper.report()[0].lost);
+}
+
+TEST(LeaseKeeper, FreesWhatAJobHeldWhenItGoes) {
+  Board board;
+  const int gone = board.add("gone", Priority::realtime), left = board.add("left", Priority::background);
+  board.keeper.charge(gone, 900 << 20, "weights");
+  EXPECT_THROW(board.keeper.charge(left, 200 << 20, "weights"), Error);
+  board.run(gone);
+  board.run(left);
+  board.look_after(kMs);
+  board.keeper.remove_job(gone, board.now_ns);
+  EXPECT_TRUE(board.granted(left));
+  EXPECT_EQ(board.keeper.board()->active_above(Priority::background), 0u);
+  EXPECT_NO_THROW(board.keeper.charge(left, 200 << 20, "weights"));
+  EXPECT_THROW(board.keeper.release(left, 201 << 20), Error);
+}
+
+TEST(LeaseKeeper, RefusesMoreJobsThanThereAreSlots) {
+  Board board;
+  for (int i = 0; i < lease::kMostJobs; ++i) board.add("job", Priority::standard);
+  EXPECT_THROW(board.add("one more", Priority::standard), Error);
+}
+
+TEST(JoinGroup, WritesWeightAndQuotaWhereTheSystemAllowsIt) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / ("tessera-groups-" + std::to_string(getpid()));
+  fs::create_directories(root / "own");
+  const auto text_of = [](const fs::path& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_THAT(join_group(root.string(), "/own", {}).value_or(""), testing::HasSubstr("no cpu controller"));
+  std::ofstream(root / "own/cgroup.controllers") << "cpuset cpu memory\n";
+  std::ofstream(root / "own/cgroup.subtree_control") << "cpu\n";
+  EXPECT_EQ(join_group(root.string(), "/own", {.weight = 0.5, .quota_cores = 1.5}), std::nullopt);
+  const fs::path group = root / "own" / ("tessera-job-" + std::to_string(getpid()));
+  EXPECT_EQ(text_of(group / "cpu.weight"), "50");
+  EXPECT_EQ(text_of(group / "cpu.max"), "30000 20000");
+  EXPECT_EQ(text_of(group / "cgroup.procs"), std::to_string(getpid()));
+  fs::remove_all(root);
+}
+
+}  // namespace
+}  // namespace tessera::share::lease_keeper_test
