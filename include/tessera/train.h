@@ -91,6 +91,24 @@ struct NetOptions {
   std::string batch_norm = "train";
 };
 
+// Quantisation-aware training: convolutions and products compute with weights and data as a quantised net has them,
+// and the trained net is exported with integers between QuantizeLinear and DequantizeLinear. Weights have a step for
+// each output channel and no zero point, data one step and zero point (train/fake_quantisation.h).
+struct CompressOptions {
+  int weights = 8;      // bits: 8 or 4
+  int activations = 8;  // bits of the layers' data: 8, or 0, which leaves them as they are
+  // "learned": steps are trained (Esser et al., arXiv:1902.08153) from what was observed before start_step, or in the
+  // first run; "averaged": they follow the largest weights and the exponential average of the data's ends.
+  std::string ranges = "learned";
+  double range_decay = 0.99;  // of the average
+  // BatchNormalization behind a convolution: "folded" into the weights before they are rounded (Jacob et al.,
+  // arXiv:1712.05877), or "kept" behind the rounded layer and folded when the net is exported.
+  std::string batch_norm = "kept";
+  std::int64_t start_step = 0;       // steps before it do not round
+  std::int64_t freeze_step = 0;      // above 0: from it on statistics of BatchNormalization and averaged ranges stay
+  std::vector<std::string> exclude;  // patterns of names of weights whose layers stay float
+};
+
 // A trained net that a smaller one learns from. The step computes both; the teacher's weights and BatchNormalization
 // stay as they are. The loss is
 //   (1 − weight) · L(labels) + weight · T² · KL(softmax(teacher / T) ‖ softmax(student / T)) + attention_weight / 2 · A
@@ -164,6 +182,7 @@ struct TrainingConfig {
   LossScaleOptions loss_scale;  // on by default where the precision is f16
   std::optional<PruneOptions> prune;
   std::optional<TeacherOptions> teacher;
+  std::optional<CompressOptions> compress;
   std::int64_t epochs = 0;  // either epochs or steps is above 0
   std::int64_t steps = 0;   // updates of the weights
   // What convolutions and products multiply in: f32, bf16 or f16. Weights, sums, norms and losses stay f32.

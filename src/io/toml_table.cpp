@@ -89,6 +89,10 @@ bool TomlTable::has(std::string_view key) {
   return content_->table.contains(key);
 }
 
+bool TomlTable::is_text(std::string_view key) {
+  return has(key) && content_->table.get(key)->is_string();
+}
+
 std::string TomlTable::text(std::string_view key, std::string otherwise) {
   if (!has(key)) return otherwise;
   const std::optional<std::string> value = content_->table.get(key)->value_exact<std::string>();

@@ -23,6 +23,7 @@ class TomlTable {
                          const std::vector<std::string>& settings = {});
 
   bool has(std::string_view key);
+  bool is_text(std::string_view key);
   std::string text(std::string_view key, std::string otherwise);
   double number(std::string_view key, double otherwise);
   std::int64_t whole(std::string_view key, std::int64_t otherwise);

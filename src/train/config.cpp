@@ -8,6 +8,7 @@
 #include "io/toml_table.h"
 #include "tessera/train.h"
 #include "train/distillation.h"
+#include "train/fake_quantisation.h"
 #include "train/pruning.h"
 
 namespace tessera {
@@ -168,6 +169,7 @@ TrainingConfig train::read_training_config(TomlTable& root) {
   read_train(root.table("train"), config);
   if (root.has("prune")) config.prune = train::read_prune(root.table("prune"));
   if (root.has("teacher")) config.teacher = train::read_teacher(root.table("teacher"));
+  if (root.has("compress")) config.compress = train::read_compress(root.table("compress"));
   config.toml = root.as_toml();
   return config;
 }

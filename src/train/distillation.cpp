@@ -8,6 +8,7 @@
 #include "ops/gradient.h"
 #include "ops/infer.h"
 #include "train/checkpoint.h"
+#include "train/fake_quantisation.h"
 #include "train/losses.h"
 #include "train/separate_weights.h"
 #include "train/trained_model.h"

@@ -12,6 +12,7 @@
 #include "train/checkpoint.h"
 #include "train/data/column_graph.h"
 #include "train/diagnosis.h"
+#include "train/fake_quantisation.h"
 #include "train/memory_advice.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
@@ -90,7 +91,9 @@ std::map<std::string, Tensor> Trainer::State::weights() const {
 }
 
 Model Trainer::State::trained(const std::map<std::string, Tensor>& values) const {
-  const Model model = with_weights(net, values);
+  const Model model = config.compress
+                          ? quantised_model(net, *config.compress, values, config.model.batch_norm == "frozen")
+                          : with_weights(net, values);
   if (!data.table) return model;
   return Model(std::make_shared<const ir::Graph>(with_raw_columns(model.graph(), *data.table)));
 }

@@ -14,6 +14,7 @@
 #include "passes/pass.h"
 #include "passes/recompute.h"
 #include "train/batch_norm.h"
+#include "train/fake_quantisation.h"
 #include "train/mixed_precision.h"
 #include "train/separate_weights.h"
 
@@ -48,9 +49,8 @@ class Step {
       : graph_(fuse_attention(std::move(graph), options)), options_(options), builder_(graph_) {}
 
   TrainingGraph build_evaluation() {
-    const ValueId prediction = find_prediction();
-    graph_ = separate_weights(std::move(graph_));
-    if (options_.batch_norm == BatchNorm::train) statistics_ = read_running_statistics(graph_);
+    const ValueId prediction = prepare(false);
+    if (options_.batch_norm == BatchNorm::train) add_statistics(read_running_statistics(graph_));
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_loss(prediction, false));
@@ -60,11 +60,10 @@ class Step {
   }
 
   TrainingGraph build() {
-    const ValueId prediction = find_prediction();
+    const ValueId prediction = prepare(true);
     const std::vector<ValueId> results = graph_.outputs(), inputs = graph_.inputs();
     if (options_.teacher) keep_maps(graph_, *options_.teacher);
-    graph_ = separate_weights(std::move(graph_));
-    if (options_.batch_norm == BatchNorm::train) statistics_ = train_batch_norm(graph_);
+    if (options_.batch_norm == BatchNorm::train) add_statistics(train_batch_norm(graph_));
     make_parameters();
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_whole_loss(prediction, inputs));
@@ -74,7 +73,7 @@ class Step {
       loss_scale_ = Term(builder_, graph_.add_variable("train/loss_scale", Tensor::scalar(initial_scale())));
       run_loss = loss * *loss_scale_;
     }
-    gradients_ = passes::build_gradients(graph_, run_loss.id(), parameters_);
+    gradients_ = passes::build_gradients(graph_, run_loss.id(), parameters_, observed_);
     accumulate();
     update();
     keep_loss(loss);
@@ -139,6 +138,22 @@ class Step {
   }
 
   // --- forward ---
+
+  // Returns the prediction of the net as it is to be trained or evaluated.
+  ValueId prepare(bool trains) {
+    graph_ = separate_weights(std::move(graph_));
+    if (options_.compress) {
+      FakeQuantisation made = fake_quantise(graph_, *options_.compress, options_.accumulate,
+                                            options_.batch_norm == BatchNorm::frozen, trains);
+      add_statistics(std::move(made.state));
+      observed_ = std::move(made.constants);
+    }
+    return find_prediction();
+  }
+
+  void add_statistics(std::vector<RunningStatistic> statistics) {
+    std::ranges::move(statistics, std::back_inserter(statistics_));
+  }
 
   void make_parameters() {
     std::vector<ValueId> replacements(graph_.value_count());
@@ -277,7 +292,8 @@ class Step {
     const double epsilon = given.name == "adagrad" ? 1e-10 : given.name == "lamb" ? 1e-6 : 1e-8;
     std::vector<float> decays;
     for (const std::string& name : names_)
-      decays.push_back(matches(given.no_decay, name) ? 0.0f : static_cast<float>(given.weight_decay));
+      decays.push_back(matches(given.no_decay, name) || is_range_factor(name) ? 0.0f
+                                                                              : static_cast<float>(given.weight_decay));
     return {{"algorithm", given.name},
             {"momentum", static_cast<float>(given.momentum)},
             {"nesterov", std::int64_t{given.nesterov}},
@@ -337,6 +353,7 @@ class Step {
   ops::GraphBuilder builder_;
   std::vector<std::string> names_;  // of the parameters
   std::vector<ValueId> parameters_, gradients_;
+  std::vector<ValueId> observed_;  // values that no gradient goes through
   std::vector<RunningStatistic> statistics_;
   passes::RecomputeReport recompute_;
   std::optional<Term> loss_scale_, last_;

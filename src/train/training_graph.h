@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,9 @@ struct TrainingGraphOptions {
   std::int64_t recompute_bytes = 0;  // above 0: see passes/recompute.h; needs a model whose shapes are all known
   // Makes one node of attention that the model spells out, whose gradient stores no scores, where `precision` is f32.
   bool fuse_attention = true;
-  bool mixup = false;                      // the target comes as TARGET, TARGET_mixed and mix
-  std::shared_ptr<const Teacher> teacher;  // null: there is none
+  bool mixup = false;                       // the target comes as TARGET, TARGET_mixed and mix
+  std::shared_ptr<const Teacher> teacher;   // null: there is none
+  std::optional<CompressOptions> compress;  // nothing: nothing is quantised
   DType target_type = DType::i64;
   ir::Dims target_dims;  // with the batch dimension
 };
@@ -51,8 +53,10 @@ struct TrainingGraphOptions {
 struct TrainingGraph {
   ir::Graph graph;
   std::vector<std::string> parameters;
-  std::vector<std::string> statistics;  // running means and variances: variables that are no parameters
-  passes::RecomputeReport recompute;    // where it was asked for
+  // Variables that are no parameters, but belong to the net: running means and variances, and what fake quantisation
+  // keeps (train/fake_quantisation.h).
+  std::vector<std::string> statistics;
+  passes::RecomputeReport recompute;  // where it was asked for
 };
 
 // From an inference graph whose types have been inferred. Float constants of rank 1 or more become variables unless

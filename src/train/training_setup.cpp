@@ -127,12 +127,16 @@ void TrainingSetup::make_sessions() {
     graph_options.teacher =
         std::make_shared<const Teacher>(Teacher{sized(load_teacher(*config.teacher)).graph(), *config.teacher});
   }
+  graph_options.compress = config.compress;
   TrainingGraph made = make_training_graph(sized_net().graph(), graph_options);
   parameters = std::move(made.parameters);
   statistics = std::move(made.statistics);
   const std::int64_t per_epoch = loader->batches_per_epoch();
   steps_per_epoch = std::max<std::int64_t>(1, per_epoch / config.accumulate);
   steps = config.steps > 0 ? config.steps : std::max<std::int64_t>(1, config.epochs * per_epoch / config.accumulate);
+  require(!config.compress || config.compress->start_step < steps, ErrorKind::invalid_argument,
+          "compress.start_step is {}, but the training has {} steps: nothing would be quantised",
+          config.compress ? config.compress->start_step : 0, steps);
   if (config.prune) {
     pruner.emplace(net.graph(), parameters, *config.prune, steps);
     add_masks(made.graph, pruner->parameters());
