@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "backends/cpu/sampling/kernels.h"
+#include "backends/cpu/sampling/sample_block.h"
 #include "backends/host/roi_region.h"
 #include "base/error.h"
 
 namespace tessera::backends::cpu {
 namespace {
 
-constexpr std::int64_t kGrain = 16384;  // reads a chunk
+constexpr std::int64_t kPlanes = 32;  // of a region that share what is worked out for it
 
 // What the kernels have in common: the attributes and the operands, read once.
 struct Call {
@@ -65,24 +67,48 @@ class Region {
 
   std::int64_t samples() const { return region_.count_y * region_.count_x; }
 
-  // body(pixel, weight) for the four neighbours of each sample of the bin; one of weight 0 for a sample outside.
+  // The mean of the bins' samples as sums of blocks: body(first bin, block, whether it is the bins' first block).
   template <typename Body>
-  void for_each(std::int64_t row, std::int64_t column, Body body) const {
-    for (std::int64_t i = 0; i < region_.count_y; ++i) {
-      const host::RoiNeighbours& y = rows_[static_cast<std::size_t>(row * region_.count_y + i)];
-      const double upper = 1 - y.part;
-      for (std::int64_t j = 0; j < region_.count_x; ++j) {
-        const host::RoiNeighbours& x = columns_[static_cast<std::size_t>(column * region_.count_x + j)];
-        if (!y.inside || !x.inside) {
-          body(0, 0.0f);
-          continue;
+  void for_each_block(const Call& call, SampleBlock& block, Body body) const {
+    constexpr std::int64_t at_once = SampleBlock::kTaps / 4;  // samples of a bin
+    const double share = 1 / static_cast<double>(samples());
+    for (std::int64_t first = 0; first < call.bins(); first += SampleBlock::kSamples) {
+      block.count = std::min(SampleBlock::kSamples, call.bins() - first);
+      for (std::int64_t begin = 0; begin < samples(); begin += at_once) {
+        call.context->check_stop();
+        const std::int64_t end = std::min(samples(), begin + at_once);
+        block.taps = static_cast<int>(4 * (end - begin));
+        for (int k = 0; k < block.taps; ++k) {
+          const std::int64_t padded = std::min(SampleBlock::kSamples, (block.count + 15) / 16 * 16);
+          std::fill(block.index[k] + block.count, block.index[k] + padded, -1);
+          std::fill(block.weight[k] + block.count, block.weight[k] + padded, 0.0f);
         }
-        body(y.low * width_ + x.low, static_cast<float>(upper * (1 - x.part)));
-        body(y.low * width_ + x.high, static_cast<float>(upper * x.part));
-        body(y.high * width_ + x.low, static_cast<float>(y.part * (1 - x.part)));
-        body(y.high * width_ + x.high, static_cast<float>(y.part * x.part));
+        for (std::int64_t s = 0; s < block.count; ++s) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            int k = static_cast<int>(4 * (i - begin));
+            for_each_neighbour((first + s) / call.columns, (first + s) % call.columns, i,
+                               [&](std::int64_t pixel, double weight, bool inside) {
+                                 block.index[k][s] = inside ? static_cast<std::int32_t>(pixel) : -1;
+                                 block.weight[k++][s] = static_cast<float>(weight * share);
+                               });
+          }
+        }
+        body(first, block, begin == 0);
       }
     }
+  }
+
+  // body(pixel, weight, whether the sample is inside) for the four neighbours of sample i of the bin.
+  template <typename Body>
+  void for_each_neighbour(std::int64_t row, std::int64_t column, std::int64_t i, Body body) const {
+    const host::RoiNeighbours& y = rows_[static_cast<std::size_t>(row * region_.count_y + i / region_.count_x)];
+    const host::RoiNeighbours& x = columns_[static_cast<std::size_t>(column * region_.count_x + i % region_.count_x)];
+    const bool inside = y.inside && x.inside;
+    const double upper = inside ? 1 - y.part : 0, lower = inside ? y.part : 0;
+    body(y.low * width_ + x.low, upper * (1 - x.part), inside);
+    body(y.low * width_ + x.high, upper * x.part, inside);
+    body(y.high * width_ + x.low, lower * (1 - x.part), inside);
+    body(y.high * width_ + x.high, lower * x.part, inside);
   }
 
  private:
@@ -91,41 +117,67 @@ class Region {
   std::int64_t width_ = 0;
 };
 
-float pool(const Region& region, std::int64_t row, std::int64_t column, bool average, const float* plane) {
-  if (region.samples() == 0) return 0;
-  if (average) {
-    double sum = 0;
-    region.for_each(row, column, [&](std::int64_t pixel, float weight) { sum += weight * plane[pixel]; });
-    return static_cast<float>(sum / static_cast<double>(region.samples()));
+// The largest weighted neighbour of a bin's samples, the first of equal ones. A sample outside counts as 0.
+struct Largest {
+  float value = -INFINITY, weight = 0;
+  std::int64_t pixel = 0;
+};
+
+Largest largest_of(const Region& region, std::int64_t row, std::int64_t column, const float* plane) {
+  Largest largest;
+  for (std::int64_t i = 0; i < region.samples(); ++i) {
+    region.for_each_neighbour(row, column, i, [&](std::int64_t pixel, double exact, bool inside) {
+      const float weight = static_cast<float>(exact), value = inside ? weight * plane[pixel] : 0;
+      if (value > largest.value) largest = {value, weight, inside ? pixel : 0};
+    });
   }
-  float largest = -INFINITY;
-  region.for_each(row, column,
-                  [&](std::int64_t pixel, float weight) { largest = std::max(largest, weight * plane[pixel]); });
   return largest;
 }
 
-// Adds the shares of `gradient` to the pixels, or to the one that gave the largest value, the first of equal ones.
-void unpool(const Region& region, std::int64_t row, std::int64_t column, bool average, const float* plane,
-            float gradient, float* to) {
-  if (region.samples() == 0) return;
-  if (average) {
-    const float share = gradient / static_cast<float>(region.samples());
-    region.for_each(row, column, [&](std::int64_t pixel, float weight) { to[pixel] += share * weight; });
+// The bins of a region in `count` planes.
+void pool(const Call& call, const Region& region, const float* planes, std::int64_t count, float* y) {
+  if (region.samples() == 0) {
+    std::fill_n(y, count * call.bins(), 0.0f);
     return;
   }
-  float largest = -INFINITY, taken_weight = 0;
-  std::int64_t taken = 0;
-  region.for_each(row, column, [&](std::int64_t pixel, float weight) {
-    const float value = weight * plane[pixel];
-    if (value > largest) largest = value, taken = pixel, taken_weight = weight;
+  if (!call.average) {
+    for (std::int64_t i = 0; i < count * call.bins(); ++i) {
+      const std::int64_t bin = i % call.bins();
+      y[i] = largest_of(region, bin / call.columns, bin % call.columns, planes + i / call.bins() * call.plane()).value;
+    }
+    return;
+  }
+  SampleBlock blocks;
+  region.for_each_block(call, blocks, [&](std::int64_t bin, const SampleBlock& block, bool first) {
+    for (std::int64_t c = 0; c < count; ++c)
+      read_block(block, planes + c * call.plane(), y + c * call.bins() + bin, !first);
   });
-  to[taken] += gradient * taken_weight;
+}
+
+// The transpose: adds to `to`.
+void unpool(const Call& call, const Region& region, const float* planes, std::int64_t count, const float* dy,
+            float* to) {
+  if (region.samples() == 0) return;
+  if (!call.average) {
+    for (std::int64_t i = 0; i < count * call.bins(); ++i) {
+      const std::int64_t bin = i % call.bins(), offset = i / call.bins() * call.plane();
+      const Largest taken = largest_of(region, bin / call.columns, bin % call.columns, planes + offset);
+      to[offset + taken.pixel] += dy[i] * taken.weight;
+    }
+    return;
+  }
+  SampleBlock blocks;
+  region.for_each_block(call, blocks, [&](std::int64_t bin, const SampleBlock& block, bool) {
+    for (std::int64_t c = 0; c < count; ++c) spread_block(block, dy + c * call.bins() + bin, to + c * call.plane());
+  });
 }
 
 }  // namespace
 
 std::string reject_roi_align_f32(const ops::NodeView& view) {
   if (view.input(0).dtype != DType::f32) return "takes f32";
+  if (view.input(0).shape[2] * view.input(0).shape[3] > std::numeric_limits<std::int32_t>::max())
+    return "takes planes of less than 2^31 elements";
   const bool some = view.input(0).elements() > 0 && view.input(1).elements() > 0;
   return some ? "" : "wants some elements";
 }
@@ -135,15 +187,14 @@ void roi_align_f32(KernelContext& context) {
   Tensor& output = context.allocate_output(0, {call.regions, call.channels(), call.rows, call.columns});
   const float* maps = context.input(0).data<float>();
   float* y = output.mutable_data<float>();
-  const std::int64_t grain = std::max<std::int64_t>(8, kGrain / (16 * call.bins()));
-  context.parallel_for(call.regions * call.channels(), grain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t parts = (call.channels() + kPlanes - 1) / kPlanes;
+  context.parallel_for(call.regions * parts, 1, [&](std::int64_t begin, std::int64_t end) {
     Region region;
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t n = i / call.channels(), c = i % call.channels();
+      const std::int64_t n = i / parts, c = i % parts * kPlanes;
       if (i == begin || c == 0) region.set(call, n);
-      const float* plane = maps + (call.batches[n] * call.channels() + c) * call.plane();
-      for (std::int64_t bin = 0; bin < call.bins(); ++bin)
-        y[i * call.bins() + bin] = pool(region, bin / call.columns, bin % call.columns, call.average, plane);
+      pool(call, region, maps + (call.batches[n] * call.channels() + c) * call.plane(),
+           std::min(kPlanes, call.channels() - c), y + (n * call.channels() + c) * call.bins());
     }
   });
 }
@@ -152,7 +203,6 @@ void roi_align_gradient_f32(KernelContext& context) {
   const Call call = read_call(context);
   const float *maps = context.input(0).data<float>(), *dy = context.input(3).data<float>();
   float* dx = context.output(0).mutable_data<float>();
-  constexpr std::int64_t kPlanes = 8;  // for which a region is worked out once
   const std::int64_t parts = (call.channels() + kPlanes - 1) / kPlanes;
   context.parallel_for(call.maps[0] * parts, 1, [&](std::int64_t begin, std::int64_t end) {
     Region region;
@@ -164,12 +214,8 @@ void roi_align_gradient_f32(KernelContext& context) {
       for (std::int64_t n = 0; n < call.regions; ++n) {
         if (call.batches[n] != batch && call.batches[n] >= 0 && call.batches[n] < call.maps[0]) continue;
         region.set(call, n);  // refuses the number of an image that is not there
-        for (std::int64_t c = first; c < last; ++c) {
-          const std::int64_t plane = batch * call.channels() + c;
-          for (std::int64_t bin = 0; bin < call.bins(); ++bin)
-            unpool(region, bin / call.columns, bin % call.columns, call.average, maps + plane * call.plane(),
-                   dy[(n * call.channels() + c) * call.bins() + bin], dx + plane * call.plane());
-        }
+        unpool(call, region, maps + (batch * call.channels() + first) * call.plane(), last - first,
+               dy + (n * call.channels() + first) * call.bins(), to);
       }
     }
   });

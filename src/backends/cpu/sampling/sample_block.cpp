@@ -25,14 +25,14 @@ HWY_INLINE hn::Vec<F> read_tap(const SampleBlock& block, int k, std::int64_t i, 
   return hn::IfThenZeroElse(hn::RebindMask(f, hn::Lt(index, hn::Zero(d))), read);
 }
 
-void sample_plane(const SampleBlock& block, const float* plane, float* y) {
+void sample_plane(const SampleBlock& block, const float* plane, float* y, bool add) {
   const F f;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(f));
   for (std::int64_t i = 0; i < block.count; i += lanes) {
-    auto sum = hn::Zero(f);
+    const auto mask = hn::FirstN(f, static_cast<std::size_t>(std::min(lanes, block.count - i)));
+    auto sum = add ? hn::MaskedLoad(mask, f, y + i) : hn::Zero(f);
     for (int k = 0; k < block.taps; ++k)
       sum = hn::MulAdd(hn::Load(f, block.weight[k] + i), read_tap(block, k, i, plane), sum);
-    const auto mask = hn::FirstN(f, static_cast<std::size_t>(std::min(lanes, block.count - i)));
     hn::BlendedStore(sum, mask, f, y + i);
   }
 }
@@ -105,13 +105,25 @@ std::string SampleLayout::fault() const {
   return "";
 }
 
+void read_block(const SampleBlock& block, const float* plane, float* y, bool add) {
+  HWY_DYNAMIC_DISPATCH(sample_plane)(block, plane, y, add);
+}
+
+void spread_block(const SampleBlock& block, const float* dy, float* plane) {
+  for (std::int64_t s = 0; s < block.count; ++s) {
+    for (int k = 0; k < block.taps; ++k) {
+      if (block.index[k][s] >= 0) plane[block.index[k][s]] += block.weight[k][s] * dy[s];
+    }
+  }
+}
+
 void sample_planes(const KernelContext& context, const SampleLayout& layout, const Sampler& sampler, const float* x,
                    float* y) {
   for_each_block(context, layout, [&](std::int64_t group, std::int64_t first, std::int64_t count) {
     SampleBlock block;
     fill(sampler, group, first, count, block, nullptr);
     for (std::int64_t plane = group * layout.planes; plane < (group + 1) * layout.planes; ++plane)
-      HWY_DYNAMIC_DISPATCH(sample_plane)(block, x + plane * layout.plane_elements, y + plane * layout.samples + first);
+      read_block(block, x + plane * layout.plane_elements, y + plane * layout.samples + first);
   });
 }
 
@@ -127,15 +139,8 @@ void spread_samples(const KernelContext& context, const SampleLayout& layout, co
                   static_cast<std::size_t>((to - from) * layout.plane_elements) * sizeof(float));
       for (std::int64_t first = 0; first < layout.samples; first += SampleBlock::kSamples) {
         fill(sampler, group, first, std::min(SampleBlock::kSamples, layout.samples - first), block, nullptr);
-        for (std::int64_t plane = from; plane < to; ++plane) {
-          const float* given = dy + plane * layout.samples + first;
-          float* result = dx + plane * layout.plane_elements;
-          for (std::int64_t s = 0; s < block.count; ++s) {
-            for (int k = 0; k < block.taps; ++k) {
-              if (block.index[k][s] >= 0) result[block.index[k][s]] += block.weight[k][s] * given[s];
-            }
-          }
-        }
+        for (std::int64_t plane = from; plane < to; ++plane)
+          spread_block(block, dy + plane * layout.samples + first, dx + plane * layout.plane_elements);
       }
     }
   });

@@ -34,6 +34,12 @@ struct SampleLayout {
   std::string fault() const;
 };
 
+// What a block reads from a plane: y[s] = sample s, or added to what y[s] holds. Samples behind the last one, up to the
+// next multiple of 16, must have indices below 0.
+void read_block(const SampleBlock& block, const float* plane, float* y, bool add = false);
+// plane += Σ_s dy[s] times the weights of sample s, in the order of the samples and of their taps.
+void spread_block(const SampleBlock& block, const float* dy, float* plane);
+
 // Where a group is sampled.
 class Sampler {
  public:
