@@ -92,6 +92,7 @@
 #include "ops/softmax_cross_entropy.h"
 #include "ops/string.h"
 #include "ops/tf_idf_vectorizer.h"
+#include "ops/tokenizer.h"
 #include "ops/training_update.h"
 #include "ops/transpose.h"
 #include "ops/tree_ensemble.h"
@@ -364,6 +365,8 @@ constexpr const OpDef* kTable[] = {
     // dft
     &dft,
     &stft,
+    // tokenizer
+    &tokenizer,
     // string
     &string_concat,
     &string_normalizer,

@@ -51,6 +51,7 @@ const std::vector<Group>& groups() {
         "StringConcat",
         "StringNormalizer",
         "StringSplit",
+        "com.microsoft::Tokenizer",
         "RegexFullMatch",
         "MatMulInteger",
         "ConvInteger",

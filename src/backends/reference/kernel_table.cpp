@@ -250,6 +250,8 @@ std::span<const KernelEntry> reference_kernel_table() {
       // dft
       {.op = "DFT", .name = "reference_dft", .function = dft},
       {.op = "STFT", .name = "reference_stft", .function = stft},
+      // tokenizer
+      {.op = "com.microsoft::Tokenizer", .name = "reference_tokenizer", .function = tokenizer},
       // string
       {.op = "StringConcat", .name = "reference_string_concat", .function = string_concat},
       {.op = "StringNormalizer", .name = "reference_string_normalizer", .function = string_normalizer},

@@ -248,6 +248,9 @@ void mel_weight_matrix(KernelContext&);
 void dft(KernelContext&);
 void stft(KernelContext&);
 
+// tokenizer.cpp
+void tokenizer(KernelContext&);
+
 // string.cpp
 void string_concat(KernelContext&);
 void string_normalizer(KernelContext&);
