@@ -17,6 +17,7 @@ void add_diff(CLI::App& app);
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
 void add_compress(CLI::App& app);
+void add_quantize(CLI::App& app);
 void add_share(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_completion(CLI::App& app);  // after all others, which it describes

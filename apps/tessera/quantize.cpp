@@ -1,0 +1,146 @@
+// tessera quantize: makes a model smaller and faster by integers, and says what that costs.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "common.h"
+#include "compress/calibration_samples.h"
+#include "compress/quantisation_report.h"
+#include "option_values.h"
+#include "tessera/optimise.h"
+#include "tessera/quantise.h"
+#include "verbs.h"
+
+namespace tessera::apps {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  QuantiseOptions how;
+  std::string output, estimator = "auto", page;
+  double max_drop = -1;
+  bool json = false, all = false, fast = false;
+};
+
+NamedValues one_run_of(const Model& model, const CalibrationData& data) {
+  NamedValues inputs;
+  CalibrationData single = data;
+  single.batch = 1;
+  compress::read_samples(model, single, [&](const compress::SampleBatch& batch) {
+    inputs = batch.inputs;
+    return false;
+  });
+  return inputs;
+}
+
+std::int64_t write(const Options& options, const Model& quantised) {
+  if (options.output.ends_with(".tsr"))
+    return optimise(quantised, options.output, {.session = options.how.session}).file_bytes;
+  quantised.save(options.output);
+  return static_cast<std::int64_t>(std::filesystem::file_size(options.output));
+}
+
+void run(Options options) {
+  check_outputs({options.output, options.page});
+  check_output_name(options.output);
+  options.how.session = session_options(options.model);
+  options.how.estimator = parse_range_estimator(options.estimator);
+  if (options.max_drop >= 0) options.how.max_drop = options.max_drop;
+  options.how.diagnose = !options.fast;
+  options.how.data.normalise = options.model.normalise;
+  options.how.progress = show_progress;
+  const Model model = load_model(options.model);
+  QuantisedModel made = quantise(model, options.how);
+  made.report.file_bytes = write(options, made.model);
+  if (!options.how.data.path.empty() && !options.fast)
+    compress::add_latency(made.report, model, made.model, one_run_of(model, options.how.data), options.how.session);
+  const compress::QuantisationFiles files{model_title(options.model.model), options.output};
+  if (options.page.ends_with(".json")) write_text(options.page, compress::quantisation_json(made.report, files) + "\n");
+  else if (!options.page.empty()) write_text(options.page, compress::quantisation_html(made.report, files));
+  constexpr std::size_t kShown = 10;
+  fmt::print("{}", options.json ? compress::quantisation_json(made.report, files) + "\n"
+                                : compress::quantisation_text(made.report, files,
+                                                              options.all ? made.report.layers.size() : kShown));
+}
+
+void add_data_options(CLI::App& verb, Options& options) {
+  verb.add_option(
+          "--data", options.how.data.path,
+          "Inputs to calibrate and measure on: an .npz file with an array for each input, a folder of .npz, .npy "
+          "or picture files, or a .toml file that names one of these")
+      ->type_name("FOLDER|FILE.npz|INPUTS.toml");
+  verb.add_option("--labels", options.how.data.labels,
+                  "The array of the .npz file that holds the labels; without it labels, label or y");
+  verb.add_option("--normalise", options.model.normalise, "What the values of pictures become")
+      ->check(CLI::IsMember({"none", "0-1", "-1-1", "imagenet"}));
+  verb.add_option("--batch", options.how.data.batch, "Samples that one run takes, where the model leaves it open")
+      ->capture_default_str()
+      ->check(whole_number(1, 1 << 16));
+  verb.add_option("--samples", options.how.data.most_samples, "Most samples to read; 0: all")
+      ->capture_default_str()
+      ->check(whole_number(0, 1'000'000'000));
+}
+
+void add_scheme_options(CLI::App& verb, Options& options) {
+  verb.add_option("--weights", options.how.weights, "Bits of weights: int8, or int4 in groups (products)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"int8", "int4"}));
+  verb.add_option("--group", options.how.group, "int4: weights that share a scale")
+      ->capture_default_str()
+      ->check(CLI::IsMember({16, 32, 64, 128, 256}));
+  verb.add_flag("--full", options.how.full, "Quantise activations too, to integer layers; needs --data");
+  verb.add_option(
+          "--estimator", options.estimator,
+          "How ranges of activations are chosen; auto takes the one whose outputs are closest to the float model's")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "minmax", "percentile", "mse", "kl"}));
+  verb.add_option("--percentile", options.how.percentile, "Of the values that lie in the range, for that estimator")
+      ->capture_default_str()
+      ->check(number(50.001, 100));
+  verb.add_flag("!--no-bias-correction", options.how.correct_bias,
+                "Do not correct biases for the mean error of rounded weights");
+  verb.add_flag("!--no-equalisation", options.how.equalise, "Do not equalise channels across layers");
+  verb.add_option("--exclude", options.how.exclude, "A pattern of names of layers that stay in float; may be repeated")
+      ->type_name("PATTERN");
+  verb.add_option("--max-drop", options.max_drop,
+                  "Keep the worst layers in float until the metric is at most this much below the float model's")
+      ->check(number(0, 1e9));
+  verb.add_option("--metric", options.how.metric,
+                  "accuracy (needs labels), agreement, cosine, snr, or a command; without it accuracy if there are "
+                  "labels, else agreement")
+      ->type_name("NAME|COMMAND");
+}
+
+}  // namespace
+
+void add_quantize(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* verb = app.add_subcommand(
+      "quantize", "Write a model with weights, or everything, in 8 or 4 bits, and say what it costs");
+  add_model_options(*verb, options->model);
+  verb->add_option("-o,--output", options->output,
+                   "Where to write: OUT.onnx for any program, or OUT.tsr for this machine")
+      ->required();
+  add_scheme_options(*verb, *options);
+  add_data_options(*verb, *options);
+  verb->add_flag("--fast", options->fast, "Neither diagnose layers (unless --max-drop asks for it) nor measure times");
+  verb->add_option("--report", options->page, "Also write the report as a page (.html) or as JSON (.json)");
+  verb->add_flag("--all", options->all, "List all layers, not only the ten that cost most");
+  verb->add_flag("--json", options->json, "Print the report as JSON");
+  verb->add_option("--threads", options->model.threads, "Most threads to use; 0: all cores this process may use")
+      ->capture_default_str()
+      ->check(whole_number(0, 1024));
+  verb->footer(
+      "Without --full only weights are rounded: no data are needed, products become as much faster as their weights "
+      "are smaller where memory\nbounds them. With --full layers compute in integers. The signal-to-noise ratio of a "
+      "layer is that of the outputs when this layer alone\nis quantised. A metric command gets the path of an .npz "
+      "with the outputs by name and 'labels', and prints one number; higher is better.\n\nExamples:\n"
+      "  tessera quantize model.onnx -o small.onnx --weights int4\n"
+      "  tessera quantize model.onnx -o int8.onnx --full --data calibration.npz\n"
+      "  tessera quantize model.onnx -o int8.onnx --full --data photos/ --normalise imagenet --max-drop 0.005 "
+      "--report page.html\n"
+      "  tessera quantize model.onnx -o int8.tsr --full --data data.npz --max-drop 0.5 --metric 'python3 errors.py'");
+  verb->callback([options] { run(*options); });
+}
+
+}  // namespace tessera::apps

@@ -1,0 +1,104 @@
+// Quantisation of a trained model: smaller and faster, with an account of what each layer costs.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/export.h"
+#include "tessera/model.h"
+#include "tessera/session.h"
+
+namespace tessera {
+
+// Which inputs the ranges of activations are taken from, and which the metric is computed on.
+struct CalibrationData {
+  // An .npz file whose arrays have the names of the model's inputs, a folder of .npz and .npy files or of pictures, or
+  // a .toml file that names one of these (docs/quantisation.md). Files are read one after the other: memory does not
+  // grow with the number of samples. A folder for each class gives labels.
+  std::string path;
+  std::string normalise;          // of pictures: none, 0-1, -1-1 or imagenet; see `tessera run --normalise`
+  std::string labels;             // the array that is no input but the labels; empty: "labels", "label" or "y" if there
+  std::int64_t batch = 8;         // samples that one run takes, where the model leaves the number open
+  std::int64_t most_samples = 0;  // 0: all
+};
+
+enum class RangeEstimator : std::uint8_t { automatic, min_max, percentile, mse, kl };
+
+struct QuantiseOptions {
+  std::string weights = "int8";  // or int4: weight-only
+  bool full = false;             // activations too: int8 weights per channel, uint8 activations per tensor
+  std::int64_t group = 32;       // int4: weights along the inputs that share a scale: 16, 32, 64, 128 or 256
+  CalibrationData data;          // needed for `full`, for a metric and for a diagnosis
+  // automatic: the one with which the outputs are closest to those of the float model on the samples of the diagnosis
+  RangeEstimator estimator = RangeEstimator::automatic;
+  double percentile = 99.99;         // of the values that lie within the range
+  bool correct_bias = true;          // for the mean error that rounding the weights causes
+  bool equalise = true;              // of channel ranges across layers; kept only where the outputs become closer
+  bool adaptive_rounding = false;    // weights are rounded up or down so that the layer's output changes least
+  std::vector<std::string> exclude;  // patterns of names of layers that stay in float: "conv1*"
+  bool diagnose = true;              // the signal-to-noise ratio of each layer alone; always with max_drop
+  std::int64_t diagnosis_samples = 32;
+  // Layers stay in float, the worst first, until metric(float) - metric(quantised) <= max_drop.
+  std::optional<double> max_drop;
+  // accuracy (needs labels), agreement (share of samples whose largest output stays the same), cosine, snr, or a
+  // command: it gets the path of an .npz with the outputs by name and "labels" if there are some, and prints one
+  // number.
+  std::string metric;  // empty: accuracy with labels, else agreement
+  SessionOptions session;
+  std::function<void(std::string_view what, double done)> progress = {};
+};
+
+// A layer whose weights can be quantised.
+struct QuantisedLayer {
+  std::string name, op;
+  std::int64_t weights = 0;  // parameters
+  std::int64_t bytes_before = 0, bytes_after = 0;
+  std::optional<double> snr_db;  // at the outputs when this layer alone is quantised; infinite without a difference
+  double input_low = 0, input_high = 0;  // the range of its data, of a full quantisation
+  bool quantised = false;
+  std::string reason;  // why not
+};
+
+// A step of the search for layers that stay in float.
+struct ExclusionStep {
+  std::int64_t excluded = 0;
+  double metric = 0;
+};
+
+struct QuantiseReport {
+  std::string scheme;                              // "full int8", "weight-only int4, groups of 32"
+  std::string estimator;                           // that was taken
+  std::map<std::string, double> estimator_snr_db;  // of each that was tried
+  bool equalised = false, bias_corrected = false, adaptively_rounded = false;
+  std::int64_t samples = 0;
+  std::vector<QuantisedLayer> layers;  // with a diagnosis the worst first
+  std::optional<double> snr_db;        // of the whole quantised model's outputs
+  std::string metric;
+  std::optional<double> metric_before, metric_after, max_drop;
+  std::vector<ExclusionStep> steps;
+  std::int64_t bytes_before = 0, bytes_after = 0;  // of the weights; of the files, where known
+  std::int64_t file_bytes = 0;
+  std::optional<double> predicted_ms_before, predicted_ms_after, measured_ms_before, measured_ms_after;
+};
+
+struct QuantisedModel {
+  Model model;
+  QuantiseReport report;
+};
+
+// The model as QuantizeLinear and DequantizeLinear pairs around its layers (`full`), or with weights in 8 or 4 bits and
+// everything else as it was. Throws Error: invalid_argument (options, calibration data that do not fit the model or
+// hold NaN or infinities, max_drop that even the float model misses), not_found, io, unsupported.
+TESSERA_API QuantisedModel quantise(const Model& model, const QuantiseOptions& options);
+
+// "minmax", "percentile", "mse", "kl", "auto". Throws Error(invalid_argument).
+TESSERA_API RangeEstimator parse_range_estimator(std::string_view name);
+TESSERA_API std::string_view name_of(RangeEstimator estimator);
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+// Statistics of a float model's activations over calibration data.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "compress/calibration_samples.h"
+#include "compress/insert_quantisation.h"
+
+namespace tessera::compress {
+
+struct ChannelStatistics {
+  std::vector<double> sums;
+  std::vector<float> largest;  // magnitudes
+  std::int64_t count = 0;      // of values for each channel
+};
+
+struct Calibration {
+  std::map<ir::ValueId, ValueHistogram> histograms;
+  std::map<ir::ValueId, ChannelStatistics> channels;  // of the data of layers
+  std::int64_t samples = 0;
+
+  ActivationRanges ranges(RangeEstimator estimator, double percentile) const;
+};
+
+// Runs the graph on the data, keeping histograms alone. Throws Error as read_samples and sessions do, and
+// invalid_argument where the model itself computes NaN or infinities.
+Calibration calibrate(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers, const CalibrationData& data,
+                      const SessionOptions& session, const std::function<void(std::int64_t samples)>& progress);
+
+}  // namespace tessera::compress

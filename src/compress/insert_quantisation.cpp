@@ -1,0 +1,256 @@
+#include "compress/insert_quantisation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/builder.h"
+#include "ops/infer.h"
+
+namespace tessera::compress {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+bool rounds_to(const ir::Graph& graph, const ir::Node& node, const UnsignedScale& scale) {
+  if (scale.zero_point != 0) return false;
+  if (node.op == "Relu") return true;
+  if (node.op != "Clip" || node.inputs.size() < 3) return false;
+  const Tensor *low = graph.constant(node.inputs[1]), *high = graph.constant(node.inputs[2]);
+  const bool known = low != nullptr && high != nullptr && low->dtype() == DType::f32 && high->dtype() == DType::f32;
+  constexpr float kLevels = 255, kRounding = 1e-5f;
+  return known && *low->data<float>() == 0 && scale.scale * kLevels <= *high->data<float>() * (1 + kRounding);
+}
+
+class Inserter {
+ public:
+  Inserter(ir::Graph graph, const std::vector<QuantisableLayer>& layers, const std::set<std::size_t>& selected,
+           const ActivationRanges& known, const InsertOptions& options)
+      : graph_(std::move(graph)),
+        builder_(graph_),
+        layers_(layers),
+        selected_(selected),
+        known_(known),
+        options_(options) {}
+
+  ir::Graph run() {
+    const QuantisedActivations activations(graph_, layers_, selected_);
+    for (const ValueId value : activations.values())
+      scales_[value] = unsigned_scale(known_.ranges.at(activations.scale_of(value)));
+    for (const std::size_t i : selected_) {
+      if (layers_[i].kind == LayerKind::table) store_table(layers_[i]);
+      else quantise_layer(layers_[i], i);
+    }
+    const std::vector<std::vector<NodeId>> uses = graph_.compute_uses();
+    for (const ValueId value : activations.values())
+      quantise_activation(value, activations, uses[static_cast<std::size_t>(value.index)]);
+    return finished();
+  }
+
+  ir::Graph run_weights(int bits, std::int64_t group) {
+    for (const std::size_t i : selected_) {
+      const QuantisableLayer& layer = layers_[i];
+      if (layer.kind == LayerKind::table) store_table(layer);
+      else if (layer.kind == LayerKind::product) store_blocks(layer, bits, group);
+      else put_weights(layer, round_by_channel(*graph_.constant(layer.weight), layer.axis));
+    }
+    return finished();
+  }
+
+ private:
+  ir::Graph finished() {
+    graph_.sort_topologically();
+    graph_.remove_dead_and_compact();
+    ops::infer_graph(graph_);
+    return std::move(graph_);
+  }
+
+  std::string fresh(ValueId value, const char* suffix) {
+    const std::string name = graph_.value(value).name + suffix;
+    return graph_.find_value(name).valid() ? graph_.fresh_name(name) : name;
+  }
+
+  // A QuantizeLinear and a DequantizeLinear behind the value, for whoever computes on integers. Where the value comes
+  // from integers itself, everybody reads what was rounded: it stays in few bytes on its way.
+  void quantise_activation(ValueId value, const QuantisedActivations& activations, const std::vector<NodeId>& users) {
+    const UnsignedScale scale = scales_.at(value);
+    const ValueId s = builder_.scalar(static_cast<double>(scale.scale)),
+                  z = builder_.scalar(scale.zero_point, DType::u8);
+    ValueId from = value;
+    bool is_integer = false;
+    if (graph_.value(value).origin == ir::Origin::node) {
+      const NodeId producer = graph_.value(value).producer;
+      const ir::Node& node = graph_.node(producer);
+      is_integer = activations.computes_quantised(producer);
+      if (node.op == "Relu" || node.op == "Clip") {
+        const ValueId before = node.inputs[0];
+        is_integer = graph_.value(before).origin == ir::Origin::node &&
+                     activations.computes_quantised(graph_.value(before).producer);
+        if (is_integer && node.op == "Clip" && rounds_to(graph_, node, scale)) from = before;
+      }
+    }
+    const ValueId q = graph_.add_op("QuantizeLinear", {from, s, z}, {}, fresh(value, "_quantized"));
+    const ValueId real = graph_.add_op("DequantizeLinear", {q, s, z}, {}, fresh(value, "_dequantized"));
+    for (const NodeId user : users) {
+      if (!is_integer && !activations.computes_quantised(user)) continue;
+      ir::Node& node = graph_.node(user);
+      std::ranges::replace(node.inputs, value, real);
+    }
+  }
+
+  // The weights as integers in front of the layer.
+  void put_weights(const QuantisableLayer& layer, const ChannelWeights& weights) {
+    const Tensor zeros = zero_points(weights.scales.elements(), DType::i8);
+    const ValueId q = graph_.add_constant(weights.values, fresh(layer.weight, "_quantized"));
+    const ValueId real =
+        graph_.add_op("DequantizeLinear", {q, builder_.constant(weights.scales), builder_.constant(zeros)},
+                      {{"axis", layer.axis}}, fresh(layer.weight, "_dequantized"));
+    graph_.node(layer.node).inputs[1] = real;
+  }
+
+  static Tensor zero_points(std::int64_t count, DType type) {
+    Tensor zeros(type, {count});
+    std::fill_n(static_cast<std::byte*>(zeros.mutable_raw()), zeros.bytes(), std::byte{0});
+    return zeros;
+  }
+
+  void quantise_layer(const QuantisableLayer& layer, std::size_t index) {
+    const Tensor weights = *graph_.constant(layer.weight);
+    const std::int64_t channels = weights.shape()[static_cast<std::size_t>(layer.axis)];
+    std::vector<double> bias(static_cast<std::size_t>(channels), 0.0);
+    if (layer.bias.valid()) {
+      const float* given = graph_.constant(layer.bias)->data<float>();
+      std::copy(given, given + channels, bias.begin());
+    }
+    const double unit = static_cast<double>(scales_.at(layer.data).scale);
+    // Products of the scales are the units of the bias, which has to fit in 32 bits.
+    std::vector<double> least(bias.size());
+    if (!layer.bias_add.valid())
+      std::ranges::transform(bias, least.begin(), [&](double b) { return std::abs(b) / (unit * 1e9); });
+    const auto given = options_.rounded.find(index);
+    const ChannelWeights rounded =
+        given != options_.rounded.end() ? given->second : round_by_channel(weights, layer.axis, least);
+    put_weights(layer, rounded);
+    const bool has_place = layer.kind == LayerKind::convolution || layer.bias.valid() || is_gemm(layer);
+    if (!has_place) return;
+    if (options_.correct_bias) correct(layer, weights, real_weights(rounded), bias);
+    put_bias(layer, bias, rounded.scales, unit);
+  }
+
+  bool is_gemm(const QuantisableLayer& layer) const { return graph_.node(layer.node).op == "Gemm"; }
+
+  // What rounding the weights takes from the mean of the layer's output is given back by its bias (M. Nagel et al.,
+  // arXiv:1906.04721, section 4.2, with measured means of the layer's data).
+  void correct(const QuantisableLayer& layer, const Tensor& exact, const Tensor& rounded,
+               std::vector<double>& bias) const {
+    const auto found = known_.means.find(layer.data);
+    if (found == known_.means.end()) return;
+    const std::vector<double>& means = found->second;
+    const float *a = exact.data<float>(), *b = rounded.data<float>();
+    const AxisSplit split = split_at(exact.shape(), layer.axis);
+    const bool convolution = layer.kind == LayerKind::convolution;
+    // Of a convolution [outputs, inputs of a group, window]; of a product [k, n] or [n, k].
+    const std::int64_t window = convolution ? element_count({exact.shape().begin() + 2, exact.shape().end()}) : 1,
+                       inputs = split.outer * split.inner / window,
+                       groups = static_cast<std::int64_t>(means.size()) / std::max<std::int64_t>(inputs, 1);
+    if (inputs == 0 || groups < 1 || groups * inputs != static_cast<std::int64_t>(means.size())) return;
+    for (std::int64_t i = 0; i < exact.elements(); ++i) {
+      const std::int64_t channel = i / split.inner % split.axis;
+      const std::int64_t input = convolution        ? i % split.inner / window
+                                 : split.inner == 1 ? i / split.axis
+                                                    : i % split.inner;
+      const std::int64_t group = convolution ? channel / (split.axis / groups) : 0;
+      bias[static_cast<std::size_t>(channel)] +=
+          static_cast<double>(a[i] - b[i]) * means[static_cast<std::size_t>(group * inputs + input)];
+    }
+  }
+
+  void put_bias(const QuantisableLayer& layer, const std::vector<double>& bias, const Tensor& scales, double unit) {
+    const auto channels = static_cast<std::int64_t>(bias.size());
+    if (layer.bias_add.valid()) {
+      Tensor real(DType::f32, {channels});
+      std::ranges::transform(bias, real.mutable_data<float>(), [](double b) { return static_cast<float>(b); });
+      const ValueId value = graph_.add_constant(std::move(real), fresh(layer.bias, "_corrected"));
+      std::ranges::replace(graph_.node(layer.bias_add).inputs, layer.bias, value);
+      return;
+    }
+    const bool any = layer.bias.valid() || std::ranges::any_of(bias, [](double b) { return b != 0; });
+    if (!any) return;
+    Tensor numbers(DType::i32, {channels}), units(DType::f32, {channels});
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const auto scale = static_cast<float>(unit * static_cast<double>(scales.data<float>()[c]));
+      units.mutable_data<float>()[c] = scale;
+      constexpr double kMost = 2147483000;
+      numbers.mutable_data<std::int32_t>()[c] = static_cast<std::int32_t>(
+          std::clamp(std::nearbyint(bias[static_cast<std::size_t>(c)] / static_cast<double>(scale)), -kMost, kMost));
+    }
+    const ValueId named = layer.bias.valid() ? layer.bias : layer.weight;
+    const ValueId q = graph_.add_constant(std::move(numbers), fresh(named, "_bias_quantized"));
+    const ValueId real = graph_.add_op(
+        "DequantizeLinear", {q, builder_.constant(units), builder_.constant(zero_points(channels, DType::i32))},
+        {{"axis", std::int64_t{0}}}, fresh(named, "_bias_dequantized"));
+    std::vector<ValueId>& inputs = graph_.node(layer.node).inputs;
+    if (inputs.size() < 3) inputs.resize(3);
+    inputs[2] = real;
+  }
+
+  // Rows of integers are picked first, and made real then.
+  void store_table(const QuantisableLayer& layer) {
+    const ChannelWeights rounded = round_by_channel(*graph_.constant(layer.weight), 0);
+    const ValueId q = stored(layer.weight, rounded.values);
+    const ValueId scales = builder_.constant(rounded.scales.reshaped({rounded.scales.elements(), 1}));
+    const ir::Node node = graph_.node(layer.node);
+    builder_.set_name_prefix(node.name + "/");
+    const ValueId numbers = builder_.cast(builder_.add("Gather", {q, layer.data}, node.attributes), DType::f32);
+    const ValueId scale = builder_.add("Gather", {scales, layer.data}, node.attributes);
+    ir::Node product{"Mul", node.name, {numbers, scale}, node.outputs, {}, 0};
+    graph_.replace_node(layer.node, std::move(product));
+  }
+
+  // Integers of a table that several layers use are stored once.
+  ValueId stored(ValueId weight, const Tensor& values) {
+    const auto [found, fresh_one] = tables_.try_emplace(weight);
+    if (fresh_one) found->second = graph_.add_constant(values, fresh(weight, "_quantized"));
+    return found->second;
+  }
+
+  void store_blocks(const QuantisableLayer& layer, int bits, std::int64_t group) {
+    const BlockWeights rounded = round_by_block(*graph_.constant(layer.weight), layer.axis, bits, group);
+    ir::Node node = graph_.node(layer.node);
+    std::vector<ValueId> inputs{layer.data, graph_.add_constant(rounded.numbers, fresh(layer.weight, "_quantized")),
+                                graph_.add_constant(rounded.scales, fresh(layer.weight, "_scales"))};
+    if (is_gemm(layer) && layer.bias.valid()) inputs.insert(inputs.end(), {ValueId{}, ValueId{}, layer.bias});
+    ir::Node product{"com.microsoft::MatMulNBits",
+                     node.name,
+                     inputs,
+                     node.outputs,
+                     {{"K", rounded.k}, {"N", rounded.n}, {"bits", std::int64_t{bits}}, {"block_size", group}},
+                     0};
+    graph_.replace_node(layer.node, std::move(product));
+  }
+
+  ir::Graph graph_;
+  ops::GraphBuilder builder_;
+  const std::vector<QuantisableLayer>& layers_;
+  const std::set<std::size_t>& selected_;
+  const ActivationRanges& known_;
+  const InsertOptions& options_;
+  std::map<ValueId, UnsignedScale> scales_;
+  std::map<ValueId, ValueId> tables_;
+};
+
+}  // namespace
+
+ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
+                          const std::set<std::size_t>& selected, const ActivationRanges& known,
+                          const InsertOptions& options) {
+  return Inserter(graph, layers, selected, known, options).run();
+}
+
+ir::Graph quantise_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
+                           const std::set<std::size_t>& selected, int bits, std::int64_t group) {
+  return Inserter(graph, layers, selected, {}, {}).run_weights(bits, group);
+}
+
+}  // namespace tessera::compress

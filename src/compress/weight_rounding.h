@@ -1,0 +1,40 @@
+// Weights as integers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tessera/tensor.h"
+
+namespace tessera::compress {
+
+// q[i] = round(w[i] / scale[channel of i]), the channel being the index on `axis`; symmetric, from -127 to 127.
+struct ChannelWeights {
+  Tensor values;  // i8, of the weights' shape
+  Tensor scales;  // f32 [channels]
+  std::int64_t axis = 0;
+};
+
+// `least_scales`: the scales are at least so large; empty: no bounds. A channel of zeros has scale 1 at least.
+ChannelWeights round_by_channel(const Tensor& weights, std::int64_t axis, std::span<const double> least_scales = {});
+
+// The real numbers that the integers stand for.
+Tensor real_weights(const ChannelWeights& weights);
+
+// Elements of the weights before an axis, on it and behind it.
+struct AxisSplit {
+  std::int64_t outer = 1, axis = 1, inner = 1;
+};
+AxisSplit split_at(const Shape& shape, std::int64_t axis);
+
+// The operands of com.microsoft::MatMulNBits: [n, blocks, bytes] of numbers around 2^(bits-1), in groups of `group`
+// along k, each with the scale (of [n, blocks]) that gives the least squared error among a few.
+struct BlockWeights {
+  Tensor numbers, scales;
+  std::int64_t n = 0, k = 0;
+};
+// `axis`: of the outputs in the two-dimensional weights; 4 or 8 bits.
+BlockWeights round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group);
+
+}  // namespace tessera::compress

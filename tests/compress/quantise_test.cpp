@@ -1,0 +1,228 @@
+#include "tessera/quantise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include "compress/exclusion.h"
+#include "io/npz.h"
+#include "models/models.h"
+#include "ops/builder.h"
+#include "support/expect_error.h"
+#include "support/random_tensor.h"
+#include "support/resident_memory.h"
+#include "support/temporary_folder.h"
+
+namespace tessera::compress::quantise_test {
+namespace {
+
+using test::expect_error_containing;
+constexpr std::int64_t kFeatures = 16, kSamples = 40;
+
+Model as_model(ir::Graph graph) {
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+}
+
+// A chain of products with Relu between. Before layer `ruined` one channel is made so large that bytes have nothing
+// left for the others, and the layer's weights of this channel so small that it hardly counts; -1: none.
+Model chain(int layers, int ruined) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, {ir::Dim::symbol("n"), kFeatures}));
+  for (int i = 0; i < layers; ++i) {
+    Tensor weights =
+        test::random_tensor(DType::f32, {kFeatures, kFeatures}, static_cast<std::uint64_t>(i) + 1, -0.5, 0.5);
+    if (i == ruined) {
+      Tensor factors = Tensor(DType::f32, {kFeatures});
+      std::fill_n(factors.mutable_data<float>(), kFeatures, 1.0f);
+      factors.mutable_data<float>()[3] = 3000;
+      for (std::int64_t c = 0; c < kFeatures; ++c) weights.mutable_data<float>()[3 * kFeatures + c] *= 1e-6f;
+      x = builder.add("Mul", {x, builder.constant(factors)});
+    }
+    x = builder.add("MatMul", {x, builder.constant(weights)});
+    graph.node(graph.value(x).producer).name = "layer" + std::to_string(i);
+    x = builder.add("Add", {x, builder.constant(test::random_tensor(DType::f32, {kFeatures}, 90, -0.1, 0.1))});
+    if (i + 1 < layers) x = builder.add("Relu", {x});
+  }
+  graph.value(x).name = "scores";
+  graph.add_output(x);
+  return as_model(std::move(graph));
+}
+
+class Quantise : public testing::Test {
+ protected:
+  QuantiseOptions full(std::int64_t samples = kSamples) {
+    io::write_npz(folder_ / "data.npz", {{"x", test::random_tensor(DType::f32, {samples, kFeatures}, 5, -1, 1)}});
+    QuantiseOptions options;
+    options.full = true;
+    options.data.path = folder_ / "data.npz";
+    return options;
+  }
+  void expect_refused(const std::map<std::string, Tensor>& arrays, const std::string& text) {
+    QuantiseOptions options = full();
+    io::write_npz(folder_ / "data.npz", arrays);
+    expect_error_containing(ErrorKind::invalid_argument, text, [&] { quantise(chain(2, -1), options); });
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+int count(const Model& model, const char* op) {
+  int found = 0;
+  for (const ir::NodeId id : model.graph().order()) found += model.graph().node(id).op == op ? 1 : 0;
+  return found;
+}
+
+TEST_F(Quantise, FullKeepsTheOutputsOfAConvolutionalNet) {
+  const Model model = as_model(models::build_model("cnn_digits", {.dims = {{"size", 8}, {"width", 8}}}));
+  io::write_npz(folder_ / "data.npz", {{"input", test::random_tensor(DType::f32, {kSamples, 1, 8, 8}, 5, 0, 1)}});
+  QuantiseOptions options;
+  options.full = true;
+  options.data.path = folder_ / "data.npz";
+  options.metric = "agreement";
+  const QuantisedModel made = quantise(model, options);
+  EXPECT_GT(*made.report.snr_db, 20);
+  EXPECT_GE(*made.report.metric_after, 0.9);
+  EXPECT_EQ(made.report.samples, kSamples);
+  EXPECT_GT(made.report.bytes_before, 2.5 * static_cast<double>(made.report.bytes_after));
+  EXPECT_EQ(made.report.layers.size(), 5u);
+  EXPECT_EQ(count(made.model, "QuantizeLinear") > 4, true);
+}
+
+TEST_F(Quantise, NamesTheRuinedLayerFirstAndLeavesItAloneInFloat) {
+  QuantiseOptions options = full(200);
+  options.max_drop = 0.05;
+  options.metric = "cosine";
+  const QuantisedModel made = quantise(chain(5, 2), options);
+  EXPECT_EQ(made.report.layers[0].name, "layer2");
+  EXPECT_FALSE(made.report.layers[0].quantised);
+  EXPECT_NE(made.report.layers[0].reason.find("cosine"), std::string::npos);
+  for (std::size_t i = 1; i < made.report.layers.size(); ++i)
+    EXPECT_TRUE(made.report.layers[i].quantised) << made.report.layers[i].name;
+  EXPECT_GE(*made.report.metric_after, *made.report.metric_before - 0.05);
+  ASSERT_EQ(made.report.steps.size(), 2u);
+  EXPECT_LT(made.report.steps[0].metric, 0.95);
+}
+
+TEST_F(Quantise, AsksACommandForTheMetric) {
+  QuantiseOptions options = full();
+  options.max_drop = 0.1;
+  options.metric = "echo 0.5 #";
+  const QuantisedModel made = quantise(chain(3, -1), options);
+  EXPECT_EQ(*made.report.metric_before, 0.5);
+  EXPECT_EQ(*made.report.metric_after, 0.5);
+  options.metric = "test -s";  // the file is there, but nothing is printed
+  expect_error_containing(ErrorKind::failed, "expected one number", [&] { quantise(chain(3, -1), options); });
+  options.metric = "exit 3 #";
+  expect_error_containing(ErrorKind::failed, "status 3", [&] { quantise(chain(3, -1), options); });
+}
+
+TEST_F(Quantise, EveryEstimatorWorksAndTheBestIsTaken) {
+  QuantiseOptions options = full();
+  const QuantisedModel automatic = quantise(chain(3, -1), options);
+  EXPECT_EQ(automatic.report.estimator_snr_db.size(), 4u);
+  for (const RangeEstimator each :
+       {RangeEstimator::min_max, RangeEstimator::percentile, RangeEstimator::mse, RangeEstimator::kl}) {
+    options.estimator = each;
+    const QuantisedModel made = quantise(chain(3, -1), options);
+    EXPECT_EQ(made.report.estimator, name_of(each));
+    EXPECT_GT(*made.report.snr_db, 10) << name_of(each);
+    EXPECT_GE(*automatic.report.snr_db, *made.report.snr_db - 0.5) << name_of(each);
+  }
+}
+
+TEST_F(Quantise, WeightsAlone) {
+  for (const char* weights : {"int8", "int4"}) {
+    QuantiseOptions options = full();
+    options.full = false;
+    options.weights = weights;
+    const QuantisedModel made = quantise(chain(3, -1), options);
+    EXPECT_EQ(count(made.model, "com.microsoft::MatMulNBits"), 3) << weights;
+    EXPECT_GT(*made.report.snr_db, std::string(weights) == "int8" ? 35 : 12) << weights;
+  }
+}
+
+TEST_F(Quantise, PatternsKeepLayersInFloat) {
+  QuantiseOptions options = full();
+  options.exclude = {"layer[02]"};
+  const QuantisedModel made = quantise(chain(3, -1), options);
+  EXPECT_EQ(count(made.model, "QuantizeLinear"), 1);
+  options.exclude = {"nothing*"};
+  expect_error_containing(ErrorKind::invalid_argument, "layer0", [&] { quantise(chain(3, -1), options); });
+}
+
+TEST_F(Quantise, RefusesHostileData) {
+  const auto x = [](float value) {
+    Tensor tensor = test::random_tensor(DType::f32, {kSamples, kFeatures}, 5, -1, 1);
+    tensor.mutable_data<float>()[17 * kFeatures + 1] = value;
+    return tensor;
+  };
+  expect_refused({{"x", x(std::nanf(""))}}, "NaN in sample 17");
+  expect_refused({{"x", x(std::numeric_limits<float>::infinity())}}, "an infinity in sample 17");
+  expect_refused({{"x", Tensor(DType::f32, {0, kFeatures})}}, "no samples");
+  expect_refused({{"x", test::random_tensor(DType::f32, {4, 3}, 1)}}, "f32[4, 3], expected f32[n, 16]");
+  expect_refused({{"x", test::random_tensor(DType::f64, {4, kFeatures}, 1)}}, ".astype('float32')");
+  expect_refused({{"x", x(0)}, {"z", x(0)}}, "'z' is no input");
+  expect_refused({{"x", x(0)}, {"labels", Tensor(DType::i64, {3})}}, "rows");
+  expect_refused({{"labels", Tensor(DType::i64, {3})}}, "no array for the input 'x'");
+  expect_refused({}, "no array for the input 'x'");
+  QuantiseOptions options = full();
+  std::ofstream(folder_ / "data.npz") << "PK\x03\x04 this is no archive";
+  expect_error_containing(ErrorKind::invalid_argument, "data.npz", [&] { quantise(chain(2, -1), options); });
+  options.data.path = folder_ / "absent.npz";
+  expect_error_containing(ErrorKind::not_found, "absent.npz", [&] { quantise(chain(2, -1), options); });
+  options.data.path = folder_.path();
+  std::filesystem::remove(folder_ / "data.npz");
+  expect_error_containing(ErrorKind::invalid_argument, "no samples", [&] { quantise(chain(2, -1), options); });
+  options.data.path.clear();
+  expect_error_containing(ErrorKind::invalid_argument, "--data", [&] { quantise(chain(2, -1), options); });
+}
+
+TEST_F(Quantise, ReadsAFolderAndSettings) {
+  QuantiseOptions options = full();
+  std::filesystem::create_directory(folder_ / "files");
+  std::filesystem::rename(folder_ / "data.npz", folder_ / "files/a.npz");
+  io::write_npz(folder_ / "files/b.npz", {{"x", test::random_tensor(DType::f32, {3, kFeatures}, 6)}});
+  options.data.path = folder_ / "files";
+  EXPECT_EQ(quantise(chain(2, -1), options).report.samples, kSamples + 3);
+  std::ofstream(folder_ / "inputs.toml") << "data = \"files\"\nsamples = 10\n";
+  options.data.path = folder_ / "inputs.toml";
+  EXPECT_EQ(quantise(chain(2, -1), options).report.samples, kSamples);  // whole runs
+  std::ofstream(folder_ / "inputs.toml") << "datum = \"files\"\n";
+  expect_error_containing(ErrorKind::invalid_argument, "datum", [&] { quantise(chain(2, -1), options); });
+}
+
+TEST_F(Quantise, MemoryDoesNotGrowWithTheSamples) {
+  const auto most_resident = [&](std::int64_t samples) {
+    QuantiseOptions options = full(samples);
+    options.diagnose = false;
+    options.data.batch = 64;
+    options.estimator = RangeEstimator::mse;
+    std::int64_t most = 0;
+    options.progress = [&](std::string_view, double) { most = std::max(most, test::resident_bytes()); };
+    EXPECT_EQ(quantise(chain(2, -1), options).report.samples, samples);
+    return most;
+  };
+  most_resident(100);
+  const std::int64_t few = most_resident(100), many = most_resident(200'000);
+  constexpr std::int64_t kMost = 6 << 20;  // the file has 12.8 MB
+  EXPECT_LT(many - few, kMost);
+}
+
+TEST(FewestExcluded, IsFoundByBisection) {
+  for (std::size_t needed = 0; needed <= 20; ++needed) {
+    int asked = 0;
+    EXPECT_EQ(fewest_excluded(20,
+                              [&](std::size_t excluded) {
+                                ++asked;
+                                return excluded >= needed;
+                              }),
+              needed);
+    EXPECT_LE(asked, 11);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compress::quantise_test
