@@ -132,11 +132,14 @@ struct BlockPool::State {
   std::multimap<std::int64_t, std::byte*> idle;  // by size
   std::int64_t idle_bytes = 0, used_bytes = 0;
   std::int64_t peak_bytes = 0, former_peak_bytes = 0;  // used at once in this period and the one before
+  std::int64_t ready_bytes = 0;                        // kept in any case
 
   State(double ratio, std::int64_t slack, BlockSource* from) : spare_ratio(ratio), slack_bytes(slack), source(from) {}
   ~State() { free_all(take_out_beyond(0)); }
 
-  std::int64_t kept_bytes() const { return std::max(peak_bytes, former_peak_bytes) + slack_bytes; }
+  std::int64_t kept_bytes() const {
+    return std::max(std::max(peak_bytes, former_peak_bytes) + slack_bytes, ready_bytes);
+  }
 
   // Takes blocks out of the idle ones, the smallest first, until at most `bytes` are idle; the caller frees them
   // unlocked.
@@ -238,6 +241,17 @@ std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<M
           }};
 }
 
+void BlockPool::keep_ready(std::int64_t bytes) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ready_bytes += bytes > 0 ? size_class(bytes) : -size_class(-bytes);
+  }
+  if (bytes <= 0) return;
+  const State::Block block = state_->take(size_class(bytes), nullptr);
+  std::fill_n(block.second, block.first, std::byte{});
+  state_->give_back(block);
+}
+
 void BlockPool::trim() {
   std::vector<State::Block> blocks;
   {
@@ -254,7 +268,7 @@ std::int64_t BlockPool::end_period() {
     State& state = *state_;
     state.former_peak_bytes = std::exchange(state.peak_bytes, state.used_bytes);
     const bool quiet = state.former_peak_bytes <= state.used_bytes;
-    blocks = state.take_out_beyond(quiet ? 0 : state.kept_bytes() - state.used_bytes);
+    blocks = state.take_out_beyond((quiet ? state.ready_bytes : state.kept_bytes()) - state.used_bytes);
   }
   return state_->free_all(blocks);
 }

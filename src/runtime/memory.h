@@ -71,6 +71,10 @@ class BlockPool {
   // again finds their data in cache. Throws Error(over_budget).
   std::shared_ptr<std::byte> take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,
                                   const std::byte* preferred = nullptr);
+  // Keeps so many bytes more (fewer where negative) ready however long nothing is used: a block of them is touched now,
+  // and from then on what is idle and in use together does not fall below the sum of all such calls unless trim() is
+  // called. Of a pool of host memory. Throws Error(over_budget).
+  void keep_ready(std::int64_t bytes);
   // Gives idle blocks back to the system.
   void trim();
   // Ends a period: what was in use at once in it and in the period before limits what is kept. Returns the bytes freed.
