@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures the time to the first answer of models that were not in memory, beside what bounds it and beside onnxruntime.
+"""Measures the time to the first answer of models that were not in memory, beside its bounds and onnxruntime.
 
     bench/share/switching.py --json                        # resnet50, bert_base and PP-OCR; all rates
     bench/share/switching.py --models resnet50 --rates 0   # one of them, at the disk's own speed
     bench/share/switching.py --no-peer                     # without onnxruntime
 
 Every measurement is a fresh process, before which the pages of the file are dropped from the page cache
-(posix_fadvise). In turn, for each round: reading the same bytes by pread, a cold start of the package, and onnxruntime's
-load and first run of the .onnx. Medians count:
+(posix_fadvise). In turn, for each round: reading the same bytes by pread, a cold start of the package, and
+onnxruntime's load and first run of the .onnx. Medians count:
 
     first      from the begin of Model::load to the first answer
     process    the same from the start of the process
