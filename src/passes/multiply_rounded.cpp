@@ -1,8 +1,11 @@
 // Convolutions and products in float32 whose data and weights were rounded to bfloat16 and widened again, as in a
 // training step of mixed precision, multiply the rounded numbers (ops/rounded_product.h): the same sums in float32, by
-// instructions for bfloat16. Where everybody rounds the result, the layer does. Only as far as the device has a kernel.
+// instructions for bfloat16. Where everybody rounds the result, the layer does. A product with a transposed matrix on
+// the left, as gradients of weights are, transposes the rounded numbers first. Only as far as the device has a kernel.
 #include <optional>
 
+#include "ops/builder.h"
+#include "ops/op_table.h"
 #include "passes/find.h"
 #include "passes/linear_form.h"
 #include "passes/pass.h"
@@ -31,6 +34,25 @@ std::optional<NodeId> only_rounding(const ir::Graph& graph, ValueId value,
   return rounds ? std::optional(users[0]) : std::nullopt;
 }
 
+// The product of a transposed matrix as a Linear that reads the matrix behind the Transpose, which is added; nothing
+// where it is none, or has factors or a bias.
+std::optional<ir::Node> transposed_first(ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Gemm" || (node.inputs.size() > 2 && node.inputs[2].valid())) return std::nullopt;
+  const ops::AttributeReader reader(node, ops::op_of(node));
+  if (reader.integer("transA") == 0 || reader.real("alpha") != 1) return std::nullopt;
+  const ValueId x = cast_of(graph, node.inputs[0], DType::bf16, DType::f32),
+                w = cast_of(graph, node.inputs[1], DType::bf16, DType::f32);
+  if (!x.valid() || !w.valid() || graph.is_constant(x) || dims_of(graph, w) == nullptr || !graph.value(w).type.shape())
+    return std::nullopt;
+  ops::GraphBuilder builder(graph);
+  ir::Node linear{"tessera::Linear", node.name, {}, node.outputs, {{"precision", std::string("bf16")}}, 0};
+  if (reader.integer("transB") != 0) linear.attributes.emplace("transB", std::int64_t{1});
+  const ValueId exact = cast_of(graph, w, DType::f32, DType::bf16);
+  const ValueId turned = builder.add("Transpose", {x}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  linear.inputs = {turned, exact.valid() ? exact : node.inputs[1]};
+  return linear;
+}
+
 // The layer with rounded operands, or nothing.
 std::optional<ir::Node> rounded(const ir::Graph& graph, const ir::Node& node) {
   std::optional<ir::Node> layer = node.op == "tessera::ChannelsLastConv" ? node : as_linear(graph, node);
@@ -54,6 +76,10 @@ ir::Graph multiply_rounded(ir::Graph graph, const PassContext& context) {
   bool changed = false;
   for (const NodeId id : order) {
     std::optional<ir::Node> layer = rounded(graph, graph.node(id));
+    if (!layer) {
+      layer = transposed_first(graph, ir::Node(graph.node(id)));
+      changed = changed || layer.has_value();  // a Transpose that nobody uses must go
+    }
     if (!layer || !context.keeps_composite(graph, *layer)) continue;
     changed = true;
     const std::optional<NodeId> rounding = only_rounding(graph, layer->outputs[0], uses);
@@ -65,7 +91,10 @@ ir::Graph multiply_rounded(ir::Graph graph, const PassContext& context) {
     layer->attributes.insert_or_assign("output_dtype", static_cast<std::int64_t>(DType::bf16));
     graph.replace_node(*rounding, std::move(*layer));
   }
-  if (changed) graph.remove_dead_and_compact();
+  if (changed) {
+    graph.sort_topologically();
+    graph.remove_dead_and_compact();
+  }
   return graph;
 }
 

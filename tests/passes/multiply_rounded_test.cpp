@@ -20,14 +20,22 @@ TEST(MultiplyRounded, ProductsTakeTheRoundedNumbers) {
       {"%xb = Cast (%x) {to = 16}", "%y = tessera::Linear (%xb, %w, %b) {output_dtype = 16, precision = \"bf16\"}"});
 }
 
+// Gradients of weights.
+TEST(MultiplyRounded, TransposesRoundedNumbers) {
+  const std::string product =
+      "graph { input %x : f32[6, 4] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
+      "%wb = Cast (%w) {to = 16} %wr = Cast (%wb) {to = 1} ";
+  test::expect_rewritten(product + "%y = Gemm (%xr, %wr) {transA = 1} output %y }", kPass,
+                         {"%xb = Cast (%x) {to = 16}", "%? = Transpose (%xb) {perm = [1, 0]}",
+                          "%y = tessera::Linear (%?, %w) {precision = \"bf16\"}"});
+  test::expect_left_alone(product + "%y = Gemm (%xr, %wr) {transA = 1, alpha = 0.5} output %y }", kPass);
+  test::expect_left_alone(product + "input %c : f32[4, 5] %y = Gemm (%xr, %wr, %c) {transA = 1} output %y }", kPass);
+}
+
 TEST(MultiplyRounded, OthersStay) {
   test::expect_left_alone(
       "graph { input %x : f32[4, 6] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
       "%y = MatMul (%xr, %w) output %y }",
-      kPass);
-  test::expect_left_alone(
-      "graph { input %x : f32[6, 4] input %w : f32[6, 5] %xb = Cast (%x) {to = 16} %xr = Cast (%xb) {to = 1} "
-      "%wb = Cast (%w) {to = 16} %wr = Cast (%wb) {to = 1} %y = Gemm (%xr, %wr) {transA = 1} output %y }",
       kPass);
 }
 
