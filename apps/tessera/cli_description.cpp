@@ -26,12 +26,24 @@ VerbDescription describe_verb(const CLI::App& app, const std::string& name) {
   return verb;
 }
 
+void describe_verbs(const CLI::App& app, const std::string& prefix, std::vector<VerbDescription>& verbs) {
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const std::string name = prefix + verb->get_name();
+    const std::size_t place = verbs.size();
+    verbs.push_back(describe_verb(*verb, name));
+    describe_verbs(*verb, name + " ", verbs);
+    OptionDescription inner{{"VERB"}, "What to do", "TEXT", {}, {}, true};
+    for (const CLI::App* each : verb->get_subcommands([](const CLI::App*) { return true; }))
+      inner.values.push_back(each->get_name());
+    if (!inner.values.empty()) verbs[place].options.push_back(inner);
+  }
+}
+
 }  // namespace
 
 std::vector<VerbDescription> describe_command_line(const CLI::App& app) {
   std::vector<VerbDescription> verbs{describe_verb(app, "")};
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; }))
-    verbs.push_back(describe_verb(*verb, verb->get_name()));
+  describe_verbs(app, "", verbs);
   return verbs;
 }
 

@@ -19,11 +19,12 @@ struct OptionDescription {
 };
 
 struct VerbDescription {
-  std::string name, text, footer;
+  std::string name, text, footer;  // the name of a verb of a verb has both words: "share run"
   std::vector<OptionDescription> options;
 };
 
-// The program's own options under an empty name, then all verbs in order.
+// The program's own options under an empty name, then all verbs in order, each followed by its own verbs, whose names
+// it takes as a positional argument.
 std::vector<VerbDescription> describe_command_line(const CLI::App& app);
 
 }  // namespace tessera::apps

@@ -36,12 +36,24 @@ std::vector<std::string> names_of(const VerbDescription& verb, bool with_values)
   return names;
 }
 
-std::vector<std::string> verb_names(const Verbs& verbs) {
+bool is_inner(const VerbDescription& verb) {
+  return verb.name.find(' ') != std::string::npos;
+}
+
+// Of the verbs, or of verbs of verbs.
+std::vector<std::string> verb_names(const Verbs& verbs, bool inner) {
   std::vector<std::string> names;
   for (const VerbDescription& verb : verbs) {
-    if (!verb.name.empty()) names.push_back(verb.name);
+    if (!verb.name.empty() && is_inner(verb) == inner) names.push_back(verb.name);
   }
   return names;
+}
+
+// A pattern of the shells' case that holds for these names, and for no word where there are none.
+std::string pattern_of(const std::vector<std::string>& names) {
+  std::string pattern = "''";
+  for (const std::string& name : names) pattern += "|" + shell_quoted(name);
+  return pattern;
 }
 
 // Values of options by "verb:option", of positional arguments by "verb:". What is not listed is completed by file
@@ -68,7 +80,15 @@ _tessera() {{
   local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}"
   local verb='' options takers values='' i
   for ((i = 1; i < COMP_CWORD; ++i)); do
-    [[ "${{COMP_WORDS[i]}}" != -* ]] && verb="${{COMP_WORDS[i]}}" && break
+    [[ "${{COMP_WORDS[i]}}" == -* ]] && continue
+    if [[ -z "$verb" ]]; then
+      verb="${{COMP_WORDS[i]}}"
+      continue
+    fi
+    case "$verb ${{COMP_WORDS[i]}}" in
+    {4}) verb="$verb ${{COMP_WORDS[i]}}" ;;
+    esac
+    break
   done
   COMPREPLY=()
   case "$verb" in
@@ -90,7 +110,8 @@ _tessera() {{
 }}
 complete -o default -F _tessera tessera
 )",
-                     options, takers, values, shell_quoted(fmt::format("{}", fmt::join(verb_names(verbs), " "))));
+                     options, takers, values, shell_quoted(fmt::format("{}", fmt::join(verb_names(verbs, false), " "))),
+                     pattern_of(verb_names(verbs, true)));
 }
 
 // One specification of _arguments an option: (names)name[text]:message:action.
@@ -109,8 +130,8 @@ std::string zsh_script(const Verbs& verbs) {
   std::string names, cases;
   for (const VerbDescription& verb : verbs) {
     if (verb.name.empty()) continue;
-    names += "    " + shell_quoted(verb.name + ":" + plain(verb.text)) + "\n";
-    cases += fmt::format("    {})\n      _arguments \\\n", verb.name);
+    if (!is_inner(verb)) names += "    " + shell_quoted(verb.name + ":" + plain(verb.text)) + "\n";
+    cases += fmt::format("    {})\n      _arguments \\\n", shell_quoted(verb.name));
     bool placed = false;  // _arguments takes one rule for all that is no option
     for (const OptionDescription& option : verb.options) {
       if (!option.positional || !std::exchange(placed, true)) cases += zsh_option(option);
@@ -126,24 +147,51 @@ _tessera() {{
     _describe 'verb' verbs
     return
   fi
+  local verb="$words[2]"
   shift words
   (( CURRENT-- ))
-  case "$words[1]" in
+  if (( CURRENT > 2 )); then
+    case "$verb $words[2]" in
+    {})
+      verb="$verb $words[2]"
+      shift words
+      (( CURRENT-- ))
+      ;;
+    esac
+  fi
+  case "$verb" in
 {}  esac
 }}
 if [ "$funcstack[1]" = "_tessera" ]; then _tessera "$@"; else compdef _tessera tessera; fi
 )",
-                     names, cases);
+                     names, pattern_of(verb_names(verbs, true)), cases);
+}
+
+// When fish offers the options of a verb: its words are there, and none by which another verb is meant.
+std::string fish_condition(const VerbDescription& verb, const Verbs& verbs) {
+  if (verb.name.empty()) return "__fish_use_subcommand";
+  const std::size_t space = verb.name.find(' ');
+  const std::string outer = verb.name.substr(0, space);
+  if (space != std::string::npos)
+    return shell_quoted(fmt::format("__fish_seen_subcommand_from {}; and __fish_seen_subcommand_from {}", outer,
+                                    verb.name.substr(space + 1)));
+  std::string others;
+  for (const std::string& inner : verb_names(verbs, true)) {
+    const std::size_t end = inner.find(' ');
+    if (inner.substr(0, end) == outer) others += " " + inner.substr(end + 1);
+    if (inner.substr(end + 1) == outer) others += " " + inner.substr(0, end);
+  }
+  const std::string condition = "__fish_seen_subcommand_from " + outer;
+  return shell_quoted(others.empty() ? condition : condition + "; and not __fish_seen_subcommand_from" + others);
 }
 
 std::string fish_script(const Verbs& verbs) {
   std::string script = "# fish completion for tessera, made by 'tessera completion fish'\n";
   for (const VerbDescription& verb : verbs) {
-    if (!verb.name.empty())
+    if (!verb.name.empty() && !is_inner(verb))
       script += fmt::format("complete -c tessera -n __fish_use_subcommand -f -a {} -d {}\n", verb.name,
                             shell_quoted(plain(verb.text)));
-    const std::string where =
-        verb.name.empty() ? "__fish_use_subcommand" : shell_quoted("__fish_seen_subcommand_from " + verb.name);
+    const std::string where = fish_condition(verb, verbs);
     for (const OptionDescription& option : verb.options) {
       std::string line = "complete -c tessera -n " + where;
       for (const std::string& name : option.names) {

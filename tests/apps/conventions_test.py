@@ -211,6 +211,10 @@ class Conventions(program.WithModel):
         self.assertEqual(self.completions("completion", "z"), ["zsh"])
         self.assertEqual(self.completions("run", "x"), [])  # file names, which bash adds
         self.assertEqual(self.completions("run", "--json", ""), [])
+        self.assertEqual(self.completions("share", "da"), ["daemon"])
+        self.assertEqual(self.completions("share", "run", "--cl"), ["--class"])
+        self.assertEqual(self.completions("share", "run", "--class", "b"), ["background"])
+        self.assertEqual(self.completions("share", "status", "--cl"), [])
 
     def test_scripts_know_every_verb_and_option(self):
         for shell in ("bash", "zsh", "fish"):

@@ -1,0 +1,249 @@
+// What bench/share/colocate.py and load.py drive: a model that answers requests, a training that goes on meanwhile, or
+// both in one process as jobs of an arbiter.
+//
+//   bench_colocate serve MODEL [--dim NAME=N]… | train NET | both MODEL NET [--policy NAME]
+//
+// MODEL is an .onnx or .tsr file or a net of `tessera new`; NET is a net of `tessera new` that takes pictures of 32×32.
+// It reads commands from standard input, a line each, and answers each with a line of JSON:
+//   time                  {"run_ms"}: the median of 50 runs alone
+//   serve COUNT RATE SEED requests that are due at the moments of a Poisson process (RATE a second), served in order;
+//                         {"latencies_ms", "seconds", "processor_s"}: each from the moment at which it was due
+//   replay FILE           the same at the moments (in ms, a line each) of a file
+//   closed COUNT          the same, each as soon as the one before is answered
+//   go, pause, steps      {"steps"}: of the training so far
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "models/models.h"
+#include "runtime/assumed_dims.h"
+#include "runtime/random_inputs.h"
+#include "tessera/error.h"
+#include "tessera/share.h"
+#include "tessera/train.h"
+
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using tessera::Job;
+
+double seconds_since(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+tessera::Model model_of(const std::string& name, const std::map<std::string, std::int64_t>& dims) {
+  if (name.find('.') == std::string::npos)
+    return tessera::Model(
+        std::make_shared<const tessera::ir::Graph>(tessera::models::build_model(name, {.dims = {{"batch", 1}}})));
+  const tessera::Model model = tessera::Model::load(name);
+  return tessera::runtime::assume_dims(dims.empty() ? model : model.with_dims(dims)).model;
+}
+
+// A training that goes on until this is destroyed, except while it is paused. It begins paused.
+class Training {
+ public:
+  Training(const std::string& net, Job* job) {
+    tessera::TrainingConfig config;
+    config.model.builder = net;
+    config.data.batch = 32;
+    config.data.workers = 0;
+    config.steps = 1'000'000'000;
+    config.optimiser.learning_rate = 1e-4;
+    tessera::Tensor x(tessera::DType::f32, {64, 3, 32, 32}), y(tessera::DType::i64, {64});
+    tessera::base::Philox numbers(7, 0);
+    for (float& value : x.mutable_values<float>()) value = static_cast<float>(numbers.next_u32() >> 8) * 0x1p-24f;
+    for (std::int64_t& value : y.mutable_values<std::int64_t>()) value = numbers.next_u32() % 10;
+    config.data.train_arrays = {{"input", x}, {"y", y}};
+    trainer_.emplace(config);
+    hooks_.cancellation = &stop_;
+    hooks_.progress = [this](std::int64_t, std::int64_t) {
+      ++steps_;
+      std::unique_lock lock(mutex_);
+      goes_.wait(lock, [&] { return go_; });
+    };
+    if (job != nullptr) {
+      hooks_.run = [job](tessera::Session& session, const tessera::NamedValues& inputs,
+                         const std::vector<tessera::OutputRequest>& outputs,
+                         const tessera::RunOptions& how) { return job->run(session, inputs, outputs, how); };
+    }
+    thread_ = std::thread([this] { trainer_->run(hooks_); });
+    while (steps_ < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ~Training() {
+    stop_.cancel();
+    set(true);
+    thread_.join();
+  }
+  void set(bool go) {
+    const std::lock_guard lock(mutex_);
+    go_ = go;
+    goes_.notify_all();
+  }
+  std::int64_t steps() const { return steps_; }
+
+ private:
+  std::optional<tessera::Trainer> trainer_;
+  tessera::Cancellation stop_;
+  tessera::TrainingHooks hooks_;
+  std::atomic<std::int64_t> steps_{0};
+  std::mutex mutex_;
+  std::condition_variable goes_;
+  bool go_ = false;
+  std::thread thread_;
+};
+
+// A model that answers requests, as the job if there is one.
+class Service {
+ public:
+  Service(const tessera::Model& model, tessera::Arbiter* arbiter)
+      : session_(model), inputs_(tessera::runtime::random_inputs(model, 1)), arbiter_(arbiter) {}
+
+  nlohmann::json time() {
+    std::vector<double> times;
+    for (int i = 0; i < 60; ++i) {
+      const SteadyClock::time_point begin = SteadyClock::now();
+      session_.run(inputs_);
+      if (i >= 10) times.push_back(1e3 * seconds_since(begin));
+    }
+    std::ranges::nth_element(times, times.begin() + 25);
+    if (arbiter_ != nullptr && !job_)
+      job_.emplace(arbiter_->add_job({.name = "realtime",
+                                      .priority = tessera::Priority::realtime,
+                                      .goal_ns = static_cast<std::int64_t>(2e6 * times[25])}));
+    return {{"run_ms", times[25]}};
+  }
+
+  // `due_s`: when each request comes. Empty: `count` of them, each after the one before.
+  nlohmann::json serve(const std::vector<double>& due_s, int count) {
+    std::vector<double> latencies;
+    const double processor = processor_seconds();
+    const SteadyClock::time_point begin = SteadyClock::now();
+    for (int i = 0; i < count; ++i) {
+      double due = seconds_since(begin);
+      if (!due_s.empty()) {
+        due = due_s[static_cast<std::size_t>(i)];
+        std::this_thread::sleep_until(
+            begin + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(due)));
+      }
+      if (job_) job_->run(session_, inputs_);
+      else session_.run(inputs_);
+      latencies.push_back(1e3 * (seconds_since(begin) - due));
+    }
+    return {{"latencies_ms", latencies},
+            {"seconds", seconds_since(begin)},
+            {"processor_s", processor_seconds() - processor}};
+  }
+
+ private:
+  tessera::Session session_;
+  const tessera::NamedValues inputs_;
+  tessera::Arbiter* const arbiter_;
+  std::optional<Job> job_;
+};
+
+std::vector<double> poisson(int count, double rate, std::uint64_t seed) {
+  tessera::base::Philox numbers(seed, 0);
+  std::vector<double> due;
+  double at = 0;
+  for (int i = 0; i < count; ++i) {
+    at -= std::log((static_cast<double>(numbers.next_u32()) + 1) * 0x1p-32) / rate;
+    due.push_back(at);
+  }
+  return due;
+}
+
+std::vector<double> moments_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<double> due;
+  double ms = 0;
+  while (file >> ms) due.push_back(1e-3 * ms);
+  tessera::require(!due.empty(), tessera::ErrorKind::invalid_argument, "'{}' holds no moments", path);
+  return due;
+}
+
+nlohmann::json answer(const std::string& line, std::optional<Service>& service, std::optional<Training>& training) {
+  std::istringstream words(line);
+  std::string command, file;
+  words >> command;
+  if (training && (command == "go" || command == "pause")) training->set(command == "go");
+  if (training && (command == "go" || command == "pause" || command == "steps")) return {{"steps", training->steps()}};
+  int count = 0;
+  double rate = 0;
+  std::uint64_t seed = 0;
+  if (service && command == "time") return service->time();
+  if (service && command == "serve" && words >> count >> rate >> seed)
+    return service->serve(poisson(count, rate, seed), count);
+  if (service && command == "closed" && words >> count) return service->serve({}, count);
+  if (service && command == "replay" && words >> file) {
+    const std::vector<double> due = moments_of(file);
+    return service->serve(due, static_cast<int>(due.size()));
+  }
+  tessera::fail(tessera::ErrorKind::invalid_argument, "no command for this process: '{}'", line);
+}
+
+void work(const std::vector<std::string>& words, const std::string& policy,
+          const std::map<std::string, std::int64_t>& dims) {
+  const std::string role = words.empty() ? "" : words[0];
+  const bool serves = role == "serve" || role == "both", trains = role == "train" || role == "both";
+  tessera::require((serves || trains) && words.size() == std::size_t{1} + serves + trains,
+                   tessera::ErrorKind::invalid_argument, "expected serve MODEL, train NET or both MODEL NET");
+  std::optional<tessera::Arbiter> arbiter;
+  std::optional<Job> background;
+  if (serves && trains) {
+    arbiter.emplace(tessera::ArbiterOptions{.policy = policy});
+    background.emplace(arbiter->add_job({.name = "training", .priority = tessera::Priority::background}));
+  }
+  std::optional<Service> service;
+  std::optional<Training> training;
+  if (serves) service.emplace(model_of(words[1], dims), arbiter ? &*arbiter : nullptr);
+  if (trains) training.emplace(words.back(), background ? &*background : nullptr);
+  std::string line;
+  while (std::getline(std::cin, line)) std::cout << answer(line, service, training).dump() << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> words;
+  std::map<std::string, std::int64_t> dims;
+  std::string policy = "fill";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i], next = i + 1 < argc ? argv[i + 1] : "";
+    if (word == "--policy") policy = argv[++i];
+    else if (word == "--dim") dims[next.substr(0, next.find('='))] = std::atoll(argv[++i] + next.find('=') + 1);
+    else words.push_back(word);
+  }
+  try {
+    work(words, policy, dims);
+  } catch (const tessera::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return tessera::exit_code(error.kind());
+  }
+  return 0;
+}
