@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs a wheel of dist/ in bare Debian roots (debootstrap, minbase with python3) and classifies with it:
+#   sudo scripts/check_wheel.sh [--keep FOLDER] [bookworm] [trixie]
+# Bookworm has Python 3.11, trixie 3.13. --keep leaves the bare roots in FOLDER for the next call. Needs the network for
+# Debian and for numpy, and .models/magika (scripts/fetch_models.py).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+keep='' suites=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --keep) keep=${2:?--keep needs a folder}; shift 2 ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    bookworm | trixie) suites+=("$1"); shift ;;
+    *) echo "check_wheel: unknown argument '$1' (see --help)" >&2; exit 2 ;;
+  esac
+done
+[ ${#suites[@]} -gt 0 ] || suites=(bookworm trixie)
+[ "$(id -u)" = 0 ] || { echo "check_wheel: needs root (chroot)" >&2; exit 2; }
+[ -f .models/magika/model.onnx ] || { echo "check_wheel: run scripts/fetch_models.py first" >&2; exit 2; }
+work=${keep:-$(mktemp -d)}
+trap '[ -n "$keep" ] || rm -rf "$work"' EXIT
+
+check() {
+  local suite=$1 root=$work/$1 version wheel
+  [ -e "$root/usr/bin/python3" ] ||
+    debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" http://deb.debian.org/debian >/dev/null
+  version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+  if [ "$version" = 3.11 ]; then wheel=$(ls dist/tessera-*-cp311-*.whl); else wheel=$(ls dist/tessera-*-abi3-*.whl); fi
+  rm -rf "$root/try" && mkdir -p "$root/try"
+  cp "$wheel" .models/magika/model.onnx .models/magika/config.min.json tests/python/classify.py "$root/try"
+  python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary :all: \
+    --python-version "$version" --dest "$root/try" 'numpy==2.3.4'
+  # A wheel's programs find their libraries through /proc/self/exe.
+  unshare --mount bash -c "mount --rbind /proc '$root/proc' && chroot '$root' /bin/bash -euc '
+    ! command -v gcc
+    python3 -m venv /try/venv
+    /try/venv/bin/pip install --quiet --no-index --find-links /try tessera
+    cd /try && venv/bin/python classify.py model.onnx config.min.json classify.py
+    venv/bin/tessera --version && venv/bin/python -m tessera info model.onnx | head -n 3'"
+  echo "check_wheel: $suite with Python $version: passed"
+}
+
+for suite in "${suites[@]}"; do check "$suite"; done
