@@ -1,8 +1,9 @@
-# tessera_room(NAME [UNITY] [LIGHT] [OWN_FLAGS] [DEPENDS targets…])
+# tessera_room(NAME [UNITY] [LIGHT] [OWN_FLAGS] [APART] [DEPENDS targets…])
 # One folder of src/ is one object library. Sources are globbed: a folder is one room, and adding a file to it needs no
 # list. Object libraries let the installed libtessera be a single archive without re-listing anything.
 # UNITY: no two files give their helpers the same name, so that TESSERA_UNITY may compile several as one.
 # LIGHT: nothing in the room runs once an element or once a run, so that a quick build counts for more than its speed.
+# APART: the room is no part of the program `tessera`, of the libraries and of other rooms' tests.
 # OWN_FLAGS: the room is compiled with flags of its own and therefore needs a precompiled header of its own.
 add_library(tessera_options INTERFACE)
 target_include_directories(tessera_options INTERFACE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include"
@@ -65,7 +66,7 @@ function(tessera_unity target)
 endfunction()
 
 function(tessera_room name)
-  cmake_parse_arguments(ROOM "UNITY;LIGHT;OWN_FLAGS" "" "DEPENDS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ROOM "UNITY;LIGHT;OWN_FLAGS;APART" "" "DEPENDS;SOURCES" ${ARGN})
   if(ROOM_SOURCES)
     set(sources ${ROOM_SOURCES})
   else()
@@ -86,5 +87,7 @@ function(tessera_room name)
   if(ROOM_UNITY)
     tessera_unity(tessera_${name})
   endif()
-  set_property(GLOBAL APPEND PROPERTY TESSERA_ROOMS tessera_${name})
+  if(NOT ROOM_APART)
+    set_property(GLOBAL APPEND PROPERTY TESSERA_ROOMS tessera_${name})
+  endif()
 endfunction()

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--tests] [--fuzz]
+# Installs what building Tessera needs on Debian 12: scripts/setup.sh [--serve] [--tests] [--fuzz]
+# --serve adds the libraries of the server (tessera serve), which is built where they are. --tests implies it.
 # --tests also installs valgrind and makes .venv with the pinned Python packages that the tests use: peers to compare
 # with, clang-format and clang-tidy. --fuzz adds clang for the fuzzer.
 # Safe to repeat; a second run only looks. Needs root or sudo when a package is missing.
@@ -15,12 +16,14 @@ packages=(
   libgtest-dev libgmock-dev
   fonts-dejavu-core python3-dev python3-pip python3-venv
 )
+server_packages=(libgrpc++-dev protobuf-compiler-grpc libboost-dev libssl-dev libsimdjson-dev libspdlog-dev)
 with_tests=false
 for argument in "$@"; do
   case $argument in
-    --tests) with_tests=true; packages+=(valgrind) ;;
+    --serve) packages+=("${server_packages[@]}") ;;
+    --tests) with_tests=true; packages+=(valgrind "${server_packages[@]}") ;;
     --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19) ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;
   esac
 done

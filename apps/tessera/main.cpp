@@ -61,6 +61,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_quantize(app);
   tessera::apps::add_share(app);
   tessera::apps::add_tokenize(app);
+  tessera::apps::add_serve(app);
   tessera::apps::add_completion(app);
   tessera::apps::add_manual(app);
   // An option that may be repeated takes one word each time: what follows it is the next argument of the verb.

@@ -20,6 +20,7 @@ void add_compress(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_share(CLI::App& app);
 void add_tokenize(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_completion(CLI::App& app);  // after all others, which it describes
 void add_manual(CLI::App& app);
 

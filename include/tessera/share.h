@@ -77,6 +77,10 @@ class Job {
   void release(std::int64_t bytes);
 
   JobReport report() const;
+  // The device time that a run of the session on inputs of these shapes takes, by the latest such runs; 0 before any.
+  std::int64_t predicted_ns(const Session& session, const NamedValues& inputs) const;
+  // The predicted device time that runs in progress of other jobs, of this job's class or a higher one, still need.
+  std::int64_t ahead_ns() const;
 
  private:
   friend class Arbiter;

@@ -164,6 +164,24 @@ JobReport Job::report() const {
   return report;
 }
 
+std::int64_t Job::predicted_ns(const Session& session, const NamedValues& inputs) const {
+  const State& state = *state_;
+  const std::uint64_t key = key_of(session, inputs);
+  const std::lock_guard lock(state.arbiter->mutex);
+  const auto found = state.histories.find(key);
+  return found != state.histories.end() ? static_cast<std::int64_t>(found->second.device_ns) : 0;
+}
+
+std::int64_t Job::ahead_ns() const {
+  const State& state = *state_;
+  const std::lock_guard lock(state.arbiter->mutex);
+  std::int64_t ahead_ns = 0;
+  for (const share::Run* const run : state.arbiter->scheduler.device().runs) {
+    if (run->job != state.job && run->job->options.priority >= state.job->options.priority) ahead_ns += run->left_ns;
+  }
+  return ahead_ns;
+}
+
 Arbiter::Arbiter(const ArbiterOptions& options) {
   require(options.memory_bytes >= 0, ErrorKind::invalid_argument, "a device cannot have {} bytes of memory",
           options.memory_bytes);

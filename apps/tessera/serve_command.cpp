@@ -1,0 +1,48 @@
+#include "serve_command.h"
+
+#include "option_values.h"
+
+namespace tessera::apps {
+
+void add_serve_command(CLI::App& verb, ServeArguments& arguments) {
+  verb.add_option("repository", arguments.repository,
+                  "A folder of models (NAME/VERSION/model.onnx, NAME/config.pbtxt), or one model file");
+  const auto address = [&](const char* name, std::optional<std::string>& to, const char* what) {
+    verb.add_option(name, to, what)->type_name("HOST:PORT");
+  };
+  address("--http", arguments.http, "Address for HTTP (127.0.0.1:8000), port 0 for a free one, or off");
+  address("--grpc", arguments.grpc, "Address for gRPC (127.0.0.1:8001), or off");
+  address("--metrics", arguments.metrics, "Address for Prometheus metrics (127.0.0.1:8002), or off");
+  verb.add_option("--config", arguments.config, "TOML file: keys, TLS, limits, audit log; see docs/serving.md")
+      ->type_name("FILE");
+  suggest(verb.add_option("--policy", arguments.policy, "How models share the device; see docs/sharing.md")
+              ->type_name("NAME"),
+          {"fifo", "fair", "iteration", "headroom", "fill", "predictive"});
+  verb.add_option("--poll", arguments.poll_s, "Time between two looks for changed models; 0: only on SIGHUP")
+      ->transform(duration());
+  verb.add_option("--drain", arguments.drain_s, "Time that requests in flight have to end on SIGTERM (30s)")
+      ->transform(duration());
+  verb.add_option("--threads", arguments.threads, "Threads that read requests and write answers (2)")
+      ->check(whole_number(1, 256));
+  suggest(verb.add_option("--log-level", arguments.log_level, "What is logged on standard error")->type_name("LEVEL"),
+          {"debug", "info", "warning", "error"});
+  verb.add_flag("--json", arguments.json, "Print the addresses, or the verdict, as JSON");
+  CLI::App* const verify = verb.add_subcommand("audit-verify", "Check the chain of an audit log");
+  verify->add_option("file", arguments.audit_files, "Audit logs, oldest first: audit.log.1 audit.log.2 audit.log")
+      ->type_name("FILE")
+      ->required();
+  verify->add_flag("--json", arguments.json, "Print the verdict as JSON");
+  verify->callback([&arguments] { arguments.verifies = true; });
+  verify->footer("Exit code 1 and the first wrong line where the log was changed.");
+  verb.footer(
+      "Examples:\n"
+      "  tessera serve model.onnx\n"
+      "  tessera serve models/ --http 0.0.0.0:8000 --config server.toml\n"
+      "  curl -s localhost:8000/v2/models/model/infer -d '{\"inputs\": [{\"name\": \"x\", \"datatype\": \"FP32\",\n"
+      "    \"shape\": [1, 2], \"data\": [1, 2]}]}'\n"
+      "  tessera serve audit-verify audit.log\n\n"
+      "Speaks the Open Inference Protocol v2 over HTTP and gRPC, as Triton's clients do; http://localhost:8000 is a\n"
+      "page that shows the server at work. SIGTERM drains, SIGHUP reads the models anew.");
+}
+
+}  // namespace tessera::apps

@@ -1,0 +1,25 @@
+// The command line of the server, which the program `tessera` describes and `tessera-serve` obeys.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::apps {
+
+struct ServeArguments {
+  std::string repository, config;
+  std::optional<std::string> http, grpc, metrics, policy, log_level;
+  std::optional<double> poll_s, drain_s;
+  std::optional<int> threads;
+  bool json = false;
+  // tessera serve audit-verify
+  bool verifies = false;
+  std::vector<std::string> audit_files;
+};
+
+// `arguments` must live as long as the verb.
+void add_serve_command(CLI::App& verb, ServeArguments& arguments);
+
+}  // namespace tessera::apps

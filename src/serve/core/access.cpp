@@ -1,0 +1,111 @@
+#include "serve/core/access.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "serve/core/digest.h"
+#include "serve/protocol/failure.h"
+#include "tessera/clock.h"
+
+namespace tessera::serve {
+namespace {
+
+constexpr std::string_view kBearer = "Bearer ";
+
+bool covers(const AccessKey& key, const std::string& model) {
+  if (key.models.empty() || model.empty()) return true;
+  return std::ranges::any_of(key.models, [&](const std::string& pattern) {
+    if (!pattern.ends_with('*')) return pattern == model;
+    return model.starts_with(std::string_view(pattern).substr(0, pattern.size() - 1));
+  });
+}
+
+}  // namespace
+
+struct Access::State {
+  AccessKey key;
+  // A token bucket that holds the requests of one second.
+  std::mutex mutex;
+  double left = 0;
+  std::int64_t filled_ns = 0;
+
+  void take(double rate) {
+    const std::lock_guard lock(mutex);
+    const std::int64_t now_ns = Clock::steady().now_ns();
+    const double most = std::max(rate, 1.0);
+    left = filled_ns == 0 ? most : std::min(most, left + static_cast<double>(now_ns - filled_ns) * 1e-9 * rate);
+    filled_ns = now_ns;
+    if (left < 1)
+      throw Failure(Reason::rate_limited, fmt::format("key '{}' has used up its {} requests a second", key.name, rate),
+                    (1 - left) / rate);
+    left -= 1;
+  }
+};
+
+Access::Access(std::vector<AccessKey> keys) {
+  for (AccessKey& key : keys) {
+    auto state = std::make_unique<State>();
+    state->key = std::move(key);
+    states_.push_back(std::move(state));
+  }
+}
+Access::~Access() = default;
+
+std::string Access::identify(const std::string& authorization, const std::string& certificate) const {
+  if (is_open()) return "anyone";
+  std::string digest;
+  if (authorization.starts_with(kBearer)) digest = sha256(std::string_view(authorization).substr(kBearer.size()));
+  const State* found = nullptr;
+  for (const auto& state : states_) {
+    const AccessKey& key = state->key;
+    const bool token = !digest.empty() && !key.token_sha256.empty() && equal_in_constant_time(digest, key.token_sha256);
+    const bool holder = !certificate.empty() && key.certificate == certificate;
+    if ((token || holder) && found == nullptr) found = state.get();
+  }
+  if (found == nullptr)
+    throw Failure(Reason::unauthenticated, authorization.empty() && certificate.empty()
+                                               ? "a bearer token is needed: send the header 'Authorization: Bearer …'"
+                                               : "nobody has this token or certificate");
+  return found->key.name;
+}
+
+Access::State& Access::find(const std::string& caller) const {
+  const auto found = std::ranges::find_if(states_, [&](const auto& state) { return state->key.name == caller; });
+  if (found == states_.end()) throw Failure(Reason::unauthenticated, "nobody has this token or certificate");
+  return **found;
+}
+
+void Access::check(const std::string& caller, Role role, const std::string& model) const {
+  if (is_open()) return;
+  const AccessKey& key = find(caller).key;
+  if (std::ranges::find(key.roles, role) == key.roles.end())
+    throw Failure(Reason::forbidden, fmt::format("key '{}' has not the role '{}'", caller, name_of(role)));
+  if (!covers(key, model)) throw Failure(Reason::forbidden, fmt::format("key '{}' may not use this model", caller));
+}
+
+void Access::count(const std::string& caller) {
+  if (is_open()) return;
+  State& state = find(caller);
+  if (state.key.requests_per_second > 0) state.take(state.key.requests_per_second);
+}
+
+std::string_view name_of(Role role) {
+  switch (role) {
+    case Role::read:
+      return "read";
+    case Role::infer:
+      return "infer";
+    case Role::manage:
+      return "manage";
+  }
+  return "";
+}
+
+Role parse_role(const std::string& name) {
+  for (const Role role : {Role::read, Role::infer, Role::manage}) {
+    if (name == name_of(role)) return role;
+  }
+  fail(ErrorKind::invalid_argument, "'{}' is no role, expected read, infer or manage", name);
+}
+
+}  // namespace tessera::serve

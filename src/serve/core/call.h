@@ -1,0 +1,29 @@
+// One request on its way through the server.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "serve/protocol/failure.h"
+#include "serve/protocol/inference.h"
+#include "tessera/session.h"
+
+namespace tessera::serve {
+
+struct Outcome {
+  std::optional<Failure> failure;  // without a value: `response` holds
+  InferenceResponse response;
+};
+
+struct Call {
+  InferenceRequest request;
+  Cancellation cancellation;     // set when nobody waits for the answer any more
+  std::int64_t arrival_ns = 0;   // of the steady clock, like the deadline
+  std::int64_t deadline_ns = 0;  // 0: none
+  // Called exactly once, by any thread, unless what was given the call threw before.
+  std::function<void(Outcome)> done;
+};
+
+}  // namespace tessera::serve

@@ -1,0 +1,185 @@
+#include "serve/core/ensemble.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "serve/core/classification.h"
+#include "serve/protocol/datatype.h"
+
+namespace tessera::serve {
+namespace {
+
+template <typename Tensors>
+std::vector<TensorInfo> infos(const Tensors& tensors) {
+  std::vector<TensorInfo> infos;
+  for (const auto& tensor : tensors)
+    infos.push_back({tensor.name(), type_of_config(tensor.data_type()), {tensor.dims().begin(), tensor.dims().end()}});
+  return infos;
+}
+
+}  // namespace
+
+// One request on its way through the steps.
+struct Ensemble::Progress {
+  std::shared_ptr<Call> call;
+  std::map<std::string, Tensor> tensors;  // by the ensemble's names
+  std::size_t step = 0;
+  std::int64_t started_ns = 0;
+};
+
+Ensemble::Ensemble(const std::string& version, ModelSettings settings, Labels labels, Submit submit)
+    : info_{settings.config.name(), version, "ensemble", std::move(settings), {}, {}},
+      labels_(std::move(labels)),
+      submit_(std::move(submit)) {
+  inference::ModelConfig& config = info_.settings.config;
+  config.set_platform("ensemble");
+  require(config.max_batch_size() == 0, ErrorKind::unsupported,
+          "the ensemble '{}' has a max_batch_size: its models batch, and it must be 0 here", info_.name);
+  info_.inputs = infos(config.input());
+  info_.outputs = infos(config.output());
+  order_steps();
+}
+
+Ensemble::~Ensemble() {
+  drain();
+}
+
+void Ensemble::order_steps() {
+  std::set<std::string> known;
+  for (const TensorInfo& input : info_.inputs) known.insert(input.name);
+  std::vector<Step> left(info_.settings.config.ensemble_scheduling().step().begin(),
+                         info_.settings.config.ensemble_scheduling().step().end());
+  require(!left.empty(), ErrorKind::invalid_argument, "the ensemble '{}' has no steps", info_.name);
+  while (!left.empty()) {
+    const auto ready = std::ranges::find_if(left, [&](const Step& step) {
+      return std::ranges::all_of(step.input_map(), [&](const auto& entry) { return known.contains(entry.second); });
+    });
+    require(ready != left.end(), ErrorKind::invalid_argument,
+            "the step '{}' of the ensemble '{}' needs a tensor that no earlier step makes", left.front().model_name(),
+            info_.name);
+    for (const auto& [output, tensor] : ready->output_map())
+      require(known.insert(tensor).second, ErrorKind::invalid_argument, "the ensemble '{}' makes '{}' twice",
+              info_.name, tensor);
+    steps_.push_back(*ready);
+    left.erase(ready);
+  }
+  for (const TensorInfo& output : info_.outputs)
+    require(known.contains(output.name), ErrorKind::invalid_argument, "no step of the ensemble '{}' makes '{}'",
+            info_.name, output.name);
+}
+
+bool Ensemble::submit(const std::shared_ptr<Call>& call) {
+  const auto refuse = [](const std::string& message) { throw Failure(Reason::bad_request, message); };
+  auto progress = std::make_shared<Progress>();
+  progress->call = call;
+  progress->started_ns = Clock::steady().now_ns();
+  if (call->request.timeout_ns > 0) call->deadline_ns = call->arrival_ns + call->request.timeout_ns;
+  for (const InferenceInput& input : call->request.inputs) {
+    const auto info = std::ranges::find(info_.inputs, input.name, &TensorInfo::name);
+    if (info == info_.inputs.end())
+      refuse(fmt::format("model '{}' has no input '{}'", info_.name, base::shown(input.name)));
+    if (info->dtype != input.tensor.dtype())
+      refuse(fmt::format("input '{}' is {}, expected {}", info->name, datatype_name(input.tensor.dtype()),
+                         datatype_name(info->dtype)));
+    progress->tensors[input.name] = input.tensor;
+  }
+  for (const TensorInfo& info : info_.inputs) {
+    if (!progress->tensors.contains(info.name)) refuse(fmt::format("input '{}' is missing", info.name));
+  }
+  for (const RequestedOutput& output : call->request.outputs) {
+    if (std::ranges::find(info_.outputs, output.name, &TensorInfo::name) == info_.outputs.end())
+      refuse(fmt::format("model '{}' has no output '{}'", info_.name, base::shown(output.name)));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (draining_) return false;
+    ++running_;
+  }
+  next_step(progress);
+  return true;
+}
+
+void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
+  Call& whole = *progress->call;
+  try {
+    if (whole.cancellation.flag().load(std::memory_order_relaxed))
+      throw Failure(Reason::cancelled, "the request was cancelled");
+    if (progress->step == steps_.size()) return finish(*progress, {std::nullopt, collect(*progress)});
+    const Step& step = steps_[progress->step++];
+    auto part = std::make_shared<Call>();
+    part->arrival_ns = Clock::steady().now_ns();
+    part->request.model = step.model_name();
+    if (step.model_version() > 0) part->request.version = std::to_string(step.model_version());
+    part->request.priority = whole.request.priority;
+    if (whole.deadline_ns > 0)
+      part->request.timeout_ns = std::max<std::int64_t>(whole.deadline_ns - part->arrival_ns, 1);
+    for (const auto& [input, tensor] : step.input_map()) {
+      const Tensor& value = progress->tensors.at(tensor);
+      part->request.inputs.push_back({input, value.dtype(), value.shape(), value, {}});
+    }
+    for (const auto& [output, tensor] : step.output_map()) part->request.outputs.push_back({output, false, 0, {}});
+    part->done = [this, progress, &step](Outcome outcome) {
+      if (outcome.failure) return finish(*progress, std::move(outcome));
+      take_outputs(*progress, step, std::move(outcome.response));
+      next_step(progress);
+    };
+    submit_(part);
+  } catch (...) {
+    finish(*progress, {current_failure(), {}});
+  }
+}
+
+void Ensemble::take_outputs(Progress& progress, const Step& step, InferenceResponse response) const {
+  for (OutputTensor& output : response.outputs)
+    progress.tensors[step.output_map().at(output.name)] = std::move(output.tensor);
+}
+
+InferenceResponse Ensemble::collect(Progress& progress) const {
+  const InferenceRequest& request = progress.call->request;
+  InferenceResponse response{info_.name, info_.version, request.id, {}};
+  const auto add = [&](const TensorInfo& info, std::int64_t classes) {
+    Tensor tensor = progress.tensors.at(info.name);
+    const auto* const labels = labels_.contains(info.name) ? &labels_.at(info.name) : nullptr;
+    if (info.dtype == DType::string && tensor.dtype() != DType::string && classes == 0)
+      classes = info.shape.empty() || info.shape.back() < 1 ? 5 : info.shape.back();
+    if (classes > 0) tensor = classify(tensor, classes, info.shape.size() > 1, labels);
+    response.outputs.push_back({info.name, std::move(tensor)});
+  };
+  if (request.outputs.empty()) {
+    for (const TensorInfo& info : info_.outputs) add(info, 0);
+  }
+  for (const RequestedOutput& output : request.outputs)
+    add(*std::ranges::find(info_.outputs, output.name, &TensorInfo::name), output.classes);
+  return response;
+}
+
+void Ensemble::finish(Progress& progress, Outcome outcome) {
+  const std::int64_t now_ns = Clock::steady().now_ns();
+  const std::int64_t latency_ns = now_ns - progress.call->arrival_ns;
+  if (outcome.failure) statistics_.failed(latency_ns, outcome.failure->reason());
+  else {
+    const ExecutionTimes times{0, now_ns - progress.started_ns, 0};
+    statistics_.executed(1, times);
+    statistics_.succeeded(latency_ns, 0, 1, times);
+  }
+  progress.call->done(std::move(outcome));
+  const std::lock_guard lock(mutex_);
+  if (--running_ == 0) idle_.notify_all();
+}
+
+StatisticsSnapshot Ensemble::statistics() const {
+  StatisticsSnapshot snapshot = statistics_.snapshot();
+  const std::lock_guard lock(mutex_);
+  snapshot.running = running_;
+  return snapshot;
+}
+
+void Ensemble::drain() {
+  std::unique_lock lock(mutex_);
+  draining_ = true;
+  idle_.wait(lock, [this] { return running_ == 0; });
+}
+
+}  // namespace tessera::serve

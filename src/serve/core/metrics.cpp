@@ -1,0 +1,166 @@
+#include "serve/core/metrics.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+
+#include "serve/core/served_model.h"
+
+namespace tessera::serve {
+namespace {
+
+struct Measured {
+  std::shared_ptr<Servable> servable;
+  StatisticsSnapshot statistics;
+  std::string labels;
+};
+
+// Backslash, quote and newline are escaped in values of labels.
+std::string label(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') (escaped += '\\') += c;
+    else if (c == '\n') escaped += "\\n";
+    else escaped += c;
+  }
+  return escaped;
+}
+
+double microseconds(std::uint64_t ns) {
+  return static_cast<double>(ns) * 1e-3;
+}
+
+std::string_view name_of(Reason reason) {
+  switch (reason) {
+    case Reason::bad_request:
+      return "bad_request";
+    case Reason::cancelled:
+      return "cancelled";
+    case Reason::unavailable:
+      return "unavailable";
+    case Reason::deadline_exceeded:
+      return "deadline_exceeded";
+    case Reason::internal:
+      return "internal";
+    default:
+      return "other";
+  }
+}
+
+class Text {
+ public:
+  void head(const char* name, const char* kind, const char* help) {
+    fmt::format_to(std::back_inserter(text_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, kind);
+  }
+  void line(std::string_view name, std::string_view labels, double value) {
+    if (labels.empty()) fmt::format_to(std::back_inserter(text_), "{} {}\n", name, value);
+    else fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name, labels, value);
+  }
+  void family(const char* name, const char* kind, const char* help, const std::vector<Measured>& models,
+              const std::function<double(const Measured&)>& value) {
+    head(name, kind, help);
+    for (const Measured& model : models) line(name, model.labels, value(model));
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void add_triton_families(Text& text, const std::vector<Measured>& models) {
+  using M = const Measured&;
+  text.family("nv_inference_request_success", "counter", "Successful inference requests", models,
+              [](M m) { return static_cast<double>(m.statistics.success.count); });
+  text.family("nv_inference_request_failure", "counter", "Failed inference requests", models,
+              [](M m) { return static_cast<double>(m.statistics.fail.count); });
+  text.family("nv_inference_count", "counter", "Inferences: rows of all requests", models,
+              [](M m) { return static_cast<double>(m.statistics.inferences); });
+  text.family("nv_inference_exec_count", "counter", "Executions of the model: batches", models,
+              [](M m) { return static_cast<double>(m.statistics.executions); });
+  text.family("nv_inference_request_duration_us", "counter", "Time of requests from arrival to answer", models,
+              [](M m) { return microseconds(m.statistics.success.ns); });
+  text.family("nv_inference_queue_duration_us", "counter", "Time that requests waited", models,
+              [](M m) { return microseconds(m.statistics.queue.ns); });
+  text.family("nv_inference_compute_input_duration_us", "counter", "Time to gather inputs", models,
+              [](M m) { return microseconds(m.statistics.input.ns); });
+  text.family("nv_inference_compute_infer_duration_us", "counter", "Time to run the model", models,
+              [](M m) { return microseconds(m.statistics.infer.ns); });
+  text.family("nv_inference_compute_output_duration_us", "counter", "Time to part outputs", models,
+              [](M m) { return microseconds(m.statistics.output.ns); });
+  text.family("nv_inference_pending_request_count", "gauge", "Requests that wait", models,
+              [](M m) { return static_cast<double>(m.statistics.waiting); });
+}
+
+void add_latencies(Text& text, const std::vector<Measured>& models) {
+  const std::string name = "tessera_request_latency_seconds";
+  text.head(name.c_str(), "histogram", "Latency of successful requests from arrival to answer");
+  for (const Measured& model : models) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i < model.statistics.latencies.size(); ++i) {
+      sum += model.statistics.latencies[i];
+      const std::string bound = i < kLatencyBounds.size() ? fmt::format("{}", kLatencyBounds[i]) : "+Inf";
+      text.line(name + "_bucket", fmt::format("{},le=\"{}\"", model.labels, bound), static_cast<double>(sum));
+    }
+    text.line(name + "_sum", model.labels, model.statistics.latency_sum_s);
+    text.line(name + "_count", model.labels, static_cast<double>(sum));
+  }
+}
+
+void add_own_families(Text& text, const std::vector<Measured>& models) {
+  using M = const Measured&;
+  text.family("tessera_model_memory_bytes", "gauge", "Memory of the model: weights, plans, runs in progress", models,
+              [](M m) { return static_cast<double>(m.servable->memory_bytes()); });
+  text.family("tessera_requests_running", "gauge", "Batches that compute", models,
+              [](M m) { return static_cast<double>(m.statistics.running); });
+  text.head("tessera_requests_refused_total", "counter", "Failed requests by their reason");
+  for (const Measured& model : models) {
+    for (const auto& [reason, count] : model.statistics.refused)
+      text.line("tessera_requests_refused_total", fmt::format("{},reason=\"{}\"", model.labels, name_of(reason)),
+                static_cast<double>(count));
+  }
+  text.head("tessera_device_seconds_total", "counter", "Time of the device that the model's job had");
+  for (const Measured& model : models) {
+    if (const auto* served = dynamic_cast<const ServedModel*>(model.servable.get()))
+      text.line("tessera_device_seconds_total", model.labels, static_cast<double>(served->job().device_ns) * 1e-9);
+  }
+}
+
+}  // namespace
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+std::string metrics_text(const Repository& repository, const ServerCounters& counters) {
+  std::vector<Measured> models;
+  for (std::shared_ptr<Servable>& servable : repository.all()) {
+    const ModelInfo& info = servable->info();
+    std::string labels = fmt::format("model=\"{}\",version=\"{}\"", label(info.name), label(info.version));
+    StatisticsSnapshot statistics = servable->statistics();
+    models.push_back({std::move(servable), std::move(statistics), std::move(labels)});
+  }
+  Text text;
+  add_triton_families(text, models);
+  add_latencies(text, models);
+  add_own_families(text, models);
+  const auto single = [&](const char* name, const char* kind, const char* help, double value) {
+    text.head(name, kind, help);
+    text.line(name, "", value);
+  };
+  single("tessera_connections", "gauge", "Open HTTP connections", static_cast<double>(counters.connections));
+  single("tessera_http_requests_total", "counter", "HTTP requests", static_cast<double>(counters.http_requests));
+  single("tessera_grpc_requests_total", "counter", "gRPC requests", static_cast<double>(counters.grpc_requests));
+  single("tessera_refused_callers_total", "counter", "Requests without the right token, certificate or role",
+         static_cast<double>(counters.refused_callers));
+  single("process_resident_memory_bytes", "gauge", "Resident memory", static_cast<double>(resident_bytes()));
+  single("tessera_uptime_seconds", "gauge", "Time since the start", counters.uptime_s);
+  return text.take();
+}
+
+}  // namespace tessera::serve

@@ -1,0 +1,51 @@
+// How a model is served: Triton's configuration, and what Tessera adds to it.
+#pragma once
+
+#include <model_config.pb.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "tessera/gate.h"
+#include "tessera/model.h"
+
+namespace tessera::serve {
+
+struct ModelSettings {
+  // Name, tensors, batching, instances, versions … as clients see them.
+  inference::ModelConfig config;
+  // Whether the file said something of batching, so that nothing is to be guessed from the model.
+  bool batching_is_given = false;
+  // The job that the arbiter knows.
+  Priority priority = Priority::standard;
+  double weight = 1;
+  std::int64_t goal_ns = 0;  // a request that is predicted to take longer is refused; 0: none
+  std::int64_t memory_limit_bytes = 0;
+  int threads = 0;
+  std::string precision;  // "f32", "bf16", or "" for the model's own
+
+  bool is_ensemble() const { return config.has_ensemble_scheduling() || config.platform() == "ensemble"; }
+  std::int64_t delay_ns() const;
+  std::int64_t queue_limit() const;  // requests that may wait
+  int instances() const;
+};
+
+// From config.pbtxt or else config.toml of the model's folder; settings of neither are those of an empty file. Parts of
+// config.pbtxt that are unknown here (those of GPUs) are passed over. Throws Error(invalid_argument) for a file with
+// mistakes, saying where, and Error(unsupported) for what cannot be done (GPU instances, sequence batching).
+ModelSettings read_model_settings(const std::filesystem::path& folder, const std::string& name);
+// The same from text; `where` names it in errors.
+ModelSettings parse_pbtxt(const std::string& text, const std::string& where);
+ModelSettings parse_model_toml(const std::string& text, const std::string& where);
+
+// Adds what the file left out and the model knows: inputs, outputs, and whether the first dimension is a batch. It is
+// one where every input and output has it with the same name that says so ("batch", "N", "batch_size" …), since
+// requests that are computed together must not touch each other. Throws Error(invalid_argument) where the file
+// contradicts the model.
+void complete_settings(ModelSettings& settings, const Model& model);
+
+inference::DataType config_type(DType type);
+DType type_of_config(inference::DataType type);
+
+}  // namespace tessera::serve

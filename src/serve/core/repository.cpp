@@ -1,0 +1,358 @@
+#include "serve/core/repository.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "io/file.h"
+#include "serve/core/classification.h"
+#include "serve/core/ensemble.h"
+#include "serve/core/log.h"
+#include "serve/core/picture_model.h"
+#include "serve/core/served_model.h"
+
+namespace tessera::serve {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::int64_t kMostLabelBytes = 16 << 20;
+constexpr int kTries = 8;  // of a request that meets models which are being exchanged
+
+bool is_name(std::string_view name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
+  };
+  return !name.empty() && name.size() <= 200 && name[0] != '.' && std::ranges::all_of(name, allowed);
+}
+
+std::int64_t version_number(std::string_view name) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return error == std::errc() && end == name.data() + name.size() && number > 0 ? number : 0;
+}
+
+// The versions on disk that the policy asks for, ascending.
+std::vector<std::int64_t> chosen_versions(const fs::path& folder, const ModelSettings& settings) {
+  std::vector<std::int64_t> found;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::int64_t number = version_number(entry.path().filename().string());
+    if (number > 0 && entry.is_directory()) found.push_back(number);
+  }
+  std::ranges::sort(found);
+  const inference::ModelVersionPolicy& policy = settings.config.version_policy();
+  if (policy.has_all()) return found;
+  if (policy.has_specific()) {
+    std::vector<std::int64_t> wanted(policy.specific().versions().begin(), policy.specific().versions().end());
+    std::erase_if(found, [&](std::int64_t version) { return std::ranges::find(wanted, version) == wanted.end(); });
+    return found;
+  }
+  const std::size_t latest = std::max<std::uint32_t>(policy.latest().num_versions(), 1);
+  if (found.size() > latest) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(latest));
+  return found;
+}
+
+Labels read_labels(const fs::path& folder, const ModelSettings& settings) {
+  Labels labels;
+  for (const inference::ModelOutput& output : settings.config.output()) {
+    if (output.label_filename().empty()) continue;
+    io::InputFile file = io::InputFile::open_below(folder, output.label_filename());
+    require(file.bytes() <= kMostLabelBytes, ErrorKind::over_budget, "{} has {} bytes, at most {} are read",
+            file.name(), file.bytes(), kMostLabelBytes);
+    std::string text(static_cast<std::size_t>(file.bytes()), '\0');
+    file.read(std::as_writable_bytes(std::span(text)));
+    labels[output.name()] = parse_labels(text);
+  }
+  return labels;
+}
+
+fs::path model_file(const fs::path& folder, const ModelSettings& settings) {
+  const std::string& given = settings.config.default_model_filename();
+  require(given.find('/') == std::string::npos && given != "..", ErrorKind::invalid_argument,
+          "default_model_filename is '{}', expected the name of a file in the version's folder", given);
+  for (const std::string& name : {given, std::string("model.tsr"), std::string("model.onnx")}) {
+    if (!name.empty() && fs::exists(folder / name)) return folder / name;
+  }
+  fail(ErrorKind::not_found, "the version's folder {} holds neither model.onnx nor model.tsr", folder.string());
+}
+
+}  // namespace
+
+Repository::Repository(Arbiter& arbiter, const fs::path& path) : arbiter_(arbiter), path_(path) {
+  require(fs::exists(path), ErrorKind::not_found, "there is no model or repository at {}", path.string());
+  single_ = fs::is_regular_file(path);
+  require(single_ || fs::is_directory(path), ErrorKind::io, "{} is neither a file nor a folder", path.string());
+  if (single_)
+    require(is_name(path.stem().string()), ErrorKind::invalid_argument,
+            "'{}' cannot be the name of a model: use letters, digits, '_', '-' and '.'", path.stem().string());
+  reaper_ = std::thread([this] { reap(); });
+}
+
+Repository::~Repository() {
+  drain();
+  {
+    const std::lock_guard lock(retired_mutex_);
+    stopping_ = true;
+  }
+  retired_changed_.notify_all();
+  reaper_.join();
+}
+
+std::vector<std::string> Repository::names_on_disk() const {
+  if (single_) return {path_.stem().string()};
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory() && is_name(name)) names.push_back(name);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const std::string& version,
+                                                   const ModelSettings& settings) const {
+  const Labels labels = read_labels(folder, settings);
+  if (settings.is_ensemble())
+    return std::make_shared<Ensemble>(version, settings, labels,
+                                      [this](const std::shared_ptr<Call>& call) { submit(call); });
+  const Model model = settings.config.backend() == kPictureBackend
+                          ? make_picture_model(settings)
+                          : Model::load(model_file(folder / version, settings));
+  return std::make_shared<ServedModel>(arbiter_, model, version, settings, labels);
+}
+
+Repository::Versions Repository::make_versions(const std::string& name) const {
+  Versions versions;
+  if (single_) {
+    ModelSettings settings;
+    settings.config.set_name(name);
+    versions[1] = std::make_shared<ServedModel>(arbiter_, Model::load(path_), "1", settings, Labels{});
+    return versions;
+  }
+  const fs::path folder = path_ / name;
+  const ModelSettings settings = read_model_settings(folder, name);
+  std::vector<std::int64_t> numbers = chosen_versions(folder, settings);
+  // What needs no file needs no folder of a version either.
+  if (numbers.empty() && (settings.is_ensemble() || settings.config.backend() == kPictureBackend)) numbers = {1};
+  require(!numbers.empty(), ErrorKind::not_found, "the folder of model '{}' has no version (a folder named 1, 2 …)",
+          name);
+  for (const std::int64_t number : numbers) versions[number] = make_version(folder, std::to_string(number), settings);
+  return versions;
+}
+
+// What changes when a file of the model does.
+std::string Repository::signature_of(const std::string& name) const {
+  const auto describe = [](const fs::path& path) {
+    std::error_code error;
+    const auto time = fs::last_write_time(path, error).time_since_epoch().count();
+    const auto bytes = fs::is_regular_file(path, error) ? fs::file_size(path, error) : 0;
+    return fmt::format("{} {} {}\n", path.string(), time, bytes);
+  };
+  if (single_) return describe(path_);
+  std::vector<std::string> lines;
+  std::error_code error;
+  for (auto it = fs::recursive_directory_iterator(path_ / name, error); it != fs::recursive_directory_iterator();
+       it.increment(error)) {
+    if (error || it.depth() > 3) break;
+    if (it->is_regular_file(error)) lines.push_back(describe(it->path()));
+  }
+  std::ranges::sort(lines);
+  return fmt::format("{}", fmt::join(lines, ""));
+}
+
+void Repository::exchange(const std::string& name, Versions versions, const std::string& signature) {
+  Versions old;
+  {
+    const std::lock_guard lock(mutex_);
+    Entry& entry = entries_[name];
+    old = std::exchange(entry.versions, std::move(versions));
+    entry.reason.clear();
+    entry.signature = signature;
+    entry.wanted = true;
+  }
+  retire(std::move(old));
+}
+
+void Repository::load(const std::string& name) {
+  const std::lock_guard loading(loading_);
+  const std::vector<std::string> names = names_on_disk();
+  if (std::ranges::find(names, name) == names.end())
+    throw Failure(Reason::not_found, fmt::format("the repository has no model '{}'", base::shown(name)));
+  const std::string signature = signature_of(name);
+  const std::int64_t start_ns = Clock::steady().now_ns();
+  try {
+    exchange(name, make_versions(name), signature);
+    log(Level::info, "model loaded",
+        {{"model", name},
+         {"ms", fmt::format("{:.1f}", static_cast<double>(Clock::steady().now_ns() - start_ns) * 1e-6)}});
+  } catch (const std::exception& error) {
+    {
+      const std::lock_guard lock(mutex_);
+      Entry& entry = entries_[name];
+      const auto* const known = dynamic_cast<const Error*>(&error);
+      const bool tells_paths =
+          known == nullptr || known->kind() == ErrorKind::io || known->kind() == ErrorKind::not_found;
+      entry.reason = tells_paths ? "a file of the model is missing or cannot be read" : known->message();
+      entry.signature = signature;
+      entry.wanted = true;
+    }
+    log(Level::error, "model not loaded", {{"model", name}, {"why", error.what()}});
+    throw Failure(Reason::bad_request,
+                  fmt::format("model '{}' could not be loaded; the index and the server's log say why", name));
+  }
+}
+
+void Repository::load_all() {
+  // Ensembles find their models when a request comes, so the order does not matter.
+  for (const std::string& name : names_on_disk()) {
+    try {
+      load(name);
+    } catch (const Failure&) {
+      // It stands in the index with the reason.
+    }
+  }
+}
+
+void Repository::unload(const std::string& name) {
+  const std::lock_guard loading(loading_);
+  Versions old;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(name);
+    if (found == entries_.end() || found->second.versions.empty())
+      throw Failure(Reason::not_found, fmt::format("model '{}' is not loaded", base::shown(name)));
+    old = std::exchange(found->second.versions, {});
+    found->second.reason = "unloaded";
+    found->second.wanted = false;
+  }
+  retire(std::move(old));
+  log(Level::info, "model unloaded", {{"model", name}});
+}
+
+void Repository::refresh() {
+  const std::vector<std::string> names = names_on_disk();
+  for (const std::string& name : names) {
+    const std::string signature = signature_of(name);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = entries_.find(name);
+      if (found != entries_.end() && (found->second.signature == signature || !found->second.wanted)) continue;
+    }
+    try {
+      load(name);
+    } catch (const Failure&) {
+    }
+  }
+  std::vector<std::string> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.versions.empty() && std::ranges::find(names, name) == names.end()) gone.push_back(name);
+    }
+  }
+  for (const std::string& name : gone) unload(name);
+}
+
+void Repository::retire(Versions versions) {
+  {
+    const std::lock_guard lock(retired_mutex_);
+    for (auto& [number, servable] : versions) retired_.push_back(std::move(servable));
+  }
+  retired_changed_.notify_all();
+}
+
+void Repository::reap() {
+  std::unique_lock lock(retired_mutex_);
+  while (true) {
+    retired_changed_.wait(lock, [this] { return stopping_ || !retired_.empty(); });
+    if (retired_.empty()) return;
+    std::shared_ptr<Servable> last = std::move(retired_.back());
+    retired_.pop_back();
+    lock.unlock();
+    last->drain();
+    // A thread of the model itself may hold it for a moment, and must not be the one that ends it.
+    while (last.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    last.reset();
+    lock.lock();
+  }
+}
+
+std::shared_ptr<Servable> Repository::find(const std::string& name, const std::string& version) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end() || found->second.versions.empty())
+    throw Failure(Reason::not_found, fmt::format("model '{}' is not loaded", base::shown(name)));
+  const Versions& versions = found->second.versions;
+  if (version.empty() || version == "-1") return versions.rbegin()->second;
+  const auto wanted = versions.find(version_number(version));
+  if (wanted == versions.end())
+    throw Failure(Reason::not_found,
+                  fmt::format("model '{}' has no version '{}'", base::shown(name), base::shown(version)));
+  return wanted->second;
+}
+
+std::vector<std::shared_ptr<Servable>> Repository::versions(const std::string& name) const {
+  find(name);
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Servable>> found;
+  for (const auto& [number, servable] : entries_.at(name).versions) found.push_back(servable);
+  return found;
+}
+
+std::vector<std::shared_ptr<Servable>> Repository::all() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Servable>> found;
+  for (const auto& [name, entry] : entries_) {
+    for (const auto& [number, servable] : entry.versions) found.push_back(servable);
+  }
+  return found;
+}
+
+std::vector<ModelState> Repository::index() const {
+  std::vector<ModelState> states;
+  const std::vector<std::string> names = names_on_disk();
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    for (const auto& [number, servable] : entry.versions) states.push_back({name, std::to_string(number), "READY", ""});
+    if (entry.versions.empty()) states.push_back({name, "1", "UNAVAILABLE", entry.reason});
+  }
+  for (const std::string& name : names) {
+    if (!entries_.contains(name)) states.push_back({name, "", "", ""});
+  }
+  return states;
+}
+
+bool Repository::is_ready() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(entries_,
+                             [](const auto& named) { return !named.second.wanted || !named.second.versions.empty(); });
+}
+
+void Repository::submit(const std::shared_ptr<Call>& call) const {
+  for (int i = 0; i < kTries; ++i) {
+    if (find(call->request.model, call->request.version)->submit(call)) return;
+  }
+  throw Failure(Reason::unavailable, "the model is being exchanged", 0.1);
+}
+
+void Repository::drain() {
+  std::map<std::string, Entry> entries;
+  {
+    const std::lock_guard loading(loading_);
+    const std::lock_guard lock(mutex_);
+    for (auto& [name, entry] : entries_) {
+      // Ensembles first: their requests need the other models.
+      entries[name].versions = entry.versions;
+    }
+  }
+  for (const bool ensembles : {true, false}) {
+    for (auto& [name, entry] : entries) {
+      for (auto& [number, servable] : entry.versions) {
+        if (servable->info().settings.is_ensemble() == ensembles) servable->drain();
+      }
+    }
+  }
+}
+
+}  // namespace tessera::serve

@@ -1,0 +1,85 @@
+// The models of a folder: which are loaded, and the exchange of one version for another while requests run.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "serve/core/servable.h"
+#include "tessera/share.h"
+
+namespace tessera::serve {
+
+// A line of the index.
+struct ModelState {
+  std::string name, version, state, reason;  // state: "READY", "UNAVAILABLE", or "" for a model that was never loaded
+};
+
+// Either a folder of models in Triton's layout (NAME/config.pbtxt or config.toml, NAME/VERSION/model.onnx or
+// model.tsr), or one model file, which is served as version 1 under its name without the ending. Thread-safe.
+class Repository {
+ public:
+  // Loads nothing. Throws Error(not_found, io) when there is nothing at the path.
+  Repository(Arbiter& arbiter, const std::filesystem::path& path);
+  ~Repository();
+  Repository(const Repository&) = delete;
+  Repository& operator=(const Repository&) = delete;
+
+  // Loads all models; one that cannot be loaded stands in the index with the reason.
+  void load_all();
+  // Loads the model, or loads it anew: requests in flight finish on the old one. Throws Failure: not_found for a name
+  // that the repository has not, bad_request for a model that cannot be loaded; what was loaded stays then.
+  void load(const std::string& name);
+  // Throws Failure(not_found) for a model that is not loaded.
+  void unload(const std::string& name);
+  // Loads what has changed on disk, unloads what is gone.
+  void refresh();
+
+  // Throws Failure(not_found). Version "" is the highest.
+  std::shared_ptr<Servable> find(const std::string& name, const std::string& version = "") const;
+  std::vector<std::shared_ptr<Servable>> versions(const std::string& name) const;
+  std::vector<std::shared_ptr<Servable>> all() const;
+  std::vector<ModelState> index() const;
+  bool is_ready() const;  // every model of the repository that was asked for is loaded
+  // To the version that the call names. Throws Failure as Servable::submit and find do.
+  void submit(const std::shared_ptr<Call>& call) const;
+  // Ends all models when their requests are done.
+  void drain();
+
+ private:
+  using Versions = std::map<std::int64_t, std::shared_ptr<Servable>>;
+  struct Entry {
+    Versions versions;
+    std::string reason, signature;
+    bool wanted = true;  // not unloaded by hand
+  };
+
+  std::vector<std::string> names_on_disk() const;
+  Versions make_versions(const std::string& name) const;
+  std::shared_ptr<Servable> make_version(const std::filesystem::path& folder, const std::string& version,
+                                         const ModelSettings& settings) const;
+  std::string signature_of(const std::string& name) const;
+  void exchange(const std::string& name, Versions versions, const std::string& signature);
+  void retire(Versions versions);
+  void reap();
+
+  Arbiter& arbiter_;
+  std::filesystem::path path_;
+  bool single_ = false;
+  std::mutex loading_;  // one load at a time
+  mutable std::mutex mutex_;
+  std::map<std::string, Entry> entries_;
+
+  std::mutex retired_mutex_;
+  std::condition_variable retired_changed_;
+  std::vector<std::shared_ptr<Servable>> retired_;
+  bool stopping_ = false;
+  std::thread reaper_;
+};
+
+}  // namespace tessera::serve

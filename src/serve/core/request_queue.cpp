@@ -1,0 +1,77 @@
+#include "serve/core/request_queue.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tessera::serve {
+
+void RequestQueue::add(std::uint64_t priority, QueuedCall call) {
+  calls_.emplace(Key{priority, arrivals_++}, std::move(call));
+}
+
+std::int64_t RequestQueue::rows_before(std::uint64_t priority) const {
+  std::int64_t rows = 0;
+  for (const auto& [key, queued] : calls_) {
+    if (key.first > priority) break;
+    rows += queued.rows;
+  }
+  return rows;
+}
+
+std::vector<QueuedCall> RequestQueue::take_lapsed(std::int64_t now_ns) {
+  std::vector<QueuedCall> lapsed;
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    const Call& call = *it->second.call;
+    const bool late = call.deadline_ns != 0 && call.deadline_ns <= now_ns;
+    if (!late && !call.cancellation.flag().load(std::memory_order_relaxed)) {
+      ++it;
+      continue;
+    }
+    lapsed.push_back(std::move(it->second));
+    it = calls_.erase(it);
+  }
+  return lapsed;
+}
+
+// Of so many rows that wait, how many to compute at once; 0 to wait for more.
+std::int64_t RequestQueue::rows_to_take(std::int64_t rows, bool waited) const {
+  if (rows >= rule_.most_rows) return rule_.most_rows;
+  if (!rule_.preferred.empty() && rows >= rule_.preferred.back()) return rule_.preferred.back();
+  if (!waited) return 0;
+  const auto above = std::ranges::upper_bound(rule_.preferred, rows);
+  return above != rule_.preferred.begin() ? *std::prev(above) : rows;
+}
+
+std::vector<QueuedCall> RequestQueue::take_batch(std::int64_t now_ns) {
+  std::vector<QueuedCall> batch;
+  look_again_ns_ = std::numeric_limits<std::int64_t>::max();
+  if (calls_.empty()) return batch;
+  const std::string kind = calls_.begin()->second.kind;
+  std::int64_t rows = 0, oldest_ns = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [key, queued] : calls_) {
+    if (queued.kind != kind) continue;
+    rows += queued.rows;
+    oldest_ns = std::min(oldest_ns, queued.queued_ns);
+    if (rows >= rule_.most_rows) break;
+  }
+  const std::int64_t due_ns = oldest_ns + rule_.delay_ns;
+  std::int64_t left = rows_to_take(rows, now_ns >= due_ns);
+  if (left == 0) {
+    look_again_ns_ = due_ns;
+    return batch;
+  }
+  for (auto it = calls_.begin(); it != calls_.end() && left > 0;) {
+    const bool first = batch.empty();
+    if (it->second.kind != kind || (!first && it->second.rows > left)) {
+      if (it->second.kind == kind) break;  // nobody overtakes a request of its own kind
+      ++it;
+      continue;
+    }
+    left -= it->second.rows;
+    batch.push_back(std::move(it->second));
+    it = calls_.erase(it);
+  }
+  return batch;
+}
+
+}  // namespace tessera::serve

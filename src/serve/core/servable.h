@@ -1,0 +1,41 @@
+// What a request can be sent to: one version of a model, or an ensemble of models.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/core/call.h"
+#include "serve/core/model_settings.h"
+#include "serve/core/statistics.h"
+
+namespace tessera::serve {
+
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::undefined;
+  Shape shape;  // as a client sends or receives it, with the batch first; -1: any size
+};
+
+struct ModelInfo {
+  std::string name, version;
+  std::string platform;  // "onnxruntime_onnx" for clients that know Triton's names, "ensemble" …
+  ModelSettings settings;
+  std::vector<TensorInfo> inputs, outputs;
+};
+
+// Thread-safe.
+class Servable {
+ public:
+  virtual ~Servable() = default;
+  virtual const ModelInfo& info() const = 0;
+  // Returns false, and leaves the call alone, once drain() has begun. Throws Failure for a request that is refused at
+  // once; else the call is done some time later.
+  virtual bool submit(const std::shared_ptr<Call>& call) = 0;
+  virtual StatisticsSnapshot statistics() const = 0;
+  virtual std::int64_t memory_bytes() const { return 0; }
+  // Takes no more requests and returns when those that it has are done.
+  virtual void drain() = 0;
+};
+
+}  // namespace tessera::serve

@@ -1,0 +1,353 @@
+#include "serve/core/served_model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "serve/core/batch.h"
+#include "serve/core/classification.h"
+#include "serve/core/log.h"
+#include "serve/protocol/datatype.h"
+
+namespace tessera::serve {
+namespace {
+
+constexpr double kLearningRate = 0.2;
+
+std::int64_t now_ns() {
+  return Clock::steady().now_ns();
+}
+
+SessionOptions session_options(const ModelSettings& settings) {
+  SessionOptions options;
+  options.threads = settings.threads;
+  options.memory_limit_bytes = settings.memory_limit_bytes;
+  if (settings.precision == "bf16") options.precision = DType::bf16;
+  if (settings.precision == "f32") options.precision = DType::f32;
+  options.max_cached_plans = std::max(options.max_cached_plans, settings.config.max_batch_size() + 4);
+  return options;
+}
+
+JobOptions job_options(const ModelSettings& settings, const std::string& version) {
+  JobOptions options;
+  options.name = settings.config.name() + "/" + version;
+  options.priority = settings.priority;
+  options.weight = settings.weight;
+  if (settings.priority == Priority::realtime) options.goal_ns = settings.goal_ns;
+  return options;
+}
+
+BatchingRule batching_rule(const ModelSettings& settings) {
+  BatchingRule rule;
+  // Without dynamic batching a request may have several rows, but is computed alone.
+  if (!settings.config.has_dynamic_batching()) return rule;
+  rule.most_rows = std::max(settings.config.max_batch_size(), 1);
+  rule.delay_ns = settings.delay_ns();
+  for (const std::int32_t size : settings.config.dynamic_batching().preferred_batch_size())
+    rule.preferred.push_back(size);
+  std::ranges::sort(rule.preferred);
+  return rule;
+}
+
+std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, bool batched) {
+  std::vector<TensorInfo> infos;
+  for (const ValueDescription& value : values) {
+    TensorInfo info{value.name, value.dtype, value.dims};
+    if (batched && !info.shape.empty()) info.shape[0] = -1;
+    infos.push_back(std::move(info));
+  }
+  return infos;
+}
+
+ModelSettings completed(ModelSettings settings, const Model& model) {
+  complete_settings(settings, model);
+  return settings;
+}
+
+}  // namespace
+
+ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings,
+                         Labels labels)
+    : info_{settings.config.name(), version, {}, completed(std::move(settings), model), {}, {}},
+      labels_(std::move(labels)),
+      batched_(info_.settings.config.max_batch_size() > 0),
+      session_(model, session_options(info_.settings)),
+      job_(arbiter.add_job(job_options(info_.settings, version))),
+      queue_(batching_rule(info_.settings)) {
+  info_.platform = info_.settings.config.platform();
+  info_.inputs = infos(model.inputs(), batched_);
+  info_.outputs = infos(model.outputs(), batched_);
+  warm_up();
+  for (int i = 0; i < info_.settings.instances(); ++i) workers_.emplace_back([this] { work(); });
+}
+
+ServedModel::~ServedModel() {
+  drain();
+}
+
+NamedValues ServedModel::zeros(std::int64_t rows) const {
+  NamedValues inputs;
+  for (const TensorInfo& info : info_.inputs) {
+    Shape shape = info.shape;
+    if (batched_) shape[0] = rows;
+    if (std::ranges::any_of(shape, [](std::int64_t size) { return size < 0; })) return {};
+    Tensor tensor(info.dtype, shape);
+    if (info.dtype != DType::string && tensor.bytes() > 0)
+      std::memset(tensor.mutable_raw(), 0, static_cast<std::size_t>(tensor.bytes()));
+    inputs.emplace(info.name, std::move(tensor));
+  }
+  return inputs;
+}
+
+void ServedModel::warm_up() {
+  std::vector<std::int64_t> sizes{1};
+  if (batched_ && info_.settings.config.has_dynamic_batching()) {
+    for (const std::int32_t size : info_.settings.config.dynamic_batching().preferred_batch_size())
+      sizes.push_back(size);
+    sizes.push_back(info_.settings.config.max_batch_size());
+  }
+  std::ranges::sort(sizes);
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  for (const std::int64_t rows : sizes) {
+    const NamedValues inputs = zeros(rows);
+    if (inputs.empty()) return;
+    try {
+      job_.run(session_, inputs);  // plans
+      const std::int64_t start_ns = now_ns();
+      job_.run(session_, inputs);
+      learn(rows, now_ns() - start_ns);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::failed) throw;
+      log(Level::info, "a warm-up run failed on zeros", {{"model", info_.name}, {"why", error.what()}});
+      return;
+    }
+  }
+}
+
+// With the mutex held, or before any worker is there.
+void ServedModel::learn(std::int64_t rows, std::int64_t run_ns) {
+  const auto [it, is_new] = run_ns_.emplace(rows, run_ns);
+  if (is_new) return;
+  it->second += static_cast<std::int64_t>(kLearningRate * static_cast<double>(run_ns - it->second));
+}
+
+// By the nearest number of rows that was measured, in proportion where it has fewer. With the mutex held.
+std::int64_t ServedModel::predicted_ns(std::int64_t rows) const {
+  if (run_ns_.empty()) return 0;
+  const auto above = run_ns_.lower_bound(rows);
+  if (above != run_ns_.end()) return above->second;
+  const auto last = std::prev(run_ns_.end());
+  return last->second * rows / last->first;
+}
+
+QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
+  QueuedCall queued;
+  queued.call = call;
+  const auto refuse = [&](std::string message) { throw Failure(Reason::bad_request, std::move(message)); };
+  for (const InferenceInput& input : call->request.inputs) {
+    const auto info = std::ranges::find(info_.inputs, input.name, &TensorInfo::name);
+    if (info == info_.inputs.end())
+      refuse(fmt::format("model '{}' has no input '{}'", info_.name, base::shown(input.name)));
+    const Tensor& tensor = input.tensor;
+    if (tensor.dtype() != info->dtype)
+      refuse(fmt::format("input '{}' is {}, expected {}", info->name, datatype_name(tensor.dtype()),
+                         datatype_name(info->dtype)));
+    const bool fits = tensor.shape().size() == info->shape.size() &&
+                      std::ranges::equal(tensor.shape(), info->shape, [](std::int64_t found, std::int64_t wanted) {
+                        return wanted < 0 || found == wanted;
+                      });
+    if (!fits)
+      refuse(fmt::format("input '{}' has the shape {}, expected {}", info->name, to_string(tensor.shape()),
+                         to_string(info->shape)));
+    if (batched_) {
+      if (!queued.inputs.empty() && tensor.shape()[0] != queued.rows)
+        refuse(fmt::format("input '{}' has {} rows, another one {}", info->name, tensor.shape()[0], queued.rows));
+      queued.rows = tensor.shape()[0];
+      Shape row = tensor.shape();
+      row.erase(row.begin());
+      queued.kind += to_string(row);
+    } else queued.kind += to_string(tensor.shape());
+    if (!queued.inputs.emplace(info->name, tensor).second) refuse(fmt::format("input '{}' is there twice", info->name));
+  }
+  for (const TensorInfo& info : info_.inputs) {
+    if (!queued.inputs.contains(info.name)) refuse(fmt::format("input '{}' is missing", info.name));
+  }
+  for (const RequestedOutput& output : call->request.outputs) {
+    if (std::ranges::find(info_.outputs, output.name, &TensorInfo::name) == info_.outputs.end())
+      refuse(fmt::format("model '{}' has no output '{}'", info_.name, base::shown(output.name)));
+  }
+  if (batched_ && (queued.rows < 1 || queued.rows > info_.settings.config.max_batch_size()))
+    refuse(
+        fmt::format("the request has {} rows, expected 1 to {}", queued.rows, info_.settings.config.max_batch_size()));
+  return queued;
+}
+
+// Refuses at once what would come too late or has no room to wait. With the mutex held.
+void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t priority) {
+  const std::int64_t now = now_ns();
+  const std::int64_t full = std::max<std::int64_t>(queue_.size() > 0 ? batching_rule(info_.settings).most_rows : 1, 1);
+  const std::int64_t before = queue_.rows_before(priority);
+  const std::int64_t busy_ns =
+      running_ >= info_.settings.instances() ? std::max<std::int64_t>(running_until_ns_ - now, 0) : 0;
+  const std::int64_t wait_ns = busy_ns + before / full * predicted_ns(full) +
+                               (before % full > 0 ? predicted_ns(before % full) : 0) + job_.ahead_ns();
+  const double retry_s = std::max(static_cast<double>(wait_ns) * 1e-9, 0.05);
+  if (queue_.size() >= info_.settings.queue_limit())
+    throw Failure(Reason::unavailable, fmt::format("the queue of model '{}' is full", info_.name), retry_s);
+  std::int64_t timeout_ns = call.request.timeout_ns;
+  const auto& policy = info_.settings.config.dynamic_batching().default_queue_policy();
+  if (timeout_ns == 0) timeout_ns = static_cast<std::int64_t>(policy.default_timeout_microseconds()) * 1000;
+  if (timeout_ns == 0) timeout_ns = info_.settings.goal_ns;
+  if (timeout_ns == 0) return;
+  call.deadline_ns = call.arrival_ns + timeout_ns;
+  if (now + wait_ns + predicted_ns(queued.rows) > call.deadline_ns)
+    throw Failure(Reason::unavailable,
+                  fmt::format("model '{}' is too busy to answer within {:.1f} ms", info_.name,
+                              static_cast<double>(timeout_ns) * 1e-6),
+                  retry_s);
+}
+
+bool ServedModel::submit(const std::shared_ptr<Call>& call) {
+  try {
+    QueuedCall queued = check(call);
+    const std::lock_guard lock(mutex_);
+    if (draining_) return false;
+    const std::uint64_t usual =
+        std::max<std::uint64_t>(info_.settings.config.dynamic_batching().default_priority_level(), 1);
+    const std::uint64_t priority = call->request.priority != 0 ? call->request.priority : usual;
+    admit(*call, queued, priority);
+    queued.queued_ns = now_ns();
+    queue_.add(priority, std::move(queued));
+    changed_.notify_one();
+    return true;
+  } catch (...) {
+    const Failure failure = current_failure();
+    statistics_.failed(now_ns() - call->arrival_ns, failure.reason());
+    throw failure;
+  }
+}
+
+void ServedModel::refuse(const QueuedCall& queued, const Failure& failure) {
+  statistics_.failed(now_ns() - queued.call->arrival_ns, failure.reason());
+  queued.call->done({failure, {}});
+}
+
+void ServedModel::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const std::vector<QueuedCall> lapsed = queue_.take_lapsed(now_ns());
+    Batch batch = queue_.take_batch(now_ns());
+    if (lapsed.empty() && batch.empty()) {
+      if (queue_.size() == 0) {
+        if (draining_) return;
+        changed_.wait(lock);
+      } else {
+        changed_.wait_for(lock, std::chrono::nanoseconds(std::max<std::int64_t>(queue_.look_again_ns() - now_ns(), 1)));
+      }
+      continue;
+    }
+    std::int64_t rows = 0;
+    for (const QueuedCall& queued : batch) rows += queued.rows;
+    ++running_;
+    running_until_ns_ = now_ns() + predicted_ns(rows);
+    lock.unlock();
+    for (const QueuedCall& queued : lapsed) {
+      const bool left = queued.call->cancellation.flag().load(std::memory_order_relaxed);
+      refuse(queued, left ? Failure(Reason::cancelled, "the request was cancelled")
+                          : Failure(Reason::deadline_exceeded, "the deadline passed while the request waited"));
+    }
+    if (!batch.empty()) run(std::move(batch));
+    lock.lock();
+    --running_;
+  }
+}
+
+void ServedModel::run(Batch batch) {
+  const std::int64_t started_ns = now_ns();
+  std::int64_t rows = 0;
+  for (const QueuedCall& queued : batch) rows += queued.rows;
+  NamedValues results;
+  ExecutionTimes times;
+  try {
+    const NamedValues inputs = gather(batch);
+    const std::int64_t gathered_ns = now_ns();
+    RunOptions options;
+    if (batch.size() == 1) options.cancellation = &batch.front().call->cancellation;
+    results = job_.run(session_, inputs, options);
+    const std::int64_t done_ns = now_ns();
+    times = {gathered_ns - started_ns, done_ns - gathered_ns, 0};
+    const std::lock_guard lock(mutex_);
+    learn(rows, done_ns - gathered_ns);
+  } catch (...) {
+    const Failure failure = current_failure();
+    log_current_exception("a run failed", {{"model", info_.name}, {"version", info_.version}});
+    if (batch.size() == 1) return refuse(batch.front(), failure);
+    // One request's data may be to blame: each gets its own chance.
+    for (QueuedCall& queued : batch) {
+      Batch alone;
+      alone.push_back(std::move(queued));
+      run(std::move(alone));
+    }
+    return;
+  }
+  statistics_.executed(rows, times);
+  std::int64_t first = 0;
+  for (const QueuedCall& queued : batch) {
+    answer(queued, results, rows, first, started_ns, times);
+    first += queued.rows;
+  }
+}
+
+void ServedModel::answer(const QueuedCall& queued, const NamedValues& results, std::int64_t rows, std::int64_t first,
+                         std::int64_t started_ns, ExecutionTimes times) {
+  const InferenceRequest& request = queued.call->request;
+  const std::int64_t begin_ns = now_ns();
+  Outcome outcome;
+  try {
+    outcome.response = {info_.name, info_.version, request.id, {}};
+    const auto add = [&](const std::string& name, std::int64_t classes) {
+      const Tensor& whole = results.find(name)->second.tensor();
+      Tensor own = batched_ ? rows_of(name, whole, rows, first, queued.rows) : whole;
+      if (classes > 0) own = classify(own, classes, batched_, labels_.contains(name) ? &labels_.at(name) : nullptr);
+      outcome.response.outputs.push_back({name, std::move(own)});
+    };
+    if (request.outputs.empty()) {
+      for (const TensorInfo& info : info_.outputs) add(info.name, 0);
+    }
+    for (const RequestedOutput& output : request.outputs) add(output.name, output.classes);
+  } catch (...) {
+    return refuse(queued, current_failure());
+  }
+  const std::int64_t done_ns = now_ns();
+  times.output_ns = done_ns - begin_ns;
+  statistics_.succeeded(done_ns - queued.call->arrival_ns, started_ns - queued.queued_ns, queued.rows, times);
+  queued.call->done(std::move(outcome));
+}
+
+StatisticsSnapshot ServedModel::statistics() const {
+  StatisticsSnapshot snapshot = statistics_.snapshot();
+  const std::lock_guard lock(mutex_);
+  snapshot.waiting = queue_.size();
+  snapshot.running = running_;
+  return snapshot;
+}
+
+std::int64_t ServedModel::memory_bytes() const {
+  const MemoryUse use = session_.memory();
+  return use.weights_bytes + use.packed_weights_bytes + use.variables_bytes + use.plans_bytes + use.arena_bytes +
+         use.results_bytes;
+}
+
+void ServedModel::drain() {
+  const std::lock_guard drain_lock(drain_mutex_);
+  {
+    const std::lock_guard lock(mutex_);
+    draining_ = true;
+    queue_.stop_waiting();
+  }
+  changed_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+}  // namespace tessera::serve

@@ -1,0 +1,71 @@
+// One version of a model that answers requests: a session, a job of the arbiter, a queue, and threads that take
+// batches from it.
+#pragma once
+
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "serve/core/request_queue.h"
+#include "serve/core/servable.h"
+#include "tessera/share.h"
+
+namespace tessera::serve {
+
+// Labels of an output's elements, by the output's name.
+using Labels = std::map<std::string, std::vector<std::string>>;
+
+class ServedModel final : public Servable {
+ public:
+  // Runs the model once for each of the usual batch sizes, so that the first request finds plans and the arbiter knows
+  // how long runs take; models whose inputs have other open dimensions are not run. Throws Error as Session does, and
+  // invalid_argument for settings that contradict the model.
+  ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings, Labels labels);
+  ~ServedModel() override;
+
+  const ModelInfo& info() const override { return info_; }
+  bool submit(const std::shared_ptr<Call>& call) override;
+  StatisticsSnapshot statistics() const override;
+  std::int64_t memory_bytes() const override;
+  JobReport job() const { return job_.report(); }
+  void drain() override;
+
+ private:
+  using Batch = std::vector<QueuedCall>;
+
+  QueuedCall check(const std::shared_ptr<Call>& call) const;
+  void admit(Call& call, const QueuedCall& queued, std::uint64_t priority);
+  std::int64_t predicted_ns(std::int64_t rows) const;
+  NamedValues zeros(std::int64_t rows) const;
+  void warm_up();
+  void work();
+  void run(Batch batch);
+  void answer(const QueuedCall& queued, const NamedValues& results, std::int64_t rows, std::int64_t first,
+              std::int64_t started_ns, ExecutionTimes times);
+  void refuse(const QueuedCall& queued, const Failure& failure);
+  void learn(std::int64_t rows, std::int64_t run_ns);
+
+  ModelInfo info_;
+  Labels labels_;
+  bool batched_ = false;
+  Session session_;
+  Job job_;
+  Statistics statistics_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // With the mutex held.
+  RequestQueue queue_;
+  bool draining_ = false;
+  std::int64_t running_until_ns_ = 0, running_ = 0;
+  std::map<std::int64_t, std::int64_t> run_ns_;  // by rows: the time of the latest runs
+
+  std::mutex drain_mutex_;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tessera::serve

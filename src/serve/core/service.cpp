@@ -1,0 +1,145 @@
+#include "serve/core/service.h"
+
+#include "serve/core/log.h"
+
+namespace tessera::serve {
+
+Service::Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options)
+    : repository_(repository),
+      access_(access),
+      audit_(audit),
+      options_(options),
+      started_ns_(Clock::steady().now_ns()) {}
+
+const std::vector<std::string>& extensions() {
+  static const std::vector<std::string> names{"classification",
+                                              "model_repository",
+                                              "schedule_policy",
+                                              "model_configuration",
+                                              "binary_tensor_data",
+                                              "statistics",
+                                              "system_shared_memory",
+                                              "trace",
+                                              "logging"};
+  return names;
+}
+
+void Service::record(const Credentials& credentials, const std::string& caller, const std::string& action,
+                     const std::string& model, const std::string& result) {
+  if (audit_ != nullptr) audit_->write({caller, action, model, result, credentials.address});
+}
+
+std::string Service::caller_for(const Credentials& credentials, Role role, const std::string& model) {
+  std::string caller = "unknown";
+  try {
+    caller = access_.identify(credentials.authorization, credentials.certificate);
+    access_.check(caller, role, model);
+    return caller;
+  } catch (const Failure& failure) {
+    ++refused_callers_;
+    record(credentials, caller, std::string(name_of(role)), model, failure.what());
+    throw;
+  }
+}
+
+void Service::require_role(const Credentials& credentials, Role role, const std::string& model) {
+  caller_for(credentials, role, model);
+}
+
+std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRequest request, Done done) {
+  const std::int64_t arrival_ns = Clock::steady().now_ns();
+  const std::string caller = caller_for(credentials, Role::infer, request.model);
+  access_.count(caller);
+  if (is_draining()) throw Failure(Reason::unavailable, "the server is shutting down", 1);
+  bool reads_regions = false;
+  for (const InferenceInput& input : request.inputs) reads_regions = reads_regions || input.region.has_value();
+  for (const RequestedOutput& output : request.outputs) reads_regions = reads_regions || output.region.has_value();
+  if (reads_regions) {
+    if (!options_.shared_memory) throw Failure(Reason::unsupported, "shared memory is off on this server");
+    shared_memory_.read_inputs(request);
+  }
+  if (options_.audit_inference) record(credentials, caller, "infer", request.model, "accepted");
+  auto call = std::make_shared<Call>();
+  call->arrival_ns = arrival_ns;
+  call->request = std::move(request);
+  // The call lives as long as its function: whoever calls it holds the call.
+  call->done = [this, raw = call.get(), done = std::move(done)](Outcome outcome) {
+    InferenceRequest& request = raw->request;
+    if (!outcome.failure) {
+      try {
+        shared_memory_.write_outputs(request, outcome.response);
+      } catch (...) {
+        outcome.failure = current_failure();
+      }
+    }
+    done(std::move(outcome), request);
+  };
+  repository_.submit(call);
+  return call;
+}
+
+std::shared_ptr<Servable> Service::model(const Credentials& credentials, const std::string& name,
+                                         const std::string& version) {
+  caller_for(credentials, Role::read, name);
+  return repository_.find(name, version);
+}
+
+std::vector<std::string> Service::versions(const Credentials& credentials, const std::string& name) {
+  caller_for(credentials, Role::read, name);
+  std::vector<std::string> versions;
+  for (const std::shared_ptr<Servable>& servable : repository_.versions(name))
+    versions.push_back(servable->info().version);
+  return versions;
+}
+
+std::vector<std::shared_ptr<Servable>> Service::statistics(const Credentials& credentials, const std::string& name,
+                                                           const std::string& version) {
+  caller_for(credentials, Role::read, name);
+  if (name.empty()) return repository_.all();
+  if (version.empty()) return repository_.versions(name);
+  return {repository_.find(name, version)};
+}
+
+std::vector<ModelState> Service::index(const Credentials& credentials) {
+  caller_for(credentials, Role::read, "");
+  return repository_.index();
+}
+
+void Service::manage(const Credentials& credentials, const std::string& action, const std::string& name,
+                     const std::function<void()>& change) {
+  const std::string caller = caller_for(credentials, Role::manage, name);
+  record(credentials, caller, action, name, "begun");
+  try {
+    change();
+  } catch (const Failure& failure) {
+    record(credentials, caller, action, name, failure.what());
+    throw;
+  }
+  record(credentials, caller, action, name, "done");
+}
+
+void Service::load(const Credentials& credentials, const std::string& name) {
+  manage(credentials, "load", name, [&] { repository_.load(name); });
+}
+
+void Service::unload(const Credentials& credentials, const std::string& name) {
+  manage(credentials, "unload", name, [&] { repository_.unload(name); });
+}
+
+SharedMemory& Service::shared_memory(const Credentials& credentials) {
+  caller_for(credentials, Role::infer, "");
+  if (!options_.shared_memory) throw Failure(Reason::unsupported, "shared memory is off on this server");
+  return shared_memory_;
+}
+
+std::string Service::metrics(const Credentials& credentials) {
+  caller_for(credentials, Role::read, "");
+  return metrics_text(repository_, counters());
+}
+
+ServerCounters Service::counters() const {
+  return {connections.load(), http_requests.load(), grpc_requests.load(), refused_callers_.load(),
+          static_cast<double>(Clock::steady().now_ns() - started_ns_) * 1e-9};
+}
+
+}  // namespace tessera::serve

@@ -1,0 +1,86 @@
+// What both protocols offer, in terms of neither: who asks is checked, what is done is recorded.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/core/access.h"
+#include "serve/core/audit_log.h"
+#include "serve/core/metrics.h"
+#include "serve/core/repository.h"
+#include "serve/core/shared_memory.h"
+
+namespace tessera::serve {
+
+// What a request says of its sender.
+struct Credentials {
+  std::string authorization;  // the header's value
+  std::string certificate;    // common name of a verified certificate
+  std::string address;        // for the audit log
+};
+
+struct ServiceOptions {
+  bool shared_memory = true;
+  bool audit_inference = false;  // beside changes and refusals, which are always recorded
+};
+
+// Thread-safe. Functions throw Failure.
+class Service {
+ public:
+  // `audit` may be null.
+  Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options);
+
+  // Starts an inference. `done` is called exactly once, unless this throws. The response's outputs in shared memory are
+  // written, and the request is handed back for the encoder. The call can be cancelled by what is returned.
+  using Done = std::function<void(Outcome, InferenceRequest&)>;
+  std::shared_ptr<Call> infer(const Credentials& credentials, InferenceRequest request, Done done);
+
+  bool is_live() const { return true; }
+  bool is_ready() const { return !draining_.load() && repository_.is_ready(); }
+  void begin_drain() { draining_.store(true); }
+  bool is_draining() const { return draining_.load(); }
+
+  // Without a check of who asks.
+  std::shared_ptr<Servable> find(const std::string& name, const std::string& version) const {
+    return repository_.find(name, version);
+  }
+  std::shared_ptr<Servable> model(const Credentials& credentials, const std::string& name, const std::string& version);
+  std::vector<std::string> versions(const Credentials& credentials, const std::string& name);
+  // Name "": of all models.
+  std::vector<std::shared_ptr<Servable>> statistics(const Credentials& credentials, const std::string& name,
+                                                    const std::string& version);
+  std::vector<ModelState> index(const Credentials& credentials);
+  void load(const Credentials& credentials, const std::string& name);
+  void unload(const Credentials& credentials, const std::string& name);
+
+  // Throws Failure(unsupported) where shared memory is off.
+  SharedMemory& shared_memory(const Credentials& credentials);
+  std::string metrics(const Credentials& credentials);
+  void require_role(const Credentials& credentials, Role role, const std::string& model = "");
+  ServerCounters counters() const;
+
+  std::atomic<std::int64_t> connections{0}, http_requests{0}, grpc_requests{0};
+
+ private:
+  std::string caller_for(const Credentials& credentials, Role role, const std::string& model);
+  void record(const Credentials& credentials, const std::string& caller, const std::string& action,
+              const std::string& model, const std::string& result);
+  void manage(const Credentials& credentials, const std::string& action, const std::string& name,
+              const std::function<void()>& change);
+
+  Repository& repository_;
+  Access& access_;
+  AuditLog* audit_;
+  ServiceOptions options_;
+  SharedMemory shared_memory_;
+  std::atomic<bool> draining_{false};
+  std::atomic<std::int64_t> refused_callers_{0};
+  std::int64_t started_ns_;
+};
+
+// Names of the extensions of the protocol that the server has, as its metadata lists them.
+const std::vector<std::string>& extensions();
+
+}  // namespace tessera::serve

@@ -1,0 +1,21 @@
+// Messages of the gRPC protocol to requests and answers, and back.
+#pragma once
+
+#include <inference.pb.h>
+
+#include "serve/core/servable.h"
+#include "serve/core/service.h"
+#include "serve/protocol/failure.h"
+
+namespace tessera::serve {
+
+// Throws Failure(bad_request).
+InferenceRequest from_message(const inference::ModelInferRequest& message);
+// Tensors go to raw_output_contents, but for those that the request wants in shared memory.
+void to_message(const InferenceResponse& response, const InferenceRequest& request,
+                inference::ModelInferResponse& message);
+void to_message(const ModelInfo& info, const std::vector<std::string>& versions,
+                inference::ModelMetadataResponse& message);
+void to_message(const Servable& servable, inference::ModelStatistics& message);
+
+}  // namespace tessera::serve

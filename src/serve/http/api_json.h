@@ -1,0 +1,30 @@
+// Descriptions of the server and its models as JSON texts, with the keys of the Open Inference Protocol and of Triton's
+// extensions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/core/repository.h"
+#include "serve/core/service.h"
+
+namespace tessera::serve {
+
+std::string server_metadata_json();
+std::string model_metadata_json(const ModelInfo& info, const std::vector<std::string>& versions);
+std::string model_config_json(const ModelInfo& info);
+std::string statistics_json(const std::vector<std::shared_ptr<Servable>>& models);
+std::string index_json(const std::vector<ModelState>& states, bool ready_only);
+std::string regions_json(const std::vector<Region>& regions);
+// What the status page shows.
+std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, const std::vector<ModelState>& states,
+                        const ServerCounters& counters, bool is_ready);
+
+// Bodies of requests that are no inferences. Throw Failure(bad_request).
+Region parse_region(const std::string& name, const std::string& body);
+bool parse_ready_only(const std::string& body);
+// Triton's settings of traces and logs: what is asked for is refused if it is not so already.
+std::string trace_settings_json();
+std::string log_settings_json(const std::string& body);
+
+}  // namespace tessera::serve

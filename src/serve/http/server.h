@@ -1,0 +1,37 @@
+// HTTP on one or more addresses.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "serve/http/limits.h"
+#include "serve/http/message.h"
+#include "serve/http/tls_context.h"
+
+namespace tessera::serve {
+
+class HttpServer {
+ public:
+  explicit HttpServer(const HttpLimits& limits, int threads);
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // Listens on "host:port" (port 0: a free one) and returns the port. Call before start(). Throws Error: io where the
+  // address cannot be had, invalid_argument for text that is no address.
+  int listen(const std::string& address, Handler handler, const TlsFiles& tls = {});
+  void start();
+  // Takes no more connections, closes idle ones and waits for the answers of the others, at most so long.
+  void drain(double seconds);
+  std::int64_t connections() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// "127.0.0.1:8000" or "[::1]:8000" apart. Throws Error(invalid_argument).
+std::pair<std::string, int> split_address(const std::string& address);
+bool is_loopback(const std::string& address);
+
+}  // namespace tessera::serve

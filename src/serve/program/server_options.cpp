@@ -1,0 +1,96 @@
+#include "serve/program/server_options.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "io/file.h"
+#include "io/toml_table.h"
+#include "serve/core/digest.h"
+
+namespace tessera::serve {
+namespace {
+
+constexpr std::int64_t kMostConfigBytes = 1 << 20;
+
+std::string read_text(const std::string& path) {
+  const std::vector<std::byte> bytes = io::read_file(path, kMostConfigBytes);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+AccessKey read_key(const std::string& name, io::TomlTable table, const std::string& where) {
+  AccessKey key;
+  key.name = name;
+  key.token_sha256 = table.text("token_sha256", "");
+  std::ranges::transform(key.token_sha256, key.token_sha256.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string file = table.text("token_file", "");
+  if (!file.empty()) {
+    std::string token = read_text(file);
+    while (!token.empty() && (token.back() == '\n' || token.back() == '\r')) token.pop_back();
+    require(token.size() >= 16, ErrorKind::invalid_argument, "the token in {} has {} bytes, expected 16 or more", file,
+            token.size());
+    key.token_sha256 = sha256(token);
+  }
+  key.certificate = table.text("certificate", "");
+  for (const std::string& role : table.texts("roles")) key.roles.push_back(parse_role(role));
+  key.models = table.texts("models");
+  key.requests_per_second = table.number("requests_per_second", 0);
+  const bool is_digest =
+      key.token_sha256.size() == 64 && key.token_sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+  require(key.token_sha256.empty() || is_digest, ErrorKind::invalid_argument,
+          "token_sha256 of key '{}' in {} is no SHA-256 of 64 hexadecimal digits", name, where);
+  require(is_digest || !key.certificate.empty(), ErrorKind::invalid_argument,
+          "key '{}' in {} has neither token_sha256, token_file nor certificate", name, where);
+  require(!key.roles.empty(), ErrorKind::invalid_argument, "key '{}' in {} has no roles", name, where);
+  require(key.requests_per_second >= 0, ErrorKind::invalid_argument,
+          "requests_per_second of key '{}' in {} is negative", name, where);
+  return key;
+}
+
+void read_limits(io::TomlTable table, HttpLimits& limits) {
+  const auto mib = [&](const char* key, std::int64_t usual) {
+    return std::clamp<std::int64_t>(table.whole(key, usual >> 20), 1, 1 << 20) << 20;
+  };
+  limits.body_bytes = mib("body_mib", limits.body_bytes);
+  limits.all_bodies_bytes = mib("all_bodies_mib", limits.all_bodies_bytes);
+  limits.header_bytes = std::clamp<std::int64_t>(table.whole("header_bytes", limits.header_bytes), 1024, 1 << 20);
+  limits.connections = std::clamp<std::int64_t>(table.whole("connections", limits.connections), 1, 1 << 20);
+  limits.header_seconds = table.number("header_seconds", limits.header_seconds);
+  limits.idle_seconds = table.number("idle_seconds", limits.idle_seconds);
+  limits.stall_seconds = table.number("stall_seconds", limits.stall_seconds);
+}
+
+}  // namespace
+
+void parse_server_config(const std::string& text, const std::string& where, ServerOptions& options) {
+  io::TomlTable table = io::TomlTable::parse(text, where);
+  options.repository = table.text("repository", options.repository);
+  options.http = table.text("http", options.http);
+  options.grpc = table.text("grpc", options.grpc);
+  options.metrics = table.text("metrics", options.metrics);
+  options.policy = table.text("policy", options.policy);
+  options.poll_seconds = table.number("poll_seconds", options.poll_seconds);
+  options.drain_seconds = table.number("drain_seconds", options.drain_seconds);
+  options.threads = static_cast<int>(std::clamp<std::int64_t>(table.whole("threads", options.threads), 1, 256));
+  options.shared_memory_is_given = table.has("shared_memory");
+  options.shared_memory = table.boolean("shared_memory", options.shared_memory);
+  options.log_level = table.text("log_level", options.log_level);
+  read_limits(table.table("limits"), options.limits);
+  io::TomlTable tls = table.table("tls");
+  options.tls = {tls.text("certificate", ""), tls.text("key", ""), tls.text("client_authorities", ""),
+                 tls.boolean("require_certificate", false)};
+  require(options.tls.certificate.empty() == options.tls.key.empty(), ErrorKind::invalid_argument,
+          "[tls] in {} needs both certificate and key", where);
+  io::TomlTable audit = table.table("audit");
+  options.audit_file = audit.text("file", "");
+  options.audit_bytes = std::clamp<std::int64_t>(audit.whole("most_mib", 64), 1, 1 << 20) << 20;
+  options.audit_inference = audit.boolean("inference", false);
+  io::TomlTable keys = table.table("key");
+  for (const std::string& name : keys.tables()) options.keys.push_back(read_key(name, keys.table(name), where));
+  table.check_all_read();
+}
+
+void read_server_config(const std::string& path, ServerOptions& options) {
+  parse_server_config(read_text(path), path, options);
+}
+
+}  // namespace tessera::serve

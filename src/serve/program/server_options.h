@@ -1,0 +1,34 @@
+// What a server is started with: the command line and its configuration file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/core/access.h"
+#include "serve/http/limits.h"
+#include "serve/http/tls_context.h"
+
+namespace tessera::serve {
+
+struct ServerOptions {
+  std::string repository;  // a folder of models, or one model file
+  std::string http = "127.0.0.1:8000", grpc = "127.0.0.1:8001", metrics = "127.0.0.1:8002";  // "off": none
+  std::string policy = "fill";                                                               // of the arbiter
+  double poll_seconds = 0;  // between two looks at the repository; 0: none
+  double drain_seconds = 30;
+  int threads = 2;  // that read and write
+  bool shared_memory = true, shared_memory_is_given = false;
+  std::string log_level = "info";
+  HttpLimits limits;
+  TlsFiles tls;
+  std::string audit_file;
+  std::int64_t audit_bytes = std::int64_t{64} << 20;
+  bool audit_inference = false;
+  std::vector<AccessKey> keys;
+};
+
+// Changes what the file sets; docs/serving.md lists the keys. Throws Error(invalid_argument), naming line and key.
+void read_server_config(const std::string& path, ServerOptions& options);
+void parse_server_config(const std::string& text, const std::string& where, ServerOptions& options);
+
+}  // namespace tessera::serve

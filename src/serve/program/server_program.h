@@ -1,0 +1,20 @@
+// The whole server: from its options to its end by a signal.
+#pragma once
+
+#include <functional>
+
+#include "serve/program/server_options.h"
+
+namespace tessera::serve {
+
+// Where the server listens; 0: not at all.
+struct ServerPorts {
+  int http = 0, grpc = 0, metrics = 0;
+};
+
+// Serves until SIGTERM or SIGINT; SIGHUP reads the repository anew. `ready` is told the ports once models are loaded
+// and requests are taken. On the way out it takes no new requests, answers those that it has, and returns. Call it
+// before there are other threads. Throws Error for options and files that cannot be used.
+void run_server(const ServerOptions& options, const std::function<void(const ServerPorts&)>& ready);
+
+}  // namespace tessera::serve

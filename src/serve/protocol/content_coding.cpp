@@ -1,0 +1,83 @@
+#include "serve/protocol/content_coding.h"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/text.h"
+#include "serve/protocol/failure.h"
+
+namespace tessera::serve {
+namespace {
+
+// zlib's numbers: 15 is the largest window, 16 added means gzip, 32 added means either of gzip and zlib.
+constexpr int kWindow = 15, kGzip = 16, kEither = 32;
+constexpr std::size_t kBlockBytes = 64 * 1024;
+
+class Inflation {
+ public:
+  Inflation() {
+    if (inflateInit2(&stream_, kWindow + kEither) != Z_OK) throw std::bad_alloc();
+  }
+  ~Inflation() { inflateEnd(&stream_); }
+  Inflation(const Inflation&) = delete;
+  Inflation& operator=(const Inflation&) = delete;
+  z_stream& stream() { return stream_; }
+
+ private:
+  z_stream stream_{};
+};
+
+Bytef* bytes_of(std::string_view text) {
+  return reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+}
+
+}  // namespace
+
+std::string decode_content(std::string_view coding, std::string_view body, std::int64_t max_bytes) {
+  if (coding == "identity" || coding.empty()) return std::string(body);
+  if (coding != "gzip" && coding != "deflate")
+    throw Failure(Reason::unsupported, fmt::format("the content coding '{}' is not supported, expected gzip or deflate",
+                                                   base::shown(coding)));
+  Inflation inflation;
+  z_stream& stream = inflation.stream();
+  std::string plain;
+  std::array<char, kBlockBytes> block;
+  stream.next_in = bytes_of(body);
+  stream.avail_in = static_cast<uInt>(std::min<std::size_t>(body.size(), std::numeric_limits<uInt>::max()));
+  int state = Z_OK;
+  while (state != Z_STREAM_END) {
+    stream.next_out = reinterpret_cast<Bytef*>(block.data());
+    stream.avail_out = static_cast<uInt>(block.size());
+    state = inflate(&stream, Z_NO_FLUSH);
+    const std::size_t made = block.size() - stream.avail_out;
+    if ((state != Z_OK && state != Z_STREAM_END) || (state == Z_OK && made == 0 && stream.avail_in == 0))
+      throw Failure(Reason::bad_request, "the compressed body is malformed or cut off");
+    if (static_cast<std::int64_t>(plain.size() + made) > max_bytes)
+      throw Failure(Reason::too_large, fmt::format("the body is larger than {} bytes when decompressed", max_bytes));
+    plain.append(block.data(), made);
+  }
+  if (stream.avail_in != 0) throw Failure(Reason::bad_request, "bytes follow the compressed body");
+  return plain;
+}
+
+std::string encode_content(std::string_view coding, std::string_view body) {
+  z_stream stream{};
+  const int window = coding == "gzip" ? kWindow + kGzip : kWindow;
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK) throw std::bad_alloc();
+  std::string coded(deflateBound(&stream, body.size()), '\0');
+  stream.next_in = bytes_of(body);
+  stream.avail_in = static_cast<uInt>(body.size());
+  stream.next_out = reinterpret_cast<Bytef*>(coded.data());
+  stream.avail_out = static_cast<uInt>(coded.size());
+  const int state = deflate(&stream, Z_FINISH);
+  coded.resize(stream.total_out);
+  deflateEnd(&stream);
+  if (state != Z_STREAM_END) throw Failure(Reason::internal, "the answer could not be compressed");
+  return coded;
+}
+
+}  // namespace tessera::serve

@@ -1,0 +1,17 @@
+// Bodies that are compressed on the way: gzip and deflate (RFC 9110, 8.4).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tessera::serve {
+
+// Throws Failure: bad_request for data that are malformed, cut off or followed by others; too_large as soon as the
+// result has more than max_bytes; unsupported for a coding other than "gzip", "deflate" and "identity".
+std::string decode_content(std::string_view coding, std::string_view body, std::int64_t max_bytes);
+
+// The coding is "gzip" or "deflate".
+std::string encode_content(std::string_view coding, std::string_view body);
+
+}  // namespace tessera::serve

@@ -1,0 +1,68 @@
+#include "serve/core/access.h"
+
+#include <gtest/gtest.h>
+
+#include "serve/core/digest.h"
+#include "serve/program/server_options.h"
+#include "serve/protocol/failure.h"
+#include "support/expect_error.h"
+
+namespace tessera::serve::access_test {
+namespace {
+
+template <typename Call>
+Reason reason_of(const Call& call) {
+  try {
+    call();
+  } catch (const Failure& failure) {
+    return failure.reason();
+  }
+  return Reason::internal;
+}
+
+TEST(Access, RolesModelsAndRates) {
+  Access access({{"alice", sha256("a token of alice"), "", {Role::infer}, {"public*", "one"}, 2},
+                 {"boss", "", "boss.example", {Role::manage, Role::read}, {}, 0}});
+  EXPECT_EQ(access.identify("Bearer a token of alice", ""), "alice");
+  EXPECT_EQ(access.identify("", "boss.example"), "boss");
+  for (const char* header : {"", "Bearer ", "Bearer a token of alicf", "Basic a token of alice", "a token of alice"})
+    EXPECT_EQ(reason_of([&] { access.identify(header, "other.example"); }), Reason::unauthenticated) << header;
+  access.check("alice", Role::infer, "public_model");
+  access.check("alice", Role::infer, "one");
+  EXPECT_EQ(reason_of([&] { access.check("alice", Role::infer, "ones"); }), Reason::forbidden);
+  EXPECT_EQ(reason_of([&] { access.check("alice", Role::manage, "one"); }), Reason::forbidden);
+  EXPECT_EQ(reason_of([&] { access.check("boss", Role::infer, "one"); }), Reason::forbidden);
+  access.count("alice");
+  access.count("alice");
+  EXPECT_EQ(reason_of([&] { access.count("alice"); }), Reason::rate_limited);
+}
+
+TEST(Access, WithoutKeysEverybodyMayDoEverything) {
+  Access access({});
+  EXPECT_TRUE(access.is_open());
+  access.check(access.identify("", ""), Role::manage, "any");
+}
+
+TEST(ServerOptions, ReadsKeysAndLimits) {
+  ServerOptions options;
+  parse_server_config("http = \"0.0.0.0:80\"\n[limits]\nbody_mib = 2\n[key.alice]\ntoken_sha256 = \"" + sha256("x") +
+                          "\"\nroles = [\"infer\", \"read\"]\nmodels = \"m*\"",
+                      "server.toml", options);
+  EXPECT_EQ(options.http, "0.0.0.0:80");
+  EXPECT_EQ(options.limits.body_bytes, 2 << 20);
+  ASSERT_EQ(options.keys.size(), 1u);
+  EXPECT_EQ(options.keys[0].models, std::vector<std::string>{"m*"});
+  const auto refused = [&](const std::string& text, const std::string& message) {
+    test::expect_error_containing(ErrorKind::invalid_argument, message,
+                                  [&] { parse_server_config(text, "server.toml", options); });
+  };
+  refused("[key.bob]\nroles = [\"infer\"]", "neither token_sha256");
+  refused("[key.bob]\ntoken_sha256 = \"12\"\nroles = [\"infer\"]", "64 hexadecimal digits");
+  refused("[key.bob]\ncertificate = \"b\"\nroles = [\"admin\"]", "no role");
+  refused("[key.bob]\ncertificate = \"b\"", "no roles");
+  refused("[tls]\ncertificate = \"a.pem\"", "both certificate and key");
+  refused("htpp = \"x\"", "htpp");
+}
+
+}  // namespace
+}  // namespace tessera::serve::access_test

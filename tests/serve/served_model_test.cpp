@@ -1,0 +1,212 @@
+#include "serve/core/served_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "serve/core/repository.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+#include "tessera/graph.h"
+
+namespace tessera::serve::served_model_test {
+namespace {
+
+// y = x · a + z: rows do not touch each other.
+Model affine(float factor, const std::string& batch = "batch") {
+  NetBuilder net("affine");
+  const NetValue x = net.input("x", DType::f32, {batch, std::int64_t{2}});
+  const NetValue z = net.input("z", DType::f32, {batch, std::int64_t{2}});
+  net.output("y", net.sum(net.add("Mul", {x, net.constant(Tensor::scalar(factor))}), z));
+  return net.build();
+}
+
+ModelSettings settings(const std::string& text) {
+  ModelSettings settings = parse_model_toml(text, "test");
+  settings.config.set_name("affine");
+  return settings;
+}
+
+std::shared_ptr<Call> call_of(std::vector<float> x, std::promise<Outcome>& promise) {
+  auto call = std::make_shared<Call>();
+  call->arrival_ns = Clock::steady().now_ns();
+  call->request.model = "affine";
+  const auto rows = static_cast<std::int64_t>(x.size()) / 2;
+  const Tensor tensor = Tensor::from<float>({rows, 2}, x);
+  for (const char* name : {"x", "z"}) call->request.inputs.push_back({name, DType::f32, {rows, 2}, tensor, {}});
+  call->done = [&promise](Outcome outcome) { promise.set_value(std::move(outcome)); };
+  return call;
+}
+
+std::vector<float> result(const Outcome& outcome) {
+  if (outcome.failure) return {};
+  const auto values = outcome.response.outputs.at(0).tensor.values<float>();
+  return {values.begin(), values.end()};
+}
+
+TEST(ServedModel, BatchesRequestsAndGivesEachItsOwnRows) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(3), "1",
+                    settings("max_batch_size = 8\n[batching]\ndelay_us = 200000\npreferred = [3]"), {});
+  std::promise<Outcome> a, b;
+  ASSERT_TRUE(model.submit(call_of({1, 2}, a)));
+  ASSERT_TRUE(model.submit(call_of({10, 20, 30, 40}, b)));
+  EXPECT_THAT(result(a.get_future().get()), testing::ElementsAre(4, 8));
+  EXPECT_THAT(result(b.get_future().get()), testing::ElementsAre(40, 80, 120, 160));
+  const StatisticsSnapshot statistics = model.statistics();
+  EXPECT_EQ(statistics.executions, 1u);
+  EXPECT_EQ(statistics.inferences, 3u);
+  EXPECT_EQ(statistics.success.count, 2u);
+}
+
+TEST(ServedModel, KnowsABatchByTheNameOfTheDimensionAlone) {
+  Arbiter arbiter;
+  EXPECT_EQ(ServedModel(arbiter, affine(1), "1", {}, {}).info().settings.config.max_batch_size(), 8);
+  EXPECT_EQ(ServedModel(arbiter, affine(1, "length"), "1", {}, {}).info().settings.config.max_batch_size(), 0);
+}
+
+TEST(ServedModel, RefusesAtOnceWhatCannotBeAnsweredInTime) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(1), "1", settings("max_batch_size = 8\n[batching]\nqueue = 1\ndelay_us = 300000"),
+                    {});
+  std::promise<Outcome> first, late, more;
+  ASSERT_TRUE(model.submit(call_of({1, 2}, first)));
+  const auto reason = [&](const std::shared_ptr<Call>& call) {
+    try {
+      model.submit(call);
+    } catch (const Failure& failure) {
+      EXPECT_GT(failure.retry_after_s(), 0);
+      return failure.reason();
+    }
+    return Reason::internal;
+  };
+  EXPECT_EQ(reason(call_of({1, 2}, more)), Reason::unavailable);  // the queue is full
+  EXPECT_THAT(result(first.get_future().get()), testing::ElementsAre(2, 4));
+  auto impossible = call_of({1, 2}, late);
+  impossible->request.timeout_ns = 1;
+  EXPECT_EQ(reason(impossible), Reason::unavailable);
+  EXPECT_EQ(model.statistics().refused.at(Reason::unavailable), 2u);
+}
+
+TEST(ServedModel, CancelledRequestsAreNotComputed) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(1), "1", settings("max_batch_size = 8\n[batching]\ndelay_us = 50000"), {});
+  std::promise<Outcome> gone, stays;
+  const auto call = call_of({1, 2}, gone);
+  ASSERT_TRUE(model.submit(call));
+  call->cancellation.cancel();
+  ASSERT_TRUE(model.submit(call_of({1, 2}, stays)));
+  const Outcome outcome = gone.get_future().get();
+  ASSERT_TRUE(outcome.failure.has_value());
+  EXPECT_EQ(outcome.failure->reason(), Reason::cancelled);
+  EXPECT_THAT(result(stays.get_future().get()), testing::ElementsAre(2, 4));
+  EXPECT_EQ(model.statistics().inferences, 1u);
+}
+
+TEST(ServedModel, RequestsThatDoNotFitAreToldWhy) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(1), "1", {}, {});
+  std::promise<Outcome> unused;
+  const auto refusal = [&](const std::function<void(InferenceRequest&)>& change) -> std::string {
+    const auto call = call_of({1, 2}, unused);
+    change(call->request);
+    try {
+      model.submit(call);
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.reason(), Reason::bad_request);
+      return failure.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal([](auto& r) { r.inputs[1].name = "q"; }), testing::HasSubstr("no input 'q'"));
+  EXPECT_THAT(refusal([](auto& r) { r.inputs.pop_back(); }), testing::HasSubstr("input 'z' is missing"));
+  EXPECT_THAT(refusal([](auto& r) { r.inputs[1].name = "x"; }), testing::HasSubstr("there twice"));
+  EXPECT_THAT(refusal([](auto& r) { r.inputs[0].tensor = Tensor::from<double>({1, 2}, {1, 2}); }),
+              testing::HasSubstr("is FP64, expected FP32"));
+  EXPECT_THAT(refusal([](auto& r) { r.inputs[0].tensor = Tensor::from<float>({1, 3}, {1, 2, 3}); }),
+              testing::HasSubstr("has the shape [1, 3], expected [-1, 2]"));
+  EXPECT_THAT(refusal([](auto& r) { r.outputs.push_back({"q", false, 0, {}}); }), testing::HasSubstr("no output 'q'"));
+}
+
+TEST(Repository, ExchangesAModelWhileRequestsRun) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "affine" / "1");
+  affine(1).save(folder / "affine" / "1" / "model.onnx");
+  Arbiter arbiter;
+  Repository repository(arbiter, folder / ".");
+  repository.load_all();
+  std::atomic<bool> stop{false};
+  std::atomic<int> answered{0}, wrong{0};
+  std::vector<std::thread> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back([&] {
+      while (!stop) {
+        std::promise<Outcome> promise;
+        repository.submit(call_of({1, 2}, promise));
+        const std::vector<float> y = result(promise.get_future().get());
+        const bool fits = y == std::vector<float>{2, 4} || y == std::vector<float>{5, 10};
+        ++(fits ? answered : wrong);
+      }
+    });
+  }
+  for (int i = 0; i < 10; ++i) {
+    affine(i % 2 == 0 ? 4.0f : 1.0f).save(folder / "affine" / "1" / "model.onnx");
+    repository.load("affine");
+  }
+  const int before = answered;
+  while (answered < before + 10) std::this_thread::yield();
+  stop = true;
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(wrong, 0);
+  // A model that cannot be loaded leaves the old one in its place.
+  std::filesystem::resize_file(folder / "affine" / "1" / "model.onnx", 10);
+  EXPECT_THROW(repository.load("affine"), Failure);
+  std::promise<Outcome> promise;
+  repository.submit(call_of({1, 2}, promise));
+  EXPECT_FALSE(result(promise.get_future().get()).empty());
+  repository.unload("affine");
+  EXPECT_THROW(repository.find("affine"), Failure);
+}
+
+TEST(Repository, NamesAndVersionsCannotLeaveTheFolder) {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "models");
+  Arbiter arbiter;
+  Repository repository(arbiter, folder / "models");
+  for (const char* name : {"..", "../models", "/etc", "", "a/b", ".hidden"})
+    EXPECT_THROW(repository.load(name), Failure) << name;
+}
+
+TEST(ModelSettings, ReadsTritonsFormatAndPassesOverWhatConcernsGpus) {
+  const ModelSettings settings = parse_pbtxt(
+      "name: \"m\" max_batch_size: 16 dynamic_batching { preferred_batch_size: [4, 8] "
+      "max_queue_delay_microseconds: 100 default_queue_policy { max_queue_size: 7 } } "
+      "instance_group [ { kind: KIND_CPU count: 2 } ] optimization { cuda { graphs: true } } "
+      "parameters { key: \"priority\" value { string_value: \"realtime\" } } "
+      "parameters { key: \"goal_ms\" value { string_value: \"2.5\" } }",
+      "m/config.pbtxt");
+  EXPECT_EQ(settings.config.max_batch_size(), 16);
+  EXPECT_EQ(settings.delay_ns(), 100'000);
+  EXPECT_EQ(settings.queue_limit(), 7);
+  EXPECT_EQ(settings.instances(), 2);
+  EXPECT_EQ(settings.priority, Priority::realtime);
+  EXPECT_EQ(settings.goal_ns, 2'500'000);
+}
+
+TEST(ModelSettings, MistakesAreTold) {
+  test::expect_error_containing(ErrorKind::invalid_argument, "m: line 1, column 17",
+                                [] { parse_pbtxt("max_batch_size: x", "m"); });
+  test::expect_error_containing(ErrorKind::unsupported, "KIND_CPU",
+                                [] { parse_pbtxt("instance_group { kind: KIND_GPU }", "m"); });
+  test::expect_error_containing(ErrorKind::unsupported, "sequence batching",
+                                [] { parse_pbtxt("sequence_batching {}", "m"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "expected realtime",
+                                [] { parse_model_toml("priority = \"high\"", "m"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "preferred_batch_size",
+                                [] { parse_model_toml("max_batch_size = 2\n[batching]\npreferred = [3]", "m"); });
+}
+
+}  // namespace
+}  // namespace tessera::serve::served_model_test

@@ -1,0 +1,148 @@
+"""A server under test. Standard library only."""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+program = ""  # tessera; set by main
+
+
+class Server:
+    """`tessera serve` on free ports; leaves with SIGTERM, and must then end with 0."""
+    def __init__(self, repository, *arguments, config=None):
+        self.folder = tempfile.TemporaryDirectory()
+        command = [program, "serve", str(repository), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics",
+                   "127.0.0.1:0", "--json", *map(str, arguments)]
+        if config is not None:
+            path = pathlib.Path(self.folder.name) / "server.toml"
+            path.write_text(config)
+            command += ["--config", str(path)]
+        self.log = open(pathlib.Path(self.folder.name) / "log", "w+")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = ""
+        if select.select([self.process.stdout], [], [], 60)[0]:
+            line = self.process.stdout.readline()
+        if not line:
+            self.process.kill()
+            raise AssertionError("the server did not start: " + self.log_text())
+        self.ports = json.loads(line)
+        self.port = self.ports["http"]
+
+    def log_text(self):
+        self.log.flush()
+        return pathlib.Path(self.log.name).read_text()
+
+    def ask(self, method, path, body=None, headers=None, port=None):
+        """Status, headers and body of one request."""
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=30)
+        with contextlib.closing(connection):
+            if isinstance(body, (dict, list)):
+                body = json.dumps(body)
+            connection.request(method, path, body, headers or {})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+    def json(self, method, path, body=None, headers=None):
+        status, _, text = self.ask(method, path, body, headers)
+        if status != 200:
+            raise AssertionError(f"{method} {path}: {status} {text[:500]}")
+        return json.loads(text) if text else None
+
+    def resident_bytes(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) * 1024
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        return code
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        code = self.stop()
+        if kind is None and code != 0:
+            raise AssertionError(f"the server ended with {code}: {self.log_text()}")
+        self.log.close()
+        self.folder.cleanup()
+
+
+def make_repository(folder):
+    """A repository with the net `lenet` of the zoo, a model of pictures and an ensemble of both."""
+    folder = pathlib.Path(folder)
+    (folder / "lenet" / "1").mkdir(parents=True)
+    made = subprocess.run([program, "new", "lenet5", "-o", folder / "lenet" / "1" / "model.onnx"],
+                          capture_output=True, text=True, timeout=60)
+    assert made.returncode == 0, made.stderr
+    (folder / "picture").mkdir()
+    (folder / "picture" / "config.pbtxt").write_text(
+        'backend: "tessera_picture"\n' + "".join(f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}\n'
+                                                 for key, value in [("width", 28), ("height", 28), ("channels", 1)]))
+    (folder / "reader").mkdir()
+    (folder / "reader" / "config.pbtxt").write_text("""
+platform: "ensemble"
+input { name: "image" data_type: TYPE_UINT8 dims: [-1] }
+output { name: "label" data_type: TYPE_STRING dims: [1, 3] label_filename: "labels.txt" }
+ensemble_scheduling {
+  step { model_name: "lenet" input_map { key: "input" value: "pixels" } output_map { key: "output" value: "label" } }
+  step { model_name: "picture" input_map { key: "image" value: "image" } output_map { key: "tensor" value: "pixels" } }
+}""")
+    (folder / "reader" / "labels.txt").write_text("zero one two three four five six seven eight nine".replace(" ", "\n"))
+    return folder
+
+
+def grey_png(width, height):
+    """A PNG file with a ramp of grey (https://www.w3.org/TR/png-3/)."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + bytes(x * 255 // width for x in range(width)) for _ in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def lenet_request(value=0.5, rows=1, **more):
+    count = rows * 28 * 28
+    return {"inputs": [{"name": "input", "datatype": "FP32", "shape": [rows, 1, 28, 28], "data": [value] * count}],
+            **more}
+
+
+class WithServer(unittest.TestCase):
+    """Tests that share a repository and a server."""
+    arguments, config = (), None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = make_repository(pathlib.Path(cls.holder.name) / "models")
+        cls.server = Server(cls.folder, *cls.arguments, config=cls.config)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__(None)
+        cls.holder.cleanup()
+
+    def refused(self, status, text, method, path, body=None, headers=None):
+        found, answer_headers, answer = self.server.ask(method, path, body, headers)
+        self.assertEqual(found, status, answer[:500])
+        self.assertIn(text, json.loads(answer)["error"])
+        return answer_headers
+
+
+def main():
+    """Runs the tests of the calling file; the first argument is the program."""
+    global program
+    program = os.path.abspath(sys.argv.pop(1))
+    unittest.main(module="__main__")
