@@ -65,24 +65,27 @@ install_packages() {
     stop "apt-get install failed"
 }
 
-# The marker holds the hash of the requirements and the interpreter, and is written last: a half-made .venv is made
-# anew.
+# make_venv FOLDER REQUIREMENTS: the marker holds the hash of the requirements and the interpreter, and is written last:
+# a half-made environment is made anew.
 make_venv() {
-  local wanted requirements=scripts/requirements-test.txt
+  local folder=$1 requirements=$2 wanted
   wanted="$(sha256sum <"$requirements") $(python3 -V) $PWD"
-  if [ "$(cat .venv/.complete 2>/dev/null)" = "$wanted" ]; then
-    say ".venv is up to date"
+  if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$wanted" ]; then
+    say "$folder is up to date"
     return
   fi
   python3 -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' ||
     stop "the pinned test packages need Python 3.11 to 3.13; found $(python3 -V)"
-  say "making .venv from $requirements"
-  rm -rf .venv
-  python3 -m venv .venv || stop "python3 -m venv failed"
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 \
+  say "making $folder from $requirements"
+  rm -rf "$folder"
+  python3 -m venv "$folder" || stop "python3 -m venv failed"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 \
     --require-hashes --only-binary :all: -r "$requirements" || stop "pip could not install $requirements"
-  printf '%s' "$wanted" >.venv/.complete
+  printf '%s' "$wanted" >"$folder/.complete"
 }
 
 install_packages
-if $with_tests; then make_venv; fi
+if $with_tests; then
+  make_venv .venv scripts/requirements-test.txt
+  make_venv .venv-serve scripts/requirements-serve.txt
+fi

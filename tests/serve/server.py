@@ -99,7 +99,8 @@ ensemble_scheduling {
   step { model_name: "lenet" input_map { key: "input" value: "pixels" } output_map { key: "output" value: "label" } }
   step { model_name: "picture" input_map { key: "image" value: "image" } output_map { key: "tensor" value: "pixels" } }
 }""")
-    (folder / "reader" / "labels.txt").write_text("zero one two three four five six seven eight nine".replace(" ", "\n"))
+    labels = "zero one two three four five six seven eight nine".split()
+    (folder / "reader" / "labels.txt").write_text("\n".join(labels))
     return folder
 
 

@@ -8,6 +8,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <cerrno>
 #include <optional>
 
 #include "serve/core/log.h"
@@ -232,14 +233,18 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
     if (gone_ && call_) call_->cancellation.cancel();
   }
 
-  // While the request is computed, the client may go.
+  // While the request is computed, the client may go. A wait that an earlier request began may still be pending.
   void watch() {
+    if (std::exchange(watches_, true)) return;
     transport_->socket().async_wait(Socket::wait_read, [weak = weak_from_this()](const ErrorCode& error) {
       const auto self = weak.lock();
-      if (error || !self || !self->waits_) return;
+      if (!self) return;
+      self->watches_ = false;
+      if (error || !self->waits_) return;
       char byte = 0;
       const ssize_t found = ::recv(self->transport_->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (found > 0) return;  // the next request has begun to come
+      if (found < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return self->watch();  // what woke it has been read
       self->gone_ = true;
       if (self->call_) self->call_->cancellation.cancel();
     });
@@ -319,7 +324,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   Clock::time_point began_;
   std::int64_t received_ = 0, claimed_ = 0, discarded_ = 0;
   bool accepted_ = true, is_idle_ = false, header_is_checked_ = false, keep_alive_ = true, is_head_ = false;
-  bool waits_ = false, gone_ = false;
+  bool waits_ = false, watches_ = false, gone_ = false;
 };
 
 }  // namespace

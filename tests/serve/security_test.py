@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Tokens, roles, certificates and the audit log. Standard library and the program openssl.
+
+    security_test.py TESSERA
+"""
+import hashlib
+import http.client
+import json
+import pathlib
+import shutil
+import ssl
+import subprocess
+import tempfile
+import time
+import unittest
+
+import server
+from server import Server, lenet_request, make_repository
+
+TOKENS = {"alice": "token-of-alice-0123", "boss": "token-of-boss-45678"}
+
+
+def keys():
+    digest = {name: hashlib.sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
+    return (f'[key.alice]\ntoken_sha256 = "{digest["alice"]}"\nroles = ["infer"]\nmodels = ["lenet"]\n'
+            f'[key.boss]\ntoken_sha256 = "{digest["boss"]}"\nroles = ["read", "manage"]\n')
+
+
+def bearer(name):
+    return {"Authorization": "Bearer " + TOKENS[name]}
+
+
+class Keys(unittest.TestCase):
+    def test_who_may_do_what_and_what_is_recorded(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = make_repository(pathlib.Path(holder) / "models")
+            audit = pathlib.Path(holder) / "audit.log"
+            config = f'[audit]\nfile = "{audit}"\ninference = true\n' + keys()
+            with Server(folder, config=config) as running:
+                infer = "/v2/models/lenet/infer"
+                status, headers, _ = running.ask("POST", infer, lenet_request())
+                self.assertEqual((status, headers["WWW-Authenticate"]), (401, "Bearer"))
+                wrong = {"Authorization": "Bearer wrong"}
+                self.assertEqual(running.ask("POST", infer, lenet_request(), wrong)[0], 401)
+                self.assertEqual(running.ask("POST", infer, lenet_request(), bearer("boss"))[0], 403)
+                self.assertEqual(running.ask("POST", infer, lenet_request(), bearer("alice"))[0], 200)
+                self.assertEqual(running.ask("POST", "/v2/models/reader/infer", {}, bearer("alice"))[0], 403)
+                load = "/v2/repository/models/lenet/load"
+                self.assertEqual(running.ask("POST", load, None, bearer("alice"))[0], 403)
+                self.assertEqual(running.ask("POST", load, None, bearer("boss"))[0], 200)
+                self.assertEqual(running.ask("GET", "/v2/models/lenet", None, bearer("boss"))[0], 200)
+                for path in ("/v2/models/stats", "/status/data", "/v2/logging"):
+                    self.assertEqual(running.ask("GET", path)[0], 401, path)
+                self.assertEqual(running.ask("GET", "/metrics", port=running.ports["metrics"])[0], 401)
+                self.assertEqual(running.ask("GET", "/v2/health/live")[0], 200)
+            lines = [json.loads(line) for line in audit.read_text().splitlines()]
+            done = [(line["caller"], line["action"], line["result"]) for line in lines]
+            self.assertIn(("boss", "load", "done"), done)
+            self.assertIn(("alice", "infer", "accepted"), done)
+            self.assertIn(("alice", "manage", "key 'alice' has not the role 'manage'"), done)
+            self.assertTrue(any(caller == "unknown" for caller, _, _ in done))
+            self.assertNotIn(TOKENS["alice"], audit.read_text())
+            self.verify(audit)
+
+    def verify(self, audit):
+        check = [server.program, "serve", "audit-verify", audit]
+        done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("is whole", done.stdout)
+        text = audit.read_text()
+        audit.write_text(text.replace("alice", "mary!", 1))
+        done = subprocess.run([*check, "--json"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertFalse(json.loads(done.stdout)["whole"])
+
+    def test_a_key_is_slowed_down_to_its_rate(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = make_repository(pathlib.Path(holder) / "models")
+            config = keys().replace('models = ["lenet"]', 'models = ["lenet"]\nrequests_per_second = 2')
+            with Server(folder, config=config) as running:
+                statuses = [running.ask("POST", "/v2/models/lenet/infer", lenet_request(), bearer("alice"))
+                            for _ in range(6)]
+                codes = [status for status, _, _ in statuses]
+                self.assertEqual(codes[:2], [200, 200])
+                self.assertIn(429, codes)
+                self.assertTrue(all(headers["Retry-After"] for status, headers, _ in statuses if status == 429))
+
+
+@unittest.skipUnless(shutil.which("openssl"), "the program openssl makes the certificates")
+class Tls(unittest.TestCase):
+    def make(self, folder, name, authority=None, days="1"):
+        """A key and a certificate for 127.0.0.1, signed by the authority or itself."""
+        key, request, certificate = (folder / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
+        run = lambda *words: subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+        new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
+               "-subj", f"/CN={name}"]
+        if authority is None:
+            run(*new, "-x509", "-days", days, "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate)
+        else:
+            run(*new, "-out", request)
+            run("x509", "-req", "-in", request, "-CA", folder / f"{authority}.pem", "-CAkey",
+                folder / f"{authority}.key", "-CAcreateserial", "-days", days, "-out", certificate)
+        return certificate
+
+    def ask(self, running, folder, client=None, trusted="server"):
+        context = ssl.create_default_context(cafile=folder / f"{trusted}.pem")
+        if client:
+            context.load_cert_chain(folder / f"{client}.pem", folder / f"{client}.key")
+        connection = http.client.HTTPSConnection("127.0.0.1", running.port, timeout=20, context=context)
+        try:
+            connection.request("GET", "/v2/models/lenet")
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def test_certificates_of_the_server_and_of_clients(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = pathlib.Path(holder)
+            repository = make_repository(folder / "models")
+            for name, authority, days in (("server", None, "1"), ("authority", None, "1"), ("good", "authority", "1"),
+                                          ("late", "authority", "-1"), ("forger", None, "1")):
+                self.make(folder, name, authority, days)
+            config = (f'[tls]\ncertificate = "{folder}/server.pem"\nkey = "{folder}/server.key"\n'
+                      f'client_authorities = "{folder}/authority.pem"\n'
+                      '[key.good]\ncertificate = "good"\nroles = ["read"]\n')
+            with Server(repository, config=config) as running:
+                self.assertEqual(self.ask(running, folder, "good"), 200)
+                self.assertEqual(self.ask(running, folder), 401)
+                for client in ("late", "forger"):
+                    with self.assertRaises((ssl.SSLError, ConnectionError, http.client.HTTPException), msg=client):
+                        self.ask(running, folder, client)
+                with self.assertRaises((ConnectionError, http.client.HTTPException)):
+                    running.ask("GET", "/v2")  # without TLS
+                self.reload(running, folder)
+
+    def reload(self, running, folder):
+        """A new certificate is shown to new connections while the server runs."""
+        self.make(folder, "next")
+        for kind in ("key", "pem"):
+            shutil.copy(folder / f"next.{kind}", folder / f"server.{kind}.new")
+        for kind in ("key", "pem"):
+            (folder / f"server.{kind}.new").rename(folder / f"server.{kind}")
+        for _ in range(50):
+            try:
+                self.assertEqual(self.ask(running, folder, trusted="next"), 401)
+                return
+            except ssl.SSLError:
+                time.sleep(0.1)
+        self.fail("the new certificate was not shown")
+
+
+if __name__ == "__main__":
+    server.main()

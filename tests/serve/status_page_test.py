@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""The status page in headless Chromium: it shows the models, updates, and fits a phone. Standard library only.
+
+    status_page_test.py TESSERA CHROMIUM
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import server
+from server import lenet_request
+
+chromium = ""
+
+
+class StatusPage(server.WithServer):
+    def look(self, width, *flags):
+        """The page's document after four seconds of virtual time, in a frame of that width."""
+        with tempfile.TemporaryDirectory() as holder:
+            done = subprocess.run([
+                chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+                f"--user-data-dir={holder}", f"--window-size={width},900", "--timeout=8000",
+                "--virtual-time-budget=4000", *flags, "--dump-dom", f"http://127.0.0.1:{self.server.port}/"
+            ], capture_output=True, text=True, timeout=100)
+        complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        self.assertEqual(complaints, [])
+        return done.stdout
+
+    def test_models_and_figures_are_there(self):
+        for _ in range(3):
+            self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
+        page = self.look(1200)
+        self.assertRegex(page, r'id="state" class="good"[^>]*>ready<')
+        self.assertEqual(re.findall(r"<h2>(.*?)</h2>", page), ["lenet", "picture", "reader"])
+        self.assertIn("<dt>answered</dt><dd>3</dd>", re.sub(r' class=""', "", page))
+        self.assertGreaterEqual(self.server.json("GET", "/status/data")["http_requests"], 6)  # it asked again
+
+
+if __name__ == "__main__":
+    chromium = sys.argv.pop(2)
+    server.main()
