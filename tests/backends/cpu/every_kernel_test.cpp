@@ -86,6 +86,15 @@ Tensor bytes(DType type, const Shape& shape, std::uint64_t seed) {
   return random_tensor(type, shape, seed, type == DType::u8 ? 0 : -64, type == DType::u8 ? 255 : 63);
 }
 
+// Numbers of which three of four are zero.
+Tensor mostly_zero(const Shape& shape, std::uint64_t seed) {
+  Tensor tensor = numbers(DType::f32, shape, seed);
+  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+    if (i % 4 != 0) tensor.mutable_data<float>()[i] = 0;
+  }
+  return tensor;
+}
+
 // Calls for entries that no example suits.
 std::vector<OpCall> kernel_calls() {
   const ir::Attributes rounded{{"precision", std::string("bf16")}},
@@ -124,6 +133,9 @@ std::vector<OpCall> kernel_calls() {
        {numbers(DType::f32, {1, 6, 7, 9}, 29), numbers(DType::f32, {1, 4, 5, 7}, 30)},
        gradient},
       {"tessera::Linear", {x, numbers(DType::f32, {5, 20}, 16), numbers(DType::f32, {20}, 17)}, rounded},
+      {"tessera::Linear", {x, mostly_zero({5, 20}, 31), numbers(DType::f32, {20}, 32)}},
+      {"MatMul", {x, mostly_zero({5, 20}, 33)}},
+      {"Gemm", {x, mostly_zero({5, 20}, 34), numbers(DType::f32, {20}, 35)}},
       {"tessera::QuantisedConv",
        {bytes(DType::u8, {1, 7, 9, 6}, 18), bytes(DType::i8, {6, 1, 3, 3}, 19), numbers(DType::f32, {6}, 20),
         Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f), Tensor::scalar(0.1f),

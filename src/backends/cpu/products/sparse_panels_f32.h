@@ -1,0 +1,29 @@
+// A panel of outputs times up to four rows, for each form of sparse weights (sparse_weights.h), in float32.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::backends::cpu {
+
+inline constexpr int kMostSparseRows = 4, kMostSparseLanes = 16;
+
+// A panel of the weights, for up to kMostSparseRows rows. `sums` gets a row of kMostSparseLanes for each.
+struct SparsePanel {
+  const float* x = nullptr;
+  std::int64_t row_stride = 0;
+  const float* values = nullptr;
+  const std::uint32_t* places = nullptr;                  // blocks; or the words of two_of_four
+  const std::uint8_t *slots = nullptr, *bytes = nullptr;  // segments
+  std::int64_t count = 0;                                 // of vectors, words (a lane) or segments
+  float* sums = nullptr;
+};
+using PanelFunction = void (*)(const SparsePanel&);
+struct SparseFunctions {
+  int lanes;
+  PanelFunction blocks[kMostSparseRows], two_of_four[kMostSparseRows], segments[kMostSparseRows];  // by rows - 1
+};
+
+// Those of the instruction set in force.
+SparseFunctions sparse_functions();
+
+}  // namespace tessera::backends::cpu
