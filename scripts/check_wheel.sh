@@ -24,11 +24,14 @@ trap '[ -n "$keep" ] || rm -rf "$work"' EXIT
 check() {
   local suite=$1 root=$work/$1 version wheel
   [ -e "$root/usr/bin/python3" ] ||
-    debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" http://deb.debian.org/debian >/dev/null
+    debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" \
+      http://deb.debian.org/debian >/dev/null
   version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-  if [ "$version" = 3.11 ]; then wheel=$(ls dist/tessera-*-cp311-*.whl); else wheel=$(ls dist/tessera-*-abi3-*.whl); fi
+  wheel=abi3
+  [ "$version" != 3.11 ] || wheel=cp311
   rm -rf "$root/try" && mkdir -p "$root/try"
-  cp "$wheel" .models/magika/model.onnx .models/magika/config.min.json tests/python/classify.py "$root/try"
+  cp dist/tessera-*-"$wheel"-*.whl .models/magika/model.onnx .models/magika/config.min.json "$root/try"
+  cp tests/python/classify.py "$root/try"
   python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary :all: \
     --python-version "$version" --dest "$root/try" 'numpy==2.3.4'
   # A wheel's programs find their libraries through /proc/self/exe.

@@ -2,8 +2,8 @@
 # Runs programs of PyPI that use onnxruntime, as they are, on it and on Tessera, compares what they find, and tries
 # torch.compile:
 #   scripts/ort_programs.sh [--package FOLDER] [PROGRAM …]
-# FOLDER holds the built package (build/release/python). Makes .venv-programs from pinned packages (6 GB, mostly PyTorch,
-# which silero-vad needs). Takes some minutes; not part of CI. Exit code 1 when a program finds something else.
+# FOLDER holds the built package (build/release/python). Makes .venv-programs from pinned packages (6 GB, mostly
+# PyTorch, which silero-vad needs). Takes some minutes; not part of CI. Exit code 1 when a program finds something else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
