@@ -1,5 +1,6 @@
 #include "backends/device_copies.h"
 
+#include <exception>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -9,9 +10,31 @@
 namespace tessera::backends {
 
 struct DeviceCopies::State {
+  // A copy for as long as somebody holds it.
+  struct Known {
+    std::weak_ptr<void> address;
+    std::weak_ptr<const Event> arrived;  // of one that was enqueued; kept by the copy
+  };
+
   const Device& device;
-  std::mutex mutex;                                                            // held while a block is copied
-  std::map<std::pair<const void*, std::int64_t>, std::weak_ptr<void>> copies;  // by key and size
+  std::mutex mutex;                                              // held while a block is copied
+  std::map<std::pair<const void*, std::int64_t>, Known> copies;  // by key and size
+  std::unique_ptr<Stream> uploads;                               // of find_or_begin; made when it is needed
+
+  // With the mutex held. The copy is complete, or null.
+  std::shared_ptr<void> find_complete(const void* key, std::int64_t bytes) {
+    const auto found = copies.find({key, bytes});
+    if (found == copies.end()) return nullptr;
+    std::shared_ptr<void> address = found->second.address.lock();
+    if (address == nullptr) return nullptr;
+    if (const std::shared_ptr<const Event> arrived = found->second.arrived.lock()) arrived->wait();
+    return address;
+  }
+
+  // Entries of copies that are gone cost little, but there may be a new one for each plan.
+  void forget_gone() {
+    std::erase_if(copies, [](const auto& entry) { return entry.second.address.expired(); });
+  }
 
   explicit State(const Device& given) : device(given) {}
 };
@@ -22,10 +45,18 @@ struct Copy {
   DeviceMemory& memory;
   void* address;
   std::shared_ptr<const void> owner;
+  std::shared_ptr<const Event> arrived;  // of one that was enqueued
 
   Copy(DeviceMemory& in, std::int64_t bytes, std::shared_ptr<const void> of)
       : memory(in), address(in.allocate(bytes)), owner(std::move(of)) {}
-  ~Copy() { memory.free(address); }
+  ~Copy() {
+    try {
+      if (arrived != nullptr) arrived->wait();
+    } catch (const std::exception&) {
+      // Nobody needs what could not be copied.
+    }
+    memory.free(address);
+  }
   Copy(const Copy&) = delete;
   Copy& operator=(const Copy&) = delete;
 };
@@ -38,8 +69,7 @@ DeviceCopies::DeviceCopies(const Device& device) : state_(std::make_shared<State
 
 std::shared_ptr<void> DeviceCopies::find(const void* key, std::int64_t bytes) const {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->copies.find({key, bytes});
-  return found != state_->copies.end() ? found->second.lock() : nullptr;
+  return state_->find_complete(key, bytes);
 }
 
 std::shared_ptr<void> DeviceCopies::find_or_copy(const Tensor& tensor) {
@@ -51,8 +81,7 @@ std::shared_ptr<void> DeviceCopies::find_or_copy(const Tensor& tensor) {
 std::shared_ptr<void> DeviceCopies::find_or_copy(const void* key, const void* from, std::int64_t bytes,
                                                  std::shared_ptr<const void> owner) {
   const std::lock_guard lock(state_->mutex);
-  std::weak_ptr<void>& known = state_->copies[{key, bytes}];
-  if (std::shared_ptr<void> found = known.lock()) return found;
+  if (std::shared_ptr<void> found = state_->find_complete(key, bytes)) return found;
   auto copy = std::make_shared<Copy>(state_->device.memory(), bytes, std::move(owner));
   if (bytes > 0) {
     const std::unique_ptr<Stream> stream = state_->device.make_stream();
@@ -61,16 +90,51 @@ std::shared_ptr<void> DeviceCopies::find_or_copy(const void* key, const void* fr
   }
   void* address = copy->address;
   std::shared_ptr<void> result(std::move(copy), address);
-  known = result;
-  // Entries of copies that are gone cost little, but there may be a new one for each plan.
-  std::erase_if(state_->copies, [](const auto& entry) { return entry.second.expired(); });
+  state_->copies[{key, bytes}] = {result, {}};
+  state_->forget_gone();
+  return result;
+}
+
+std::vector<std::vector<DeviceCopy>> DeviceCopies::find_or_begin(std::span<const std::vector<Tensor>> groups) {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::vector<DeviceCopy>> result(groups.size());
+  std::vector<std::vector<std::pair<std::shared_ptr<Copy>, const Tensor*>>> fresh(groups.size());
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (const Tensor& tensor : groups[g]) {
+      State::Known& known = state_->copies[{tensor.storage(), tensor.bytes()}];
+      DeviceCopy& copy = result[g].emplace_back(known.address.lock(), known.arrived.lock());
+      if (copy.address != nullptr) continue;
+      auto made = std::make_shared<Copy>(state_->device.memory(), tensor.bytes(), std::make_shared<Tensor>(tensor));
+      void* const address = made->address;
+      fresh[g].emplace_back(made, &tensor);
+      copy = {std::shared_ptr<void>(std::move(made), address), nullptr};
+      known = {copy.address, {}};
+    }
+  }
+  if (state_->uploads == nullptr) state_->uploads = state_->device.make_stream();
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (fresh[g].empty()) continue;
+    const std::shared_ptr<Event> arrived = state_->device.make_event();
+    for (const auto& [copy, tensor] : fresh[g])
+      state_->uploads->copy_to_device(copy->address, tensor->raw(), tensor->bytes());
+    state_->uploads->record(*arrived);
+    for (const auto& [copy, tensor] : fresh[g]) {
+      copy->arrived = arrived;
+      state_->copies[{tensor->storage(), tensor->bytes()}].arrived = arrived;
+    }
+  }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t i = 0; i < groups[g].size(); ++i)
+      result[g][i].arrived = state_->copies[{groups[g][i].storage(), groups[g][i].bytes()}].arrived.lock();
+  }
+  state_->forget_gone();
   return result;
 }
 
 std::int64_t DeviceCopies::size() const {
   const std::lock_guard lock(state_->mutex);
   std::int64_t held = 0;
-  for (const auto& [key, copy] : state_->copies) held += copy.expired() ? 0 : 1;
+  for (const auto& [key, copy] : state_->copies) held += copy.address.expired() ? 0 : 1;
   return held;
 }
 

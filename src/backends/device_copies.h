@@ -3,10 +3,18 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "backends/backend.h"
 
 namespace tessera::backends {
+
+// A copy that may still be on its way. Work on other streams that reads it is enqueued behind a wait for `arrived`.
+struct DeviceCopy {
+  std::shared_ptr<void> address;
+  std::shared_ptr<const Event> arrived;  // null: it is there
+};
 
 // Keeps one copy of each block for as long as somebody holds it. Thread-safe: who asks for a block that is being copied
 // waits for it. Copies may outlive this.
@@ -20,6 +28,11 @@ class DeviceCopies {
   }
   // The same of a tensor, of anything but strings. The elements of a deferred one are computed for the copy alone.
   std::shared_ptr<void> find_or_copy(const Tensor& tensor);
+  // Copies of tensors that are not deferred, without waiting: those that nobody holds yet are enqueued in this order on
+  // a stream of this object's own. The event of a copy is that of its group: all that one group enqueues arrives
+  // together. What is returned has the shape of `groups`. Throws Error(over_budget) before anything is enqueued; a copy
+  // that fails is an error of who waits for its event.
+  std::vector<std::vector<DeviceCopy>> find_or_begin(std::span<const std::vector<Tensor>> groups);
   // Copies that somebody holds.
   std::int64_t size() const;
 

@@ -1,5 +1,6 @@
 #include "runtime/device_run.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "backends/device_copies.h"
@@ -9,19 +10,72 @@ namespace tessera::runtime {
 
 using backends::MemorySpace;
 
-std::vector<std::shared_ptr<void>> device_constants(const plan::Plan& plan, const ProgramEnvironment& environment) {
-  std::vector<std::shared_ptr<void>> copies;
-  if (!plan.uses_device) return copies;
-  copies.resize(plan.slots.size());
-  for (std::size_t i = 0; i < plan.slots.size(); ++i) {
-    const plan::Slot& slot = plan.slots[i];
-    if (slot.place != plan::Place::constant || slot.space != MemorySpace::device || slot.constant.bytes() == 0)
-      continue;
-    if (environment.package != nullptr && environment.package->stream != nullptr && !slot.constant.is_deferred())
-      environment.package->stream->need(slot.constant.raw(), slot.constant.bytes());
-    copies[i] = environment.device_copies->find_or_copy(slot.constant);
+namespace {
+
+// Slots of constants on the device, by the step that is the first to read them; those that no step reads come last.
+std::vector<std::vector<std::size_t>> constants_by_step(const plan::Plan& plan) {
+  std::vector<bool> known(plan.slots.size(), false);
+  std::vector<std::vector<std::size_t>> slots(plan.steps.size() + 1);
+  const auto add = [&](std::size_t root, std::size_t step) {
+    const plan::Slot& slot = plan.slots[root];
+    if (known[root] || slot.place != plan::Place::constant || slot.space != MemorySpace::device ||
+        slot.constant.bytes() == 0)
+      return;
+    known[root] = true;
+    slots[step].push_back(root);
+  };
+  for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+    for (const std::int32_t input : plan.steps[i].inputs) {
+      if (input < 0) continue;
+      const plan::Slot& slot = plan.slots[static_cast<std::size_t>(input)];
+      add(static_cast<std::size_t>(slot.place == plan::Place::alias ? slot.source : input), i);
+    }
   }
-  return copies;
+  for (std::size_t slot = 0; slot < plan.slots.size(); ++slot) add(slot, plan.steps.size());
+  return slots;
+}
+
+}  // namespace
+
+DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironment& environment) {
+  DeviceConstants constants;
+  if (!plan.uses_device) return constants;
+  constants.addresses.resize(plan.slots.size());
+  const std::vector<std::vector<std::size_t>> slots = constants_by_step(plan);
+  std::vector<std::vector<Tensor>> groups;
+  std::vector<std::vector<std::size_t>> group_slots;
+  for (const std::vector<std::size_t>& of_step : slots) {
+    std::vector<Tensor> group;
+    std::vector<std::size_t> in_group;
+    for (const std::size_t slot : of_step) {
+      const Tensor& constant = plan.slots[slot].constant;
+      if (constant.is_deferred()) {  // its elements are there for the copy alone
+        constants.addresses[slot] = environment.device_copies->find_or_copy(constant);
+        continue;
+      }
+      if (environment.package != nullptr && environment.package->stream != nullptr)
+        environment.package->stream->need(constant.raw(), constant.bytes());
+      group.push_back(constant);
+      in_group.push_back(slot);
+    }
+    if (!group.empty()) {
+      groups.push_back(std::move(group));
+      group_slots.push_back(std::move(in_group));
+    }
+    constants.groups.push_back(groups.size());
+  }
+  const std::vector<std::vector<backends::DeviceCopy>> copies = environment.device_copies->find_or_begin(groups);
+  constants.arrived.resize(groups.size());
+  for (std::size_t g = 0; g < copies.size(); ++g) {
+    for (std::size_t i = 0; i < copies[g].size(); ++i) {
+      const auto& [address, arrived] = copies[g][i];
+      constants.addresses[group_slots[g][i]] = address;
+      const bool known =
+          arrived == nullptr || std::ranges::find(constants.arrived[g], arrived) != constants.arrived[g].end();
+      if (!known) constants.arrived[g].push_back(arrived);
+    }
+  }
+  return constants;
 }
 
 DeviceRun::DeviceRun(const backends::Device& device, DeviceState& state, RunControl& control)
@@ -70,6 +124,13 @@ void DeviceRun::wait_for(const plan::Step& step) {
     event.wait();
   } else {
     event.wait();  // for what failed
+  }
+}
+
+void DeviceRun::wait_for_constants(const DeviceConstants& constants, std::size_t step) {
+  for (; state_.awaited_groups < constants.groups[step]; ++state_.awaited_groups) {
+    for (const std::shared_ptr<const backends::Event>& arrived : constants.arrived[state_.awaited_groups])
+      state_.stream->wait(*arrived);
   }
 }
 

@@ -26,11 +26,20 @@ struct DeviceState {
   bool has_run = false;                                  // to the end
   std::unique_ptr<backends::Recording> recording;        // with the arena there, and this seed
   std::uint64_t recorded_seed = 0;
+  std::size_t awaited_groups = 0;  // of the plan's constants, that the stream waits for
 };
 
-// The plan's constants on the device, by slot: null where the slot is none, or has no bytes. Copies those that no other
-// plan of the session has copied. Throws Error(over_budget).
-std::vector<std::shared_ptr<void>> device_constants(const plan::Plan& plan, const ProgramEnvironment& environment);
+// The plan's constants on the device. They are copied in the order of their first use while the first steps compute:
+// those that a step is the first to read are a group, and the step waits for it. A group costs an event, which is
+// nothing beside the calls that copy.
+struct DeviceConstants {
+  std::vector<std::shared_ptr<void>> addresses;  // by slot: null where the slot is none, or has no bytes
+  std::vector<std::vector<std::shared_ptr<const backends::Event>>> arrived;  // by group: what to wait for
+  std::vector<std::size_t> groups;                                           // by step: how many groups it needs
+};
+
+// Begins to copy what no other plan of the session has copied. Throws Error(over_budget).
+DeviceConstants device_constants(const plan::Plan& plan, const ProgramEnvironment& environment);
 
 // One run's use of a DeviceState. Its destructor waits for the stream, so that memory can go back whatever happened.
 class DeviceRun {
@@ -51,6 +60,8 @@ class DeviceRun {
   // Marks the end of an awaited copy; lets the calling thread wait for the last copy that conflicts with the step.
   void mark(const plan::Step& step, std::size_t index);
   void wait_for(const plan::Step& step);
+  // Lets the stream wait for the constants of the plan's step and of those before it.
+  void wait_for_constants(const DeviceConstants& constants, std::size_t step);
 
   // Around the work of a step on the device whose timing stands at this index of the run's timings once it is known.
   void begin_timing();

@@ -30,7 +30,7 @@ void bind_device_constants(const PreparedPlan& prepared, RunState& state) {
     const Slot& slot = plan.slots[i];
     const std::size_t root = slot.place == Place::alias ? static_cast<std::size_t>(slot.source) : i;
     if (slot.space != backends::MemorySpace::device || plan.slots[root].place != Place::constant) continue;
-    const std::shared_ptr<void>& copy = prepared.device_constants[root];
+    const std::shared_ptr<void>& copy = prepared.device_constants.addresses[root];
     std::byte* first = static_cast<std::byte*>(copy.get());
     state.values[i] =
         Tensor(slot.type.dtype, *slot.type.shape(), first != nullptr ? first + slot.view_offset : nullptr, copy);

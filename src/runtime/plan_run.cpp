@@ -129,6 +129,7 @@ void PlanRun::run_step(std::size_t index) {
   } else {
     if (device_ != nullptr) {
       device_->wait_for(step);
+      device_->wait_for_constants(prepared_.device_constants, index);
       if (control_.timings != nullptr && is_timed_by_events(step)) device_->begin_timing();
     }
     switch (step.kind) {

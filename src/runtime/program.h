@@ -14,6 +14,7 @@
 
 #include "passes/pipeline.h"
 #include "plan/plan.h"
+#include "runtime/device_run.h"
 #include "runtime/late_kernels.h"
 #include "runtime/memory.h"
 #include "runtime/plan_cache.h"
@@ -74,9 +75,9 @@ struct PreparedPlan {
   std::map<std::size_t, std::unique_ptr<LateKernels>> late_kernels;  // by step index
   std::mutex mutex;
   std::vector<std::unique_ptr<struct RunState>> idle_states;
-  std::vector<std::shared_ptr<void>> device_constants;  // by slot
-  std::unique_ptr<const WeightArrival> arrival;         // null: all weights are there
-  MemoryCharge charge;                                  // the plan, and the constants that were folded for it
+  DeviceConstants device_constants;
+  std::unique_ptr<const WeightArrival> arrival;  // null: all weights are there
+  MemoryCharge charge;                           // the plan, and the constants that were folded for it
 
   PreparedPlan();
   ~PreparedPlan();

@@ -62,5 +62,28 @@ TEST(DeviceCopies, KeepsNoElementsOfDeferredTensorsOnTheHost) {
   EXPECT_EQ(static_cast<const float*>(first.get())[2], 3.0f);
 }
 
+TEST(DeviceCopies, BeginsCopiesByGroups) {
+  const test::QueuedDevice device;
+  std::vector<std::vector<DeviceCopy>> found;
+  const Tensor a = Tensor::from<float>({2}, {1, 2}), b = Tensor::from<float>({3}, {3, 4, 5});
+  {
+    DeviceCopies copies(device);
+    const std::shared_ptr<void> known = copies.find_or_copy(a);
+    const std::vector<std::vector<Tensor>> groups{{a, b}, {b}};
+    found = copies.find_or_begin(groups);
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[0][0].address, known);
+    EXPECT_EQ(found[0][0].arrived, nullptr);
+    EXPECT_EQ(found[0][1].address, found[1][0].address);
+    ASSERT_NE(found[0][1].arrived, nullptr);
+    EXPECT_EQ(found[0][1].arrived, found[1][0].arrived);
+    EXPECT_EQ(copies.find_or_copy(b), found[0][1].address);  // complete when it returns
+    EXPECT_EQ(std::memcmp(found[0][1].address.get(), b.raw(), 12), 0);
+    EXPECT_EQ(device.counts().to_device, 2);
+  }
+  found.clear();
+  EXPECT_EQ(device.memory().in_use_bytes(), 0);
+}
+
 }  // namespace
 }  // namespace tessera::backends::device_copies_test

