@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""Runs the Python examples of a page, in order, in one folder: documentation_test.py PAGE.md
+"""Runs the Python examples of a page, in order, in one folder, and those of the package's docstrings:
+documentation_test.py PAGE.md
 
 An example that begins with a line "# not run" is compiled only.
 """
+import doctest
+import importlib
 import os
 import re
 import sys
 import tempfile
 
 import models
+import numpy
+import tessera
 
 page = sys.argv[1]
 with open(page, encoding="utf-8") as file:
@@ -25,5 +30,12 @@ with tempfile.TemporaryDirectory() as folder:
         code = compile("\n" * (line - 1) + example, page, "exec")
         if not example.startswith("# not run"):
             exec(code, names)
+    attempted = 0
+    for module in ("_session", "_sharing", "_training", "_version", "ort._session"):
+        names = {"tessera": tessera, "numpy": numpy, "model": tessera.load("model.onnx"),
+                 "x": numpy.ones((1, 16), numpy.float32)}
+        result = doctest.testmod(importlib.import_module("tessera." + module), extraglobs=names)
+        assert result.failed == 0 and result.attempted > 0, (module, result)
+        attempted += result.attempted
     os.chdir("/")
-print(f"{len(examples)} examples of {page} ran")
+print(f"{len(examples)} examples of {page} ran, and {attempted} lines of docstrings")

@@ -41,6 +41,9 @@ def load(path: Path, *, dims: Mapping[str, int] | None = None, **options: Any) -
 
     `dims` fixes symbolic dimensions of the inputs by name; the other keywords are those of Session.
     Raises NotFound, IOFailure, InvalidModel, Unsupported, OverBudget.
+
+    >>> tessera.load("model.onnx", dims={"batch": 1}).inputs[0].shape
+    [1, 16]
     """
     return Session(path, dims=dims, **options)
 
@@ -120,6 +123,10 @@ class Session:
         where it lies. Returns the array of the only output; of several outputs a dict by name. `outputs` asks for some
         of them. `out` gives arrays, by the names of outputs, that are written in place of new ones; None is returned.
         Raises InvalidArgument, OverBudget, Cancelled, Failed; KeyboardInterrupt soon after Ctrl-C.
+
+        >>> y = model.run(x)
+        >>> y.shape, y.dtype.name
+        ((1, 4), 'float32')
         """
         feeds = self._feeds(inputs, arrays, named)
         if out is not None:
@@ -144,12 +151,19 @@ class Session:
 
         `devices` names profiles ("cpu" is this machine, "h100-sxm" is not); `measure` runs the model.
         Open dimensions get usual sizes; fix them with `dims` when loading.
+
+        >>> "model" in model.explain().headline
+        True
         """
         found = _core.explain(self.model, self.name, self.options, list(devices), precision, training, measure)
         return Explanation(found)
 
     def optimize(self, path: Path, *, opset: int | None = None) -> Optimisation:
-        """Writes the model as it is after all passes, as .tsr for this machine or as .onnx for any program."""
+        """Writes the model as it is after all passes, as .tsr for this machine or as .onnx for any program.
+
+        >>> "faster.onnx" in model.optimize("faster.onnx").text
+        True
+        """
         with progress_bar("optimize") as progress:
             report, text, page = _core.optimise(self.model, self.name, self.options, path, opset, progress)
         return Optimisation(report, text, page)
@@ -164,11 +178,21 @@ class Session:
         outputs_only: bool = False,
         seed: int = 1,
     ) -> Differences:
-        """Runs both on the same inputs (made up without any) and says where they differ, value by value."""
+        """Runs both on the same inputs (made up without any) and says where they differ, value by value.
+
+        Values are close where they are less than atol + rtol * the largest value in this model's apart.
+
+        >>> model.diff(tessera.load("model.onnx")).same
+        True
+        """
         return Differences(_core.diff(self._core, other._core, inputs, rtol, atol, outputs_only, seed))
 
     def info(self) -> dict[str, Any]:
-        """Inputs, outputs, operators, size and work."""
+        """Inputs, outputs, operators, size and work.
+
+        >>> model.info()["operators"]
+        {'Add': 2, 'MatMul': 2, 'Relu': 1}
+        """
         result: dict[str, Any] = json.loads(_core.info_json(self.model, self.name))
         return result
 

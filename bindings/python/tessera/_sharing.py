@@ -32,7 +32,12 @@ class Job:
 
 
 class Arbiter:
-    """Says whose step is next, by a policy (build_info()["policies"] lists them)."""
+    """Says whose step is next, by a policy (build_info()["policies"] lists them).
+
+    >>> job = tessera.Arbiter("fill").job("urgent", priority="realtime")
+    >>> job.run(model, {"x": x})["y"].shape
+    (1, 4)
+    """
 
     def __init__(self, policy: str = "fill", *, memory_bytes: int = 0, device: str = "cpu") -> None:
         self._core = _core.Arbiter(policy, memory_bytes, device)

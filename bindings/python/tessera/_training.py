@@ -38,6 +38,10 @@ class Trainer:
     it, with dotted names: {"optimiser.learning_rate": 0.1}.
     `model`: a Session or Model to train in place of the config's.
     `train` and `test`: arrays by field name, in place of files. Not for several threads at once.
+
+    >>> config = {"loss": {"name": "mse", "target": "t"}, "data": {"batch": 1}, "train": {"steps": 3}}
+    >>> tessera.Trainer(config, model=model, train={"x": x, "t": x[:, :4]}).run()["steps"]
+    3
     """
 
     def __init__(

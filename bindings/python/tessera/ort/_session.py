@@ -83,6 +83,11 @@ class InferenceSession:
 
     `path_or_bytes`: a path, the bytes of an .onnx file, or an onnx.ModelProto. Providers other than
     CPUExecutionProvider are warned of and not used.
+
+    >>> import tessera.ort
+    >>> session = tessera.ort.InferenceSession("model.onnx")
+    >>> [argument.name for argument in session.get_inputs()], session.run(["y"], {"x": x})[0].shape
+    (['x'], (1, 4))
     """
 
     def __init__(
