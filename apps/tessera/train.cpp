@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -75,6 +77,20 @@ void print_result(const TrainingResult& result, const TrainingConfig& config) {
     fmt::print("written to {}: model.onnx, log.jsonl, report.html\n", base::printable(config.output));
 }
 
+// To standard error: standard output is for the training.
+void print_weights(const TrainedWeights& weights) {
+  fmt::print(stderr, "trains {} weights with {} numbers", weights.names.size(), weights.elements);
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& [name, reason] : weights.untrained) by_reason[reason].push_back(base::printable(base::shown(name)));
+  for (const auto& [reason, names] : by_reason) {
+    constexpr std::size_t kShown = 3;
+    const auto end = names.begin() + static_cast<std::ptrdiff_t>(std::min(kShown, names.size()));
+    fmt::print(stderr, "; not {}{} ({})", fmt::join(names.begin(), end, ", "),
+               names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "", reason);
+  }
+  fmt::print(stderr, "\n");
+}
+
 void run(const Options& options) {
   std::string path = options.config;
   if (path.empty()) {
@@ -88,6 +104,7 @@ void run(const Options& options) {
           "{}: 'output' is missing: the folder for the log, checkpoints and the trained model", path);
   Trainer trainer(config);
   if (!options.resume.empty()) trainer.resume(options.resume);
+  if (!options.json) print_weights(trainer.weights());
   report::TrainingRecord record;
   record.title = std::filesystem::path(path).stem().string();
   TrainingProgress progress(options.json);

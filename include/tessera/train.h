@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/model.h"
@@ -248,6 +249,14 @@ struct TrainingHooks {
   std::vector<StepTiming>* timings = nullptr;  // filled with the operators of one step
 };
 
+// Which float constants of a net are trained. Those of rank 1 or more are weights, but for those that are frozen, masks
+// (added, with elements of −10,000 or less) and settings of operators (the factors of Resize).
+struct TrainedWeights {
+  std::vector<std::string> names;
+  std::int64_t elements = 0;                                   // of all of them together
+  std::vector<std::pair<std::string, std::string>> untrained;  // names, and why
+};
+
 // One training. Not thread-safe.
 class Trainer {
  public:
@@ -276,6 +285,7 @@ class Trainer {
   Model model() const;
   // Writes everything that resume() needs, replacing the file as a whole. Throws Error(io).
   void save(const std::string& path) const;
+  TrainedWeights weights() const;
   // The step as a graph, for explaining it.
   const Model& step_model() const;
   const TrainingConfig& config() const;

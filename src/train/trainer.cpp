@@ -356,6 +356,11 @@ Model Trainer::model() const {
 void Trainer::save(const std::string& path) const {
   write_checkpoint(path, state_->checkpoint());
 }
+TrainedWeights Trainer::weights() const {
+  TrainedWeights weights{state_->parameters, 0, state_->untrained};
+  for (const std::string& name : weights.names) weights.elements += state_->session->variable(name).elements();
+  return weights;
+}
 const Model& Trainer::step_model() const {
   return *state_->step_model;
 }

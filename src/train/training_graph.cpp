@@ -17,6 +17,7 @@
 #include "train/fake_quantisation.h"
 #include "train/mixed_precision.h"
 #include "train/separate_weights.h"
+#include "train/untrained.h"
 
 namespace tessera::train {
 namespace {
@@ -35,9 +36,11 @@ Tensor zeros(DType type, const Shape& shape) {
   return tensor;
 }
 
-// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own.
-ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
+// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own. Masks that
+// are computed become constants first.
+ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options, std::vector<std::string>& computed) {
   if (!options.fuse_attention || options.precision != DType::f32) return graph;
+  graph = compute_untrained(std::move(graph), computed);
   return passes::fuse_attention(std::move(graph),
                                 {.evaluate = {}, .keeps_composite = [](const auto&, const auto&) { return true; }});
 }
@@ -46,7 +49,10 @@ ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
 class Step {
  public:
   Step(ir::Graph graph, const TrainingGraphOptions& options)
-      : graph_(fuse_attention(std::move(graph), options)), options_(options), builder_(graph_) {}
+      : options_(options),
+        constants_(names_of_constants(graph)),
+        graph_(fuse_attention(std::move(graph), options, computed_)),
+        builder_(graph_) {}
 
   TrainingGraph build_evaluation() {
     const ValueId prediction = prepare(false);
@@ -111,7 +117,7 @@ class Step {
     graph_.remove_dead_and_compact();
     std::vector<std::string> statistics;
     for (const RunningStatistic& each : statistics_) statistics.push_back(each.name);
-    return {std::move(graph_), std::move(names_), std::move(statistics), std::move(recompute_)};
+    return {std::move(graph_), std::move(names_), std::move(statistics), std::move(untrained_), std::move(recompute_)};
   }
 
   Term number(double value) { return {builder_, builder_.scalar(value)}; }
@@ -156,8 +162,11 @@ class Step {
   }
 
   void make_parameters() {
+    for (const std::string& pattern : options_.frozen) {
+      const bool found = std::ranges::any_of(constants_, [&](const auto& name) { return matches({pattern}, name); });
+      require(found, ErrorKind::invalid_argument, "frozen: no weight has a name like '{}'", pattern);
+    }
     std::vector<ValueId> replacements(graph_.value_count());
-    std::vector<bool> used(options_.frozen.size());
     const bool frozen_norm = options_.batch_norm == BatchNorm::frozen;
     const std::set<ValueId> fixed = frozen_norm ? batch_norm_constants(graph_) : std::set<ValueId>();
     const auto uses = graph_.compute_uses();
@@ -166,20 +175,20 @@ class Step {
       const Tensor* constant = graph_.constant(id);
       if (constant == nullptr || constant->dtype() != DType::f32 || constant->rank() == 0 || uses[i].empty()) continue;
       const std::string name = graph_.value(id).name;
-      bool frozen = false;
-      for (std::size_t k = 0; k < used.size(); ++k) {
-        if (!matches({options_.frozen[k]}, name)) continue;
-        used[k] = frozen = true;
+      if (std::ranges::find(computed_, name) != computed_.end()) continue;
+      std::optional<std::string> reason = why_untrained(graph_, id, uses[i]);
+      if (fixed.contains(id)) reason = "of BatchNormalization, frozen";
+      if (matches(options_.frozen, name)) reason = "frozen";
+      if (reason) {
+        untrained_.emplace_back(name, *reason);
+        continue;
       }
-      if (frozen || fixed.contains(id)) continue;
       // The variable takes the constant's name.
       graph_.value(id).name = name + "/initial";
       names_.push_back(name);
       parameters_.push_back(graph_.add_variable(name, *constant));
       replacements[i] = parameters_.back();
     }
-    for (std::size_t k = 0; k < used.size(); ++k)
-      require(used[k], ErrorKind::invalid_argument, "frozen: no weight has a name like '{}'", options_.frozen[k]);
     require(!parameters_.empty(), ErrorKind::invalid_argument, "the model has no float32 weights left to train");
     replacements.resize(graph_.value_count());
     graph_.replace_uses(replacements);
@@ -348,9 +357,11 @@ class Step {
     }
   }
 
-  ir::Graph graph_;
   const TrainingGraphOptions& options_;
+  std::vector<std::string> constants_, computed_;  // names of the model's own, and of what was computed beforehand
+  ir::Graph graph_;
   ops::GraphBuilder builder_;
+  std::vector<std::pair<std::string, std::string>> untrained_;
   std::vector<std::string> names_;  // of the parameters
   std::vector<ValueId> parameters_, gradients_;
   std::vector<ValueId> observed_;  // values that no gradient goes through

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -56,13 +57,15 @@ struct TrainingGraph {
   // Variables that are no parameters, but belong to the net: running means and variances, and what fake quantisation
   // keeps (train/fake_quantisation.h).
   std::vector<std::string> statistics;
+  // Float constants of rank 1 or more that are no parameters, each with the reason.
+  std::vector<std::pair<std::string, std::string>> untrained;
   passes::RecomputeReport recompute;  // where it was asked for
 };
 
 // From an inference graph whose types have been inferred. Float constants of rank 1 or more become variables unless
-// they are frozen; those of BatchNormalization as train/batch_norm.h says. Throws Error: invalid_argument for an
-// unknown output, a pattern that matches nothing, options out of range and where nothing is left to train; unsupported,
-// listing every node that has no gradient.
+// they are frozen or no weights (train/untrained.h); those of BatchNormalization as train/batch_norm.h says. Throws
+// Error: invalid_argument for an unknown output, a pattern that matches nothing, options out of range and where nothing
+// is left to train; unsupported, listing every node that has no gradient.
 TrainingGraph make_training_graph(const ir::Graph& model, const TrainingGraphOptions& options);
 
 // The same model and loss without the way back: the parameters and the running statistics are variables

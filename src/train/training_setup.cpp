@@ -131,6 +131,7 @@ void TrainingSetup::make_sessions() {
   TrainingGraph made = make_training_graph(sized_net().graph(), graph_options);
   parameters = std::move(made.parameters);
   statistics = std::move(made.statistics);
+  untrained = std::move(made.untrained);
   const std::int64_t per_epoch = loader->batches_per_epoch();
   steps_per_epoch = std::max<std::int64_t>(1, per_epoch / config.accumulate);
   steps = config.steps > 0 ? config.steps : std::max<std::int64_t>(1, config.epochs * per_epoch / config.accumulate);

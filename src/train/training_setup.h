@@ -28,8 +28,9 @@ struct TrainingSetup {
   DataSource data;
   Binding binding;
   TrainingGraphOptions graph_options;
-  std::vector<std::string> parameters;  // names
-  std::vector<std::string> statistics;  // names of running means and variances
+  std::vector<std::string> parameters;                         // names
+  std::vector<std::string> statistics;                         // names of running means and variances
+  std::vector<std::pair<std::string, std::string>> untrained;  // see TrainingGraph
   std::optional<Loader> loader;
   std::optional<Model> step_model;
   std::optional<Session> session;      // of the step

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "models/models.h"
 #include "ops/builder.h"
@@ -80,6 +81,42 @@ ir::Graph masked_by_constant(bool causal) {
   graph.value(y).name = "y_hat";
   graph.add_output(y);
   return graph;
+}
+
+// What exporters write of a causal mask: [length, length] from the shape of the data, the lowest float above the
+// diagonal.
+ir::Graph masked_by_computation() {
+  ir::Graph graph = masked_by_constant(true);
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.find_value("x"), mask = graph.find_value("mask");
+  const ir::ValueId length = builder.add("Shape", {x}, {{"start", std::int64_t{2}}, {"end", std::int64_t{3}}});
+  const ir::ValueId square = builder.add("Concat", {length, length}, {{"axis", std::int64_t{0}}});
+  const Tensor lowest = Tensor::from<float>({1}, std::vector<float>{std::numeric_limits<float>::lowest()});
+  const ir::ValueId full = builder.add("ConstantOfShape", {square}, {{"value", lowest}});
+  graph.replace_uses(mask, builder.add("Trilu", {full, builder.scalar(1, DType::i64)}, {{"upper", std::int64_t{1}}}));
+  graph.sort_topologically();
+  graph.remove_dead_and_compact();
+  return graph;
+}
+
+TEST(AttentionTraining, MasksThatAreComputed) {
+  const ir::Graph model = masked_by_computation();
+  const TrainingGraph step = make_training_graph(model, options_for(model, true));
+  EXPECT_EQ(step.parameters, std::vector<std::string>{"w"});
+  EXPECT_EQ(count(step.graph, "tessera::AttentionGradient"), 1);
+  expect_same_losses(model, 1);
+}
+
+TEST(AttentionTraining, AFrozenPatternMayNameAMask) {
+  const ir::Graph model = masked_by_constant(true);
+  TrainingGraphOptions options = options_for(model, true);
+  options.frozen = {"mask"};
+  EXPECT_EQ(make_training_graph(model, options).parameters, std::vector<std::string>{"w"});
+  options.fuse_attention = false;
+  const TrainingGraph composed = make_training_graph(model, options);
+  EXPECT_EQ(composed.parameters, std::vector<std::string>{"w"});
+  ASSERT_EQ(composed.untrained.size(), 1u);
+  EXPECT_EQ(composed.untrained[0].second, "frozen");
 }
 
 // A mask that says no more than "causal" is no weight; another one is trained, by the composed gradient.

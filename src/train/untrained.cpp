@@ -1,0 +1,162 @@
+#include "train/untrained.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string_view>
+
+#include "backends/reference/reference_device.h"
+#include "base/error.h"
+#include "ops/infer.h"
+#include "runtime/evaluate.h"
+
+namespace tessera::train {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr float kForbidding = -1e4f;
+
+// The first operand that is a setting; those behind it are, too.
+struct Settings {
+  std::string_view op;
+  std::size_t first;
+};
+constexpr std::array<Settings, 5> kSettings = {{{"Resize", 1}, {"Clip", 1}, {"Pad", 2}, {"Dropout", 1}, {"OneHot", 2}}};
+
+bool forbids(const Tensor& constant) {
+  return constant.has_data() &&
+         std::ranges::any_of(constant.values<float>(), [](float value) { return value <= kForbidding; });
+}
+
+bool reads_as_mask(const ir::Node& node, ValueId constant) {
+  if (node.op == "Add" || node.op == "Where") return true;
+  const auto at = std::ranges::find(node.inputs, constant) - node.inputs.begin();
+  return node.op == "Attention" && at == 3;
+}
+
+bool reads_as_setting(const ir::Node& node, ValueId constant) {
+  const auto found = std::ranges::find(kSettings, std::string_view(node.op), &Settings::op);
+  if (found == kSettings.end()) return false;
+  const auto at = static_cast<std::size_t>(std::ranges::find(node.inputs, constant) - node.inputs.begin());
+  return at >= found->first;
+}
+
+// What may be computed before the training: small results of constants that are no weights.
+bool is_known(const ir::Graph& graph, const ir::Node& node) {
+  constexpr std::array<std::string_view, 23> kComputes = {"ConstantOfShape",
+                                                          "Range",
+                                                          "Trilu",
+                                                          "EyeLike",
+                                                          "Concat",
+                                                          "Gather",
+                                                          "Slice",
+                                                          "Cast",
+                                                          "Add",
+                                                          "Sub",
+                                                          "Mul",
+                                                          "Less",
+                                                          "LessOrEqual",
+                                                          "Greater",
+                                                          "GreaterOrEqual",
+                                                          "Equal",
+                                                          "Not",
+                                                          "And",
+                                                          "Where",
+                                                          "Unsqueeze",
+                                                          "Squeeze",
+                                                          "Expand",
+                                                          "Reshape"};
+  if (std::ranges::find(kComputes, std::string_view(node.op)) == kComputes.end()) return false;
+  return node.outputs.size() == 1 && std::ranges::all_of(node.inputs, [&](ValueId input) {
+           const Tensor* constant = graph.constant(input);
+           return !input.valid() || (constant != nullptr && constant->has_data());
+         });
+}
+
+bool is_weight(const ir::Graph& graph, ValueId value) {
+  const Tensor* constant = graph.constant(value);
+  return constant != nullptr && is_float(constant->dtype()) && constant->rank() > 0;
+}
+
+std::vector<Value> evaluate(const ir::Node& node, std::span<const Value> inputs) {
+  return runtime::evaluate_node(backends::reference_device(), node, inputs, {});
+}
+
+// The result of Shape, where the sizes are known.
+std::optional<Tensor> shape_of(const ir::Graph& graph, const ir::Node& node) {
+  const ir::ValueType& type = graph.value(node.inputs[0]).type;
+  if (node.op != "Shape" || !type.is_tensor() || !type.shape()) return std::nullopt;
+  const Shape shape = *type.shape();
+  const auto rank = static_cast<std::int64_t>(shape.size());
+  const auto end_of = [&](const char* name, std::int64_t otherwise) {
+    const auto found = node.attributes.find(name);
+    const std::int64_t given = found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
+    return std::clamp<std::int64_t>(given < 0 ? given + rank : given, 0, rank);
+  };
+  const std::int64_t start = end_of("start", 0), end = std::max(start, end_of("end", rank));
+  const Shape part(shape.begin() + start, shape.begin() + end);
+  return Tensor::from<std::int64_t>({end - start}, std::span<const std::int64_t>(part));
+}
+
+bool is_small(const ir::ValueType& type) {
+  constexpr std::int64_t kMostElements = std::int64_t{4} << 20;
+  const std::optional<Shape> shape = type.shape();
+  return shape && element_count(*shape) <= kMostElements;
+}
+
+}  // namespace
+
+std::vector<std::string> names_of_constants(const ir::Graph& graph) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    if (const ValueId id{static_cast<std::int32_t>(i)}; graph.is_constant(id)) names.push_back(graph.value(id).name);
+  }
+  return names;
+}
+
+std::optional<std::string> why_untrained(const ir::Graph& graph, ValueId constant, const std::vector<NodeId>& uses) {
+  const auto all = [&](bool (*reads)(const ir::Node&, ValueId)) {
+    return std::ranges::all_of(uses, [&](NodeId id) { return reads(graph.node(id), constant); });
+  };
+  if (all(reads_as_setting)) return "a setting of " + graph.node(uses[0]).op;
+  if (forbids(*graph.constant(constant)) && all(reads_as_mask)) return "a mask";
+  return std::nullopt;
+}
+
+ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed) {
+  std::vector<bool> made(graph.value_count());
+  const std::vector<NodeId> order = graph.order();
+  for (const NodeId id : order) {
+    const ir::Node node = graph.node(id);
+    if (const std::optional<Tensor> shape = shape_of(graph, node); shape && !graph.is_output(node.outputs[0])) {
+      graph.become_constant(node.outputs[0], *shape);
+      continue;
+    }
+    ops::infer_node_in_place(graph, id);
+    if (!is_known(graph, node) || graph.is_output(node.outputs[0]) || !is_small(graph.value(node.outputs[0]).type))
+      continue;
+    const bool reads_weights = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return is_weight(graph, input) && !made[static_cast<std::size_t>(input.index)];
+    });
+    if (reads_weights) continue;
+    std::vector<Value> inputs;
+    inputs.reserve(node.inputs.size());
+    for (const ValueId input : node.inputs)
+      inputs.emplace_back(input.valid() ? Value(*graph.constant(input)) : Value());
+    try {
+      const std::vector<Value> result = evaluate(node, inputs);
+      computed.push_back(graph.value(node.outputs[0]).name);
+      made[static_cast<std::size_t>(node.outputs[0].index)] = true;
+      graph.become_constant(node.outputs[0], result[0].tensor());
+    } catch (const Error&) {
+      // What is wrong with the node is for the run to say.
+    }
+  }
+  graph.sort_topologically();
+  graph.remove_dead_and_compact();
+  return graph;
+}
+
+}  // namespace tessera::train
