@@ -57,7 +57,7 @@ void add_calibrate(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("calibrate", "Measure what this CPU can do at most, for explain");
   verb->add_option("-o,--output", options->output, "Where to write the profile; the user's cache folder if not given");
   verb->footer(
-      "Takes about twenty-five seconds of all cores; close other programs first. The profile goes to "
+      "Takes about forty seconds of all cores; close other programs first. The profile goes to "
       "$XDG_CACHE_HOME/tessera/cpu.toml or\n"
       "~/.cache/tessera/cpu.toml, where explain finds it.\n\nExamples:\n  tessera calibrate\n  tessera calibrate -o "
       "server.toml && tessera "

@@ -119,7 +119,10 @@ std::optional<Work> work_of(const ir::Graph& graph, ir::NodeId id, WorkPrecision
         work.weight_bytes += static_cast<double>(inputs[i].bytes());
     }
   }
-  if (!outputs.empty() && !outputs[0].shape.empty()) {
+  // Of an operator on lists, such as an optimiser's step, the first result says nothing about the others.
+  const bool lists = !op.inputs.empty() && op.inputs.back().option == ops::variadic && !op.outputs.empty() &&
+                     op.outputs.back().option == ops::variadic;
+  if (!lists && !outputs.empty() && !outputs[0].shape.empty()) {
     work.row = outputs[0].shape.back();
     work.rows = work.row > 0 ? outputs[0].elements() / work.row : 0;
   }

@@ -102,7 +102,7 @@ std::vector<Variant> variants_of(const CalibrationNet& net) {
 // `profile`: of so many threads.
 void add_samples(const Model& model, const Variant& variant, int threads, int runs, const cost::DeviceProfile& profile,
                  cost::Correction& correction) {
-  const NamedValues inputs = runtime::random_inputs(model, 1);
+  const NamedValues inputs = inputs_to_time(model, 1);
   SessionOptions options;
   options.threads = threads;
   options.precision = variant.precision;

@@ -15,7 +15,7 @@ namespace tessera::report {
 // Told what is measured next, and which part (0 to 1) is done.
 using Progress = std::function<void(std::string_view what, double done)>;
 
-// How long to measure. The default takes about twenty-five seconds.
+// How long to measure. The default takes about forty seconds.
 struct CalibrationEffort {
   double roof_seconds = 0.01;  // a run of a loop; the best of roof_runs counts
   int roof_runs = 6;

@@ -12,7 +12,6 @@
 #include "report/explain_words.h"
 #include "report/operator_totals.h"
 #include "report/step_times.h"
-#include "runtime/random_inputs.h"
 #include "runtime/session_access.h"
 
 namespace tessera::report {
@@ -209,7 +208,7 @@ class Explainer {
     constexpr int runs = 30;
     constexpr double most_seconds = 5;
     const std::vector<double> seconds =
-        step_seconds(session, runtime::random_inputs(model_, options_.run.seed), runs, most_seconds, options_.run);
+        step_seconds(session, inputs_to_time(model_, options_.run.seed), runs, most_seconds, options_.run);
     std::vector<double> errors;
     for (std::size_t i = 0; i < layers.size(); ++i) {
       report.seconds.push_back(seconds[own.steps[i]]);

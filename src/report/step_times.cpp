@@ -4,8 +4,18 @@
 #include <chrono>
 
 #include "passes/pipeline.h"
+#include "runtime/random_inputs.h"
 
 namespace tessera::report {
+
+NamedValues inputs_to_time(const Model& model, std::uint64_t seed) {
+  NamedValues inputs = runtime::random_inputs(model, seed);
+  const auto rate = inputs.find("learning_rate");
+  const bool trains = std::ranges::any_of(model.graph().variables(),
+                                          [](const ir::Variable& variable) { return variable.name == "train/count"; });
+  if (trains && rate != inputs.end()) rate->second = Tensor::scalar(1e-9f);
+  return inputs;
+}
 
 std::vector<double> step_seconds(Session& session, const NamedValues& inputs, int runs, double seconds,
                                  const RunOptions& how) {

@@ -191,7 +191,8 @@ TEST(Explain, JsonHasEveryLayer) {
 
 TEST(Calibration, AQuickOneIsSavedAndFound) {
   const cost::DeviceProfile profile =
-      report::calibrate_cpu({}, {.roof_seconds = 1e-4, .roof_runs = 1, .net_runs = 1, .most_nets = 1});
+      report::calibrate_cpu({}, {.roof_seconds = 1e-4, .roof_runs = 1, .net_runs = 1, .most_nets = 1},
+                            {[] { return train::usual_training_step(dense_net(2)); }});
   EXPECT_GT(profile.vector_rates.f32, 1e9);
   EXPECT_GT(profile.bandwidth, 1e8);
   EXPECT_EQ(profile.caches.size(), 3u);
@@ -204,6 +205,7 @@ TEST(Calibration, AQuickOneIsSavedAndFound) {
   EXPECT_TRUE(std::ranges::any_of(profile.one_thread->correction.samples(), has_convolution));
   EXPECT_TRUE(std::ranges::any_of(profile.correction.samples(),
                                   [](const cost::Sample& sample) { return sample.kernel.starts_with("cpu_bf16"); }));
+  EXPECT_TRUE(profile.correction.knows("cpu_optimiser_step"));  // of the training step
   const TemporaryFolder folder;
   setenv("XDG_CACHE_HOME", folder.path().c_str(), 1);
   EXPECT_FALSE(report::load_cpu_profile().measured);
