@@ -22,7 +22,7 @@ for argument in "$@"; do
   case $argument in
     --serve) packages+=("${server_packages[@]}") ;;
     --tests) with_tests=true; packages+=(valgrind "${server_packages[@]}") ;;
-    --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19) ;;
+    --fuzz) packages+=(clang-19 libclang-rt-19-dev llvm-19 "${server_packages[@]}") ;;
     -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
     *) echo "setup: unknown argument '$argument' (see --help)" >&2; exit 2 ;;
   esac

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera::fuzz {
 
@@ -21,7 +22,9 @@ struct Target {
   std::span<const std::string_view> messages;
 };
 
-std::span<const Target> all_targets();
+const std::vector<Target>& all_targets();
+// Those of the server, where it is built.
+std::span<const Target> serve_targets();
 // Null when unknown.
 const Target* find_target(std::string_view name);
 
@@ -40,6 +43,7 @@ void model_run(std::span<const std::byte> input);
 void npy(std::span<const std::byte> input);
 void onnx_reader(std::span<const std::byte> input);
 void package(std::span<const std::byte> input);
+void serve_request(std::span<const std::byte> input);
 void text(std::span<const std::byte> input);
 void tokenizer(std::span<const std::byte> input);
 void value_proto(std::span<const std::byte> input);

@@ -25,13 +25,18 @@ constexpr std::array kTargets{
 
 }  // namespace
 
-std::span<const Target> all_targets() {
-  return kTargets;
+const std::vector<Target>& all_targets() {
+  static const std::vector<Target> targets = [] {
+    std::vector<Target> all(kTargets.begin(), kTargets.end());
+    all.insert(all.end(), serve_targets().begin(), serve_targets().end());
+    return all;
+  }();
+  return targets;
 }
 
 const Target* find_target(std::string_view name) {
-  const auto found = std::ranges::find(kTargets, name, &Target::name);
-  return found != kTargets.end() ? &*found : nullptr;
+  const auto found = std::ranges::find(all_targets(), name, &Target::name);
+  return found != all_targets().end() ? &*found : nullptr;
 }
 
 void finding(const std::string& what) {

@@ -3,11 +3,15 @@
 
     clients_test.py TESSERA
 """
+import pathlib
 import queue
+import shutil
+import tempfile
 import time
 import unittest
 
 import numpy as np
+import security_test
 import server
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
@@ -239,6 +243,48 @@ class Clients(server.WithServer):
                     client.load_model("../x")
                 with self.assertRaisesRegex(InferenceServerException, "from the repository alone"):
                     client.load_model("lenet", config="{}")
+
+
+@unittest.skipUnless(shutil.which("openssl"), "the program openssl makes the certificates")
+class SecureGrpc(unittest.TestCase):
+    def test_tokens_over_tls_with_a_certificate_that_is_exchanged(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = pathlib.Path(holder)
+            repository = server.make_repository(folder / "models")
+            security_test.make_certificate(folder, "server")
+            config = (f'[tls]\ncertificate = "{folder}/server.pem"\nkey = "{folder}/server.key"\n' +
+                      security_test.keys())
+            with server.Server(repository, config=config) as running:
+                self.ask(running, folder / "server.pem")
+                security_test.make_certificate(folder, "next")
+                for kind in ("key", "pem"):
+                    (folder / f"next.{kind}").rename(folder / f"server.{kind}")
+                for left in range(50, -1, -1):
+                    try:
+                        self.ask(running, folder / "server.pem")
+                        break
+                    except InferenceServerException:
+                        self.assertGreater(left, 0, "the new certificate was not shown")
+                        time.sleep(0.2)
+
+    def ask(self, running, certificate):
+        client = triton_grpc.InferenceServerClient(f"127.0.0.1:{running.ports['grpc']}", ssl=True,
+                                                   root_certificates=str(certificate))
+        x = np.zeros((1, 1, 28, 28), np.float32)
+        tensor = triton_grpc.InferInput("input", x.shape, "FP32")
+        tensor.set_data_from_numpy(x)
+        token = lambda name: {"authorization": "Bearer " + security_test.TOKENS[name]}
+        try:
+            self.assertEqual(client.infer("lenet", [tensor], headers=token("alice")).as_numpy("output").shape, (1, 10))
+            with self.assertRaisesRegex(InferenceServerException, "UNAUTHENTICATED"):
+                client.infer("lenet", [tensor])
+            with self.assertRaisesRegex(InferenceServerException, "PERMISSION_DENIED"):
+                client.infer("lenet", [tensor], headers=token("boss"))
+            with self.assertRaisesRegex(InferenceServerException, "PERMISSION_DENIED"):
+                client.load_model("lenet", headers=token("alice"))
+            self.assertTrue(client.is_server_live())
+        finally:
+            client.close()
 
 
 if __name__ == "__main__":

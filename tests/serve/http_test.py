@@ -117,6 +117,7 @@ class Http(server.WithServer):
                 values[name] = float(value)
         self.assertGreaterEqual(values['nv_inference_request_success{model="lenet",version="1"}'], 1)
         self.assertGreater(values['nv_inference_compute_infer_duration_us{model="lenet",version="1"}'], 0)
+        self.assertGreaterEqual(values["tessera_connections"], 1)
         buckets = [value for name, value in values.items()
                    if name.startswith('tessera_request_latency_seconds_bucket{model="lenet"')]
         self.assertEqual(buckets, sorted(buckets))

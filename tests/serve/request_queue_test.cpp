@@ -29,6 +29,16 @@ TEST(RequestQueue, WaitsForOthersUntilTheDelayIsOver) {
   EXPECT_THAT(ids(queue.take_batch(100 * kUs)), testing::ElementsAre("a", "b"));
 }
 
+TEST(RequestQueue, NothingWaitsForOthersUntilItIsLate) {
+  RequestQueue queue({.most_rows = 4, .delay_ns = 100 * kUs});
+  QueuedCall call = queued("a", 1, 0);
+  call.call->deadline_ns = 60 * kUs;
+  queue.add(1, call);
+  EXPECT_TRUE(queue.take_batch(30 * kUs, 10 * kUs).empty());
+  EXPECT_EQ(queue.look_again_ns(), 40 * kUs);
+  EXPECT_THAT(ids(queue.take_batch(40 * kUs, 10 * kUs)), testing::ElementsAre("a"));
+}
+
 TEST(RequestQueue, TakesAFullBatchAtOnceAndNoMore) {
   RequestQueue queue({.most_rows = 4, .delay_ns = 100 * kUs});
   for (const char* id : {"a", "b", "c"}) queue.add(1, queued(id, 2, 0));

@@ -30,6 +30,23 @@ def bearer(name):
     return {"Authorization": "Bearer " + TOKENS[name]}
 
 
+def make_certificate(folder, name, authority=None, days="1"):
+    """A key and a certificate for 127.0.0.1, signed by the authority or itself."""
+    key, request, certificate = (folder / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
+
+    def run(*words):
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-subj",
+           f"/CN={name}"]
+    if authority is None:
+        run(*new, "-x509", "-days", days, "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate)
+    else:
+        run(*new, "-out", request)
+        run("x509", "-req", "-in", request, "-CA", folder / f"{authority}.pem", "-CAkey", folder / f"{authority}.key",
+            "-CAcreateserial", "-days", days, "-out", certificate)
+
+
 class Keys(unittest.TestCase):
     def test_who_may_do_what_and_what_is_recorded(self):
         with tempfile.TemporaryDirectory() as holder:
@@ -88,20 +105,6 @@ class Keys(unittest.TestCase):
 
 @unittest.skipUnless(shutil.which("openssl"), "the program openssl makes the certificates")
 class Tls(unittest.TestCase):
-    def make(self, folder, name, authority=None, days="1"):
-        """A key and a certificate for 127.0.0.1, signed by the authority or itself."""
-        key, request, certificate = (folder / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
-        run = lambda *words: subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
-        new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key,
-               "-subj", f"/CN={name}"]
-        if authority is None:
-            run(*new, "-x509", "-days", days, "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate)
-        else:
-            run(*new, "-out", request)
-            run("x509", "-req", "-in", request, "-CA", folder / f"{authority}.pem", "-CAkey",
-                folder / f"{authority}.key", "-CAcreateserial", "-days", days, "-out", certificate)
-        return certificate
-
     def ask(self, running, folder, client=None, trusted="server"):
         context = ssl.create_default_context(cafile=folder / f"{trusted}.pem")
         if client:
@@ -119,7 +122,7 @@ class Tls(unittest.TestCase):
             repository = make_repository(folder / "models")
             for name, authority, days in (("server", None, "1"), ("authority", None, "1"), ("good", "authority", "1"),
                                           ("late", "authority", "-1"), ("forger", None, "1")):
-                self.make(folder, name, authority, days)
+                make_certificate(folder, name, authority, days)
             config = (f'[tls]\ncertificate = "{folder}/server.pem"\nkey = "{folder}/server.key"\n'
                       f'client_authorities = "{folder}/authority.pem"\n'
                       '[key.good]\ncertificate = "good"\nroles = ["read"]\n')
@@ -135,7 +138,7 @@ class Tls(unittest.TestCase):
 
     def reload(self, running, folder):
         """A new certificate is shown to new connections while the server runs."""
-        self.make(folder, "next")
+        make_certificate(folder, "next")
         for kind in ("key", "pem"):
             shutil.copy(folder / f"next.{kind}", folder / f"server.{kind}.new")
         for kind in ("key", "pem"):

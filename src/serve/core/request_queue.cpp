@@ -42,19 +42,23 @@ std::int64_t RequestQueue::rows_to_take(std::int64_t rows, bool waited) const {
   return above != rule_.preferred.begin() ? *std::prev(above) : rows;
 }
 
-std::vector<QueuedCall> RequestQueue::take_batch(std::int64_t now_ns) {
+std::vector<QueuedCall> RequestQueue::take_batch(std::int64_t now_ns, std::int64_t run_ns) {
   std::vector<QueuedCall> batch;
   look_again_ns_ = std::numeric_limits<std::int64_t>::max();
   if (calls_.empty()) return batch;
   const std::string kind = calls_.begin()->second.kind;
-  std::int64_t rows = 0, oldest_ns = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+  std::int64_t rows = 0, oldest_ns = kNever, latest_start_ns = kNever;
   for (const auto& [key, queued] : calls_) {
     if (queued.kind != kind) continue;
     rows += queued.rows;
     oldest_ns = std::min(oldest_ns, queued.queued_ns);
+    // Twice the time of a run, as that is a prediction.
+    if (queued.call->deadline_ns != 0)
+      latest_start_ns = std::min(latest_start_ns, queued.call->deadline_ns - 2 * run_ns);
     if (rows >= rule_.most_rows) break;
   }
-  const std::int64_t due_ns = oldest_ns + rule_.delay_ns;
+  const std::int64_t due_ns = std::min(oldest_ns + rule_.delay_ns, latest_start_ns);
   std::int64_t left = rows_to_take(rows, now_ns >= due_ns);
   if (left == 0) {
     look_again_ns_ = due_ns;

@@ -36,8 +36,9 @@ class RequestQueue {
 
   // Removes the requests that nobody waits for or whose deadline has passed.
   std::vector<QueuedCall> take_lapsed(std::int64_t now_ns);
-  // The requests to compute next, of one kind, removed; empty when it is better to wait until look_again_ns().
-  std::vector<QueuedCall> take_batch(std::int64_t now_ns);
+  // The requests to compute next, of one kind, removed; empty when it is better to wait until look_again_ns(). Nothing
+  // waits for others so long that a run of `run_ns` would end after its deadline.
+  std::vector<QueuedCall> take_batch(std::int64_t now_ns, std::int64_t run_ns = 0);
   std::int64_t look_again_ns() const { return look_again_ns_; }
   // From now on nothing waits for others to come.
   void stop_waiting() { rule_.delay_ns = 0; }

@@ -1,6 +1,7 @@
 #include "serve/core/served_model.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,6 +14,8 @@ namespace tessera::serve {
 namespace {
 
 constexpr double kLearningRate = 0.2;
+constexpr double kRetrySeconds = 0.5;
+constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
 
 std::int64_t now_ns() {
   return Clock::steady().now_ns();
@@ -73,6 +76,7 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
       batched_(info_.settings.config.max_batch_size() > 0),
       session_(model, session_options(info_.settings)),
       job_(arbiter.add_job(job_options(info_.settings, version))),
+      most_rows_(batching_rule(info_.settings).most_rows),
       queue_(batching_rule(info_.settings)) {
   info_.platform = info_.settings.config.platform();
   info_.inputs = infos(model.inputs(), batched_);
@@ -185,12 +189,11 @@ QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
 // Refuses at once what would come too late or has no room to wait. With the mutex held.
 void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t priority) {
   const std::int64_t now = now_ns();
-  const std::int64_t full = std::max<std::int64_t>(queue_.size() > 0 ? batching_rule(info_.settings).most_rows : 1, 1);
+  const std::int64_t full = most_rows_;
   const std::int64_t before = queue_.rows_before(priority);
   const std::int64_t busy_ns =
       running_ >= info_.settings.instances() ? std::max<std::int64_t>(running_until_ns_ - now, 0) : 0;
-  const std::int64_t wait_ns = busy_ns + before / full * predicted_ns(full) +
-                               (before % full > 0 ? predicted_ns(before % full) : 0) + job_.ahead_ns();
+  const std::int64_t wait_ns = busy_ns + before / full * predicted_ns(full) + job_.ahead_ns();
   const double retry_s = std::max(static_cast<double>(wait_ns) * 1e-9, 0.05);
   if (queue_.size() >= info_.settings.queue_limit())
     throw Failure(Reason::unavailable, fmt::format("the queue of model '{}' is full", info_.name), retry_s);
@@ -200,7 +203,9 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
   if (timeout_ns == 0) timeout_ns = info_.settings.goal_ns;
   if (timeout_ns == 0) return;
   call.deadline_ns = call.arrival_ns + timeout_ns;
-  if (now + wait_ns + predicted_ns(queued.rows) > call.deadline_ns)
+  // It is computed together with what is left of the requests before it.
+  if (now + wait_ns + predicted_ns(std::min(before % full + queued.rows, std::max(full, queued.rows))) >
+      call.deadline_ns)
     throw Failure(Reason::unavailable,
                   fmt::format("model '{}' is too busy to answer within {:.1f} ms", info_.name,
                               static_cast<double>(timeout_ns) * 1e-6),
@@ -235,8 +240,11 @@ void ServedModel::refuse(const QueuedCall& queued, const Failure& failure) {
 void ServedModel::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    const std::vector<QueuedCall> lapsed = queue_.take_lapsed(now_ns());
-    Batch batch = queue_.take_batch(now_ns());
+    // What is computed now is answered when its batch has run: later than a deadline, it is not worth computing.
+    const std::int64_t next_rows = std::min(queue_.rows_before(kLeastImportant), most_rows_);
+    const std::int64_t run_ns = predicted_ns(next_rows);
+    const std::vector<QueuedCall> lapsed = queue_.take_lapsed(now_ns() + run_ns);
+    Batch batch = queue_.take_batch(now_ns(), run_ns);
     if (lapsed.empty() && batch.empty()) {
       if (queue_.size() == 0) {
         if (draining_) return;
@@ -252,9 +260,11 @@ void ServedModel::work() {
     running_until_ns_ = now_ns() + predicted_ns(rows);
     lock.unlock();
     for (const QueuedCall& queued : lapsed) {
-      const bool left = queued.call->cancellation.flag().load(std::memory_order_relaxed);
-      refuse(queued, left ? Failure(Reason::cancelled, "the request was cancelled")
-                          : Failure(Reason::deadline_exceeded, "the deadline passed while the request waited"));
+      if (queued.call->cancellation.flag().load(std::memory_order_relaxed))
+        refuse(queued, Failure(Reason::cancelled, "the request was cancelled"));
+      else if (queued.call->deadline_ns <= now_ns())
+        refuse(queued, Failure(Reason::deadline_exceeded, "the deadline passed while the request waited"));
+      else refuse(queued, Failure(Reason::unavailable, "the answer would come after the deadline", kRetrySeconds));
     }
     if (!batch.empty()) run(std::move(batch));
     lock.lock();

@@ -55,6 +55,7 @@ class ServedModel final : public Servable {
   Session session_;
   Job job_;
   Statistics statistics_;
+  const std::int64_t most_rows_;  // of a batch
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -26,8 +26,10 @@ struct HttpServer::State {
     asio::steady_timer pause;
   };
 
-  State(const HttpLimits& limits, int thread_count)
-      : context(thread_count), shared{limits, BodyBudget(limits.all_bodies_bytes)}, thread_count(thread_count) {}
+  State(const HttpLimits& limits, int thread_count, std::atomic<std::int64_t>& connections)
+      : context(thread_count),
+        shared{limits, BodyBudget(limits.all_bodies_bytes), connections},
+        thread_count(thread_count) {}
 
   void accept(Listener& listener) {
     listener.acceptor.async_accept(
@@ -61,7 +63,8 @@ struct HttpServer::State {
   std::vector<std::thread> threads;
 };
 
-HttpServer::HttpServer(const HttpLimits& limits, int threads) : state_(std::make_unique<State>(limits, threads)) {}
+HttpServer::HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections)
+    : state_(std::make_unique<State>(limits, threads, connections)) {}
 
 HttpServer::~HttpServer() {
   state_->context.stop();

@@ -12,7 +12,8 @@ namespace tessera::serve {
 
 class HttpServer {
  public:
-  explicit HttpServer(const HttpLimits& limits, int threads);
+  // Counts open connections in `connections`, which must outlive it.
+  HttpServer(const HttpLimits& limits, int threads, std::atomic<std::int64_t>& connections);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

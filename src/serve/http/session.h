@@ -13,7 +13,7 @@ namespace tessera::serve {
 struct HttpShared {
   HttpLimits limits;
   BodyBudget bodies;
-  std::atomic<std::int64_t> connections{0};
+  std::atomic<std::int64_t>& connections;
   std::atomic<bool> draining{false};
 };
 

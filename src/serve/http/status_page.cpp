@@ -44,7 +44,8 @@ let before = null, token = sessionStorage.getItem("token") || "";
 const element = (tag, text, kind) => { const e = document.createElement(tag);
   if (text !== undefined) e.textContent = text;
   if (kind) e.className = kind; return e; };
-const bytes = n => n >= 2 ** 30 ? (n / 2 ** 30).toFixed(2) + " GiB" : (n / 2 ** 20).toFixed(1) + " MiB";
+const bytes = n => n >= 2 ** 30 ? (n / 2 ** 30).toFixed(2) + " GiB" :
+  n < 2 ** 20 ? (n / 1024).toFixed(1) + " KiB" : (n / 2 ** 20).toFixed(1) + " MiB";
 const ms = n => n < 10 ? n.toFixed(2) + " ms" : n.toFixed(1) + " ms";
 const time = s => s < 90 ? s.toFixed(0) + " s" : s < 5400 ? (s / 60).toFixed(0) + " min" : (s / 3600).toFixed(1) + " h";
 function tile(name, value) { const t = element("div", undefined, "tile"); t.append(element("b", value),

@@ -87,7 +87,7 @@ void run_server(const ServerOptions& options, const std::function<void(const Ser
   if (!options.audit_file.empty()) audit = std::make_unique<AuditLog>(options.audit_file, options.audit_bytes);
   Service service(repository, access, audit.get(), {shares_memory(options), options.audit_inference});
   HttpApi api(service, options.limits.body_bytes);
-  HttpServer http(options.limits, options.threads);
+  HttpServer http(options.limits, options.threads, service.connections);
   ServerPorts ports;
   if (options.http != kOff)
     ports.http = http.listen(

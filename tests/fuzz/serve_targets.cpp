@@ -1,0 +1,13 @@
+// The targets of a build with the server.
+#include <array>
+
+#include "target.h"
+
+namespace tessera::fuzz {
+
+std::span<const Target> serve_targets() {
+  static constexpr std::array kTargets{Target{"serve_request", serve_request, {}}};
+  return kTargets;
+}
+
+}  // namespace tessera::fuzz
