@@ -1,0 +1,136 @@
+#include "share/daemon.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "lease/attachment.h"
+#include "tessera/error.h"
+
+namespace tessera::share::daemon_test {
+namespace {
+
+std::int64_t now() {
+  return Clock::steady().now_ns();
+}
+
+void until(const std::function<bool()>& holds) {
+  const std::int64_t end = now() + 20'000'000'000;
+  while (!holds() && now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  ASSERT_TRUE(holds());
+}
+
+class Daemons : public testing::Test {
+ protected:
+  Daemons()
+      : folder_(std::filesystem::temp_directory_path() / ("tessera-daemon-test-" + std::to_string(getpid()))),
+        socket_((folder_ / "share.sock").string()) {
+    start();
+  }
+  ~Daemons() override {
+    stop();
+    std::filesystem::remove_all(folder_);
+  }
+  void start() {
+    stop_ = std::make_unique<Cancellation>();
+    daemon_ = std::make_unique<Daemon>(DaemonOptions{.socket = socket_, .policy = "fair"});
+    thread_ = std::thread([this] { daemon_->serve(*stop_); });
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    stop_->cancel();
+    thread_.join();
+    daemon_.reset();
+  }
+  lease::JobDescription job(const std::string& name, Priority priority = Priority::standard) const {
+    return {.socket = socket_, .name = name, .priority = priority};
+  }
+
+  const std::filesystem::path folder_;
+  const std::string socket_;
+  std::unique_ptr<Cancellation> stop_;
+  std::unique_ptr<Daemon> daemon_;
+  std::thread thread_;
+};
+
+// Runs of ten steps, one after the other, in the form that Session::run gives them.
+void run(lease::Attachment& attachment, std::atomic<int>* computing = nullptr, std::atomic<int>* together = nullptr) {
+  lease::ProcessRun run(&attachment);
+  for (int step = 0; step < 10; ++step) {
+    while (!run.may_pass({.index = step, .op = "Add", .operations = 1e6})) run.wait();
+    if (computing == nullptr) continue;
+    if (++*computing > 1) ++*together;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    --*computing;
+  }
+  run.succeeded();
+}
+
+TEST_F(Daemons, LetJobsOfAClassTakeTurns) {
+  lease::Attachment one(job("one")), two(job("two"));
+  ASSERT_TRUE(one.is_attached() && two.is_attached());
+  std::atomic<int> computing{0}, together{0}, steps{0};
+  std::atomic<bool> done{false};
+  const auto work = [&](lease::Attachment& attachment, std::atomic<int>& runs) {
+    while (!done) {
+      run(attachment, &computing, &together);
+      ++runs;
+      steps += 10;
+    }
+  };
+  std::atomic<int> first{0}, second{0};
+  std::thread a(work, std::ref(one), std::ref(first)), b(work, std::ref(two), std::ref(second));
+  until([&] { return first > 20 && second > 20; });
+  done = true;
+  a.join();
+  b.join();
+  EXPECT_LT(together, steps / 5) << "steps beside steps of the other job: where the daemon grants the next turn before "
+                                    "the former one has been given up";
+}
+
+TEST_F(Daemons, MayGoAndComeWhileJobsRun) {
+  lease::Attachment one(job("one")), two(job("two", Priority::background));
+  std::atomic<bool> done{false};
+  std::atomic<int> runs{0};
+  std::thread work([&] {
+    for (; !done; ++runs) run(two);
+  });
+  for (int i = 0; i < 3; ++i) {
+    stop();
+    until([&] { return !one.is_attached() && !two.is_attached(); });
+    const int before = runs;
+    until([&] { return runs > before; });
+    start();
+    until([&] { return one.is_attached() && two.is_attached(); });
+  }
+  done = true;
+  work.join();
+}
+
+TEST_F(Daemons, CostAnUndisturbedRunMicroseconds) {
+  lease::Attachment only(job("only"));
+  for (int i = 0; i < 1000; ++i) run(only);
+  std::int64_t least = INT64_MAX;
+  for (int round = 0; round < 20; ++round) {
+    const std::int64_t begin = now();
+    for (int i = 0; i < 500; ++i) run(only);
+    least = std::min(least, (now() - begin) / 500);
+  }
+  RecordProperty("ns_a_run_of_ten_steps", static_cast<int>(least));
+  EXPECT_LT(least, 20'000);
+}
+
+TEST_F(Daemons, AccountForMemoryInPieces) {
+  lease::Attachment only(job("only"));
+  for (int i = 0; i < 100; ++i) only.charge(10 << 20, "weights");
+  for (int i = 0; i < 100; ++i) only.release(10 << 20);
+  EXPECT_THROW(only.charge(std::int64_t{1} << 50, "weights"), Error);
+  EXPECT_NO_THROW(only.charge(1 << 20, "weights"));
+}
+
+}  // namespace
+}  // namespace tessera::share::daemon_test
