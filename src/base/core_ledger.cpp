@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/idle_scheduling.h"
 #include "base/yield_point.h"
 
 namespace tessera::base {
@@ -134,7 +135,7 @@ int CoreLedger::borrow(CoreHolder* owner, Priority priority, int wanted) {
     owner->reserved -= borrowed;
   }
   if (waiting_count_ == 0) {
-    const int idle = std::min(wanted - borrowed, free_.load());
+    const int idle = std::min(wanted - borrowed, std::max(free_.load(), 0));
     free_ -= idle;
     borrowed += idle;
   }
@@ -212,10 +213,19 @@ void CoreLedger::hand_to_first(Priority priority) {
   first.signal->notify();
 }
 
+// Where background threads idle, a realtime run takes their cores without waiting: free_ is below zero until they have
+// reached their next yield point.
 void CoreLedger::grant() {
-  while (!waiting(Priority::realtime).empty() && (free_ > 0 || take_from_reserve())) hand_to_first(Priority::realtime);
+  const auto available = [&](const CoreHolder& holder) {
+    const bool takes = background_idles() && holder.clock == &Clock::steady();
+    return free_.load() + (takes ? holding_[static_cast<std::size_t>(Priority::background)] : 0);
+  };
+  const std::deque<Waiter*>& realtime = waiting(Priority::realtime);
+  while (!realtime.empty() && (available(*realtime.front()->holder) > 0 || take_from_reserve()))
+    hand_to_first(Priority::realtime);
   for (CoreHolder* owner : reserving_) {
-    const int missing = std::clamp(owner->threads - 1 - owner->reserved - owner->lent, 0, free_.load());
+    const int most = std::max(available(*owner), 0);
+    const int missing = std::clamp(owner->threads - 1 - owner->reserved - owner->lent, 0, most);
     owner->reserved += missing;
     free_ -= missing;
   }
@@ -232,6 +242,7 @@ void CoreLedger::update_wanted() {
   }
   const auto lacks_cores = [](const CoreHolder* owner) { return owner->reserved + owner->lent < owner->threads - 1; };
   if (std::ranges::any_of(reserving_, lacks_cores)) wanted = static_cast<int>(Priority::realtime);
+  if (free_ < 0) wanted = std::max(wanted, static_cast<int>(Priority::standard));  // background is to leave
   bool lower_computes = false;
   for (int i = 0; i < wanted; ++i) lower_computes = lower_computes || holding_[static_cast<std::size_t>(i)] > 0;
   if (!lower_computes) wanted = -1;

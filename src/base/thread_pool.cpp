@@ -21,6 +21,7 @@
 #include "base/cpu_info.h"
 #include "base/environment.h"
 #include "base/float_state.h"
+#include "base/idle_scheduling.h"
 #include "base/log.h"
 #include "base/outside_demand.h"
 #include "base/thread_spans.h"
@@ -105,6 +106,21 @@ class Team {
   ~Team() = default;
 };
 
+class WithoutIdling {
+ public:
+  explicit WithoutIdling(bool idles) : idles_(idles) {
+    if (idles_) end_to_idle();
+  }
+  ~WithoutIdling() {
+    if (idles_) begin_to_idle();
+  }
+  WithoutIdling(const WithoutIdling&) = delete;
+  WithoutIdling& operator=(const WithoutIdling&) = delete;
+
+ private:
+  const bool idles_;
+};
+
 // One parallel_for in flight. It lives on the caller's stack; `active` counts the helpers that are invited or inside
 // it.
 //
@@ -129,8 +145,10 @@ struct Task {
 
   // `thread`: 0 is the caller.
   void work(std::int64_t thread) {
-    if (spans != nullptr) return work_and_record(static_cast<int>(thread));
-    work_off_all(thread);
+    if (idles) begin_to_idle();
+    if (spans != nullptr) work_and_record(static_cast<int>(thread));
+    else work_off_all(thread);
+    if (idles) end_to_idle();
   }
 
   void work_and_record(int thread) {
@@ -162,6 +180,7 @@ struct Task {
   // Between two chunks. Returns whether the thread goes on: where a more important run waits, here or in another
   // process, helpers leave.
   bool goes_on(bool helps) {
+    const WithoutIdling without_idling(idles);  // there are locks that others need
     // The cores that a realtime run has lent to its helpers stay with it until the step is done.
     const bool outside = priority != Priority::realtime && outside_wants_cores();
     const bool wanted = outside || ledger.is_wanted(priority);
@@ -218,6 +237,7 @@ struct Task {
   const Priority priority = owner != nullptr ? owner->priority : Priority::standard;
   Clock* const clock = owner != nullptr ? owner->clock : &Clock::steady();
   Team& team;
+  bool idles = false;  // its helpers are of the crew that idles
   int most_helpers = 0;
   std::int64_t ranges = 0;
   std::array<ChunkRange, kMostRanges> range;
@@ -234,21 +254,48 @@ struct Task {
 struct ThreadPool::State final : Team {
   explicit State(int cores) : ledger(cores) {}
 
+  // Workers that help the same kind of runs.
+  struct Crew {
+    std::condition_variable work_arrived;
+    std::deque<Task*> invitations;  // one entry a helper that is asked for; each holds a core already
+    std::atomic<int> pending{0};    // == invitations.size(), readable without the mutex
+  };
+
   CoreLedger ledger;
   std::mutex mutex;
-  std::condition_variable work_arrived;
-  std::deque<Task*> invitations;  // one entry a helper that is asked for; each holds a core already
-  std::atomic<int> pending{0};    // == invitations.size(), readable without the mutex
+  Crew all, idling;                   // the second helps background runs, once there are workers in it
+  std::atomic<bool> split{false};     // there are
+  std::atomic<int> realtime_runs{0};  // that hold cores
   bool stopping = false;
   std::vector<pthread_t> workers;
 
-  void worker_loop(int thread) {
+  Crew& crew_of(const Task& task) { return task.idles ? idling : all; }
+
+  // Background runs get workers of their own, which idle. Where the system gives no more threads, all stays as it is.
+  void hire_idling(int cores) {
+    const std::lock_guard lock(mutex);
+    if (split || stopping) return;
+    try {
+      for (int number = 1; number < cores; ++number) {
+        workers.push_back(start_worker_thread([this, number] { worker_loop(number, idling); }));
+      }
+      split = true;
+    } catch (const std::exception& error) {
+      warn("background runs compute on the threads of all others, because the system gives no more: {}",
+           std::string_view(error.what()));
+    }
+  }
+
+  void worker_loop(int thread, Crew& crew) {
+    auto& [work_arrived, invitations, pending] = crew;
     inside_parallel_for = true;
     while (true) {
-      // Where somebody waits for a core, an idle worker should not keep a processor busy.
-      spin_until([this] {
-        return pending.load(std::memory_order_acquire) != 0 || ledger.has_waiting() ||
-               ledger.is_wanted(Priority::background) || outside_wants_cores();
+      // Where somebody waits for a core that the worker could leave to them, it should not keep a processor busy.
+      // During a realtime run it could not: the core is set aside for that run, whose next loop comes soon.
+      spin_until([this, &crew] {
+        if (crew.pending.load(std::memory_order_acquire) != 0) return true;
+        if (realtime_runs.load(std::memory_order_relaxed) > 0) return &crew == &idling;
+        return ledger.has_waiting() || ledger.is_wanted(Priority::background) || outside_wants_cores();
       });
       const bool invited = pending.load(std::memory_order_acquire) != 0;
       Task* task = nullptr;
@@ -282,6 +329,7 @@ struct ThreadPool::State final : Team {
     const int wanted = task.most_helpers - task.active.load(std::memory_order_relaxed);
     const int invited = wanted > 0 ? ledger.borrow(task.owner, task.priority, wanted) : 0;
     if (invited == 0) return;
+    auto& [work_arrived, invitations, pending] = crew_of(task);
     {
       const auto lock = lock_briefly(mutex);
       task.active.fetch_add(invited, std::memory_order_relaxed);
@@ -292,6 +340,7 @@ struct ThreadPool::State final : Team {
   }
 
   void withdraw(Task& task) override {
+    auto& [work_arrived, invitations, pending] = crew_of(task);
     if (task.active.load(std::memory_order_acquire) == 0 || pending.load(std::memory_order_acquire) == 0) return;
     int withdrawn = 0;
     {
@@ -378,7 +427,7 @@ ThreadPool::ThreadPool(int cores) : cores_(std::max(1, cores)), state_(std::make
   try {
     while (static_cast<int>(workers.size()) + 1 < cores_) {
       const int number = static_cast<int>(workers.size()) + 1;
-      workers.push_back(start_worker_thread([state, number] { state->worker_loop(number); }));
+      workers.push_back(start_worker_thread([state, number] { state->worker_loop(number, state->all); }));
     }
   } catch (const std::exception& error) {  // of threads, or of memory for their stacks
     const int wanted = std::exchange(cores_, static_cast<int>(workers.size()) + 1);
@@ -392,7 +441,8 @@ ThreadPool::~ThreadPool() {
     std::lock_guard lock(state_->mutex);
     state_->stopping = true;
   }
-  state_->work_arrived.notify_all();
+  state_->all.work_arrived.notify_all();
+  state_->idling.work_arrived.notify_all();
   for (const pthread_t worker : state_->workers) pthread_join(worker, nullptr);
 }
 
@@ -415,6 +465,10 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_th
   task.cut(nested ? 1 : helpers + 1);
   if (!nested) {
     task.spans = recorded_loops();
+    if (task.priority == Priority::background && background_idles()) {
+      if (!state_->split.load(std::memory_order_acquire)) state_->hire_idling(cores_);
+      task.idles = state_->split.load(std::memory_order_acquire);
+    }
     task.most_helpers = helpers;
     if (helpers > 0) state_->invite(task);
   }
@@ -440,6 +494,7 @@ ThreadPool::CoreLease::~CoreLease() {
 void ThreadPool::CoreLease::acquire() {
   if (!outermost_ || holds_) return;
   pool_->state_->ledger.acquire(holder_);
+  if (holder_.priority == Priority::realtime) ++pool_->state_->realtime_runs;
   current_ledger = &pool_->state_->ledger;
   current_holder = &holder_;
   holds_ = true;
@@ -449,6 +504,7 @@ void ThreadPool::CoreLease::release() {
   if (!holds_) return;
   holds_ = false;
   current_holder = nullptr;
+  if (holder_.priority == Priority::realtime) --pool_->state_->realtime_runs;
   pool_->state_->ledger.release(holder_);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/idle_scheduling.h"
 #include "base/thread_pool.h"
 #include "share/gated_run.h"
 #include "share/simulation.h"
@@ -186,6 +187,7 @@ Arbiter::Arbiter(const ArbiterOptions& options) {
   require(options.memory_bytes >= 0, ErrorKind::invalid_argument, "a device cannot have {} bytes of memory",
           options.memory_bytes);
   state_ = std::make_shared<share::ArbiterState>(options);
+  if (options.device == "cpu" && options.clock == nullptr) base::let_background_idle();
 }
 Arbiter::~Arbiter() = default;
 

@@ -7,6 +7,12 @@
 // background work may use. It halves when a realtime run misses its goal, at most once a kHalvingNs, and grows by
 // kGrowth with each that meets it; while none has ended for kQuietNs it doubles with each background step. After a
 // background step of length t the next one waits t · (1 − share) / share.
+//
+// Not every miss is the background's fault: requests that come at random wait for each other, and other programs
+// compute too. So misses are counted apart for runs that found a background step computing and for those that did not,
+// and only where the first miss more often (by kBlamed, as averages over about kMemory runs) the share halves.
+#include <set>
+
 #include "share/policy.h"
 
 namespace tessera::share {
@@ -45,10 +51,20 @@ class Fill final : public Policy {
         device.now_ns + static_cast<std::int64_t>(static_cast<double>(run.measured_ns) * (1 - share_) / share_);
   }
 
+  void run_arrived(const DeviceState& device, const Run& run) override {
+    if (run.has_goal() && std::ranges::any_of(device.runs, [](const Run* other) {
+          return other->computes && other->is(Priority::background);
+        }))
+      beside_.insert(run.number);
+  }
+
   void run_ended(const DeviceState& device, const Run& run) override {
     if (!run.has_goal()) return;
     goal_ended_ns_ = device.now_ns;
-    if (device.now_ns <= run.deadline_ns()) {
+    const bool beside = beside_.erase(run.number) > 0, misses = device.now_ns > run.deadline_ns();
+    double& rate = beside ? missed_beside_ : missed_alone_;
+    rate += ((misses ? 1 : 0) - rate) / kMemory;
+    if (!misses || !beside || missed_beside_ < kBlamed * missed_alone_) {
       share_ = std::min(1.0, share_ + kGrowth);
     } else if (device.now_ns >= halved_ns_ + kHalvingNs) {
       share_ = std::max(kLeastShare, share_ / 2);
@@ -68,7 +84,11 @@ class Fill final : public Policy {
            static_cast<double>(b.job->device_ns) / b.job->options.weight;
   }
 
+  static constexpr double kMemory = 50, kBlamed = 1.5;
+
   double share_ = 1;
+  double missed_beside_ = 0, missed_alone_ = 0;  // parts of the runs
+  std::set<std::int64_t> beside_;                // numbers of runs that found a background step computing
   std::int64_t held_until_ns_ = 0, look_again_ns_ = kNever;
   std::int64_t goal_ended_ns_ = 0;
   std::int64_t halved_ns_ = std::numeric_limits<std::int64_t>::min() / 2;

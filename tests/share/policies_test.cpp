@@ -206,6 +206,35 @@ TEST(Policies, PredictiveAdmitsPairsThatKeepTheGoal) {
   EXPECT_THAT(ends_ms(simulate(pair(11, {0.3, 0.4}), {}, "iteration")), ElementsAre(12, 12));
 }
 
+// Whether fill holds a background step back after realtime runs that miss their goal beside background work.
+bool holds_background(int misses_without_it_before) {
+  JobState urgent{.id = 0, .options = {.name = "urgent", .priority = Priority::realtime, .goal_ns = kMs}};
+  JobState batch{.id = 1, .options = {.name = "batch", .priority = Priority::background}};
+  const std::unique_ptr<Policy> fill = make_fill();
+  DeviceState device{.preempts = true};
+  Run step{.number = 1, .job = &batch};
+  const auto miss = [&](std::int64_t number) {
+    Run run{.number = number, .job = &urgent, .arrival_ns = device.now_ns};
+    fill->run_arrived(device, run);
+    device.now_ns += 2 * kMs;
+    fill->run_ended(device, run);
+  };
+  for (int i = 0; i < misses_without_it_before; ++i) miss(2 + i);
+  device.runs.push_back(&step);
+  step.computes = true;
+  for (int i = 0; i < 5; ++i) miss(1000 + i);
+  step.computes = false;
+  step.measured_ns = kMs;
+  fill->step_ended(device, step);
+  step.waits = true;
+  return fill->next(device) == nullptr;
+}
+
+TEST(Policies, FillBlamesBackgroundForMissesThatComeWithItAlone) {
+  EXPECT_TRUE(holds_background(0));
+  EXPECT_FALSE(holds_background(50));
+}
+
 TEST(Policies, NobodyStarves) {
   Trace trace{.seed = 3};
   for (int i = 0; i < 5; ++i) {
