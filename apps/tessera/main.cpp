@@ -57,6 +57,7 @@ void add_verbs(CLI::App& app) {
   tessera::apps::add_diff(app);
   tessera::apps::add_train(app);
   tessera::apps::add_eval(app);
+  tessera::apps::add_prune(app);
   tessera::apps::add_compress(app);
   tessera::apps::add_quantize(app);
   tessera::apps::add_share(app);

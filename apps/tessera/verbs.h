@@ -16,6 +16,7 @@ void add_explain(CLI::App& app);
 void add_diff(CLI::App& app);
 void add_train(CLI::App& app);
 void add_eval(CLI::App& app);
+void add_prune(CLI::App& app);
 void add_compress(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_share(CLI::App& app);

@@ -1,0 +1,322 @@
+#include "compress/channels.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "ops/infer.h"
+#include "ops/op_table.h"
+
+namespace tessera::compress {
+namespace {
+
+using ir::NodeId;
+using ir::ValueId;
+
+constexpr auto kNone = static_cast<std::size_t>(-1);
+
+std::int64_t integer_of(const ir::Node& node, const char* name, std::int64_t otherwise) {
+  const auto found = node.attributes.find(name);
+  return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
+}
+
+// The size of axis 1, or -1.
+std::int64_t channels_of(const ir::Graph& graph, ValueId value) {
+  const std::optional<ir::Dims>& dims = graph.value(value).type.dims;
+  return dims && dims->size() >= 2 && (*dims)[1].is_known() ? (*dims)[1].value() : -1;
+}
+std::size_t rank_of(const ir::Graph& graph, ValueId value) {
+  const std::optional<ir::Dims>& dims = graph.value(value).type.dims;
+  return dims ? dims->size() : 0;
+}
+
+// Operators whose result has the channels of their first operand, each computed from that channel alone.
+bool keeps_channels(const ir::Node& node) {
+  static const std::set<std::string_view> names{"AveragePool",   "BatchNormalization", "Dropout", "GlobalAveragePool",
+                                                "GlobalMaxPool", "Identity",           "MaxPool"};
+  return names.contains(node.op);
+}
+
+bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {
+  const std::int64_t group = integer_of(node, "group", 1);
+  return group > 1 && group == channels_of(graph, node.inputs[0]) && group == channels_of(graph, node.outputs[0]);
+}
+
+// Each element of the result is computed from those at its place, where constants broadcast.
+bool is_element_wise(const ir::Node& node) {
+  const ops::OpDef* op = ops::find_op(node.op);
+  return op != nullptr && op->element_wise != ops::ElementWise::no && op->element_wise != ops::ElementWise::along_axis;
+}
+
+// The axis of a constant that goes along axis 1 of a value of that rank, where it has more than one entry there.
+std::optional<std::size_t> channel_axis(const Tensor& constant, std::size_t rank) {
+  const auto own = static_cast<std::size_t>(constant.rank());
+  if (own + 1 < rank || own > rank) return std::nullopt;
+  const std::size_t axis = own + 1 - rank;
+  return constant.shape()[axis] > 1 ? std::optional(axis) : std::nullopt;
+}
+
+Tensor take(const Tensor& tensor, std::size_t axis, const std::vector<std::int64_t>& kept) {
+  Shape shape = tensor.shape();
+  const std::int64_t size = shape[axis];
+  std::int64_t outer = 1;
+  for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
+  const std::int64_t slab = tensor.elements() == 0 ? 0 : tensor.bytes() / (outer * size);
+  shape[axis] = static_cast<std::int64_t>(kept.size());
+  Tensor taken(tensor.dtype(), shape);
+  const auto* from = static_cast<const std::byte*>(tensor.raw());
+  auto* to = static_cast<std::byte*>(taken.mutable_raw());
+  for (std::int64_t i = 0; i < outer; ++i) {
+    for (const std::int64_t k : kept) {
+      std::memcpy(to, from + (i * size + k) * slab, static_cast<std::size_t>(slab));
+      to += slab;
+    }
+  }
+  return taken;
+}
+
+}  // namespace
+
+ChannelSets::ChannelSets(const ir::Graph& graph) {
+  for (const NodeId id : graph.order()) visit(graph, id);
+  for (const ValueId output : graph.outputs()) keep(output);
+}
+
+int ChannelSets::root(int channel) const {
+  while (parents_[static_cast<std::size_t>(channel)] != channel) {
+    int& parent = parents_[static_cast<std::size_t>(channel)];
+    parent = parents_[static_cast<std::size_t>(parent)];
+    channel = parent;
+  }
+  return channel;
+}
+
+void ChannelSets::tie(int a, int b) {
+  a = root(a);
+  b = root(b);
+  if (a == b) return;
+  parents_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
+  if (fixed_[static_cast<std::size_t>(std::max(a, b))]) fixed_[static_cast<std::size_t>(std::min(a, b))] = true;
+}
+
+std::vector<int>& ChannelSets::make(const ir::Graph& graph, ValueId value) {
+  std::vector<int>& channels = channels_[value];
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(0, channels_of(graph, value)); ++i) {
+    channels.push_back(static_cast<int>(parents_.size()));
+    parents_.push_back(channels.back());
+    fixed_.push_back(false);
+    removed_.push_back(false);
+    makers_.emplace_back(kNone, i);
+  }
+  return channels;
+}
+
+void ChannelSets::keep(ValueId value) {
+  const auto found = channels_.find(value);
+  if (found == channels_.end()) return;
+  for (const int channel : found->second) fixed_[static_cast<std::size_t>(root(channel))] = true;
+}
+
+void ChannelSets::visit(const ir::Graph& graph, NodeId id) {
+  const ir::Node& node = graph.node(id);
+  if (visit_layer(graph, id) || pass_on(graph, node) || flatten(graph, node)) return;
+  bool keeps_some = false;
+  for (const ValueId input : node.inputs) {
+    keeps_some = keeps_some || (input.valid() && has_channels(input));
+    if (input.valid()) keep(input);
+  }
+  if (keeps_some) reasons_.push_back(ir::describe(graph, id));
+}
+
+// Convolutions and products with a matrix, whose results have channels of their own.
+bool ChannelSets::visit_layer(const ir::Graph& graph, NodeId id) {
+  const ir::Node& node = graph.node(id);
+  const bool conv = node.op == "Conv", gemm = node.op == "Gemm", matmul = node.op == "MatMul";
+  if (!conv && !gemm && !matmul) return false;
+  const Tensor* weights = graph.constant(node.inputs[1]);
+  if (weights == nullptr || weights->dtype() != DType::f32) return false;
+  if ((gemm && integer_of(node, "transA", 0) != 0) ||
+      (matmul && (weights->rank() != 2 || rank_of(graph, node.inputs[0]) != 2)))
+    return false;
+  if (conv && is_depthwise(graph, node)) {
+    if (has_channels(node.inputs[0])) channels_[node.outputs[0]] = channels_[node.inputs[0]];
+    return has_channels(node.inputs[0]);
+  }
+  if (conv && integer_of(node, "group", 1) != 1) return false;
+  if (gemm && node.inputs.size() > 2 && node.inputs[2].valid() && !graph.is_constant(node.inputs[2])) return false;
+  for (const int channel : make(graph, node.outputs[0]))
+    makers_[static_cast<std::size_t>(channel)].first = layers_.size();
+  layers_.push_back(id);
+  return true;
+}
+
+bool ChannelSets::pass_on(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op == "Concat") {
+    const auto is_axis_1 = [&](std::int64_t axis) {
+      return axis == 1 || axis + static_cast<std::int64_t>(rank_of(graph, node.outputs[0])) == 1;
+    };
+    std::vector<int> all;
+    for (const ValueId input : node.inputs) {
+      if (!has_channels(input) || !is_axis_1(integer_of(node, "axis", 0))) return false;
+      all.insert(all.end(), channels_[input].begin(), channels_[input].end());
+    }
+    channels_[node.outputs[0]] = all;
+    return true;
+  }
+  const bool element_wise = is_element_wise(node);
+  if (!element_wise && !keeps_channels(node)) return false;
+  if (node.outputs.size() > 1 && node.outputs[1].valid()) return false;
+  const std::vector<int>* first = nullptr;
+  for (std::size_t i = 0; i < (element_wise ? node.inputs.size() : std::size_t{1}); ++i) {
+    const ValueId input = node.inputs[i];
+    if (!input.valid() || graph.is_constant(input)) continue;
+    if (!has_channels(input) || rank_of(graph, input) != rank_of(graph, node.outputs[0])) return false;
+    if (first != nullptr && channels_[input].size() != first->size()) return false;
+    if (first == nullptr) first = &channels_[input];
+    else
+      for (std::size_t k = 0; k < first->size(); ++k) tie((*first)[k], channels_[input][k]);
+  }
+  if (first == nullptr || static_cast<std::int64_t>(first->size()) != channels_of(graph, node.outputs[0])) return false;
+  channels_[node.outputs[0]] = *first;
+  return true;
+}
+
+// Flatten, and a Reshape that does the same: each channel becomes so many in a row.
+bool ChannelSets::flatten(const ir::Graph& graph, const ir::Node& node) {
+  if (node.op != "Flatten" && node.op != "Reshape") return false;
+  const ValueId x = node.inputs[0], y = node.outputs[0];
+  if (!has_channels(x) || rank_of(graph, y) != 2 || rank_of(graph, x) < 2) return false;
+  const std::int64_t before = channels_of(graph, x), after = channels_of(graph, y);
+  const ir::Dims &from = *graph.value(x).type.dims, &to = *graph.value(y).type.dims;
+  if (before <= 0 || after <= 0 || after % before != 0 || !from[0].surely_equals(to[0])) return false;
+  const Tensor* shape = node.op == "Reshape" ? graph.constant(node.inputs[1]) : nullptr;
+  if (node.op == "Reshape" && shape == nullptr) return false;
+  std::vector<int> all;
+  for (const int channel : channels_[x]) all.insert(all.end(), static_cast<std::size_t>(after / before), channel);
+  channels_[y] = all;
+  return true;
+}
+
+std::vector<std::vector<ChannelSets::Set>> ChannelSets::families() const {
+  std::map<int, Set> sets;
+  for (std::size_t i = 0; i < parents_.size(); ++i) {
+    const int at = root(static_cast<int>(i));
+    if (fixed_[static_cast<std::size_t>(at)] || makers_[i].first == kNone) continue;
+    sets[at].outputs.push_back(makers_[i]);
+  }
+  std::map<std::set<std::size_t>, std::vector<Set>> families;
+  for (auto& [at, set] : sets) {
+    std::set<std::size_t> makers;
+    for (const auto& [layer, channel] : set.outputs) makers.insert(layer);
+    families[makers].push_back(std::move(set));
+  }
+  std::vector<std::vector<Set>> all;
+  for (auto& [makers, family] : families) all.push_back(std::move(family));
+  return all;
+}
+
+void ChannelSets::remove(const Set& set) {
+  for (const auto& [layer, channel] : set.outputs) {
+    for (std::size_t i = 0; i < makers_.size(); ++i) {
+      if (makers_[i] == std::pair(layer, channel)) removed_[static_cast<std::size_t>(root(static_cast<int>(i)))] = true;
+    }
+  }
+}
+
+std::vector<std::int64_t> ChannelSets::kept(ValueId value) const {
+  std::vector<std::int64_t> kept;
+  const auto found = channels_.find(value);
+  if (found == channels_.end()) return kept;
+  for (std::size_t i = 0; i < found->second.size(); ++i) {
+    if (!removed_[static_cast<std::size_t>(root(found->second[i]))]) kept.push_back(static_cast<std::int64_t>(i));
+  }
+  return kept;
+}
+
+namespace {
+
+// Writes a graph with smaller constants node by node.
+class Shrinker {
+ public:
+  Shrinker(ir::Graph graph, const ChannelSets& sets) : graph_(std::move(graph)), sets_(sets) {}
+
+  ir::Graph run() {
+    const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) shrink(id);
+    for (const NodeId id : order) {
+      for (const ValueId output : graph_.node(id).outputs) {
+        if (output.valid()) graph_.value(output).type = {};
+      }
+    }
+    graph_.remove_dead_and_compact();
+    ops::infer_graph(graph_);
+    return std::move(graph_);
+  }
+
+ private:
+  // Operand `input` with only those entries of an axis that stay in the value.
+  void cut(NodeId id, std::size_t input, std::size_t axis, ValueId by) {
+    const ir::Node& node = graph_.node(id);
+    if (node.inputs.size() <= input || !node.inputs[input].valid() || !sets_.has_channels(by)) return;
+    const Tensor* constant = graph_.constant(node.inputs[input]);
+    if (constant == nullptr || constant->rank() <= static_cast<std::int64_t>(axis)) return;
+    const std::vector<std::int64_t> kept = sets_.kept(by);
+    if (static_cast<std::int64_t>(kept.size()) >= constant->shape()[axis]) return;
+    // The constant may have other uses, which keep it as it is.
+    const std::string name = graph_.value(node.inputs[input]).name;
+    const Tensor smaller = take(*constant, axis, kept);
+    graph_.value(node.inputs[input]).name = graph_.fresh_name(name);
+    graph_.node(id).inputs[input] = graph_.add_constant(smaller, name);
+  }
+
+  void shrink(NodeId id) {
+    const ir::Node node = graph_.node(id);
+    const ValueId x = node.inputs.empty() ? ValueId() : node.inputs[0],
+                  y = node.outputs.empty() ? ValueId() : node.outputs[0];
+    if (node.op == "Conv") {
+      const bool depthwise = is_depthwise(graph_, node);
+      cut(id, 1, 0, y);
+      if (!depthwise) cut(id, 1, 1, x);
+      else if (sets_.has_channels(x))
+        graph_.node(id).attributes.insert_or_assign("group", static_cast<std::int64_t>(sets_.kept(x).size()));
+      cut(id, 2, 0, y);
+    } else if (node.op == "Gemm" || node.op == "MatMul") {
+      const bool transposed = integer_of(node, "transB", 0) != 0;
+      cut(id, 1, transposed ? 0 : 1, y);
+      cut(id, 1, transposed ? 1 : 0, x);
+      const Tensor* addend = node.inputs.size() > 2 ? graph_.constant(node.inputs[2]) : nullptr;
+      if (addend != nullptr && addend->rank() > 0 && addend->shape().back() > 1)
+        cut(id, 2, static_cast<std::size_t>(addend->rank()) - 1, y);
+    } else if (node.op == "BatchNormalization") {
+      for (std::size_t i = 1; i < 5; ++i) cut(id, i, 0, y);
+    } else if (node.op == "Reshape" && sets_.has_channels(y)) {
+      flatten(id);
+    } else if (is_element_wise(node) && sets_.has_channels(y)) {
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const Tensor* constant = node.inputs[i].valid() ? graph_.constant(node.inputs[i]) : nullptr;
+        if (constant == nullptr) continue;
+        if (const auto axis = channel_axis(*constant, rank_of(graph_, y))) cut(id, i, *axis, y);
+      }
+    }
+  }
+
+  // The first axis as it is, the rest as it comes.
+  void flatten(NodeId id) {
+    const std::string name = graph_.fresh_name("shape");
+    graph_.node(id).inputs[1] = graph_.add_constant(Tensor::from<std::int64_t>({2}, {0, -1}), name);
+    graph_.node(id).attributes.erase("allowzero");
+  }
+
+  ir::Graph graph_;
+  const ChannelSets& sets_;
+};
+
+}  // namespace
+
+ir::Graph without_channels(ir::Graph graph, const ChannelSets& sets) {
+  return Shrinker(std::move(graph), sets).run();
+}
+
+}  // namespace tessera::compress

@@ -1,0 +1,221 @@
+#include "tessera/prune.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "compress/channels.h"
+#include "io/package.h"
+#include "tessera/optimise.h"
+#include "tessera/version.h"
+#include "train/layer_weights.h"
+#include "train/magnitude_mask.h"
+#include "train/trained_model.h"
+
+namespace tessera {
+namespace {
+
+using compress::ChannelSets;
+using train::LayerWeight;
+
+std::int64_t count_parameters(const ir::Graph& graph) {
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < graph.value_count(); ++i) {
+    const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)});
+    if (constant != nullptr && constant->dtype() == DType::f32) count += constant->elements();
+  }
+  return count;
+}
+
+std::int64_t count_nonzero(const Tensor& weights) {
+  return weights.elements() - std::ranges::count(weights.values<float>(), 0.0f);
+}
+
+// The layers that may be pruned.
+std::vector<LayerWeight> chosen_layers(const ir::Graph& graph, const std::vector<std::string>& exclude) {
+  std::vector<LayerWeight> layers = train::layer_weights(graph);
+  for (const std::string& pattern : exclude) {
+    const bool used = std::ranges::any_of(
+        layers, [&](const LayerWeight& layer) { return train::matches_any({pattern}, layer.name); });
+    require(used, ErrorKind::invalid_argument, "exclude: no weight of a layer has a name like '{}'", pattern);
+  }
+  std::erase_if(layers, [&](const LayerWeight& layer) { return train::matches_any(exclude, layer.name); });
+  return layers;
+}
+
+Model prune_weights(const Model& model, const OneShotPruneOptions& options, PruneReport& report) {
+  const ir::Graph& graph = model.graph();
+  const auto structure = train::parse_structure(options.structure);
+  std::vector<LayerWeight> layers = chosen_layers(graph, options.exclude);
+  if (structure)
+    std::erase_if(layers, [&](const LayerWeight& layer) {
+      return layer.shape[static_cast<std::size_t>(layer.input_axis)] % structure->group != 0;
+    });
+  require(!layers.empty(), ErrorKind::invalid_argument,
+          "there is nothing to prune: the model has no float32 convolution or product with constant weights{}",
+          structure ? fmt::format(" whose inputs are a multiple of {}", structure->group) : "");
+  std::vector<Tensor> weights, masks;
+  for (const LayerWeight& layer : layers) weights.push_back(*graph.constant(layer.value));
+  if (options.global && !structure) masks = train::global_magnitude_masks(weights, options.sparsity);
+  for (std::size_t i = masks.size(); i < weights.size(); ++i)
+    masks.push_back(structure ? train::group_mask(weights[i], *structure, layers[i].input_axis)
+                              : train::magnitude_mask(weights[i], options.sparsity));
+  std::map<std::string, Tensor> values;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const Tensor& pruned = values[layers[i].name] = train::masked(weights[i], masks[i]);
+    report.layers.push_back({layers[i].name, pruned.elements(), pruned.elements(), count_nonzero(pruned), {}, {}});
+  }
+  return train::with_weights(model, values);
+}
+
+// Which channels go: those whose weights have the smallest root mean square.
+class ChannelPruner {
+ public:
+  ChannelPruner(const ir::Graph& graph, const OneShotPruneOptions& options)
+      : graph_(graph), options_(options), sets_(graph), weights_(train::layer_weights(graph)) {
+    chosen_layers(graph, options.exclude);  // checks the patterns
+  }
+
+  ir::Graph run(PruneReport& report) {
+    choose();
+    report.kept_by = sets_.reasons();
+    ir::Graph smaller = compress::without_channels(graph_, sets_);
+    for (const LayerWeight& layer : weights_) add_layer(smaller, layer, report);
+    return smaller;
+  }
+
+ private:
+  struct Candidate {
+    double score;
+    std::size_t family;
+    const ChannelSets::Set* set;
+  };
+
+  void choose() {
+    std::vector<std::vector<ChannelSets::Set>> families = sets_.families();
+    std::erase_if(families, [&](const auto& family) { return is_excluded(family[0]); });
+    std::vector<Candidate> all;
+    std::size_t removed = 0;
+    std::vector<std::size_t> left;
+    for (std::size_t i = 0; i < families.size(); ++i) {
+      std::vector<Candidate> ranked;
+      double sum = 0;
+      for (const ChannelSets::Set& set : families[i]) {
+        ranked.push_back({score_of(set), i, &set});
+        sum += ranked.back().score;
+      }
+      left.push_back(families[i].size());
+      // Layers differ in scale: across them a channel counts by its share of its family's mean.
+      for (Candidate& each : ranked) each.score *= sum > 0 ? static_cast<double>(ranked.size()) / sum : 1;
+      if (!options_.global) removed += remove_smallest(ranked, left);
+      all.insert(all.end(), ranked.begin(), ranked.end());
+    }
+    if (options_.global) removed = remove_smallest(all, left);
+    require(removed > 0, ErrorKind::invalid_argument, "no channel can go: {}",
+            sets_.reasons().empty() ? std::string("there are none between two layers, or the sparsity is too small")
+                                    : fmt::format("they are kept by {}", fmt::join(sets_.reasons(), ", ")));
+  }
+
+  // Of each family one channel stays.
+  std::size_t remove_smallest(std::vector<Candidate>& candidates, std::vector<std::size_t>& left) {
+    std::ranges::stable_sort(candidates, {}, &Candidate::score);
+    auto most = static_cast<std::size_t>(std::llround(options_.sparsity * static_cast<double>(candidates.size())));
+    std::size_t removed = 0;
+    for (const Candidate& each : candidates) {
+      if (removed == most) break;
+      if (left[each.family] == 1) continue;
+      --left[each.family];
+      sets_.remove(*each.set);
+      ++removed;
+    }
+    return removed;
+  }
+
+  const LayerWeight& weight_of(std::size_t layer) const {
+    const ir::ValueId value = graph_.node(sets_.layers()[layer]).inputs[1];
+    return *std::ranges::find(weights_, value, &LayerWeight::value);
+  }
+
+  bool is_excluded(const ChannelSets::Set& set) const {
+    return std::ranges::any_of(set.outputs, [&](const auto& output) {
+      return train::matches_any(options_.exclude, weight_of(output.first).name);
+    });
+  }
+
+  double score_of(const ChannelSets::Set& set) const {
+    double sum = 0, count = 0;
+    for (const auto& [layer, channel] : set.outputs) {
+      const LayerWeight& weight = weight_of(layer);
+      const auto values = graph_.constant(weight.value)->values<float>();
+      std::int64_t inner = 1;
+      for (std::size_t i = static_cast<std::size_t>(weight.output_axis) + 1; i < weight.shape.size(); ++i)
+        inner *= weight.shape[i];
+      const std::int64_t outputs = weight.shape[static_cast<std::size_t>(weight.output_axis)];
+      for (std::int64_t begin = channel * inner; begin < static_cast<std::int64_t>(values.size());
+           begin += outputs * inner) {
+        for (std::int64_t k = begin; k < begin + inner; ++k) sum += std::pow(values[static_cast<std::size_t>(k)], 2.0);
+        count += static_cast<double>(inner);
+      }
+    }
+    return count > 0 ? std::sqrt(sum / count) : 0;
+  }
+
+  std::vector<std::int64_t> removed_of(ir::ValueId value, std::int64_t size) const {
+    std::vector<std::int64_t> removed;
+    if (!sets_.has_channels(value)) return removed;
+    const std::vector<std::int64_t> kept = sets_.kept(value);
+    for (std::int64_t i = 0; i < size; ++i) {
+      if (!std::ranges::binary_search(kept, i)) removed.push_back(i);
+    }
+    return removed;
+  }
+
+  void add_layer(const ir::Graph& smaller, const LayerWeight& layer, PruneReport& report) const {
+    const Tensor& before = *graph_.constant(layer.value);
+    const Tensor* after = smaller.constant(smaller.find_value(layer.name));
+    if (after == nullptr) return;
+    PrunedLayer each{layer.name, before.elements(), after->elements(), count_nonzero(*after), {}, {}};
+    for (const ir::NodeId id : graph_.order()) {
+      const ir::Node& node = graph_.node(id);
+      if (node.inputs.size() < 2 || node.inputs[1] != layer.value) continue;
+      each.removed_inputs = removed_of(node.inputs[0], layer.shape[static_cast<std::size_t>(layer.input_axis)]);
+      each.removed_outputs = removed_of(node.outputs[0], layer.shape[static_cast<std::size_t>(layer.output_axis)]);
+      break;
+    }
+    report.layers.push_back(std::move(each));
+  }
+
+  const ir::Graph& graph_;
+  const OneShotPruneOptions& options_;
+  ChannelSets sets_;
+  std::vector<LayerWeight> weights_;
+};
+
+}  // namespace
+
+Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport* report) {
+  require(options.sparsity >= 0 && options.sparsity < 1, ErrorKind::invalid_argument,
+          "the sparsity is {}, expected a number in [0, 1)", options.sparsity);
+  PruneReport own;
+  PruneReport& filled = report != nullptr ? *report : own;
+  filled = {};
+  filled.parameters_before = count_parameters(model.graph());
+  Model pruned = options.structure == "channels"
+                     ? Model(std::make_shared<const ir::Graph>(ChannelPruner(model.graph(), options).run(filled)))
+                     : prune_weights(model, options, filled);
+  filled.parameters_after = count_parameters(pruned.graph());
+  return pruned;
+}
+
+std::int64_t write_pruned(const Model& model, const std::string& path) {
+  check_output_name(path);
+  if (path.ends_with(".tsr"))
+    return io::write_package(path, model.graph(), {TESSERA_VERSION, "any", "any", "f32", {}, {}, false}, {}, true)
+        .file_bytes;
+  model.save(path);
+  return static_cast<std::int64_t>(std::filesystem::file_size(path));
+}
+
+}  // namespace tessera

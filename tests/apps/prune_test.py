@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+"""`tessera prune` as a user calls it. Standard library only.
+
+    prune_test.py TESSERA
+"""
+import json
+
+import program
+from program import NOT_FOUND, WRONG_CALL, run
+
+
+class Prune(program.WithModel):
+    def test_takes_out_channels(self):
+        small = self.folder / "small.onnx"
+        done = run("prune", self.model, "-o", small, "--structure", "channels", "--sparsity", "0.5", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        report = json.loads(done.stdout)
+        self.assertLess(report["parameters_after"], 0.4 * report["parameters_before"])
+        self.assertEqual(report["file_bytes"], small.stat().st_size)
+        self.assertEqual([layer["removed_outputs"] for layer in report["layers"]], [3, 8, 60, 42, 0])
+        self.assertEqual(run("run", small, "--dim", "batch=1").returncode, 0)
+
+    def test_sets_weights_to_zero(self):
+        for arguments, zeros in [(["--sparsity", "0.8"], 0.8), (["--structure", "2:4", "--exclude", "conv*"], 0.5)]:
+            package = self.folder / "pruned.tsr"
+            done = run("prune", self.model, "-o", package, *arguments, "--json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for layer in json.loads(done.stdout)["layers"]:
+                self.assertAlmostEqual(1 - layer["nonzero_after"] / layer["weights_before"], zeros, delta=0.02)
+            self.assertEqual(run("check", package).returncode, 0)
+        self.assertRegex(run("prune", self.model, "-o", package).stdout, r"fc1\.weight +48000 +48000 +4800 +10\.0%")
+
+    def test_refuses_what_does_not_fit(self):
+        out = self.folder / "out.onnx"
+        self.fails(WRONG_CALL, "the structure is '4:2'", "prune", self.model, "-o", out, "--structure", "4:2")
+        self.fails(WRONG_CALL, "the sparsity is 1.5, expected a number in [0, 1)", "prune", self.model, "-o", out,
+                   "--sparsity", "1.5")
+        self.fails(WRONG_CALL, "exclude: no weight of a layer has a name like 'x*'", "prune", self.model, "-o", out,
+                   "--exclude", "x*")
+        self.fails(WRONG_CALL, "out.bin", "prune", self.model, "-o", self.folder / "out.bin")
+        self.fails(NOT_FOUND, "does not exist", "prune", self.folder / "none.onnx", "-o", out)
+
+
+if __name__ == "__main__":
+    program.main()
