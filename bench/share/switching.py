@@ -14,6 +14,7 @@ onnxruntime's load and first run of the .onnx. Medians count:
     read       the bytes that the first run needs, by pread; with --rates throttled as the package's reader is
     compute    a steady run in the same process
     ratio      first / max(read, compute): 1 is the bound, the sum of both the slowest
+    more_cpu   processor time of the whole process until the first answer, beyond that of a steady run
     peer       onnxruntime: creation of the session and first run; from the start of its Python process with `process`
 
 Needs a release build with bench_switching, and scripts/fetch_models.py for PP-OCR; onnxruntime in .venv or the running
@@ -101,7 +102,7 @@ def peer(arguments, python, onnx, dims):
 
 def measure(arguments, name, folder, python):
     onnx, package, dims = prepare(name, folder, arguments.tessera)
-    rows = {rate: {"first": [], "process": [], "read": [], "compute": []} for rate in arguments.rates}
+    rows = {rate: {"first": [], "process": [], "read": [], "compute": [], "more_cpu": []} for rate in arguments.rates}
     peers = []
     for _ in range(arguments.rounds):
         for rate in arguments.rates:
@@ -111,6 +112,7 @@ def measure(arguments, name, folder, python):
             rows[rate]["first"].append(cold["first_ms"])
             rows[rate]["process"].append(cold["first_ms"] + cold["process_ms"])
             rows[rate]["compute"].append(cold["compute_ms"])
+            rows[rate]["more_cpu"].append(cold["first_cpu_ms"] - cold["compute_cpu_ms"])
         if python is not None:
             peers.append(peer(arguments, python, onnx, dims))
     figures = []

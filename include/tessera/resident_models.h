@@ -79,9 +79,9 @@ class TESSERA_API ResidentModels {
 
   // The model, loaded now unless it is there. Who asks for a model that is being loaded waits for that load and has its
   // error. Models that nobody uses are evicted where there is need: first those whose frequency of use times time to
-  // load, for each byte, is least, and among equals those not used for longest (GreedyDual-Size-Frequency: Cherkasova,
-  // "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HPL-98-69R1, 1998). A model in
-  // use never is.
+  // load (the shortest so far), for each byte, is least, and among equals those not used for longest
+  // (GreedyDual-Size-Frequency: Cherkasova, "Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching
+  // Policy", HPL-98-69R1, 1998). A model in use never is.
   //
   // Throws Error(over_budget) for a model larger than the budget, and where models in use hold its memory for longer
   // than wait_ns; and whatever the loader throws. A session may grow after it was loaded, as plans are made: what it

@@ -21,8 +21,10 @@ std::int64_t bytes_to_fold_in(const ir::Graph& graph, const passes::FoldingBudge
 }
 
 // Where all passes are through, weights are read while the session is made and first runs; else passes need them now.
-void begin_reading(const Model& model, const SessionOptions& options, const io::PackageOrigin& package) {
-  if (package.stream == nullptr) return;
+// A device that does not compute gives no results that damage could reach.
+void begin_reading(const Model& model, const SessionOptions& options, const backends::Device& device) {
+  const io::PackageOrigin& package = *model.package();
+  if (package.stream == nullptr || !device.computes()) return;
   if (is_optimised_for(model, options)) package.stream->start();
   else package.stream->need_constants();
 }
@@ -62,7 +64,7 @@ ProgramEnvironment make_environment(const Model& model, const SessionOptions& op
   if (const io::PackageOrigin* package = model.package()) {
     environment.package =
         std::shared_ptr<const io::PackageOrigin>(package, [keep = model](const io::PackageOrigin*) {});
-    begin_reading(model, options, *package);
+    begin_reading(model, options, *environment.device);
     environment.weights = std::make_unique<SharedWeightStore>(environment.account, package->packings, package->stream,
                                                               !environment.device->is_host());
   } else {
