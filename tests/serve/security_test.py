@@ -79,16 +79,37 @@ class Keys(unittest.TestCase):
             self.assertNotIn(TOKENS["alice"], audit.read_text())
             self.verify(audit)
 
-    def verify(self, audit):
+    def verify(self, audit, name="alice"):
         check = [server.program, "serve", "audit-verify", audit]
         done = subprocess.run(check, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("is whole", done.stdout)
         text = audit.read_text()
-        audit.write_text(text.replace("alice", "mary!", 1))
+        audit.write_text(text.replace(name, "x" * len(name), 1))
         done = subprocess.run([*check, "--json"], capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
         self.assertFalse(json.loads(done.stdout)["whole"])
+
+    def test_a_server_that_was_killed_comes_back_with_its_records(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = make_repository(pathlib.Path(holder) / "models")
+            audit = pathlib.Path(holder) / "audit.log"
+            config = f'[audit]\nfile = "{audit}"\n' + keys()
+            for round_ in range(2):
+                running = Server(folder, config=config)
+                try:
+                    self.assertEqual(
+                        running.ask("POST", "/v2/repository/models/lenet/load", None, bearer("boss"))[0], 200)
+                finally:
+                    running.process.kill()
+                    running.stop()
+                    running.log.close()
+                    running.folder.cleanup()
+                with open(audit, "a") as cut:  # as if it had been killed within a line
+                    cut.write('{"sequence":' * (round_ == 0))
+            self.assertEqual([json.loads(line)["action"] for line in audit.read_text().splitlines()],
+                             ["start", "load", "load", "repair", "start", "load", "load"])
+            self.verify(audit, "boss")
 
     def test_a_key_is_slowed_down_to_its_rate(self):
         with tempfile.TemporaryDirectory() as holder:
