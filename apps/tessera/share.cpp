@@ -11,6 +11,7 @@ void add_share(CLI::App& app) {
   add_share_daemon(*verb);
   add_share_run(*verb);
   add_share_status(*verb);
+  add_share_record(*verb);
   add_share_simulate(*verb);
   verb->footer(
       "Example, in three terminals:\n"

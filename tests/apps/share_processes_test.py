@@ -251,6 +251,22 @@ class ShareProcesses(unittest.TestCase):
         # Loading and planning are no runs.
         self.assertLess(used / (time.monotonic() - start) / len(os.sched_getaffinity(0)), 0.40)
 
+    def test_recorded_runs_can_be_simulated(self):
+        trace = self.folder / "trace.toml"
+        done = program.run("share", "record", self.model, "--name", "fast", "--class", "realtime", "--goal", "9",
+                           "--rate", "20", "--requests", "50", "-o", trace)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = program.run("share", "record", self.model, "--name", "slow", "--runs", "3")
+        trace.write_text(trace.read_text() + done.stdout)
+        done = program.run("share", "simulate", trace, "--policy", "fifo", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        jobs = {job["name"]: job for job in json.loads(done.stdout)["policies"][0]["jobs"]}
+        self.assertEqual((jobs["fast"]["runs"], jobs["slow"]["runs"]), (50, 100))
+        self.assertGreater(jobs["fast"]["device_ms"], 0)
+        refused = program.run("share", "record", self.model, "--name", "a.b")
+        self.assertEqual(refused.returncode, program.WRONG_CALL)
+        self.assertIn("'a.b' is no name for a job", refused.stderr)
+
     def test_one_daemon_a_socket(self):
         daemon = self.daemon()
         second = program.run("share", "daemon", "--socket", self.socket)
