@@ -77,6 +77,14 @@ tessera_install_library(tessera_train_library train)
 tessera_add_library(tessera_text_library STATIC tessera_text text $<TARGET_OBJECTS:tessera_text>)
 target_link_libraries(tessera_text_library PUBLIC tessera_library PRIVATE fmt::fmt Utf8proc::Utf8proc Pcre2::Pcre2)
 tessera_install_library(tessera_text_library text)
+tessera_add_library(tessera_share_library STATIC tessera_share share $<TARGET_OBJECTS:tessera_share>)
+target_link_libraries(tessera_share_library PUBLIC tessera_train_library PRIVATE fmt::fmt)
+tessera_install_library(tessera_share_library share)
+tessera_add_library(tessera_compress_library STATIC tessera_compress compress $<TARGET_OBJECTS:tessera_compress>
+                    $<TARGET_OBJECTS:tessera_report>)
+target_link_libraries(tessera_compress_library PUBLIC tessera_train_library tessera_text_library tessera_images
+                      PRIVATE fmt::fmt)
+tessera_install_library(tessera_compress_library compress)
 
 if(TESSERA_SHARED)
   tessera_add_library(tessera_shared SHARED tessera tessera_shared ${library_objects})

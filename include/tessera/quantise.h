@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/export.h"
 #include "tessera/model.h"
 #include "tessera/session.h"
 
@@ -95,10 +94,10 @@ struct QuantisedModel {
 // The model as QuantizeLinear and DequantizeLinear pairs around its layers (`full`), or with weights in 8 or 4 bits and
 // everything else as it was. Throws Error: invalid_argument (options, calibration data that do not fit the model or
 // hold NaN or infinities, max_drop that even the float model misses), not_found, io, unsupported.
-TESSERA_API QuantisedModel quantise(const Model& model, const QuantiseOptions& options);
+QuantisedModel quantise(const Model& model, const QuantiseOptions& options);
 
 // "minmax", "percentile", "mse", "kl", "auto". Throws Error(invalid_argument).
-TESSERA_API RangeEstimator parse_range_estimator(std::string_view name);
-TESSERA_API std::string_view name_of(RangeEstimator estimator);
+RangeEstimator parse_range_estimator(std::string_view name);
+std::string_view name_of(RangeEstimator estimator);
 
 }  // namespace tessera

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "tessera/export.h"
 #include "tessera/session.h"
 
 namespace tessera {
@@ -50,7 +49,7 @@ struct ResidentEntry;
 }  // namespace share
 
 // Keeps its model resident for as long as it lives. May outlive the ResidentModels that it came from.
-class TESSERA_API ResidentModel {
+class ResidentModel {
  public:
   ResidentModel() = default;  // none
   ~ResidentModel();
@@ -69,7 +68,7 @@ class TESSERA_API ResidentModel {
 };
 
 // Thread-safe.
-class TESSERA_API ResidentModels {
+class ResidentModels {
  public:
   // Throws Error(invalid_argument) for a budget of 0 or less, over_budget where there is no memory for the standby.
   ResidentModels(ModelLoader loader, const ResidentModelOptions& options);
