@@ -121,7 +121,8 @@ class Optimize(program.WithModel):
         package.write_bytes(good[:-1])
         self.fails(3, f"the file has {len(good) - 1} bytes, expected {len(good)}: it was cut off or added to", "run",
                    package)
-        package.write_bytes(good[:4096] + bytes([good[4096] ^ 1]) + good[4097:])
+        device = good.index(b"cpu")  # the name of the device, in the section `info`
+        package.write_bytes(good[:device] + bytes([good[device] ^ 1]) + good[device + 1:])
         self.fails(3, "section 'info' is damaged: its checksum differs", "run", package)
 
     def test_optimize_takes_passes_by_name(self):
