@@ -12,6 +12,7 @@ namespace tessera::python {
 namespace {
 
 std::atomic<bool> others_refused{false};
+std::atomic<int> taking{0};  // threads that were allowed to take the lock and wait for it
 std::atomic<InterruptScope*> innermost{nullptr};
 struct sigaction chained;  // the handler that Python had
 
@@ -61,17 +62,26 @@ void watch_interrupts() {
 }  // namespace
 
 bool may_take_gil() {
-  return !others_refused.load(std::memory_order_relaxed) || is_main_thread();
+  return !others_refused.load() || is_main_thread();
 }
 
 void refuse_other_threads() {
   others_refused.store(true);
+  // Those that wait already get the lock before the interpreter is torn down.
+  PyThreadState* state = PyEval_SaveThread();
+  while (taking.load() > 0) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  PyEval_RestoreThread(state);
 }
 
 WithoutGil::~WithoutGil() {
-  // Python would end this thread by unwinding its stack, which destructors do not survive.
-  while (!may_take_gil()) std::this_thread::sleep_for(std::chrono::hours(1));
+  taking.fetch_add(1);
+  if (!may_take_gil()) {
+    taking.fetch_sub(1);
+    // Python would end this thread by unwinding its stack, which destructors do not survive.
+    while (true) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
   PyEval_RestoreThread(state_);
+  taking.fetch_sub(1);
 }
 
 InterruptScope::InterruptScope(Cancellation* given)
