@@ -39,7 +39,6 @@ struct QuantiseOptions {
   double percentile = 99.99;         // of the values that lie within the range
   bool correct_bias = true;          // for the mean error that rounding the weights causes
   bool equalise = true;              // of channel ranges across layers; kept only where the outputs become closer
-  bool adaptive_rounding = false;    // weights are rounded up or down so that the layer's output changes least
   std::vector<std::string> exclude;  // patterns of names of layers that stay in float: "conv1*"
   bool diagnose = true;              // the signal-to-noise ratio of each layer alone; always with max_drop
   std::int64_t diagnosis_samples = 32;
@@ -74,7 +73,7 @@ struct QuantiseReport {
   std::string scheme;                              // "full int8", "weight-only int4, groups of 32"
   std::string estimator;                           // that was taken
   std::map<std::string, double> estimator_snr_db;  // of each that was tried
-  bool equalised = false, bias_corrected = false, adaptively_rounded = false;
+  bool equalised = false, bias_corrected = false;
   std::int64_t samples = 0;
   std::vector<QuantisedLayer> layers;  // with a diagnosis the worst first
   std::optional<double> snr_db;        // of the whole quantised model's outputs

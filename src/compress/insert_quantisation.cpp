@@ -40,7 +40,7 @@ class Inserter {
       scales_[value] = unsigned_scale(known_.ranges.at(activations.scale_of(value)));
     for (const std::size_t i : selected_) {
       if (layers_[i].kind == LayerKind::table) store_table(layers_[i]);
-      else quantise_layer(layers_[i], i);
+      else quantise_layer(layers_[i]);
     }
     const std::vector<std::vector<NodeId>> uses = graph_.compute_uses();
     for (const ValueId value : activations.values())
@@ -115,7 +115,7 @@ class Inserter {
     return zeros;
   }
 
-  void quantise_layer(const QuantisableLayer& layer, std::size_t index) {
+  void quantise_layer(const QuantisableLayer& layer) {
     const Tensor weights = *graph_.constant(layer.weight);
     const std::int64_t channels = weights.shape()[static_cast<std::size_t>(layer.axis)];
     std::vector<double> bias(static_cast<std::size_t>(channels), 0.0);
@@ -128,9 +128,7 @@ class Inserter {
     std::vector<double> least(bias.size());
     if (!layer.bias_add.valid())
       std::ranges::transform(bias, least.begin(), [&](double b) { return std::abs(b) / (unit * 1e9); });
-    const auto given = options_.rounded.find(index);
-    const ChannelWeights rounded =
-        given != options_.rounded.end() ? given->second : round_by_channel(weights, layer.axis, least);
+    const ChannelWeights rounded = round_by_channel(weights, layer.axis, least);
     put_weights(layer, rounded);
     const bool has_place = layer.kind == LayerKind::convolution || layer.bias.valid() || is_gemm(layer);
     if (!has_place) return;

@@ -32,6 +32,11 @@ std::string ratio(double before, double after) {
   return after > 0 ? fmt::format("{:.2f} times", before / after) : "";
 }
 
+std::string duration(double ms) {
+  constexpr double kNs = 1e6;
+  return base::format_duration_ns(static_cast<std::int64_t>(ms * kNs));
+}
+
 std::string facts(const QuantiseReport& report) {
   std::vector<HtmlFact> facts{
       {"weights", base::format_bytes(report.bytes_after),
@@ -44,12 +49,12 @@ std::string facts(const QuantiseReport& report) {
     facts.push_back({report.metric, fmt::format("{:.4f}", *report.metric_after),
                      fmt::format("float: {:.4f}", *report.metric_before)});
   if (report.measured_ms_before && report.measured_ms_after)
-    facts.push_back({"measured", fmt::format("{:.2f} ms", *report.measured_ms_after),
-                     fmt::format("float: {:.2f} ms, {} as long", *report.measured_ms_before,
+    facts.push_back({"measured", duration(*report.measured_ms_after),
+                     fmt::format("the float model took {}, {} as long", duration(*report.measured_ms_before),
                                  ratio(*report.measured_ms_before, *report.measured_ms_after))});
   if (report.predicted_ms_before && report.predicted_ms_after)
-    facts.push_back({"predicted", fmt::format("{:.2f} ms", *report.predicted_ms_after),
-                     fmt::format("float: {:.2f} ms", *report.predicted_ms_before)});
+    facts.push_back({"predicted", duration(*report.predicted_ms_after),
+                     fmt::format("the float model: {}", duration(*report.predicted_ms_before))});
   return html_facts(facts);
 }
 

@@ -43,9 +43,8 @@ std::string summary(const QuantiseReport& report) {
         tried += fmt::format("{}{} {}", tried.empty() ? "" : ", ", name, decibel(snr));
       text += " (tried: " + tried + ")";
     }
-    text += fmt::format("; channels equalised: {}; biases corrected: {}; weights rounded adaptively: {}\n",
-                        report.equalised ? "yes" : "no", report.bias_corrected ? "yes" : "no",
-                        report.adaptively_rounded ? "yes" : "no");
+    text += fmt::format("; channels equalised: {}; biases corrected: {}\n", report.equalised ? "yes" : "no",
+                        report.bias_corrected ? "yes" : "no");
   }
   return text;
 }
@@ -116,7 +115,6 @@ std::string quantisation_json(const QuantiseReport& report, const QuantisationFi
                             {"estimators_snr_db", tried},
                             {"equalised", report.equalised},
                             {"bias_corrected", report.bias_corrected},
-                            {"adaptively_rounded", report.adaptively_rounded},
                             {"samples", report.samples},
                             {"snr_db", number(report.snr_db)},
                             {"metric", report.metric},

@@ -141,7 +141,7 @@ class Quantiser {
   bool try_scheme(const Scheme& scheme) {
     const Scheme before = std::exchange(scheme_, scheme);
     const double snr = snr_of(build(selected_));
-    if (scheme.insert.rounded.empty() && !scheme.equalised && scheme.insert.correct_bias == false)
+    if (!scheme.equalised && scheme.insert.correct_bias == false)
       report_.estimator_snr_db[std::string(name_of(scheme.estimator))] = snr;
     if (snr > scheme_snr_) {
       scheme_snr_ = snr;
