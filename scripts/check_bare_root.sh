@@ -6,6 +6,7 @@
 # The commit that is checked out is what is cloned. Default commands: scripts/demo.sh scripts/test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/debian_mirror.sh
 
 keep=false base=
 while [ $# -gt 0 ]; do
@@ -37,17 +38,11 @@ in_root() {
   chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
 }
 
-# Prints the mirror that this machine's own apt takes Debian 12 from.
-debian_mirror() {
-  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(CODENAME) $(COMPONENT)' 'Created-By: Packages' |
-    awk '($2 == "bookworm" || $3 == "bookworm") && $4 == "main" { print $1; exit }'
-}
-
 make_base() {
   local mirror
   mirror=$(debian_mirror)
   [ -n "$mirror" ] ||
-    { echo "check_bare_root: apt on this machine has no source for Debian 12 (bookworm, main)" >&2; exit 2; }
+    { echo "check_bare_root: apt on this machine has no source for Debian" >&2; exit 2; }
   echo "check_bare_root: debootstrap bookworm from $mirror"
   debootstrap --variant=minbase --include=bash,git,python3,ca-certificates bookworm "$1" "$mirror" \
     >"$work/debootstrap.log" 2>&1 ||

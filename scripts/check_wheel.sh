@@ -6,6 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+. scripts/debian_mirror.sh
+
 keep='' suites=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -18,14 +20,15 @@ done
 [ ${#suites[@]} -gt 0 ] || suites=(bookworm trixie)
 [ "$(id -u)" = 0 ] || { echo "check_wheel: needs root (chroot)" >&2; exit 2; }
 [ -f .models/magika/model.onnx ] || { echo "check_wheel: run scripts/fetch_models.py first" >&2; exit 2; }
+mirror=$(debian_mirror)
+[ -n "$mirror" ] || { echo "check_wheel: apt on this machine has no source for Debian" >&2; exit 2; }
 work=${keep:-$(mktemp -d)}
 trap '[ -n "$keep" ] || rm -rf "$work"' EXIT
 
 check() {
   local suite=$1 root=$work/$1 version wheel
   [ -e "$root/usr/bin/python3" ] ||
-    debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" \
-      http://deb.debian.org/debian >/dev/null
+    debootstrap --variant=minbase --include=python3,python3-venv "$suite" "$root" "$mirror" >/dev/null
   version=$(chroot "$root" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
   wheel=abi3
   [ "$version" != 3.11 ] || wheel=cp311
