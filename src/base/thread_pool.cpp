@@ -402,7 +402,8 @@ std::int64_t Chunks::begin(std::int64_t chunk) const {
 
 namespace {
 
-// Address space that the stacks of threads must leave to the work, where it is limited.
+// Address space that the stacks of threads must leave to the work, where it is limited: enough for one arena of glibc's
+// malloc, which takes 64 MiB as soon as a thread allocates, and for 32 MiB beside it.
 class RoomForWork {
  public:
   RoomForWork() : address_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
@@ -413,7 +414,7 @@ class RoomForWork {
   RoomForWork& operator=(const RoomForWork&) = delete;
 
  private:
-  static constexpr std::size_t kBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kBytes = std::size_t{96} << 20;
   void* address_;
 };
 
