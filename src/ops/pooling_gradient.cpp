@@ -17,6 +17,8 @@ void infer(InferContext& context) {
     if (!rank && given == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
     ir::Dims dims(rank ? static_cast<std::size_t>(*rank) : given->size());
     context.check(dims.size() >= 3, "shape has {} entries, expected [N, C, spatial...]", dims.size());
+    context.check(given == nullptr || given->size() == dims.size(), "'dY' has {} dimensions, but shape has {} entries",
+                  given != nullptr ? given->size() : 0, dims.size());
     if (given != nullptr) std::copy_n(given->begin(), 2, dims.begin());
     return context.set_output(0, context.dtype(0), std::move(dims));
   }

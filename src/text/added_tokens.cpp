@@ -22,7 +22,7 @@ AddedTokens::AddedTokens(const nlohmann::json& part, const Normalizer& normalize
           "the tokenizer's added_tokens are no list of at most {}", kMostAddedTokens);
   for (const nlohmann::json& entry : part) {
     const std::string content = entry.at("content").get<std::string>();
-    const auto id = entry.at("id").get<std::int64_t>();
+    const auto id = whole_number(entry.at("id"));
     vocabulary_.add(content, id);
     ids_.insert(id);
     const bool special = flag_of(entry, "special", false);

@@ -54,7 +54,7 @@ class BytePairs : public TokenModel {
         joins_unknown_(flag_of(part, "fuse_unk", false)) {
     require(prefix_.size() <= kLongestAffix && suffix_.size() <= kLongestAffix, ErrorKind::unsupported,
             "the tokenizer's prefix or suffix of words is longer than {} bytes", kLongestAffix);
-    for (const auto& [token, id] : part.at("vocab").items()) vocabulary_.add(token, id.get<std::int64_t>());
+    for (const auto& [token, id] : part.at("vocab").items()) vocabulary_.add(token, whole_number(id));
     for (const nlohmann::json& merge : part.at("merges")) add_merge(merge);
     unknown_ = vocabulary_.id_of(text_of(part, "unk_token", ""));
     if (flag_of(part, "byte_fallback", false)) bytes_ = byte_tokens(vocabulary_);

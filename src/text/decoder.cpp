@@ -123,12 +123,12 @@ Tokens fuse(const Tokens& tokens) {
 
 Decoder strip(const nlohmann::json& part) {
   const std::string content = part.at("content").get<std::string>();
-  const auto start = part.value("start", std::size_t{0}), stop = part.value("stop", std::size_t{0});
+  const std::int64_t start = whole_number(part, "start", 0), stop = whole_number(part, "stop", 0);
   return [=](Tokens tokens) {
     for (std::string& token : tokens) {
-      for (std::size_t i = 0; i < start && !content.empty() && token.starts_with(content); ++i)
+      for (std::int64_t i = 0; i < start && !content.empty() && token.starts_with(content); ++i)
         token.erase(0, content.size());
-      for (std::size_t i = 0; i < stop && !content.empty() && token.ends_with(content); ++i)
+      for (std::int64_t i = 0; i < stop && !content.empty() && token.ends_with(content); ++i)
         token.erase(token.size() - content.size());
     }
     return tokens;

@@ -29,6 +29,18 @@ inline std::string type_of(const nlohmann::json& part, const char* what) {
   fail(ErrorKind::unsupported, "the tokenizer's {} '{}' is not supported", what, type);
 }
 
+// A whole number; what JSON writes as a fraction is none.
+inline std::int64_t whole_number(const nlohmann::json& value) {
+  require(value.is_number_integer(), ErrorKind::invalid_argument,
+          "the tokenizer has {} where a whole number is expected", value.dump(-1, ' ', true));
+  return value.get<std::int64_t>();
+}
+
+inline std::int64_t whole_number(const nlohmann::json& part, const char* key, std::int64_t otherwise) {
+  const auto found = part.find(key);
+  return found == part.end() || found->is_null() ? otherwise : whole_number(*found);
+}
+
 inline bool flag_of(const nlohmann::json& part, const char* key, bool otherwise) {
   const auto found = part.find(key);
   return found == part.end() || found->is_null() ? otherwise : found->get<bool>();

@@ -78,7 +78,7 @@ void Padding::apply(std::vector<TokenEncoding>& batch) const {
 Truncation read_truncation(const nlohmann::json& part) {
   Truncation result;
   if (part.is_null()) return result;
-  result.max_length = part.at("max_length").get<std::int64_t>();
+  result.max_length = whole_number(part.at("max_length"));
   result.from_left = is_left(part);
   const std::string strategy = text_of(part, "strategy", "LongestFirst");
   if (strategy == "OnlyFirst") result.strategy = Truncation::Strategy::only_first;
@@ -94,14 +94,14 @@ Padding read_padding(const nlohmann::json& part) {
   Padding result;
   if (part.is_null()) return result;
   const nlohmann::json strategy = part.value("strategy", nlohmann::json("BatchLongest"));
-  if (strategy.is_object()) result.fixed_length = strategy.at("Fixed").get<std::int64_t>();
+  if (strategy.is_object()) result.fixed_length = whole_number(strategy.at("Fixed"));
   else
     require(strategy == "BatchLongest", ErrorKind::invalid_argument, "the tokenizer's padding strategy is not known");
   if (has(part, "pad_to_multiple_of"))
-    result.multiple_of = std::max<std::int64_t>(1, part.at("pad_to_multiple_of").get<std::int64_t>());
+    result.multiple_of = std::max<std::int64_t>(1, whole_number(part.at("pad_to_multiple_of")));
   result.to_left = is_left(part);
-  result.id = part.value("pad_id", std::int64_t{0});
-  result.type = part.value("pad_type_id", std::int64_t{0});
+  result.id = whole_number(part, "pad_id", 0);
+  result.type = whole_number(part, "pad_type_id", 0);
   result.token = text_of(part, "pad_token", "[PAD]");
   require(result.fixed_length >= 0 && result.fixed_length <= kMostTokens && result.multiple_of <= kMostTokens,
           ErrorKind::invalid_argument, "the tokenizer pads to {} tokens or a multiple of {}, expected 0 to {}",

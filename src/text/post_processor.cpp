@@ -13,7 +13,7 @@ std::int64_t token_of(const nlohmann::json& part, const char* key) {
   const nlohmann::json& token = part.at(key);
   require(token.is_array() && token.size() == 2, ErrorKind::invalid_argument,
           "'{}' of the tokenizer's {} is no pair of a token and its number", key, kWhat);
-  return token[1].get<std::int64_t>();
+  return whole_number(token[1]);
 }
 
 std::vector<FramePart> read_template(const nlohmann::json& parts, const nlohmann::json& tokens, bool is_pair) {
@@ -25,7 +25,7 @@ std::vector<FramePart> read_template(const nlohmann::json& parts, const nlohmann
             "a part of the tokenizer's template is neither a sequence nor a token");
     const std::string& kind = part.begin().key();
     const nlohmann::json& body = part.begin().value();
-    const std::int64_t type = body.value("type_id", std::int64_t{0});
+    const std::int64_t type = whole_number(body, "type_id", 0);
     const std::string id = body.at("id").get<std::string>();
     if (kind == "Sequence") {
       require(id == "A" || (is_pair && id == "B"), ErrorKind::invalid_argument,
@@ -35,7 +35,7 @@ std::vector<FramePart> read_template(const nlohmann::json& parts, const nlohmann
     }
     require(kind == "SpecialToken" && tokens.contains(id), ErrorKind::invalid_argument,
             "the tokenizer's template names the token '{}', which it does not define", id);
-    for (const nlohmann::json& each : tokens.at(id).at("ids")) result.push_back({-1, each.get<std::int64_t>(), type});
+    for (const nlohmann::json& each : tokens.at(id).at("ids")) result.push_back({-1, whole_number(each), type});
   }
   return result;
 }

@@ -32,7 +32,7 @@ class Unigram : public TokenModel {
     require(vocabulary_.longest_bytes() <= kLongestToken, ErrorKind::unsupported,
             "the tokenizer has a token of {} bytes; at most {} are supported", vocabulary_.longest_bytes(),
             kLongestToken);
-    unknown_ = has(part, "unk_id") ? part.at("unk_id").get<std::int64_t>() : -1;
+    unknown_ = has(part, "unk_id") ? whole_number(part.at("unk_id")) : -1;
     require(unknown_ < static_cast<std::int64_t>(scores_.size()), ErrorKind::invalid_argument,
             "the tokenizer's unk_id is {}, beyond its vocabulary of {}", unknown_, scores_.size());
     unknown_score_ = least - kUnknownPenalty;

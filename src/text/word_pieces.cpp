@@ -15,14 +15,14 @@ bool begins_character(char byte) {
 }
 
 void read_vocabulary(const nlohmann::json& part, Vocabulary& vocabulary) {
-  for (const auto& [token, id] : part.at("vocab").items()) vocabulary.add(token, id.get<std::int64_t>());
+  for (const auto& [token, id] : part.at("vocab").items()) vocabulary.add(token, whole_number(id));
 }
 
 class WordPieces : public TokenModel {
  public:
   explicit WordPieces(const nlohmann::json& part)
       : prefix_(text_of(part, "continuing_subword_prefix", "##")),
-        most_characters_(part.value("max_input_chars_per_word", std::size_t{100})) {
+        most_characters_(static_cast<std::size_t>(whole_number(part, "max_input_chars_per_word", 100))) {
     require(prefix_.size() <= kLongestPrefix && most_characters_ <= kMostCharactersOfWord, ErrorKind::unsupported,
             "the tokenizer has words of {} characters or a prefix of {} bytes; at most {} and {} are supported",
             most_characters_, prefix_.size(), kMostCharactersOfWord, kLongestPrefix);

@@ -300,6 +300,7 @@ InferenceRequest decode_request(std::string_view body, std::optional<std::size_t
   if (json_bytes.value_or(0) > body.size())
     refuse(fmt::format("the header says that {} bytes are JSON, but the body has {}", *json_bytes, body.size()));
   const std::string_view json = body.substr(0, json_bytes.value_or(body.size()));
+  if (json.empty()) refuse("the request is empty, expected a JSON object");
   dom::parser parser;
   if (parser.allocate(json.size(), static_cast<std::size_t>(limits.max_json_depth)) != simdjson::SUCCESS)
     throw Failure(Reason::unavailable, "the server is short of memory", 1);
