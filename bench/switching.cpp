@@ -48,7 +48,7 @@ double ms_since(std::int64_t begin_ns) {
   return static_cast<double>(Clock::steady().now_ns() - begin_ns) * 1e-6;
 }
 
-// Of all threads of the process: what a busy machine changes little.
+// This counts all threads of the process, which a busy machine changes little.
 double cpu_ms() {
   timespec time{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);

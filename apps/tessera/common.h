@@ -45,9 +45,9 @@ void add_input_options(CLI::App& verb, std::string& inputs, std::vector<std::str
 std::map<std::string, std::int64_t> parse_dims(const std::vector<std::string>& dims);
 // The model with its dimensions fixed as asked.
 Model load_model(const ModelOptions& options);
-// Where to read the MODEL that was given: what "-" stands for, standard input, is copied to memory at the first call.
+// Returns the path to read a MODEL from: standard input, for which "-" stands, is copied to memory at the first call.
 std::string model_path(const std::string& given);
-// What to call it in results.
+// Returns the name of a MODEL in results.
 std::string model_title(const std::string& given);
 SessionOptions session_options(const ModelOptions& options);
 RunOptions run_options(const ModelOptions& options);
@@ -58,7 +58,7 @@ Model with_assumed_dims(const Model& model, bool json);
 // picture; what the model has and nobody gave is made up from the seed, if nothing at all is given.
 NamedValues read_inputs(const Model& model, const std::string& file, const std::vector<std::string>& named_files,
                         const ModelOptions& options);
-// Whether nobody gave inputs, so that read_inputs makes them up.
+// Returns whether nobody gave inputs, so that read_inputs makes them up.
 bool has_no_inputs(const std::string& file, const std::vector<std::string>& named_files, const ModelOptions& options);
 // Calls `run` with inputs that read_inputs made up, if `made_up`: where their sizes, which nobody chose, do not fit the
 // model, the error says how to choose them.

@@ -15,7 +15,7 @@
 namespace tessera::apps {
 namespace {
 
-// What stands behind the word "serve" on the command line.
+// Returns the arguments behind the word "serve" on the command line.
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
