@@ -59,7 +59,8 @@ TEST(RequestDecoder, ReadsBytesBehindTheJsonText) {
 }
 
 TEST(RequestDecoder, RefusesWhatDoesNotFit) {
-  EXPECT_THAT(refusal(""), testing::HasSubstr("malformed"));
+  EXPECT_THAT(refusal(""), testing::HasSubstr("the request is empty"));
+  EXPECT_THAT(refusal("{"), testing::HasSubstr("malformed"));
   EXPECT_THAT(refusal("[]"), testing::HasSubstr("is not an object"));
   EXPECT_THAT(refusal("{}"), testing::HasSubstr("no 'inputs'"));
   EXPECT_THAT(refusal(with_input(R"("datatype":"FP31","shape":[1],"data":[1])")), testing::HasSubstr("FP31"));
