@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/infer.h"
+#include "ops/node_operands.h"
 #include "ops/op_table.h"
 #include "passes/deferred_constants.h"
 #include "passes/find.h"
@@ -39,34 +40,24 @@ std::optional<std::vector<Value>> constant_inputs(const ir::Graph& graph, const 
   return inputs;
 }
 
-ops::TensorType concrete(const ir::Graph& graph, ir::ValueId id) {
-  const std::optional<Shape> shape =
-      id.valid() && graph.value(id).type.is_tensor() ? graph.value(id).type.shape() : std::nullopt;
-  return shape ? ops::TensorType{graph.value(id).type.dtype, *shape} : ops::TensorType{};
-}
-
 // What the node would take, as far as its shapes are known.
 FoldingBudget price_of(const ir::Graph& graph, const ir::Node& node) {
-  std::vector<ops::TensorType> inputs, outputs;
-  std::vector<const Tensor*> constants;
+  const ops::NodeOperands operands(graph, node);
   FoldingBudget price{0, 0};
-  bool known = true;
-  for (ir::ValueId input : node.inputs) {
-    inputs.push_back(concrete(graph, input));
-    constants.push_back(graph.constant(input));
-    if (!reads_only_shapes(node)) price.operations += static_cast<double>(inputs.back().elements());
+  for (const ops::TensorType& input : operands.inputs) {
+    if (!reads_only_shapes(node)) price.operations += static_cast<double>(input.elements());
   }
-  for (ir::ValueId output : node.outputs) {
-    outputs.push_back(concrete(graph, output));
-    if (!output.valid()) continue;
-    known = known && outputs.back().dtype != DType::undefined;
-    price.bytes = base::checked_add(price.bytes, outputs.back().bytes());
-    price.operations += static_cast<double>(outputs.back().elements());
+  bool known = true;
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].valid()) continue;
+    const ops::TensorType& output = operands.outputs[i];
+    known = known && output.dtype != DType::undefined;
+    price.bytes = base::checked_add(price.bytes, output.bytes());
+    price.operations += static_cast<double>(output.elements());
   }
   const ops::OpDef& op = ops::op_of(node);
   // An unknown shape (NonZero of a constant) is bounded by what its inputs hold, which are constants already.
-  if (known && op.operations != nullptr)
-    price.operations += op.operations(ops::NodeView(node, op, inputs, outputs, constants));
+  if (known && op.operations != nullptr) price.operations += op.operations(operands.view(node));
   return price;
 }
 

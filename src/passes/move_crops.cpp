@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ops/node_operands.h"
 #include "ops/op_table.h"
 #include "ops/shape_arguments.h"
 #include "passes/crop_rules.h"
@@ -126,22 +127,14 @@ class Mover {
   // Bytes from memory that take as long as the node, a symbol being 1.
   double cost(NodeId id) const {
     const ir::Node& node = graph_.node(id);
-    std::vector<ops::TensorType> inputs, outputs;
-    std::vector<const Tensor*> constants;
-    const auto type_of = [&](ValueId value) {
+    const ops::NodeOperands operands(graph_, node, [&](ValueId value) {
       ops::TensorType type;
-      if (!value.valid() || dims_of(graph_, value) == nullptr) return type;
+      if (dims_of(graph_, value) == nullptr) return type;
       type.dtype = graph_.value(value).type.dtype;
       for (const ir::Dim& dim : *dims_of(graph_, value)) type.shape.push_back(dim.is_known() ? dim.value() : 1);
       return type;
-    };
-    for (const ValueId input : node.inputs) {
-      inputs.push_back(type_of(input));
-      constants.push_back(input.valid() ? graph_.constant(input) : nullptr);
-    }
-    for (const ValueId output : node.outputs) outputs.push_back(type_of(output));
-    return context_.machine.bytes_from_memory(
-        ops::cost_of(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants)));
+    });
+    return context_.machine.bytes_from_memory(ops::cost_of(operands.view(node)));
   }
 
   bool is_folded(NodeId id) const {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/node_operands.h"
 #include "ops/op_table.h"
 
 namespace tessera::plan {
@@ -78,24 +79,10 @@ namespace {
 template <typename Body>
 auto with_view(const ir::Graph& graph, const ir::Node& node,
                decltype(std::declval<Body>()(std::declval<const ops::NodeView&>())) otherwise, Body body) {
-  std::vector<ops::TensorType> inputs, outputs;
-  std::vector<const Tensor*> constants;
-  bool concrete = true;
-  const auto type_of = [&](ir::ValueId id) {
-    if (!id.valid()) return ops::TensorType{};
-    const ir::ValueType& type = graph.value(id).type;
-    const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
-    concrete = concrete && shape.has_value();
-    return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
-  };
-  for (const ir::ValueId input : node.inputs) {
-    inputs.push_back(type_of(input));
-    constants.push_back(input.valid() ? graph.constant(input) : nullptr);
-  }
-  for (const ir::ValueId output : node.outputs) outputs.push_back(type_of(output));
+  ops::NodeOperands operands(graph, node);
   // Kernels ask about output 0; a node of a file may have none.
-  if (outputs.empty()) outputs.emplace_back();
-  return concrete ? body(ops::NodeView(node, ops::op_of(node), inputs, outputs, constants)) : otherwise;
+  if (operands.outputs.empty()) operands.outputs.emplace_back();
+  return operands.are_concrete(node) ? body(operands.view(node)) : otherwise;
 }
 
 }  // namespace

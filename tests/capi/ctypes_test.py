@@ -10,7 +10,7 @@ import sys
 import unittest
 
 LIBRARY, IMAGES, SOFTMAX = sys.argv[1:4]
-OK, INVALID_ARGUMENT, UNSUPPORTED, F32, U8 = 0, 2, 4, 1, 2
+OK, INVALID_ARGUMENT, UNSUPPORTED, F32, U8, WARNING = 0, 2, 4, 1, 2, 1
 
 tessera = ctypes.CDLL(LIBRARY)
 for name in ("tessera_version", "tessera_error_message", "tessera_value_info_name", "tessera_value_info_type"):
@@ -74,14 +74,21 @@ def field(number, content):
     return bytes([number << 3 | 2, len(content)]) + content
 
 
-def image_decoder_model():
-    def value(name, rank):
-        shape = b"".join(field(1, field(2, f"{name}{i}")) for i in range(rank))
-        return field(1, name) + field(2, field(1, field(1, U8) + field(2, shape)))
+def value_info(name, dtype, dims):
+    """Of a tensor; a dimension is a number or the name of an unknown one."""
+    shape = b"".join(field(1, field(1 if isinstance(dim, int) else 2, dim)) for dim in dims)
+    return field(1, name) + field(2, field(1, field(1, dtype) + field(2, shape)))
 
-    node = field(1, "file") + field(2, "pixels") + field(4, "ImageDecoder")
-    graph = field(1, node) + field(2, "g") + field(11, value("file", 1)) + field(12, value("pixels", 3))
+
+def model_of_one_node(operator, source, target):
+    """The bytes of a model of one node; `source` and `target` are (name, type, dimensions) of its input and output."""
+    node = field(1, source[0]) + field(2, target[0]) + field(4, operator)
+    graph = field(1, node) + field(2, "g") + field(11, value_info(*source)) + field(12, value_info(*target))
     return field(1, 9) + field(7, graph) + field(8, field(1, "") + field(2, 20))
+
+
+def load(content):
+    return new("tessera_model_load_bytes", content, ctypes.c_size_t(len(content)), None, None, None)
 
 
 class CInterface(unittest.TestCase):
@@ -108,8 +115,7 @@ class CInterface(unittest.TestCase):
         tessera.tessera_session_free(session)
 
     def test_pictures_need_the_other_library(self):
-        model = image_decoder_model()
-        model = new("tessera_model_load_bytes", model, ctypes.c_size_t(len(model)), None, None, None)
+        model = load(model_of_one_node("ImageDecoder", ("file", U8, ["bytes"]), ("pixels", U8, ["h", "w", "c"])))
         session = new("tessera_session_new", model, None)
         picture = b"P3 2 1 255\n255 0 0  1 2 3"
         value = view(U8, (len(picture),), picture)
@@ -132,10 +138,16 @@ class CInterface(unittest.TestCase):
         heard = []
         handler = handler_type(lambda level, message, user: heard.append((level, message)))
         call("tessera_set_log_handler", handler, None)
-        session = new("tessera_session_new", new("tessera_model_load", SOFTMAX.encode()), None)
-        call("tessera_set_log_handler", None, None)
-        tessera.tessera_session_free(session)
+        tessera.tessera_model_free(new("tessera_model_load", SOFTMAX.encode()))
         self.assertEqual(heard, [])  # nothing is wrong with this model
+        falsely_declared = model_of_one_node("Relu", ("x", F32, [2, 3]), ("y", F32, [5]))
+        tessera.tessera_model_free(load(falsely_declared))
+        warnings = [message.decode() for level, message in heard if level == WARNING]
+        self.assertEqual(len(warnings), 1, heard)
+        self.assertIn("shape", warnings[0])
+        call("tessera_set_log_handler", None, None)
+        tessera.tessera_model_free(load(falsely_declared))
+        self.assertEqual(len([level for level, message in heard if level == WARNING]), 1, "nobody listens any more")
 
 
 if __name__ == "__main__":
