@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <cstring>
+
 #include "serve/protocol/failure.h"
 #include "serve/protocol/response_encoder.h"
 
@@ -100,6 +103,29 @@ TEST(ResponseEncoder, NumbersReadBackAsTheSameBits) {
 
 TEST(ResponseEncoder, TextThatIsNoUtf8IsReplaced) {
   EXPECT_EQ(json_text("a\xFF\xC3\xA9\xED\xA0\x80"), "\"a\\ufffd\xC3\xA9\\ufffd\\ufffd\\ufffd\"");
+}
+
+TEST(RequestDecoder, AlignedBinaryDataAreNotCopied) {
+  const std::string json =
+      R"({"inputs":[{"name":"x","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}},)"
+      R"({"name":"b","datatype":"BOOL","shape":[1],"parameters":{"binary_data_size":1}}]})";
+  const std::size_t whole = json.size() + 9;
+  for (const std::size_t shift : {0u, 4u}) {
+    const std::size_t before = 64 - json.size() % 64 + shift;
+    const std::shared_ptr<char> memory(static_cast<char*>(std::aligned_alloc(64, 1024)), [](char* p) { std::free(p); });
+    ASSERT_LE(before + whole, 1024u);
+    char* const body = memory.get() + before;
+    std::memcpy(body, json.data(), json.size());
+    const float values[2] = {3, 4};
+    std::memcpy(body + json.size(), values, sizeof(values));
+    body[json.size() + 8] = 7;
+    const InferenceRequest request = decode_request({body, whole}, json.size(), {}, memory);
+    const Tensor& x = request.inputs.at(0).tensor;
+    EXPECT_THAT(x.values<float>(), testing::ElementsAre(3, 4));
+    EXPECT_EQ(x.raw() == body + json.size(), shift == 0) << "bytes at a multiple of 64 are viewed, others copied";
+    EXPECT_THAT(request.inputs.at(1).tensor.values<bool>(), testing::ElementsAre(true));
+    EXPECT_EQ(body[json.size() + 8], 7) << "the body itself was changed";
+  }
 }
 
 }  // namespace

@@ -208,5 +208,55 @@ TEST(ModelSettings, MistakesAreTold) {
                                 [] { parse_model_toml("max_batch_size = 2\n[batching]\npreferred = [3]", "m"); });
 }
 
+TEST(ServedModel, ComputesAShortRunOnTheThreadOfItsRequest) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(2), "1", settings("max_batch_size = 4"), {});
+  std::promise<Outcome> promise;
+  const std::shared_ptr<Call> call = call_of({1, 2}, promise);
+  call->may_run_here = true;
+  std::thread::id thread;
+  call->done = [&](Outcome outcome) {
+    thread = std::this_thread::get_id();
+    promise.set_value(std::move(outcome));
+  };
+  ASSERT_TRUE(model.submit(call));
+  EXPECT_THAT(result(promise.get_future().get()), testing::ElementsAre(3, 6));
+  EXPECT_EQ(thread, std::this_thread::get_id());
+  EXPECT_EQ(model.statistics().running, 0);
+  // A request that waits for others does not hold its thread.
+  ServedModel waiting(arbiter, affine(2), "2", settings("max_batch_size = 4\n[batching]\ndelay_us = 1000"), {});
+  std::promise<Outcome> later;
+  const std::shared_ptr<Call> second = call_of({1, 2}, later);
+  second->may_run_here = true;
+  second->done = [&](Outcome outcome) {
+    thread = std::this_thread::get_id();
+    later.set_value(std::move(outcome));
+  };
+  ASSERT_TRUE(waiting.submit(second));
+  EXPECT_THAT(result(later.get_future().get()), testing::ElementsAre(3, 6));
+  EXPECT_NE(thread, std::this_thread::get_id());
+}
+
+TEST(ServedModel, ManyThreadsThatMayComputeLoseNoRequest) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(2), "1", settings("max_batch_size = 4"), {});
+  constexpr int kThreads = 4, kRequests = 100;
+  std::atomic<int> right{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < kRequests; ++i) {
+        std::promise<Outcome> promise;
+        const std::shared_ptr<Call> call = call_of({static_cast<float>(i), 2}, promise);
+        call->may_run_here = i % 3 != 0;
+        if (!model.submit(call)) return;
+        right += result(promise.get_future().get()) == std::vector<float>{3.0f * static_cast<float>(i), 6} ? 1 : 0;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, kThreads * kRequests);
+  model.drain();
+}
+
 }  // namespace
 }  // namespace tessera::serve::served_model_test

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kLearningRate = 0.2;
 constexpr double kRetrySeconds = 0.5;
+constexpr std::int64_t kMostHere_ns = 3'000'000;  // that a run may hold the thread of its request
 constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
 
 std::int64_t now_ns() {
@@ -76,8 +77,9 @@ ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string
       batched_(info_.settings.config.max_batch_size() > 0),
       session_(model, session_options(info_.settings)),
       job_(arbiter.add_job(job_options(info_.settings, version))),
-      most_rows_(batching_rule(info_.settings).most_rows),
-      queue_(batching_rule(info_.settings)) {
+      rule_(batching_rule(info_.settings)),
+      most_rows_(rule_.most_rows),
+      queue_(rule_) {
   info_.platform = info_.settings.config.platform();
   info_.inputs = infos(model.inputs(), batched_);
   info_.outputs = infos(model.outputs(), batched_);
@@ -212,24 +214,52 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
                   retry_s);
 }
 
+// Whether the request would be computed at once and alone in any case, shortly, and the device is free. With the mutex
+// held.
+bool ServedModel::can_run_here(const QueuedCall& queued) const {
+  if (!queued.call->may_run_here || queue_.size() > 0 || running_ >= info_.settings.instances()) return false;
+  if (rule_.delay_ns > 0 && queued.rows < most_rows_) return false;
+  const std::int64_t run_ns = predicted_ns(queued.rows);
+  return run_ns > 0 && run_ns <= kMostHere_ns && job_.ahead_ns() == 0;
+}
+
+// Spares the request two changes of thread.
+void ServedModel::run_here(QueuedCall queued, std::unique_lock<std::mutex> lock) {
+  ++running_;
+  running_until_ns_ = now_ns() + predicted_ns(queued.rows);
+  lock.unlock();
+  Batch batch;
+  batch.push_back(std::move(queued));
+  run(std::move(batch));
+  lock.lock();
+  --running_;
+  if (queue_.size() > 0 || draining_) changed_.notify_all();
+}
+
 bool ServedModel::submit(const std::shared_ptr<Call>& call) {
+  std::unique_lock lock(mutex_, std::defer_lock);
+  QueuedCall queued;
   try {
-    QueuedCall queued = check(call);
-    const std::lock_guard lock(mutex_);
+    queued = check(call);
+    lock.lock();
     if (draining_) return false;
     const std::uint64_t usual =
         std::max<std::uint64_t>(info_.settings.config.dynamic_batching().default_priority_level(), 1);
     const std::uint64_t priority = call->request.priority != 0 ? call->request.priority : usual;
     admit(*call, queued, priority);
     queued.queued_ns = now_ns();
-    queue_.add(priority, std::move(queued));
-    changed_.notify_one();
-    return true;
+    if (!can_run_here(queued)) {
+      queue_.add(priority, std::move(queued));
+      changed_.notify_one();
+      return true;
+    }
   } catch (...) {
     const Failure failure = current_failure();
     statistics_.failed(now_ns() - call->arrival_ns, failure.reason());
     throw failure;
   }
+  run_here(std::move(queued), std::move(lock));
+  return true;
 }
 
 void ServedModel::refuse(const QueuedCall& queued, const Failure& failure) {
@@ -240,6 +270,10 @@ void ServedModel::refuse(const QueuedCall& queued, const Failure& failure) {
 void ServedModel::work() {
   std::unique_lock lock(mutex_);
   while (true) {
+    if (running_ >= info_.settings.instances()) {  // a request's own thread computes
+      changed_.wait(lock);
+      continue;
+    }
     // What is computed now is answered when its batch has run: later than a deadline, it is not worth computing.
     const std::int64_t next_rows = std::min(queue_.rows_before(kLeastImportant), most_rows_);
     const std::int64_t run_ns = predicted_ns(next_rows);
@@ -358,6 +392,8 @@ void ServedModel::drain() {
   changed_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return running_ == 0; });  // runs on threads of requests
 }
 
 }  // namespace tessera::serve

@@ -39,6 +39,8 @@ class ServedModel final : public Servable {
 
   QueuedCall check(const std::shared_ptr<Call>& call) const;
   void admit(Call& call, const QueuedCall& queued, std::uint64_t priority);
+  bool can_run_here(const QueuedCall& queued) const;
+  void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
   std::int64_t predicted_ns(std::int64_t rows) const;
   NamedValues zeros(std::int64_t rows) const;
   void warm_up();
@@ -55,6 +57,7 @@ class ServedModel final : public Servable {
   Session session_;
   Job job_;
   Statistics statistics_;
+  const BatchingRule rule_;
   const std::int64_t most_rows_;  // of a batch
 
   mutable std::mutex mutex_;

@@ -74,7 +74,18 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
     }
     done(std::move(outcome), request);
   };
-  repository_.submit(call);
+  call->may_run_here = options_.lend_threads && !thread_is_lent_.exchange(true);
+  if (!call->may_run_here) {
+    repository_.submit(call);
+    return call;
+  }
+  try {
+    repository_.submit(call);
+  } catch (...) {
+    thread_is_lent_.store(false);
+    throw;
+  }
+  thread_is_lent_.store(false);
   return call;
 }
 

@@ -24,6 +24,7 @@ struct Credentials {
 struct ServiceOptions {
   bool shared_memory = true;
   bool audit_inference = false;  // beside changes and refusals, which are always recorded
+  bool lend_threads = false;     // whether a request's thread may compute, at most one at a time; others must be left
 };
 
 // Thread-safe. Functions throw Failure.
@@ -75,7 +76,7 @@ class Service {
   AuditLog* audit_;
   ServiceOptions options_;
   SharedMemory shared_memory_;
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> draining_{false}, thread_is_lent_{false};
   std::atomic<std::int64_t> refused_callers_{0};
   std::int64_t started_ns_;
 };

@@ -89,7 +89,8 @@ void compress(HttpResponse& response, const std::string& accepted) {
 }
 
 // A body that is the data of the model's only input, whose shape follows from the length.
-InferenceRequest raw_request(const Servable& servable, std::string_view body) {
+InferenceRequest raw_request(const Servable& servable, const Body& whole) {
+  const std::string_view body = whole.bytes;
   const ModelInfo& info = servable.info();
   if (info.inputs.size() != 1)
     throw Failure(Reason::bad_request,
@@ -111,7 +112,7 @@ InferenceRequest raw_request(const Servable& servable, std::string_view body) {
       else size = 1;
     }
     if (open != nullptr) *open = known > 0 ? static_cast<std::int64_t>(body.size()) / known : 0;
-    input.tensor = decode_elements(input.name, input.dtype, input.shape, body);
+    input.tensor = decode_elements(input.name, input.dtype, input.shape, body, whole.owner);
   }
   InferenceRequest request;
   request.inputs.push_back(std::move(input));
@@ -167,7 +168,7 @@ std::shared_ptr<Call> HttpApi::handle(HttpRequest request, Reply reply) {
   try {
     const Path path = split(request.path);
     if (!request.content_encoding.empty())
-      request.body = decode_content(request.content_encoding, request.body, most_body_bytes_);
+      request.body = body_of(decode_content(request.content_encoding, request.body.bytes, most_body_bytes_));
     return route(request, path, reply);
   } catch (...) {
     const Failure failure = current_failure();
@@ -207,7 +208,7 @@ std::shared_ptr<Call> HttpApi::route(HttpRequest& request, const Path& path, con
     reply(json_response(trace_settings_json()));
   } else if (path[1] == "logging" && path.size() == 2) {
     service_.require_role(request.credentials, request.method == "POST" ? Role::manage : Role::read);
-    reply(json_response(log_settings_json(request.body)));
+    reply(json_response(log_settings_json(request.body.bytes)));
   } else unknown();
   return nullptr;
 }
@@ -226,7 +227,7 @@ std::shared_ptr<Call> HttpApi::infer(HttpRequest& request, const std::string& mo
   }
   InferenceRequest decoded;
   if (json_bytes == std::size_t{0}) decoded = raw_request(*service_.find(model, version), request.body);
-  else decoded = decode_request(request.body, json_bytes);
+  else decoded = decode_request(request.body.bytes, json_bytes, {}, request.body.owner);
   decoded.model = model;
   decoded.version = version;
   request.body = {};
@@ -301,18 +302,18 @@ HttpResponse HttpApi::answer_regions(const HttpRequest& request, const Path& pat
   }
   if (what != "register" || name.empty()) unknown();
   if (is_cuda) throw Failure(Reason::unsupported, "this server computes on the CPU: it has no CUDA shared memory");
-  memory.add(parse_region(name, request.body));
+  memory.add(parse_region(name, request.body.bytes));
   return {};
 }
 
 void HttpApi::change_repository(const HttpRequest& request, const Path& path, const Reply& reply) {
   require_method(request, "POST");
   if (path.size() == 3 && path[2] == "index")
-    return reply(json_response(index_json(service_.index(request.credentials), parse_ready_only(request.body))));
+    return reply(json_response(index_json(service_.index(request.credentials), parse_ready_only(request.body.bytes))));
   const bool load = path.size() == 5 && path[4] == "load", unload = path.size() == 5 && path[4] == "unload";
   if ((!load && !unload) || path[2] != "models") unknown();
-  if (load &&
-      (request.body.find("\"config\"") != std::string::npos || request.body.find("\"file:") != std::string::npos))
+  const std::string_view body = request.body.bytes;
+  if (load && (body.find("\"config\"") != std::string_view::npos || body.find("\"file:") != std::string_view::npos))
     throw Failure(Reason::unsupported, "models are loaded from the repository alone, not from a request");
   service_.require_role(request.credentials, Role::manage, path[3]);
   const bool added = work_->add([this, credentials = request.credentials, name = path[3], load, reply] {

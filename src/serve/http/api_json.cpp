@@ -79,7 +79,7 @@ Json version_policy_json(const inference::ModelVersionPolicy& policy) {
 }
 
 // Throws Failure(bad_request).
-Json parse(const std::string& body) {
+Json parse(std::string_view body) {
   if (body.empty()) return Json::object();
   if (body.size() > 64 << 10) throw Failure(Reason::too_large, "the body is too large");
   int depth = 0;
@@ -234,7 +234,7 @@ std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, co
                   {"unavailable", missing}});
 }
 
-Region parse_region(const std::string& name, const std::string& body) {
+Region parse_region(const std::string& name, std::string_view body) {
   const Json json = parse(body);
   const auto number = [&](const char* key) -> std::int64_t {
     if (!json.contains(key)) return 0;
@@ -246,7 +246,7 @@ Region parse_region(const std::string& name, const std::string& body) {
   return {name, json["key"].get<std::string>(), number("offset"), number("byte_size")};
 }
 
-bool parse_ready_only(const std::string& body) {
+bool parse_ready_only(std::string_view body) {
   const Json json = parse(body);
   return json.contains("ready") && json["ready"].is_boolean() && json["ready"].get<bool>();
 }
@@ -260,7 +260,7 @@ std::string trace_settings_json() {
                   {"trace_mode", "triton"}});
 }
 
-std::string log_settings_json(const std::string& body) {
+std::string log_settings_json(std::string_view body) {
   const Json json = parse(body);
   if (json.contains("log_verbose_level") && json["log_verbose_level"].is_number_integer())
     set_log_level(json["log_verbose_level"].get<std::int64_t>() > 0 ? "debug" : "info");

@@ -21,10 +21,10 @@ std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, co
                         const ServerCounters& counters, bool is_ready);
 
 // Bodies of requests that are no inferences. Throw Failure(bad_request).
-Region parse_region(const std::string& name, const std::string& body);
-bool parse_ready_only(const std::string& body);
+Region parse_region(const std::string& name, std::string_view body);
+bool parse_ready_only(std::string_view body);
 // Triton's settings of traces and logs: what is asked for is refused if it is not so already.
 std::string trace_settings_json();
-std::string log_settings_json(const std::string& body);
+std::string log_settings_json(std::string_view body);
 
 }  // namespace tessera::serve

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "serve/core/service.h"
+#include "serve/http/body.h"
 
 namespace tessera::serve {
 
@@ -17,7 +18,7 @@ struct HttpRequest {
   std::string query;   // what stands behind '?'
   std::string content_encoding, accept_encoding, accept;
   std::string json_bytes;  // Inference-Header-Content-Length, "" without one
-  std::string body;
+  Body body;
   Credentials credentials;
 };
 

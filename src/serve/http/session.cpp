@@ -9,6 +9,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <cerrno>
+#include <charconv>
 #include <optional>
 
 #include "serve/core/log.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 << 10;
 constexpr std::int64_t kMostDiscardedBytes = 4 << 20;
+constexpr std::chrono::seconds kTick{1};
 
 std::string_view view(beast::string_view text) {
   return {text.data(), text.size()};
@@ -74,21 +76,31 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
  private:
   // --- time ---
 
+  // Setting a timer costs a system call and wakes another thread, and a request sets the time several times: the timer
+  // ticks and compares.
   void expire_after(double seconds) {
-    timer_.expires_after(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+    expiry_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    if (expiry_ < next_tick_) set_tick();
+  }
+
+  void set_tick() {
+    next_tick_ = std::min(expiry_, Clock::now() + kTick);
+    timer_.expires_at(next_tick_);
     timer_.async_wait([weak = weak_from_this()](const ErrorCode& error) {
       if (error) return;
-      if (const auto self = weak.lock()) self->time_is_up();
+      if (const auto self = weak.lock()) self->tick();
     });
   }
 
-  void time_is_up() {
-    if (Clock::now() < timer_.expiry()) return;  // it was set anew meanwhile
-    close();
+  void tick() {
+    if (Clock::now() < next_tick_) return;  // it was set anew meanwhile
+    if (Clock::now() >= expiry_) return close();
+    set_tick();
   }
 
   void close() {
     ErrorCode ignored;
+    expiry_ = Clock::time_point::max();
     transport_->socket().close(ignored);
     timer_.cancel();
     if (call_) call_->cancellation.cancel();
@@ -116,6 +128,8 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
     is_idle_ = in_.size() == 0;
     began_ = Clock::now();
     received_ = 0;
+    filled_ = 0;
+    body_ = {};
     if (is_idle_) {
       expire_after(shared_.limits.idle_seconds);
       read_more();
@@ -157,13 +171,44 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
         break;
       }
       if (error) return end_with(refusal_of(error));
-      if (parser_->is_header_done() && !header_is_checked_ && !check_header()) return;
+      if (parser_->is_header_done() && !header_is_checked_) {
+        if (!check_header()) return;
+        if (parser_->content_length() && !parser_->is_done()) return read_body();
+      }
       if (!claim_body()) return end_with(retry(refusal(503, "the server holds too many bodies")));
     }
     if (parser_->is_done()) return handle();
     if (is_too_slow()) return end_with(refusal(408, "the request came too slowly"));
     if (parser_->is_header_done()) expire_after(shared_.limits.stall_seconds);
     read_more();
+  }
+
+  // A body whose length is known is read into the memory where its tensors will lie.
+  void read_body() {
+    const std::string_view json = view(parser_->get()["Inference-Header-Content-Length"]);
+    std::size_t json_bytes = 0;
+    std::from_chars(json.data(), json.data() + json.size(), json_bytes);
+    try {
+      body_ = BodyBuffer(static_cast<std::size_t>(*parser_->content_length()), json_bytes);
+    } catch (const std::bad_alloc&) {
+      return end_with(retry(refusal(503, "the server is short of memory")));
+    }
+    filled_ = asio::buffer_copy(asio::buffer(body_.data(), body_.size()), in_.data());
+    in_.consume(filled_);
+    fill_body();
+  }
+
+  void fill_body() {
+    if (filled_ == body_.size()) return handle();
+    if (is_too_slow()) return end_with(refusal(408, "the request came too slowly"));
+    expire_after(shared_.limits.stall_seconds);
+    transport_->read_some(asio::buffer(body_.data() + filled_, body_.size() - filled_),
+                          [self = shared_from_this()](const ErrorCode& error, std::size_t bytes) {
+                            if (error) return self->close();
+                            self->filled_ += bytes;
+                            self->received_ += static_cast<std::int64_t>(bytes);
+                            self->fill_body();
+                          });
   }
 
   // Before the body is read. Returns false after having answered.
@@ -207,7 +252,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   // --- answering ---
 
   void handle() {
-    timer_.cancel();
+    expiry_ = Clock::time_point::max();
     auto& message = parser_->get();
     keep_alive_ = message.keep_alive();
     const auto text = [&](auto field) { return std::string(view(message[field])); };
@@ -223,14 +268,15 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
     request.accept = text(http::field::accept);
     request.json_bytes = text("Inference-Header-Content-Length");
     request.credentials = {text(http::field::authorization), certificate_, address_};
-    request.body = std::move(message.body());
+    request.body = body_.size() > 0 ? std::move(body_).body() : body_of(std::move(message.body()));
     waits_ = true;
-    watch();
-    call_ = handler_(std::move(request), [self = shared_from_this()](HttpResponse response) {
-      asio::post(self->transport_->socket().get_executor(),
-                 [self, response = std::move(response)]() mutable { self->answer(std::move(response)); });
+    std::shared_ptr<Call> call = handler_(std::move(request), [self = shared_from_this()](HttpResponse response) {
+      asio::dispatch(self->transport_->socket().get_executor(),
+                     [self, response = std::move(response)]() mutable { self->answer(std::move(response)); });
     });
-    if (gone_ && call_) call_->cancellation.cancel();
+    if (!waits_) return;  // it has been answered by this thread
+    call_ = std::move(call);
+    watch();
   }
 
   // While the request is computed, the client may go. A wait that an earlier request began may still be pending.
@@ -245,7 +291,6 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
       const ssize_t found = ::recv(self->transport_->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       if (found > 0) return;  // the next request has begun to come
       if (found < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return self->watch();  // what woke it has been read
-      self->gone_ = true;
       if (self->call_) self->call_->cancellation.cancel();
     });
   }
@@ -269,6 +314,7 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   }
 
   void end_with(HttpResponse response) {
+    body_ = {};
     release_body();
     keep_alive_ = false;
     send(std::move(response), [self = shared_from_this()] { self->close_gently(); });
@@ -321,10 +367,12 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
   std::optional<http::request_parser<http::string_body>> parser_;
   std::shared_ptr<Call> call_;
   std::string address_, certificate_, out_header_, out_body_;
-  Clock::time_point began_;
+  BodyBuffer body_;
+  std::size_t filled_ = 0;  // bytes of the body that have come
+  Clock::time_point began_, expiry_ = Clock::time_point::max(), next_tick_ = Clock::time_point::max();
   std::int64_t received_ = 0, claimed_ = 0, discarded_ = 0;
   bool accepted_ = true, is_idle_ = false, header_is_checked_ = false, keep_alive_ = true, is_head_ = false;
-  bool waits_ = false, watches_ = false, gone_ = false;
+  bool waits_ = false, watches_ = false;
 };
 
 }  // namespace

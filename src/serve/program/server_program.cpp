@@ -85,7 +85,8 @@ void run_server(const ServerOptions& options, const std::function<void(const Ser
   Access access(options.keys);
   std::unique_ptr<AuditLog> audit;
   if (!options.audit_file.empty()) audit = std::make_unique<AuditLog>(options.audit_file, options.audit_bytes);
-  Service service(repository, access, audit.get(), {shares_memory(options), options.audit_inference});
+  Service service(repository, access, audit.get(),
+                  {shares_memory(options), options.audit_inference, options.threads > 1});
   HttpApi api(service, options.limits.body_bytes);
   HttpServer http(options.limits, options.threads, service.connections);
   ServerPorts ports;

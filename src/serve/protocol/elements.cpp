@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::size_t kMostDimensions = 32;
 constexpr std::size_t kLengthBytes = 4;
+constexpr std::size_t kTensorAlignment = 64;
 
 [[noreturn]] void refuse(const std::string& message) {
   throw Failure(Reason::bad_request, message);
@@ -22,6 +23,10 @@ std::uint32_t length_at(const char* bytes) {
   std::uint32_t length = 0;
   std::memcpy(&length, bytes, kLengthBytes);
   return length;
+}
+
+bool is_aligned(const void* bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes) % kTensorAlignment == 0;
 }
 
 Tensor decode_strings(const std::string& name, const Shape& shape, std::int64_t elements, std::string_view bytes) {
@@ -72,13 +77,17 @@ std::int64_t checked_elements(const std::string& name, const Shape& shape) {
   return elements;
 }
 
-Tensor decode_elements(const std::string& name, DType dtype, const Shape& shape, std::string_view bytes) {
+Tensor decode_elements(const std::string& name, DType dtype, const Shape& shape, std::string_view bytes,
+                       const std::shared_ptr<const void>& owner) {
   const std::int64_t elements = checked_elements(name, shape);
   if (dtype == DType::string) return decode_strings(name, shape, elements, bytes);
   const std::int64_t expected = elements * bits_of(dtype) / 8;
   if (expected != static_cast<std::int64_t>(bytes.size()))
     refuse(fmt::format("input '{}' has {} bytes, expected {} for {} {}", base::shown(name), bytes.size(), expected,
                        datatype_name(dtype), to_string(shape)));
+  // Booleans are changed below, which a view must not be.
+  if (owner && !bytes.empty() && dtype != DType::boolean && is_aligned(bytes.data()))
+    return Tensor(dtype, shape, const_cast<char*>(bytes.data()), owner);
   Tensor tensor(dtype, shape);
   if (bytes.empty()) return tensor;
   std::memcpy(tensor.mutable_raw(), bytes.data(), bytes.size());

@@ -182,7 +182,8 @@ Placement placement_of(const dom::object& parameters) {
 // Reads inputs in order, with the bytes behind the JSON text.
 class Inputs {
  public:
-  Inputs(std::string_view binary, const DecodeLimits& limits) : binary_(binary), limits_(limits) {}
+  Inputs(std::string_view binary, const DecodeLimits& limits, const std::shared_ptr<const void>& owner)
+      : binary_(binary), limits_(limits), owner_(owner) {}
 
   void add(const dom::object& object, std::vector<InferenceInput>& inputs) {
     if (static_cast<std::int64_t>(inputs.size()) >= limits_.max_tensors)
@@ -221,11 +222,12 @@ class Inputs {
                          base::shown(input.name), bytes, binary_.size()));
     const std::string_view own = binary_.substr(0, static_cast<std::size_t>(bytes));
     binary_.remove_prefix(own.size());
-    return decode_elements(input.name, input.dtype, input.shape, own);
+    return decode_elements(input.name, input.dtype, input.shape, own, owner_);
   }
 
   std::string_view binary_;
   const DecodeLimits& limits_;
+  const std::shared_ptr<const void>& owner_;
 };
 
 void read_outputs(const dom::array& array, const DecodeLimits& limits, InferenceRequest& request,
@@ -271,9 +273,10 @@ void read_parameters(const dom::object& parameters, InferenceRequest& request) {
   }
 }
 
-InferenceRequest read_request(const dom::object& root, std::string_view binary, const DecodeLimits& limits) {
+InferenceRequest read_request(const dom::object& root, std::string_view binary, const DecodeLimits& limits,
+                              const std::shared_ptr<const void>& owner) {
   InferenceRequest request;
-  Inputs inputs(binary, limits);
+  Inputs inputs(binary, limits, owner);
   std::vector<std::optional<bool>> output_binary;
   bool has_inputs = false;
   for (const dom::key_value_pair field : root) {
@@ -296,7 +299,7 @@ InferenceRequest read_request(const dom::object& root, std::string_view binary, 
 }  // namespace
 
 InferenceRequest decode_request(std::string_view body, std::optional<std::size_t> json_bytes,
-                                const DecodeLimits& limits) {
+                                const DecodeLimits& limits, const std::shared_ptr<const void>& owner) {
   if (json_bytes.value_or(0) > body.size())
     refuse(fmt::format("the header says that {} bytes are JSON, but the body has {}", *json_bytes, body.size()));
   const std::string_view json = body.substr(0, json_bytes.value_or(body.size()));
@@ -310,7 +313,7 @@ InferenceRequest decode_request(std::string_view body, std::optional<std::size_t
       refuse(fmt::format("the JSON text is nested more than {} deep", limits.max_json_depth));
     refuse(fmt::format("the JSON text is malformed: {}", simdjson::error_message(error)));
   }
-  return read_request(object_of(root, "the request"), body.substr(json.size()), limits);
+  return read_request(object_of(root, "the request"), body.substr(json.size()), limits, owner);
 }
 
 }  // namespace tessera::serve

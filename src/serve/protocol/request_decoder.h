@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,14 +17,16 @@ struct DecodeLimits {
   std::int64_t max_tensors = 1024;  // inputs, and outputs
 };
 
-// Of a body whose first `json_bytes` are JSON, or all of them without that number. Model and version stay empty. Throws
-// Failure(bad_request).
+// Of a body whose first `json_bytes` are JSON, or all of them without that number. Model and version stay empty. With
+// an owner of the body, tensors may be views of it, as in decode_elements. Throws Failure(bad_request).
 InferenceRequest decode_request(std::string_view body, std::optional<std::size_t> json_bytes,
-                                const DecodeLimits& limits = {});
+                                const DecodeLimits& limits = {}, const std::shared_ptr<const void>& owner = nullptr);
 
 // Elements of a fixed size as they lie in memory, or of BYTES each with its length in 4 bytes before it, little-endian.
+// With an owner, the tensor is a view of bytes that lie at a multiple of 64, as in memory of its own; otherwise a copy.
 // Throws Failure(bad_request), naming the input, where the number of bytes is not that of the shape.
-Tensor decode_elements(const std::string& name, DType dtype, const Shape& shape, std::string_view bytes);
+Tensor decode_elements(const std::string& name, DType dtype, const Shape& shape, std::string_view bytes,
+                       const std::shared_ptr<const void>& owner = nullptr);
 
 // The bytes that decode_elements reads; appended.
 void append_elements(const Tensor& tensor, std::string& bytes);
