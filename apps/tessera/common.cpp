@@ -23,10 +23,10 @@
 #include "option_values.h"
 #include "passes/pipeline.h"
 #include "report/picture_input.h"
-#include "report/text_input.h"
 #include "report/value_files.h"
 #include "runtime/assumed_dims.h"
 #include "runtime/random_inputs.h"
+#include "text/text_input.h"
 
 namespace tessera::apps {
 namespace {
@@ -279,7 +279,7 @@ NamedValues read_inputs(const Model& model, const std::string& file, const std::
   }
   NamedValues inputs;
   if (!file.empty()) inputs = read_values(file, model);
-  if (!options.texts.empty()) inputs.merge(report::text_inputs(model, load_tokenizer(options), options.texts));
+  if (!options.texts.empty()) inputs.merge(text::text_inputs(model, load_tokenizer(options), options.texts));
   for (const std::string& entry : named_files) {
     const auto [name, file] = split_assignment(entry, "--input", "NAME=FILE");
     inputs[name] = is_npy(file) ? report::read_tensor_npy(file, name, input_types(model))

@@ -30,7 +30,7 @@ struct ModelOptions {
   bool tune = false;
   std::string tuning_file;
   std::string normalise;           // of pictures, see report/picture_input.h
-  std::vector<std::string> texts;  // inputs of a language model, see report/text_input.h
+  std::vector<std::string> texts;  // inputs of a language model, see text/text_input.h
   std::string tokenizer;           // "": tokenizer.json beside the model
 };
 

@@ -121,6 +121,16 @@ bool TomlTable::boolean(std::string_view key, bool otherwise) {
   return *value;
 }
 
+std::string TomlTable::value_as_text(std::string_view key) {
+  if (!has(key)) return {};
+  const toml::node& node = *content_->table.get(key);
+  if (const auto value = node.value_exact<std::string>()) return *value;
+  if (const auto value = node.value_exact<std::int64_t>()) return fmt::format("{}", *value);
+  if (const auto value = node.value_exact<double>()) return fmt::format("{}", *value);
+  if (const auto value = node.value_exact<bool>()) return *value ? "true" : "false";
+  wrong_kind(key, "a text, a number, true or false");
+}
+
 std::vector<std::string> TomlTable::texts(std::string_view key) {
   if (!has(key)) return {};
   const toml::node& node = *content_->table.get(key);

@@ -30,6 +30,8 @@ class TomlTable {
   bool boolean(std::string_view key, bool otherwise);
   std::vector<std::string> texts(std::string_view key);  // a list, or one text alone
   std::vector<double> numbers(std::string_view key);     // likewise
+  // A text, number or boolean as text: 0.5 as "0.5", true as "true".
+  std::string value_as_text(std::string_view key);
   // The table of that key, empty when it is not there. A text in its place counts as { name = text }.
   TomlTable table(std::string_view key);
   // All keys of the table, in alphabetical order. Reading them is left to the caller.

@@ -7,7 +7,7 @@
 #include <functional>
 #include <iterator>
 
-#include "serve/core/served_model.h"
+#include "serve/core/servable.h"
 
 namespace tessera::serve {
 namespace {
@@ -123,8 +123,8 @@ void add_own_families(Text& text, const std::vector<Measured>& models) {
   }
   text.head("tessera_device_seconds_total", "counter", "Time of the device that the model's job had");
   for (const Measured& model : models) {
-    if (const auto* served = dynamic_cast<const ServedModel*>(model.servable.get()))
-      text.line("tessera_device_seconds_total", model.labels, static_cast<double>(served->job().device_ns) * 1e-9);
+    if (const std::optional<JobReport> job = model.servable->job())
+      text.line("tessera_device_seconds_total", model.labels, static_cast<double>(job->device_ns) * 1e-9);
   }
 }
 

@@ -58,6 +58,8 @@ void read_parameters(ModelSettings& settings, const std::string& where) {
       settings.memory_limit_bytes = static_cast<std::int64_t>(number_of(text, key, where)) << 20;
     else if (key == "threads") settings.threads = static_cast<int>(std::min(number_of(text, key, where), 1024.0));
     else if (key == "precision") settings.precision = text;
+    else if (key.starts_with("before.")) settings.before[key.substr(7)] = text;
+    else if (key.starts_with("after.")) settings.after[key.substr(6)] = text;
   }
 }
 
@@ -80,6 +82,13 @@ void check(const ModelSettings& settings, const std::string& where) {
   require(settings.weight > 0, ErrorKind::invalid_argument, "the weight in {} must be above 0", where);
   require(settings.precision.empty() || settings.precision == "f32" || settings.precision == "bf16",
           ErrorKind::invalid_argument, "the precision in {} is '{}', expected f32 or bf16", where, settings.precision);
+}
+
+// The values of a table as texts, whatever kind they are of.
+std::map<std::string, std::string> values_of(io::TomlTable table) {
+  std::map<std::string, std::string> values;
+  for (const std::string& key : table.keys()) values[key] = table.value_as_text(key);
+  return values;
 }
 
 std::string read_text(const std::filesystem::path& folder, const std::string& name) {
@@ -213,6 +222,8 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
     described.set_name(output);
     described.set_label_filename(file);
   }
+  settings.before = values_of(table.table("before"));
+  settings.after = values_of(table.table("after"));
   config.mutable_version_policy()->mutable_latest()->set_num_versions(
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole("versions", 1), 1, 1000)));
   table.check_all_read();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "tessera/gate.h"
@@ -24,6 +25,9 @@ struct ModelSettings {
   std::int64_t memory_limit_bytes = 0;
   int threads = 0;
   std::string precision;  // "f32", "bf16", or "" for the model's own
+
+  // The tables [before] and [after]: steps before and after the network, see steps/step.h. Empty: none.
+  std::map<std::string, std::string> before, after;
 
   bool is_ensemble() const { return config.has_ensemble_scheduling() || config.platform() == "ensemble"; }
   std::int64_t delay_ns() const;

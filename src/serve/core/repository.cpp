@@ -10,6 +10,7 @@
 #include "serve/core/ensemble.h"
 #include "serve/core/log.h"
 #include "serve/core/picture_model.h"
+#include "serve/core/pipeline.h"
 #include "serve/core/served_model.h"
 
 namespace tessera::serve {
@@ -119,7 +120,17 @@ std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const
   const Model model = settings.config.backend() == kPictureBackend
                           ? make_picture_model(settings)
                           : Model::load(model_file(folder / version, settings));
-  return std::make_shared<ServedModel>(arbiter_, model, version, settings, labels);
+  auto network = std::make_shared<ServedModel>(arbiter_, model, version, settings, labels);
+  if (settings.before.empty() && settings.after.empty()) return network;
+  const auto source = [&](const std::map<std::string, std::string>& values, const char* table) {
+    return StepSource{StepSettings(values, fmt::format("[{}] of model '{}'", table, settings.config.name())), folder,
+                      model};
+  };
+  std::unique_ptr<Step> before, after;
+  if (!settings.before.empty()) before = make_step_before(source(settings.before, "before"));
+  if (!settings.after.empty())
+    after = make_step_after(source(settings.after, "after"), source(settings.before, "before").settings);
+  return std::make_shared<Pipeline>(arbiter_, std::move(before), std::move(network), std::move(after));
 }
 
 Repository::Versions Repository::make_versions(const std::string& name) const {

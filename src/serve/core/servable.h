@@ -2,12 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "serve/core/call.h"
 #include "serve/core/model_settings.h"
 #include "serve/core/statistics.h"
+#include "tessera/share.h"
 
 namespace tessera::serve {
 
@@ -34,6 +36,8 @@ class Servable {
   virtual bool submit(const std::shared_ptr<Call>& call) = 0;
   virtual StatisticsSnapshot statistics() const = 0;
   virtual std::int64_t memory_bytes() const { return 0; }
+  // Of the arbiter's job that computes the model; none for an ensemble.
+  virtual std::optional<JobReport> job() const { return std::nullopt; }
   // Takes no more requests and returns when those that it has are done.
   virtual void drain() = 0;
 };

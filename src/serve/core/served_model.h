@@ -31,7 +31,7 @@ class ServedModel final : public Servable {
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override;
   std::int64_t memory_bytes() const override;
-  JobReport job() const { return job_.report(); }
+  std::optional<JobReport> job() const override { return job_.report(); }
   void drain() override;
 
  private:

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "serve/core/log.h"
-#include "serve/core/served_model.h"
 #include "serve/protocol/datatype.h"
 #include "serve/protocol/failure.h"
 #include "tessera/error.h"
@@ -115,8 +114,8 @@ Json model_status(const Servable& servable) {
                                                              static_cast<double>(statistics.queue.count)
                                                        : 0.0},
                {"memory_bytes", servable.memory_bytes()}};
-  if (const auto* served = dynamic_cast<const ServedModel*>(&servable)) {
-    const JobReport job = served->job();
+  if (const std::optional<JobReport> report = servable.job()) {
+    const JobReport& job = *report;
     constexpr std::array<const char*, 3> kClasses{"background", "standard", "realtime"};
     json["class"] = kClasses[static_cast<std::size_t>(job.priority)];
     json["device_s"] = static_cast<double>(job.device_ns) * 1e-9;

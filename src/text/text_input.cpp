@@ -1,4 +1,4 @@
-#include "report/text_input.h"
+#include "text/text_input.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace tessera::report {
+namespace tessera::text {
 namespace {
 
 // What the values of a text input are, by the names that exporters give it.
@@ -56,7 +56,8 @@ Tensor as_tensor(const std::vector<TokenEncoding>& encodings, const Field& field
 
 }  // namespace
 
-NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts) {
+NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
+                        std::int64_t max_length) {
   require(!texts.empty(), ErrorKind::invalid_argument, "there is no text to run the model on");
   std::int64_t fixed = 0;
   bool reads_ids = false;
@@ -73,7 +74,7 @@ NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::spa
   require(
       reads_ids, ErrorKind::invalid_argument,
       "the model has no input 'input_ids' for the numbers of tokens; make its inputs with `tessera tokenize --json`");
-  std::vector<TokenEncoding> encodings = tokenizer.encode_batch(texts, {.max_length = fixed});
+  std::vector<TokenEncoding> encodings = tokenizer.encode_batch(texts, {.max_length = fixed > 0 ? fixed : max_length});
   if (fixed > 0) tokenizer.pad(encodings, fixed);
   require(!encodings.front().ids.empty(), ErrorKind::invalid_argument, "the text has no tokens");
   NamedValues inputs;
@@ -84,4 +85,4 @@ NamedValues text_inputs(const Model& model, const Tokenizer& tokenizer, std::spa
   return inputs;
 }
 
-}  // namespace tessera::report
+}  // namespace tessera::text

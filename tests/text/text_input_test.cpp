@@ -1,11 +1,11 @@
-#include "report/text_input.h"
+#include "text/text_input.h"
 
 #include <gtest/gtest.h>
 
 #include "ir/text.h"
 #include "support/expect_error.h"
 
-namespace tessera::report::text_input_test {
+namespace tessera::text::text_input_test {
 namespace {
 
 using Texts = std::vector<std::string>;
@@ -58,4 +58,4 @@ TEST(TextInput, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace tessera::report::text_input_test
+}  // namespace tessera::text::text_input_test
