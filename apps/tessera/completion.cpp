@@ -40,7 +40,7 @@ bool is_inner(const VerbDescription& verb) {
   return verb.name.find(' ') != std::string::npos;
 }
 
-// Of the verbs, or of verbs of verbs.
+// The names of the verbs, or (`inner`) of those that are called behind another verb, such as "share run".
 std::vector<std::string> verb_names(const Verbs& verbs, bool inner) {
   std::vector<std::string> names;
   for (const VerbDescription& verb : verbs) {
