@@ -34,6 +34,31 @@ class TorchTest(unittest.TestCase):
                 x = torch.randn(size)
                 self.close(compiled(x), self.net(x))
 
+    def test_weights_are_constants_that_may_change(self):
+        compiled = torch.compile(self.net, backend=BACKEND)
+        with torch.no_grad(), self.assertNoLogs("tessera", logging.WARNING):
+            self.close(compiled(self.x), self.net(self.x))
+            self.net[0].weight.mul_(2)
+            self.net[5].bias.copy_(torch.randn(10))
+            self.close(compiled(self.x), self.net(self.x))
+            self.net[1].running_mean = torch.randn(8)
+            self.close(compiled(self.x), self.net(self.x))
+
+    def test_options_are_those_of_a_session(self):
+        with torch.no_grad(), self.assertNoLogs("tessera", logging.WARNING):
+            self.close(torch.compile(self.net, backend=BACKEND, options={"threads": 1})(self.x), self.net(self.x))
+        with torch.no_grad(), self.assertLogs("tessera", logging.WARNING) as caught:
+            torch._dynamo.reset()
+            torch.compile(self.net, backend=BACKEND, options={"precision": "f99"})(self.x)
+        self.assertIn("f99", caught.output[0])
+
+    def test_bfloat16(self):
+        net, x = torch.nn.Linear(8, 4).bfloat16().eval(), torch.randn(3, 8).bfloat16()
+        with torch.no_grad(), self.assertNoLogs("tessera", logging.WARNING):
+            result = torch.compile(net, backend=BACKEND)(x)
+            self.assertEqual(result.dtype, torch.bfloat16)
+            self.assertLess((result.float() - net(x).float()).abs().max(), 0.05)
+
     def test_a_transformer(self):
         layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, dropout=0.1).eval()
         torch.backends.mha.set_fastpath_enabled(False)  # one operator for a whole layer, which ONNX does not have
