@@ -6,7 +6,8 @@
 namespace tessera::fuzz {
 
 std::span<const Target> serve_targets() {
-  static constexpr std::array kTargets{Target{"serve_request", serve_request, {}}};
+  static constexpr std::array kTargets{Target{"serve_request", serve_request, {}},
+                                       Target{"serve_grpc", serve_grpc, {}}};
   return kTargets;
 }
 

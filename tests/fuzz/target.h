@@ -43,6 +43,7 @@ void model_run(std::span<const std::byte> input);
 void npy(std::span<const std::byte> input);
 void onnx_reader(std::span<const std::byte> input);
 void package(std::span<const std::byte> input);
+void serve_grpc(std::span<const std::byte> input);
 void serve_request(std::span<const std::byte> input);
 void text(std::span<const std::byte> input);
 void tokenizer(std::span<const std::byte> input);
