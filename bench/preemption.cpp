@@ -113,13 +113,14 @@ void print(const Result& result, bool json) {
   };
   const std::array<double, 4> first = of(result.first_us), granted = of(result.granted_us);
   if (json) {
-    const nlohmann::json line{{"model", result.model},
-                              {"run_ms", result.run_ms},
-                              {"requests", result.granted_us.size()},
-                              {"first_us", {{"p50", first[0]}, {"p95", first[1]}, {"p99", first[2]}, {"max", first[3]}}},
-                              {"granted_us", {{"p50", granted[0]}, {"p95", granted[1]}, {"p99", granted[2]}, {"max", granted[3]}}},
-                              {"disturbed_runs", result.disturbed_runs},
-                              {"different_runs", result.different_runs}};
+    const nlohmann::json line{
+        {"model", result.model},
+        {"run_ms", result.run_ms},
+        {"requests", result.granted_us.size()},
+        {"first_us", {{"p50", first[0]}, {"p95", first[1]}, {"p99", first[2]}, {"max", first[3]}}},
+        {"granted_us", {{"p50", granted[0]}, {"p95", granted[1]}, {"p99", granted[2]}, {"max", granted[3]}}},
+        {"disturbed_runs", result.disturbed_runs},
+        {"different_runs", result.different_runs}};
     fmt::print("{}\n", line.dump());
     return;
   }

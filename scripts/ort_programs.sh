@@ -3,8 +3,8 @@
 # torch.compile:
 #   scripts/ort_programs.sh [--package FOLDER] [--setup] [PROGRAM …]
 # FOLDER holds the built package (build/release/python). Makes .venv-programs from pinned packages (6 GB, mostly
-# PyTorch, which silero-vad needs); --setup only makes it. Takes some minutes; not part of CI. Exit code 1 when a program
-# finds something else.
+# PyTorch, which silero-vad needs); --setup only makes it. Takes some minutes; not part of CI. Exit code 1 when a
+# program finds something else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

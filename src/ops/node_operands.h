@@ -35,7 +35,9 @@ struct NodeOperands {
   }
 
   // Whether every operand that the node has is typed.
-  bool are_concrete(const ir::Node& node) const { return has_types(node.inputs, inputs) && has_types(node.outputs, outputs); }
+  bool are_concrete(const ir::Node& node) const {
+    return has_types(node.inputs, inputs) && has_types(node.outputs, outputs);
+  }
   // Refers to this object and to the node.
   NodeView view(const ir::Node& node) const { return {node, op_of(node), inputs, outputs, constants}; }
 
