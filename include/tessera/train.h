@@ -280,11 +280,15 @@ class Trainer {
 
   // Of the test data with the weights as they are. Throws Error(invalid_argument) without test data.
   EvaluationReport evaluate();
-  // The net with the weights as they are (their moving average, if it is kept), to run, optimise or save. Of a net that
-  // learnt from a table the columns' encoding is part: its inputs are the columns.
+  // A copy of the net with the weights as they are (their moving average, if average_decay is above 0), to run,
+  // optimise or save; later steps do not change it. BatchNormalization has its running statistics. Of a net that learnt
+  // from a table the columns' encoding is part: its inputs are the columns. With config.compress it is the quantised
+  // net, with integers between QuantizeLinear and DequantizeLinear.
   Model model() const;
   // Writes everything that resume() needs, replacing the file as a whole. Throws Error(io).
   void save(const std::string& path) const;
+  // Which weights of the net are trained, by the names that they have in it, and which are not, each with the reason:
+  // what `tessera train` says at its start. Their values are those of the initialisers of model() of the same names.
   TrainedWeights weights() const;
   // The step as a graph, for explaining it.
   const Model& step_model() const;
