@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
 
 #include "serve/core/digest.h"
+#include "serve/protocol/failure.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
@@ -25,6 +28,27 @@ void write(const std::filesystem::path& path, const std::string& text) {
 void fill(const std::filesystem::path& path, int lines, std::int64_t most_bytes = 1 << 20) {
   AuditLog log(path, most_bytes);
   for (int i = 0; i < lines; ++i) log.write({"alice", "load", "model\"\n", "done", "127.0.0.1"});
+}
+
+std::vector<std::filesystem::path> with_rotated(const std::filesystem::path& path) {
+  std::vector<std::filesystem::path> files;
+  for (int i = 1; std::filesystem::exists(path.string() + "." + std::to_string(i)); ++i)
+    files.emplace_back(path.string() + "." + std::to_string(i));
+  files.push_back(path);
+  return files;
+}
+
+// Lines of the files together; 0 if their chain is broken.
+std::int64_t whole_lines(const std::vector<std::filesystem::path>& files) {
+  std::string previous(64, '0');
+  std::int64_t lines = 0;
+  for (const std::filesystem::path& file : files) {
+    const AuditVerdict verdict = verify_audit_log(file, previous);
+    if (verdict.first_wrong_line != 0) return 0;
+    previous = verdict.last_hash;
+    lines += verdict.lines;
+  }
+  return lines;
 }
 
 TEST(AuditLog, GoesOnWithItsChain) {
@@ -71,19 +95,76 @@ TEST(AuditLog, ALineThatACrashCutOffIsReplacedAndTold) {
 TEST(AuditLog, RotatesWithoutABreakInTheChain) {
   const test::TemporaryFolder folder;
   const auto path = folder / "audit.log";
-  fill(path, 20, 2000);
-  std::string previous(64, '0');
-  std::int64_t lines = 0;
-  for (int i = 1; std::filesystem::exists(path.string() + "." + std::to_string(i)); ++i) {
-    const AuditVerdict verdict = verify_audit_log(path.string() + "." + std::to_string(i), previous);
-    EXPECT_EQ(verdict.first_wrong_line, 0) << verdict.mistake;
-    previous = verdict.last_hash;
-    lines += verdict.lines;
+  fill(path, 20, 1000);
+  EXPECT_GT(with_rotated(path).size(), 3U);
+  EXPECT_EQ(whole_lines(with_rotated(path)), 20);
+}
+
+TEST(AuditLog, AServerThatWasKilledWhileItRotatedGoesOnWithTheChain) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  fill(path, 5);
+  for (const bool has_made_the_next : {false, true}) {
+    std::filesystem::rename(path, path.string() + (has_made_the_next ? ".2" : ".1"));
+    if (has_made_the_next) write(path, "");
+    fill(path, 5);
   }
-  const AuditVerdict last = verify_audit_log(path, previous);
-  EXPECT_EQ(last.first_wrong_line, 0) << last.mistake;
-  EXPECT_EQ(lines + last.lines, 20);
-  EXPECT_GT(lines, 10);
+  EXPECT_EQ(whole_lines(with_rotated(path)), 15);
+}
+
+// Limits the size of files that this process writes while it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST(AuditLog, ALineThatDoesNotFitOnTheDiskLeavesNothingAndTheNextOneGoesOn) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  AuditLog log(path, 1 << 20);
+  const AuditEvent event{"alice", "load", "model", "done", "127.0.0.1"};
+  log.write(event);
+  const auto bytes = std::filesystem::file_size(path);
+  {
+    const FileSizeLimit limit(bytes + 50);  // a part of the next line fits
+    EXPECT_THROW(log.write(event), Failure);
+    EXPECT_EQ(std::filesystem::file_size(path), bytes);
+  }
+  log.write(event);
+  EXPECT_EQ(whole_lines({path}), 2);
+}
+
+TEST(AuditLog, WhereNoSecondFileCanBeMadeTheFirstOneGrowsOn) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "audit.log";
+  AuditLog log(path, 100);
+  const AuditEvent event{"alice", "load", "model", "done", "127.0.0.1"};
+  log.write(event);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  EXPECT_NO_THROW(log.write(event));
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(with_rotated(path).size(), 1U);
+  log.write(event);
+  EXPECT_EQ(with_rotated(path).size(), 2U);
+  EXPECT_EQ(whole_lines(with_rotated(path)), 3);
 }
 
 TEST(AuditLog, OneServerAtATime) {

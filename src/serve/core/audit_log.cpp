@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "serve/core/digest.h"
+#include "serve/core/log.h"
 #include "serve/protocol/failure.h"
 #include "serve/protocol/response_encoder.h"
 
@@ -60,37 +61,85 @@ std::string time_text() {
 
 AuditLog::AuditLog(const std::filesystem::path& path, std::int64_t most_bytes)
     : path_(path), most_bytes_(most_bytes), last_hash_(kNoHash) {
-  open();
+  descriptor_ = open_file();
+  try {
+    const Extent extent = follow(path_);
+    bytes_ = extent.bytes;
+    // A server that was killed after it had renamed the file may have left an empty one, or none.
+    if (const int newest = newest_rotated(); bytes_ == 0 && newest > 0) follow(rotated(newest));
+    if (extent.is_cut_off) repair();
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
 }
 
 AuditLog::~AuditLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  ::close(descriptor_);
 }
 
-void AuditLog::open() {
-  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-  require(descriptor_ >= 0, ErrorKind::io, "the audit log {} cannot be opened: {}", path_.string(),
+// Locked for this process.
+int AuditLog::open_file() const {
+  const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+  require(descriptor >= 0, ErrorKind::io, "the audit log {} cannot be opened: {}", path_.string(),
           std::strerror(errno));
-  require(::flock(descriptor_, LOCK_EX | LOCK_NB) == 0, ErrorKind::io, "another server writes the audit log {}",
-          path_.string());
-  std::ifstream file(path_);
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  ::close(descriptor);
+  fail(ErrorKind::io, "another server writes the audit log {}", path_.string());
+}
+
+std::filesystem::path AuditLog::rotated(int number) const {
+  return path_.string() + fmt::format(".{}", number);
+}
+
+int AuditLog::newest_rotated() const {
+  int number = 0;
+  while (std::filesystem::exists(rotated(number + 1))) ++number;
+  return number;
+}
+
+// Takes the place in the chain from the last whole line of a file.
+AuditLog::Extent AuditLog::follow(const std::filesystem::path& path) {
+  std::ifstream file(path);
   std::string line;
-  std::int64_t whole_bytes = 0;
-  bool cut = false;
+  Extent extent;
   while (std::getline(file, line)) {
     const Line parsed = parse(line);
-    cut = file.eof();  // no newline behind it
-    if (cut) break;
-    require(parsed.is_whole, ErrorKind::invalid_argument, "{} is no audit log of Tessera", path_.string());
+    extent.is_cut_off = file.eof();  // no newline behind it
+    if (extent.is_cut_off) break;
+    require(parsed.is_whole, ErrorKind::invalid_argument, "{} is no audit log of Tessera", path.string());
     last_hash_ = parsed.hash;
     sequence_ = parsed.sequence;
-    whole_bytes += static_cast<std::int64_t>(line.size()) + 1;
+    extent.bytes += static_cast<std::int64_t>(line.size()) + 1;
   }
-  bytes_ = whole_bytes;
-  if (!cut) return;
-  require(::ftruncate(descriptor_, whole_bytes) == 0, ErrorKind::io, "the audit log {} cannot be repaired: {}",
-          path_.string(), std::strerror(errno));
+  return extent;
+}
+
+void AuditLog::repair() {
+  require(cut_to(bytes_), ErrorKind::io, "the audit log {} cannot be repaired: {}", path_.string(),
+          std::strerror(errno));
   append({"server", "repair", "", "a line that was cut off has been removed", ""});
+}
+
+bool AuditLog::cut_to(std::int64_t bytes) {
+  has_rest_ = ::ftruncate(descriptor_, bytes) != 0;
+  return !has_rest_;
+}
+
+// All of it is on disk when this returns; nothing of it is in the file when it throws, or has_rest_ is set.
+void AuditLog::write_durably(std::string_view line) {
+  bool is_written = true;
+  while (is_written && !line.empty()) {
+    const ssize_t count = ::write(descriptor_, line.data(), line.size());
+    if (count < 0 && errno == EINTR) continue;
+    is_written = count > 0;
+    if (is_written) line.remove_prefix(static_cast<std::size_t>(count));
+  }
+  // A file system may find out only here that the disk is full. What is no file (EINVAL) cannot be told to be durable.
+  is_written = is_written && (::fdatasync(descriptor_) == 0 || errno == EINVAL);
+  if (is_written) return;
+  cut_to(bytes_);
+  throw Failure(Reason::unavailable, "the audit log cannot be written", 5);
 }
 
 void AuditLog::append(const AuditEvent& event) {
@@ -107,45 +156,33 @@ void AuditLog::append(const AuditEvent& event) {
   add("address", event.address);
   const std::string hash = sha256(line);
   line += fmt::format("{}{}{}\n", kHashKey, hash, kEnding);
-  std::size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t count = ::write(descriptor_, line.data() + done, line.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      if (::ftruncate(descriptor_, bytes_) != 0) ::close(std::exchange(descriptor_, -1));
-      throw Failure(Reason::unavailable, "the audit log cannot be written", 5);
-    }
-    done += static_cast<std::size_t>(count);
-  }
+  write_durably(line);
   bytes_ += static_cast<std::int64_t>(line.size());
   ++sequence_;
   last_hash_ = hash;
 }
 
+// Where no second file can be made, the first one grows on, and the next line tries again.
 void AuditLog::rotate() {
-  int number = 1;
-  std::filesystem::path old;
-  do {
-    old = path_;
-    old += fmt::format(".{}", number++);
-  } while (std::filesystem::exists(old));
+  const std::filesystem::path old = rotated(newest_rotated() + 1);
   std::error_code error;
   std::filesystem::rename(path_, old, error);
-  if (error) return;  // it grows on; the next line tries again
-  ::close(descriptor_);
-  const std::string hash = last_hash_;
-  const std::int64_t sequence = sequence_;
-  open();
-  last_hash_ = hash;
-  sequence_ = sequence;
+  if (error) return;
+  try {
+    const int next = open_file();
+    ::close(std::exchange(descriptor_, next));
+    bytes_ = 0;
+  } catch (const Error& failure) {
+    std::filesystem::rename(old, path_, error);
+    log(Level::warning, "the audit log could not be rotated", {{"why", failure.what()}});
+  }
 }
 
 void AuditLog::write(const AuditEvent& event) {
   const std::lock_guard lock(mutex_);
-  if (descriptor_ < 0) throw Failure(Reason::unavailable, "the audit log cannot be written", 5);
+  if (has_rest_ && !cut_to(bytes_)) throw Failure(Reason::unavailable, "the audit log cannot be written", 5);
   if (bytes_ >= most_bytes_) rotate();
   append(event);
-  ::fdatasync(descriptor_);
 }
 
 AuditVerdict verify_audit_log(const std::filesystem::path& path, const std::string& continues) {

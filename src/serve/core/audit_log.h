@@ -18,9 +18,9 @@ struct AuditEvent {
 // Thread-safe.
 class AuditLog {
  public:
-  // Goes on with the file's chain. A last line that a crash cut off is cut away, and the next line says so. A file
-  // longer than `most_bytes` is renamed to PATH.N (N counts up), and the chain goes on in a new one. Throws Error(io),
-  // and invalid_argument for a file that is no audit log.
+  // Goes on with the file's chain, or that of the newest PATH.N where the file has no line. A last line that a crash
+  // cut off is cut away, and the next line says so. A file longer than `most_bytes` is renamed to PATH.N (N counts
+  // up), and the chain goes on in a new one. Throws Error(io), and invalid_argument for a file that is no audit log.
   AuditLog(const std::filesystem::path& path, std::int64_t most_bytes);
   ~AuditLog();
   AuditLog(const AuditLog&) = delete;
@@ -31,7 +31,18 @@ class AuditLog {
   void write(const AuditEvent& event);
 
  private:
-  void open();
+  struct Extent {
+    std::int64_t bytes = 0;   // of whole lines
+    bool is_cut_off = false;  // a part of a line follows them
+  };
+
+  int open_file() const;
+  std::filesystem::path rotated(int number) const;
+  int newest_rotated() const;  // 0: none
+  Extent follow(const std::filesystem::path& path);
+  void repair();
+  bool cut_to(std::int64_t bytes);
+  void write_durably(std::string_view line);
   void append(const AuditEvent& event);
   void rotate();
 
@@ -40,6 +51,7 @@ class AuditLog {
   std::mutex mutex_;
   int descriptor_ = -1;
   std::int64_t bytes_ = 0, sequence_ = 0;
+  bool has_rest_ = false;  // behind bytes_ stands a part of a line that could not be written whole
   std::string last_hash_;
 };
 

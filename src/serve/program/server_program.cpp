@@ -74,7 +74,8 @@ bool shares_memory(const ServerOptions& options) {
 void run_server(const ServerOptions& options, const std::function<void(const ServerPorts&)>& ready) {
   const sigset_t signals = handled_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);  // threads inherit it: signals come to the wait below alone
-  ::signal(SIGPIPE, SIG_IGN);
+  // A client that has gone, and a file that has reached its greatest size, are errors of the call that met them.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_IGN);
   set_log_level(options.log_level);
   require(!options.repository.empty(), ErrorKind::invalid_argument,
           "there is nothing to serve: name a model file or a folder of models");
