@@ -10,6 +10,7 @@ import tempfile
 import time
 import unittest
 
+import ml_dtypes
 import numpy as np
 import security_test
 import server
@@ -23,7 +24,7 @@ from tritonclient.utils import InferenceServerException
 TYPES = {
     "BOOL": np.bool_, "UINT8": np.uint8, "UINT16": np.uint16, "UINT32": np.uint32, "UINT64": np.uint64,
     "INT8": np.int8, "INT16": np.int16, "INT32": np.int32, "INT64": np.int64, "FP16": np.float16, "FP32": np.float32,
-    "FP64": np.float64, "BYTES": np.object_
+    "FP64": np.float64, "BF16": ml_dtypes.bfloat16, "BYTES": np.object_
 }
 
 
@@ -53,7 +54,7 @@ def identity_model(onnx_type):
 
 
 ONNX_TYPES = {"FP32": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "BYTES": 8, "BOOL": 9,
-              "FP16": 10, "FP64": 11, "UINT32": 12, "UINT64": 13}
+              "FP16": 10, "FP64": 11, "UINT32": 12, "UINT64": 13, "BF16": 16}
 
 
 class Clients(server.WithServer):
@@ -112,9 +113,9 @@ class Clients(server.WithServer):
             elif np.issubdtype(dtype, np.integer):
                 x = np.array([[0, 1, np.iinfo(dtype).max], [np.iinfo(dtype).min, 7, 100]], dtype)
             else:
-                x = np.array([[0, 1.5, -2.25], [np.finfo(dtype).max, np.finfo(dtype).tiny, 0.1]], dtype)
+                x = np.array([[0, 1.5, -2.25], [ml_dtypes.finfo(dtype).max, ml_dtypes.finfo(dtype).tiny, 0.1]], dtype)
             for label, kind, client in self.both():
-                for binary in (True, False) if label == "http" and name not in ("FP16", "BYTES") else (True,):
+                for binary in (True, False) if label == "http" and name not in ("FP16", "BF16", "BYTES") else (True,):
                     with self.subTest(type=name, client=label, binary=binary):
                         tensor = kind.InferInput("x", x.shape, name)
                         options = {"binary_data": binary} if label == "http" else {}
