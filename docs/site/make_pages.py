@@ -22,7 +22,7 @@ TASKS = [
      ["explain.md", "package.md", "diff.md", "write-onnx.md", "simulated.md", "quantisation.md",
       "quantisation_aware.md", "sparsity.md",
       "deep_compression.md", "distillation.md"]),
-    ("Share a machine and serve", ["sharing.md", "serving.md", "switching.md"]),
+    ("Share a machine and serve", ["sharing.md", "serving.md", "serving_measured.md", "switching.md"]),
     ("Train", ["training.md", "gradients.md"]),
     ("Reference", ["cli.md", "python-reference.md", "limits.md", "glossary.md"]),
     ("Performance", ["performance.md", "performance_ice_lake.md", "performance_zen5.md", "performance_dilated.md"]),

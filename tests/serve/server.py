@@ -17,11 +17,12 @@ program = ""  # tessera; set by main
 
 
 class Server:
-    """`tessera serve` on free ports; leaves with SIGTERM, and must then end with 0."""
-    def __init__(self, repository, *arguments, config=None):
+    """`tessera serve` on free ports or the given ones; leaves with SIGTERM, and must then end with 0."""
+    def __init__(self, repository, *arguments, config=None, ports=None):
         self.folder = tempfile.TemporaryDirectory()
-        command = [program, "serve", str(repository), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--metrics",
-                   "127.0.0.1:0", "--json", *map(str, arguments)]
+        command = [program, "serve", str(repository), "--json", *map(str, arguments)]
+        for front in ("http", "grpc", "metrics"):
+            command += [f"--{front}", f"127.0.0.1:{(ports or {}).get(front, 0)}"]
         if config is not None:
             path = pathlib.Path(self.folder.name) / "server.toml"
             path.write_text(config)
