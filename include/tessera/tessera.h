@@ -83,6 +83,10 @@ enum {
   TESSERA_I2 = 26
 };
 
+/* How important a run is. */
+typedef int32_t tessera_priority;
+enum { TESSERA_PRIORITY_BACKGROUND = 0, TESSERA_PRIORITY_STANDARD = 1, TESSERA_PRIORITY_REALTIME = 2 };
+
 typedef struct tessera_error tessera_error;
 typedef struct tessera_model tessera_model;
 typedef struct tessera_value_info tessera_value_info;
@@ -263,6 +267,10 @@ TESSERA_API tessera_status tessera_run_options_set_seed(tessera_run_options* opt
 /* The run ends with TESSERA_OVER_BUDGET soon after that long; 0, the default: no limit. */
 TESSERA_API tessera_status tessera_run_options_set_time_limit_ns(tessera_run_options* options, int64_t time_limit_ns,
                                                                  tessera_error** error);
+/* TESSERA_PRIORITY_STANDARD by default. Where cores are short, a run of a higher class takes them from runs of lower
+ * classes, and a background run computes while no other class needs the core. */
+TESSERA_API tessera_status tessera_run_options_set_priority(tessera_run_options* options, tessera_priority priority,
+                                                            tessera_error** error);
 /* The cancellation must outlive the runs that it is given to; NULL takes it out. */
 TESSERA_API tessera_status tessera_run_options_set_cancellation(tessera_run_options* options,
                                                                 const tessera_cancellation* cancellation,

@@ -155,6 +155,16 @@ tessera_status tessera_run_options_set_time_limit_ns(tessera_run_options* option
   });
 }
 
+tessera_status tessera_run_options_set_priority(tessera_run_options* options, tessera_priority priority,
+                                                tessera_error** error) {
+  return guarded(error, [&] {
+    tessera_run_options& given = checked(options, "options", kRunOptions);
+    require(priority >= 0 && priority < kPriorities, ErrorKind::invalid_argument,
+            "there is no priority {}; expected 0 (background), 1 (standard) or 2 (realtime)", priority);
+    given.options.priority = static_cast<Priority>(priority);
+  });
+}
+
 tessera_status tessera_run_options_set_cancellation(tessera_run_options* options,
                                                     const tessera_cancellation* cancellation, tessera_error** error) {
   return guarded(error, [&] {

@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/file_pages.h"
+#include "runtime/equal_packings.h"
 #include "runtime/packed_memory.h"
 
 namespace tessera::runtime {
@@ -124,7 +125,7 @@ struct SharedWeightStore::State {
     if (stream != nullptr && !weights.is_deferred()) stream->need(weights.raw(), weights.bytes());
     std::shared_ptr<std::byte[]> data = memory.allocate(bytes);
     pack_contents(weights, data.get(), pack);
-    return data;
+    return EqualPackings::process().share(key.second, bytes, std::move(data));
   }
 };
 

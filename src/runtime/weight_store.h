@@ -14,6 +14,7 @@ namespace tessera::runtime {
 
 // Keeps each packing of each constant once, for as long as a kernel uses it: a plan that goes takes the packings of its
 // own folded constants with it. A packing holds its constant alive, so an address cannot come to mean another constant.
+// Stores of other sessions that made equal packings share their memory (equal_packings.h); each is charged for it.
 // Thread-safe: different packings are made at the same time, and who asks for one that is being made waits for it.
 // Packings may outlive the store.
 class SharedWeightStore final : public backends::WeightStore {

@@ -218,7 +218,10 @@ static void test_limits(const tessera_model* model, tessera_session* session) {
   tessera_error* error;
   inputs[0] = input;
   CHECK(tessera_run_options_set_cancellation(options, cancellation, NULL) == TESSERA_OK &&
-        tessera_run_options_set_seed(options, 7, NULL) == TESSERA_OK);
+        tessera_run_options_set_seed(options, 7, NULL) == TESSERA_OK &&
+        tessera_run_options_set_priority(options, TESSERA_PRIORITY_REALTIME, NULL) == TESSERA_OK);
+  expect_failure(tessera_run_options_set_priority(options, 3, &error), TESSERA_INVALID_ARGUMENT, &error,
+                 "there is no priority 3");
   CHECK(tessera_session_run(session, kInput, inputs, 1, kOutput, outputs, 1, options, NULL) == TESSERA_OK);
   tessera_value_free(outputs[0]);
   outputs[0] = NULL;
