@@ -24,7 +24,7 @@ TASKS = [
       "deep_compression.md", "distillation.md"]),
     ("Share a machine and serve", ["sharing.md", "serving.md", "serving_measured.md", "switching.md"]),
     ("Train", ["training.md", "gradients.md"]),
-    ("Reference", ["cli.md", "python-reference.md", "limits.md", "glossary.md"]),
+    ("Reference", ["cli.md", "python-reference.md", "cpp/index.html", "limits.md", "glossary.md"]),
     ("Performance", ["performance.md", "performance_ice_lake.md", "performance_zen5.md", "performance_dilated.md"]),
     ("Develop", ["architecture.md", "add-operator.md", "add-pass.md", "add-device.md", "fuzzing.md"]),
 ]
@@ -113,7 +113,9 @@ def navigation():
     lines, known = ["nav:"], set()
     for title, names in TASKS:
         lines.append(f"  - {title}:")
-        lines += [f"      - {name}" for name in names if (pages / name).exists()]
+        # Doxygen writes the pages of C and C++ after this.
+        lines += ["      - C and C++: cpp/index.html" if name == "cpp/index.html" else f"      - {name}"
+                  for name in names if name == "cpp/index.html" or (pages / name).exists()]
         known.update(names)
     others = sorted(path.name for path in pages.glob("*.md") if path.name not in known)
     lines += ["  - More:", *(f"      - {name}" for name in others)] if others else []
