@@ -100,6 +100,12 @@ void add_scheme_options(CLI::App& verb, Options& options) {
   verb.add_flag("!--no-bias-correction", options.how.correct_bias,
                 "Do not correct biases for the mean error of rounded weights");
   verb.add_flag("!--no-equalisation", options.how.equalise, "Do not equalise channels across layers");
+  verb.add_flag("--adaptive-rounding", options.how.adaptive_rounding,
+                "Round each weight up or down as the layer's outputs on the data demand (AdaRound); takes seconds to "
+                "minutes; needs --data");
+  verb.add_option("--rounding-steps", options.how.rounding_steps, "Steps of adaptive rounding for each layer")
+      ->capture_default_str()
+      ->check(whole_number(1, 1'000'000));
   verb.add_option("--exclude", options.how.exclude, "A pattern of names of layers that stay in float; may be repeated")
       ->type_name("PATTERN");
   verb.add_option("--max-drop", options.max_drop,
@@ -136,6 +142,7 @@ void add_quantize(CLI::App& app) {
       "layer is that of the outputs when this layer alone\nis quantised. A metric command gets the path of an .npz "
       "with the outputs by name and 'labels', and prints one number; higher is better.\n\nExamples:\n"
       "  tessera quantize model.onnx -o small.onnx --weights int4\n"
+      "  tessera quantize model.onnx -o small.onnx --weights int4 --adaptive-rounding --data calibration.npz\n"
       "  tessera quantize model.onnx -o int8.onnx --full --data calibration.npz\n"
       "  tessera quantize model.onnx -o int8.onnx --full --data photos/ --normalise imagenet --max-drop 0.005 "
       "--report page.html\n"

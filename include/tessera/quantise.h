@@ -36,9 +36,14 @@ struct QuantiseOptions {
   CalibrationData data;          // needed for `full`, for a metric and for a diagnosis
   // automatic: the one with which the outputs are closest to those of the float model on the samples of the diagnosis
   RangeEstimator estimator = RangeEstimator::automatic;
-  double percentile = 99.99;         // of the values that lie within the range
-  bool correct_bias = true;          // for the mean error that rounding the weights causes
-  bool equalise = true;              // of channel ranges across layers; kept only where the outputs become closer
+  double percentile = 99.99;  // of the values that lie within the range
+  bool correct_bias = true;   // for the mean error that rounding the weights causes
+  bool equalise = true;       // of channel ranges across layers; kept only where the outputs become closer
+  // Weights are rounded up or down so that the outputs of their layer change least on the calibration data (AdaRound,
+  // arXiv:2004.10568) instead of to the nearest integers; kept only where the model's outputs become closer. Takes
+  // seconds to minutes: `rounding_steps` steps of an optimiser for each layer.
+  bool adaptive_rounding = false;
+  int rounding_steps = 500;
   std::vector<std::string> exclude;  // patterns of names of layers that stay in float: "conv1*"
   bool diagnose = true;              // the signal-to-noise ratio of each layer alone; always with max_drop
   std::int64_t diagnosis_samples = 32;
@@ -59,6 +64,8 @@ struct QuantisedLayer {
   std::int64_t bytes_before = 0, bytes_after = 0;
   std::optional<double> snr_db;  // at the outputs when this layer alone is quantised; infinite without a difference
   double input_low = 0, input_high = 0;  // the range of its data, of a full quantisation
+  // By how much adaptive rounding lowers the squared error of the layer's own outputs.
+  std::optional<double> rounding_gain_db;
   bool quantised = false;
   std::string reason;  // why not
 };
@@ -74,6 +81,7 @@ struct QuantiseReport {
   std::string estimator;                           // that was taken
   std::map<std::string, double> estimator_snr_db;  // of each that was tried
   bool equalised = false, bias_corrected = false;
+  std::optional<bool> adaptively_rounded;  // whether that was kept, where it was asked for
   std::int64_t samples = 0;
   std::vector<QuantisedLayer> layers;  // with a diagnosis the worst first
   std::optional<double> snr_db;        // of the whole quantised model's outputs

@@ -41,39 +41,54 @@ ActivationRanges Calibration::ranges(RangeEstimator estimator, double percentile
   return result;
 }
 
+void observe(const ir::Graph& graph, const std::vector<ir::ValueId>& values, const CalibrationData& data,
+             const SessionOptions& session,
+             const std::function<bool(const SampleBatch&, const std::vector<Tensor>&)>& each) {
+  auto observed = std::make_shared<ir::Graph>(graph);
+  std::vector<ir::ValueId> outputs = graph.outputs();
+  std::vector<OutputRequest> requests;
+  for (const ir::ValueId value : values) {
+    if (graph.value(value).origin != ir::Origin::node) continue;
+    requests.emplace_back(graph.value(value).name);
+    if (std::ranges::find(outputs, value) == outputs.end()) outputs.push_back(value);
+  }
+  observed->set_outputs(outputs);
+  const Model model{std::shared_ptr<const ir::Graph>(observed)};
+  Session run(model, session);
+  std::int64_t samples = 0;
+  read_samples(model, data, [&](const SampleBatch& batch) {
+    const std::vector<Value> computed = run.run(batch.inputs, requests);
+    std::vector<Tensor> tensors;
+    std::size_t next = 0;
+    for (const ir::ValueId id : values) {
+      const std::string& name = graph.value(id).name;
+      const bool made = graph.value(id).origin == ir::Origin::node;
+      tensors.push_back(made ? computed[next++].tensor() : batch.inputs.at(name).tensor());
+      require(std::ranges::all_of(tensors.back().values<float>(), [](float value) { return std::isfinite(value); }),
+              ErrorKind::invalid_argument, "the model computes NaN or infinities in '{}' for samples from {} on", name,
+              samples);
+    }
+    samples += batch.samples;
+    return each(batch, tensors);
+  });
+}
+
 Calibration calibrate(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers, const CalibrationData& data,
                       const SessionOptions& session, const std::function<void(std::int64_t samples)>& progress) {
   Calibration result;
   std::set<std::size_t> all;
   for (std::size_t i = 0; i < layers.size(); ++i) all.insert(i);
   const QuantisedActivations activations(graph, layers, all);
-  std::vector<ir::ValueId> watched(activations.values().begin(), activations.values().end());
+  const std::vector<ir::ValueId> watched(activations.values().begin(), activations.values().end());
   std::map<ir::ValueId, const QuantisableLayer*> layer_of;
   for (const QuantisableLayer& layer : layers) {
     if (layer.kind != LayerKind::table) layer_of[layer.data] = &layer;
   }
-  auto observed = std::make_shared<ir::Graph>(graph);
-  std::vector<ir::ValueId> outputs = graph.outputs();
-  std::vector<OutputRequest> requests;
-  for (const ir::ValueId value : watched) {
-    if (std::ranges::find(outputs, value) == outputs.end() && graph.value(value).origin == ir::Origin::node)
-      outputs.push_back(value);
-  }
-  observed->set_outputs(outputs);
-  const Model model{std::shared_ptr<const ir::Graph>(observed)};
-  Session run(model, session);
-  read_samples(model, data, [&](const SampleBatch& batch) {
-    const NamedValues values = run.run(batch.inputs);
-    for (const ir::ValueId id : watched) {
-      const std::string& name = graph.value(id).name;
-      const auto found = values.find(name);
-      const Tensor& tensor = found != values.end() ? found->second.tensor() : batch.inputs.at(name).tensor();
-      require(std::ranges::all_of(tensor.values<float>(), [](float value) { return std::isfinite(value); }),
-              ErrorKind::invalid_argument, "the model computes NaN or infinities in '{}' for samples from {} on", name,
-              result.samples);
-      result.histograms[id].add(tensor.values<float>());
-      if (const auto layer = layer_of.find(id); layer != layer_of.end())
-        add_channels(result.channels[id], tensor, channel_axis(*layer->second, tensor.rank()));
+  observe(graph, watched, data, session, [&](const SampleBatch& batch, const std::vector<Tensor>& tensors) {
+    for (std::size_t i = 0; i < watched.size(); ++i) {
+      result.histograms[watched[i]].add(tensors[i].values<float>());
+      if (const auto layer = layer_of.find(watched[i]); layer != layer_of.end())
+        add_channels(result.channels[watched[i]], tensors[i], channel_axis(*layer->second, tensors[i].rank()));
     }
     result.samples += batch.samples;
     if (progress) progress(result.samples);

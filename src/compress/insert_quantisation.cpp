@@ -40,7 +40,7 @@ class Inserter {
       scales_[value] = unsigned_scale(known_.ranges.at(activations.scale_of(value)));
     for (const std::size_t i : selected_) {
       if (layers_[i].kind == LayerKind::table) store_table(layers_[i]);
-      else quantise_layer(layers_[i]);
+      else quantise_layer(i);
     }
     const std::vector<std::vector<NodeId>> uses = graph_.compute_uses();
     for (const ValueId value : activations.values())
@@ -52,8 +52,8 @@ class Inserter {
     for (const std::size_t i : selected_) {
       const QuantisableLayer& layer = layers_[i];
       if (layer.kind == LayerKind::table) store_table(layer);
-      else if (layer.kind == LayerKind::product) store_blocks(layer, bits, group);
-      else put_weights(layer, round_by_channel(*graph_.constant(layer.weight), layer.axis));
+      else if (layer.kind == LayerKind::product) store_blocks(i, bits, group);
+      else put_weights(layer, by_channel(i, {}));
     }
     return finished();
   }
@@ -115,7 +115,14 @@ class Inserter {
     return zeros;
   }
 
-  void quantise_layer(const QuantisableLayer& layer) {
+  ChannelWeights by_channel(std::size_t i, std::span<const double> least_scales) const {
+    const auto given = options_.rounded.channels.find(i);
+    if (given != options_.rounded.channels.end()) return given->second;
+    return round_by_channel(*graph_.constant(layers_[i].weight), layers_[i].axis, least_scales);
+  }
+
+  void quantise_layer(std::size_t i) {
+    const QuantisableLayer& layer = layers_[i];
     const Tensor weights = *graph_.constant(layer.weight);
     const std::int64_t channels = weights.shape()[static_cast<std::size_t>(layer.axis)];
     std::vector<double> bias(static_cast<std::size_t>(channels), 0.0);
@@ -124,11 +131,7 @@ class Inserter {
       std::copy(given, given + channels, bias.begin());
     }
     const double unit = static_cast<double>(scales_.at(layer.data).scale);
-    // Products of the scales are the units of the bias, which has to fit in 32 bits.
-    std::vector<double> least(bias.size());
-    if (!layer.bias_add.valid())
-      std::ranges::transform(bias, least.begin(), [&](double b) { return std::abs(b) / (unit * 1e9); });
-    const ChannelWeights rounded = round_by_channel(weights, layer.axis, least);
+    const ChannelWeights rounded = by_channel(i, least_weight_scales(graph_, layer, unit));
     put_weights(layer, rounded);
     const bool has_place = layer.kind == LayerKind::convolution || layer.bias.valid() || is_gemm(layer);
     if (!has_place) return;
@@ -213,8 +216,12 @@ class Inserter {
     return found->second;
   }
 
-  void store_blocks(const QuantisableLayer& layer, int bits, std::int64_t group) {
-    const BlockWeights rounded = round_by_block(*graph_.constant(layer.weight), layer.axis, bits, group);
+  void store_blocks(std::size_t i, int bits, std::int64_t group) {
+    const QuantisableLayer& layer = layers_[i];
+    const auto given = options_.rounded.blocks.find(i);
+    const BlockWeights rounded = given != options_.rounded.blocks.end()
+                                     ? given->second
+                                     : round_by_block(*graph_.constant(layer.weight), layer.axis, bits, group);
     ir::Node node = graph_.node(layer.node);
     std::vector<ValueId> inputs{layer.data, graph_.add_constant(rounded.numbers, fresh(layer.weight, "_quantized")),
                                 graph_.add_constant(rounded.scales, fresh(layer.weight, "_scales"))};
@@ -240,6 +247,16 @@ class Inserter {
 
 }  // namespace
 
+std::vector<double> least_weight_scales(const ir::Graph& graph, const QuantisableLayer& layer, double unit) {
+  constexpr double kMostUnits = 1e9;
+  if (!layer.bias.valid() || layer.bias_add.valid()) return {};
+  const Tensor& bias = *graph.constant(layer.bias);
+  std::vector<double> least(static_cast<std::size_t>(bias.elements()));
+  std::ranges::transform(bias.values<float>(), least.begin(),
+                         [&](float b) { return std::abs(static_cast<double>(b)) / (unit * kMostUnits); });
+  return least;
+}
+
 ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
                           const std::set<std::size_t>& selected, const ActivationRanges& known,
                           const InsertOptions& options) {
@@ -247,8 +264,10 @@ ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableL
 }
 
 ir::Graph quantise_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
-                           const std::set<std::size_t>& selected, int bits, std::int64_t group) {
-  return Inserter(graph, layers, selected, {}, {}).run_weights(bits, group);
+                           const std::set<std::size_t>& selected, int bits, std::int64_t group,
+                           const RoundedWeights& rounded) {
+  const InsertOptions options{.rounded = rounded};
+  return Inserter(graph, layers, selected, {}, options).run_weights(bits, group);
 }
 
 }  // namespace tessera::compress

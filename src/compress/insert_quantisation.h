@@ -43,9 +43,12 @@ class QuantisedActivations {
 
 struct InsertOptions {
   bool correct_bias = true;
-  // Rounded weights of a layer in place of the nearest integers, by the index of the layer; made from the same scales.
-  std::map<std::size_t, ChannelWeights> rounded = {};
+  RoundedWeights rounded = {};
 };
+
+// The least scales of a layer's weights with which its bias fits in 32 bits, whose units are products of scales; empty
+// where that does not matter. `unit`: the scale of the layer's data.
+std::vector<double> least_weight_scales(const ir::Graph& graph, const QuantisableLayer& layer, double unit);
 
 // The graph with the selected layers quantised: uint8 activations per tensor, int8 weights per channel, int32 biases.
 // Tables become int8 per row. `layers` are those of `graph`, `known` has a range for each activation.
@@ -56,6 +59,7 @@ ir::Graph quantise_layers(const ir::Graph& graph, const std::vector<QuantisableL
 // The graph with the weights of the selected layers in fewer bits: products as com.microsoft::MatMulNBits of 4 or 8
 // bits in groups, convolutions and tables in int8.
 ir::Graph quantise_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
-                           const std::set<std::size_t>& selected, int bits, std::int64_t group);
+                           const std::set<std::size_t>& selected, int bits, std::int64_t group,
+                           const RoundedWeights& rounded = {});
 
 }  // namespace tessera::compress

@@ -101,6 +101,7 @@ std::string layers_section(const QuantiseReport& report) {
                    {"bytes before", ColumnKind::number},
                    {"bytes after", ColumnKind::number},
                    {"range of data", ColumnKind::text},
+                   {"rounding gains", ColumnKind::number},
                    {"form", ColumnKind::text},
                    {"why", ColumnKind::sentence}},
                   {}};
@@ -113,6 +114,7 @@ std::string layers_section(const QuantiseReport& report) {
          number_cell(base::format_bytes(layer.bytes_before), static_cast<double>(layer.bytes_before)),
          number_cell(base::format_bytes(layer.bytes_after), static_cast<double>(layer.bytes_after)),
          text_cell(has_range ? fmt::format("{:.3g} to {:.3g}", layer.input_low, layer.input_high) : ""),
+         number_cell(decibel(layer.rounding_gain_db), layer.rounding_gain_db.value_or(std::nan(""))),
          text_cell(layer.quantised ? "quantised" : "float"), text_cell(layer.reason)});
   }
   return html_section("Layers", report.scheme, html_table(table), true);

@@ -46,6 +46,10 @@ std::string summary(const QuantiseReport& report) {
     text += fmt::format("; channels equalised: {}; biases corrected: {}\n", report.equalised ? "yes" : "no",
                         report.bias_corrected ? "yes" : "no");
   }
+  if (report.adaptively_rounded)
+    text += *report.adaptively_rounded ? "weights rounded adaptively\n"
+                                       : "weights rounded to the nearest integers: adaptive rounding did not bring the "
+                                         "outputs closer\n";
   return text;
 }
 
@@ -103,6 +107,7 @@ std::string quantisation_json(const QuantiseReport& report, const QuantisationFi
                       {"bytes_after", layer.bytes_after},
                       {"snr_db", number(layer.snr_db)},
                       {"input_range", {layer.input_low, layer.input_high}},
+                      {"rounding_gain_db", number(layer.rounding_gain_db)},
                       {"quantised", layer.quantised},
                       {"reason", layer.reason}});
   for (const ExclusionStep& step : report.steps)
@@ -115,6 +120,7 @@ std::string quantisation_json(const QuantiseReport& report, const QuantisationFi
                             {"estimators_snr_db", tried},
                             {"equalised", report.equalised},
                             {"bias_corrected", report.bias_corrected},
+                            {"adaptively_rounded", report.adaptively_rounded.value_or(false)},
                             {"samples", report.samples},
                             {"snr_db", number(report.snr_db)},
                             {"metric", report.metric},

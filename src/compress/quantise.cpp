@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "compress/adapt_weights.h"
 #include "compress/calibration.h"
 #include "compress/equalise_channels.h"
 #include "compress/exclusion.h"
@@ -50,6 +51,7 @@ class Quantiser {
       take_references();
     }
     if (options_.full) choose_scheme();
+    if (options_.adaptive_rounding) round_adaptively();
     const bool ranked = has_data() && (options_.diagnose || options_.max_drop);
     if (ranked) diagnose();
     if (options_.max_drop) keep_to_budget();
@@ -83,6 +85,9 @@ class Quantiser {
     require(options_.data.batch >= 1 && options_.diagnosis_samples >= 1, wrong,
             "batch is {} and diagnosis_samples {}, expected at least 1", options_.data.batch,
             options_.diagnosis_samples);
+    require(!options_.adaptive_rounding || has_data(), wrong, "adaptive rounding needs calibration data (--data)");
+    require(options_.rounding_steps >= 1 && options_.rounding_steps <= 1'000'000, wrong,
+            "rounding_steps is {}, expected 1 to 1000000", options_.rounding_steps);
     require(options_.percentile > 50 && options_.percentile <= 100, wrong, "the percentile is {}, expected (50, 100]",
             options_.percentile);
   }
@@ -129,10 +134,13 @@ class Quantiser {
   // --- schemes ---
 
   Model build(const Layers& selected) const {
-    if (!options_.full) return as_model(quantise_weights(graph_, layers_, selected, is_int4() ? 4 : 8, weight_group()));
-    return as_model(quantise_layers(scheme_.equalised ? equalised_ : graph_, layers_, selected,
-                                    scheme_.equalised ? equalised_ranges_ : ranges_, scheme_.insert));
+    if (!options_.full)
+      return as_model(quantise_weights(graph_, layers_, selected, bits(), weight_group(), scheme_.insert.rounded));
+    return as_model(quantise_layers(graph_of_scheme(), layers_, selected, ranges_of_scheme(), scheme_.insert));
   }
+  int bits() const { return is_int4() ? 4 : 8; }
+  const ir::Graph& graph_of_scheme() const { return scheme_.equalised ? equalised_ : graph_; }
+  const ActivationRanges& ranges_of_scheme() const { return scheme_.equalised ? equalised_ranges_ : ranges_; }
   // Weight-only int8 has one scale for each output channel in ONNX's other forms; groups this long are as good.
   std::int64_t weight_group() const { return is_int4() ? options_.group : 128; }
   static Model as_model(ir::Graph graph) { return Model(std::make_shared<const ir::Graph>(std::move(graph))); }
@@ -185,6 +193,29 @@ class Quantiser {
     Scheme scheme = scheme_;
     scheme.equalised = true;
     try_scheme(scheme);
+  }
+
+  void round_adaptively() {
+    const auto least_scales = [&](const QuantisableLayer& layer) {
+      if (!options_.full) return std::vector<double>();
+      const UnsignedScale unit = unsigned_scale(ranges_of_scheme().ranges.at(layer.data));
+      return least_weight_scales(graph_of_scheme(), layer, static_cast<double>(unit.scale));
+    };
+    const double nearest = snr_of(build(selected_));
+    AdaptedWeights adapted = adapt_weights(graph_of_scheme(), layers_, selected_, least_scales,
+                                           {.bits = bits(),
+                                            .group = options_.full ? 0 : weight_group(),
+                                            .steps = options_.rounding_steps,
+                                            .data = options_.data,
+                                            .session = options_.session,
+                                            .progress = [&](std::string_view layer, double done) {
+                                              say(fmt::format("rounding the weights of {}", layer), 0.25 + 0.1 * done);
+                                            }});
+    scheme_.insert.rounded = std::move(adapted.rounded);
+    report_.adaptively_rounded = snr_of(build(selected_)) > nearest;
+    if (!*report_.adaptively_rounded) scheme_.insert.rounded = {};
+    for (const auto& [i, error] : adapted.errors)
+      rounding_gains_[i] = error.adaptive > 0 ? 10 * std::log10(error.nearest / error.adaptive) : 0;
   }
 
   Calibration calibrated(const ir::Graph& graph, const char* what, double done) const {
@@ -278,7 +309,9 @@ class Quantiser {
     described.reason = reasons_[i];
     described.snr_db = snr_[i];
     described.bytes_after = described.quantised ? bytes_of(layer, weights) : weights.bytes();
-    const ActivationRanges& known = scheme_.equalised ? equalised_ranges_ : ranges_;
+    if (const auto gain = rounding_gains_.find(i); gain != rounding_gains_.end())
+      described.rounding_gain_db = gain->second;
+    const ActivationRanges& known = ranges_of_scheme();
     if (const auto found = known.ranges.find(layer.data); found != known.ranges.end()) {
       described.input_low = found->second.low;
       described.input_high = found->second.high;
@@ -288,7 +321,7 @@ class Quantiser {
 
   std::int64_t bytes_of(const QuantisableLayer& layer, const Tensor& weights) const {
     if (!options_.full && layer.kind == LayerKind::product) {
-      const BlockWeights rounded = round_by_block(weights, layer.axis, is_int4() ? 4 : 8, weight_group());
+      const BlockWeights rounded = round_by_block(weights, layer.axis, bits(), weight_group());
       return rounded.numbers.bytes() + rounded.scales.bytes();
     }
     constexpr std::int64_t kScaleBytes = 4;
@@ -301,6 +334,7 @@ class Quantiser {
   std::vector<QuantisableLayer> layers_;
   std::vector<std::string> reasons_;
   std::vector<std::optional<double>> snr_;
+  std::map<std::size_t, double> rounding_gains_;
   std::vector<std::size_t> ranking_;
   Layers selected_;
   std::vector<NamedValues> samples_, references_;

@@ -91,33 +91,45 @@ float round_group(std::span<const float> values, int bits, std::span<int> to) {
 
 }  // namespace
 
-BlockWeights round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group) {
+BlockWeights pack_blocks(const Tensor& integers, const Tensor& scales, int bits, std::int64_t group) {
   BlockWeights result;
-  result.n = weights.shape()[static_cast<std::size_t>(axis)];
-  result.k = weights.shape()[static_cast<std::size_t>(1 - axis)];
-  const std::int64_t blocks = base::ceil_divide(result.k, group), block_bytes = group / 8 * bits;
-  result.numbers = Tensor(DType::u8, {result.n, blocks, block_bytes});
-  result.scales = Tensor(DType::f32, {result.n, blocks});
-  const float* from = weights.data<float>();
+  result.n = integers.shape()[0];
+  result.k = integers.shape()[1];
+  const std::int64_t blocks = base::ceil_divide(result.k, group), row_bytes = blocks * (group / 8 * bits);
+  result.numbers = Tensor(DType::u8, {result.n, blocks, group / 8 * bits});
+  result.scales = scales;
+  const auto* from = integers.data<std::int8_t>();
   auto* to = result.numbers.mutable_data<std::uint8_t>();
-  std::vector<float> values(static_cast<std::size_t>(group));
-  std::vector<int> rounded(static_cast<std::size_t>(group));
-  for (std::int64_t row = 0; row < result.n; ++row) {
-    for (std::int64_t block = 0; block < blocks; ++block, to += block_bytes) {
-      for (std::int64_t i = 0; i < group; ++i) {
-        const std::int64_t k = block * group + i;
-        const std::int64_t at = axis == 0 ? row * result.k + k : k * result.n + row;
-        values[static_cast<std::size_t>(i)] = k < result.k ? from[at] : 0;
-      }
-      result.scales.mutable_data<float>()[row * blocks + block] = round_group(values, bits, rounded);
-      std::fill_n(to, block_bytes, std::uint8_t{0});
-      for (std::int64_t i = 0; i < group; ++i) {
-        const int number = rounded[static_cast<std::size_t>(i)] + (1 << (bits - 1));
-        to[i * bits / 8] |= static_cast<std::uint8_t>(number << (i * bits % 8));
-      }
+  for (std::int64_t row = 0; row < result.n; ++row, to += row_bytes) {
+    std::fill_n(to, row_bytes, std::uint8_t{0});
+    for (std::int64_t i = 0; i < blocks * group; ++i) {
+      const int number = (i < result.k ? from[row * result.k + i] : 0) + (1 << (bits - 1));
+      to[i * bits / 8] |= static_cast<std::uint8_t>(number << (i * bits % 8));
     }
   }
   return result;
+}
+
+BlockWeights round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group) {
+  const std::int64_t n = weights.shape()[static_cast<std::size_t>(axis)],
+                     k = weights.shape()[static_cast<std::size_t>(1 - axis)], blocks = base::ceil_divide(k, group);
+  Tensor integers(DType::i8, {n, k}), scales(DType::f32, {n, blocks});
+  const float* from = weights.data<float>();
+  auto* to = integers.mutable_data<std::int8_t>();
+  std::vector<float> values(static_cast<std::size_t>(group));
+  std::vector<int> rounded(static_cast<std::size_t>(group));
+  for (std::int64_t row = 0; row < n; ++row) {
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      const std::int64_t start = block * group, length = std::min(group, k - start);
+      std::ranges::fill(values, 0.0f);
+      for (std::int64_t i = 0; i < length; ++i)
+        values[static_cast<std::size_t>(i)] = from[axis == 0 ? row * k + start + i : (start + i) * n + row];
+      scales.mutable_data<float>()[row * blocks + block] = round_group(values, bits, rounded);
+      for (std::int64_t i = 0; i < length; ++i)
+        to[row * k + start + i] = static_cast<std::int8_t>(rounded[static_cast<std::size_t>(i)]);
+    }
+  }
+  return pack_blocks(integers, scales, bits, group);
 }
 
 }  // namespace tessera::compress

@@ -144,6 +144,28 @@ TEST_F(Quantise, WeightsAlone) {
   }
 }
 
+TEST_F(Quantise, AdaptiveRoundingBringsTheOutputsCloser) {
+  for (const bool everything : {false, true}) {
+    QuantiseOptions options = full(200);
+    options.full = everything;
+    options.weights = everything ? "int8" : "int4";
+    const QuantisedModel nearest = quantise(chain(3, -1), options);
+    EXPECT_FALSE(nearest.report.adaptively_rounded.has_value());
+    options.adaptive_rounding = true;
+    options.rounding_steps = 200;
+    const QuantisedModel adaptive = quantise(chain(3, -1), options);
+    ASSERT_TRUE(adaptive.report.adaptively_rounded.has_value());
+    EXPECT_EQ(*adaptive.report.adaptively_rounded, *adaptive.report.snr_db > *nearest.report.snr_db);
+    if (!everything) {
+      EXPECT_GT(*adaptive.report.snr_db, *nearest.report.snr_db + 1);
+    }
+    for (const QuantisedLayer& layer : adaptive.report.layers) EXPECT_GT(*layer.rounding_gain_db, 0) << layer.name;
+  }
+  QuantiseOptions options;
+  options.adaptive_rounding = true;
+  expect_error_containing(ErrorKind::invalid_argument, "--data", [&] { quantise(chain(2, -1), options); });
+}
+
 TEST_F(Quantise, PatternsKeepLayersInFloat) {
   QuantiseOptions options = full();
   options.exclude = {"layer[02]"};
