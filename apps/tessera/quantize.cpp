@@ -1,11 +1,9 @@
 // tessera quantize: makes a model smaller and faster by integers, and says what that costs.
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "common.h"
-#include "compress/calibration_samples.h"
 #include "compress/quantisation_report.h"
+#include "compress/quantise_file.h"
 #include "option_values.h"
 #include "tessera/optimise.h"
 #include "tessera/quantise.h"
@@ -22,24 +20,6 @@ struct Options {
   bool json = false, all = false, fast = false;
 };
 
-NamedValues one_run_of(const Model& model, const CalibrationData& data) {
-  NamedValues inputs;
-  CalibrationData single = data;
-  single.batch = 1;
-  compress::read_samples(model, single, [&](const compress::SampleBatch& batch) {
-    inputs = batch.inputs;
-    return false;
-  });
-  return inputs;
-}
-
-std::int64_t write(const Options& options, const Model& quantised) {
-  if (options.output.ends_with(".tsr"))
-    return optimise(quantised, options.output, {.session = options.how.session}).file_bytes;
-  quantised.save(options.output);
-  return static_cast<std::int64_t>(std::filesystem::file_size(options.output));
-}
-
 void run(Options options) {
   check_outputs({options.output, options.page});
   check_output_name(options.output);
@@ -50,10 +30,7 @@ void run(Options options) {
   options.how.data.normalise = options.model.normalise;
   options.how.progress = show_progress;
   const Model model = load_model(options.model);
-  QuantisedModel made = quantise(model, options.how);
-  made.report.file_bytes = write(options, made.model);
-  if (!options.how.data.path.empty() && !options.fast)
-    compress::add_latency(made.report, model, made.model, one_run_of(model, options.how.data), options.how.session);
+  const QuantisedModel made = compress::quantise_to_file(model, options.how, options.output, !options.fast);
   const compress::QuantisationFiles files{model_title(options.model.model), options.output};
   if (options.page.ends_with(".json")) write_text(options.page, compress::quantisation_json(made.report, files) + "\n");
   else if (!options.page.empty()) write_text(options.page, compress::quantisation_html(made.report, files));

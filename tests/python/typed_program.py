@@ -14,6 +14,14 @@ def classify(path: str, picture: numpy.ndarray[tuple[int, ...], numpy.dtype[nump
     return int(numpy.argmax(result))
 
 
+def smaller(path: str, samples: dict[str, numpy.ndarray[tuple[int, ...], numpy.dtype[numpy.float32]]]) -> str:
+    made = tessera.quantize(path, "small.onnx", full=True, data=samples, exclude=["head*"], max_drop=0.01)
+    with tessera.Server({"small": made.session()}, http="127.0.0.1:0", settings={"small": {"instances": 2}}) as server:
+        port: int = server.ports["http"]
+        stopped: bool = server.wait(0.1)
+    return f"{made.text} {port} {stopped} {made.data['scheme']}"
+
+
 def replaced(path: str) -> list[str]:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1

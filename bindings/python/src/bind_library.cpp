@@ -61,6 +61,12 @@ nb::dict build_info() {
   info["devices"] = device_names();
   info["policies"] = policy_names();
   info["losses"] = loss_names();
+  info["server"] =
+#ifdef TESSERA_WITH_SERVER
+      true;
+#else
+      false;
+#endif
   return info;
 }
 

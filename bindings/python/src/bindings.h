@@ -20,6 +20,8 @@ void bind_io_binding(nanobind::module_& module);
 void bind_reports(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
 void bind_sharing(nanobind::module_& module);
+void bind_compression(nanobind::module_& module);
+void bind_server(nanobind::module_& module);  // in builds that have the server
 void bind_library(nanobind::module_& module);
 
 // A session with what a run from Python asks of it. Thread-safe but for end(), which waits for nobody.

@@ -16,5 +16,9 @@ NB_MODULE(_core, module) {
   bind_reports(module);
   bind_training(module);
   bind_sharing(module);
+  bind_compression(module);
+#ifdef TESSERA_WITH_SERVER
+  bind_server(module);
+#endif
   bind_library(module);
 }

@@ -21,7 +21,9 @@ from tessera._errors import (
     OverBudget,
     Unsupported,
 )
+from tessera._quantize import Quantisation, quantize
 from tessera._reports import Differences, Explanation, Optimisation
+from tessera._server import Server
 from tessera._session import Session, load
 from tessera._sharing import Arbiter, Job
 from tessera._torch import from_torch
@@ -44,7 +46,9 @@ __all__ = [
     "NotFound",
     "Optimisation",
     "OverBudget",
+    "Quantisation",
     "RunOptions",
+    "Server",
     "Session",
     "Tensor",
     "Trainer",
@@ -54,4 +58,5 @@ __all__ = [
     "build_info",
     "from_torch",
     "load",
+    "quantize",
 ]

@@ -173,6 +173,41 @@ class Trainer:
     def step_model(self) -> Model: ...
     def save(self, path: Any) -> None: ...
 
+class QuantiseOptions:
+    weights: str
+    full: bool
+    group: int
+    data: str
+    labels: str
+    normalise: str
+    batch: int
+    samples: int
+    estimator: str
+    percentile: float
+    correct_bias: bool
+    equalise: bool
+    adaptive_rounding: bool
+    rounding_steps: int
+    exclude: list[str]
+    diagnose: bool
+    max_drop: float | None
+    metric: str
+    session: SessionOptions
+    def __init__(self) -> None: ...
+
+class Server:
+    """Only in builds that have the server: build_info()["server"]."""
+
+    def __init__(self, config: Any, settings: dict[str, Any]) -> None: ...
+    @property
+    def ports(self) -> dict[str, int]: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def models(self) -> list[dict[str, str]]: ...
+    def reload(self) -> None: ...
+    def stop(self) -> None: ...
+
 class Job:
     def run(self, session: Session, feeds: dict[str, Any], outputs: Sequence[str] | None = None) -> list[Any]: ...
     def call(self, name: str, work: Callable[[], object]) -> None: ...
@@ -208,6 +243,14 @@ def optimise(
     opset: int | None = None,
     progress: Callable[[str, float], None] | None = None,
 ) -> tuple[str, str, str]: ...
+def quantise(
+    model: Model,
+    name: str,
+    options: QuantiseOptions,
+    path: Any,
+    times: bool,
+    progress: Callable[[str, float], None] | None = None,
+) -> tuple[Model, str, str, str]: ...
 def diff(
     a: Session,
     b: Session,

@@ -203,6 +203,7 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   settings.memory_limit_bytes = table.whole("memory_limit_mib", 0) << 20;
   settings.threads = static_cast<int>(table.whole("threads", 0));
   settings.precision = table.text("precision", "");
+  config.set_default_model_filename(table.text("file", ""));
   if (table.has("instances")) {
     inference::ModelInstanceGroup& group = *config.add_instance_group();
     group.set_kind(inference::ModelInstanceGroup::KIND_CPU);

@@ -3,14 +3,10 @@
 
 #include <functional>
 
+#include "serve/program/server.h"
 #include "serve/program/server_options.h"
 
 namespace tessera::serve {
-
-// Where the server listens; 0: not at all.
-struct ServerPorts {
-  int http = 0, grpc = 0, metrics = 0;
-};
 
 // Serves until SIGTERM or SIGINT; SIGHUP reads the repository anew. `ready` is told the ports once models are loaded
 // and requests are taken. On the way out it takes no new requests, answers those that it has, and returns. Call it

@@ -1,0 +1,43 @@
+#include "compress/quantise_file.h"
+
+#include <filesystem>
+
+#include "compress/calibration_samples.h"
+#include "compress/quantisation_report.h"
+#include "io/output_file.h"
+#include "tessera/optimise.h"
+
+namespace tessera::compress {
+namespace {
+
+NamedValues one_run_of(const Model& model, const CalibrationData& data) {
+  NamedValues inputs;
+  CalibrationData single = data;
+  single.batch = 1;
+  read_samples(model, single, [&](const SampleBatch& batch) {
+    inputs = batch.inputs;
+    return false;
+  });
+  return inputs;
+}
+
+std::int64_t write(const Model& quantised, const std::string& output, const SessionOptions& session) {
+  if (output.ends_with(".tsr")) return optimise(quantised, output, {.session = session}).file_bytes;
+  quantised.save(output);
+  return static_cast<std::int64_t>(std::filesystem::file_size(output));
+}
+
+}  // namespace
+
+QuantisedModel quantise_to_file(const Model& model, const QuantiseOptions& options, const std::string& output,
+                                bool times) {
+  check_output_name(output);
+  io::check_output(output);
+  QuantisedModel made = quantise(model, options);
+  made.report.file_bytes = write(made.model, output, options.session);
+  if (times && !options.data.path.empty())
+    add_latency(made.report, model, made.model, one_run_of(model, options.data), options.session);
+  return made;
+}
+
+}  // namespace tessera::compress

@@ -1,0 +1,16 @@
+// Quantisation into a file, as the command and the Python package do it.
+#pragma once
+
+#include <string>
+
+#include "tessera/quantise.h"
+
+namespace tessera::compress {
+
+// Quantises the model and writes it to `output` (.onnx, or .tsr for this machine). The report has the file's size and,
+// where `times` is set and there are calibration data, the predicted and measured times of both models. Throws Error as
+// quantise() does, and, before any work, invalid_argument for other endings and io for a file that cannot be written.
+QuantisedModel quantise_to_file(const Model& model, const QuantiseOptions& options, const std::string& output,
+                                bool times);
+
+}  // namespace tessera::compress

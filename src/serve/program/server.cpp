@@ -1,0 +1,136 @@
+#include "serve/program/server.h"
+
+#include <thread>
+
+#include "base/error.h"
+#include "serve/core/log.h"
+#include "serve/core/service.h"
+#include "serve/grpc/server.h"
+#include "serve/http/api.h"
+#include "serve/http/server.h"
+
+namespace tessera::serve {
+namespace {
+
+constexpr const char* kOff = "off";
+
+// Who can reach the server, and what that means.
+void warn_about_addresses(const ServerOptions& options) {
+  for (const std::string* address : {&options.http, &options.grpc, &options.metrics}) {
+    if (*address == kOff || is_loopback(*address)) continue;
+    if (options.keys.empty())
+      log(Level::warning, "everybody who reaches this address may use, load and unload models: set up keys",
+          {{"address", *address}});
+    if (!options.tls.is_on())
+      log(Level::warning, "requests and tokens travel unencrypted to this address: set up TLS",
+          {{"address", *address}});
+  }
+}
+
+bool shares_memory(const ServerOptions& options) {
+  if (options.shared_memory_is_given || !options.shared_memory) return options.shared_memory;
+  // Clients on other machines have none, and what lies in it here is not theirs.
+  return (options.http == kOff || is_loopback(options.http)) && (options.grpc == kOff || is_loopback(options.grpc));
+}
+
+std::unique_ptr<AuditLog> make_audit(const ServerOptions& options) {
+  if (options.audit_file.empty()) return nullptr;
+  return std::make_unique<AuditLog>(options.audit_file, options.audit_bytes);
+}
+
+}  // namespace
+
+struct Server::State {
+  explicit State(const ServerOptions& given)
+      : options(given),
+        arbiter({.policy = options.policy}),
+        repository(arbiter, options.repository),
+        access(options.keys),
+        audit(make_audit(options)),
+        service(repository, access, audit.get(),
+                {shares_memory(options), options.audit_inference, options.threads > 1}),
+        api(service, options.limits.body_bytes),
+        http(options.limits, options.threads, service.connections) {}
+
+  int listen_http(const std::string& address, std::shared_ptr<Call> (HttpApi::*handle)(HttpRequest, Reply)) {
+    if (address == kOff) return 0;
+    return http.listen(
+        address,
+        [this, handle](HttpRequest request, Reply reply) {
+          return (api.*handle)(std::move(request), std::move(reply));
+        },
+        options.tls);
+  }
+
+  void start_grpc() {
+    if (options.grpc == kOff) return;
+    grpc = std::make_unique<GrpcServer>(
+        service,
+        GrpcOptions{options.grpc, options.limits.body_bytes, options.limits.all_bodies_bytes, options.tls.certificate,
+                    options.tls.key, options.tls.client_authorities, options.tls.require_certificate});
+    ports.grpc = grpc->port();
+  }
+
+  const ServerOptions options;
+  Arbiter arbiter;
+  Repository repository;
+  Access access;
+  std::unique_ptr<AuditLog> audit;
+  Service service;
+  HttpApi api;
+  HttpServer http;
+  std::unique_ptr<GrpcServer> grpc;
+  ServerPorts ports;
+  std::mutex draining;
+  bool drained = false;
+};
+
+Server::Server(const ServerOptions& options) {
+  set_log_level(options.log_level);
+  require(!options.repository.empty(), ErrorKind::invalid_argument,
+          "there is nothing to serve: name a model file or a folder of models");
+  require(options.threads >= 1 && options.threads <= 256, ErrorKind::invalid_argument,
+          "{} threads cannot read requests, expected 1 to 256", options.threads);
+  warn_about_addresses(options);
+  state_ = std::make_unique<State>(options);
+  state_->ports.http = state_->listen_http(options.http, &HttpApi::handle);
+  state_->ports.metrics = state_->listen_http(options.metrics, &HttpApi::handle_metrics);
+  state_->repository.load_all();
+  if (state_->audit) state_->audit->write({"server", "start", "", "ready", ""});
+  state_->start_grpc();
+  state_->http.start();
+}
+
+Server::~Server() = default;
+
+const ServerPorts& Server::ports() const {
+  return state_->ports;
+}
+
+bool Server::is_ready() const {
+  return state_->service.is_ready();
+}
+
+std::vector<ModelState> Server::models() const {
+  return state_->repository.index();
+}
+
+void Server::refresh() {
+  state_->repository.refresh();
+}
+
+void Server::drain() {
+  State& state = *state_;
+  const std::lock_guard lock(state.draining);
+  if (std::exchange(state.drained, true)) return;
+  state.service.begin_drain();
+  std::thread grpc_end([&] {
+    if (state.grpc) state.grpc->drain(state.options.drain_seconds);
+  });
+  state.http.drain(state.options.drain_seconds);
+  grpc_end.join();
+  state.repository.drain();
+  if (state.audit) state.audit->write({"server", "stop", "", "drained", ""});
+}
+
+}  // namespace tessera::serve
