@@ -11,6 +11,7 @@
 #include "dlpack.h"
 #include "element_types.h"
 #include "gil.h"
+#include "numpy_arrays.h"
 #include "small_types.h"
 #include "tessera/view.h"
 
@@ -186,6 +187,7 @@ nb::object python_text(std::string_view text) {
 }
 
 Tensor tensor_from_python(nb::handle object, DType wanted, std::string_view what) {
+  if (Tensor tensor = tensor_from_numpy(object); tensor.has_value()) return tensor;
   require(!object.is_none(), ErrorKind::invalid_argument, "{} is None, expected an array", what);
   const bool array = is_array(object);
   if (!array) {
@@ -218,6 +220,7 @@ Tensor writable_from_python(nb::handle array, std::string_view what) {
 
 nb::object numpy_from_tensor(const Tensor& tensor) {
   if (!tensor.has_value()) return nb::none();
+  if (nb::object array = numpy_view(tensor); array.is_valid()) return array;
   const nb::object numpy = numpy_module();
   if (tensor.dtype() == DType::string) {
     nb::list items;

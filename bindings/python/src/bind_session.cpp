@@ -15,6 +15,7 @@
 #include "bindings.h"
 #include "gil.h"
 #include "ir/graph.h"
+#include "numpy_arrays.h"
 #include "passes/pipeline.h"
 #include "report/trace.h"
 #include "values.h"
@@ -40,14 +41,16 @@ NamedValues PySession::inputs_from(nb::dict feeds) const {
       inputs.emplace(std::move(name), Value());  // the session's message lists those that there are
       continue;
     }
-    Value value = value_from_python(item, *known->second, "input '" + name + "'");
+    // The usual case needs no words for a message.
+    Tensor tensor = known->second->is_tensor() ? tensor_from_numpy(item) : Tensor();
+    Value value =
+        tensor.has_value() ? Value(std::move(tensor)) : value_from_python(item, *known->second, "input '" + name + "'");
     inputs.emplace(std::move(name), std::move(value));
   }
   return inputs;
 }
 
 std::vector<OutputRequest> PySession::requests_from(nb::handle names) const {
-  if (names.is_none()) return all_outputs_;
   std::vector<OutputRequest> requests;
   for (const nb::handle name : names) {
     requests.emplace_back(name_from_python(name, "the name of an output"));
@@ -69,7 +72,9 @@ Cancellation* cancellation_of(const PyRunOptions* given) {
 
 nb::list run(PySession& self, nb::dict feeds, nb::handle names, const PyRunOptions* given) {
   const NamedValues inputs = self.inputs_from(std::move(feeds));
-  const std::vector<OutputRequest> requests = self.requests_from(names);
+  std::vector<OutputRequest> chosen;
+  if (!names.is_none()) chosen = self.requests_from(names);
+  const std::vector<OutputRequest>& requests = names.is_none() ? self.all_outputs() : chosen;
   const std::vector<Value> results = interruptible(
       [&](const Cancellation* cancellation) {
         return self.session().run(inputs, requests, run_options(given, cancellation));

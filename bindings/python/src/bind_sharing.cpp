@@ -20,7 +20,7 @@ namespace {
 
 nb::list run(Job& job, PySession& session, nb::dict feeds, nb::handle names) {
   const NamedValues inputs = session.inputs_from(std::move(feeds));
-  const std::vector<OutputRequest> requests = session.requests_from(names);
+  const std::vector<OutputRequest> requests = names.is_none() ? session.all_outputs() : session.requests_from(names);
   const std::vector<Value> results = interruptible([&](const Cancellation* cancellation) {
     RunOptions options;
     options.cancellation = cancellation;

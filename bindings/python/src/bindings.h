@@ -35,8 +35,9 @@ class PySession {
 
   // Inputs by name from a dict. Throws Error(invalid_argument) that names the input.
   NamedValues inputs_from(nanobind::dict feeds) const;
-  // All outputs, or those of these names, in their order; a name may come more than once.
+  // The outputs of these names, in their order; a name may come more than once.
   std::vector<OutputRequest> requests_from(nanobind::handle names) const;
+  const std::vector<OutputRequest>& all_outputs() const { return all_outputs_; }
 
  private:
   Model model_;
