@@ -28,6 +28,7 @@ class Ensemble final : public Servable {
   const ModelInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override;
+  Statistics& recorder() override { return statistics_; }
   void drain() override;
 
  private:

@@ -64,6 +64,10 @@ class Text {
     head(name, kind, help);
     for (const Measured& model : models) line(name, model.labels, value(model));
   }
+  void single(const char* name, const char* kind, const char* help, double value) {
+    head(name, kind, help);
+    line(name, "", value);
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -109,6 +113,30 @@ void add_latencies(Text& text, const std::vector<Measured>& models) {
   }
 }
 
+void add_cache_families(Text& text, const std::vector<Measured>& models, const CacheCounters& cache) {
+  using M = const Measured&;
+  text.family("nv_cache_num_hits_per_model", "counter", "Requests that the response cache answered", models,
+              [](M m) { return static_cast<double>(m.statistics.cache_hit.count); });
+  text.family("nv_cache_num_misses_per_model", "counter", "Requests that the response cache could not answer", models,
+              [](M m) { return static_cast<double>(m.statistics.cache_miss.count); });
+  text.family("nv_cache_hit_duration_per_model", "counter", "Microseconds to look up answers that were there", models,
+              [](M m) { return microseconds(m.statistics.cache_hit.ns); });
+  text.family("nv_cache_miss_duration_per_model", "counter", "Microseconds to look up and keep answers that were not",
+              models, [](M m) { return microseconds(m.statistics.cache_miss.ns); });
+  text.single("nv_cache_num_entries", "gauge", "Answers in the response cache", static_cast<double>(cache.entries));
+  text.single("nv_cache_num_lookups", "counter", "Lookups of the response cache",
+              static_cast<double>(cache.hits + cache.misses));
+  text.single("nv_cache_num_hits", "counter", "Lookups that found an answer", static_cast<double>(cache.hits));
+  text.single("nv_cache_num_misses", "counter", "Lookups that found none", static_cast<double>(cache.misses));
+  text.single("nv_cache_num_evictions", "counter", "Answers that made way for others",
+              static_cast<double>(cache.evictions));
+  text.single("nv_cache_lookup_duration", "counter", "Microseconds of all lookups", microseconds(cache.lookup_ns));
+  text.single("nv_cache_insertion_duration", "counter", "Microseconds of all insertions",
+              microseconds(cache.insertion_ns));
+  text.single("nv_cache_util", "gauge", "Part of the response cache's bytes that is used, 0 to 1",
+              cache.most_bytes > 0 ? static_cast<double>(cache.bytes) / static_cast<double>(cache.most_bytes) : 0.0);
+}
+
 void add_own_families(Text& text, const std::vector<Measured>& models) {
   using M = const Measured&;
   text.family("tessera_model_memory_bytes", "gauge", "Memory of the model: weights, plans, runs in progress", models,
@@ -149,17 +177,14 @@ std::string metrics_text(const Repository& repository, const ServerCounters& cou
   add_triton_families(text, models);
   add_latencies(text, models);
   add_own_families(text, models);
-  const auto single = [&](const char* name, const char* kind, const char* help, double value) {
-    text.head(name, kind, help);
-    text.line(name, "", value);
-  };
-  single("tessera_connections", "gauge", "Open HTTP connections", static_cast<double>(counters.connections));
-  single("tessera_http_requests_total", "counter", "HTTP requests", static_cast<double>(counters.http_requests));
-  single("tessera_grpc_requests_total", "counter", "gRPC requests", static_cast<double>(counters.grpc_requests));
-  single("tessera_refused_callers_total", "counter", "Requests without the right token, certificate or role",
-         static_cast<double>(counters.refused_callers));
-  single("process_resident_memory_bytes", "gauge", "Resident memory", static_cast<double>(resident_bytes()));
-  single("tessera_uptime_seconds", "gauge", "Time since the start", counters.uptime_s);
+  add_cache_families(text, models, repository.cache_counters());
+  text.single("tessera_connections", "gauge", "Open HTTP connections", static_cast<double>(counters.connections));
+  text.single("tessera_http_requests_total", "counter", "HTTP requests", static_cast<double>(counters.http_requests));
+  text.single("tessera_grpc_requests_total", "counter", "gRPC requests", static_cast<double>(counters.grpc_requests));
+  text.single("tessera_refused_callers_total", "counter", "Requests without the right token, certificate or role",
+              static_cast<double>(counters.refused_callers));
+  text.single("process_resident_memory_bytes", "gauge", "Resident memory", static_cast<double>(resident_bytes()));
+  text.single("tessera_uptime_seconds", "gauge", "Time since the start", counters.uptime_s);
   return text.take();
 }
 

@@ -227,6 +227,7 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   settings.after = values_of(table.table("after"));
   config.mutable_version_policy()->mutable_latest()->set_num_versions(
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole("versions", 1), 1, 1000)));
+  if (table.boolean("cache", false)) config.mutable_response_cache()->set_enable(true);
   table.check_all_read();
   check(settings, where);
   return settings;

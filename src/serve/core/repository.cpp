@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "serve/core/cached_model.h"
 #include "serve/core/classification.h"
 #include "serve/core/ensemble.h"
 #include "serve/core/log.h"
@@ -80,7 +81,8 @@ fs::path model_file(const fs::path& folder, const ModelSettings& settings) {
 
 }  // namespace
 
-Repository::Repository(Arbiter& arbiter, const fs::path& path) : arbiter_(arbiter), path_(path) {
+Repository::Repository(Arbiter& arbiter, const fs::path& path, std::int64_t cache_bytes)
+    : arbiter_(arbiter), path_(path), cache_(cache_bytes) {
   require(fs::exists(path), ErrorKind::not_found, "there is no model or repository at {}", path.string());
   single_ = fs::is_regular_file(path);
   require(single_ || fs::is_directory(path), ErrorKind::io, "{} is neither a file nor a folder", path.string());
@@ -111,8 +113,8 @@ std::vector<std::string> Repository::names_on_disk() const {
   return names;
 }
 
-std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const std::string& version,
-                                                   const ModelSettings& settings) const {
+std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const std::string& version,
+                                                 const ModelSettings& settings) const {
   const Labels labels = read_labels(folder, settings);
   if (settings.is_ensemble())
     return std::make_shared<Ensemble>(version, settings, labels,
@@ -133,7 +135,14 @@ std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const
   return std::make_shared<Pipeline>(arbiter_, std::move(before), std::move(network), std::move(after));
 }
 
-Repository::Versions Repository::make_versions(const std::string& name) const {
+std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const std::string& version,
+                                                   const ModelSettings& settings) {
+  std::shared_ptr<Servable> model = make_model(folder, version, settings);
+  if (!settings.config.response_cache().enable()) return model;
+  return std::make_shared<CachedModel>(std::move(model), cache_);
+}
+
+Repository::Versions Repository::make_versions(const std::string& name) {
   Versions versions;
   if (single_) {
     ModelSettings settings;

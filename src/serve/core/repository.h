@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/core/response_cache.h"
 #include "serve/core/servable.h"
 #include "tessera/share.h"
 
@@ -24,8 +25,11 @@ struct ModelState {
 // model.tsr), or one model file, which is served as version 1 under its name without the ending. Thread-safe.
 class Repository {
  public:
-  // Loads nothing. Throws Error(not_found, io) when there is nothing at the path.
-  Repository(Arbiter& arbiter, const std::filesystem::path& path);
+  static constexpr std::int64_t kUsualCacheBytes = std::int64_t{64} << 20;
+
+  // Loads nothing. The cache is of the answers of models that ask for one. Throws Error(not_found, io) when there is
+  // nothing at the path.
+  Repository(Arbiter& arbiter, const std::filesystem::path& path, std::int64_t cache_bytes = kUsualCacheBytes);
   ~Repository();
   Repository(const Repository&) = delete;
   Repository& operator=(const Repository&) = delete;
@@ -46,6 +50,7 @@ class Repository {
   std::vector<std::shared_ptr<Servable>> all() const;
   std::vector<ModelState> index() const;
   bool is_ready() const;  // every model of the repository that was asked for is loaded
+  CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
   // Ends all models when their requests are done.
@@ -60,9 +65,11 @@ class Repository {
   };
 
   std::vector<std::string> names_on_disk() const;
-  Versions make_versions(const std::string& name) const;
+  Versions make_versions(const std::string& name);
+  std::shared_ptr<Servable> make_model(const std::filesystem::path& folder, const std::string& version,
+                                       const ModelSettings& settings) const;
   std::shared_ptr<Servable> make_version(const std::filesystem::path& folder, const std::string& version,
-                                         const ModelSettings& settings) const;
+                                         const ModelSettings& settings);
   std::string signature_of(const std::string& name) const;
   void exchange(const std::string& name, Versions versions, const std::string& signature);
   void retire(Versions versions);
@@ -71,7 +78,8 @@ class Repository {
   Arbiter& arbiter_;
   std::filesystem::path path_;
   bool single_ = false;
-  std::mutex loading_;  // one load at a time
+  ResponseCache cache_;  // lives longer than the models
+  std::mutex loading_;   // one load at a time
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
 

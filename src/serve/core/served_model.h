@@ -30,6 +30,7 @@ class ServedModel final : public Servable {
   const ModelInfo& info() const override { return info_; }
   bool submit(const std::shared_ptr<Call>& call) override;
   StatisticsSnapshot statistics() const override;
+  Statistics& recorder() override { return statistics_; }
   std::int64_t memory_bytes() const override;
   std::optional<JobReport> job() const override { return job_.report(); }
   void drain() override;

@@ -8,18 +8,42 @@ namespace tessera::serve {
 void Statistics::succeeded(std::int64_t latency_ns, std::int64_t queue_ns, std::int64_t rows,
                            const ExecutionTimes& times) {
   const std::lock_guard lock(mutex_);
-  sums_.success.add(latency_ns);
+  count_success(latency_ns);
   sums_.queue.add(queue_ns);
   sums_.input.add(times.input_ns);
   sums_.infer.add(times.infer_ns);
   sums_.output.add(times.output_ns);
   sums_.inferences += static_cast<std::uint64_t>(rows);
+}
+
+// With the mutex held.
+void Statistics::count_success(std::int64_t latency_ns) {
+  sums_.success.add(latency_ns);
   const double seconds = static_cast<double>(latency_ns) * 1e-9;
   sums_.latency_sum_s += seconds;
   const auto bucket = std::ranges::lower_bound(kLatencyBounds, seconds) - kLatencyBounds.begin();
   ++sums_.latencies[static_cast<std::size_t>(bucket)];
   if (recent_.size() < kKept) recent_.push_back(latency_ns);
   else recent_[next_++ % kKept] = latency_ns;
+}
+
+void Statistics::answered_from_cache(std::int64_t latency_ns, std::int64_t lookup_ns) {
+  const std::lock_guard lock(mutex_);
+  count_success(latency_ns);
+  sums_.queue.add(0);
+  sums_.cache_hit.add(lookup_ns);
+}
+
+void Statistics::missed_in_cache(std::int64_t cache_ns) {
+  const std::lock_guard lock(mutex_);
+  sums_.cache_miss.add(cache_ns);
+}
+
+void Statistics::reset() {
+  const std::lock_guard lock(mutex_);
+  sums_ = {};
+  recent_.clear();
+  next_ = 0;
 }
 
 void Statistics::failed(std::int64_t latency_ns, Reason reason) {

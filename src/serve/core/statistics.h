@@ -34,6 +34,7 @@ inline constexpr std::array<double, 15> kLatencyBounds{0.0005, 0.001, 0.002, 0.0
 
 struct StatisticsSnapshot {
   DurationSum success, fail, queue, input, infer, output;  // of requests
+  DurationSum cache_hit, cache_miss;                       // time for the cache of answers, where the model has one
   std::uint64_t inferences = 0, executions = 0;            // inferences: rows
   std::uint64_t last_inference_ms = 0;                     // since 1970
   std::map<std::int64_t, BatchStatistics> batches;         // by rows
@@ -49,10 +50,18 @@ class Statistics {
  public:
   void succeeded(std::int64_t latency_ns, std::int64_t queue_ns, std::int64_t rows, const ExecutionTimes& times);
   void failed(std::int64_t latency_ns, Reason reason);
+  // Counts as a success that was not computed.
+  void answered_from_cache(std::int64_t latency_ns, std::int64_t lookup_ns);
+  // The time to look up what was not there and to keep the answer.
+  void missed_in_cache(std::int64_t cache_ns);
   void executed(std::int64_t rows, const ExecutionTimes& times);
   StatisticsSnapshot snapshot() const;
+  // As if nothing had been counted.
+  void reset();
 
  private:
+  void count_success(std::int64_t latency_ns);
+
   static constexpr std::size_t kKept = 2048;
   mutable std::mutex mutex_;
   StatisticsSnapshot sums_;

@@ -194,6 +194,8 @@ void to_message(const Servable& servable, inference::ModelStatistics& message) {
   set(*sums.mutable_compute_input(), s.input);
   set(*sums.mutable_compute_infer(), s.infer);
   set(*sums.mutable_compute_output(), s.output);
+  set(*sums.mutable_cache_hit(), s.cache_hit);
+  set(*sums.mutable_cache_miss(), s.cache_miss);
   for (const auto& [rows, batch] : s.batches) {
     inference::InferBatchStatistics& entry = *message.add_batch_stats();
     entry.set_batch_size(static_cast<std::uint64_t>(rows));

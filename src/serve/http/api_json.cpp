@@ -159,6 +159,7 @@ std::string model_config_json(const ModelInfo& info) {
   json["parameters"] = parameters;
   if (config.has_dynamic_batching()) json["dynamic_batching"] = batching_json(config.dynamic_batching());
   if (config.has_ensemble_scheduling()) json["ensemble_scheduling"] = ensemble_json(config.ensemble_scheduling());
+  json["response_cache"] = {{"enable", config.response_cache().enable()}};
   json["model_transaction_policy"] = {{"decoupled", false}};
   return text_of(json);
 }
@@ -185,8 +186,8 @@ std::string statistics_json(const std::vector<std::shared_ptr<Servable>>& models
                       {"compute_input", duration(s.input)},
                       {"compute_infer", duration(s.infer)},
                       {"compute_output", duration(s.output)},
-                      {"cache_hit", duration({})},
-                      {"cache_miss", duration({})}}},
+                      {"cache_hit", duration(s.cache_hit)},
+                      {"cache_miss", duration(s.cache_miss)}}},
                     {"batch_stats", batches}});
   }
   return text_of({{"model_stats", list}});

@@ -44,7 +44,7 @@ struct Server::State {
   explicit State(const ServerOptions& given)
       : options(given),
         arbiter({.policy = options.policy}),
-        repository(arbiter, options.repository),
+        repository(arbiter, options.repository, options.cache_bytes),
         access(options.keys),
         audit(make_audit(options)),
         service(repository, access, audit.get(),

@@ -74,6 +74,8 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   options.shared_memory_is_given = table.has("shared_memory");
   options.shared_memory = table.boolean("shared_memory", options.shared_memory);
   options.log_level = table.text("log_level", options.log_level);
+  io::TomlTable cache = table.table("cache");
+  options.cache_bytes = std::clamp<std::int64_t>(cache.whole("most_mib", options.cache_bytes >> 20), 0, 1 << 20) << 20;
   read_limits(table.table("limits"), options.limits);
   io::TomlTable tls = table.table("tls");
   options.tls = {tls.text("certificate", ""), tls.text("key", ""), tls.text("client_authorities", ""),

@@ -14,7 +14,8 @@ struct ServerOptions {
   std::string repository;  // a folder of models, or one model file
   std::string http = "127.0.0.1:8000", grpc = "127.0.0.1:8001", metrics = "127.0.0.1:8002";  // "off": none
   std::string policy = "fill";                                                               // of the arbiter
-  double poll_seconds = 0;  // between two looks at the repository; 0: none
+  double poll_seconds = 0;                            // between two looks at the repository; 0: none
+  std::int64_t cache_bytes = std::int64_t{64} << 20;  // for answers of models that ask for a response cache
   double drain_seconds = 30;
   int threads = 2;  // that read and write
   bool shared_memory = true, shared_memory_is_given = false;

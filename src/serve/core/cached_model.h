@@ -1,0 +1,30 @@
+// A model whose answers are kept: a request that is equal to an earlier one is answered without being computed.
+#pragma once
+
+#include "serve/core/response_cache.h"
+#include "serve/core/servable.h"
+
+namespace tessera::serve {
+
+class CachedModel final : public Servable {
+ public:
+  // For models whose answers depend on nothing but the request.
+  CachedModel(std::shared_ptr<Servable> model, ResponseCache& cache);
+  ~CachedModel() override;
+
+  const ModelInfo& info() const override { return model_->info(); }
+  bool submit(const std::shared_ptr<Call>& call) override;
+  StatisticsSnapshot statistics() const override { return model_->statistics(); }
+  Statistics& recorder() override { return model_->recorder(); }
+  std::int64_t memory_bytes() const override { return model_->memory_bytes(); }
+  std::optional<JobReport> job() const override { return model_->job(); }
+  // Its answers leave the cache, too.
+  void drain() override;
+
+ private:
+  std::shared_ptr<Servable> model_;
+  ResponseCache& cache_;
+  const std::uint64_t owner_;
+};
+
+}  // namespace tessera::serve
