@@ -19,6 +19,7 @@ namespace {
 constexpr std::int64_t kMostConfigBytes = 1 << 20;
 constexpr std::int64_t kUsualQueue = 1024;
 constexpr int kUsualBatch = 8;
+constexpr std::uint32_t kMostWarmUps = 1000;  // of one kind
 constexpr int kMostBatch = 4096, kMostInstances = 64;
 
 // Keeps the first mistake and where it is.
@@ -77,6 +78,12 @@ void check(const ModelSettings& settings, const std::string& where) {
     require(size >= 1 && size <= std::max(config.max_batch_size(), 1), ErrorKind::invalid_argument,
             "preferred_batch_size in {} has {}, expected 1 to max_batch_size ({})", where, size,
             config.max_batch_size());
+  require(!settings.is_ensemble() || config.model_warmup_size() == 0, ErrorKind::unsupported,
+          "{} has a warm-up for an ensemble: its models have theirs", where);
+  for (const inference::ModelWarmup& warm_up : config.model_warmup())
+    require(warm_up.count() <= kMostWarmUps, ErrorKind::invalid_argument,
+            "the warm-up '{}' in {} has the count {}, expected at most {}", warm_up.name(), where, warm_up.count(),
+            kMostWarmUps);
   require(!config.model_transaction_policy().decoupled(), ErrorKind::unsupported,
           "{} asks for decoupled answers, which this server does not have", where);
   require(settings.weight > 0, ErrorKind::invalid_argument, "the weight in {} must be above 0", where);
@@ -190,6 +197,36 @@ ModelSettings parse_pbtxt(const std::string& text, const std::string& where) {
   return settings;
 }
 
+namespace {
+
+std::uint32_t count_of(io::TomlTable& table, const char* key, std::int64_t otherwise) {
+  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole(key, otherwise), 0, 1'000'000));
+}
+
+template <typename Message>
+void read_shape(io::TomlTable& table, Message& message) {
+  for (const double size : table.numbers("shape")) message.add_dims(static_cast<std::int64_t>(size));
+}
+
+// [warmup.NAME.inputs] with INPUT = "zero", "random" or a file's name, or { data = …, shape = … }.
+void read_warm_up(const std::string& name, io::TomlTable table, inference::ModelWarmup& warm_up) {
+  warm_up.set_name(name);
+  warm_up.set_batch_size(count_of(table, "rows", 1));
+  warm_up.set_count(count_of(table, "count", 1));
+  io::TomlTable inputs = table.table("inputs");
+  for (const std::string& key : inputs.keys()) {
+    io::TomlTable input = inputs.table(key);
+    inference::ModelWarmup::Input& made = (*warm_up.mutable_inputs())[key];
+    const std::string data = input.text("data", input.text("name", "zero"));
+    if (data == "zero") made.set_zero_data(true);
+    else if (data == "random") made.set_random_data(true);
+    else made.set_input_data_file(data);
+    read_shape(input, made);
+  }
+}
+
+}  // namespace
+
 ModelSettings parse_model_toml(const std::string& text, const std::string& where) {
   io::TomlTable table = io::TomlTable::parse(text, where);
   ModelSettings settings;
@@ -227,6 +264,9 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   settings.after = values_of(table.table("after"));
   config.mutable_version_policy()->mutable_latest()->set_num_versions(
       static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole("versions", 1), 1, 1000)));
+  io::TomlTable warm_ups = table.table("warmup");
+  for (const std::string& name : warm_ups.tables())
+    read_warm_up(name, warm_ups.table(name), *config.add_model_warmup());
   if (table.boolean("cache", false)) config.mutable_response_cache()->set_enable(true);
   table.check_all_read();
   check(settings, where);

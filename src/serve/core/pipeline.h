@@ -27,6 +27,10 @@ class Pipeline final : public Servable {
   bool submit(const std::shared_ptr<Call>& call) override;
   // Requests are counted here, runs by the network.
   StatisticsSnapshot statistics() const override;
+  void reset_statistics() override {
+    statistics_.reset();
+    network_->reset_statistics();
+  }
   Statistics& recorder() override { return statistics_; }
   std::int64_t memory_bytes() const override { return network_->memory_bytes(); }
   std::optional<JobReport> job() const override { return network_->job(); }

@@ -13,6 +13,7 @@
 #include "serve/core/picture_model.h"
 #include "serve/core/pipeline.h"
 #include "serve/core/served_model.h"
+#include "serve/core/warm_up.h"
 
 namespace tessera::serve {
 namespace fs = std::filesystem;
@@ -138,6 +139,7 @@ std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const s
 std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const std::string& version,
                                                    const ModelSettings& settings) {
   std::shared_ptr<Servable> model = make_model(folder, version, settings);
+  run_warm_up(*model, folder);
   if (!settings.config.response_cache().enable()) return model;
   return std::make_shared<CachedModel>(std::move(model), cache_);
 }

@@ -35,6 +35,8 @@ class Servable {
   // once; else the call is done some time later.
   virtual bool submit(const std::shared_ptr<Call>& call) = 0;
   virtual StatisticsSnapshot statistics() const = 0;
+  // As if nothing had been asked.
+  virtual void reset_statistics() { recorder().reset(); }
   // Counts the requests to this; for what answers requests before they come to it.
   virtual Statistics& recorder() = 0;
   virtual std::int64_t memory_bytes() const { return 0; }
