@@ -200,8 +200,12 @@ TEST(ModelSettings, MistakesAreTold) {
                                 [] { parse_pbtxt("max_batch_size: x", "m"); });
   test::expect_error_containing(ErrorKind::unsupported, "KIND_CPU",
                                 [] { parse_pbtxt("instance_group { kind: KIND_GPU }", "m"); });
-  test::expect_error_containing(ErrorKind::unsupported, "sequence batching",
-                                [] { parse_pbtxt("sequence_batching {}", "m"); });
+  test::expect_error_containing(ErrorKind::unsupported, "iterative sequences",
+                                [] { parse_pbtxt("sequence_batching { iterative_sequence: true }", "m"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "response cache",
+                                [] { parse_pbtxt("sequence_batching {} response_cache { enable: true }", "m"); });
+  test::expect_error_containing(ErrorKind::invalid_argument, "[batching] and [sequence]",
+                                [] { parse_model_toml("[batching]\n[sequence]", "m"); });
   test::expect_error_containing(ErrorKind::invalid_argument, "expected realtime",
                                 [] { parse_model_toml("priority = \"high\"", "m"); });
   test::expect_error_containing(ErrorKind::invalid_argument, "preferred_batch_size",

@@ -17,6 +17,7 @@ CachedModel::~CachedModel() {
 }
 
 bool CachedModel::submit(const std::shared_ptr<Call>& call) {
+  if (!call->request.sequence.id.is_none()) return model_->submit(call);  // a model of an ensemble may keep states
   const std::int64_t start_ns = now_ns();
   std::string key = content_key(call->request);
   std::optional<std::vector<OutputTensor>> outputs = cache_.find(owner_, key);

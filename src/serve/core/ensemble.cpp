@@ -113,6 +113,7 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
     part->request.model = step.model_name();
     if (step.model_version() > 0) part->request.version = std::to_string(step.model_version());
     part->request.priority = whole.request.priority;
+    part->request.sequence = whole.request.sequence;
     if (whole.deadline_ns > 0)
       part->request.timeout_ns = std::max<std::int64_t>(whole.deadline_ns - part->arrival_ns, 1);
     for (const auto& [input, tensor] : step.input_map()) {

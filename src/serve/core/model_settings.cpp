@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "io/file.h"
 #include "io/toml_table.h"
+#include "serve/core/model_toml.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {
@@ -64,6 +65,23 @@ void read_parameters(ModelSettings& settings, const std::string& where) {
   }
 }
 
+void check_sequences(const ModelSettings& settings, const std::string& where) {
+  const inference::ModelConfig& config = settings.config;
+  if (!config.has_sequence_batching()) return;
+  const inference::ModelSequenceBatching& rules = config.sequence_batching();
+  require(!rules.iterative_sequence(), ErrorKind::unsupported,
+          "{} asks for iterative sequences, which this server does not have", where);
+  require(settings.before.empty() && settings.after.empty(), ErrorKind::unsupported,
+          "{} has steps before or after a network with sequence batching: put it into an ensemble", where);
+  require(!config.response_cache().enable(), ErrorKind::invalid_argument,
+          "{} asks for a response cache, but the answers of a model with sequence batching depend on its states",
+          where);
+  for (const std::int32_t size : rules.oldest().preferred_batch_size())
+    require(size >= 1 && size <= std::max(config.max_batch_size(), 1), ErrorKind::invalid_argument,
+            "preferred_batch_size in {} has {}, expected 1 to max_batch_size ({})", where, size,
+            config.max_batch_size());
+}
+
 void check(const ModelSettings& settings, const std::string& where) {
   const inference::ModelConfig& config = settings.config;
   require(config.max_batch_size() >= 0 && config.max_batch_size() <= kMostBatch, ErrorKind::invalid_argument,
@@ -78,6 +96,7 @@ void check(const ModelSettings& settings, const std::string& where) {
     require(size >= 1 && size <= std::max(config.max_batch_size(), 1), ErrorKind::invalid_argument,
             "preferred_batch_size in {} has {}, expected 1 to max_batch_size ({})", where, size,
             config.max_batch_size());
+  check_sequences(settings, where);
   require(!settings.is_ensemble() || config.model_warmup_size() == 0, ErrorKind::unsupported,
           "{} has a warm-up for an ensemble: its models have theirs", where);
   for (const inference::ModelWarmup& warm_up : config.model_warmup())
@@ -188,44 +207,12 @@ ModelSettings parse_pbtxt(const std::string& text, const std::string& where) {
   parser.RecordErrorsTo(&mistake);
   parser.AllowUnknownField(true);
   parser.SetRecursionLimit(32);
-  require(text.find("sequence_batching") == std::string::npos, ErrorKind::unsupported,
-          "{} asks for sequence batching, which this server does not have", where);
   require(parser.ParseFromString(text, &settings.config), ErrorKind::invalid_argument, "{}: {}", where, mistake.text);
   settings.batching_is_given = settings.config.max_batch_size() > 0 || text.find("max_batch_size") != std::string::npos;
   read_parameters(settings, where);
   check(settings, where);
   return settings;
 }
-
-namespace {
-
-std::uint32_t count_of(io::TomlTable& table, const char* key, std::int64_t otherwise) {
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole(key, otherwise), 0, 1'000'000));
-}
-
-template <typename Message>
-void read_shape(io::TomlTable& table, Message& message) {
-  for (const double size : table.numbers("shape")) message.add_dims(static_cast<std::int64_t>(size));
-}
-
-// [warmup.NAME.inputs] with INPUT = "zero", "random" or a file's name, or { data = …, shape = … }.
-void read_warm_up(const std::string& name, io::TomlTable table, inference::ModelWarmup& warm_up) {
-  warm_up.set_name(name);
-  warm_up.set_batch_size(count_of(table, "rows", 1));
-  warm_up.set_count(count_of(table, "count", 1));
-  io::TomlTable inputs = table.table("inputs");
-  for (const std::string& key : inputs.keys()) {
-    io::TomlTable input = inputs.table(key);
-    inference::ModelWarmup::Input& made = (*warm_up.mutable_inputs())[key];
-    const std::string data = input.text("data", input.text("name", "zero"));
-    if (data == "zero") made.set_zero_data(true);
-    else if (data == "random") made.set_random_data(true);
-    else made.set_input_data_file(data);
-    read_shape(input, made);
-  }
-}
-
-}  // namespace
 
 ModelSettings parse_model_toml(const std::string& text, const std::string& where) {
   io::TomlTable table = io::TomlTable::parse(text, where);
@@ -246,6 +233,8 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
     group.set_kind(inference::ModelInstanceGroup::KIND_CPU);
     group.set_count(static_cast<std::int32_t>(std::clamp<std::int64_t>(table.whole("instances", 1), -1, 1000)));
   }
+  require(!table.has("batching") || !table.has("sequence"), ErrorKind::invalid_argument,
+          "{} has both [batching] and [sequence]: the latter batches steps of different sequences", where);
   if (table.has("batching")) {
     io::TomlTable batching = table.table("batching");
     inference::ModelDynamicBatching& dynamic = *config.mutable_dynamic_batching();
@@ -267,6 +256,7 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   io::TomlTable warm_ups = table.table("warmup");
   for (const std::string& name : warm_ups.tables())
     read_warm_up(name, warm_ups.table(name), *config.add_model_warmup());
+  if (table.has("sequence")) read_sequence(table.table("sequence"), *config.mutable_sequence_batching());
   if (table.boolean("cache", false)) config.mutable_response_cache()->set_enable(true);
   table.check_all_read();
   check(settings, where);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include "tessera/gate.h"
@@ -29,6 +30,9 @@ struct ModelSettings {
   // The tables [before] and [after]: steps before and after the network, see steps/step.h. Empty: none.
   std::map<std::string, std::string> before, after;
 
+  // Outputs that the file names. Of a network with states, the others of them are not shown to clients.
+  std::set<std::string> shown_outputs;
+
   bool is_ensemble() const { return config.has_ensemble_scheduling() || config.platform() == "ensemble"; }
   std::int64_t delay_ns() const;
   std::int64_t queue_limit() const;  // requests that may wait
@@ -37,7 +41,7 @@ struct ModelSettings {
 
 // From config.pbtxt or else config.toml of the model's folder; settings of neither are those of an empty file. Parts of
 // config.pbtxt that are unknown here (those of GPUs) are passed over. Throws Error(invalid_argument) for a file with
-// mistakes, saying where, and Error(unsupported) for what cannot be done (GPU instances, sequence batching).
+// mistakes, saying where, and Error(unsupported) for what cannot be done (GPU instances, decoupled answers).
 ModelSettings read_model_settings(const std::filesystem::path& folder, const std::string& name);
 // The same from text; `where` names it in errors.
 ModelSettings parse_pbtxt(const std::string& text, const std::string& where);

@@ -1,17 +1,16 @@
 #include "serve/core/repository.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "io/file.h"
 #include "serve/core/cached_model.h"
-#include "serve/core/classification.h"
 #include "serve/core/ensemble.h"
 #include "serve/core/log.h"
 #include "serve/core/picture_model.h"
 #include "serve/core/pipeline.h"
+#include "serve/core/repository_folder.h"
+#include "serve/core/sequence_model.h"
 #include "serve/core/served_model.h"
 #include "serve/core/warm_up.h"
 
@@ -19,66 +18,8 @@ namespace tessera::serve {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kMostLabelBytes = 16 << 20;
+constexpr std::chrono::milliseconds kLookAtSequences{20};
 constexpr int kTries = 8;  // of a request that meets models which are being exchanged
-
-bool is_name(std::string_view name) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-           c == '.';
-  };
-  return !name.empty() && name.size() <= 200 && name[0] != '.' && std::ranges::all_of(name, allowed);
-}
-
-std::int64_t version_number(std::string_view name) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  return error == std::errc() && end == name.data() + name.size() && number > 0 ? number : 0;
-}
-
-// The versions on disk that the policy asks for, ascending.
-std::vector<std::int64_t> chosen_versions(const fs::path& folder, const ModelSettings& settings) {
-  std::vector<std::int64_t> found;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::int64_t number = version_number(entry.path().filename().string());
-    if (number > 0 && entry.is_directory()) found.push_back(number);
-  }
-  std::ranges::sort(found);
-  const inference::ModelVersionPolicy& policy = settings.config.version_policy();
-  if (policy.has_all()) return found;
-  if (policy.has_specific()) {
-    std::vector<std::int64_t> wanted(policy.specific().versions().begin(), policy.specific().versions().end());
-    std::erase_if(found, [&](std::int64_t version) { return std::ranges::find(wanted, version) == wanted.end(); });
-    return found;
-  }
-  const std::size_t latest = std::max<std::uint32_t>(policy.latest().num_versions(), 1);
-  if (found.size() > latest) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(latest));
-  return found;
-}
-
-Labels read_labels(const fs::path& folder, const ModelSettings& settings) {
-  Labels labels;
-  for (const inference::ModelOutput& output : settings.config.output()) {
-    if (output.label_filename().empty()) continue;
-    io::InputFile file = io::InputFile::open_below(folder, output.label_filename());
-    require(file.bytes() <= kMostLabelBytes, ErrorKind::over_budget, "{} has {} bytes, at most {} are read",
-            file.name(), file.bytes(), kMostLabelBytes);
-    std::string text(static_cast<std::size_t>(file.bytes()), '\0');
-    file.read(std::as_writable_bytes(std::span(text)));
-    labels[output.name()] = parse_labels(text);
-  }
-  return labels;
-}
-
-fs::path model_file(const fs::path& folder, const ModelSettings& settings) {
-  const std::string& given = settings.config.default_model_filename();
-  require(given.find('/') == std::string::npos && given != "..", ErrorKind::invalid_argument,
-          "default_model_filename is '{}', expected the name of a file in the version's folder", given);
-  for (const std::string& name : {given, std::string("model.tsr"), std::string("model.onnx")}) {
-    if (!name.empty() && fs::exists(folder / name)) return folder / name;
-  }
-  fail(ErrorKind::not_found, "the version's folder {} holds neither model.onnx nor model.tsr", folder.string());
-}
 
 }  // namespace
 
@@ -123,6 +64,10 @@ std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const s
   const Model model = settings.config.backend() == kPictureBackend
                           ? make_picture_model(settings)
                           : Model::load(model_file(folder / version, settings));
+  if (settings.config.has_sequence_batching())
+    return std::make_shared<SequenceModel>(
+        std::make_shared<ServedModel>(arbiter_, model, version, settings_of_network(settings), labels),
+        settings.config.sequence_batching(), folder);
   auto network = std::make_shared<ServedModel>(arbiter_, model, version, settings, labels);
   if (settings.before.empty() && settings.after.empty()) return network;
   const auto source = [&](const std::map<std::string, std::string>& values, const char* table) {
@@ -192,8 +137,11 @@ void Repository::exchange(const std::string& name, Versions versions, const std:
     entry.reason.clear();
     entry.signature = signature;
     entry.wanted = true;
+    std::erase_if(entry.lingering, [](const auto& servable) { return servable.expired(); });
+    for (const auto& [number, servable] : old) entry.lingering.emplace_back(servable);
   }
-  retire(std::move(old));
+  for (const auto& [number, servable] : old) servable->refuse_new_sequences();
+  retire(std::move(old), true);
 }
 
 void Repository::load(const std::string& name) {
@@ -247,8 +195,13 @@ void Repository::unload(const std::string& name) {
     old = std::exchange(found->second.versions, {});
     found->second.reason = "unloaded";
     found->second.wanted = false;
+    found->second.lingering.clear();
   }
-  retire(std::move(old));
+  {
+    const std::lock_guard lock(retired_mutex_);
+    for (Retired& retired : retired_) retired.keeps_sequences &= retired.servable->info().name != name;
+  }
+  retire(std::move(old), false);
   log(Level::info, "model unloaded", {{"model", name}});
 }
 
@@ -276,10 +229,10 @@ void Repository::refresh() {
   for (const std::string& name : gone) unload(name);
 }
 
-void Repository::retire(Versions versions) {
+void Repository::retire(Versions versions, bool keep_sequences) {
   {
     const std::lock_guard lock(retired_mutex_);
-    for (auto& [number, servable] : versions) retired_.push_back(std::move(servable));
+    for (auto& [number, servable] : versions) retired_.push_back({std::move(servable), keep_sequences});
   }
   retired_changed_.notify_all();
 }
@@ -287,10 +240,17 @@ void Repository::retire(Versions versions) {
 void Repository::reap() {
   std::unique_lock lock(retired_mutex_);
   while (true) {
-    retired_changed_.wait(lock, [this] { return stopping_ || !retired_.empty(); });
-    if (retired_.empty()) return;
-    std::shared_ptr<Servable> last = std::move(retired_.back());
-    retired_.pop_back();
+    const auto next = std::ranges::find_if(retired_, [this](const Retired& retired) {
+      return stopping_ || !retired.keeps_sequences || retired.servable->open_sequences() == 0;
+    });
+    if (next == retired_.end()) {
+      if (!retired_.empty()) retired_changed_.wait_for(lock, kLookAtSequences);
+      else if (stopping_) return;
+      else retired_changed_.wait(lock);
+      continue;
+    }
+    std::shared_ptr<Servable> last = std::move(next->servable);
+    retired_.erase(next);
     lock.unlock();
     last->drain();
     // A thread of the model itself may hold it for a moment, and must not be the one that ends it.
@@ -351,9 +311,35 @@ bool Repository::is_ready() const {
                              [](const auto& named) { return !named.second.wanted || !named.second.versions.empty(); });
 }
 
+std::shared_ptr<Servable> Repository::route(const InferenceRequest& request) const {
+  const SequenceId& id = request.sequence.id;
+  if (id.is_none()) return find(request.model, request.version);
+  std::vector<std::shared_ptr<Servable>> found;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto entry = entries_.find(request.model);
+    if (entry != entries_.end() && !entry->second.versions.empty()) {
+      for (const auto& [number, servable] : entry->second.versions) found.insert(found.begin(), servable);
+      for (const auto& weak : entry->second.lingering) {
+        if (std::shared_ptr<Servable> servable = weak.lock()) found.push_back(std::move(servable));
+      }
+    }
+  }
+  const bool any_version = request.version.empty() || request.version == "-1";
+  std::erase_if(found, [&](const std::shared_ptr<Servable>& servable) {
+    return (!any_version && servable->info().version != request.version) || !servable->holds(id);
+  });
+  if (!request.sequence.is_start && !found.empty()) return found.front();
+  const std::shared_ptr<Servable> chosen = find(request.model, request.version);
+  for (const std::shared_ptr<Servable>& servable : found) {
+    if (servable != chosen) servable->end_sequence(id);  // the client begins it anew
+  }
+  return chosen;
+}
+
 void Repository::submit(const std::shared_ptr<Call>& call) const {
   for (int i = 0; i < kTries; ++i) {
-    if (find(call->request.model, call->request.version)->submit(call)) return;
+    if (route(call->request)->submit(call)) return;
   }
   throw Failure(Reason::unavailable, "the model is being exchanged", 0.1);
 }

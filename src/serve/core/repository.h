@@ -36,8 +36,9 @@ class Repository {
 
   // Loads all models; one that cannot be loaded stands in the index with the reason.
   void load_all();
-  // Loads the model, or loads it anew: requests in flight finish on the old one. Throws Failure: not_found for a name
-  // that the repository has not, bad_request for a model that cannot be loaded; what was loaded stays then.
+  // Loads the model, or loads it anew: requests in flight and sequences finish on the old one. Throws Failure:
+  // not_found for a name that the repository has not, bad_request for a model that cannot be loaded; what was loaded
+  // stays then.
   void load(const std::string& name);
   // Throws Failure(not_found) for a model that is not loaded.
   void unload(const std::string& name);
@@ -51,7 +52,7 @@ class Repository {
   std::vector<ModelState> index() const;
   bool is_ready() const;  // every model of the repository that was asked for is loaded
   CacheCounters cache_counters() const { return cache_.counters(); }
-  // To the version that the call names. Throws Failure as Servable::submit and find do.
+  // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
   // Ends all models when their requests are done.
   void drain();
@@ -60,19 +61,27 @@ class Repository {
   using Versions = std::map<std::int64_t, std::shared_ptr<Servable>>;
   struct Entry {
     Versions versions;
+    // Older versions on which sequences run.
+    std::vector<std::weak_ptr<Servable>> lingering;
     std::string reason, signature;
     bool wanted = true;  // not unloaded by hand
   };
 
+  struct Retired {
+    std::shared_ptr<Servable> servable;
+    bool keeps_sequences = false;  // ends when its sequences have
+  };
+
   std::vector<std::string> names_on_disk() const;
   Versions make_versions(const std::string& name);
+  std::shared_ptr<Servable> route(const InferenceRequest& request) const;
   std::shared_ptr<Servable> make_model(const std::filesystem::path& folder, const std::string& version,
                                        const ModelSettings& settings) const;
   std::shared_ptr<Servable> make_version(const std::filesystem::path& folder, const std::string& version,
                                          const ModelSettings& settings);
   std::string signature_of(const std::string& name) const;
   void exchange(const std::string& name, Versions versions, const std::string& signature);
-  void retire(Versions versions);
+  void retire(Versions versions, bool keep_sequences);
   void reap();
 
   Arbiter& arbiter_;
@@ -85,7 +94,7 @@ class Repository {
 
   std::mutex retired_mutex_;
   std::condition_variable retired_changed_;
-  std::vector<std::shared_ptr<Servable>> retired_;
+  std::vector<Retired> retired_;
   bool stopping_ = false;
   std::thread reaper_;
 };

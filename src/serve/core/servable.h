@@ -42,6 +42,14 @@ class Servable {
   virtual std::int64_t memory_bytes() const { return 0; }
   // Of the arbiter's job that computes the model; none for an ensemble.
   virtual std::optional<JobReport> job() const { return std::nullopt; }
+  // For models with states. Whether the sequence has begun here and takes more requests.
+  virtual bool holds(const SequenceId&) const { return false; }
+  // Sequences that have begun, and requests in progress.
+  virtual std::int64_t open_sequences() const { return 0; }
+  // submit() returns false for requests that begin a sequence from now on.
+  virtual void refuse_new_sequences() {}
+  // It takes no more requests; those that it has are answered.
+  virtual void end_sequence(const SequenceId&) {}
   // Takes no more requests and returns when those that it has are done.
   virtual void drain() = 0;
 };

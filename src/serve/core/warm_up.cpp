@@ -100,6 +100,7 @@ Tensor tensor_of(const Sample& sample, const Sample::Input& input, const TensorI
 InferenceRequest request_of(const Sample& sample, const ModelInfo& info, const std::filesystem::path& folder) {
   InferenceRequest request;
   request.model = info.name;
+  if (info.settings.config.has_sequence_batching()) request.sequence = {{0, "warm-up"}, true, true};
   const bool batched = info.settings.config.max_batch_size() > 0;
   for (const auto& [name, input] : sample.inputs()) {
     const auto found = std::ranges::find(info.inputs, name, &TensorInfo::name);

@@ -87,6 +87,23 @@ Tensor from_contents(const InferenceInput& input, const inference::InferTensorCo
   }
 }
 
+SequenceId sequence_id(const inference::InferParameter& parameter) {
+  using inference::InferParameter;
+  if (parameter.parameter_choice_case() == InferParameter::kStringParam) return {0, parameter.string_param()};
+  if (parameter.parameter_choice_case() == InferParameter::kUint64Param) return {parameter.uint64_param(), ""};
+  const std::int64_t number = whole(parameter, "sequence_id");
+  if (number < 0) refuse("'sequence_id' is negative");
+  return {static_cast<std::uint64_t>(number), ""};
+}
+
+bool flag(const Parameters& parameters, const std::string& name) {
+  const auto found = parameters.find(name);
+  if (found == parameters.end()) return false;
+  if (found->second.parameter_choice_case() != inference::InferParameter::kBoolParam)
+    refuse(fmt::format("the parameter '{}' is neither true nor false", name));
+  return found->second.bool_param();
+}
+
 void read_parameters(const Parameters& parameters, InferenceRequest& request) {
   const std::int64_t us = whole_or(parameters, "timeout", 0);
   if (us < 0 || us > std::numeric_limits<std::int64_t>::max() / 4000) refuse("'timeout' is out of range");
@@ -95,9 +112,9 @@ void read_parameters(const Parameters& parameters, InferenceRequest& request) {
   if (priority < 0) refuse("'priority' is negative");
   request.priority = static_cast<std::uint64_t>(priority);
   const auto sequence = parameters.find("sequence_id");
-  if (sequence != parameters.end() &&
-      (!sequence->second.string_param().empty() || whole(sequence->second, "sequence_id") != 0))
-    refuse("this server has no sequence batching: 'sequence_id' must be 0");
+  if (sequence != parameters.end()) request.sequence.id = sequence_id(sequence->second);
+  request.sequence.is_start = flag(parameters, "sequence_start");
+  request.sequence.is_end = flag(parameters, "sequence_end");
 }
 
 void set(inference::StatisticDuration& message, const DurationSum& sum) {

@@ -1,5 +1,7 @@
 #include "serve/http/api_json.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <nlohmann/json.hpp>
 
 #include "serve/core/log.h"
@@ -54,6 +56,32 @@ Json ensemble_json(const inference::ModelEnsembling& ensemble) {
          {"input_map", std::map<std::string, std::string>(step.input_map().begin(), step.input_map().end())},
          {"output_map", std::map<std::string, std::string>(step.output_map().begin(), step.output_map().end())}});
   return {{"step", steps}};
+}
+
+// Protobuf's JSON has numbers of 64 bits as texts; clients of Triton expect numbers.
+void make_numbers(Json& json) {
+  for (const char* key : {"dims", "max_sequence_idle_microseconds", "max_queue_delay_microseconds"}) {
+    if (!json.is_object() || !json.contains(key)) continue;
+    Json& value = json[key];
+    if (value.is_string()) value = std::stoull(value.get<std::string>());
+    for (Json& size : value) {
+      if (size.is_string()) size = std::stoll(size.get<std::string>());
+    }
+  }
+  for (Json& child : json) {
+    if (child.is_structured()) make_numbers(child);
+  }
+}
+
+Json message_json(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  if (!google::protobuf::util::MessageToJsonString(message, &text, options).ok()) return Json::object();
+  Json json = Json::parse(text, nullptr, false);
+  make_numbers(json);
+  return json;
 }
 
 Json batching_json(const inference::ModelDynamicBatching& batching) {
@@ -159,6 +187,10 @@ std::string model_config_json(const ModelInfo& info) {
   json["parameters"] = parameters;
   if (config.has_dynamic_batching()) json["dynamic_batching"] = batching_json(config.dynamic_batching());
   if (config.has_ensemble_scheduling()) json["ensemble_scheduling"] = ensemble_json(config.ensemble_scheduling());
+  if (config.has_sequence_batching()) json["sequence_batching"] = message_json(config.sequence_batching());
+  Json warm_ups = Json::array();
+  for (const auto& warm_up : config.model_warmup()) warm_ups.push_back(message_json(warm_up));
+  json["model_warmup"] = warm_ups;
   json["response_cache"] = {{"enable", config.response_cache().enable()}};
   json["model_transaction_policy"] = {{"decoupled", false}};
   return text_of(json);

@@ -31,6 +31,19 @@ struct RequestedOutput {
   std::optional<RegionPart> region;  // to be written there instead of being sent
 };
 
+// Which sequence of requests to a model with states a request belongs to: a number, or a text instead of it.
+struct SequenceId {
+  std::uint64_t number = 0;
+  std::string text;
+  bool is_none() const { return number == 0 && text.empty(); }
+  friend auto operator<=>(const SequenceId&, const SequenceId&) = default;
+};
+
+struct SequencePart {
+  SequenceId id;
+  bool is_start = false, is_end = false;
+};
+
 struct InferenceRequest {
   std::string model, version;  // version "": the server's choice
   std::string id;
@@ -38,6 +51,7 @@ struct InferenceRequest {
   std::vector<RequestedOutput> outputs;  // empty: all
   bool binary_by_default = false;        // of outputs that are not listed
   std::uint64_t priority = 0;            // 1 goes first; 0: the model's default
+  SequencePart sequence;                 // models without states pass it over
   std::int64_t timeout_ns = 0;           // from the arrival to the answer; 0: none
 };
 

@@ -257,6 +257,15 @@ std::int64_t timeout_ns(const dom::element& element) {
   return us * 1000;
 }
 
+SequenceId sequence_id(const dom::element& element) {
+  SequenceId id;
+  std::string_view text;
+  if (element.get(text) == simdjson::SUCCESS) id.text = text;
+  else if (element.get(id.number) != simdjson::SUCCESS)
+    refuse("'sequence_id' is neither a whole number of at least 0 nor a text");
+  return id;
+}
+
 void read_parameters(const dom::object& parameters, InferenceRequest& request) {
   for (const dom::key_value_pair field : parameters) {
     if (field.key == "binary_data_output") request.binary_by_default = bool_of(field.value, field.key);
@@ -266,10 +275,9 @@ void read_parameters(const dom::object& parameters, InferenceRequest& request) {
       if (priority < 0) refuse("'priority' is negative");
       request.priority = static_cast<std::uint64_t>(priority);
     } else if (field.key == "sequence_id") {
-      std::int64_t id = 0;
-      if (field.value.get(id) != simdjson::SUCCESS || id != 0)
-        refuse("this server has no sequence batching: 'sequence_id' must be 0");
-    }
+      request.sequence.id = sequence_id(field.value);
+    } else if (field.key == "sequence_start") request.sequence.is_start = bool_of(field.value, field.key);
+    else if (field.key == "sequence_end") request.sequence.is_end = bool_of(field.value, field.key);
   }
 }
 

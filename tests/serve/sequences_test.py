@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Sequences, warm-up and the response cache with Triton's own clients (tritonclient), unmodified.
+
+    sequences_test.py TESSERA
+"""
+import pathlib
+import queue
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import server
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from clients_test import field
+from tritonclient.utils import InferenceServerException
+
+FLOAT, INT64, STRING = 1, 7, 8
+
+
+def value(name, kind, dims):
+    """A value of an ONNX graph; see onnx.proto for the numbers."""
+    shape = b"".join(field(1, field(2, dim) if isinstance(dim, str) else field(1, dim)) for dim in dims)
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, shape)))
+
+
+def onnx_model(nodes, inputs, outputs):
+    """An ONNX file of (operator, inputs, outputs)."""
+    graph = b""
+    for operator, takes, makes in nodes:
+        node = b"".join(field(1, name) for name in takes) + b"".join(field(2, name) for name in makes)
+        graph += field(1, node + field(4, operator))
+    graph += field(2, "g") + b"".join(field(11, value(*each)) for each in inputs)
+    graph += b"".join(field(12, value(*each)) for each in outputs)
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
+
+
+def accumulator(id_type):
+    """sum = x + total, which is the next total; the controls come back as they were given."""
+    row = ["batch", 1]
+    return onnx_model([("Add", ["x", "total"], ["sum"]), ("Identity", ["sum"], ["next_total"]),
+                       ("Identity", ["START"], ["start"]), ("Identity", ["END"], ["end"]),
+                       ("Identity", ["READY"], ["ready"]), ("Identity", ["ID"], ["id"])],
+                      [("x", FLOAT, row), ("total", FLOAT, row), ("START", FLOAT, row), ("END", FLOAT, row),
+                       ("READY", FLOAT, row), ("ID", id_type, row)],
+                      [("sum", FLOAT, row), ("next_total", FLOAT, row), ("start", FLOAT, row), ("end", FLOAT, row),
+                       ("ready", FLOAT, row), ("id", id_type, row)])
+
+
+def control(name, kind, rest):
+    return f'control_input {{ name: "{name}" control {{ kind: CONTROL_SEQUENCE_{kind} {rest} }} }}\n'
+
+
+def sequence_config(id_type="TYPE_INT64", idle_us=20_000_000, batch=2, initial="", more=""):
+    flags = "".join(control(name, name, "fp32_false_true: [ 0, 1 ]") for name in ("START", "END", "READY"))
+    return (f'max_batch_size: {batch}\nsequence_batching {{ direct {{ }} max_sequence_idle_microseconds: {idle_us}\n' +
+            flags + control("ID", "CORRID", f"data_type: {id_type}") +
+            'state { input_name: "total" output_name: "next_total" data_type: TYPE_FP32 dims: [ 1 ] ' +
+            f'{initial} }} }}\n' + more)
+
+
+class Sequences(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.holder = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.holder.name) / "models"
+        cls.add("sums", sequence_config())
+        cls.add("named", sequence_config("TYPE_STRING"), STRING)
+        cls.add("short", sequence_config(idle_us=100_000))
+        initial = 'initial_state { name: "hundred" data_type: TYPE_FP32 dims: [ 1 ] data_file: "hundred" }'
+        cls.add("hundred", sequence_config(initial=initial))
+        (cls.folder / "hundred" / "initial_state").mkdir()
+        (cls.folder / "hundred" / "initial_state" / "hundred").write_bytes(np.float32([100]).tobytes())
+        cls.server = server.Server(cls.folder)
+        cls.http = triton_http.InferenceServerClient(f"127.0.0.1:{cls.server.port}", concurrency=8)
+        cls.grpc = triton_grpc.InferenceServerClient(f"127.0.0.1:{cls.server.ports['grpc']}")
+
+    @classmethod
+    def add(cls, name, config, id_type=INT64):
+        (cls.folder / name / "1").mkdir(parents=True, exist_ok=True)
+        (cls.folder / name / "1" / "model.onnx").write_bytes(accumulator(id_type))
+        (cls.folder / name / "config.pbtxt").write_text(config)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.http.close()
+        cls.grpc.close()
+        cls.server.__exit__(None)
+        cls.holder.cleanup()
+
+    def both(self):
+        return (("http", triton_http, self.http), ("grpc", triton_grpc, self.grpc))
+
+    def x(self, kind, number):
+        tensor = kind.InferInput("x", [1, 1], "FP32")
+        tensor.set_data_from_numpy(np.full((1, 1), number, np.float32))
+        return [tensor]
+
+    def step(self, kind, client, model, number, identity, start=False, end=False, **more):
+        result = client.infer(model, self.x(kind, number), sequence_id=identity, sequence_start=start,
+                              sequence_end=end, **more)
+        return {name: result.as_numpy(name).item() for name in ("sum", "start", "end", "ready", "id")}
+
+    def test_states_pass_from_step_to_step_and_controls_tell_where_it_stands(self):
+        for name, kind, client in self.both():
+            for model, identity, told in (("sums", 7, 7), ("named", "user-7", b"user-7"), ("named", 9, b"9")):
+                with self.subTest(name, model=model):
+                    first = self.step(kind, client, model, 1, identity, start=True)
+                    self.assertEqual(first, {"sum": 1, "start": 1, "end": 0, "ready": 1, "id": told})
+                    second = self.step(kind, client, model, 2, identity)
+                    self.assertEqual(second, {"sum": 3, "start": 0, "end": 0, "ready": 1, "id": told})
+                    last = self.step(kind, client, model, 3, identity, end=True)
+                    self.assertEqual(last, {"sum": 6, "start": 0, "end": 1, "ready": 1, "id": told})
+                    with self.assertRaisesRegex(InferenceServerException, "must have sequence_start"):
+                        self.step(kind, client, model, 4, identity)
+
+    def test_a_start_begins_anew_and_states_may_have_a_first_value(self):
+        for name, kind, client in self.both():
+            with self.subTest(name):
+                for _ in range(2):
+                    self.assertEqual(self.step(kind, client, "hundred", 1, 3, start=True)["sum"], 101)
+                    self.assertEqual(self.step(kind, client, "hundred", 1, 3)["sum"], 102)
+                self.step(kind, client, "hundred", 0, 3, end=True)
+
+    def test_metadata_and_configuration_do_not_show_controls_and_states(self):
+        for name, _, client in self.both():
+            with self.subTest(name):
+                plain = {} if name == "http" else {"as_json": True}
+                metadata = client.get_model_metadata("sums", **plain)
+                self.assertEqual([each["name"] for each in metadata["inputs"]], ["x"])
+                self.assertEqual([each["name"] for each in metadata["outputs"]], ["sum", "start", "end", "ready", "id"])
+                config = client.get_model_config("sums", **plain)
+                config = config.get("config", config)
+                self.assertEqual(config["sequence_batching"]["state"][0]["input_name"], "total")
+                self.assertNotIn("dynamic_batching", config)
+
+    def test_what_is_wrong_is_told(self):
+        for name, kind, client in self.both():
+            with self.subTest(name):
+                with self.assertRaisesRegex(InferenceServerException, "need a sequence_id"):
+                    client.infer("sums", self.x(kind, 1))
+                with self.assertRaisesRegex(InferenceServerException, "not a whole number"):
+                    self.step(kind, client, "sums", 1, "text", start=True)
+                tensor = kind.InferInput("x", [2, 1], "FP32")
+                tensor.set_data_from_numpy(np.zeros((2, 1), np.float32))
+                with self.assertRaisesRegex(InferenceServerException, "has one row"):
+                    client.infer("sums", [tensor], sequence_id=5, sequence_start=True)
+                state = kind.InferInput("total", [1, 1], "FP32")
+                state.set_data_from_numpy(np.zeros((1, 1), np.float32))
+                with self.assertRaisesRegex(InferenceServerException, "no input 'total'"):
+                    client.infer("sums", self.x(kind, 1) + [state], sequence_id=5, sequence_start=True)
+
+    def test_a_stream_keeps_the_order_of_many_sequences(self):
+        answers = queue.Queue()
+        self.grpc.start_stream(lambda result, error: answers.put((result, error)))
+        sequences, steps = 6, 20  # more sequences than the two slots
+        for step in range(steps):
+            for identity in range(1, sequences + 1):
+                self.grpc.async_stream_infer("sums", self.x(triton_grpc, step + identity),
+                                             request_id=f"{identity}/{step}", sequence_id=identity,
+                                             sequence_start=step == 0, sequence_end=step == steps - 1)
+        found = {identity: [] for identity in range(1, sequences + 1)}
+        for _ in range(sequences * steps):
+            result, error = answers.get(timeout=60)
+            self.assertIsNone(error)
+            identity, step = map(int, result.get_response().id.split("/"))
+            found[identity].append((step, result.as_numpy("sum").item()))
+        self.grpc.stop_stream()
+        for identity, made in found.items():
+            expected = np.cumsum([step + identity for step in range(steps)])
+            self.assertEqual(made, [(step, expected[step]) for step in range(steps)])
+
+    def test_an_idle_sequence_ends_and_gives_its_slot_to_one_that_waits(self):
+        for identity in (1, 2):  # both slots
+            self.step(triton_http, self.http, "short", 1, identity, start=True)
+        self.assertEqual(self.step(triton_http, self.http, "short", 5, 3, start=True, end=True)["sum"], 5)
+        with self.assertRaisesRegex(InferenceServerException, "idle too long"):
+            self.step(triton_http, self.http, "short", 1, 1)
+
+    def test_a_reload_keeps_sequences_on_their_version(self):
+        self.add("moved", sequence_config())
+        self.http.load_model("moved")
+        self.step(triton_http, self.http, "moved", 1, 1, start=True)
+        initial = 'initial_state { name: "t" data_type: TYPE_FP32 dims: [ 1 ] data_file: "t" }'
+        self.add("moved", sequence_config(initial=initial))
+        (self.folder / "moved" / "initial_state").mkdir()
+        (self.folder / "moved" / "initial_state" / "t").write_bytes(np.float32([1000]).tobytes())
+        self.http.load_model("moved")
+        self.assertEqual(self.step(triton_http, self.http, "moved", 2, 1)["sum"], 3)
+        self.assertEqual(self.step(triton_http, self.http, "moved", 0, 2, start=True)["sum"], 1000)
+        self.assertEqual(self.step(triton_grpc, self.grpc, "moved", 3, 1, end=True)["sum"], 6)
+        self.assertEqual(self.step(triton_http, self.http, "moved", 0, 1, start=True)["sum"], 1000)
+        self.http.unload_model("moved")
+        with self.assertRaisesRegex(InferenceServerException, "is not loaded"):
+            self.step(triton_http, self.http, "moved", 2, 2)
+
+    def test_concurrent_sequences_do_not_mix(self):
+        wrong = []
+
+        def run(identity):
+            client = triton_http.InferenceServerClient(f"127.0.0.1:{self.server.port}")
+            total = 0
+            for step in range(15):
+                total += identity + step
+                found = self.step(triton_http, client, "sums", identity + step, identity, step == 0, step == 14)
+                if found["sum"] != total or found["id"] != identity:
+                    wrong.append((identity, step, found))
+            client.close()
+
+        threads = [threading.Thread(target=run, args=(100 + i,)) for i in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    server.main()
