@@ -16,6 +16,7 @@ struct Measured {
   std::shared_ptr<Servable> servable;
   StatisticsSnapshot statistics;
   std::string labels;
+  std::optional<double> share;  // where its versions have shares
 };
 
 // Backslash, quote and newline are escaped in values of labels.
@@ -143,6 +144,10 @@ void add_own_families(Text& text, const std::vector<Measured>& models) {
               [](M m) { return static_cast<double>(m.servable->memory_bytes()); });
   text.family("tessera_requests_running", "gauge", "Batches that compute", models,
               [](M m) { return static_cast<double>(m.statistics.running); });
+  text.head("tessera_version_share", "gauge", "Part of the requests without a version that this version gets");
+  for (const Measured& model : models) {
+    if (model.share) text.line("tessera_version_share", model.labels, *model.share);
+  }
   text.head("tessera_requests_refused_total", "counter", "Failed requests by their reason");
   for (const Measured& model : models) {
     for (const auto& [reason, count] : model.statistics.refused)
@@ -167,11 +172,19 @@ std::int64_t resident_bytes() {
 
 std::string metrics_text(const Repository& repository, const ServerCounters& counters) {
   std::vector<Measured> models;
+  const auto shares = repository.all_shares();
   for (std::shared_ptr<Servable>& servable : repository.all()) {
     const ModelInfo& info = servable->info();
     std::string labels = fmt::format("model=\"{}\",version=\"{}\"", label(info.name), label(info.version));
     StatisticsSnapshot statistics = servable->statistics();
-    models.push_back({std::move(servable), std::move(statistics), std::move(labels)});
+    std::optional<double> share;
+    if (const auto found = shares.find(info.name); found != shares.end()) {
+      share = 0;
+      for (const auto& [version, part] : found->second) {
+        if (std::to_string(version) == info.version) share = part;
+      }
+    }
+    models.push_back({std::move(servable), std::move(statistics), std::move(labels), share});
   }
   Text text;
   add_triton_families(text, models);

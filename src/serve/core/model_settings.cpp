@@ -49,6 +49,14 @@ double number_of(const std::string& text, const std::string& key, const std::str
   return number;
 }
 
+std::int64_t version_of(const std::string& text, const std::string& where) {
+  std::int64_t version = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
+  require(error == std::errc() && end == text.data() + text.size() && version > 0, ErrorKind::invalid_argument,
+          "'{}' has a share in {}, but is no version: expected a number above 0", text, where);
+  return version;
+}
+
 // Tessera's own settings, which stand among the parameters of config.pbtxt.
 void read_parameters(ModelSettings& settings, const std::string& where) {
   for (const auto& [key, value] : settings.config.parameters()) {
@@ -60,6 +68,7 @@ void read_parameters(ModelSettings& settings, const std::string& where) {
       settings.memory_limit_bytes = static_cast<std::int64_t>(number_of(text, key, where)) << 20;
     else if (key == "threads") settings.threads = static_cast<int>(std::min(number_of(text, key, where), 1024.0));
     else if (key == "precision") settings.precision = text;
+    else if (key.starts_with("share.")) settings.shares[version_of(key.substr(6), where)] = number_of(text, key, where);
     else if (key.starts_with("before.")) settings.before[key.substr(7)] = text;
     else if (key.starts_with("after.")) settings.after[key.substr(6)] = text;
   }
@@ -249,10 +258,14 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
     described.set_name(output);
     described.set_label_filename(file);
   }
+  io::TomlTable shares = table.table("shares");
+  for (const std::string& version : shares.keys())
+    settings.shares[version_of(version, where)] = shares.number(version, 0);
   settings.before = values_of(table.table("before"));
   settings.after = values_of(table.table("after"));
-  config.mutable_version_policy()->mutable_latest()->set_num_versions(
-      static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole("versions", 1), 1, 1000)));
+  if (settings.shares.empty() || table.has("versions"))
+    config.mutable_version_policy()->mutable_latest()->set_num_versions(
+        static_cast<std::uint32_t>(std::clamp<std::int64_t>(table.whole("versions", 1), 1, 1000)));
   io::TomlTable warm_ups = table.table("warmup");
   for (const std::string& name : warm_ups.tables())
     read_warm_up(name, warm_ups.table(name), *config.add_model_warmup());

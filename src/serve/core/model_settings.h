@@ -30,6 +30,9 @@ struct ModelSettings {
   // The tables [before] and [after]: steps before and after the network, see steps/step.h. Empty: none.
   std::map<std::string, std::string> before, after;
 
+  // Parts of the requests that versions get which are not named by the request; none: the highest gets all.
+  std::map<std::int64_t, double> shares;
+
   // Outputs that the file names. Of a network with states, the others of them are not shown to clients.
   std::set<std::string> shown_outputs;
 

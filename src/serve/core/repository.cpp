@@ -89,13 +89,13 @@ std::shared_ptr<Servable> Repository::make_version(const fs::path& folder, const
   return std::make_shared<CachedModel>(std::move(model), cache_);
 }
 
-Repository::Versions Repository::make_versions(const std::string& name) {
+Repository::Loaded Repository::make_versions(const std::string& name) {
   Versions versions;
   if (single_) {
     ModelSettings settings;
     settings.config.set_name(name);
     versions[1] = std::make_shared<ServedModel>(arbiter_, Model::load(path_), "1", settings, Labels{});
-    return versions;
+    return {std::move(versions), {}};
   }
   const fs::path folder = path_ / name;
   const ModelSettings settings = read_model_settings(folder, name);
@@ -104,8 +104,13 @@ Repository::Versions Repository::make_versions(const std::string& name) {
   if (numbers.empty() && (settings.is_ensemble() || settings.config.backend() == kPictureBackend)) numbers = {1};
   require(!numbers.empty(), ErrorKind::not_found, "the folder of model '{}' has no version (a folder named 1, 2 …)",
           name);
+  for (const auto& [version, share] : settings.shares)
+    require(std::ranges::find(numbers, version) != numbers.end(), ErrorKind::invalid_argument,
+            "version {} of model '{}' has a share, but is not there or not chosen by the version policy", version,
+            name);
+  VersionShares shares(settings.shares);
   for (const std::int64_t number : numbers) versions[number] = make_version(folder, std::to_string(number), settings);
-  return versions;
+  return {std::move(versions), std::move(shares)};
 }
 
 // What changes when a file of the model does.
@@ -128,12 +133,13 @@ std::string Repository::signature_of(const std::string& name) const {
   return fmt::format("{}", fmt::join(lines, ""));
 }
 
-void Repository::exchange(const std::string& name, Versions versions, const std::string& signature) {
+void Repository::exchange(const std::string& name, Loaded loaded, const std::string& signature) {
   Versions old;
   {
     const std::lock_guard lock(mutex_);
     Entry& entry = entries_[name];
-    old = std::exchange(entry.versions, std::move(versions));
+    old = std::exchange(entry.versions, std::move(loaded.versions));
+    entry.shares = std::move(loaded.shares);
     entry.reason.clear();
     entry.signature = signature;
     entry.wanted = true;
@@ -311,9 +317,52 @@ bool Repository::is_ready() const {
                              [](const auto& named) { return !named.second.wanted || !named.second.versions.empty(); });
 }
 
+// Of the request itself, or by the shares; "": the highest.
+std::string Repository::version_for(const InferenceRequest& request) const {
+  if (!request.version.empty() && request.version != "-1") return request.version;
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(request.model);
+  if (found == entries_.end() || found->second.shares.is_none()) return "";
+  return std::to_string(found->second.shares.version_for(request, found->second.requests++));
+}
+
+std::map<std::int64_t, double> Repository::shares(const std::string& name) const {
+  find(name);
+  const std::lock_guard lock(mutex_);
+  return entries_.at(name).shares.shares();
+}
+
+std::map<std::string, std::map<std::int64_t, double>> Repository::all_shares() const {
+  std::map<std::string, std::map<std::int64_t, double>> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (!entry.shares.is_none()) all[name] = entry.shares.shares();
+  }
+  return all;
+}
+
+void Repository::set_shares(const std::string& name, const std::map<std::int64_t, double>& shares) {
+  find(name);
+  VersionShares checked;
+  try {
+    checked = VersionShares(shares);
+  } catch (const Error& error) {
+    throw Failure(Reason::bad_request, error.message());
+  }
+  const std::lock_guard lock(mutex_);
+  Entry& entry = entries_.at(name);
+  for (const auto& [version, share] : shares) {
+    if (!entry.versions.contains(version))
+      throw Failure(Reason::bad_request, fmt::format("version {} of model '{}' is not loaded", version, name));
+  }
+  entry.shares = std::move(checked);
+  log(Level::info, "shares of versions changed", {{"model", name}});
+}
+
 std::shared_ptr<Servable> Repository::route(const InferenceRequest& request) const {
   const SequenceId& id = request.sequence.id;
-  if (id.is_none()) return find(request.model, request.version);
+  const std::string version = version_for(request);
+  if (id.is_none()) return find(request.model, version);
   std::vector<std::shared_ptr<Servable>> found;
   {
     const std::lock_guard lock(mutex_);
@@ -330,7 +379,7 @@ std::shared_ptr<Servable> Repository::route(const InferenceRequest& request) con
     return (!any_version && servable->info().version != request.version) || !servable->holds(id);
   });
   if (!request.sequence.is_start && !found.empty()) return found.front();
-  const std::shared_ptr<Servable> chosen = find(request.model, request.version);
+  const std::shared_ptr<Servable> chosen = find(request.model, version);
   for (const std::shared_ptr<Servable>& servable : found) {
     if (servable != chosen) servable->end_sequence(id);  // the client begins it anew
   }

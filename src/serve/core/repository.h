@@ -12,6 +12,7 @@
 
 #include "serve/core/response_cache.h"
 #include "serve/core/servable.h"
+#include "serve/core/version_shares.h"
 #include "tessera/share.h"
 
 namespace tessera::serve {
@@ -51,6 +52,12 @@ class Repository {
   std::vector<std::shared_ptr<Servable>> all() const;
   std::vector<ModelState> index() const;
   bool is_ready() const;  // every model of the repository that was asked for is loaded
+  // Parts of the requests by version, with the sum 1; empty: the highest version has all. Throws Failure(not_found).
+  std::map<std::int64_t, double> shares(const std::string& name) const;
+  std::map<std::string, std::map<std::int64_t, double>> all_shares() const;  // of models that have some
+  // Until the model is loaded anew. Throws Failure: not_found; bad_request for versions that are not loaded and for
+  // numbers that are no parts.
+  void set_shares(const std::string& name, const std::map<std::int64_t, double>& shares);
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
@@ -63,6 +70,8 @@ class Repository {
     Versions versions;
     // Older versions on which sequences run.
     std::vector<std::weak_ptr<Servable>> lingering;
+    VersionShares shares;
+    mutable std::uint64_t requests = 0;  // that named neither a version nor a key
     std::string reason, signature;
     bool wanted = true;  // not unloaded by hand
   };
@@ -73,14 +82,19 @@ class Repository {
   };
 
   std::vector<std::string> names_on_disk() const;
-  Versions make_versions(const std::string& name);
+  struct Loaded {
+    Versions versions;
+    VersionShares shares;
+  };
+  Loaded make_versions(const std::string& name);
+  std::string version_for(const InferenceRequest& request) const;
   std::shared_ptr<Servable> route(const InferenceRequest& request) const;
   std::shared_ptr<Servable> make_model(const std::filesystem::path& folder, const std::string& version,
                                        const ModelSettings& settings) const;
   std::shared_ptr<Servable> make_version(const std::filesystem::path& folder, const std::string& version,
                                          const ModelSettings& settings);
   std::string signature_of(const std::string& name) const;
-  void exchange(const std::string& name, Versions versions, const std::string& signature);
+  void exchange(const std::string& name, Loaded loaded, const std::string& signature);
   void retire(Versions versions, bool keep_sequences);
   void reap();
 

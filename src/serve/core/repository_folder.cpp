@@ -43,6 +43,10 @@ std::vector<std::int64_t> chosen_versions(const fs::path& folder, const ModelSet
     std::erase_if(found, [&](std::int64_t version) { return std::ranges::find(wanted, version) == wanted.end(); });
     return found;
   }
+  if (!policy.has_latest() && !settings.shares.empty()) {
+    std::erase_if(found, [&](std::int64_t version) { return !settings.shares.contains(version); });
+    return found;
+  }
   const std::size_t latest = std::max<std::uint32_t>(policy.latest().num_versions(), 1);
   if (found.size() > latest) found.erase(found.begin(), found.end() - static_cast<std::ptrdiff_t>(latest));
   return found;

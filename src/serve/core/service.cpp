@@ -137,6 +137,16 @@ void Service::unload(const Credentials& credentials, const std::string& name) {
   manage(credentials, "unload", name, [&] { repository_.unload(name); });
 }
 
+std::map<std::int64_t, double> Service::shares(const Credentials& credentials, const std::string& name) {
+  caller_for(credentials, Role::read, name);
+  return repository_.shares(name);
+}
+
+void Service::set_shares(const Credentials& credentials, const std::string& name,
+                         const std::map<std::int64_t, double>& shares) {
+  manage(credentials, "shares", name, [&] { repository_.set_shares(name, shares); });
+}
+
 SharedMemory& Service::shared_memory(const Credentials& credentials) {
   caller_for(credentials, Role::infer, "");
   if (!options_.shared_memory) throw Failure(Reason::unsupported, "shared memory is off on this server");

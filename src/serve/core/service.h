@@ -56,6 +56,11 @@ class Service {
   void load(const Credentials& credentials, const std::string& name);
   void unload(const Credentials& credentials, const std::string& name);
 
+  // Parts of the requests by version, see Repository.
+  std::map<std::int64_t, double> shares(const Credentials& credentials, const std::string& name);
+  void set_shares(const Credentials& credentials, const std::string& name,
+                  const std::map<std::int64_t, double>& shares);
+
   // Throws Failure(unsupported) where shared memory is off.
   SharedMemory& shared_memory(const Credentials& credentials);
   std::string metrics(const Credentials& credentials);

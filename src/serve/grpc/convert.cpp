@@ -111,6 +111,8 @@ void read_parameters(const Parameters& parameters, InferenceRequest& request) {
   const std::int64_t priority = whole_or(parameters, "priority", 0);
   if (priority < 0) refuse("'priority' is negative");
   request.priority = static_cast<std::uint64_t>(priority);
+  const auto routing = parameters.find("routing_key");
+  if (routing != parameters.end()) request.routing_key = routing->second.string_param();
   const auto sequence = parameters.find("sequence_id");
   if (sequence != parameters.end()) request.sequence.id = sequence_id(sequence->second);
   request.sequence.is_start = flag(parameters, "sequence_start");

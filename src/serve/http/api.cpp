@@ -307,6 +307,11 @@ HttpResponse HttpApi::answer_regions(const HttpRequest& request, const Path& pat
 }
 
 void HttpApi::change_repository(const HttpRequest& request, const Path& path, const Reply& reply) {
+  if (path.size() == 5 && path[2] == "models" && path[4] == "shares") {
+    if (request.method == "POST") service_.set_shares(request.credentials, path[3], parse_shares(request.body.bytes));
+    else require_method(request, "GET");
+    return reply(json_response(shares_json(service_.shares(request.credentials, path[3]))));
+  }
   require_method(request, "POST");
   if (path.size() == 3 && path[2] == "index")
     return reply(json_response(index_json(service_.index(request.credentials), parse_ready_only(request.body.bytes))));

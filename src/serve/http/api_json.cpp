@@ -2,6 +2,7 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "serve/core/log.h"
@@ -264,6 +265,24 @@ std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, co
                   {"resident_bytes", resident_bytes()},
                   {"models", list},
                   {"unavailable", missing}});
+}
+
+std::string shares_json(const std::map<std::int64_t, double>& shares) {
+  Json json = Json::object();
+  for (const auto& [version, share] : shares) json[std::to_string(version)] = share;
+  return text_of(json);
+}
+
+std::map<std::int64_t, double> parse_shares(std::string_view body) {
+  std::map<std::int64_t, double> shares;
+  for (const auto& [key, value] : parse(body).items()) {
+    std::int64_t version = 0;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), version);
+    if (error != std::errc() || end != key.data() + key.size() || !value.is_number())
+      throw Failure(Reason::bad_request, "expected numbers by versions, as in {\"1\": 0.9, \"2\": 0.1}");
+    shares[version] = value.get<double>();
+  }
+  return shares;
 }
 
 Region parse_region(const std::string& name, std::string_view body) {

@@ -21,6 +21,9 @@ std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, co
                         const ServerCounters& counters, bool is_ready);
 
 // Bodies of requests that are no inferences. Throw Failure(bad_request).
+// Parts of requests by version: {"1": 0.9, "2": 0.1}.
+std::string shares_json(const std::map<std::int64_t, double>& shares);
+std::map<std::int64_t, double> parse_shares(std::string_view body);
 Region parse_region(const std::string& name, std::string_view body);
 bool parse_ready_only(std::string_view body);
 // Triton's settings of traces and logs: what is asked for is refused if it is not so already.

@@ -50,6 +50,7 @@ struct InferenceRequest {
   std::vector<InferenceInput> inputs;
   std::vector<RequestedOutput> outputs;  // empty: all
   bool binary_by_default = false;        // of outputs that are not listed
+  std::string routing_key;               // requests with equal keys get one version of the model; "": by their id
   std::uint64_t priority = 0;            // 1 goes first; 0: the model's default
   SequencePart sequence;                 // models without states pass it over
   std::int64_t timeout_ns = 0;           // from the arrival to the answer; 0: none

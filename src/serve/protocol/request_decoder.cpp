@@ -270,6 +270,7 @@ void read_parameters(const dom::object& parameters, InferenceRequest& request) {
   for (const dom::key_value_pair field : parameters) {
     if (field.key == "binary_data_output") request.binary_by_default = bool_of(field.value, field.key);
     else if (field.key == "timeout") request.timeout_ns = timeout_ns(field.value);
+    else if (field.key == "routing_key") request.routing_key = text_of(field.value, field.key);
     else if (field.key == "priority") {
       const std::int64_t priority = whole_of(field.value, field.key);
       if (priority < 0) refuse("'priority' is negative");
