@@ -1,5 +1,7 @@
 #include "serve/core/cached_model.h"
 
+#include "serve/core/tracing.h"
+
 namespace tessera::serve {
 namespace {
 
@@ -23,6 +25,7 @@ bool CachedModel::submit(const std::shared_ptr<Call>& call) {
   std::optional<std::vector<OutputTensor>> outputs = cache_.find(owner_, key);
   const std::int64_t found_ns = now_ns();
   if (outputs) {
+    if (call->trace) call->trace->add("cache", start_ns, found_ns);
     recorder().answered_from_cache(found_ns - call->arrival_ns, found_ns - start_ns);
     call->done({std::nullopt, {info().name, info().version, call->request.id, std::move(*outputs)}});
     return true;

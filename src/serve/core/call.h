@@ -17,12 +17,15 @@ struct Outcome {
   InferenceResponse response;
 };
 
+class RequestTrace;
+
 struct Call {
   InferenceRequest request;
-  Cancellation cancellation;     // set when nobody waits for the answer any more
-  std::int64_t arrival_ns = 0;   // of the steady clock, like the deadline
-  std::int64_t deadline_ns = 0;  // 0: none
-  bool may_run_here = false;     // whether a short run may be computed by the thread that submits the call
+  Cancellation cancellation;            // set when nobody waits for the answer any more
+  std::int64_t arrival_ns = 0;          // of the steady clock, like the deadline
+  std::int64_t deadline_ns = 0;         // 0: none
+  bool may_run_here = false;            // whether a short run may be computed by the thread that submits the call
+  std::shared_ptr<RequestTrace> trace;  // null: the request is not traced
   // Called exactly once, by any thread, unless what was given the call threw before.
   std::function<void(Outcome)> done;
 };

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "serve/core/classification.h"
+#include "serve/core/tracing.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {
@@ -114,6 +115,7 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
     if (step.model_version() > 0) part->request.version = std::to_string(step.model_version());
     part->request.priority = whole.request.priority;
     part->request.sequence = whole.request.sequence;
+    if (whole.trace) part->trace = whole.trace->begin("step " + step.model_name(), part->arrival_ns);
     if (whole.deadline_ns > 0)
       part->request.timeout_ns = std::max<std::int64_t>(whole.deadline_ns - part->arrival_ns, 1);
     for (const auto& [input, tensor] : step.input_map()) {
@@ -121,7 +123,8 @@ void Ensemble::next_step(const std::shared_ptr<Progress>& progress) {
       part->request.inputs.push_back({input, value.dtype(), value.shape(), value, {}});
     }
     for (const auto& [output, tensor] : step.output_map()) part->request.outputs.push_back({output, false, 0, {}});
-    part->done = [this, progress, &step](Outcome outcome) {
+    part->done = [this, progress, &step, trace = part->trace](Outcome outcome) {
+      if (trace) trace->finish(Clock::steady().now_ns(), outcome.failure ? outcome.failure->what() : "");
       if (outcome.failure) return finish(*progress, std::move(outcome));
       take_outputs(*progress, step, std::move(outcome.response));
       next_step(progress);

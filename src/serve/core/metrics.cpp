@@ -196,6 +196,9 @@ std::string metrics_text(const Repository& repository, const ServerCounters& cou
   text.single("tessera_grpc_requests_total", "counter", "gRPC requests", static_cast<double>(counters.grpc_requests));
   text.single("tessera_refused_callers_total", "counter", "Requests without the right token, certificate or role",
               static_cast<double>(counters.refused_callers));
+  text.head("tessera_trace_spans_total", "counter", "Spans that were sent to the collector, and that were lost");
+  text.line("tessera_trace_spans_total", "result=\"sent\"", static_cast<double>(counters.spans.sent));
+  text.line("tessera_trace_spans_total", "result=\"lost\"", static_cast<double>(counters.spans.lost));
   text.single("process_resident_memory_bytes", "gauge", "Resident memory", static_cast<double>(resident_bytes()));
   text.single("tessera_uptime_seconds", "gauge", "Time since the start", counters.uptime_s);
   return text.take();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "serve/core/repository.h"
+#include "serve/core/tracing.h"
 
 namespace tessera::serve {
 
@@ -11,6 +12,7 @@ namespace tessera::serve {
 struct ServerCounters {
   std::int64_t connections = 0, http_requests = 0, grpc_requests = 0, refused_callers = 0;
   double uptime_s = 0;
+  TraceCounters spans;
 };
 
 // Names that dashboards for Triton expect (nv_inference_*) and Tessera's own.

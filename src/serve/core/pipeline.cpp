@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "serve/core/log.h"
+#include "serve/core/tracing.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {
@@ -161,6 +162,11 @@ void Pipeline::ask_network(const std::shared_ptr<Progress>& progress) {
   auto part = std::make_shared<Call>();
   part->arrival_ns = progress->network_ns;
   part->request.priority = whole.request.priority;
+  if (whole.trace) {
+    whole.trace->add("queue", whole.arrival_ns, progress->started_ns);
+    if (before_) whole.trace->add("step before", progress->started_ns, progress->network_ns);
+    part->trace = whole.trace->begin("network", progress->network_ns);
+  }
   if (whole.deadline_ns > 0) part->request.timeout_ns = std::max<std::int64_t>(whole.deadline_ns - part->arrival_ns, 1);
   for (const TensorInfo& input : network_->info().inputs) {
     const auto found = progress->values.find(input.name);
@@ -168,8 +174,9 @@ void Pipeline::ask_network(const std::shared_ptr<Progress>& progress) {
     const Tensor& tensor = found->second.tensor();
     part->request.inputs.push_back({input.name, tensor.dtype(), tensor.shape(), tensor, {}});
   }
-  part->done = [this, progress](Outcome outcome) {
+  part->done = [this, progress, trace = part->trace](Outcome outcome) {
     progress->answered_ns = now_ns();
+    if (trace) trace->finish(progress->answered_ns, outcome.failure ? outcome.failure->what() : "");
     if (outcome.failure) return finish(*progress, std::move(outcome));
     for (OutputTensor& output : outcome.response.outputs)
       progress->values.insert_or_assign(output.name, std::move(output.tensor));
@@ -214,6 +221,8 @@ void Pipeline::finish(Progress& progress, Outcome outcome) {
                                now - progress.answered_ns};
     statistics_.succeeded(latency_ns, progress.started_ns - progress.call->arrival_ns, 1, times);
   }
+  if (progress.call->trace && after_ && progress.answered_ns > 0 && !outcome.failure)
+    progress.call->trace->add("step after", progress.answered_ns, now);
   progress.call->done(std::move(outcome));
   const std::lock_guard lock(mutex_);
   if (--in_flight_ == 0) idle_.notify_all();

@@ -173,6 +173,7 @@ void SequenceModel::advance(Shared sequence) {
 void SequenceModel::compute(const Shared& sequence, const std::shared_ptr<Call>& call) {
   auto step = std::make_shared<Call>();
   step->arrival_ns = call->arrival_ns;
+  step->trace = call->trace;
   try {
     if (call->cancellation.flag().load(std::memory_order_relaxed))
       throw Failure(Reason::cancelled, "the request was cancelled");

@@ -8,6 +8,8 @@
 #include "serve/core/batch.h"
 #include "serve/core/classification.h"
 #include "serve/core/log.h"
+#include "serve/core/served_model_options.h"
+#include "serve/core/tracing.h"
 #include "serve/protocol/datatype.h"
 
 namespace tessera::serve {
@@ -22,45 +24,16 @@ std::int64_t now_ns() {
   return Clock::steady().now_ns();
 }
 
-SessionOptions session_options(const ModelSettings& settings) {
-  SessionOptions options;
-  options.threads = settings.threads;
-  options.memory_limit_bytes = settings.memory_limit_bytes;
-  if (settings.precision == "bf16") options.precision = DType::bf16;
-  if (settings.precision == "f32") options.precision = DType::f32;
-  options.max_cached_plans = std::max(options.max_cached_plans, settings.config.max_batch_size() + 4);
-  return options;
-}
-
-JobOptions job_options(const ModelSettings& settings, const std::string& version) {
-  JobOptions options;
-  options.name = settings.config.name() + "/" + version;
-  options.priority = settings.priority;
-  options.weight = settings.weight;
-  if (settings.priority == Priority::realtime) options.goal_ns = settings.goal_ns;
-  return options;
-}
-
-BatchingRule batching_rule(const ModelSettings& settings) {
-  BatchingRule rule;
-  // Without dynamic batching a request may have several rows, but is computed alone.
-  if (!settings.config.has_dynamic_batching()) return rule;
-  rule.most_rows = std::max(settings.config.max_batch_size(), 1);
-  rule.delay_ns = settings.delay_ns();
-  for (const std::int32_t size : settings.config.dynamic_batching().preferred_batch_size())
-    rule.preferred.push_back(size);
-  std::ranges::sort(rule.preferred);
-  return rule;
-}
-
-std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, bool batched) {
-  std::vector<TensorInfo> infos;
-  for (const ValueDescription& value : values) {
-    TensorInfo info{value.name, value.dtype, value.dims};
-    if (batched && !info.shape.empty()) info.shape[0] = -1;
-    infos.push_back(std::move(info));
-  }
-  return infos;
+// Where the time of a request's batch went.
+void add_spans(RequestTrace& trace, const QueuedCall& queued, std::int64_t rows, std::int64_t started_ns,
+               const ExecutionTimes& times) {
+  trace.add("queue", queued.queued_ns, started_ns);
+  const std::int64_t gathered_ns = started_ns + times.input_ns, ran_ns = gathered_ns + times.infer_ns;
+  const std::string compute =
+      trace.add("compute", started_ns, ran_ns + times.output_ns, {{"batch.rows", rows}, {"request.rows", queued.rows}});
+  trace.add("compute input", started_ns, gathered_ns, {}, compute);
+  trace.add("compute infer", gathered_ns, ran_ns, {}, compute);
+  trace.add("compute output", ran_ns, ran_ns + times.output_ns, {}, compute);
 }
 
 ModelSettings completed(ModelSettings settings, const Model& model) {
@@ -364,6 +337,7 @@ void ServedModel::answer(const QueuedCall& queued, const NamedValues& results, s
   }
   const std::int64_t done_ns = now_ns();
   times.output_ns = done_ns - begin_ns;
+  if (queued.call->trace) add_spans(*queued.call->trace, queued, rows, started_ns, times);
   statistics_.succeeded(done_ns - queued.call->arrival_ns, started_ns - queued.queued_ns, queued.rows, times);
   queued.call->done(std::move(outcome));
 }

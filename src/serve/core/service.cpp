@@ -4,10 +4,11 @@
 
 namespace tessera::serve {
 
-Service::Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options)
+Service::Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options, Tracer* tracer)
     : repository_(repository),
       access_(access),
       audit_(audit),
+      tracer_(tracer),
       options_(options),
       started_ns_(Clock::steady().now_ns()) {}
 
@@ -72,21 +73,39 @@ std::shared_ptr<Call> Service::infer(const Credentials& credentials, InferenceRe
         outcome.failure = current_failure();
       }
     }
+    if (raw->trace)
+      raw->trace->finish(
+          Clock::steady().now_ns(), outcome.failure ? outcome.failure->what() : "",
+          {{"model.name", request.model}, {"model.version", outcome.response.version}, {"request.id", request.id}});
     done(std::move(outcome), request);
   };
+  if (tracer_ != nullptr)
+    call->trace =
+        tracer_->begin(credentials.traceparent, credentials.tracestate, "infer " + call->request.model, arrival_ns);
   call->may_run_here = options_.lend_threads && !thread_is_lent_.exchange(true);
   if (!call->may_run_here) {
-    repository_.submit(call);
+    submit(call);
     return call;
   }
   try {
-    repository_.submit(call);
+    submit(call);
   } catch (...) {
     thread_is_lent_.store(false);
     throw;
   }
   thread_is_lent_.store(false);
   return call;
+}
+
+void Service::submit(const std::shared_ptr<Call>& call) {
+  try {
+    repository_.submit(call);
+  } catch (...) {
+    const Failure failure = current_failure();
+    if (call->trace)
+      call->trace->finish(Clock::steady().now_ns(), failure.what(), {{"model.name", call->request.model}});
+    throw failure;
+  }
 }
 
 std::shared_ptr<Servable> Service::model(const Credentials& credentials, const std::string& name,
@@ -159,8 +178,12 @@ std::string Service::metrics(const Credentials& credentials) {
 }
 
 ServerCounters Service::counters() const {
-  return {connections.load(), http_requests.load(), grpc_requests.load(), refused_callers_.load(),
-          static_cast<double>(Clock::steady().now_ns() - started_ns_) * 1e-9};
+  return {connections.load(),
+          http_requests.load(),
+          grpc_requests.load(),
+          refused_callers_.load(),
+          static_cast<double>(Clock::steady().now_ns() - started_ns_) * 1e-9,
+          tracer_ != nullptr ? tracer_->counters() : TraceCounters()};
 }
 
 }  // namespace tessera::serve

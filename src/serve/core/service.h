@@ -11,14 +11,16 @@
 #include "serve/core/metrics.h"
 #include "serve/core/repository.h"
 #include "serve/core/shared_memory.h"
+#include "serve/core/tracing.h"
 
 namespace tessera::serve {
 
-// What a request says of its sender.
+// What a request says of its sender, and of the trace that it belongs to.
 struct Credentials {
   std::string authorization;  // the header's value
   std::string certificate;    // common name of a verified certificate
   std::string address;        // for the audit log
+  std::string traceparent, tracestate;
 };
 
 struct ServiceOptions {
@@ -30,8 +32,9 @@ struct ServiceOptions {
 // Thread-safe. Functions throw Failure.
 class Service {
  public:
-  // `audit` may be null.
-  Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options);
+  // `audit` and `tracer` may be null.
+  Service(Repository& repository, Access& access, AuditLog* audit, const ServiceOptions& options,
+          Tracer* tracer = nullptr);
 
   // Starts an inference. `done` is called exactly once, unless this throws. The response's outputs in shared memory are
   // written, and the request is handed back for the encoder. The call can be cancelled by what is returned.
@@ -71,6 +74,7 @@ class Service {
 
  private:
   std::string caller_for(const Credentials& credentials, Role role, const std::string& model);
+  void submit(const std::shared_ptr<Call>& call);
   void record(const Credentials& credentials, const std::string& caller, const std::string& action,
               const std::string& model, const std::string& result);
   void manage(const Credentials& credentials, const std::string& action, const std::string& name,
@@ -79,6 +83,7 @@ class Service {
   Repository& repository_;
   Access& access_;
   AuditLog* audit_;
+  Tracer* tracer_;
   ServiceOptions options_;
   SharedMemory shared_memory_;
   std::atomic<bool> draining_{false}, thread_is_lent_{false};

@@ -163,8 +163,13 @@ class StreamReactor final
 Credentials credentials_of(const grpc::CallbackServerContext& context) {
   Credentials credentials;
   const auto& metadata = context.client_metadata();
-  const auto found = metadata.find("authorization");
-  if (found != metadata.end()) credentials.authorization.assign(found->second.data(), found->second.size());
+  const auto take = [&](const char* key, std::string& value) {
+    const auto found = metadata.find(key);
+    if (found != metadata.end()) value.assign(found->second.data(), found->second.size());
+  };
+  take("authorization", credentials.authorization);
+  take("traceparent", credentials.traceparent);
+  take("tracestate", credentials.tracestate);
   const auto authenticated = context.auth_context();
   if (authenticated && authenticated->IsPeerAuthenticated()) {
     const auto names = authenticated->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);

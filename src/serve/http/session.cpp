@@ -267,7 +267,8 @@ class Session final : public HttpSession, public std::enable_shared_from_this<Se
     request.accept_encoding = text(http::field::accept_encoding);
     request.accept = text(http::field::accept);
     request.json_bytes = text("Inference-Header-Content-Length");
-    request.credentials = {text(http::field::authorization), certificate_, address_};
+    request.credentials = {text(http::field::authorization), certificate_, address_, text("traceparent"),
+                           text("tracestate")};
     request.body = body_.size() > 0 ? std::move(body_).body() : body_of(std::move(message.body()));
     waits_ = true;
     std::shared_ptr<Call> call = handler_(std::move(request), [self = shared_from_this()](HttpResponse response) {

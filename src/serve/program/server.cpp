@@ -7,12 +7,14 @@
 #include "serve/core/service.h"
 #include "serve/grpc/server.h"
 #include "serve/http/api.h"
+#include "serve/http/post.h"
 #include "serve/http/server.h"
 
 namespace tessera::serve {
 namespace {
 
 constexpr const char* kOff = "off";
+constexpr double kCollectorSeconds = 2;  // for a collector of traces to take spans
 
 // Who can reach the server, and what that means.
 void warn_about_addresses(const ServerOptions& options) {
@@ -38,17 +40,25 @@ std::unique_ptr<AuditLog> make_audit(const ServerOptions& options) {
   return std::make_unique<AuditLog>(options.audit_file, options.audit_bytes);
 }
 
+std::unique_ptr<Tracer> make_tracer(const TracingOptions& options) {
+  if (options.endpoint.empty()) return nullptr;
+  return std::make_unique<Tracer>(options, [endpoint = parse_http_endpoint(options.endpoint)](const std::string& body) {
+    return post_json(endpoint, body, kCollectorSeconds) / 100 == 2;
+  });
+}
+
 }  // namespace
 
 struct Server::State {
   explicit State(const ServerOptions& given)
       : options(given),
+        tracer(make_tracer(options.tracing)),
         arbiter({.policy = options.policy}),
         repository(arbiter, options.repository, options.cache_bytes),
         access(options.keys),
         audit(make_audit(options)),
-        service(repository, access, audit.get(),
-                {shares_memory(options), options.audit_inference, options.threads > 1}),
+        service(repository, access, audit.get(), {shares_memory(options), options.audit_inference, options.threads > 1},
+                tracer.get()),
         api(service, options.limits.body_bytes),
         http(options.limits, options.threads, service.connections) {}
 
@@ -72,6 +82,7 @@ struct Server::State {
   }
 
   const ServerOptions options;
+  std::unique_ptr<Tracer> tracer;  // lives longer than the requests
   Arbiter arbiter;
   Repository repository;
   Access access;

@@ -6,6 +6,7 @@
 #include "io/file.h"
 #include "io/toml_table.h"
 #include "serve/core/digest.h"
+#include "serve/http/post.h"
 
 namespace tessera::serve {
 namespace {
@@ -86,6 +87,11 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   options.audit_file = audit.text("file", "");
   options.audit_bytes = std::clamp<std::int64_t>(audit.whole("most_mib", 64), 1, 1 << 20) << 20;
   options.audit_inference = audit.boolean("inference", false);
+  io::TomlTable tracing = table.table("tracing");
+  options.tracing = {tracing.text("endpoint", ""), tracing.number("rate", 1), tracing.text("service", "tessera")};
+  require(options.tracing.rate >= 0 && options.tracing.rate <= 1, ErrorKind::invalid_argument,
+          "the rate of [tracing] in {} is {}, expected 0 to 1", where, options.tracing.rate);
+  if (!options.tracing.endpoint.empty()) parse_http_endpoint(options.tracing.endpoint);
   io::TomlTable keys = table.table("key");
   for (const std::string& name : keys.tables()) options.keys.push_back(read_key(name, keys.table(name), where));
   table.check_all_read();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "serve/core/access.h"
+#include "serve/core/tracing.h"
 #include "serve/http/limits.h"
 #include "serve/http/tls_context.h"
 
@@ -25,6 +26,7 @@ struct ServerOptions {
   std::string audit_file;
   std::int64_t audit_bytes = std::int64_t{64} << 20;
   bool audit_inference = false;
+  TracingOptions tracing;
   std::vector<AccessKey> keys;
 };
 
