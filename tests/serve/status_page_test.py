@@ -34,9 +34,22 @@ class StatusPage(server.WithServer):
             self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
         page = self.look(1200)
         self.assertRegex(page, r'id="state" class="good"[^>]*>ready<')
-        self.assertEqual(re.findall(r"<h2>(.*?)</h2>", page), ["lenet", "picture", "reader"])
+        self.assertEqual(re.findall(r"<h2>(.*?)</h2>", page), ["Timeline of the device", "lenet", "picture", "reader"])
         self.assertIn("<dt>answered</dt><dd>3</dd>", re.sub(r' class=""', "", page))
         self.assertGreaterEqual(self.server.json("GET", "/status/data")["http_requests"], 6)  # it asked again
+
+    def test_the_timeline_shows_what_ran(self):
+        for _ in range(3):
+            self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
+        lanes = self.server.json("GET", "/status/data")["timeline"]["lanes"]
+        self.assertEqual([(lane["model"], lane["lane"]) for lane in lanes], [("lenet/1", 0)])
+        before_ms, length, busy, runs, rows = lanes[0]["bars"][-1]
+        self.assertGreaterEqual(before_ms, length)
+        self.assertGreaterEqual(length, busy * 0.99)
+        self.assertEqual(sum(bar[3] for bar in lanes[0]["bars"]), sum(bar[4] for bar in lanes[0]["bars"]))
+        page = self.look(390)
+        self.assertRegex(page, r'aria-label="lenet/1, lane 1: busy \d+ %"')
+        self.assertRegex(page, r'<rect [^>]*class="standard"')
 
 
 if __name__ == "__main__":

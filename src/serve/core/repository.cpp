@@ -66,9 +66,9 @@ std::shared_ptr<Servable> Repository::make_model(const fs::path& folder, const s
                           : Model::load(model_file(folder / version, settings));
   if (settings.config.has_sequence_batching())
     return std::make_shared<SequenceModel>(
-        std::make_shared<ServedModel>(arbiter_, model, version, settings_of_network(settings), labels),
+        std::make_shared<ServedModel>(arbiter_, model, version, settings_of_network(settings), labels, &timeline_),
         settings.config.sequence_batching(), folder);
-  auto network = std::make_shared<ServedModel>(arbiter_, model, version, settings, labels);
+  auto network = std::make_shared<ServedModel>(arbiter_, model, version, settings, labels, &timeline_);
   if (settings.before.empty() && settings.after.empty()) return network;
   const auto source = [&](const std::map<std::string, std::string>& values, const char* table) {
     return StepSource{StepSettings(values, fmt::format("[{}] of model '{}'", table, settings.config.name())), folder,
@@ -94,7 +94,7 @@ Repository::Loaded Repository::make_versions(const std::string& name) {
   if (single_) {
     ModelSettings settings;
     settings.config.set_name(name);
-    versions[1] = std::make_shared<ServedModel>(arbiter_, Model::load(path_), "1", settings, Labels{});
+    versions[1] = std::make_shared<ServedModel>(arbiter_, Model::load(path_), "1", settings, Labels{}, &timeline_);
     return {std::move(versions), {}};
   }
   const fs::path folder = path_ / name;

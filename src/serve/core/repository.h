@@ -12,6 +12,7 @@
 
 #include "serve/core/response_cache.h"
 #include "serve/core/servable.h"
+#include "serve/core/timeline.h"
 #include "serve/core/version_shares.h"
 #include "tessera/share.h"
 
@@ -58,6 +59,7 @@ class Repository {
   // Until the model is loaded anew. Throws Failure: not_found; bad_request for versions that are not loaded and for
   // numbers that are no parts.
   void set_shares(const std::string& name, const std::map<std::int64_t, double>& shares);
+  const Timeline& timeline() const { return timeline_; }
   CacheCounters cache_counters() const { return cache_.counters(); }
   // To the version that the call names, or that its sequence runs on. Throws Failure as Servable::submit and find do.
   void submit(const std::shared_ptr<Call>& call) const;
@@ -101,8 +103,9 @@ class Repository {
   Arbiter& arbiter_;
   std::filesystem::path path_;
   bool single_ = false;
-  ResponseCache cache_;  // lives longer than the models
-  std::mutex loading_;   // one load at a time
+  ResponseCache cache_;  // this and the timeline live longer than the models
+  mutable Timeline timeline_;
+  std::mutex loading_;  // one load at a time
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
 

@@ -44,12 +44,14 @@ ModelSettings completed(ModelSettings settings, const Model& model) {
 }  // namespace
 
 ServedModel::ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings,
-                         Labels labels)
+                         Labels labels, Timeline* timeline)
     : info_{settings.config.name(), version, {}, completed(std::move(settings), model), {}, {}},
       labels_(std::move(labels)),
       batched_(info_.settings.config.max_batch_size() > 0),
       session_(model, session_options(info_.settings)),
       job_(arbiter.add_job(job_options(info_.settings, version))),
+      timeline_(timeline),
+      timeline_number_(timeline != nullptr ? timeline->number_of(info_.name + "/" + version) : 0),
       rule_(batching_rule(info_.settings)),
       most_rows_(rule_.most_rows),
       queue_(rule_) {
@@ -279,6 +281,14 @@ void ServedModel::work() {
   }
 }
 
+NamedValues ServedModel::run_session(const Batch& batch, const NamedValues& inputs, std::int64_t rows) {
+  std::optional<TimelineRun> shown;
+  if (timeline_ != nullptr) shown.emplace(*timeline_, timeline_number_, rows);
+  RunOptions options;
+  if (batch.size() == 1) options.cancellation = &batch.front().call->cancellation;
+  return job_.run(session_, inputs, options);
+}
+
 void ServedModel::run(Batch batch) {
   const std::int64_t started_ns = now_ns();
   std::int64_t rows = 0;
@@ -288,9 +298,7 @@ void ServedModel::run(Batch batch) {
   try {
     const NamedValues inputs = gather(batch);
     const std::int64_t gathered_ns = now_ns();
-    RunOptions options;
-    if (batch.size() == 1) options.cancellation = &batch.front().call->cancellation;
-    results = job_.run(session_, inputs, options);
+    results = run_session(batch, inputs, rows);
     const std::int64_t done_ns = now_ns();
     times = {gathered_ns - started_ns, done_ns - gathered_ns, 0};
     const std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 
 #include "serve/core/request_queue.h"
 #include "serve/core/servable.h"
+#include "serve/core/timeline.h"
 #include "tessera/share.h"
 
 namespace tessera::serve {
@@ -24,7 +25,9 @@ class ServedModel final : public Servable {
   // Runs the model once for each of the usual batch sizes, so that the first request finds plans and the arbiter knows
   // how long runs take; models whose inputs have other open dimensions are not run. Throws Error as Session does, and
   // invalid_argument for settings that contradict the model.
-  ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings, Labels labels);
+  // Its runs go into the timeline, where there is one.
+  ServedModel(Arbiter& arbiter, const Model& model, const std::string& version, ModelSettings settings, Labels labels,
+              Timeline* timeline = nullptr);
   ~ServedModel() override;
 
   const ModelInfo& info() const override { return info_; }
@@ -43,6 +46,7 @@ class ServedModel final : public Servable {
   bool can_run_here(const QueuedCall& queued) const;
   void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
   std::int64_t predicted_ns(std::int64_t rows) const;
+  NamedValues run_session(const Batch& batch, const NamedValues& inputs, std::int64_t rows);
   NamedValues zeros(std::int64_t rows) const;
   void warm_up();
   void work();
@@ -58,6 +62,8 @@ class ServedModel final : public Servable {
   Session session_;
   Job job_;
   Statistics statistics_;
+  Timeline* timeline_;
+  const std::size_t timeline_number_;
   const BatchingRule rule_;
   const std::int64_t most_rows_;  // of a batch
 

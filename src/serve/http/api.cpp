@@ -338,7 +338,7 @@ HttpResponse HttpApi::answer_status(const HttpRequest& request) {
   response.headers.emplace_back("Cache-Control", "no-store");
   if (request.path == "/status/data") {
     response.body = status_json(service_.statistics(request.credentials, "", ""), service_.index(request.credentials),
-                                service_.counters(), service_.is_ready());
+                                service_.counters(), service_.is_ready(), service_.timeline());
     return response;
   }
   if (request.path != "/" && request.path != "/status") unknown();

@@ -153,6 +153,21 @@ Json model_status(const Servable& servable) {
   return json;
 }
 
+// Times before now and lengths in milliseconds: a bar is [start, length, busy, runs, rows].
+Json timeline_json(const Timeline& timeline) {
+  constexpr std::int64_t kWindow_ns = 10'000'000'000, kResolution_ns = kWindow_ns / 500;
+  const std::int64_t now_ns = Clock::steady().now_ns();
+  const auto ms = [](std::int64_t ns) { return static_cast<double>(ns / 1000) * 1e-3; };
+  Json lanes = Json::array();
+  for (const TimelineLane& lane : timeline.since(now_ns - kWindow_ns, kResolution_ns)) {
+    Json bars = Json::array();
+    for (const TimelineBar& bar : lane.bars)
+      bars.push_back({ms(now_ns - bar.start_ns), ms(bar.end_ns - bar.start_ns), ms(bar.busy_ns), bar.runs, bar.rows});
+    lanes.push_back({{"model", lane.model}, {"lane", lane.lane}, {"bars", bars}});
+  }
+  return {{"window_ms", ms(kWindow_ns)}, {"lanes", lanes}};
+}
+
 }  // namespace
 
 std::string server_metadata_json() {
@@ -248,7 +263,7 @@ std::string regions_json(const std::vector<Region>& regions) {
 }
 
 std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, const std::vector<ModelState>& states,
-                        const ServerCounters& counters, bool is_ready) {
+                        const ServerCounters& counters, bool is_ready, const Timeline& timeline) {
   Json list = Json::array();
   for (const std::shared_ptr<Servable>& servable : models) list.push_back(model_status(*servable));
   Json missing = Json::array();
@@ -263,6 +278,7 @@ std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, co
                   {"grpc_requests", counters.grpc_requests},
                   {"refused_callers", counters.refused_callers},
                   {"resident_bytes", resident_bytes()},
+                  {"timeline", timeline_json(timeline)},
                   {"models", list},
                   {"unavailable", missing}});
 }

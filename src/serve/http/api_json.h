@@ -18,7 +18,7 @@ std::string index_json(const std::vector<ModelState>& states, bool ready_only);
 std::string regions_json(const std::vector<Region>& regions);
 // What the status page shows.
 std::string status_json(const std::vector<std::shared_ptr<Servable>>& models, const std::vector<ModelState>& states,
-                        const ServerCounters& counters, bool is_ready);
+                        const ServerCounters& counters, bool is_ready, const Timeline& timeline);
 
 // Bodies of requests that are no inferences. Throw Failure(bad_request).
 // Parts of requests by version: {"1": 0.9, "2": 0.1}.

@@ -9,9 +9,9 @@ constexpr const char* kHead = R"page(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Tessera server</title><style>
 :root { color-scheme: light dark; --ground: #f6f7f9; --card: #fff; --ink: #1b1f24; --soft: #5b6470; --line: #dde1e6;
-  --good: #1a7f37; --bad: #b42318; --bar: #2f6fde; }
+  --good: #1a7f37; --bad: #b42318; --bar: #2f6fde; --first: #c2410c; --last: #6b7785; }
 @media (prefers-color-scheme: dark) { :root { --ground: #14171a; --card: #1d2125; --ink: #e8eaed; --soft: #9aa4af;
-  --line: #31373d; --good: #57c278; --bad: #ff8478; --bar: #7aa7ff; } }
+  --line: #31373d; --good: #57c278; --bad: #ff8478; --bar: #7aa7ff; --first: #ff9d5c; --last: #a8b3bf; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.45 system-ui, sans-serif; }
 main { max-width: 70rem; margin: 0 auto; padding: 1rem; }
@@ -25,6 +25,16 @@ dl { display: grid; grid-template-columns: 1fr auto; gap: .15rem .8rem; margin: 
 dt { color: var(--soft); } dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; }
 svg { display: block; width: 100%; height: 2.6rem; margin-top: .5rem; }
 polyline { fill: none; stroke: var(--bar); stroke-width: 2; vector-effect: non-scaling-stroke; }
+#timeline { margin-top: .7rem; } #lanes { margin-top: .5rem; }
+.lane { display: grid; grid-template-columns: minmax(6rem, 14rem) 1fr; gap: .1rem .8rem; align-items: center;
+  padding: .15rem 0; font-size: .9375rem; }
+.lane > span { overflow-wrap: anywhere; } .lane svg { height: 1.4rem; margin: 0; background: var(--ground);
+  border-radius: .2rem; }
+.realtime { fill: var(--first); background: var(--first); } .standard { fill: var(--bar); background: var(--bar); }
+.background { fill: var(--last); background: var(--last); }
+.mark { display: inline-block; width: .7rem; height: .7rem; border-radius: .15rem; margin-left: .4rem; }
+.axis { display: flex; justify-content: space-between; margin-left: calc(min(14rem, 30%) + .8rem); }
+@media (max-width: 40rem) { .lane { grid-template-columns: 1fr; } .axis { margin-left: 0; } }
 form { margin: 1rem 0; display: flex; gap: .5rem; flex-wrap: wrap; }
 input, button { font: inherit; padding: .4rem .6rem; border: 1px solid var(--line); border-radius: .4rem;
   background: var(--card); color: var(--ink); max-width: 100%; }
@@ -34,6 +44,14 @@ input, button { font: inherit; padding: .4rem .6rem; border: 1px solid var(--lin
 <form id="login" hidden><input id="token" type="password" aria-label="Token" placeholder="Token" autocomplete="off">
 <button>Show</button></form>
 <div class="tiles" id="tiles"></div>
+<section class="card" id="timeline" aria-label="Timeline of the device">
+<h2>Timeline of the device</h2>
+<div class="soft">What ran in the last 10 seconds. A strip is a lane of a model: runs at the same time have lanes of
+their own.</div>
+<div id="lanes"></div>
+<div class="axis soft"><span>10 s ago</span><span>5 s</span><span>now</span></div>
+<div class="soft"><span class="mark realtime"></span> realtime <span class="mark standard"></span> standard
+<span class="mark background"></span> background; paler where the model had pauses</div></section>
 <div class="cards" id="cards"></div>
 <p class="soft">Figures of the last second and since the start. The line shows requests a second over two minutes.</p>
 </main>)page";
@@ -83,6 +101,30 @@ function card(model, seconds) {
   }
   c.append(list, sparkline(values)); return c;
 }
+function lane(entry, classes, window_ms) {
+  const ns = "http://www.w3.org/2000/svg", row = element("div", undefined, "lane"), svg =
+    document.createElementNS(ns, "svg");
+  svg.setAttribute("viewBox", "0 0 " + window_ms + " 10"); svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  let busy = 0;
+  for (const [before_ms, length, work, runs, rows] of entry.bars) {
+    const bar = document.createElementNS(ns, "rect"), width = Math.max(length, window_ms / 500);
+    busy += work;
+    bar.setAttribute("x", window_ms - before_ms); bar.setAttribute("width", width);
+    bar.setAttribute("y", 0); bar.setAttribute("height", 10);
+    bar.setAttribute("class", classes.get(entry.model) || "standard");
+    bar.setAttribute("opacity", (.35 + .65 * Math.min(1, work / width)).toFixed(2));
+    const title = document.createElementNS(ns, "title");
+    title.textContent = runs + (runs === 1 ? " run of " : " runs of ") + rows + (rows === 1 ? " row, " : " rows, ") +
+      ms(work);
+    bar.append(title); svg.append(bar);
+  }
+  const share = (100 * busy / window_ms).toFixed(0) + " %";
+  svg.setAttribute("aria-label", entry.model + ", lane " + (entry.lane + 1) + ": busy " + share);
+  const name = element("span", entry.model + (entry.lane > 0 ? ", lane " + (entry.lane + 1) : "") + " ");
+  name.append(element("span", share, "soft"));
+  row.append(name, svg); return row;
+}
 function show(data) {
   const seconds = before ? data.uptime_s - before.uptime_s : 0;
   $("state").textContent = data.ready ? "ready" : "not ready"; $("state").className = data.ready ? "good" : "bad";
@@ -90,6 +132,9 @@ function show(data) {
     tile("connections", data.connections), tile("HTTP requests", data.http_requests.toLocaleString()),
     tile("gRPC requests", data.grpc_requests.toLocaleString()), tile("refused callers", data.refused_callers),
     tile("resident memory", bytes(data.resident_bytes)));
+  const classes = new Map(data.models.map(m => [m.name + "/" + m.version, m.class]));
+  const lanes = data.timeline.lanes.map(entry => lane(entry, classes, data.timeline.window_ms));
+  $("lanes").replaceChildren(...(lanes.length ? lanes : [element("div", "Nothing ran.", "soft")]));
   $("cards").replaceChildren(...data.models.map(m => card(m, seconds)), ...data.unavailable.map(m => {
     const c = element("section", undefined, "card"); c.append(element("h2", m.name),
       element("div", "not available: " + m.reason, "bad")); return c; }));
