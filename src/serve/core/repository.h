@@ -73,7 +73,7 @@ class Repository {
     // Older versions on which sequences run.
     std::vector<std::weak_ptr<Servable>> lingering;
     VersionShares shares;
-    mutable std::uint64_t requests = 0;  // that named neither a version nor a key
+    mutable std::uint64_t requests = 0;  // without a version
     std::string reason, signature;
     bool wanted = true;  // not unloaded by hand
   };

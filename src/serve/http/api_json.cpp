@@ -291,7 +291,8 @@ std::string shares_json(const std::map<std::int64_t, double>& shares) {
 
 std::map<std::int64_t, double> parse_shares(std::string_view body) {
   std::map<std::int64_t, double> shares;
-  for (const auto& [key, value] : parse(body).items()) {
+  const Json json = parse(body);
+  for (const auto& [key, value] : json.items()) {
     std::int64_t version = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), version);
     if (error != std::errc() || end != key.data() + key.size() || !value.is_number())
