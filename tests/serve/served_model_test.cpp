@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <limits>
 #include <thread>
 
 #include "serve/core/repository.h"
@@ -88,6 +89,49 @@ TEST(ServedModel, RefusesAtOnceWhatCannotBeAnsweredInTime) {
   impossible->request.timeout_ns = 1;
   EXPECT_EQ(reason(impossible), Reason::unavailable);
   EXPECT_EQ(model.statistics().refused.at(Reason::unavailable), 2u);
+}
+
+// y = x · w, x of [length, 512]
+Model product() {
+  NetBuilder net("product");
+  Tensor w(DType::f32, {512, 512});
+  std::ranges::fill(w.mutable_values<float>(), 0.0f);
+  const NetValue x = net.input("x", DType::f32, {"length", std::int64_t{512}});
+  net.output("y", net.add("MatMul", {x, net.constant(w)}));
+  return net.build();
+}
+
+TEST(ServedModel, AdmitsByWhatRunsOnInputsOfTheSameShapesTook) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, product(), "1", settings("max_batch_size = 0"), {});
+  const auto submit = [&](std::int64_t length, std::int64_t timeout_ns) {
+    std::promise<Outcome> promise;
+    auto call = std::make_shared<Call>();
+    Tensor x(DType::f32, {length, 512});
+    std::ranges::fill(x.mutable_values<float>(), 0.0f);
+    call->request.inputs.push_back({"x", DType::f32, x.shape(), x, {}});
+    call->request.timeout_ns = timeout_ns;
+    call->done = [&promise](Outcome outcome) { promise.set_value(std::move(outcome)); };
+    call->arrival_ns = Clock::steady().now_ns();
+    model.submit(call);
+    EXPECT_FALSE(promise.get_future().get().failure.has_value());
+    return Clock::steady().now_ns() - call->arrival_ns;
+  };
+  constexpr std::int64_t kLong = 8192;
+  submit(1, 0);
+  std::int64_t long_ns = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < 10; ++i) long_ns = std::min(long_ns, submit(kLong, 0));
+  EXPECT_THROW(submit(kLong, long_ns / 10), Failure);
+  // By the rows of the latest runs alone it would be refused.
+  std::promise<Outcome> promise;
+  const auto call = std::make_shared<Call>();
+  call->request.inputs.push_back(
+      {"x", DType::f32, {1, 512}, Tensor::from<float>({1, 512}, std::vector<float>(512)), {}});
+  call->request.timeout_ns = long_ns / 2;
+  call->done = [&promise](Outcome outcome) { promise.set_value(std::move(outcome)); };
+  call->arrival_ns = Clock::steady().now_ns();
+  EXPECT_NO_THROW(model.submit(call));
+  promise.get_future().get();  // in time or not: the machine may be busy
 }
 
 TEST(ServedModel, CancelledRequestsAreNotComputed) {

@@ -121,6 +121,13 @@ std::int64_t ServedModel::predicted_ns(std::int64_t rows) const {
   return last->second * rows / last->first;
 }
 
+// Of the request alone: what the arbiter saw of runs on inputs of its shapes, which may differ in more than rows. With
+// the mutex held.
+std::int64_t ServedModel::predicted_alone_ns(const QueuedCall& queued) const {
+  const std::int64_t known_ns = job_.predicted_ns(session_, queued.inputs);
+  return known_ns > 0 ? known_ns : predicted_ns(queued.rows);
+}
+
 QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
   QueuedCall queued;
   queued.call = call;
@@ -181,8 +188,10 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
   if (timeout_ns == 0) return;
   call.deadline_ns = call.arrival_ns + timeout_ns;
   // It is computed together with what is left of the requests before it.
-  if (now + wait_ns + predicted_ns(std::min(before % full + queued.rows, std::max(full, queued.rows))) >
-      call.deadline_ns)
+  const std::int64_t rest = before % full;
+  const std::int64_t run_ns =
+      rest == 0 ? predicted_alone_ns(queued) : predicted_ns(std::min(rest + queued.rows, std::max(full, queued.rows)));
+  if (now + wait_ns + run_ns > call.deadline_ns)
     throw Failure(Reason::unavailable,
                   fmt::format("model '{}' is too busy to answer within {:.1f} ms", info_.name,
                               static_cast<double>(timeout_ns) * 1e-6),
@@ -194,14 +203,15 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
 bool ServedModel::can_run_here(const QueuedCall& queued) const {
   if (!queued.call->may_run_here || queue_.size() > 0 || running_ >= info_.settings.instances()) return false;
   if (rule_.delay_ns > 0 && queued.rows < most_rows_) return false;
-  const std::int64_t run_ns = predicted_ns(queued.rows);
+  // The first run on inputs of some shapes plans, which may take long.
+  const std::int64_t run_ns = job_.predicted_ns(session_, queued.inputs);
   return run_ns > 0 && run_ns <= kMostHere_ns && job_.ahead_ns() == 0;
 }
 
 // Spares the request two changes of thread.
 void ServedModel::run_here(QueuedCall queued, std::unique_lock<std::mutex> lock) {
   ++running_;
-  running_until_ns_ = now_ns() + predicted_ns(queued.rows);
+  running_until_ns_ = now_ns() + predicted_alone_ns(queued);
   lock.unlock();
   Batch batch;
   batch.push_back(std::move(queued));

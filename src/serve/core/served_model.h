@@ -46,6 +46,7 @@ class ServedModel final : public Servable {
   bool can_run_here(const QueuedCall& queued) const;
   void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
   std::int64_t predicted_ns(std::int64_t rows) const;
+  std::int64_t predicted_alone_ns(const QueuedCall& queued) const;
   NamedValues run_session(const Batch& batch, const NamedValues& inputs, std::int64_t rows);
   NamedValues zeros(std::int64_t rows) const;
   void warm_up();
