@@ -14,7 +14,9 @@
 namespace tessera::serve {
 namespace {
 
-constexpr std::size_t kMostInFlight = 64;  // of one stream; more requests are not read before answers have gone
+// Of one stream: more requests are not read before answers have gone. Of sequences more, as those that wait for a slot
+// must not keep the last requests of others from being read.
+constexpr std::size_t kMostInFlight = 64, kMostOfSequences = 1024;
 
 class InferReactor final : public grpc::ServerUnaryReactor {
  public:
@@ -75,7 +77,8 @@ class StreamReactor final
     }
     begin_call();
     const std::lock_guard lock(mutex_);
-    if (in_flight_ + answers_.size() < kMostInFlight) StartRead(&request_);
+    if (request_.parameters().contains("sequence_id")) most_in_flight_ = kMostOfSequences;
+    if (in_flight_ + answers_.size() < most_in_flight_) StartRead(&request_);
     else reading_waits_ = true;
   }
 
@@ -84,7 +87,7 @@ class StreamReactor final
     answers_.pop_front();
     if (!ok) answers_.clear();
     if (!answers_.empty()) StartWrite(&answers_.front());
-    if (reading_waits_ && in_flight_ + answers_.size() < kMostInFlight) {
+    if (reading_waits_ && in_flight_ + answers_.size() < most_in_flight_) {
       reading_waits_ = false;
       StartRead(&request_);
     }
@@ -154,7 +157,7 @@ class StreamReactor final
   std::mutex mutex_;
   std::set<std::shared_ptr<Call>> calls_;
   std::deque<inference::ModelStreamInferResponse> answers_;  // the first one is being written
-  std::size_t in_flight_ = 0;
+  std::size_t in_flight_ = 0, most_in_flight_ = kMostInFlight;
   bool reading_ended_ = false, reading_waits_ = false, is_cancelled_ = false, finished_ = false;
 };
 

@@ -47,11 +47,11 @@ input, button { font: inherit; padding: .4rem .6rem; border: 1px solid var(--lin
 <section class="card" id="timeline" aria-label="Timeline of the device">
 <h2>Timeline of the device</h2>
 <div class="soft">What ran in the last 10 seconds. A strip is a lane of a model: runs at the same time have lanes of
-their own.</div>
+their own, and a paler bar is a row of short runs with pauses.</div>
 <div id="lanes"></div>
 <div class="axis soft"><span>10 s ago</span><span>5 s</span><span>now</span></div>
 <div class="soft"><span class="mark realtime"></span> realtime <span class="mark standard"></span> standard
-<span class="mark background"></span> background; paler where the model had pauses</div></section>
+<span class="mark background"></span> background</div></section>
 <div class="cards" id="cards"></div>
 <p class="soft">Figures of the last second and since the start. The line shows requests a second over two minutes.</p>
 </main>)page";
@@ -113,7 +113,7 @@ function lane(entry, classes, window_ms) {
     bar.setAttribute("x", window_ms - before_ms); bar.setAttribute("width", width);
     bar.setAttribute("y", 0); bar.setAttribute("height", 10);
     bar.setAttribute("class", classes.get(entry.model) || "standard");
-    bar.setAttribute("opacity", (.35 + .65 * Math.min(1, work / width)).toFixed(2));
+    bar.setAttribute("opacity", (.2 + .8 * Math.min(1, work / width)).toFixed(2));
     const title = document.createElementNS(ns, "title");
     title.textContent = runs + (runs === 1 ? " run of " : " runs of ") + rows + (rows === 1 ? " row, " : " rows, ") +
       ms(work);
