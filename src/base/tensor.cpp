@@ -72,17 +72,18 @@ std::string to_string(const Shape& shape) {
 }
 
 std::int64_t element_count(const Shape& shape) {
-  // A zero anywhere makes the product zero, whatever the other dimensions are; negatives are refused first.
+  // A zero anywhere makes the product zero, whatever the other dimensions are; negatives are refused first. Every
+  // tensor comes here: the shape becomes text for a message alone.
   bool empty = false;
   for (std::int64_t dim : shape) {
-    require(dim >= 0, ErrorKind::invalid_argument, "negative dimension {} in shape {}", dim, to_string(shape));
+    if (dim < 0) fail(ErrorKind::invalid_argument, "negative dimension {} in shape {}", dim, to_string(shape));
     empty = empty || dim == 0;
   }
   if (empty) return 0;
   std::int64_t count = 1;
   for (std::int64_t dim : shape) {
-    require(!__builtin_mul_overflow(count, dim, &count), ErrorKind::over_budget, "shape {} has too many elements",
-            to_string(shape));
+    if (__builtin_mul_overflow(count, dim, &count))
+      fail(ErrorKind::over_budget, "shape {} has too many elements", to_string(shape));
   }
   return count;
 }
@@ -161,12 +162,12 @@ template Tensor Tensor::from<std::complex<float>>(Shape, std::span<const std::co
 template Tensor Tensor::from<std::complex<double>>(Shape, std::span<const std::complex<double>>);
 
 void Tensor::check_type(DType wanted) const {
-  require(type_ == wanted, ErrorKind::invalid_argument, "tensor holds {}, not {}", name_of(type_), name_of(wanted));
+  if (type_ != wanted) fail(ErrorKind::invalid_argument, "tensor holds {}, not {}", name_of(type_), name_of(wanted));
 }
 
 Tensor Tensor::reshaped(Shape shape) const {
-  require(element_count(shape) == elements_, ErrorKind::invalid_argument, "cannot view shape {} as {}",
-          to_string(shape_), to_string(shape));
+  if (element_count(shape) != elements_)
+    fail(ErrorKind::invalid_argument, "cannot view shape {} as {}", to_string(shape_), to_string(shape));
   Tensor result = *this;
   result.shape_ = std::move(shape);
   return result;

@@ -35,7 +35,7 @@ constexpr const char* kPurposeNames[kPurposes] = {"weights", "packed weights", "
 
 // Sizes are rounded so that slightly different requests share blocks: to 1/8 of the power of two below.
 std::int64_t size_class(std::int64_t bytes) {
-  require(bytes <= kMostBytes, ErrorKind::over_budget, "cannot allocate {}", base::format_bytes(bytes));
+  if (bytes > kMostBytes) fail(ErrorKind::over_budget, "cannot allocate {}", base::format_bytes(bytes));
   std::int64_t step = 64;
   while (step < base::ceil_divide(bytes, 16)) step *= 2;
   const std::int64_t size = base::round_up(bytes > 0 ? bytes : 1, step);
@@ -66,7 +66,7 @@ std::byte* allocate_block(std::int64_t bytes) {
   } else {
     data = std::aligned_alloc(64, size);
   }
-  require(data != nullptr, ErrorKind::over_budget, "the system has no {} of memory", base::format_bytes(bytes));
+  if (data == nullptr) fail(ErrorKind::over_budget, "the system has no {} of memory", base::format_bytes(bytes));
   return static_cast<std::byte*>(data);
 }
 

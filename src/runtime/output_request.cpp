@@ -21,12 +21,12 @@ void check_memory(const OutputRequest& request, const ir::ValueType& declared) {
           "output '{}' is bound to a tensor without memory of its own", request.name);
   require(memory.has_data() || memory.bytes() == 0, ErrorKind::invalid_argument,
           "output '{}' is bound to a null pointer", request.name);
-  require(declared.is_tensor() && declared.dtype != DType::string && memory.dtype() != DType::string,
-          ErrorKind::invalid_argument, "output '{}' is {}: only tensors of numbers can be bound to memory",
-          request.name, ir::to_string(declared));
-  require(declared.dtype == DType::undefined || declared.dtype == memory.dtype(), ErrorKind::invalid_argument,
-          "output '{}' is {}, but is bound to memory of {}{}", request.name, ir::to_string(declared),
-          name_of(memory.dtype()), to_string(memory.shape()));
+  if (!declared.is_tensor() || declared.dtype == DType::string || memory.dtype() == DType::string)
+    fail(ErrorKind::invalid_argument, "output '{}' is {}: only tensors of numbers can be bound to memory", request.name,
+         ir::to_string(declared));
+  if (declared.dtype != DType::undefined && declared.dtype != memory.dtype())
+    fail(ErrorKind::invalid_argument, "output '{}' is {}, but is bound to memory of {}{}", request.name,
+         ir::to_string(declared), name_of(memory.dtype()), to_string(memory.shape()));
 }
 
 }  // namespace
@@ -38,8 +38,9 @@ std::vector<std::size_t> find_outputs(const ir::Graph& graph, const std::vector<
     const std::vector<ir::ValueId>& outputs = graph.outputs();
     const auto found = std::find_if(outputs.begin(), outputs.end(),
                                     [&](ir::ValueId id) { return graph.value(id).name == request.name; });
-    require(found != outputs.end(), ErrorKind::invalid_argument, "the model has no output '{}'; its outputs are {}",
-            request.name, known_outputs(graph));
+    if (found == outputs.end())
+      fail(ErrorKind::invalid_argument, "the model has no output '{}'; its outputs are {}", request.name,
+           known_outputs(graph));
     const auto index = static_cast<std::size_t>(found - outputs.begin());
     require(std::find(indices.begin(), indices.end(), index) == indices.end(), ErrorKind::invalid_argument,
             "output '{}' is asked for twice", request.name);
@@ -54,9 +55,9 @@ std::vector<std::size_t> find_outputs(const ir::Graph& graph, const std::vector<
 }
 
 void check_bound(const std::string& name, DType type, const Shape& shape, const Tensor& memory) {
-  require(type == memory.dtype() && shape == memory.shape(), ErrorKind::invalid_argument,
-          "output '{}' is {}{}, but is bound to memory of {}{}", name, name_of(type), to_string(shape),
-          name_of(memory.dtype()), to_string(memory.shape()));
+  if (type != memory.dtype() || shape != memory.shape())
+    fail(ErrorKind::invalid_argument, "output '{}' is {}{}, but is bound to memory of {}{}", name, name_of(type),
+         to_string(shape), name_of(memory.dtype()), to_string(memory.shape()));
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {

@@ -133,8 +133,9 @@ void PlanRun::check_outputs(const Step& step) {
     const Tensor& tensor = result.tensor();
     bool agrees = type.dtype == tensor.dtype() && type.dims->size() == tensor.shape().size();
     for (std::size_t i = 0; agrees && i < type.dims->size(); ++i) agrees = (*type.dims)[i].may_equal(tensor.shape()[i]);
-    require(agrees, ErrorKind::invalid_model, "output {} is declared as {}, but is {}{}", k, ir::to_string(type),
-            name_of(tensor.dtype()), to_string(tensor.shape()));
+    if (!agrees)
+      fail(ErrorKind::invalid_model, "output {} is declared as {}, but is {}{}", k, ir::to_string(type),
+           name_of(tensor.dtype()), to_string(tensor.shape()));
   }
 }
 
