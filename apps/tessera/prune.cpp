@@ -3,13 +3,16 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "calibration_options.h"
 #include "common.h"
-#include "report/json_text.h"
+#include "compress/compression_costs.h"
+#include "compress/prune_report.h"
+#include "option_values.h"
+#include "runtime/random_inputs.h"
+#include "tessera/optimise.h"
 #include "verbs.h"
 
 namespace tessera::apps {
@@ -19,45 +22,46 @@ struct Options {
   ModelOptions model;
   std::string output;
   OneShotPruneOptions prune;
-  bool per_layer = false, json = false;
+  PruneDiagnosisOptions diagnosis;
+  std::vector<double> sparsities;
+  std::string page;
+  bool per_layer = false, json = false, sensitivity = false;
 };
 
-nlohmann::json as_json(const PruneReport& report, const std::string& path, std::int64_t bytes) {
-  nlohmann::json layers = nlohmann::json::array();
-  for (const PrunedLayer& layer : report.layers)
-    layers.push_back({{"name", layer.name},
-                      {"weights_before", layer.weights_before},
-                      {"weights_after", layer.weights_after},
-                      {"nonzero_after", layer.nonzero_after},
-                      {"removed_inputs", layer.removed_inputs.size()},
-                      {"removed_outputs", layer.removed_outputs.size()}});
-  return {{"layers", std::move(layers)},
-          {"kept_by", report.kept_by},
-          {"parameters_before", report.parameters_before},
-          {"parameters_after", report.parameters_after},
-          {"path", path},
-          {"file_bytes", bytes}};
+// Times and memory are those of a run on the first sample of the data, or on made-up inputs without data.
+void measure(const Options& options, const Model& model, const Model& pruned, PruneReport& report) {
+  const CalibrationData& data = options.diagnosis.data;
+  if (!data.path.empty()) diagnose_pruning(model, pruned, options.prune, options.diagnosis, report);
+  const NamedValues inputs = data.path.empty() ? runtime::random_inputs(model, 1) : compress::first_sample(model, data);
+  compress::measure_costs(report, model, pruned, inputs, options.diagnosis.session);
 }
 
-void print_report(const PruneReport& report, const std::string& path, std::int64_t bytes) {
-  fmt::print("{:<32} {:>12} {:>12} {:>12}\n", "weights of", "before", "after", "nonzero");
-  for (const PrunedLayer& layer : report.layers)
-    fmt::print("{:<32} {:>12} {:>12} {:>12} {:>6.1f}%\n", base::printable(layer.name), layer.weights_before,
-               layer.weights_after, layer.nonzero_after,
-               100 * static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before));
-  for (const std::string& node : report.kept_by)
-    fmt::print("channels before {} stay: it does not treat them one by one\n", base::printable(node));
-  fmt::print("{} parameters became {}; written to {}, {}\n", report.parameters_before, report.parameters_after,
-             base::printable(path), base::format_bytes(bytes));
-}
-
-void run(const Options& options) {
+void run(Options options) {
+  check_outputs({options.output, options.page});
+  require(!options.output.empty() || options.sensitivity, ErrorKind::invalid_argument,
+          "--output is required, but for --sensitivity");
+  require((!options.sensitivity && options.diagnosis.metric.empty()) || !options.diagnosis.data.path.empty(),
+          ErrorKind::invalid_argument, "what pruning costs is measured on data, but none were given (--data)");
+  if (!options.output.empty()) check_output_name(options.output);
+  options.diagnosis.session = session_options(options.model);
+  options.diagnosis.progress = show_progress;
+  if (!options.sparsities.empty()) options.diagnosis.sparsities = options.sparsities;
   const Model model = load_model(options.model);
   PruneReport report;
   const Model pruned = prune(model, options.prune, &report);
-  const std::int64_t bytes = write_pruned(pruned, options.output);
-  if (options.json) fmt::print("{}\n", report::json_text(as_json(report, options.output, bytes), 2));
-  else print_report(report, options.output, bytes);
+  if (!options.output.empty()) report.file_bytes = write_pruned(pruned, options.output);
+  std::optional<PruneSensitivity> sensitivity;
+  if (options.sensitivity) sensitivity = prune_sensitivity(model, options.prune, options.diagnosis);
+  if (!options.page.empty() || !options.diagnosis.data.path.empty()) measure(options, model, pruned, report);
+  const std::string json = compress::prune_json(report, options.output, sensitivity) + "\n";
+  if (options.page.ends_with(".json")) write_text(options.page, json);
+  else if (!options.page.empty())
+    write_text(options.page,
+               compress::prune_html(report, model_title(options.model.model), options.output, sensitivity));
+  if (options.json) fmt::print("{}", json);
+  else
+    fmt::print("{}{}", sensitivity ? compress::sensitivity_text(*sensitivity) + "\n" : "",
+               compress::prune_text(report, options.output));
 }
 
 }  // namespace
@@ -67,8 +71,7 @@ void add_prune(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("prune", "Set small weights to zero, or take out whole channels");
   add_model_options(*verb, options->model);
   verb->add_option("-o,--output", options->output, "File to write: .onnx, or .tsr with coded weights")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   verb->add_option("--sparsity", options->prune.sparsity, "Share of weights, or of channels, that goes (default 0.9)")
       ->type_name("SHARE");
   verb->add_option("--structure", options->prune.structure,
@@ -82,6 +85,15 @@ void add_prune(CLI::App& app) {
   verb->add_option("--exclude", options->prune.exclude,
                    "Leave weights with names like this alone, such as 'head*'; repeatable")
       ->type_name("PATTERN");
+  verb->add_flag("--sensitivity", options->sensitivity,
+                 "Say what each layer alone costs at several sparsities; needs --data, and no output");
+  verb->add_option("--sparsities", options->sparsities, "Of --sensitivity (default 0.5,0.7,0.8,0.9,0.95)")
+      ->delimiter(',')
+      ->check(number(0.001, 0.999))
+      ->type_name("SHARE,...");
+  add_calibration_options(*verb, options->diagnosis.data, "Inputs to measure on what pruning costs");
+  add_metric_option(*verb, options->diagnosis.metric);
+  verb->add_option("--report", options->page, "Also write the report as a page (.html) or as JSON (.json)");
   verb->add_flag("--json", options->json, "Print the report as JSON");
   verb->footer(
       "Pruning in one go costs accuracy, which training brings back: give the result to 'tessera train' as "
@@ -91,6 +103,7 @@ void add_prune(CLI::App& app) {
       "table [prune] in docs/training.md.\n\nExamples:\n"
       "  tessera prune model.onnx -o pruned.onnx --sparsity 0.8 --exclude 'conv1*'\n"
       "  tessera prune model.onnx -o pruned.onnx --structure 2:4\n"
+      "  tessera prune model.onnx --sensitivity --data test.npz --report page.html\n"
       "  tessera prune model.onnx -o small.onnx --structure channels --sparsity 0.5");
   verb->callback([options] { run(*options); });
 }

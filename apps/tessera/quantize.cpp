@@ -1,6 +1,7 @@
 // tessera quantize: makes a model smaller and faster by integers, and says what that costs.
 #include <fmt/format.h>
 
+#include "calibration_options.h"
 #include "common.h"
 #include "compress/quantisation_report.h"
 #include "compress/quantise_file.h"
@@ -27,7 +28,6 @@ void run(Options options) {
   options.how.estimator = parse_range_estimator(options.estimator);
   if (options.max_drop >= 0) options.how.max_drop = options.max_drop;
   options.how.diagnose = !options.fast;
-  options.how.data.normalise = options.model.normalise;
   options.how.progress = show_progress;
   const Model model = load_model(options.model);
   const QuantisedModel made = compress::quantise_to_file(model, options.how, options.output, !options.fast);
@@ -38,24 +38,6 @@ void run(Options options) {
   fmt::print("{}", options.json ? compress::quantisation_json(made.report, files) + "\n"
                                 : compress::quantisation_text(made.report, files,
                                                               options.all ? made.report.layers.size() : kShown));
-}
-
-void add_data_options(CLI::App& verb, Options& options) {
-  verb.add_option(
-          "--data", options.how.data.path,
-          "Inputs to calibrate and measure on: an .npz file with an array for each input, a folder of .npz, .npy "
-          "or picture files, or a .toml file that names one of these")
-      ->type_name("FOLDER|FILE.npz|INPUTS.toml");
-  verb.add_option("--labels", options.how.data.labels,
-                  "The array of the .npz file that holds the labels; without it labels, label or y");
-  verb.add_option("--normalise", options.model.normalise, "What the values of pictures become")
-      ->check(CLI::IsMember({"none", "0-1", "-1-1", "imagenet"}));
-  verb.add_option("--batch", options.how.data.batch, "Samples that one run takes, where the model leaves it open")
-      ->capture_default_str()
-      ->check(whole_number(1, 1 << 16));
-  verb.add_option("--samples", options.how.data.most_samples, "Most samples to read; 0: all")
-      ->capture_default_str()
-      ->check(whole_number(0, 1'000'000'000));
 }
 
 void add_scheme_options(CLI::App& verb, Options& options) {
@@ -88,10 +70,7 @@ void add_scheme_options(CLI::App& verb, Options& options) {
   verb.add_option("--max-drop", options.max_drop,
                   "Keep the worst layers in float until the metric is at most this much below the float model's")
       ->check(number(0, 1e9));
-  verb.add_option("--metric", options.how.metric,
-                  "accuracy (needs labels), agreement, cosine, snr, or a command; without it accuracy if there are "
-                  "labels, else agreement")
-      ->type_name("NAME|COMMAND");
+  add_metric_option(verb, options.how.metric);
 }
 
 }  // namespace
@@ -105,7 +84,7 @@ void add_quantize(CLI::App& app) {
                    "Where to write: OUT.onnx for any program, or OUT.tsr for this machine")
       ->required();
   add_scheme_options(*verb, *options);
-  add_data_options(*verb, *options);
+  add_calibration_options(*verb, options->how.data, "Inputs to calibrate and measure on");
   verb->add_flag("--fast", options->fast, "Neither diagnose layers (unless --max-drop asks for it) nor measure times");
   verb->add_option("--report", options->page, "Also write the report as a page (.html) or as JSON (.json)");
   verb->add_flag("--all", options->all, "List all layers, not only the ten that cost most");

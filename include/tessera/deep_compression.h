@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tessera/compression_costs.h"
 #include "tessera/train.h"
 
 namespace tessera {
@@ -39,7 +41,10 @@ struct CompressionRecipe {
 struct CompressedLayer {
   std::string name;
   std::int64_t weights = 0, nonzero = 0;
-  std::int64_t values = 0;  // that they share, besides zero; 0: values of their own
+  std::int64_t values = 0;       // that they share, besides zero; 0: values of their own
+  std::int64_t coded_bytes = 0;  // of the weights, as the package has them
+  // The pruned weights as signal, before the shared values are tuned; nothing where they share none.
+  std::optional<double> sharing_snr_db;
 };
 
 struct CompressedFold {
@@ -51,6 +56,7 @@ struct CompressedFold {
   std::int64_t file_bytes = 0;
   std::string path;
   std::vector<CompressedLayer> layers;
+  CompressionCosts costs;  // of the package beside the dense net; times and memory with CompressionHooks::measure
 
   // Bytes of the dense net's parameters for each byte of the whole file.
   double ratio() const { return 4 * static_cast<double>(parameters) / static_cast<double>(file_bytes); }
@@ -61,6 +67,7 @@ struct CompressionHooks {
   std::function<void(std::int64_t fold, const std::string& stage, std::int64_t step, std::int64_t steps)> progress;
   std::function<void(const CompressedFold&)> fold;  // told when it is done
   const Cancellation* cancellation = nullptr;
+  bool measure = false;  // times and memory of a run on one sample, made up, for each fold
 };
 
 // Runs the recipe; one entry for each fold. Throws Error: as Trainer does; invalid_argument for options that do not

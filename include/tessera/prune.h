@@ -3,10 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "tessera/compression_costs.h"
 #include "tessera/model.h"
+#include "tessera/quantise.h"
 
 namespace tessera {
 
@@ -18,15 +23,18 @@ struct OneShotPruneOptions {
   std::string structure = "none";
   bool global = false;               // the share is of all layers together, else of each
   std::vector<std::string> exclude;  // patterns of names of weights that stay as they are
+  // Names of the weights that may be pruned, with "channels" also those whose channels theirs are tied to; empty: all.
+  std::vector<std::string> only;
 };
 
 struct PrunedLayer {
   std::string name;  // of the weights
   std::int64_t weights_before = 0, weights_after = 0, nonzero_after = 0;
   std::vector<std::int64_t> removed_inputs, removed_outputs;  // channels
+  std::optional<double> snr_db;  // at the outputs when this layer alone is pruned; see diagnose_pruning
 };
 
-struct PruneReport {
+struct PruneReport : CompressionCosts {
   std::vector<PrunedLayer> layers;
   // With "channels": nodes behind channels that have to stay, because the operator does not treat them one by one.
   std::vector<std::string> kept_by;
@@ -36,6 +44,42 @@ struct PruneReport {
 // Throws Error(invalid_argument): options that do not fit, a pattern that matches nothing, nothing to prune (with the
 // reasons why no channel can go).
 Model prune(const Model& model, const OneShotPruneOptions& options = {}, PruneReport* report = nullptr);
+
+struct PruneDiagnosisOptions {
+  CalibrationData data;
+  std::string metric;                                           // as QuantiseOptions::metric
+  std::int64_t diagnosis_samples = 32;                          // on which signal-to-noise ratios are taken
+  std::vector<double> sparsities = {0.5, 0.7, 0.8, 0.9, 0.95};  // of prune_sensitivity
+  SessionOptions session;
+  std::function<void(std::string_view what, double done)> progress = {};
+};
+
+// Fills in the report of a model that was pruned with these options: the metric before and after, and the
+// signal-to-noise ratio at the outputs, of the whole and of each layer when it alone is pruned. Throws Error as
+// quantise does for its data.
+void diagnose_pruning(const Model& before, const Model& after, const OneShotPruneOptions& options,
+                      const PruneDiagnosisOptions& diagnosis, PruneReport& report);
+
+struct SensitivityPoint {
+  double sparsity = 0;  // that was asked for, or that N:M gives
+  double metric = 0;
+  std::optional<double> snr_db;
+};
+struct LayerSensitivity {
+  std::string name;  // of the weights
+  std::int64_t weights = 0;
+  std::vector<SensitivityPoint> points;  // none where nothing of this layer alone can go
+};
+struct PruneSensitivity {
+  std::string metric;
+  double metric_before = 0;
+  std::vector<LayerSensitivity> layers;
+};
+
+// What the outputs lose when one layer alone is pruned, for each layer and each of the sparsities: one model and one
+// pass over the data each. Throws Error as prune and diagnose_pruning do.
+PruneSensitivity prune_sensitivity(const Model& model, const OneShotPruneOptions& options,
+                                   const PruneDiagnosisOptions& diagnosis);
 
 // Writes the model as the ending of the path says: .onnx, or .tsr with coded weights (docs/package.md). Returns the
 // bytes of the file. Throws Error(invalid_argument, io).

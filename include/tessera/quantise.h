@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/compression_costs.h"
 #include "tessera/model.h"
 #include "tessera/session.h"
 
@@ -76,7 +77,7 @@ struct ExclusionStep {
   double metric = 0;
 };
 
-struct QuantiseReport {
+struct QuantiseReport : CompressionCosts {
   std::string scheme;                              // "full int8", "weight-only int4, groups of 32"
   std::string estimator;                           // that was taken
   std::map<std::string, double> estimator_snr_db;  // of each that was tried
@@ -84,13 +85,8 @@ struct QuantiseReport {
   std::optional<bool> adaptively_rounded;  // whether that was kept, where it was asked for
   std::int64_t samples = 0;
   std::vector<QuantisedLayer> layers;  // with a diagnosis the worst first
-  std::optional<double> snr_db;        // of the whole quantised model's outputs
-  std::string metric;
-  std::optional<double> metric_before, metric_after, max_drop;
+  std::optional<double> max_drop;
   std::vector<ExclusionStep> steps;
-  std::int64_t bytes_before = 0, bytes_after = 0;  // of the weights; of the files, where known
-  std::int64_t file_bytes = 0;
-  std::optional<double> predicted_ms_before, predicted_ms_after, measured_ms_before, measured_ms_after;
 };
 
 struct QuantisedModel {

@@ -1,12 +1,18 @@
 #include "tessera/deep_compression.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "base/error.h"
+#include "compress/compression_costs.h"
 #include "compress/folds.h"
+#include "compress/quantisable_layers.h"
 #include "compress/weight_sharing.h"
 #include "io/package.h"
+#include "io/package/coded_weights.h"
+#include "runtime/random_inputs.h"
 #include "tessera/version.h"
 #include "train/layer_weights.h"
 #include "train/trained_model.h"
@@ -53,6 +59,24 @@ std::int64_t count_parameters(const ir::Graph& graph) {
   return count;
 }
 
+// In decibel; infinite where nothing differs.
+double sharing_snr_db(const Tensor& weights, const Tensor& shared) {
+  double signal = 0, noise = 0;
+  for (std::int64_t i = 0; i < weights.elements(); ++i) {
+    const double w = static_cast<double>(weights.data<float>()[i]), s = static_cast<double>(shared.data<float>()[i]);
+    signal += w * w;
+    noise += (w - s) * (w - s);
+  }
+  return noise > 0 ? 10 * std::log10(signal / noise) : std::numeric_limits<double>::infinity();
+}
+
+std::int64_t coded_bytes(const Tensor& weights) {
+  const io::WeightPiece piece{0,
+                              {static_cast<const std::byte*>(weights.raw()), static_cast<std::size_t>(weights.bytes())},
+                              static_cast<int>(sizeof(float))};
+  return static_cast<std::int64_t>(io::encode_weights({piece}).size());
+}
+
 // One run of the recipe, on one division of the data.
 class Run {
  public:
@@ -67,7 +91,7 @@ class Run {
   CompressedFold run() {
     const Model dense = train_dense();
     const Model pruned = prune(dense);
-    write(share(pruned));
+    write(share(pruned), dense);
     return account_;
   }
 
@@ -113,8 +137,9 @@ class Run {
     TrainingConfig config = config_of(recipe_.tune);
     for (const train::LayerWeight& layer : train::layer_weights(pruned.graph())) {
       const Tensor& weights = *pruned.graph().constant(layer.value);
-      CompressedLayer account{layer.name, weights.elements(),
-                              weights.elements() - std::ranges::count(weights.values<float>(), 0.0f), 0};
+      CompressedLayer account{
+          layer.name, weights.elements(), weights.elements() - std::ranges::count(weights.values<float>(), 0.0f), 0, 0,
+          {}};
       if (!train::matches_any(recipe_.share.exclude, layer.name) && account.nonzero > 0) {
         int bits = recipe_.share.bits;
         for (const auto& [pattern, other] : recipe_.share.layers) {
@@ -122,6 +147,7 @@ class Run {
         }
         const SharedWeights& each = shares[layer.name] = compress::share_weights(weights, bits);
         account.values = each.codebook.elements() - 1;
+        account.sharing_snr_db = sharing_snr_db(weights, each.expand());
         config.model.frozen.push_back(compress::zero_of(layer.name));
       }
       account_.layers.push_back(std::move(account));
@@ -132,7 +158,7 @@ class Run {
     return with_values(pruned, tuned, shares);
   }
 
-  void write(const Model& model) {
+  void write(const Model& model, const Model& dense) {
     std::filesystem::create_directories(folder_);
     const std::string name = account_.fold > 0 ? fmt::format("fold-{}.tsr", account_.fold) : "model.tsr";
     account_.path = (std::filesystem::path(folder_) / name).string();
@@ -141,6 +167,18 @@ class Run {
     // What counts is what a reader of the file gets.
     const Model read = Model::load(account_.path);
     account_.compressed = Trainer(read, config_).evaluate().value;
+    for (CompressedLayer& layer : account_.layers) layer.coded_bytes = coded_bytes(constant_of(read, layer.name));
+    CompressionCosts& costs = account_.costs;
+    costs.bytes_before = compress::constant_bytes(dense.graph());
+    costs.bytes_after = costs.file_bytes = account_.file_bytes;
+    costs.metric = account_.metric;
+    costs.metric_before = account_.dense;
+    costs.metric_after = account_.compressed;
+    if (hooks_.measure) measure(dense, read);
+  }
+
+  void measure(const Model& dense, const Model& compressed) {
+    compress::measure_costs(account_.costs, dense, compressed, runtime::random_inputs(dense, 1), {});
   }
 
   const CompressionRecipe& recipe_;

@@ -137,6 +137,29 @@ double output_snr_db(const std::vector<NamedValues>& signal, const std::vector<N
   return lowest;
 }
 
+ReferenceOutputs::ReferenceOutputs(const Model& model, const CalibrationData& data, const SessionOptions& session,
+                                   std::int64_t most_samples)
+    : session_(session) {
+  constexpr std::int64_t kMostBytes = std::int64_t{128} << 20;
+  Session run(model, session);
+  std::int64_t samples = 0, bytes = 0;
+  read_samples(model, data, [&](const SampleBatch& batch) {
+    samples_.push_back(batch.inputs);
+    for (const auto& [name, value] : batch.inputs) bytes += value.tensor().bytes();
+    outputs_.push_back(run.run(batch.inputs));
+    for (const auto& [name, value] : outputs_.back()) bytes += value.is_tensor() ? value.tensor().bytes() : 0;
+    samples += batch.samples;
+    return samples < most_samples && bytes < kMostBytes;
+  });
+}
+
+double ReferenceOutputs::snr_db_of(const Model& other) const {
+  Session session(other, session_);
+  std::vector<NamedValues> outputs;
+  for (const NamedValues& inputs : samples_) outputs.push_back(session.run(inputs));
+  return output_snr_db(outputs_, outputs);
+}
+
 OutputMetric::OutputMetric(std::string name, const Model& reference, const CalibrationData& data,
                            const SessionOptions& session)
     : name_(std::move(name)), reference_(reference), data_(data), session_(session) {

@@ -13,6 +13,20 @@ namespace tessera::compress {
 // differs, -infinity where one is not finite.
 double output_snr_db(const std::vector<NamedValues>& signal, const std::vector<NamedValues>& other);
 
+// Outputs of a model on the first samples of the data, against which other models are held.
+class ReferenceOutputs {
+ public:
+  // Of at most `most_samples` samples (whole batches), and 128 MiB of inputs and outputs. Throws as read_samples.
+  ReferenceOutputs(const Model& model, const CalibrationData& data, const SessionOptions& session,
+                   std::int64_t most_samples);
+  // output_snr_db of the other model's outputs.
+  double snr_db_of(const Model& other) const;
+
+ private:
+  SessionOptions session_;
+  std::vector<NamedValues> samples_, outputs_;
+};
+
 class OutputMetric {
  public:
   // Names as QuantiseOptions::metric has them. Throws Error(invalid_argument) for accuracy without labels.

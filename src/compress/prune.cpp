@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compress/channels.h"
+#include "compress/quantisable_layers.h"
 #include "io/package.h"
 #include "tessera/optimise.h"
 #include "tessera/version.h"
@@ -33,22 +34,31 @@ std::int64_t count_nonzero(const Tensor& weights) {
   return weights.elements() - std::ranges::count(weights.values<float>(), 0.0f);
 }
 
+bool is_among(const std::vector<std::string>& only, const std::string& name) {
+  return only.empty() || std::ranges::find(only, name) != only.end();
+}
+
 // The layers that may be pruned.
-std::vector<LayerWeight> chosen_layers(const ir::Graph& graph, const std::vector<std::string>& exclude) {
+std::vector<LayerWeight> chosen_layers(const ir::Graph& graph, const OneShotPruneOptions& options) {
   std::vector<LayerWeight> layers = train::layer_weights(graph);
-  for (const std::string& pattern : exclude) {
+  for (const std::string& name : options.only)
+    require(std::ranges::find(layers, name, &LayerWeight::name) != layers.end(), ErrorKind::invalid_argument,
+            "only: no layer has weights called '{}'", name);
+  for (const std::string& pattern : options.exclude) {
     const bool used = std::ranges::any_of(
         layers, [&](const LayerWeight& layer) { return train::matches_any({pattern}, layer.name); });
     require(used, ErrorKind::invalid_argument, "exclude: no weight of a layer has a name like '{}'", pattern);
   }
-  std::erase_if(layers, [&](const LayerWeight& layer) { return train::matches_any(exclude, layer.name); });
+  std::erase_if(layers, [&](const LayerWeight& layer) {
+    return train::matches_any(options.exclude, layer.name) || !is_among(options.only, layer.name);
+  });
   return layers;
 }
 
 Model prune_weights(const Model& model, const OneShotPruneOptions& options, PruneReport& report) {
   const ir::Graph& graph = model.graph();
   const auto structure = train::parse_structure(options.structure);
-  std::vector<LayerWeight> layers = chosen_layers(graph, options.exclude);
+  std::vector<LayerWeight> layers = chosen_layers(graph, options);
   if (structure)
     std::erase_if(layers, [&](const LayerWeight& layer) {
       return layer.shape[static_cast<std::size_t>(layer.input_axis)] % structure->group != 0;
@@ -65,7 +75,7 @@ Model prune_weights(const Model& model, const OneShotPruneOptions& options, Prun
   std::map<std::string, Tensor> values;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const Tensor& pruned = values[layers[i].name] = train::masked(weights[i], masks[i]);
-    report.layers.push_back({layers[i].name, pruned.elements(), pruned.elements(), count_nonzero(pruned), {}, {}});
+    report.layers.push_back({layers[i].name, pruned.elements(), pruned.elements(), count_nonzero(pruned), {}, {}, {}});
   }
   return train::with_weights(model, values);
 }
@@ -75,7 +85,7 @@ class ChannelPruner {
  public:
   ChannelPruner(const ir::Graph& graph, const OneShotPruneOptions& options)
       : graph_(graph), options_(options), sets_(graph), weights_(train::layer_weights(graph)) {
-    chosen_layers(graph, options.exclude);  // checks the patterns
+    chosen_layers(graph, options);  // checks the patterns
   }
 
   ir::Graph run(PruneReport& report) {
@@ -139,6 +149,8 @@ class ChannelPruner {
   }
 
   bool is_excluded(const ChannelSets::Set& set) const {
+    const auto named = [&](const auto& output) { return is_among(options_.only, weight_of(output.first).name); };
+    if (!std::ranges::any_of(set.outputs, named)) return true;
     return std::ranges::any_of(set.outputs, [&](const auto& output) {
       return train::matches_any(options_.exclude, weight_of(output.first).name);
     });
@@ -176,7 +188,7 @@ class ChannelPruner {
     const Tensor& before = *graph_.constant(layer.value);
     const Tensor* after = smaller.constant(smaller.find_value(layer.name));
     if (after == nullptr) return;
-    PrunedLayer each{layer.name, before.elements(), after->elements(), count_nonzero(*after), {}, {}};
+    PrunedLayer each{layer.name, before.elements(), after->elements(), count_nonzero(*after), {}, {}, {}};
     for (const ir::NodeId id : graph_.order()) {
       const ir::Node& node = graph_.node(id);
       if (node.inputs.size() < 2 || node.inputs[1] != layer.value) continue;
@@ -206,6 +218,8 @@ Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport*
                      ? Model(std::make_shared<const ir::Graph>(ChannelPruner(model.graph(), options).run(filled)))
                      : prune_weights(model, options, filled);
   filled.parameters_after = count_parameters(pruned.graph());
+  filled.bytes_before = compress::constant_bytes(model.graph());
+  filled.bytes_after = compress::constant_bytes(pruned.graph());
   return pruned;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "compress/compression_costs.h"
+#include "compress/compression_page.h"
 #include "compress/quantisation_report.h"
 #include "report/html.h"
 #include "report/html_table.h"
@@ -16,48 +18,6 @@ namespace {
 
 using namespace report;
 
-constexpr double kMostDb = 80;  // beyond it nothing is lost that anybody sees
-
-std::string decibel(const std::optional<double>& value) {
-  if (!value) return "";
-  if (std::isinf(*value)) return *value > 0 ? "exact" : "not finite";
-  return fmt::format("{:.1f} dB", *value);
-}
-
-double bounded(const std::optional<double>& value) {
-  return std::clamp(value.value_or(0), 0.0, kMostDb);
-}
-
-std::string ratio(double before, double after) {
-  return after > 0 ? fmt::format("{:.2f} times", before / after) : "";
-}
-
-std::string duration(double ms) {
-  constexpr double kNs = 1e6;
-  return base::format_duration_ns(static_cast<std::int64_t>(ms * kNs));
-}
-
-std::string facts(const QuantiseReport& report) {
-  std::vector<HtmlFact> facts{
-      {"weights", base::format_bytes(report.bytes_after),
-       fmt::format("{} smaller than {}",
-                   ratio(static_cast<double>(report.bytes_before), static_cast<double>(report.bytes_after)),
-                   base::format_bytes(report.bytes_before))}};
-  if (report.file_bytes > 0) facts.push_back({"file", base::format_bytes(report.file_bytes), "as written"});
-  if (report.snr_db) facts.push_back({"outputs", decibel(report.snr_db), "signal-to-noise ratio to the float model"});
-  if (report.metric_before && report.metric_after)
-    facts.push_back({report.metric, fmt::format("{:.4f}", *report.metric_after),
-                     fmt::format("float: {:.4f}", *report.metric_before)});
-  if (report.measured_ms_before && report.measured_ms_after)
-    facts.push_back({"measured", duration(*report.measured_ms_after),
-                     fmt::format("the float model took {}, {} as long", duration(*report.measured_ms_before),
-                                 ratio(*report.measured_ms_before, *report.measured_ms_after))});
-  if (report.predicted_ms_before && report.predicted_ms_after)
-    facts.push_back({"predicted", duration(*report.predicted_ms_after),
-                     fmt::format("the float model: {}", duration(*report.predicted_ms_before))});
-  return html_facts(facts);
-}
-
 // Layers by rank, the worst first; each mark says its name.
 std::string snr_plot(const QuantiseReport& report, const Frame& frame) {
   std::vector<const QuantisedLayer*> ranked;
@@ -67,14 +27,14 @@ std::string snr_plot(const QuantiseReport& report, const Frame& frame) {
   Drawing drawing(frame.width, frame.height, std::string("plot ") + std::string(frame.css_class),
                   "signal-to-noise ratio by rank of the layer");
   double highest = 1;
-  for (const QuantisedLayer* layer : ranked) highest = std::max(highest, bounded(layer->snr_db));
+  for (const QuantisedLayer* layer : ranked) highest = std::max(highest, bounded_decibel(layer->snr_db));
   const Scale x(0, static_cast<double>(ranked.size()) + 1, frame.left, frame.width - frame.right, false),
       y(0, highest * 1.05, frame.height - frame.bottom, frame.top, false);
   axes(drawing, frame, x, y, "rank of the layer, the worst first", "dB at the outputs");
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     const QuantisedLayer& layer = *ranked[i];
-    const double px = x(static_cast<double>(i) + 1), py = y(bounded(layer.snr_db));
-    const std::string label = fmt::format("{}: {}{}", layer.name, decibel(layer.snr_db),
+    const double px = x(static_cast<double>(i) + 1), py = y(bounded_decibel(layer.snr_db));
+    const std::string label = fmt::format("{}: {}{}", layer.name, decibel_text(layer.snr_db),
                                           layer.quantised ? "" : ", in float: " + layer.reason);
     constexpr double kRadius = 4;
     drawing.mark(layer.quantised ? circle_path(px, py, kRadius) : diamond_path(px, py, kRadius + 1),
@@ -109,30 +69,48 @@ std::string layers_section(const QuantiseReport& report) {
     const bool has_range = layer.input_low != layer.input_high;
     table.rows.push_back(
         {name_cell(layer.name), text_cell(layer.op),
-         number_cell(decibel(layer.snr_db), layer.snr_db ? bounded(layer.snr_db) : std::nan("")),
+         number_cell(decibel_text(layer.snr_db), layer.snr_db ? bounded_decibel(layer.snr_db) : std::nan("")),
          number_cell(std::to_string(layer.weights), static_cast<double>(layer.weights)),
          number_cell(base::format_bytes(layer.bytes_before), static_cast<double>(layer.bytes_before)),
          number_cell(base::format_bytes(layer.bytes_after), static_cast<double>(layer.bytes_after)),
          text_cell(has_range ? fmt::format("{:.3g} to {:.3g}", layer.input_low, layer.input_high) : ""),
-         number_cell(decibel(layer.rounding_gain_db), layer.rounding_gain_db.value_or(std::nan(""))),
+         number_cell(decibel_text(layer.rounding_gain_db), layer.rounding_gain_db.value_or(std::nan(""))),
          text_cell(layer.quantised ? "quantised" : "float"), text_cell(layer.reason)});
   }
   return html_section("Layers", report.scheme, html_table(table), true);
 }
 
-std::string size_section(const QuantiseReport& report) {
+std::string bytes_section(const QuantiseReport& report) {
   std::int64_t quantised = 0, real = 0;
   for (const QuantisedLayer& layer : report.layers) (layer.quantised ? quantised : real) += layer.bytes_after;
   const std::int64_t rest = std::max<std::int64_t>(0, report.bytes_after - quantised - real);
-  const auto share = [&](std::int64_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(1, report.bytes_before));
-  };
-  std::string rows = html_bar_row("before", html_bar("overhead", 1), base::format_bytes(report.bytes_before));
-  rows += html_bar_row("quantised layers", html_bar("memory", share(quantised)), base::format_bytes(quantised));
-  rows += html_bar_row("layers in float", html_bar("arithmetic", share(real)), base::format_bytes(real));
-  rows += html_bar_row("everything else", html_bar("overhead", share(rest)), base::format_bytes(rest));
-  return html_section("Where the bytes are", "Constants of the model before, and after by their kind.",
-                      "<div class=\"bars\">" + rows + "</div>");
+  return size_section(report.bytes_before,
+                      {{"quantised layers", "memory", quantised},
+                       {"layers in float", "arithmetic", real},
+                       {"everything else", "overhead", rest}},
+                      "Constants of the model before, and after by their kind.");
+}
+
+std::string bits_section(const QuantiseReport& report) {
+  std::vector<LayerMark> marks;
+  for (const QuantisedLayer& layer : report.layers) {
+    constexpr double kBits = 8;
+    marks.push_back({layer.name, kBits * static_cast<double>(layer.bytes_after) / static_cast<double>(layer.weights),
+                     layer.snr_db, !layer.quantised, layer.reason});
+  }
+  return error_by_bits_section(
+      marks,
+      "Bits per weight with all scales, and the signal-to-noise ratio at the outputs when this "
+      "layer alone is quantised. Diamonds stay in float.");
+}
+
+std::string excluded_section(const QuantiseReport& report) {
+  HtmlTable table{"Layers in float", {{"layer", ColumnKind::name}, {"why", ColumnKind::sentence}}, {}};
+  for (const QuantisedLayer& layer : report.layers) {
+    if (!layer.quantised) table.rows.push_back({name_cell(layer.name), text_cell(layer.reason)});
+  }
+  if (table.rows.empty()) return "";
+  return html_section("Layers that stay in float", "Which, and why.", html_table(table));
 }
 
 std::string search_section(const QuantiseReport& report) {
@@ -159,7 +137,7 @@ std::string estimators_section(const QuantiseReport& report) {
   if (report.estimator_snr_db.size() < 2) return "";
   HtmlTable table{"Estimators", {{"estimator", ColumnKind::name}, {"SNR of the outputs", ColumnKind::number}}, {}};
   for (const auto& [name, snr] : report.estimator_snr_db)
-    table.rows.push_back({name_cell(name), number_cell(decibel(snr), bounded(snr))});
+    table.rows.push_back({name_cell(name), number_cell(decibel_text(snr), bounded_decibel(snr))});
   return html_section("Ranges of activations", fmt::format("Taken: {}.", report.estimator), html_table(table));
 }
 
@@ -167,9 +145,9 @@ std::string estimators_section(const QuantiseReport& report) {
 
 std::string quantisation_html(const QuantiseReport& report, const QuantisationFiles& files) {
   const std::string title = "Quantisation of " + files.before;
-  const std::string body = fmt::format("<h1>{}</h1>\n", html_text(title)) + facts(report) + snr_section(report) +
-                           search_section(report) + size_section(report) + estimators_section(report) +
-                           layers_section(report);
+  const std::string body = fmt::format("<h1>{}</h1>\n", html_text(title)) + costs_facts(report) + snr_section(report) +
+                           bits_section(report) + excluded_section(report) + search_section(report) +
+                           bytes_section(report) + estimators_section(report) + layers_section(report);
   return html_page(title, body);
 }
 

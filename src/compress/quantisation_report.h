@@ -16,9 +16,4 @@ std::string quantisation_text(const QuantiseReport& report, const QuantisationFi
 std::string quantisation_json(const QuantiseReport& report, const QuantisationFiles& files);
 std::string quantisation_html(const QuantiseReport& report, const QuantisationFiles& files);
 
-// Fills in the predicted and measured times of both on inputs of one sample, interleaved runs. Leaves out what cannot
-// be predicted.
-void add_latency(QuantiseReport& report, const Model& before, const Model& after, const NamedValues& inputs,
-                 const SessionOptions& session);
-
 }  // namespace tessera::compress

@@ -48,7 +48,7 @@ class Quantiser {
   QuantisedModel run() {
     if (has_data()) {
       say("running the float model", 0.02);
-      take_references();
+      reference_.emplace(float_, options_.data, options_.session, options_.diagnosis_samples);
     }
     if (options_.full) choose_scheme();
     if (options_.adaptive_rounding) round_adaptively();
@@ -108,28 +108,7 @@ class Quantiser {
         unused == used.end() ? "" : options_.exclude[static_cast<std::size_t>(unused - used.begin())], layers_[0].name);
   }
 
-  // --- the float model ---
-
-  void take_references() {
-    constexpr std::int64_t kMostBytes = std::int64_t{128} << 20;
-    Session session(float_, options_.session);
-    std::int64_t samples = 0, bytes = 0;
-    read_samples(float_, options_.data, [&](const SampleBatch& batch) {
-      samples_.push_back(batch.inputs);
-      for (const auto& [name, value] : batch.inputs) bytes += value.tensor().bytes();
-      references_.push_back(session.run(batch.inputs));
-      for (const auto& [name, value] : references_.back()) bytes += value.is_tensor() ? value.tensor().bytes() : 0;
-      samples += batch.samples;
-      return samples < options_.diagnosis_samples && bytes < kMostBytes;
-    });
-  }
-
-  double snr_of(const Model& model) const {
-    Session session(model, options_.session);
-    std::vector<NamedValues> outputs;
-    for (const NamedValues& inputs : samples_) outputs.push_back(session.run(inputs));
-    return output_snr_db(references_, outputs);
-  }
+  double snr_of(const Model& model) const { return reference_->snr_db_of(model); }
 
   // --- schemes ---
 
@@ -337,7 +316,7 @@ class Quantiser {
   std::map<std::size_t, double> rounding_gains_;
   std::vector<std::size_t> ranking_;
   Layers selected_;
-  std::vector<NamedValues> samples_, references_;
+  std::optional<ReferenceOutputs> reference_;
   ActivationRanges ranges_, equalised_ranges_;
   Scheme scheme_;
   double scheme_snr_ = 0;

@@ -2,24 +2,12 @@
 
 #include <filesystem>
 
-#include "compress/calibration_samples.h"
-#include "compress/quantisation_report.h"
+#include "compress/compression_costs.h"
 #include "io/output_file.h"
 #include "tessera/optimise.h"
 
 namespace tessera::compress {
 namespace {
-
-NamedValues one_run_of(const Model& model, const CalibrationData& data) {
-  NamedValues inputs;
-  CalibrationData single = data;
-  single.batch = 1;
-  read_samples(model, single, [&](const SampleBatch& batch) {
-    inputs = batch.inputs;
-    return false;
-  });
-  return inputs;
-}
 
 std::int64_t write(const Model& quantised, const std::string& output, const SessionOptions& session) {
   if (output.ends_with(".tsr")) return optimise(quantised, output, {.session = session}).file_bytes;
@@ -36,7 +24,7 @@ QuantisedModel quantise_to_file(const Model& model, const QuantiseOptions& optio
   QuantisedModel made = quantise(model, options);
   made.report.file_bytes = write(made.model, output, options.session);
   if (times && !options.data.path.empty())
-    add_latency(made.report, model, made.model, one_run_of(model, options.data), options.session);
+    measure_costs(made.report, model, made.model, first_sample(model, options.data), options.session);
   return made;
 }
 

@@ -7,6 +7,7 @@ import json
 
 import program
 from program import NOT_FOUND, WRONG_CALL, run
+from training_data import pictures, write_npz
 
 
 class Prune(program.WithModel):
@@ -30,6 +31,27 @@ class Prune(program.WithModel):
             self.assertEqual(run("check", package).returncode, 0)
         self.assertRegex(run("prune", self.model, "-o", package).stdout, r"fc1\.weight +48000 +48000 +4800 +10\.0%")
 
+    def test_says_what_each_layer_costs(self):
+        data = self.folder / "data.npz"
+        write_npz(data, *pictures(24), names=("input", "labels"))
+        done = run("prune", self.model, "--sensitivity", "--data", data, "--sparsities", "0.5,0.95", "--metric", "cosine",
+                   "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)["sensitivity"]
+        self.assertEqual(found["metric"], "cosine")
+        self.assertEqual(len(found["layers"]), 5)
+        for layer in found["layers"]:
+            few, many = layer["points"]
+            self.assertEqual((few["sparsity"], many["sparsity"]), (0.5, 0.95))
+            self.assertGreaterEqual(few["snr_db"], many["snr_db"])
+        self.assertRegex(run("prune", self.model, "--sensitivity", "--data", data, "--sparsities", "0.5").stdout,
+                         r"fc1\.weight +48000 +-?0\.\d{4}")
+        pruned = self.folder / "pruned.onnx"
+        found = json.loads(run("prune", self.model, "-o", pruned, "--data", data, "--json").stdout)
+        self.assertEqual(found["metric"], "accuracy")
+        self.assertTrue(all(layer["snr_db"] > found["snr_db"] for layer in found["layers"]))
+        self.assertGreater(found["memory_bytes_after"], 0)
+
     def test_refuses_what_does_not_fit(self):
         out = self.folder / "out.onnx"
         self.fails(WRONG_CALL, "the structure is '4:2'", "prune", self.model, "-o", out, "--structure", "4:2")
@@ -37,6 +59,8 @@ class Prune(program.WithModel):
                    "--sparsity", "1.5")
         self.fails(WRONG_CALL, "exclude: no weight of a layer has a name like 'x*'", "prune", self.model, "-o", out,
                    "--exclude", "x*")
+        self.fails(WRONG_CALL, "--output is required", "prune", self.model)
+        self.fails(WRONG_CALL, "--data", "prune", self.model, "--sensitivity")
         self.fails(WRONG_CALL, "out.bin", "prune", self.model, "-o", self.folder / "out.bin")
         self.fails(NOT_FOUND, "does not exist", "prune", self.folder / "none.onnx", "-o", out)
 

@@ -10,12 +10,12 @@ def npy(descr, shape, data):
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
 
 
-def write_npz(path, x, y):
-    """Pictures of 28 × 28 (rows of floats) and their classes."""
+def write_npz(path, x, y, names=("x", "y"), shape=None):
+    """Pictures of 28 × 28 (rows of floats), or what the file calls this shape, and their classes."""
     with zipfile.ZipFile(path, "w") as archive:
         pixels = array.array("f", [pixel for row in x for pixel in row]).tobytes()
-        archive.writestr("x.npy", npy("<f4", (len(y), 1, 28, 28), pixels))
-        archive.writestr("y.npy", npy("<i8", (len(y), ), array.array("q", y).tobytes()))
+        archive.writestr(f"{names[0]}.npy", npy("<f4", shape or (len(y), 1, 28, 28), pixels))
+        archive.writestr(f"{names[1]}.npy", npy("<i8", (len(y), ), array.array("q", y).tobytes()))
 
 
 def pictures(samples):

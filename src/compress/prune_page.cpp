@@ -1,0 +1,151 @@
+// The page of a pruning.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/units.h"
+#include "compress/compression_costs.h"
+#include "compress/compression_page.h"
+#include "compress/prune_report.h"
+#include "report/html.h"
+#include "report/html_table.h"
+#include "report/plot_axes.h"
+#include "report/svg.h"
+
+namespace tessera::compress {
+namespace {
+
+using namespace report;
+
+constexpr double kFloatBits = 32;
+
+std::string layers_section(const PruneReport& report) {
+  HtmlTable table{"Layers",
+                  {{"weights of", ColumnKind::name},
+                   {"before", ColumnKind::number},
+                   {"after", ColumnKind::number},
+                   {"nonzero", ColumnKind::number},
+                   {"share", ColumnKind::number},
+                   {"inputs gone", ColumnKind::number},
+                   {"outputs gone", ColumnKind::number},
+                   {"SNR alone", ColumnKind::number}},
+                  {}};
+  const auto count = [](std::int64_t value) { return number_cell(std::to_string(value), static_cast<double>(value)); };
+  for (const PrunedLayer& layer : report.layers) {
+    const double share = static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before);
+    table.rows.push_back(
+        {name_cell(layer.name), count(layer.weights_before), count(layer.weights_after), count(layer.nonzero_after),
+         number_cell(fmt::format("{:.1f}%", 100 * share), share),
+         count(static_cast<std::int64_t>(layer.removed_inputs.size())),
+         count(static_cast<std::int64_t>(layer.removed_outputs.size())),
+         number_cell(decibel_text(layer.snr_db), layer.snr_db ? bounded_decibel(layer.snr_db) : std::nan(""))});
+  }
+  return html_section("Layers", "Weights before and after; the share is of nonzero weights among those before.",
+                      html_table(table), true);
+}
+
+std::string bits_section(const PruneReport& report) {
+  std::vector<LayerMark> marks;
+  for (const PrunedLayer& layer : report.layers) {
+    const double share = static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before);
+    marks.push_back({layer.name, kFloatBits * share, layer.snr_db, share == 1, ""});
+  }
+  return error_by_bits_section(marks,
+                               "Bits of nonzero float32 weights for each weight before, and the signal-to-noise ratio "
+                               "at the outputs when this layer alone is pruned. Diamonds stay as they were.");
+}
+
+std::string bytes_section(const PruneReport& report) {
+  constexpr std::int64_t kFloatBytes = 4;
+  std::int64_t nonzero = 0, zero = 0;
+  for (const PrunedLayer& layer : report.layers) {
+    nonzero += kFloatBytes * layer.nonzero_after;
+    zero += kFloatBytes * (layer.weights_after - layer.nonzero_after);
+  }
+  return size_section(report.bytes_before,
+                      {{"nonzero weights", "memory", nonzero},
+                       {"zeros", "arithmetic", zero},
+                       {"everything else", "overhead", std::max<std::int64_t>(0, report.bytes_after - nonzero - zero)}},
+                      "Constants of the model before, and after by their kind; coded packages (.tsr) store no zeros.");
+}
+
+std::string kept_section(const PruneReport& report) {
+  if (report.kept_by.empty()) return "";
+  HtmlTable table{"Operators that keep channels", {{"node", ColumnKind::name}}, {}};
+  for (const std::string& node : report.kept_by) table.rows.push_back({name_cell(node)});
+  return html_section("What keeps channels", "Channels before these stay: the operator does not treat them one by one.",
+                      html_table(table));
+}
+
+std::string sensitivity_plot(const PruneSensitivity& sensitivity, const Frame& frame) {
+  Drawing drawing(frame.width, frame.height, std::string("plot ") + std::string(frame.css_class),
+                  "drop of the metric by sparsity");
+  double highest = 0, lowest = 0;
+  for (const LayerSensitivity& layer : sensitivity.layers) {
+    for (const SensitivityPoint& point : layer.points) {
+      highest = std::max(highest, sensitivity.metric_before - point.metric);
+      lowest = std::min(lowest, sensitivity.metric_before - point.metric);
+    }
+  }
+  if (highest == lowest) highest = lowest + 1;
+  const Scale x(0, 1, frame.left, frame.width - frame.right, false),
+      y(lowest, highest * 1.05, frame.height - frame.bottom, frame.top, false);
+  axes(drawing, frame, x, y, "sparsity of the layer", "drop of " + sensitivity.metric);
+  for (const LayerSensitivity& layer : sensitivity.layers) {
+    std::string path = fmt::format("M{:.1f} {:.1f}", x(0), y(0));
+    for (const SensitivityPoint& point : layer.points)
+      path += fmt::format("L{:.1f} {:.1f}", x(point.sparsity), y(sensitivity.metric_before - point.metric));
+    drawing.path(path, "curve");
+    constexpr double kRadius = 3.5;
+    for (const SensitivityPoint& point : layer.points)
+      drawing.mark(circle_path(x(point.sparsity), y(sensitivity.metric_before - point.metric), kRadius), "mark memory",
+                   fmt::format("{} at {:.0f}%: {} {:.4f}, {}", layer.name, 100 * point.sparsity, sensitivity.metric,
+                               point.metric, decibel_text(point.snr_db)));
+  }
+  return drawing.finish();
+}
+
+std::string sensitivity_section(const std::optional<PruneSensitivity>& sensitivity) {
+  if (!sensitivity) return "";
+  HtmlTable table{"Sensitivity",
+                  {{"weights of", ColumnKind::name},
+                   {"weights", ColumnKind::number},
+                   {"sparsity", ColumnKind::number},
+                   {sensitivity->metric, ColumnKind::number},
+                   {"drop", ColumnKind::number},
+                   {"SNR", ColumnKind::number}},
+                  {}};
+  for (const LayerSensitivity& layer : sensitivity->layers) {
+    for (const SensitivityPoint& point : layer.points) {
+      const double drop = sensitivity->metric_before - point.metric;
+      table.rows.push_back({name_cell(layer.name),
+                            number_cell(std::to_string(layer.weights), static_cast<double>(layer.weights)),
+                            number_cell(fmt::format("{:.0f}%", 100 * point.sparsity), point.sparsity),
+                            number_cell(fmt::format("{:.4f}", point.metric), point.metric),
+                            number_cell(fmt::format("{:.4f}", drop), drop),
+                            number_cell(decibel_text(point.snr_db), bounded_decibel(point.snr_db))});
+    }
+  }
+  return html_section("Sensitivity",
+                      fmt::format("How much {} drops from {:.4f} when one layer alone is pruned: a curve for each "
+                                  "layer. The steepest one wants the smallest sparsity.",
+                                  sensitivity->metric, sensitivity->metric_before),
+                      "<div>" + sensitivity_plot(*sensitivity, kWide) + sensitivity_plot(*sensitivity, kNarrow) +
+                          std::string(kReadout) + html_table(table),
+                      true);
+}
+
+}  // namespace
+
+std::string prune_html(const PruneReport& report, const std::string& model, const std::string& path,
+                       const std::optional<PruneSensitivity>& sensitivity) {
+  const std::string title = "Pruning of " + model;
+  const std::string to = path.empty() ? "" : fmt::format("<p>Written to {}.</p>\n", html_text(path));
+  const std::string body = fmt::format("<h1>{}</h1>\n", html_text(title)) + to + costs_facts(report) +
+                           sensitivity_section(sensitivity) + bits_section(report) + bytes_section(report) +
+                           kept_section(report) + layers_section(report);
+  return html_page(title, body);
+}
+
+}  // namespace tessera::compress

@@ -1,0 +1,87 @@
+#include "compress/prune_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "compress/compression_costs.h"
+#include "report/json_text.h"
+
+namespace tessera::compress {
+namespace {
+
+nlohmann::json sensitivity_json(const PruneSensitivity& sensitivity) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const LayerSensitivity& layer : sensitivity.layers) {
+    nlohmann::json points = nlohmann::json::array();
+    for (const SensitivityPoint& point : layer.points)
+      points.push_back({{"sparsity", point.sparsity}, {"metric", point.metric}, {"snr_db", json_number(point.snr_db)}});
+    layers.push_back({{"name", layer.name}, {"weights", layer.weights}, {"points", std::move(points)}});
+  }
+  return {{"metric", sensitivity.metric}, {"metric_before", sensitivity.metric_before}, {"layers", std::move(layers)}};
+}
+
+}  // namespace
+
+std::string prune_text(const PruneReport& report, const std::string& path) {
+  std::string text = fmt::format("{:<32} {:>12} {:>12} {:>12}\n", "weights of", "before", "after", "nonzero");
+  for (const PrunedLayer& layer : report.layers)
+    text += fmt::format("{:<32} {:>12} {:>12} {:>12} {:>6.1f}%{}\n", base::printable(layer.name), layer.weights_before,
+                        layer.weights_after, layer.nonzero_after,
+                        100 * static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before),
+                        layer.snr_db ? fmt::format(" {:>10} alone", decibel_text(layer.snr_db)) : "");
+  for (const std::string& node : report.kept_by)
+    text += fmt::format("channels before {} stay: it does not treat them one by one\n", base::printable(node));
+  if (report.metric_before) text += costs_text(report);
+  text += fmt::format("{} parameters became {}", report.parameters_before, report.parameters_after);
+  return text + (path.empty() ? "\n"
+                              : fmt::format("; written to {}, {}\n", base::printable(path),
+                                            base::format_bytes(report.file_bytes)));
+}
+
+std::string sensitivity_text(const PruneSensitivity& sensitivity) {
+  std::set<double> sparsities;
+  for (const LayerSensitivity& layer : sensitivity.layers) {
+    for (const SensitivityPoint& point : layer.points) sparsities.insert(point.sparsity);
+  }
+  std::string text = fmt::format("how much {} drops from {:.4f} when one layer alone is pruned:\n{:<32} {:>10}",
+                                 sensitivity.metric, sensitivity.metric_before, "weights of", "");
+  for (const double sparsity : sparsities) text += fmt::format(" {:>8.0f}%", 100 * sparsity);
+  text += "\n";
+  for (const LayerSensitivity& layer : sensitivity.layers) {
+    text += fmt::format("{:<32} {:>10}", base::printable(base::shortened(layer.name, 32)), layer.weights);
+    for (const double sparsity : sparsities) {
+      const auto point = std::ranges::find(layer.points, sparsity, &SensitivityPoint::sparsity);
+      text += point == layer.points.end() ? fmt::format(" {:>9}", "-")
+                                          : fmt::format(" {:>9.4f}", sensitivity.metric_before - point->metric);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string prune_json(const PruneReport& report, const std::string& path,
+                       const std::optional<PruneSensitivity>& sensitivity) {
+  nlohmann::json layers = nlohmann::json::array();
+  for (const PrunedLayer& layer : report.layers)
+    layers.push_back({{"name", layer.name},
+                      {"weights_before", layer.weights_before},
+                      {"weights_after", layer.weights_after},
+                      {"nonzero_after", layer.nonzero_after},
+                      {"removed_inputs", layer.removed_inputs.size()},
+                      {"removed_outputs", layer.removed_outputs.size()},
+                      {"snr_db", json_number(layer.snr_db)}});
+  nlohmann::json json{{"layers", std::move(layers)},
+                      {"kept_by", report.kept_by},
+                      {"parameters_before", report.parameters_before},
+                      {"parameters_after", report.parameters_after},
+                      {"path", path}};
+  if (sensitivity) json["sensitivity"] = sensitivity_json(*sensitivity);
+  json.update(costs_json(report));
+  return report::json_text(json, 2);
+}
+
+}  // namespace tessera::compress
