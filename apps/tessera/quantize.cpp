@@ -58,6 +58,8 @@ void add_scheme_options(CLI::App& verb, Options& options) {
       ->check(number(50.001, 100));
   verb.add_flag("!--no-bias-correction", options.how.correct_bias,
                 "Do not correct biases for the mean error of rounded weights");
+  verb.add_flag("!--no-variance-correction", options.how.correct_variance,
+                "Do not correct the variance of each channel's rounded weights");
   verb.add_flag("!--no-equalisation", options.how.equalise, "Do not equalise channels across layers");
   verb.add_flag("--adaptive-rounding", options.how.adaptive_rounding,
                 "Round each weight up or down as the layer's outputs on the data demand (AdaRound); takes seconds to "

@@ -37,9 +37,12 @@ struct QuantiseOptions {
   CalibrationData data;          // needed for `full`, for a metric and for a diagnosis
   // automatic: the one with which the outputs are closest to those of the float model on the samples of the diagnosis
   RangeEstimator estimator = RangeEstimator::automatic;
-  double percentile = 99.99;  // of the values that lie within the range
-  bool correct_bias = true;   // for the mean error that rounding the weights causes
-  bool equalise = true;       // of channel ranges across layers; kept only where the outputs become closer
+  double percentile = 99.99;     // of the values that lie within the range
+  bool correct_bias = true;      // for the mean error that rounding the weights causes
+  bool correct_variance = true;  // of each channel's weights; kept only where the outputs become closer
+  // Of channel ranges: across layers, and in front of products (SmoothQuant); each kept only where the outputs become
+  // closer.
+  bool equalise = true;
   // Weights are rounded up or down so that the outputs of their layer change least on the calibration data (AdaRound,
   // arXiv:2004.10568) instead of to the nearest integers; kept only where the model's outputs become closer. Takes
   // seconds to minutes: `rounding_steps` steps of an optimiser for each layer.
@@ -81,7 +84,8 @@ struct QuantiseReport : CompressionCosts {
   std::string scheme;                              // "full int8", "weight-only int4, groups of 32"
   std::string estimator;                           // that was taken
   std::map<std::string, double> estimator_snr_db;  // of each that was tried
-  bool equalised = false, bias_corrected = false;
+  bool equalised = false, smoothed = false;        // across layers, and in front of products
+  bool bias_corrected = false, variance_corrected = false;
   std::optional<bool> adaptively_rounded;  // whether that was kept, where it was asked for
   std::int64_t samples = 0;
   std::vector<QuantisedLayer> layers;  // with a diagnosis the worst first

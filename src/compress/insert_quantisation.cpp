@@ -118,7 +118,10 @@ class Inserter {
   ChannelWeights by_channel(std::size_t i, std::span<const double> least_scales) const {
     const auto given = options_.rounded.channels.find(i);
     if (given != options_.rounded.channels.end()) return given->second;
-    return round_by_channel(*graph_.constant(layers_[i].weight), layers_[i].axis, least_scales);
+    const Tensor& weights = *graph_.constant(layers_[i].weight);
+    ChannelWeights rounded = round_by_channel(weights, layers_[i].axis, least_scales);
+    if (options_.correct_variance) rounded.scales = with_variance_of(weights, rounded);
+    return rounded;
   }
 
   void quantise_layer(std::size_t i) {

@@ -43,6 +43,7 @@ class QuantisedActivations {
 
 struct InsertOptions {
   bool correct_bias = true;
+  bool correct_variance = false;  // of the weights of each channel, see with_variance_of
   RoundedWeights rounded = {};
 };
 

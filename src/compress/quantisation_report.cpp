@@ -21,8 +21,11 @@ std::string summary(const QuantiseReport& report) {
         tried += fmt::format("{}{} {}", tried.empty() ? "" : ", ", name, decibel_text(snr));
       text += " (tried: " + tried + ")";
     }
-    text += fmt::format("; channels equalised: {}; biases corrected: {}\n", report.equalised ? "yes" : "no",
-                        report.bias_corrected ? "yes" : "no");
+    text += fmt::format("; channels equalised: {}; biases corrected: {}; variances corrected: {}\n",
+                        report.smoothed    ? "in front of products too"
+                        : report.equalised ? "across layers"
+                                           : "no",
+                        report.bias_corrected ? "yes" : "no", report.variance_corrected ? "yes" : "no");
   }
   if (report.adaptively_rounded)
     text += *report.adaptively_rounded ? "weights rounded adaptively\n"
@@ -81,7 +84,9 @@ std::string quantisation_json(const QuantiseReport& report, const QuantisationFi
                       {"estimator", report.estimator},
                       {"estimators_snr_db", tried},
                       {"equalised", report.equalised},
+                      {"smoothed", report.smoothed},
                       {"bias_corrected", report.bias_corrected},
+                      {"variance_corrected", report.variance_corrected},
                       {"adaptively_rounded", report.adaptively_rounded.value_or(false)},
                       {"samples", report.samples},
                       {"max_drop", json_number(report.max_drop)},

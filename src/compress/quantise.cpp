@@ -159,19 +159,42 @@ class Quantiser {
       corrected.insert.correct_bias = true;
       report_.bias_corrected = try_scheme(corrected);
     }
+    if (options_.correct_variance) {
+      Scheme corrected = scheme_;
+      corrected.insert.correct_variance = true;
+      report_.variance_corrected = try_scheme(corrected);
+    }
     report_.estimator = name_of(scheme_.estimator);
     report_.equalised = scheme_.equalised;
   }
 
+  // Across layers, and in front of products too, which is taken only for a gain that is worth multiplications in a run.
   void try_equalised(const Calibration& calibration) {
-    const std::optional<ir::Graph> changed = equalise_channels(graph_, layers_, calibration.channels);
-    if (!changed) return;
-    equalised_ = *changed;
-    equalised_ranges_ =
-        calibrated(equalised_, "calibrating the equalised model", 0.2).ranges(scheme_.estimator, options_.percentile);
-    Scheme scheme = scheme_;
-    scheme.equalised = true;
-    try_scheme(scheme);
+    constexpr double kLeastGainDb = 0.5;
+    for (const EqualiseScope scope : {EqualiseScope::layers, EqualiseScope::normalised}) {
+      const std::optional<ir::Graph> changed = equalise_channels(graph_, layers_, calibration.channels, scope);
+      if (!changed) continue;
+      ir::Graph graph = std::exchange(equalised_, *changed);
+      ActivationRanges ranges =
+          std::exchange(equalised_ranges_, calibrated(equalised_, "calibrating the equalised model", 0.2)
+                                               .ranges(scheme_.estimator, options_.percentile));
+      Scheme scheme = scheme_;
+      scheme.equalised = true;
+      const double snr = scheme_snr_;
+      if (scope == EqualiseScope::normalised) scheme_snr_ += kLeastGainDb;
+      if (try_scheme(scheme)) {
+        report_.smoothed = scope == EqualiseScope::normalised;
+        continue;
+      }
+      scheme_snr_ = snr;
+      equalised_ = std::move(graph);
+      equalised_ranges_ = std::move(ranges);
+    }
+  }
+
+  Calibration calibrated(const ir::Graph& graph, const char* what, double done) const {
+    return calibrate(graph, layers_, options_.data, options_.session,
+                     [&](std::int64_t samples) { say(fmt::format("{}: {} samples", what, samples), done); });
   }
 
   void round_adaptively() {
@@ -195,11 +218,6 @@ class Quantiser {
     if (!*report_.adaptively_rounded) scheme_.insert.rounded = {};
     for (const auto& [i, error] : adapted.errors)
       rounding_gains_[i] = error.adaptive > 0 ? 10 * std::log10(error.nearest / error.adaptive) : 0;
-  }
-
-  Calibration calibrated(const ir::Graph& graph, const char* what, double done) const {
-    return calibrate(graph, layers_, options_.data, options_.session,
-                     [&](std::int64_t samples) { say(fmt::format("{}: {} samples", what, samples), done); });
   }
 
   // --- layers ---

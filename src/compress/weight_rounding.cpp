@@ -52,6 +52,34 @@ Tensor real_weights(const ChannelWeights& weights) {
   return real;
 }
 
+Tensor with_variance_of(const Tensor& exact, const ChannelWeights& rounded) {
+  struct Moments {
+    double sum = 0, squares = 0, count = 0;
+    void add(double value) {
+      sum += value;
+      squares += value * value;
+      count += 1;
+    }
+    double variance() const { return squares / count - sum / count * (sum / count); }
+  };
+  const AxisSplit split = split_at(exact.shape(), rounded.axis);
+  std::vector<Moments> before(static_cast<std::size_t>(split.axis)), after = before;
+  const Tensor real = real_weights(rounded);
+  for (std::int64_t i = 0; i < exact.elements(); ++i) {
+    const auto channel = static_cast<std::size_t>(i / split.inner % split.axis);
+    before[channel].add(static_cast<double>(exact.data<float>()[i]));
+    after[channel].add(static_cast<double>(real.data<float>()[i]));
+  }
+  Tensor scales = rounded.scales.clone();
+  for (std::size_t c = 0; c < before.size(); ++c) {
+    const double from = after[c].variance(), to = before[c].variance();
+    constexpr double kMost = 1.5;  // beyond it a channel has few integers, whose deviation says nothing
+    if (from > 0 && to > 0 && to < kMost * kMost * from && from < kMost * kMost * to)
+      scales.mutable_data<float>()[c] *= static_cast<float>(std::sqrt(to / from));
+  }
+  return scales;
+}
+
 namespace {
 
 // Rounds one group around zero; returns its scale. Of `bits` the least integer is -2^(bits-1).

@@ -23,6 +23,10 @@ ChannelWeights round_by_channel(const Tensor& weights, std::int64_t axis, std::s
 // The real numbers that the integers stand for.
 Tensor real_weights(const ChannelWeights& weights);
 
+// Scales with which the real numbers of each channel have the standard deviation of the exact weights (R. Banner et
+// al., arXiv:1810.05723, section 4.3; their means are the bias correction's). f32 [channels].
+Tensor with_variance_of(const Tensor& exact, const ChannelWeights& rounded);
+
 // Elements of the weights before an axis, on it and behind it.
 struct AxisSplit {
   std::int64_t outer = 1, axis = 1, inner = 1;
