@@ -6,186 +6,16 @@
 #include <cmath>
 #include <cstring>
 
-#include "io/toml_table.h"
-#include "ops/builder.h"
-#include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/temporary_folder.h"
-#include "tessera/session.h"
 #include "train/checkpoint.h"
+#include "train/fake_quantisation_nets.h"
 #include "train/training_graph.h"
 
 namespace tessera::train::fake_quantisation_test {
 namespace {
 
-using test::expect_error_containing;
-
-constexpr std::int64_t kBatch = 8, kLength = 6, kWidth = 4, kClasses = 3;
-
-// x -> Conv -> BatchNormalization -> Relu -> Conv with bias -> BatchNormalization -> Relu -> Flatten -> Gemm -> MatMul.
-// Some of the normalisation's scales are negative.
-ir::Graph small_net() {
-  ir::Graph graph;
-  ops::GraphBuilder builder(graph);
-  std::uint64_t seed = 1;
-  const auto weight = [&](const std::string& name, const Shape& shape, double low, double high) {
-    return graph.add_constant(test::random_tensor(DType::f32, shape, seed++, low, high), name);
-  };
-  const auto norm = [&](const std::string& name, ir::ValueId x) {
-    return builder.add("Relu", {builder.add("BatchNormalization", {x, weight(name + ".scale", {kWidth}, -1, 1),
-                                                                   weight(name + ".bias", {kWidth}, -0.2, 0.5),
-                                                                   weight(name + ".mean", {kWidth}, -0.2, 0.2),
-                                                                   weight(name + ".variance", {kWidth}, 0.5, 1)})});
-  };
-  const ir::Attributes same{{"pads", std::vector<std::int64_t>{1, 1}}};
-  ir::ValueId y = graph.add_input(
-      "x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim(2), ir::Dim(kLength)}));
-  y = norm("norm1", builder.add("Conv", {y, weight("conv1", {kWidth, 2, 3}, -1, 1)}, same));
-  y = norm("norm2",
-           builder.add("Conv",
-                       {y, weight("conv2", {kWidth, kWidth, 3}, -0.5, 0.5), weight("conv2.bias", {kWidth}, -0.5, 0.5)},
-                       same));
-  y = builder.add("Flatten", {y}, {{"axis", std::int64_t{1}}});
-  y = builder.add("Gemm", {y, weight("fc1", {5, kWidth * kLength}, -0.4, 0.4), weight("fc1.bias", {5}, -0.4, 0.4)},
-                  {{"transB", std::int64_t{1}}});
-  y = builder.add("MatMul", {y, weight("fc2", {5, kClasses}, -1, 1)});
-  graph.value(y).name = "logits";
-  graph.add_output(y);
-  return graph;
-}
-
-Model model_of(ir::Graph graph) {
-  return Model(std::make_shared<const ir::Graph>(std::move(graph)));
-}
-
-std::map<std::string, Tensor> samples(std::uint64_t seed) {
-  constexpr std::int64_t kSamples = 48;
-  Tensor x = test::random_tensor(DType::f32, {kSamples, 2, kLength}, seed, -1, 1), y(DType::i64, {kSamples});
-  for (std::int64_t i = 0; i < kSamples; ++i) {
-    const float* values = x.data<float>() + i * 2 * kLength;
-    y.mutable_data<std::int64_t>()[i] = std::max_element(values, values + kClasses) - values;
-  }
-  return {{"x", x}, {"y", y}};
-}
-
-TrainingConfig config_with(CompressOptions compress) {
-  TrainingConfig config;
-  config.data.train_arrays = samples(1);
-  config.data.test_arrays = samples(2);
-  config.data.batch = kBatch;
-  config.data.workers = 1;
-  config.optimiser = {.name = "adamw", .learning_rate = 0.01};
-  config.steps = 30;
-  config.log_every = 1;
-  config.compress = std::move(compress);
-  return config;
-}
-
-TrainingGraphOptions graph_options(CompressOptions compress) {
-  TrainingGraphOptions options;
-  options.target_dims = {ir::Dim(kBatch)};
-  options.compress = std::move(compress);
-  return options;
-}
-
-NamedValues batch(std::uint64_t seed, float rate) {
-  Tensor y(DType::i64, {kBatch});
-  for (std::int64_t i = 0; i < kBatch; ++i) y.mutable_data<std::int64_t>()[i] = i % kClasses;
-  return {{"x", test::random_tensor(DType::f32, {kBatch, 2, kLength}, seed, -1, 1)},
-          {"y", y},
-          {"learning_rate", Tensor::scalar(rate)}};
-}
-
-ir::Graph sized_net() {
-  return model_of(small_net()).with_dims({{"batch", kBatch}}).graph();
-}
-
-Session session_of(const TrainingGraphOptions& options) {
-  return Session(model_of(make_training_graph(sized_net(), options).graph));
-}
-
-float loss_of(Session& session, const NamedValues& inputs) {
-  return session.run(inputs).at("loss").tensor().data<float>()[0];
-}
-
-// The logits of the evaluation graph, which rounds in float, with the variables of a training.
-Tensor evaluated(Trainer& trainer, const TrainingGraphOptions& options, const Tensor& x) {
-  const test::TemporaryFolder folder;
-  const std::string path = (folder.path() / "state.npz").string();
-  trainer.save(path);
-  TrainingGraphOptions of_all = options;
-  of_all.target_dims = {ir::Dim(x.shape()[0])};
-  const TrainingGraph made =
-      make_evaluation_graph(model_of(small_net()).with_dims({{"batch", x.shape()[0]}}).graph(), of_all);
-  Session session(model_of(made.graph));
-  const Checkpoint state = read_checkpoint(path);
-  for (const ir::Variable& each : made.graph.variables())
-    session.set_variable(each.name, state.variables.at(each.name));
-  return session.run({{"x", x}, {"y", samples(2).at("y")}}).at("logits").tensor();
-}
-
-// Integers round biases to steps of the products, and codes at the border of two may differ by the order in which
-// floats are summed, which is a step of the data. Without quantised data neither is the case.
-void expect_close(const Tensor& exported, const Tensor& evaluated, int activations, const std::string& what) {
-  double largest = 0, sum = 0, most = 0;
-  for (std::int64_t i = 0; i < evaluated.elements(); ++i) {
-    const double expected = static_cast<double>(evaluated.data<float>()[i]);
-    const double difference = std::abs(static_cast<double>(exported.data<float>()[i]) - expected);
-    largest = std::max(largest, std::abs(expected));
-    most = std::max(most, difference);
-    sum += difference;
-  }
-  EXPECT_LT(sum / static_cast<double>(evaluated.elements()), (activations > 0 ? 5e-3 : 1e-5) * largest) << what;
-  EXPECT_LT(most, (activations > 0 ? 4e-2 : 1e-4) * largest) << what;
-}
-
-TEST(FakeQuantisation, TheExportedIntegersGiveWhatWasEvaluated) {
-  for (const int bits : {8, 4}) {
-    for (const int activations : {8, 0}) {
-      for (const char* ranges : {"learned", "averaged"}) {
-        for (const char* norm : {"kept", "folded", "kept and frozen late", "frozen"}) {
-          CompressOptions compress{.weights = bits, .activations = activations, .ranges = ranges};
-          if (std::string(norm) == "folded") compress.batch_norm = norm;
-          if (std::string(norm) == "kept and frozen late") compress.freeze_step = 7;
-          TrainingConfig config = config_with(compress);
-          config.steps = 10;
-          TrainingGraphOptions options = graph_options(compress);
-          if (std::string(norm) == "frozen") {
-            config.model.batch_norm = norm;
-            options.batch_norm = BatchNorm::frozen;
-          }
-          const std::string what = fmt::format("{} bits, {} {} {}", bits, activations, ranges, norm);
-          Trainer trainer(model_of(small_net()), config);
-          trainer.run();
-          const Model exported = trainer.model();
-          const Tensor x = samples(2).at("x");
-          expect_close(Session(exported).run({{"x", x}}).at("logits").tensor(), evaluated(trainer, options, x),
-                       activations, what);
-          int integers = 0;
-          for (const ir::NodeId id : exported.graph().order()) {
-            const ir::Node& node = exported.graph().node(id);
-            EXPECT_NE(node.op, "BatchNormalization") << what;
-            if (node.op != "DequantizeLinear" || !exported.graph().is_constant(node.inputs[0])) continue;
-            integers +=
-                exported.graph().constant(node.inputs[0])->dtype() == (bits == 8 ? DType::i8 : DType::i4) ? 1 : 0;
-          }
-          EXPECT_EQ(integers, 4) << what;
-        }
-      }
-    }
-  }
-}
-
-TEST(FakeQuantisation, SurvivesAFile) {
-  const test::TemporaryFolder folder;
-  Trainer trainer(model_of(small_net()), config_with({.weights = 4}));
-  trainer.run();
-  const std::filesystem::path path = folder.path() / "quantised.onnx";
-  trainer.model().save(path);
-  const Tensor x = samples(2).at("x");
-  const Tensor read = Session(Model::load(path)).run({{"x", x}}).at("logits").tensor();
-  expect_close(read, Session(trainer.model()).run({{"x", x}}).at("logits").tensor(), 0, "read");
-}
+using namespace fake_quantisation_nets;
 
 // --- gradients ---
 
@@ -388,17 +218,6 @@ TEST(FakeQuantisation, LearnsPrunedAndTaughtAndResumesBitForBit) {
   EXPECT_GE(zeros, packed.elements() / 2);
 }
 
-TEST(FakeQuantisation, LeavesLayersThatAreExcludedAsTheyAre) {
-  TrainingConfig config = config_with({.exclude = {"fc*"}});
-  Trainer trainer(model_of(small_net()), config);
-  trainer.run();
-  const Model exported = trainer.model();
-  const ir::Graph& graph = exported.graph();
-  EXPECT_TRUE(graph.find_value("conv2_quantised").valid());
-  EXPECT_TRUE(graph.is_constant(graph.find_value("fc1")));
-  EXPECT_FALSE(graph.find_value("fc1_quantised").valid());
-}
-
 TEST(FakeQuantisation, ComputesTheSameWithAnyNumberOfThreads) {
   std::vector<Tensor> found;
   for (const int threads : {1, 3}) {
@@ -409,53 +228,6 @@ TEST(FakeQuantisation, ComputesTheSameWithAnyNumberOfThreads) {
     found.push_back(Session(trainer.model()).run({{"x", samples(2).at("x")}}).at("logits").tensor().clone());
   }
   EXPECT_EQ(std::memcmp(found[0].raw(), found[1].raw(), static_cast<std::size_t>(found[0].bytes())), 0);
-}
-
-TEST(FakeQuantisation, RefusesWhatItCannotQuantise) {
-  const auto refused = [](const CompressOptions& compress, const char* part) {
-    expect_error_containing(ErrorKind::invalid_argument, part,
-                            [&] { Trainer trainer(model_of(small_net()), config_with(compress)); });
-  };
-  refused({.exclude = {"conv9*"}}, "compress.exclude: no weight of a layer has a name like 'conv9*'");
-  refused({.exclude = {"*"}}, "no convolution or product with float32 weights that could be quantised");
-  refused({.start_step = 30}, "compress.start_step is 30, but the training has 30 steps");
-  refused({.weights = 2}, "compress.weights is 2, expected 8 or 4 bits");
-  expect_error_containing(ErrorKind::invalid_argument, "no training step has observed",
-                          [&] { Trainer(model_of(small_net()), config_with({})).model(); });
-}
-
-TEST(FakeQuantisation, ReadsItsTable) {
-  const auto parse = [](const std::string& text) {
-    return parse_training_config("[compress]\n" + text, "test.toml").compress.value();
-  };
-  const CompressOptions read = parse(
-      "weights = 4\nactivations = 'none'\nranges = 'averaged'\nrange_decay = 0.5\nbatch_norm = 'folded'\n"
-      "start_step = 3\nfreeze_step = 9\nexclude = ['head*']");
-  EXPECT_EQ(read.weights, 4);
-  EXPECT_EQ(read.activations, 0);
-  EXPECT_EQ(read.ranges, "averaged");
-  EXPECT_EQ(read.range_decay, 0.5);
-  EXPECT_EQ(read.batch_norm, "folded");
-  EXPECT_EQ(read.start_step, 3);
-  EXPECT_EQ(read.freeze_step, 9);
-  EXPECT_EQ(read.exclude, std::vector<std::string>{"head*"});
-  EXPECT_EQ(parse("").weights, 8);
-  const auto refused = [&](const char* text, const char* part) {
-    expect_error_containing(ErrorKind::invalid_argument, part, [&] { parse(text); });
-  };
-  refused("weights = 5", "compress.weights is 5, expected 8 or 4 bits");
-  refused("weights = -8", "compress.weights is -8");
-  refused("weights = 4294967304", "compress.weights is 4294967304");
-  refused("weights = 'int4'", "weights is 'int4', expected a whole number");
-  refused("activations = 4", "compress.activations is 4, expected 8 bits or none");
-  refused("activations = 'all'", "activations is 'all', expected a whole number");
-  refused("ranges = 'guessed'", "compress.ranges is 'guessed', expected learned or averaged");
-  refused("range_decay = 1", "compress.range_decay is 1, expected a number in [0, 1)");
-  refused("range_decay = nan", "compress.range_decay is nan");
-  refused("batch_norm = 'train'", "compress.batch_norm is 'train', expected folded or kept");
-  refused("start_step = -1", "compress.start_step is -1");
-  refused("freeze_step = 9223372036854775807", "compress.freeze_step is 9223372036854775807");
-  refused("weight = 4", "compress.weight is unknown; did you mean 'weights'?");
 }
 
 }  // namespace
