@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Full int8 by `tessera quantize` beside onnxruntime.quantization (static, the best of its settings) and NNCF.
+"""Full int8 by `tessera quantize` beside onnxruntime.quantization (static, the best of its settings), NNCF and OpenVINO.
 
 compress_peers.py [--tessera PROGRAM] [--work FOLDER] [--nncf PYTHON] [--tasks NAME,…] [--json FILE]
 
 Each quantises the same model with the same calibration data and its default settings, onnxruntime with all of
 SETTINGS, of which the best on held-out data counts. Metrics are computed by onnxruntime from each file, times by both
-programs from Tessera's file, in interleaved runs with two threads. Nets of examples/ are trained in the work folder
-when they are not there. --nncf names a Python with nncf and onnx (a virtual environment of its own); without it NNCF is
-left out. Needs numpy, onnx and onnxruntime.
+programs from Tessera's file, in interleaved runs with two threads. Nets are trained in the work folder when they are
+not there.
+
+--nncf names a Python with nncf, openvino and onnx (a virtual environment of its own); without it these columns are left
+out. The column nncf is the ONNX file that NNCF writes, in onnxruntime; openvino is the model that NNCF makes for
+OpenVINO, run there; ours/ov is Tessera's file, run in OpenVINO. Needs numpy, onnx and onnxruntime.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import io
 import json
 import logging
 import pathlib
+import pickle
 import subprocess
 import sys
 import time
@@ -37,6 +41,18 @@ import pickle, sys, onnx, nncf
 model, data, out = sys.argv[1:]
 batches = pickle.load(open(data, "rb"))
 onnx.save(nncf.quantize(onnx.load(model), nncf.Dataset(batches), subset_size=len(batches)), out)
+"""
+
+OPENVINO = """
+import pickle, sys, nncf, openvino
+model, own, data, out = sys.argv[1:]
+calibration, held_out = pickle.load(open(data, "rb"))
+core = openvino.Core()
+def run(model):
+    compiled = core.compile_model(model, "CPU")
+    return [compiled(batch)[0] for batch in held_out]
+quantised = nncf.quantize(core.read_model(model), nncf.Dataset(calibration), subset_size=len(calibration))
+pickle.dump((run(quantised), run(core.read_model(own))), open(out, "wb"))
 """
 
 
@@ -96,16 +112,25 @@ def by_onnxruntime(task, work):
     return best
 
 
-def by_nncf(python, task, work):
-    import pickle
-    out = work / "nncf.onnx"
-    (work / "calibration.pickle").write_bytes(pickle.dumps(task.calibration))
-    done = subprocess.run([python, "-c", NNCF, task.model, work / "calibration.pickle", out], capture_output=True,
-                          text=True)
+def by_script(name, python, script, arguments, out):
+    """The path `out`, which the script writes, or None where it fails."""
+    done = subprocess.run([python, "-c", script, *arguments, out], capture_output=True, text=True)
     if done.returncode != 0:
-        print(f"  nncf: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        print(f"  {name}: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return None
     return out
+
+
+def by_nncf(python, task, work):
+    (work / "calibration.pickle").write_bytes(pickle.dumps(task.calibration))
+    return by_script("nncf", python, NNCF, [task.model, work / "calibration.pickle"], work / "nncf.onnx")
+
+
+def by_openvino(python, task, own, work):
+    """The scores of OpenVINO's own int8 model and of Tessera's file in OpenVINO, or None."""
+    (work / "openvino.pickle").write_bytes(pickle.dumps((task.calibration, task.held_out)))
+    out = by_script("openvino", python, OPENVINO, [task.model, own, work / "openvino.pickle"], work / "outputs.pickle")
+    return out and [task.score(outputs) for outputs in pickle.loads(out.read_bytes())]
 
 
 def times(tessera, path, batch, work):
@@ -140,6 +165,8 @@ def measure(name, make, options):
         result |= {"onnxruntime": peer[0], "onnxruntime_settings": peer[2]}
     if options.nncf and (out := by_nncf(options.nncf, task, work)):
         result["nncf"] = score(task, out)
+    if options.nncf and (scores := by_openvino(options.nncf, task, file, work)):
+        result["openvino"], result["tessera_in_openvino"] = scores
     one = {key: value[:1] for key, value in task.held_out[0].items()}
     result["float_ms"], _ = times(options.tessera, task.model, one, work)
     result["tessera_ms"], result["onnxruntime_ms"] = times(options.tessera, file, one, work)
@@ -151,14 +178,15 @@ def main():
     parser.add_argument("--tessera", default=compress_tasks.ROOT / "build/release/apps/tessera/tessera",
                         type=pathlib.Path)
     parser.add_argument("--work", default=pathlib.Path("build/compress_peers"), type=pathlib.Path)
-    parser.add_argument("--nncf", help="a Python that has nncf")
+    parser.add_argument("--nncf", help="a Python that has nncf and openvino")
     parser.add_argument("--tasks", help="names, with commas between")
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
     options.work = options.work.resolve()
     logging.disable(logging.WARNING)
     results = []
-    print(f"{'task':<13} {'metric':<19} {'float':>7} {'tessera':>8} {'ort':>7} {'nncf':>7} {'smaller':>8} "
+    print(f"{'task':<14} {'metric':<19} {'float':>7} {'tessera':>8} {'ort':>7} {'nncf':>7} {'openvino':>8} "
+          f"{'ours/ov':>7} {'smaller':>8} "
           f"{'f32 ms':>8} {'int8 ms':>8} {'ort ms':>8}")
     for name, make in compress_tasks.tasks(options.tessera, options.work):
         if options.tasks and name not in options.tasks.split(","):
@@ -166,8 +194,8 @@ def main():
         r = measure(name, make, options)
         results.append(r)
         value = lambda key: f"{r[key]:.4f}" if key in r else "-"
-        print(f"{name:<13} {r['metric']:<19} {value('float'):>7} {value('tessera'):>8} {value('onnxruntime'):>7} "
-              f"{value('nncf'):>7} {r['smaller']:>7.2f}x {r['float_ms']:>8.3f} {r['tessera_ms']:>8.3f} "
+        print(f"{name:<14} {r['metric']:<19} {value('float'):>7} {value('tessera'):>8} {value('onnxruntime'):>7} "
+              f"{value('nncf'):>7} {value('openvino'):>8} {value('tessera_in_openvino'):>7} {r['smaller']:>7.2f}x {r['float_ms']:>8.3f} {r['tessera_ms']:>8.3f} "
               f"{r['onnxruntime_ms']:>8.3f}   {r['how']['estimator']}, float: {r['how']['float_layers']}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
