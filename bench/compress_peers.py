@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Full int8 by `tessera quantize` beside onnxruntime.quantization (static, the best of its settings), NNCF and OpenVINO.
+"""Full int8 by `tessera quantize` beside onnxruntime.quantization (static, best of its settings), NNCF and OpenVINO.
 
 compress_peers.py [--tessera PROGRAM] [--work FOLDER] [--nncf PYTHON] [--tasks NAME,…] [--json FILE]
 
@@ -195,7 +195,8 @@ def main():
         results.append(r)
         value = lambda key: f"{r[key]:.4f}" if key in r else "-"
         print(f"{name:<14} {r['metric']:<19} {value('float'):>7} {value('tessera'):>8} {value('onnxruntime'):>7} "
-              f"{value('nncf'):>7} {value('openvino'):>8} {value('tessera_in_openvino'):>7} {r['smaller']:>7.2f}x {r['float_ms']:>8.3f} {r['tessera_ms']:>8.3f} "
+              f"{value('nncf'):>7} {value('openvino'):>8} {value('tessera_in_openvino'):>7} {r['smaller']:>7.2f}x "
+              f"{r['float_ms']:>8.3f} {r['tessera_ms']:>8.3f} "
               f"{r['onnxruntime_ms']:>8.3f}   {r['how']['estimator']}, float: {r['how']['float_layers']}", flush=True)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))

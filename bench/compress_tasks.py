@@ -288,14 +288,15 @@ def retrieval(tessera, work):
     texts = passages()
     lines = work / "texts.txt"
     lines.write_text("\n".join([first for first, _ in texts] + [rest for _, rest in texts]))
-    done = subprocess.run([tessera, "tokenize", ROOT / ".models" / "minilm_tokenizer" / "tokenizer.json", "--file", lines,
-                           "--max-length", "64", "--json"], check=True, capture_output=True, text=True)
     length = 64
+    tokenizer = ROOT / ".models" / "minilm_tokenizer" / "tokenizer.json"
+    done = subprocess.run([tessera, "tokenize", tokenizer, "--file", lines, "--max-length", str(length), "--json"],
+                          check=True, capture_output=True, text=True)
     encoded = [each["ids"][:length] for each in json.loads(done.stdout)["encodings"]]
     ids = np.array([each + [0] * (length - len(each)) for each in encoded], np.int64)
     mask = np.array([[1] * len(each) + [0] * (length - len(each)) for each in encoded], np.int64)
-    batches = [{"input_ids": ids[i:i + 8], "attention_mask": mask[i:i + 8], "token_type_ids": np.zeros_like(ids[i:i + 8])}
-               for i in range(0, len(ids), 8)]
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+    batches = [{name: array[i:i + 8] for name, array in inputs.items()} for i in range(0, len(ids), 8)]
 
     def score(outputs):
         states = np.concatenate(outputs)

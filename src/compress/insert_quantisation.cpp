@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/builder.h"
 #include "ops/infer.h"
+#include "ops/quantised_nodes.h"
 
 namespace tessera::compress {
 namespace {
@@ -90,8 +91,8 @@ class Inserter {
         if (is_integer && node.op == "Clip" && rounds_to(graph_, node, scale)) from = before;
       }
     }
-    const ValueId q = graph_.add_op("QuantizeLinear", {from, s, z}, {}, fresh(value, "_quantized"));
-    const ValueId real = graph_.add_op("DequantizeLinear", {q, s, z}, {}, fresh(value, "_dequantized"));
+    const ValueId real =
+        ops::quantise_value(builder_, from, s, z, {fresh(value, "_quantized"), fresh(value, "_dequantized")}).real;
     for (const NodeId user : users) {
       if (!is_integer && !activations.computes_quantised(user)) continue;
       ir::Node& node = graph_.node(user);
@@ -101,18 +102,10 @@ class Inserter {
 
   // The weights as integers in front of the layer.
   void put_weights(const QuantisableLayer& layer, const ChannelWeights& weights) {
-    const Tensor zeros = zero_points(weights.scales.elements(), DType::i8);
-    const ValueId q = graph_.add_constant(weights.values, fresh(layer.weight, "_quantized"));
-    const ValueId real =
-        graph_.add_op("DequantizeLinear", {q, builder_.constant(weights.scales), builder_.constant(zeros)},
-                      {{"axis", layer.axis}}, fresh(layer.weight, "_dequantized"));
-    graph_.node(layer.node).inputs[1] = real;
-  }
-
-  static Tensor zero_points(std::int64_t count, DType type) {
-    Tensor zeros(type, {count});
-    std::fill_n(static_cast<std::byte*>(zeros.mutable_raw()), zeros.bytes(), std::byte{0});
-    return zeros;
+    graph_.node(layer.node).inputs[1] =
+        ops::dequantise_constant(builder_, weights.values, weights.scales, layer.axis,
+                                 {fresh(layer.weight, "_quantized"), fresh(layer.weight, "_dequantized")})
+            .real;
   }
 
   ChannelWeights by_channel(std::size_t i, std::span<const double> least_scales) const {
@@ -171,32 +164,24 @@ class Inserter {
   }
 
   void put_bias(const QuantisableLayer& layer, const std::vector<double>& bias, const Tensor& scales, double unit) {
-    const auto channels = static_cast<std::int64_t>(bias.size());
     if (layer.bias_add.valid()) {
-      Tensor real(DType::f32, {channels});
-      std::ranges::transform(bias, real.mutable_data<float>(), [](double b) { return static_cast<float>(b); });
-      const ValueId value = graph_.add_constant(std::move(real), fresh(layer.bias, "_corrected"));
-      std::ranges::replace(graph_.node(layer.bias_add).inputs, layer.bias, value);
+      std::ranges::replace(graph_.node(layer.bias_add).inputs, layer.bias, real_bias(layer.bias, bias));
       return;
     }
     const bool any = layer.bias.valid() || std::ranges::any_of(bias, [](double b) { return b != 0; });
     if (!any) return;
-    Tensor numbers(DType::i32, {channels}), units(DType::f32, {channels});
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const auto scale = static_cast<float>(unit * static_cast<double>(scales.data<float>()[c]));
-      units.mutable_data<float>()[c] = scale;
-      constexpr double kMost = 2147483000;
-      numbers.mutable_data<std::int32_t>()[c] = static_cast<std::int32_t>(
-          std::clamp(std::nearbyint(bias[static_cast<std::size_t>(c)] / static_cast<double>(scale)), -kMost, kMost));
-    }
     const ValueId named = layer.bias.valid() ? layer.bias : layer.weight;
-    const ValueId q = graph_.add_constant(std::move(numbers), fresh(named, "_bias_quantized"));
-    const ValueId real = graph_.add_op(
-        "DequantizeLinear", {q, builder_.constant(units), builder_.constant(zero_points(channels, DType::i32))},
-        {{"axis", std::int64_t{0}}}, fresh(named, "_bias_dequantized"));
+    const std::optional<ops::QuantisedValue> integers = ops::dequantise_bias(
+        builder_, bias, scales, unit, {fresh(named, "_bias_quantized"), fresh(named, "_bias_dequantized")});
     std::vector<ValueId>& inputs = graph_.node(layer.node).inputs;
     if (inputs.size() < 3) inputs.resize(3);
-    inputs[2] = real;
+    inputs[2] = integers ? integers->real : real_bias(named, bias);
+  }
+
+  ValueId real_bias(ValueId named, const std::vector<double>& bias) {
+    Tensor real(DType::f32, {static_cast<std::int64_t>(bias.size())});
+    std::ranges::transform(bias, real.mutable_data<float>(), [](double b) { return static_cast<float>(b); });
+    return graph_.add_constant(std::move(real), fresh(named, "_corrected"));
   }
 
   // Rows of integers are picked first, and made real then.

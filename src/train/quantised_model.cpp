@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/builder.h"
+#include "ops/quantised_nodes.h"
 #include "train/fake_quantisation.h"
 #include "train/trained_model.h"
 
@@ -98,11 +99,11 @@ class Exporter {
     if (norm && !folds_before_) fold(*norm, channels, codes, steps);
     const Data data = quantised_input(layer);
     const std::string name = layer.weight + "_quantised";
-    const ValueId integers = graph_.add_constant(as_tensor(weights.shape(), codes),
-                                                 graph_.find_value(name).valid() ? graph_.fresh_name(name) : name);
-    const ValueId real = builder_.add("DequantizeLinear", {integers, vector(steps)}, {{"axis", layer.axis}});
+    const ops::QuantisedValue integers =
+        ops::dequantise_constant(builder_, as_tensor(weights.shape(), codes), tensor_of(steps), layer.axis,
+                                 {graph_.find_value(name).valid() ? graph_.fresh_name(name) : name, ""});
     graph_.node(layer.node).inputs[0] = data.value;
-    graph_.node(layer.node).inputs[1] = real;
+    graph_.node(layer.node).inputs[1] = integers.real;
     add_bias(layer, norm, steps, data.step);
     if (!norm) return;
     const ValueId result = graph_.node(layer.node).outputs[0], normalised = graph_.node(layer.norm).outputs[0];
@@ -115,9 +116,8 @@ class Exporter {
     if (options_.weights == 4) return packed_int4(shape, codes);
     return Tensor::from<std::int8_t>(shape, std::span<const std::int8_t>(codes));
   }
-  ValueId vector(const std::vector<float>& values) {
-    return builder_.constant(
-        Tensor::from<float>({static_cast<std::int64_t>(values.size())}, std::span<const float>(values)));
+  static Tensor tensor_of(const std::vector<float>& values) {
+    return Tensor::from<float>({static_cast<std::int64_t>(values.size())}, std::span<const float>(values));
   }
 
   std::optional<Norm> norm_of(const QuantisedLayer& layer) const {
@@ -173,8 +173,7 @@ class Exporter {
     float step = seen;
     if (learned_) step *= std::max(*value_of(input_factor_of(layer.input)).data<float>(), kLeastFactor);
     const ValueId scale = builder_.constant(Tensor::scalar(step)), point = builder_.constant(Tensor::scalar(zero));
-    const ValueId codes = builder_.add("QuantizeLinear", {given, scale, point});
-    entry->second = {builder_.add("DequantizeLinear", {codes, scale, point}), step};
+    entry->second = {ops::quantise_value(builder_, given, scale, point).real, step};
     return entry->second;
   }
 
@@ -190,25 +189,13 @@ class Exporter {
       for (std::size_t c = 0; c < bias.size(); ++c)
         bias[c] = norm->bias[c] + (bias[c] - norm->mean[c]) * norm->factor[c];
     }
-    ValueId real = data_step ? integer_bias(bias, steps, *data_step) : ValueId{};
-    if (!real.valid()) real = vector(bias);
+    std::optional<ops::QuantisedValue> integers;
+    if (data_step)
+      integers = ops::dequantise_bias(builder_, std::vector<double>(bias.begin(), bias.end()), tensor_of(steps),
+                                      static_cast<double>(*data_step));
+    const ValueId real = integers ? integers->real : builder_.constant(tensor_of(bias));
     graph_.node(layer.node).inputs.resize(3);
     graph_.node(layer.node).inputs[2] = real;
-  }
-
-  // In units of the product's steps; invalid where the integers would not be of 32 bits.
-  ValueId integer_bias(const std::vector<float>& bias, const std::vector<float>& steps, float data_step) {
-    std::vector<std::int32_t> codes(bias.size());
-    std::vector<float> units(bias.size());
-    for (std::size_t c = 0; c < bias.size(); ++c) {
-      units[c] = steps[c] * data_step;
-      const double code = std::nearbyint(static_cast<double>(bias[c]) / static_cast<double>(units[c]));
-      if (!(std::abs(code) < 0x1p31)) return {};
-      codes[c] = static_cast<std::int32_t>(code);
-    }
-    const ValueId integers = builder_.constant(
-        Tensor::from<std::int32_t>({static_cast<std::int64_t>(codes.size())}, std::span<const std::int32_t>(codes)));
-    return builder_.add("DequantizeLinear", {integers, vector(units)}, {{"axis", std::int64_t{0}}});
   }
 
   ir::Graph graph_;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pages of `tessera quantize`, `prune` and `compress` in headless Chromium: the figures of --json stand in them, wide,
-narrow and dark.
+"""The pages of `tessera quantize`, `prune` and `compress` in headless Chromium: the figures of --json stand in them,
+wide, narrow and dark.
 
     compression_page_test.py TESSERA CHROMIUM
 """

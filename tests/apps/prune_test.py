@@ -34,8 +34,8 @@ class Prune(program.WithModel):
     def test_says_what_each_layer_costs(self):
         data = self.folder / "data.npz"
         write_npz(data, *pictures(24), names=("input", "labels"))
-        done = run("prune", self.model, "--sensitivity", "--data", data, "--sparsities", "0.5,0.95", "--metric", "cosine",
-                   "--json")
+        done = run("prune", self.model, "--sensitivity", "--data", data, "--sparsities", "0.5,0.95", "--metric",
+                   "cosine", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         found = json.loads(done.stdout)["sensitivity"]
         self.assertEqual(found["metric"], "cosine")
