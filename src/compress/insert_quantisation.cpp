@@ -101,9 +101,10 @@ class Inserter {
   }
 
   // The weights as integers in front of the layer.
-  void put_weights(const QuantisableLayer& layer, const ChannelWeights& weights) {
+  void put_weights(const QuantisableLayer& layer, const ChannelWeights& given) {
+    const ChannelWeights weights = layer.transposed ? transposed(given) : given;
     graph_.node(layer.node).inputs[1] =
-        ops::dequantise_constant(builder_, weights.values, weights.scales, layer.axis,
+        ops::dequantise_constant(builder_, weights.values, weights.scales, weights.axis,
                                  {fresh(layer.weight, "_quantized"), fresh(layer.weight, "_dequantized")})
             .real;
   }

@@ -89,17 +89,28 @@ class Finder {
     return !layer.bias.valid() || is_vector(layer.bias, w->shape()[static_cast<std::size_t>(layer.axis)]);
   }
 
+  // The constant whose Transpose the value is; else the value itself.
+  ir::ValueId untransposed(ir::ValueId value) const {
+    if (graph_.value(value).origin != ir::Origin::node) return value;
+    const ir::Node& node = graph_.node(graph_.value(value).producer);
+    const auto perm = node.attributes.find("perm");
+    const bool swaps = node.op == "Transpose" && perm != node.attributes.end() &&
+                       std::get<std::vector<std::int64_t>>(perm->second) == std::vector<std::int64_t>{1, 0};
+    return swaps ? node.inputs[0] : value;
+  }
+
   bool product(const ir::Node& node, QuantisableLayer& layer) const {
-    const Tensor* w = weights(node.inputs[1], 2, 2);
+    layer.weight = untransposed(node.inputs[1]);
+    layer.transposed = layer.weight != node.inputs[1];
+    const Tensor* w = weights(layer.weight, 2, 2);
     const ir::ValueType& type = graph_.value(node.inputs[0]).type;
     if (w == nullptr || graph_.is_constant(node.inputs[0]) || !type.dims || type.dims->size() < 2) return false;
-    layer.axis = 1;
+    layer.axis = layer.transposed ? 0 : 1;
     layer.data = node.inputs[0];
-    layer.weight = node.inputs[1];
     const auto& uses = uses_[static_cast<std::size_t>(node.outputs[0].index)];
     if (uses.size() != 1 || graph_.is_output(node.outputs[0]) || graph_.node(uses[0]).op != "Add") return true;
     for (const ir::ValueId input : graph_.node(uses[0]).inputs) {
-      if (!is_vector(input, w->shape()[1])) continue;
+      if (!is_vector(input, w->shape()[static_cast<std::size_t>(layer.axis)])) continue;
       layer.bias = input;
       layer.bias_add = uses[0];
     }

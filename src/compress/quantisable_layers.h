@@ -18,11 +18,12 @@ struct QuantisableLayer {
   ir::ValueId data, weight, bias;  // data: of a table the indices; bias: a constant vector, or none
   ir::NodeId bias_add;             // a MatMul's bias is the operand of this Add
   std::int64_t axis = 0;           // of the weights' output channels, of a table its rows
+  bool transposed = false;         // a MatMul reads the weights, [outputs, inputs], through a Transpose
   std::string name;
 };
 
 // Conv, MatMul, Gemm (alpha, beta 1, A not transposed) with constant float32 weights, and Gathers of rows from large
-// constant tables.
+// constant tables. The output layer of a language model that multiplies by its table of tokens is one too.
 std::vector<QuantisableLayer> quantisable_layers(const ir::Graph& graph);
 
 // The graph of the model with constants folded and normalisations folded into weights, in ONNX's operators.

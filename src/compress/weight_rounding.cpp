@@ -52,6 +52,16 @@ Tensor real_weights(const ChannelWeights& weights) {
   return real;
 }
 
+ChannelWeights transposed(const ChannelWeights& weights) {
+  const std::int64_t rows = weights.values.shape()[0], columns = weights.values.shape()[1];
+  ChannelWeights result{Tensor(DType::i8, {columns, rows}), weights.scales, 1 - weights.axis};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j)
+      result.values.mutable_data<std::int8_t>()[j * rows + i] = weights.values.data<std::int8_t>()[i * columns + j];
+  }
+  return result;
+}
+
 Tensor with_variance_of(const Tensor& exact, const ChannelWeights& rounded) {
   struct Moments {
     double sum = 0, squares = 0, count = 0;

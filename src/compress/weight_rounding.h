@@ -23,6 +23,9 @@ ChannelWeights round_by_channel(const Tensor& weights, std::int64_t axis, std::s
 // The real numbers that the integers stand for.
 Tensor real_weights(const ChannelWeights& weights);
 
+// The same weights, of rank 2, with their axes exchanged.
+ChannelWeights transposed(const ChannelWeights& weights);
+
 // Scales with which the real numbers of each channel have the standard deviation of the exact weights (R. Banner et
 // al., arXiv:1810.05723, section 4.3; their means are the bias correction's). f32 [channels].
 Tensor with_variance_of(const Tensor& exact, const ChannelWeights& rounded);

@@ -95,6 +95,7 @@ TEST_F(Quantise, NamesTheRuinedLayerFirstAndLeavesItAloneInFloat) {
   QuantiseOptions options = full(200);
   options.max_drop = 0.05;
   options.metric = "cosine";
+  options.equalise = false;
   const QuantisedModel made = quantise(chain(5, 2), options);
   EXPECT_EQ(made.report.layers[0].name, "layer2");
   EXPECT_FALSE(made.report.layers[0].quantised);
@@ -104,6 +105,12 @@ TEST_F(Quantise, NamesTheRuinedLayerFirstAndLeavesItAloneInFloat) {
   EXPECT_GE(*made.report.metric_after, *made.report.metric_before - 0.05);
   ASSERT_EQ(made.report.steps.size(), 2u);
   EXPECT_LT(made.report.steps[0].metric, 0.95);
+  // Equalised, the large channel is none any more.
+  options.equalise = true;
+  const QuantiseReport equalised = quantise(chain(5, 2), options).report;
+  EXPECT_TRUE(equalised.smoothed);
+  ASSERT_EQ(equalised.steps.size(), 1u);
+  EXPECT_GE(equalised.steps[0].metric, 0.95);
 }
 
 TEST_F(Quantise, AsksACommandForTheMetric) {
@@ -164,6 +171,34 @@ TEST_F(Quantise, AdaptiveRoundingBringsTheOutputsCloser) {
   QuantiseOptions options;
   options.adaptive_rounding = true;
   expect_error_containing(ErrorKind::invalid_argument, "--data", [&] { quantise(chain(2, -1), options); });
+}
+
+// The output layer of a language model multiplies by the table that its first layer gathers from.
+TEST_F(Quantise, TheOutputLayerMayShareATable) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  constexpr std::int64_t kTokens = 1100, kWidth = 128;
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::i64, {ir::Dim::symbol("n"), 8}));
+  const ir::ValueId table =
+      builder.constant(test::random_tensor(DType::f32, {kTokens, kWidth}, 4, -0.5, 0.5), "tokens");
+  const ir::ValueId hidden = builder.add("Tanh", {builder.add("Gather", {table, x})});
+  const ir::ValueId turned = builder.add("Transpose", {table}, {{"perm", std::vector<std::int64_t>{1, 0}}});
+  const ir::ValueId scores = builder.add("MatMul", {hidden, turned});
+  graph.value(scores).name = "scores";
+  graph.add_output(scores);
+  io::write_npz(folder_ / "tokens.npz", {{"x", test::random_tensor(DType::i64, {12, 8}, 5, 0, kTokens - 1)}});
+  const Model model = as_model(std::move(graph));
+  for (const char* how : {"int8", "int4", "full"}) {
+    QuantiseOptions options;
+    options.full = std::string(how) == "full";
+    options.weights = options.full ? "int8" : how;
+    options.data.path = folder_ / "tokens.npz";
+    const QuantisedModel made = quantise(model, options);
+    EXPECT_EQ(made.report.layers.size(), 2u) << how;
+    EXPECT_EQ(count(made.model, "Transpose"), 0) << how;
+    EXPECT_GT(*made.report.snr_db, std::string(how) == "int4" ? 15 : 30) << how;
+    EXPECT_GT(made.report.bytes_before, made.report.bytes_after * (std::string(how) == "int4" ? 2.4 : 1.85)) << how;
+  }
 }
 
 TEST_F(Quantise, PatternsKeepLayersInFloat) {
