@@ -143,6 +143,7 @@ constexpr Entry kProducts[] = {
     {"com.microsoft::FusedConv", convolution<1>},
     {"tessera::ChannelsLastConv", convolution<1>},
     {"tessera::ConvChain", nullptr},
+    {"tessera::DictionaryConv", nullptr},
     {"tessera::QuantisedConv", convolution<1>},
     {"ConvTranspose", convolution<1, true>},
     {"tessera::ChannelsLastConvTranspose", convolution<1, true>},

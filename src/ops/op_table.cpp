@@ -28,6 +28,7 @@
 #include "ops/deform_conv.h"
 #include "ops/determinant.h"
 #include "ops/dft.h"
+#include "ops/dictionary_conv.h"
 #include "ops/dynamic_quantize_lstm.h"
 #include "ops/einsum.h"
 #include "ops/element_wise_binary.h"
@@ -197,6 +198,8 @@ constexpr const OpDef* kTable[] = {
     &channels_last_conv_weight_gradient,
     // conv_chain
     &conv_chain,
+    // dictionary_conv
+    &dictionary_conv,
     // element_wise_program
     &element_wise,
     // fused_conv

@@ -98,6 +98,17 @@ std::vector<GradientCase> layer_gradient_cases() {
         {reals({1, 1, 6, 5}, 1), reals({1, 1, 3, 2}, 2)},
         {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Integers{2, 2}}}},
        kKnown},
+      // Data, dictionary, coefficients (two of them of the same vector, whose gradients add up) and bias.
+      {{"tessera::DictionaryConv",
+        {reals({2, 2, 5}, 1), reals({3, 2}, 2), indices({2, 2, 3}, {0, 1, 2, 0, 2, 1, 2, 2, 0, 1, 0, 0}),
+         reals({2, 2, 3}, 3), reals({2}, 4)},
+        {{"strides", Integers{2}}, {"pads", Integers{1, 1}}}},
+       kKnown},
+      {{"tessera::DictionaryConv",
+        {reals({1, 3, 4, 3}, 1), reals({2, 3}, 2), indices({2, 1, 2, 2}, {0, 1, 1, 0, 1, 1, 0, 0}),
+         reals({2, 1, 2, 2}, 3), Value(), reals({1, 2, 2, 2}, 4)},
+        {{"dilations", Integers{2, 1}}, {"activation", std::string("Tanh")}}},
+       kKnown},
   };
 }
 
