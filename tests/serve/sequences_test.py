@@ -25,13 +25,20 @@ def value(name, kind, dims):
     return field(1, name) + field(2, field(1, field(1, kind) + field(2, shape)))
 
 
-def onnx_model(nodes, inputs, outputs):
-    """An ONNX file of (operator, inputs, outputs)."""
+def onnx_model(nodes, inputs, outputs, weights=()):
+    """An ONNX file of (operator, inputs, outputs, whole numbers as attributes) and named float arrays."""
     graph = b""
-    for operator, takes, makes in nodes:
+    for operator, takes, makes, *attributes in nodes:
         node = b"".join(field(1, name) for name in takes) + b"".join(field(2, name) for name in makes)
-        graph += field(1, node + field(4, operator))
-    graph += field(2, "g") + b"".join(field(11, value(*each)) for each in inputs)
+        node += field(4, operator)
+        for name, number in (attributes[0] if attributes else {}).items():
+            node += field(5, field(1, name) + field(3, number) + field(20, 2))
+        graph += field(1, node)
+    graph += field(2, "g")
+    for name, array in weights:
+        dims = b"".join(field(1, size) for size in array.shape)
+        graph += field(5, dims + field(2, FLOAT) + field(8, name) + field(9, array.astype(np.float32).tobytes()))
+    graph += b"".join(field(11, value(*each)) for each in inputs)
     graph += b"".join(field(12, value(*each)) for each in outputs)
     return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 17))
 
@@ -46,6 +53,39 @@ def accumulator(id_type):
                        ("READY", FLOAT, row), ("ID", id_type, row)],
                       [("sum", FLOAT, row), ("next_total", FLOAT, row), ("start", FLOAT, row), ("end", FLOAT, row),
                        ("ready", FLOAT, row), ("id", id_type, row)])
+
+
+INPUT, HIDDEN = 4, 3
+
+
+def lstm_weights():
+    random = np.random.default_rng(7)
+    return (random.standard_normal((1, 4 * HIDDEN, INPUT)).astype(np.float32),
+            random.standard_normal((1, 4 * HIDDEN, HIDDEN)).astype(np.float32))
+
+
+def lstm_model():
+    """One step of an LSTM, batch first; y is h_next as well."""
+    w, r = lstm_weights()
+    state = ["batch", 1, HIDDEN]
+    return onnx_model([("LSTM", ["x", "W", "R", "", "", "h", "c"], ["", "h_next", "c_next"],
+                        {"hidden_size": HIDDEN, "layout": 1}), ("Identity", ["h_next"], ["y"])],
+                      [("x", FLOAT, ["batch", 1, INPUT]), ("h", FLOAT, state), ("c", FLOAT, state)],
+                      [("y", FLOAT, state), ("h_next", FLOAT, state), ("c_next", FLOAT, state)], [("W", w), ("R", r)])
+
+
+def lstm_reference(steps):
+    """The hidden states of a sequence, by the equations of ONNX's LSTM (gates i, o, f, c)."""
+    w, r = (weights[0].astype(np.float64) for weights in lstm_weights())
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))
+    h = c = np.zeros(HIDDEN)
+    found = []
+    for x in steps:
+        i, o, f, g = np.split(w @ x + r @ h, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        found.append(h)
+    return np.array(found)
 
 
 def control(name, kind, rest):
@@ -72,6 +112,11 @@ class Sequences(unittest.TestCase):
         cls.add("hundred", sequence_config(initial=initial))
         (cls.folder / "hundred" / "initial_state").mkdir()
         (cls.folder / "hundred" / "initial_state" / "hundred").write_bytes(np.float32([100]).tobytes())
+        (cls.folder / "lstm" / "1").mkdir(parents=True)
+        (cls.folder / "lstm" / "1" / "model.onnx").write_bytes(lstm_model())
+        (cls.folder / "lstm" / "config.toml").write_text(
+            'max_batch_size = 4\n[sequence]\nslots = 3\nidle_ms = 20000\n' +
+            '[sequence.state]\nh = "h_next"\nc = "c_next"\n')
         cls.server = server.Server(cls.folder)
         cls.http = triton_http.InferenceServerClient(f"127.0.0.1:{cls.server.port}", concurrency=8)
         cls.grpc = triton_grpc.InferenceServerClient(f"127.0.0.1:{cls.server.ports['grpc']}")
@@ -170,6 +215,28 @@ class Sequences(unittest.TestCase):
         for identity, made in found.items():
             expected = np.cumsum([step + identity for step in range(steps)])
             self.assertEqual(made, [(step, expected[step]) for step in range(steps)])
+
+    def test_an_lstm_gives_over_a_stream_what_it_gives_for_the_whole_sequence(self):
+        sequences, steps = 4, 12
+        x = np.random.default_rng(3).standard_normal((sequences, steps, INPUT)).astype(np.float32)
+        answers = queue.Queue()
+        self.grpc.start_stream(lambda result, error: answers.put((result, error)))
+        for step in range(steps):
+            for each in range(sequences):
+                tensor = triton_grpc.InferInput("x", [1, 1, INPUT], "FP32")
+                tensor.set_data_from_numpy(x[each, step].reshape(1, 1, INPUT))
+                self.grpc.async_stream_infer("lstm", [tensor], request_id=f"{each}/{step}",
+                                             sequence_id=f"text {each}", sequence_start=step == 0,
+                                             sequence_end=step == steps - 1)
+        found = np.full((sequences, steps, HIDDEN), np.nan)
+        for _ in range(sequences * steps):
+            result, error = answers.get(timeout=60)
+            self.assertIsNone(error)
+            each, step = map(int, result.get_response().id.split("/"))
+            found[each, step] = result.as_numpy("y")
+        self.grpc.stop_stream()
+        for each in range(sequences):
+            np.testing.assert_allclose(found[each], lstm_reference(x[each]), rtol=1e-5, atol=1e-5)
 
     def test_an_idle_sequence_ends_and_gives_its_slot_to_one_that_waits(self):
         for identity in (1, 2):  # both slots
