@@ -46,9 +46,14 @@ struct PlanarRows {
 
 constexpr std::int64_t kRowsAtOnce = 4;
 
+// A dot product of `rows` (1 to kRowsAtOnce) rows of A with row `column` of the weights.
+using BlockDot = void (*)(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, std::int64_t rows,
+                          float* to);
+
 struct BlockFunctions {
-  // Dot products of `rows` (1 to kRowsAtOnce) rows of A with row `column` of the weights.
-  void (*dot)(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, std::int64_t rows, float* to);
+  BlockDot dot;
+  // The same for weights without zero points, whose zero is 2^(bits-1); null where `dot` is as fast.
+  BlockDot dot_around_zero;
   // Block i of row `row` as real numbers in their order.
   void (*dequantise)(const BlockWeights& weights, std::int64_t row, std::int64_t i, float* to);
 };
@@ -110,6 +115,83 @@ void dot_rows(const BlockWeights& weights, std::int64_t column, const PlanarRows
   for (int r = 0; r < kRows; ++r) to[r] = hn::GetLane(hn::SumOfLanes(d, total[r])) - corrections[r];
 }
 
+// 16 numbers of 4 bits in the low bits of 32, less 8, as floats; whatever stands above them.
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> centred_nibbles(D d, VI nibbles) {
+#if HWY_TARGET <= HWY_AVX3
+  HWY_ALIGN static constexpr float kReal[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+  return hn::Vec<D>{_mm512_permutexvar_ps(nibbles.raw, hn::Load(d, kReal).raw)};  // looks at the lowest 4 bits alone
+#else
+  const hn::RebindToSigned<D> di;
+  return hn::ConvertTo(d, hn::Sub(hn::And(nibbles, hn::Set(di, 15)), hn::Set(di, 8)));
+#endif
+}
+
+// Without zero points there is nothing to correct, and the numbers are made real in fewer steps.
+template <int kBits, int kRows>
+void dot_centred_rows(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, float* to) {
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const hn::Rebind<std::uint8_t, decltype(d)> db;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t bytes = weights.block_bytes(), blocks = weights.blocks, block = weights.block,
+                     row_stride = blocks * block;
+  const std::uint8_t* numbers = weights.block_at(column, 0);
+  const float *scales = weights.scales + column * blocks, *at = a.values;
+  // Two sums, so that one block need not wait for the one before.
+  V even[kRows], odd[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) even[r] = odd[r] = hn::Zero(d);
+  const auto add_block = [&](std::int64_t b, V* total) HWY_ATTR {
+    V sum[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sum[r] = hn::Zero(d);
+    const std::uint8_t* from = numbers + b * bytes;
+    const float* x = at + b * block;
+    for (std::int64_t i = 0; i < bytes; i += lanes) {
+      const auto add = [&](V q, std::int64_t offset) HWY_ATTR {
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) sum[r] = hn::MulAdd(q, hn::LoadU(d, x + i + offset + r * row_stride), sum[r]);
+      };
+      if constexpr (kBits == 4) {
+        const auto packed = hn::PromoteTo(di, hn::LoadU(db, from + i));
+        add(centred_nibbles(d, packed), 0);
+        add(centred_nibbles(d, hn::ShiftRight<4>(packed)), bytes);
+      } else {  // the highest bit turned, a number is itself less 128 in two's complement
+        const hn::RebindToSigned<decltype(db)> ds;
+        const auto turned = hn::BitCast(ds, hn::Xor(hn::LoadU(db, from + i), hn::Set(db, std::uint8_t{128})));
+        add(hn::ConvertTo(d, hn::PromoteTo(di, turned)), 0);
+      }
+    }
+    const V scale = hn::Set(d, scales[b]);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) total[r] = hn::MulAdd(sum[r], scale, total[r]);
+  };
+  std::int64_t b = 0;
+  for (; b + 2 <= blocks; b += 2) {
+    add_block(b, even);
+    add_block(b + 1, odd);
+  }
+  if (b < blocks) add_block(b, even);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) to[r] = hn::GetLane(hn::SumOfLanes(d, hn::Add(even[r], odd[r])));
+}
+
+template <int kBits>
+void dot_centred(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, std::int64_t rows, float* to) {
+  switch (rows) {
+    case 1:
+      return dot_centred_rows<kBits, 1>(weights, column, a, to);
+    case 2:
+      return dot_centred_rows<kBits, 2>(weights, column, a, to);
+    case 3:
+      return dot_centred_rows<kBits, 3>(weights, column, a, to);
+    default:
+      return dot_centred_rows<kBits, 4>(weights, column, a, to);
+  }
+}
+
 template <int kBits, std::size_t kBytes>
 void dot(const BlockWeights& weights, std::int64_t column, const PlanarRows& a, std::int64_t rows, float* to) {
   switch (rows) {
@@ -150,12 +232,13 @@ void dequantise(const BlockWeights& weights, std::int64_t row, std::int64_t bloc
 template <int kBits>
 BlockFunctions functions_for(std::int64_t bytes) {
   if constexpr (kBits == 2) {
-    if (bytes == 4) return {dot<kBits, 4>, dequantise<kBits, 4>};
+    if (bytes == 4) return {dot<kBits, 4>, nullptr, dequantise<kBits, 4>};
   }
   if constexpr (kBits < 8) {
-    if (bytes == 8) return {dot<kBits, 8>, dequantise<kBits, 8>};
+    if (bytes == 8) return {dot<kBits, 8>, nullptr, dequantise<kBits, 8>};
   }
-  return {dot<kBits, 16>, dequantise<kBits, 16>};
+  if constexpr (kBits == 2) return {dot<kBits, 16>, nullptr, dequantise<kBits, 16>};
+  else return {dot<kBits, 16>, dot_centred<kBits>, dequantise<kBits, 16>};
 }
 
 }  // namespace
@@ -225,13 +308,16 @@ class MatMulNBits final : public Kernel {
     for (std::int64_t r = 0; r < m_; ++r)
       lay_in_planes(a + r * weights.k, values + r * row_floats, sums + r * weights.blocks);
     float* c = context.output(0).mutable_data<float>();
-    const std::int64_t grain = std::max<std::int64_t>(1, (std::int64_t{1} << 18) / (row_floats * m_));
+    const bool around_zero = weights.packed_zeros == nullptr && weights.real_zeros == nullptr;
+    const BlockDot dot =
+        around_zero && functions_.dot_around_zero != nullptr ? functions_.dot_around_zero : functions_.dot;
+    const std::int64_t grain = std::max<std::int64_t>(1, (std::int64_t{1} << 16) / (row_floats * m_));
     context.parallel_for(weights.n, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t column = begin; column < end; ++column) {
         for (std::int64_t r = 0; r < m_; r += kRowsAtOnce) {
           const std::int64_t rows = std::min(kRowsAtOnce, m_ - r);
           float made[kRowsAtOnce];
-          functions_.dot(weights, column, {values + r * row_floats, sums + r * weights.blocks}, rows, made);
+          dot(weights, column, {values + r * row_floats, sums + r * weights.blocks}, rows, made);
           for (std::int64_t i = 0; i < rows; ++i)
             c[(r + i) * weights.n + column] = made[i] + (bias != nullptr ? bias[column] : 0.0f);
         }
