@@ -75,7 +75,9 @@ def command_line():
 
 
 def signature(member):
-    return str(inspect.signature(member)).replace("'", "").replace("tessera._", "")
+    # Annotations are texts, defaults may be.
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", str(inspect.signature(member)))
+    return re.sub(r"\btessera\._(?:\w+\.)?", "", text)
 
 
 def described(member):
@@ -85,7 +87,10 @@ def described(member):
 
 
 def class_text(name, found):
-    lines = [f"### {name}\n", described(found)]
+    lines = [f"### {name}\n"]
+    if inspect.isfunction(vars(found).get("__init__")):
+        lines.append(f"```\n{name}{signature(found)}\n```\n")
+    lines.append(described(found))
     for key, member in vars(found).items():
         if key.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
             continue
