@@ -24,8 +24,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLASSES = ("realtime", "standard", "background", "background")
-REQUEST = struct.Struct("<IIIIdqq64s")
-MAGIC, VERSION, ATTACH = 0x48535354, 1, 0
+REQUEST = struct.Struct("<IIIIdqqq64s")
+MAGIC, VERSION, ATTACH = 0x48535354, 2, 0
 QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 
@@ -122,7 +122,7 @@ class Machine:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
             client.settimeout(5)
             client.connect(str(self.socket))
-            client.send(REQUEST.pack(MAGIC, VERSION, ATTACH, 2, 1.0, 0, 1500 << 20, b"holder"))
+            client.send(REQUEST.pack(MAGIC, VERSION, ATTACH, 2, 1.0, 0, 0, 1500 << 20, b"holder"))
             if struct.unpack_from("<I", client.recv(4096), 8)[0] != 1:
                 sys.exit("faults: memory of dead jobs did not come back")
         return "holder_dies"

@@ -38,6 +38,7 @@ struct JobReport {
   std::int64_t p50_ns = 0, p99_ns = 0;  // latency of the latest runs, at most 4096 of them
   std::int64_t goal_misses = 0;         // runs that took longer than the goal
   std::int64_t memory_bytes = 0, peak_memory_bytes = 0;
+  std::int64_t spills = 0, spilled_bytes = 0;  // how often a run gave its memory to others, and what it wrote to a file
   double prediction_error = 0;  // median of |predicted − measured| / measured over the latest steps; 0 before any
 };
 
@@ -46,6 +47,8 @@ struct ArbiterOptions {
   std::int64_t memory_bytes = 0;  // of the device, for guarantees and limits; 0: not bounded
   std::string device = "cpu";     // that the sessions run on: on the CPU a step gives way while it computes
   Clock* clock = nullptr;         // null: the steady clock
+  // Where background runs keep the contents of memory that others need: "" for $TMPDIR, or else /var/tmp.
+  std::string spill_folder = {};
 };
 
 // The policies by which an arbiter decides; docs/sharing.md compares them.
@@ -72,7 +75,8 @@ class Job {
   // through.
   void run(const std::string& name, const std::function<void()>& work);
 
-  // Counts bytes that the job holds. Throws Error(over_budget) that names the job, the request and what is free.
+  // The arenas of runs are charged to the job by themselves; this counts other bytes that it holds. Throws
+  // Error(over_budget) that names the job, the request and what is free.
   void charge(std::int64_t bytes, const std::string& what);
   void release(std::int64_t bytes);
 

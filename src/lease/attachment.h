@@ -52,6 +52,16 @@ class Attachment final : public base::OutsideDemand {
   void charge(std::int64_t bytes, std::string_view what);
   void release(std::int64_t bytes);
 
+  // The arenas of background runs: where memory is bounded they are borrowed, which others may ask back.
+  bool lends() const;
+  // Whether the bytes were granted; else they may be later. They are given back when no run holds them. Throws
+  // Error(over_budget) where they never fit.
+  bool borrow(std::int64_t bytes, std::int64_t quiet_ns);
+  void give_back(std::int64_t bytes) noexcept;
+  // Of what the job has borrowed, by others that wait.
+  std::int64_t wanted_bytes() const noexcept;
+  void count_spill() noexcept;
+
   // What was measured of a step that was measured before, and what was predicted for it.
   void learn_step(std::uint64_t key, std::int64_t measured_ns);
 
@@ -84,6 +94,8 @@ class Attachment final : public base::OutsideDemand {
 
   std::mutex exchange_mutex_;
   std::atomic<std::int64_t> used_bytes_{0}, credit_bytes_{0};
+  std::int64_t borrowed_bytes_ = 0;  // with the mutex, of this connection:
+  const Connection* lender_ = nullptr;
 
   std::mutex predictor_mutex_;
   cost::Predictor predictor_;

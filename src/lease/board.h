@@ -17,7 +17,7 @@
 namespace tessera::lease {
 
 inline constexpr int kMostJobs = 64;  // a bit each in the masks
-inline constexpr std::uint32_t kBoardVersion = 1;
+inline constexpr std::uint32_t kBoardVersion = 2;
 inline constexpr std::size_t kKeptLatencies = 512;
 
 // What the process of a slot does. `held`: its runs would go on, but a higher class computes.
@@ -28,6 +28,7 @@ struct Slot {
   alignas(64) std::atomic<std::uint32_t> granted{
       0};  // 1: runs of the job may compute as far as the daemon is concerned
   std::atomic<std::uint32_t> priority{0};
+  std::atomic<std::int64_t> wanted_bytes{0};  // of what the job has borrowed, by others that wait for it
   // Counts up when its sleepers should look again; they wait on it (futex).
   alignas(64) std::atomic<std::uint32_t> wake{0};
   std::atomic<std::uint32_t> sleepers{0};
@@ -38,6 +39,7 @@ struct Slot {
   std::atomic<std::int64_t> arrival_ns{0};  // of the oldest run in progress, on the steady clock
   std::atomic<std::int64_t> waited_ns{0};
   std::atomic<std::int64_t> goal_misses{0};
+  std::atomic<std::uint64_t> spills{0};    // how often runs gave their memory to others between two steps
   std::atomic<std::int64_t> error_ppm{0};  // of predictions of steps: the median, in millionths
   std::array<std::atomic<std::uint32_t>, kKeptLatencies> latency_us{};  // of the latest runs, at runs_ended modulo size
 };
@@ -45,9 +47,10 @@ struct Slot {
 struct Board {
   std::uint32_t version = kBoardVersion;
   std::atomic<std::uint32_t> contended{0};  // 1: more than one job is attached, so the daemon wants to know who begins
-  std::atomic<std::int64_t> heartbeat_ns{0};  // when the daemon last looked, on the steady clock
-  std::atomic<std::uint64_t> attached{0};     // a bit for each slot in use
-  std::atomic<std::uint64_t> waiting{0};      // a bit for each slot whose runs wait to be granted their turn
+  std::atomic<std::uint32_t> has_memory_limit{0};  // 1: memory is bounded, so background runs borrow their arenas
+  std::atomic<std::int64_t> heartbeat_ns{0};       // when the daemon last looked, on the steady clock
+  std::atomic<std::uint64_t> attached{0};          // a bit for each slot in use
+  std::atomic<std::uint64_t> waiting{0};           // a bit for each slot whose runs wait to be granted their turn
   // A bit for each slot whose runs compute, by class.
   alignas(64) std::array<std::atomic<std::uint64_t>, kPriorities> active{};
   std::array<Slot, kMostJobs> slots;

@@ -113,8 +113,10 @@ bool Attachment::exchange(const Request& request, Reply& reply, std::vector<int>
   const Connection* const connection = connection_.load();
   if (connection == nullptr) return false;
   const int socket = connection->socket.descriptor();
-  return send_packet(socket, &request, sizeof(request)) &&
-         receive_packet(socket, &reply, sizeof(reply), descriptors) == sizeof(reply) && reply.magic == kMagic;
+  if (!send_packet(socket, &request, sizeof(request))) return false;
+  if (receive_packet(socket, &reply, sizeof(reply), descriptors) == sizeof(reply) && reply.magic == kMagic) return true;
+  shutdown(socket, SHUT_RDWR);  // a late answer would be taken for that to the next request
+  return false;
 }
 
 void Attachment::charge(std::int64_t bytes, std::string_view what) {
@@ -151,6 +153,48 @@ void Attachment::give_memory_back() {
   if (spare <= 0 || connection == nullptr) return;
   const Request request{.kind = MessageKind::release, .bytes = spare};
   if (send_packet(connection->socket.descriptor(), &request, sizeof(request))) credit_bytes_ -= spare;
+}
+
+bool Attachment::lends() const {
+  const Connection* const connection = connection_.load(std::memory_order_acquire);
+  return job_.priority == Priority::background && connection != nullptr &&
+         (*connection->board)->has_memory_limit.load(std::memory_order_relaxed) != 0;
+}
+
+std::int64_t Attachment::wanted_bytes() const noexcept {
+  const Connection* const connection = connection_.load(std::memory_order_acquire);
+  return connection != nullptr ? connection->slot->wanted_bytes.load(std::memory_order_relaxed) : 0;
+}
+
+void Attachment::count_spill() noexcept {
+  const Connection* const connection = connection_.load(std::memory_order_acquire);
+  if (connection != nullptr) ++connection->slot->spills;
+}
+
+bool Attachment::borrow(std::int64_t bytes, std::int64_t quiet_ns) {
+  const std::lock_guard lock(exchange_mutex_);
+  const Connection* const connection = connection_.load();
+  const Request request{.kind = MessageKind::borrow, .quiet_ns = quiet_ns, .bytes = bytes};
+  Reply reply;
+  if (!exchange(request, reply)) return true;  // alone
+  if (reply.granted == 0) {
+    const std::string why = reply.text.str();
+    require(why.empty(), ErrorKind::over_budget, "{}", why);
+    return false;
+  }
+  if (lender_ != connection) borrowed_bytes_ = 0;
+  lender_ = connection;
+  borrowed_bytes_ += bytes;
+  return true;
+}
+
+void Attachment::give_back(std::int64_t bytes) noexcept {
+  const std::lock_guard lock(exchange_mutex_);
+  const Connection* const connection = connection_.load();
+  if (connection == nullptr || connection != lender_) return;  // who lent it has gone
+  const Request request{.kind = MessageKind::give_back, .bytes = std::min(bytes, borrowed_bytes_)};
+  borrowed_bytes_ -= request.bytes;
+  if (request.bytes > 0) send_packet(connection->socket.descriptor(), &request, sizeof(request));
 }
 
 }  // namespace tessera::lease

@@ -12,10 +12,10 @@
 
 namespace tessera::lease {
 
-inline constexpr std::uint32_t kMagic = 0x48535354, kVersion = 1;  // "TSSH"
+inline constexpr std::uint32_t kMagic = 0x48535354, kVersion = 2;  // "TSSH"
 inline constexpr std::size_t kMostStatusBytes = 128 << 10;
 
-enum class MessageKind : std::uint32_t { attach, charge, release, status };
+enum class MessageKind : std::uint32_t { attach, charge, release, status, borrow, give_back };
 
 template <std::size_t N>
 struct Text {
@@ -38,17 +38,18 @@ struct Request {
   std::uint32_t priority = 1;  // attach
   double weight = 1;           // attach
   std::int64_t goal_ns = 0;    // attach
-  std::int64_t bytes = 0;      // attach: guarantee and limit; charge, release: of the job's memory
+  std::int64_t quiet_ns = 0;   // borrow, of memory that was spilled: how long others must have left it alone
+  std::int64_t bytes = 0;      // attach: guarantee and limit; else of the job's memory
   Text<64> text;               // attach: the job's name; charge: what the memory is for
 };
 
-// To attach and charge. An attach that is granted comes with the board's descriptor and with that of the eventfd by
-// which the daemon is woken.
+// To attach, charge and borrow. An attach that is granted comes with the board's descriptor and with that of the
+// eventfd by which the daemon is woken.
 struct Reply {
   std::uint32_t magic = kMagic, version = kVersion;
   std::uint32_t granted = 0;
   std::int32_t slot = -1;
-  Text<496> text;  // why not
+  Text<496> text;  // why not; of a borrow, empty where it may be granted later
 };
 
 // A socket, closed with this.

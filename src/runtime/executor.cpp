@@ -2,6 +2,7 @@
 
 #include "runtime/device_blocks.h"
 #include "runtime/plan_run.h"
+#include "runtime/run_arenas.h"
 
 namespace tessera::runtime {
 namespace {
@@ -80,9 +81,13 @@ std::unique_ptr<RunState> make_run_state(const Plan& plan) {
 std::vector<Value> execute(PreparedPlan& prepared, RunState& state, std::span<const Value> inputs,
                            VariableRun* variables, const ProgramEnvironment& environment, RunControl& control) {
   const Plan& plan = *prepared.plan;
-  if (environment.device->computes() && plan.arena_bytes > 0) {
-    state.arena = arena_blocks().take(plan.arena_bytes, environment.account, Purpose::arena, state.bound_arena);
+  const bool needs_arena = environment.device->computes() && plan.arena_bytes > 0;
+  HeldArena held(control.arenas, control, needs_arena ? plan.arena_bytes : 0);
+  if (needs_arena) {
+    state.arena = arena_blocks().take(plan.arena_bytes, environment.account, Purpose::arena, state.bound_arena,
+                                      control.arenas == nullptr || !control.arenas->is_of_process());
     if (state.arena.get() != state.bound_arena) bind_arena(plan, state, backends::MemorySpace::host, state.arena.get());
+    held.place(state.arena.get());
   }
   if (plan.uses_device) prepare_device(prepared, state, environment);
   std::vector<Value> outputs = PlanRun(prepared, state, environment, control, variables).execute(inputs);

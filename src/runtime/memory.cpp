@@ -77,7 +77,7 @@ void free_block(std::byte* data, std::int64_t bytes) {
 
 }  // namespace
 
-void MemoryAccount::charge(Purpose purpose, std::int64_t bytes) {
+void MemoryAccount::charge(Purpose purpose, std::int64_t bytes, bool with_process) {
   const std::int64_t before = total_.fetch_add(bytes, std::memory_order_relaxed);
   if (limit_ > 0 && bytes > limit_ - before) {
     total_.fetch_sub(bytes, std::memory_order_relaxed);
@@ -85,7 +85,7 @@ void MemoryAccount::charge(Purpose purpose, std::int64_t bytes) {
          kPurposeNames[static_cast<int>(purpose)], base::format_bytes(before), base::format_bytes(limit_));
   }
   used_[static_cast<std::size_t>(purpose)].fetch_add(bytes, std::memory_order_relaxed);
-  lease::Attachment* const attachment = lease::Attachment::of_process();
+  lease::Attachment* const attachment = with_process ? lease::Attachment::of_process() : nullptr;
   if (attachment == nullptr) return;
   try {
     attachment->charge(bytes, kPurposeNames[static_cast<int>(purpose)]);
@@ -96,8 +96,9 @@ void MemoryAccount::charge(Purpose purpose, std::int64_t bytes) {
   }
 }
 
-void MemoryAccount::release(Purpose purpose, std::int64_t bytes) {
-  if (lease::Attachment* const attachment = lease::Attachment::of_process()) attachment->release(bytes);
+void MemoryAccount::release(Purpose purpose, std::int64_t bytes, bool with_process) {
+  lease::Attachment* const attachment = with_process ? lease::Attachment::of_process() : nullptr;
+  if (attachment != nullptr) attachment->release(bytes);
   used_[static_cast<std::size_t>(purpose)].fetch_sub(bytes, std::memory_order_relaxed);
   total_.fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -220,23 +221,23 @@ BlockPool::BlockPool(double spare_ratio, std::int64_t slack_bytes, BlockSource* 
     : state_(std::make_shared<State>(spare_ratio, slack_bytes, source)) {}
 
 std::shared_ptr<std::byte> BlockPool::take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,
-                                           const std::byte* preferred) {
+                                           const std::byte* preferred, bool with_process) {
   const std::int64_t charged = size_class(bytes);
-  account->charge(purpose, charged);
+  account->charge(purpose, charged, with_process);
   State::Block block;
   try {
     block = state_->take(charged, preferred);
   } catch (...) {
-    account->release(purpose, charged);
+    account->release(purpose, charged, with_process);
     throw;
   }
   // The sanitizer knows nothing of a device's addresses.
   const std::size_t spare = state_->source == nullptr ? static_cast<std::size_t>(block.first - bytes) : 0;
   base::poison(block.second + bytes, spare);
-  return {block.second,
-          [state = state_, size = block.first, account = std::move(account), purpose, charged, spare](std::byte* data) {
+  return {block.second, [state = state_, size = block.first, account = std::move(account), purpose, charged, spare,
+                         with_process](std::byte* data) {
             base::unpoison(data + size - spare, spare);
-            account->release(purpose, charged);
+            account->release(purpose, charged, with_process);
             state->give_back({size, data});
           }};
 }

@@ -21,8 +21,9 @@ class MemoryAccount {
  public:
   explicit MemoryAccount(std::int64_t limit_bytes = 0) : limit_(limit_bytes) {}  // 0: no limit
   // Throws Error(over_budget) naming the request, the purpose and what is in use.
-  void charge(Purpose purpose, std::int64_t bytes);
-  void release(Purpose purpose, std::int64_t bytes);
+  // `with_process`: this process's job, if it has one, is charged too.
+  void charge(Purpose purpose, std::int64_t bytes, bool with_process = true);
+  void release(Purpose purpose, std::int64_t bytes, bool with_process = true);
   std::int64_t used(Purpose purpose) const {
     return used_[static_cast<std::size_t>(purpose)].load(std::memory_order_relaxed);
   }
@@ -68,9 +69,9 @@ class BlockPool {
   // `source`: null for memory of the host.
   BlockPool(double spare_ratio, std::int64_t slack_bytes, BlockSource* source = nullptr);
   // A block charged to the account until it is let go; `preferred` if that is idle and large enough, so that who comes
-  // again finds their data in cache. Throws Error(over_budget).
+  // again finds their data in cache. `with_process`: see MemoryAccount::charge. Throws Error(over_budget).
   std::shared_ptr<std::byte> take(std::int64_t bytes, std::shared_ptr<MemoryAccount> account, Purpose purpose,
-                                  const std::byte* preferred = nullptr);
+                                  const std::byte* preferred = nullptr, bool with_process = true);
   // Keeps so many bytes more (fewer where negative) ready however long nothing is used: a block of them is touched now,
   // and from then on what is idle and in use together does not fall below the sum of all such calls unless trim() is
   // called. Of a pool of host memory. Throws Error(over_budget).

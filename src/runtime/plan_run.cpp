@@ -6,6 +6,7 @@
 #include "base/float_state.h"
 #include "base/no_memory.h"
 #include "runtime/arena_access.h"
+#include "runtime/run_arenas.h"
 
 namespace tessera::runtime {
 
@@ -105,12 +106,18 @@ void PlanRun::pass_gate(std::size_t index) {
                       .depth = control_.depth,
                       .priority = control_.priority,
                       .clock = control_.clock};
+  // Others may want the run's memory at once, or while it waits for its turn.
+  const auto give_memory = [&] {
+    if (control_.arenas != nullptr) control_.arenas->give_way(control_, plan_, index);
+  };
+  give_memory();
   while (control_.process_run != nullptr && !control_.process_run->may_pass(info)) {
     {
       const WithoutCore without_core(control_);
       control_.process_run->wait();
     }
     control_.resources.check_stop();
+    give_memory();
   }
   while (control_.gate != nullptr && !control_.gate->may_pass(info)) {
     {
@@ -118,6 +125,7 @@ void PlanRun::pass_gate(std::size_t index) {
       control_.gate->wait(info);
     }
     control_.resources.check_stop();
+    give_memory();
   }
 }
 

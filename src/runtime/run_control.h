@@ -13,10 +13,13 @@
 
 namespace tessera::runtime {
 
+class RunArenas;
+
 struct RunControl {
   backends::ExecutionResources resources;
   lease::ProcessRun* process_run = nullptr;  // asked before the gate; null: as in a process that is no job
   StepGate* gate = nullptr;
+  RunArenas* arenas = nullptr;  // null: nobody but the session is charged for the run's arenas
   std::vector<StepTiming>* timings = nullptr;
   std::span<const Tensor> bound = {};  // of the session's own program: memory for each output, or no tensor
   Priority priority = Priority::standard;

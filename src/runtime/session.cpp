@@ -12,6 +12,8 @@
 #include "runtime/environment.h"
 #include "runtime/evaluate.h"
 #include "runtime/output_request.h"
+#include "runtime/process_memory.h"
+#include "runtime/run_arenas.h"
 #include "runtime/session_access.h"
 
 namespace tessera {
@@ -179,6 +181,14 @@ struct Session::State {
                          .allocator = environment.results.get(),
                          .stop = &stop};
     control.gate = run_options.gate;
+    std::optional<RunArenas> arenas;
+    std::optional<ProcessMemory> process_memory;
+    if (environment.device->is_host()) {
+      RunMemory* memory = dynamic_cast<RunMemory*>(run_options.gate);
+      if (memory == nullptr && attachment != nullptr && attachment->lends())
+        memory = &process_memory.emplace(*attachment);
+      if (memory != nullptr) control.arenas = &arenas.emplace(*memory);
+    }
     control.timings = run_options.timings;
     control.capture = run_options.capture;
     control.max_growing_bytes = options.max_growing_bytes;

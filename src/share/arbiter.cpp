@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/idle_scheduling.h"
 #include "base/thread_pool.h"
+#include "runtime/spill_file.h"
 #include "share/gated_run.h"
 #include "share/simulation.h"
 
@@ -14,6 +15,7 @@ share::ArbiterState::ArbiterState(const ArbiterOptions& options)
     : policy(options.policy),
       clock(options.clock != nullptr ? options.clock : &Clock::steady()),
       machine(base::cpu_info()),
+      spill_folder(options.spill_folder.empty() ? runtime::default_spill_folder() : options.spill_folder),
       memory(options.memory_bytes),
       scheduler(options.policy, options.memory_bytes, options.device == "cpu") {}
 
@@ -59,7 +61,7 @@ struct Job::State {
       waited += waited_ns;
     };
     try {
-      share::GatedRun gate(*arbiter, *job, history, predictor);
+      share::GatedRun gate(*arbiter, *job, history, predictor, spills);
       arrival_ns = gate.arrival_ns();
       work(gate);
       failed = false;
@@ -85,6 +87,7 @@ struct Job::State {
   cost::Predictor predictor;
   std::int64_t runs = 0, failed_runs = 0, waited = 0, goal_misses = 0;
   std::vector<std::int64_t> latencies;
+  share::SpillCount spills;
 };
 
 namespace {
@@ -157,6 +160,8 @@ JobReport Job::report() const {
                    .goal_misses = state.goal_misses,
                    .memory_bytes = state.arbiter->memory.used_bytes(state.job->id),
                    .peak_memory_bytes = state.arbiter->memory.peak_bytes(state.job->id),
+                   .spills = state.spills.spills,
+                   .spilled_bytes = state.spills.written_bytes,
                    .prediction_error = state.predictor.median_error()};
   std::vector<std::int64_t> sorted = state.latencies;
   std::ranges::sort(sorted);

@@ -18,6 +18,7 @@ struct ArbiterState {
   std::string policy;
   Clock* clock;
   const cost::Machine machine;  // what steps are expected to take before any is measured
+  const std::string spill_folder;
   MemoryLedger memory;
   std::mutex mutex;
   Scheduler scheduler;  // with the mutex held

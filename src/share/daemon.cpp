@@ -120,9 +120,13 @@ bool Daemon::answer(Peer& peer) {
       return attach(peer, request);
     case lease::MessageKind::charge:
       return charge(peer, request);
+    case lease::MessageKind::borrow:
+      return lend(peer, request);
     case lease::MessageKind::release:
+    case lease::MessageKind::give_back:
       try {
-        leases_.release(peer.number, request.bytes);
+        if (request.kind == lease::MessageKind::release) leases_.release(peer.number, request.bytes);
+        else leases_.give_back(peer.number, request.bytes, now());
         return true;
       } catch (const Error&) {
         return false;
@@ -161,6 +165,17 @@ bool Daemon::charge(Peer& peer, const lease::Request& request) {
     leases_.charge(peer.number, request.bytes, base::printable(request.text.str()));
     reply.granted = 1;
   } catch (const Error& error) {
+    reply.text.set(error.message());
+  }
+  return lease::send_packet(peer.socket.descriptor(), &reply, sizeof(reply));
+}
+
+bool Daemon::lend(const Peer& peer, const lease::Request& request) {
+  lease::Reply reply;
+  try {
+    reply.granted = leases_.borrow(peer.number, request.bytes, request.quiet_ns, now());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::over_budget) return false;
     reply.text.set(error.message());
   }
   return lease::send_packet(peer.socket.descriptor(), &reply, sizeof(reply));

@@ -50,6 +50,7 @@ class Daemon {
   bool answer(Peer& peer);
   bool attach(Peer& peer, const lease::Request& request);
   bool charge(Peer& peer, const lease::Request& request);
+  bool lend(const Peer& peer, const lease::Request& request);
   bool send_status(const Peer& peer) const;
   void drop_unattached(std::int64_t now_ns);
   void drop(Peer& peer);

@@ -82,6 +82,7 @@ std::string status_text(const std::string& policy, const std::vector<LeaseReport
                     {"p99_ms", 1e-6 * static_cast<double>(job.p99_ns)},
                     {"goal_ms", 1e-6 * static_cast<double>(job.options.goal_ns)},
                     {"goal_misses", job.goal_misses},
+                    {"spills", job.spills},
                     {"prediction_error", job.prediction_error}});
   }
   const nlohmann::json status = {{"policy", policy}, {"daemon", getpid()}, {"jobs", list}};

@@ -22,8 +22,18 @@ void RunHistory::add(double ns, const Demand& demand) {
   mean = scaled(mean, 1 - rate) + scaled(demand, rate);
 }
 
-GatedRun::GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, cost::Predictor& predictor)
-    : arbiter_(arbiter), history_(history), predictor_(predictor), signal_(arbiter.clock->make_signal()) {
+GatedRun::GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, cost::Predictor& predictor,
+                   SpillCount& spills)
+    : arbiter_(arbiter),
+      job_(job),
+      spills_(spills),
+      history_(history),
+      predictor_(predictor),
+      signal_(arbiter.clock->make_signal()) {
+  memory_.job = job.id;
+  memory_.may_spill = job.options.priority == Priority::background;
+  memory_.signal = signal_.get();
+  arbiter_.memory.add(memory_);
   const std::lock_guard lock(arbiter_.mutex);
   const std::int64_t now_ns = arbiter_.clock->now_ns();
   run_.owner = this;
@@ -34,11 +44,12 @@ GatedRun::GatedRun(ArbiterState& arbiter, JobState& job, RunHistory& history, co
 }
 
 GatedRun::~GatedRun() {
-  const std::lock_guard lock(arbiter_.mutex);
   const std::int64_t now_ns = arbiter_.clock->now_ns();
+  arbiter_.memory.remove(memory_, now_ns);
+  const std::lock_guard lock(arbiter_.mutex);
   if (run_.computes) end_step(now_ns);
   if (device_ns_ > 0) history_.add(device_ns_, scaled(weighted_, 1 / device_ns_));
-  arbiter_.scheduler.end_run(run_, now_ns);
+  if (is_there_) arbiter_.scheduler.end_run(run_, now_ns);
   begin_steps(now_ns);
 }
 
@@ -112,6 +123,44 @@ void GatedRun::wait(const StepInfo&) {
     now_ns = arbiter_.clock->now_ns();
   }
   waited_ns_ += now_ns - start_ns;
+}
+
+bool GatedRun::try_take(std::int64_t bytes, bool holds_more) {
+  const bool granted = arbiter_.memory.try_take(memory_, bytes, holds_more, arbiter_.clock->now_ns());
+  if (granted && !is_there_) come_back();
+  return granted;
+}
+
+void GatedRun::wait() {
+  if (is_there_) leave();
+  signal_->wait_until(arbiter_.clock->now_ns() + kLookNs);
+}
+
+void GatedRun::give_back(std::int64_t bytes) noexcept {
+  arbiter_.memory.give_back(memory_, bytes, arbiter_.clock->now_ns());
+}
+
+void GatedRun::spilled(std::int64_t written_bytes, std::int64_t took_ns) noexcept {
+  memory_.quiet_ns = std::min(took_ns, kMostQuietNs);
+  const std::lock_guard lock(arbiter_.mutex);
+  ++spills_.spills;
+  spills_.written_bytes += written_bytes;
+}
+
+void GatedRun::leave() {
+  const std::lock_guard lock(arbiter_.mutex);
+  const std::int64_t now_ns = arbiter_.clock->now_ns();
+  if (run_.computes) end_step(now_ns);
+  asked_ = false;
+  arbiter_.scheduler.end_run(run_, now_ns);
+  is_there_ = false;
+  begin_steps(now_ns);
+}
+
+void GatedRun::come_back() {
+  const std::lock_guard lock(arbiter_.mutex);
+  arbiter_.scheduler.arrive(run_, job_, arbiter_.clock->now_ns());
+  is_there_ = true;
 }
 
 }  // namespace tessera::share

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "runtime/run_memory.h"
 #include "share/simulation.h"
 
 namespace tessera::share {
@@ -29,6 +30,7 @@ struct LeaseKeeper::Lessee {
   std::uint64_t progress = 0;
   std::int64_t step_ns = 0, moved_ns = 0, processor_ns = 0;
   bool lost = false;
+  TemporaryMemory borrowed;
 
   Priority priority() const { return job->options.priority; }
 };
@@ -60,7 +62,9 @@ void check(const JobOptions& options) {
 }  // namespace
 
 LeaseKeeper::LeaseKeeper(const std::string& policy, std::int64_t memory_bytes)
-    : scheduler_(policy, memory_bytes, true), memory_(memory_bytes) {}
+    : scheduler_(policy, memory_bytes, true), memory_(memory_bytes) {
+  board_->has_memory_limit = memory_bytes > 0;
+}
 LeaseKeeper::~LeaseKeeper() = default;
 
 LeaseKeeper::Lessee& LeaseKeeper::find(int number) {
@@ -93,6 +97,9 @@ int LeaseKeeper::add_job(const JobOptions& options, pid_t process, std::int64_t 
   job.job = &state;
   job.process = process;
   job.attached_ns = now_ns;
+  job.borrowed.job = state.id;
+  job.borrowed.may_spill = options.priority == Priority::background;
+  memory_.add(job.borrowed);
   lease::Slot& slot = *new (&slot_of(job)) lease::Slot;
   slot.priority = static_cast<std::uint32_t>(options.priority);
   board_->attached |= Board::bit(job.number);
@@ -104,6 +111,7 @@ int LeaseKeeper::add_job(const JobOptions& options, pid_t process, std::int64_t 
 void LeaseKeeper::remove_job(int number, std::int64_t now_ns) {
   Lessee& job = find(number);
   if (job.present) finish(job, now_ns);
+  memory_.remove(job.borrowed, now_ns);
   memory_.remove_job(job.job->id);
   scheduler_.remove_job(*job.job);
   revoke(job);
@@ -119,13 +127,36 @@ void LeaseKeeper::remove_job(int number, std::int64_t now_ns) {
 void LeaseKeeper::charge(int number, std::int64_t bytes, const std::string& what) {
   require(bytes >= 0, ErrorKind::invalid_argument, "a job cannot be charged {} bytes", bytes);
   memory_.charge(find(number).job->id, bytes, what);
+  tell_what_is_wanted();
 }
 
 void LeaseKeeper::release(int number, std::int64_t bytes) {
-  const int id = find(number).job->id;
-  require(bytes >= 0 && bytes <= memory_.used_bytes(id), ErrorKind::invalid_argument,
-          "a job cannot give back {} bytes of {}", bytes, memory_.used_bytes(id));
+  const Lessee& job = find(number);
+  const int id = job.job->id;
+  const std::int64_t firm = memory_.used_bytes(id) - job.borrowed.bytes;
+  require(bytes >= 0 && bytes <= firm, ErrorKind::invalid_argument, "a job cannot give back {} bytes of {}", bytes,
+          firm);
   memory_.release(id, bytes);
+}
+
+bool LeaseKeeper::borrow(int number, std::int64_t bytes, std::int64_t quiet_ns, std::int64_t now_ns) {
+  Lessee& job = find(number);
+  require(bytes >= 0 && job.borrowed.may_spill, ErrorKind::invalid_argument,
+          "a job of this class cannot borrow {} bytes", bytes);
+  job.borrowed.quiet_ns = std::clamp<std::int64_t>(quiet_ns, 0, runtime::RunMemory::kMostQuietNs);
+  return memory_.try_take(job.borrowed, bytes, false, now_ns);
+}
+
+void LeaseKeeper::give_back(int number, std::int64_t bytes, std::int64_t now_ns) {
+  Lessee& job = find(number);
+  require(bytes >= 0 && bytes <= job.borrowed.bytes, ErrorKind::invalid_argument,
+          "a job cannot give back {} bytes of {}", bytes, job.borrowed.bytes);
+  memory_.give_back(job.borrowed, bytes, now_ns);
+  tell_what_is_wanted();
+}
+
+void LeaseKeeper::tell_what_is_wanted() {
+  for (const Lessee& job : jobs_) slot_of(job).wanted_bytes = job.borrowed.wanted.load();
 }
 
 void LeaseKeeper::arrive(Lessee& job, std::int64_t now_ns) {
@@ -287,6 +318,7 @@ std::vector<LeaseReport> LeaseKeeper::report() const {
                        .peak_memory_bytes = memory_.peak_bytes(job.job->id),
                        .runs = ended,
                        .failed_runs = slot.runs_failed.load(),
+                       .spills = slot.spills.load(),
                        .waited_ns = slot.waited_ns.load(),
                        .p50_ns = percentile(latencies, 0.5),
                        .p99_ns = percentile(latencies, 0.99),

@@ -29,7 +29,7 @@ struct LeaseReport {
   std::int64_t processor_ns = 0;  // of all its threads, as the operating system counts
   std::int64_t attached_ns = 0;   // since when, on the steady clock
   std::int64_t memory_bytes = 0, peak_memory_bytes = 0;
-  std::uint64_t runs = 0, failed_runs = 0;
+  std::uint64_t runs = 0, failed_runs = 0, spills = 0;
   std::int64_t waited_ns = 0, p50_ns = 0, p99_ns = 0, goal_misses = 0;
   double prediction_error = 0;
 };
@@ -52,6 +52,10 @@ class LeaseKeeper {
   void remove_job(int number, std::int64_t now_ns);
   void charge(int number, std::int64_t bytes, const std::string& what);
   void release(int number, std::int64_t bytes);
+  // Memory of a background job that others may ask back (Slot::wanted_bytes). Whether it was granted; else it may be
+  // later. Throws Error: over_budget where it never fits, invalid_argument for jobs of other classes.
+  bool borrow(int number, std::int64_t bytes, std::int64_t quiet_ns, std::int64_t now_ns);
+  void give_back(int number, std::int64_t bytes, std::int64_t now_ns);
 
   // Takes in what the processes did, and lets those compute whose turn it is. Returns when to look again.
   std::int64_t look(std::int64_t now_ns);
@@ -76,6 +80,7 @@ class LeaseKeeper {
   bool is_contested(const Lessee& job) const;
   bool may_begin_unasked(const Lessee& idle) const;
   std::int64_t next_look_ns(std::int64_t now_ns) const;
+  void tell_what_is_wanted();
 
   lease::SharedBoard board_;
   Scheduler scheduler_;

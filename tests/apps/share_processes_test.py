@@ -14,13 +14,13 @@ import pathlib
 
 import program
 
-ATTACH, CHARGE, RELEASE, STATUS = range(4)
-REQUEST = struct.Struct("<IIIIdqq64s")
-MAGIC, VERSION = 0x48535354, 1
+ATTACH, CHARGE, RELEASE, STATUS, BORROW, GIVE_BACK = range(6)
+REQUEST = struct.Struct("<IIIIdqqq64s")
+MAGIC, VERSION = 0x48535354, 2
 
 
 def request(kind, magic=MAGIC, version=VERSION, priority=1, weight=1.0, size=0, text=b"test"):
-    return REQUEST.pack(magic, version, kind, priority, weight, 0, size, text)
+    return REQUEST.pack(magic, version, kind, priority, weight, 0, 0, size, text)
 
 
 def until(holds, seconds=10):
@@ -183,13 +183,40 @@ class ShareProcesses(unittest.TestCase):
         granted = self.job("granted", "--memory", "60MiB", seconds=0.1, stderr=subprocess.PIPE)
         self.assertNotIn("runs alone: ", granted.communicate(timeout=30)[1])
 
+    def test_a_background_process_spills_for_a_guarantee_and_gets_its_memory_back(self):
+        config = self.folder / "share.toml"
+        config.write_text('memory = "260MiB"\n')
+        self.daemon("--config", config)
+        large = self.folder / "large.onnx"  # its arena takes more than what the guarantee leaves
+        self.assertEqual(program.run("new", "mobilenet_v3_small", "-o", large, "--dim", "batch=32").returncode, 0)
+        background = self.start("share", "run", "--socket", self.socket, "--name", "training", "--class", "background",
+                                "--", program.path, "bench", large, "--seconds", 120, stderr=subprocess.PIPE)
+        with self.connection() as holder:
+            holder.send(request(ATTACH, priority=2, size=200 << 20))
+            self.assertEqual(struct.unpack_from("<I", holder.recv(4096), 8)[0], 1)
+            for _ in range(20):
+                self.assertTrue(self.goes_on("training"), "it borrows what is guaranteed to another")
+                holder.send(request(CHARGE, size=200 << 20))
+                self.assertEqual(struct.unpack_from("<I", holder.recv(4096), 8)[0], 1, "the guarantee is not refused")
+                self.assertTrue(until(lambda: self.status()["training"]["memory_bytes"] < 60 << 20))
+                runs = self.runs_of("training")
+                time.sleep(0.1)
+                self.assertLessEqual(self.runs_of("training"), runs, "its memory is with another")
+                holder.send(request(RELEASE, size=200 << 20))
+                if self.status()["training"]["spills"] > 1:
+                    break
+            self.assertTrue(self.goes_on("training"))
+            self.assertGreater(self.status()["training"]["spills"], 1)
+        self.assertIsNone(background.poll(), "it goes on")
+
     def test_garbage_is_refused_and_disturbs_nobody(self):
         self.daemon()
         self.job("job")
         self.assertTrue(until(lambda: self.runs_of("job") > 0))
         for packet in (b"", b"x", os.urandom(REQUEST.size), b"y" * 100_000, request(9), request(ATTACH, magic=1),
                        request(ATTACH, version=7), request(ATTACH, priority=3), request(CHARGE, size=-1),
-                       request(CHARGE, size=1 << 40), request(RELEASE, size=1)):
+                       request(CHARGE, size=1 << 40), request(RELEASE, size=1), request(BORROW, size=1),
+                       request(GIVE_BACK, size=1)):
             with self.connection() as client:
                 client.send(packet)
                 if packet:

@@ -4,13 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <csignal>
 #include <fstream>
 #include <iterator>
 
 #include "serve/core/digest.h"
 #include "serve/protocol/failure.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
 #include "support/temporary_folder.h"
 
 namespace tessera::serve::audit_log_test {
@@ -112,27 +112,6 @@ TEST(AuditLog, AServerThatWasKilledWhileItRotatedGoesOnWithTheChain) {
   EXPECT_EQ(whole_lines(with_rotated(path)), 15);
 }
 
-// Limits the size of files that this process writes while it lives.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = ::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    ::signal(SIGXFSZ, handler_);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int) = nullptr;
-};
-
 TEST(AuditLog, ALineThatDoesNotFitOnTheDiskLeavesNothingAndTheNextOneGoesOn) {
   const test::TemporaryFolder folder;
   const auto path = folder / "audit.log";
@@ -141,7 +120,7 @@ TEST(AuditLog, ALineThatDoesNotFitOnTheDiskLeavesNothingAndTheNextOneGoesOn) {
   log.write(event);
   const auto bytes = std::filesystem::file_size(path);
   {
-    const FileSizeLimit limit(bytes + 50);  // a part of the next line fits
+    const test::FileSizeLimit limit(bytes + 50);  // a part of the next line fits
     EXPECT_THROW(log.write(event), Failure);
     EXPECT_EQ(std::filesystem::file_size(path), bytes);
   }

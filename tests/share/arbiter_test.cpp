@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "base/clock.h"
@@ -11,6 +12,8 @@
 #include "models/models.h"
 #include "runtime/random_inputs.h"
 #include "support/expect_error.h"
+#include "support/file_size_limit.h"
+#include "support/temporary_folder.h"
 #include "tessera/share.h"
 #include "tessera/train.h"
 
@@ -199,6 +202,107 @@ TEST(Arbiter, MemoryIsChargedToJobs) {
   search.charge(1000, "weights");  // what the job held that has left is free
   search.release(1000);
   EXPECT_EQ(search.report().peak_memory_bytes, 1000);
+}
+
+Model net_of_batch(std::int64_t batch) {
+  return Model(std::make_shared<ir::Graph>(models::build_model("lenet5", {.dims = {{"batch", batch}}})));
+}
+
+// A background stream of runs beside bursts of realtime runs, whose arenas do not fit at once.
+struct BesideABurst {
+  Model large = net_of_batch(48), small = net_of_batch(24);
+  Session background_session{large}, realtime_session{small};
+  NamedValues background_inputs = runtime::random_inputs(large, 1), realtime_inputs = runtime::random_inputs(small, 2);
+  NamedValues background_expected = background_session.run(background_inputs);
+  NamedValues realtime_expected = realtime_session.run(realtime_inputs);
+  std::int64_t background_bytes = background_session.plan_memory(background_inputs).arena_bytes;
+  std::int64_t realtime_bytes = realtime_session.plan_memory(realtime_inputs).arena_bytes;
+  Arbiter arbiter;
+  Job realtime, background;
+
+  BesideABurst(const std::string& policy, const std::string& folder)
+      : arbiter({.policy = policy, .memory_bytes = background_bytes + realtime_bytes / 2, .spill_folder = folder}),
+        realtime(
+            arbiter.add_job({.name = "search", .priority = Priority::realtime, .guarantee_bytes = realtime_bytes})),
+        background(arbiter.add_job({.name = "training", .priority = Priority::background})) {}
+
+  // Until `enough`, which sees the jobs, or 20 s have passed.
+  void run(const std::function<bool()>& enough) {
+    std::atomic<bool> stop{false};
+    std::atomic<int> different{0};
+    std::thread thread([&] {
+      while (!stop) {
+        try {
+          different += !same_bits(background.run(background_session, background_inputs), background_expected);
+        } catch (const Error& error) {
+          message = error.what();
+        }
+      }
+    });
+    const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!enough() && std::chrono::steady_clock::now() < last) {
+      for (int i = 0; i < 3; ++i)
+        different += !same_bits(realtime.run(realtime_session, realtime_inputs), realtime_expected);
+      const std::int64_t runs = background.report().runs + background.report().failed_runs;
+      while (background.report().runs + background.report().failed_runs == runs &&
+             std::chrono::steady_clock::now() < last)
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    stop = true;
+    thread.join();
+    EXPECT_EQ(different, 0);
+    EXPECT_TRUE(enough()) << "in 20 s";
+  }
+
+  std::string message;  // of the background's latest error
+};
+
+TEST(Arbiter, ABackgroundRunSpillsForABurstAndGetsItsMemoryBack) {
+  const test::TemporaryFolder folder;
+  for (const std::string& policy : policy_names()) {
+    SCOPED_TRACE(policy);
+    BesideABurst both(policy, folder.path().string());
+    both.run([&] {
+      return both.background.report().spills >= 3 && both.background.report().runs >= 5 &&
+             both.realtime.report().runs >= 5;
+    });
+    EXPECT_EQ(both.message, "");
+    const JobReport realtime = both.realtime.report(), background = both.background.report();
+    EXPECT_EQ(realtime.failed_runs, 0);
+    EXPECT_EQ(realtime.memory_bytes, 0);
+    EXPECT_EQ(background.memory_bytes, 0);
+    EXPECT_EQ(realtime.peak_memory_bytes, both.realtime_bytes);
+    EXPECT_EQ(background.peak_memory_bytes, both.background_bytes);
+    EXPECT_GT(background.spilled_bytes, 0);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Arbiter, AFullDiskFailsTheRunThatSpillsAndNobodyElse) {
+  const test::TemporaryFolder folder;
+  const test::FileSizeLimit full(4096);
+  BesideABurst both("fill", folder.path().string());
+  both.run([&] { return both.background.report().failed_runs >= 2 && both.background.report().runs >= 1; });
+  EXPECT_NE(both.message.find("of a run's memory in '" + folder.path().string() + "'"), std::string::npos)
+      << both.message;
+  EXPECT_EQ(both.realtime.report().failed_runs, 0);
+  EXPECT_EQ(both.background.report().memory_bytes, 0);
+}
+
+TEST(Arbiter, ARunThatNeverFitsIsRefusedWithItsNeighboursUnharmed) {
+  const Model model = small_net();
+  Session session(model);
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  Arbiter arbiter({.memory_bytes = 2 * session.plan_memory(inputs).arena_bytes});
+  Job small = arbiter.add_job({.name = "small"});
+  Job limited = arbiter.add_job({.name = "limited", .limit_bytes = 100});
+  test::expect_error_containing(ErrorKind::over_budget, "job 'limited' asked for",
+                                [&] { limited.run(session, inputs); });
+  small.run(session, inputs);
+  EXPECT_EQ(limited.report().failed_runs, 1);
+  EXPECT_EQ(limited.report().memory_bytes, 0);
+  EXPECT_EQ(small.report().runs, 1);
+  EXPECT_EQ(small.report().peak_memory_bytes, session.plan_memory(inputs).arena_bytes);
 }
 
 TEST(Arbiter, RefusesOptionsThatMakeNoSense) {

@@ -52,6 +52,31 @@ class Board {
 
 constexpr std::int64_t kMs = 1'000'000;
 
+TEST(LeaseKeeper, LendsGuaranteesToBackgroundJobsUntilTheyAreClaimed) {
+  constexpr std::int64_t kMib = 1 << 20;
+  Board board;
+  LeaseKeeper& keeper = board.keeper;
+  EXPECT_EQ(keeper.board()->has_memory_limit, 1u);
+  const int search = keeper.add_job({.name = "search", .priority = Priority::realtime, .guarantee_bytes = 512 * kMib},
+                                    getpid(), board.now_ns);
+  const int training = board.add("training", Priority::background);
+  ASSERT_TRUE(keeper.borrow(training, 1000 * kMib, 0, 0));
+  keeper.charge(search, 500 * kMib, "weights");
+  EXPECT_EQ(board.slot(training).wanted_bytes, 476 * kMib);
+  keeper.give_back(training, 1000 * kMib, 0);
+  EXPECT_EQ(board.slot(training).wanted_bytes, 0);
+  EXPECT_FALSE(keeper.borrow(training, 1000 * kMib, 0, 0));
+  EXPECT_THROW(keeper.borrow(training, 1025 * kMib, 0, 0), Error);
+  EXPECT_THROW(keeper.release(training, 1), Error) << "what is borrowed is not the job's own";
+  EXPECT_THROW(keeper.give_back(training, 1, 0), Error);
+  EXPECT_THROW(keeper.borrow(search, 1, 0, 0), Error) << "only background jobs borrow";
+  keeper.release(search, 500 * kMib);
+  EXPECT_TRUE(keeper.borrow(training, 1000 * kMib, 0, 0));
+  keeper.charge(search, 512 * kMib, "weights");
+  keeper.remove_job(training, board.now_ns);
+  EXPECT_EQ(keeper.report()[0].memory_bytes, 512 * kMib);
+}
+
 TEST(LeaseKeeper, GivesWhoIsAloneAStandingGrant) {
   Board board;
   const int only = board.add("only", Priority::background);

@@ -53,6 +53,8 @@ nb::dict report_dict(const Job& job) {
   result["goal_misses"] = report.goal_misses;
   result["memory_bytes"] = report.memory_bytes;
   result["peak_memory_bytes"] = report.peak_memory_bytes;
+  result["spills"] = report.spills;
+  result["spilled_bytes"] = report.spilled_bytes;
   result["prediction_error"] = report.prediction_error;
   return result;
 }
