@@ -1,38 +1,37 @@
-// A client that measures a server over HTTP: closed loops, or requests at a fixed rate whether or not answers come
-// (open loop), whose latency counts from the moment at which they were due.
+// A client that measures a server over HTTP: closed loops, or requests that come whether or not those before were
+// answered, whose latency counts from the moment at which they were due (bench/share/load.h).
 //
-//   bench_serve_load HOST PORT PATH BODY_FILE [--json-bytes N] [--loops N | --rate PER_SECOND] [--seconds S]
+//   bench_serve_load HOST PORT PATH BODY_FILE [--json-bytes N] [--loops N] [--rate PER_SECOND] [--seconds S] [-- LOAD…]
 //
-// Prints one line of JSON: requests by status, requests a second, and the latency of those with status 200. Nothing of
-// Tessera is linked.
+// LOAD is one of load.h, as `-- poisson 1000 50`; without it, closed loops or, with --rate, requests at equal
+// distances, for --seconds. Prints one line of JSON: requests by status, requests a second, and the latency of those
+// with status 200. Of Tessera, this links what makes arrivals and nothing that serves.
+#include "share/load.h"
+
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <mutex>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string host, path, body;
   int port = 0, loops = 1;
   double rate = 0, seconds = 5;
   long json_bytes = -1;
+  tessera::bench::Load load;
 };
 
 // One connection; opened anew after an error.
@@ -102,17 +101,6 @@ class Connection {
   std::string answer_;
 };
 
-struct Tally {
-  std::mutex mutex;
-  std::map<int, long> statuses;
-  std::vector<double> latencies_us;
-  void add(int status, double us) {
-    const std::lock_guard lock(mutex);
-    ++statuses[status];
-    if (status == 200) latencies_us.push_back(us);
-  }
-};
-
 std::string request_of(const Options& options) {
   std::string request = "POST " + options.path +
                         " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(options.body.size()) + "\r\n";
@@ -121,64 +109,60 @@ std::string request_of(const Options& options) {
   return request + "\r\n" + options.body;
 }
 
-void run(const Options& options, Tally& tally) {
-  const std::string request = request_of(options);
-  const auto start = Clock::now(),
-             end = start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.seconds));
-  std::atomic<long> next{0};
-  const auto loop = [&] {
-    Connection connection(options);
-    while (true) {
-      auto due = Clock::now();
-      if (options.rate > 0) {
-        due = start + std::chrono::duration_cast<Clock::duration>(
-                          std::chrono::duration<double>(static_cast<double>(next.fetch_add(1)) / options.rate));
-        std::this_thread::sleep_until(due);
-      }
-      if (due >= end) return;
-      const int status = connection.ask(request);
-      tally.add(status, std::chrono::duration<double, std::micro>(Clock::now() - due).count());
-    }
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < options.loops; ++i) threads.emplace_back(loop);
-  for (std::thread& thread : threads) thread.join();
+Options parse(const std::vector<std::string>& words) {
+  Options options;
+  options.host = words[0];
+  options.port = std::atoi(words[1].c_str());
+  options.path = words[2];
+  std::ifstream file(words[3], std::ios::binary);
+  options.body.assign(std::istreambuf_iterator<char>(file), {});
+  std::size_t i = 4;
+  for (; i + 1 < words.size() && words[i] != "--"; i += 2) {
+    const std::string &name = words[i], &value = words[i + 1];
+    if (name == "--json-bytes") options.json_bytes = std::atol(value.c_str());
+    else if (name == "--loops") options.loops = std::atoi(value.c_str());
+    else if (name == "--rate") options.rate = std::atof(value.c_str());
+    else if (name == "--seconds") options.seconds = std::atof(value.c_str());
+    else throw std::runtime_error("unknown option " + name);
+  }
+  if (i < words.size() && words[i] == "--")
+    options.load = tessera::bench::parse_load({words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end()});
+  else if (options.rate > 0)
+    options.load = tessera::bench::parse_load(
+        {"uniform", std::to_string(options.rate * options.seconds), std::to_string(options.rate)});
+  else options.load = {.is_closed = true, .count = std::int64_t{1} << 60};
+  // An open loop needs as many connections as requests may be in flight.
+  if (!options.load.is_closed && options.loops == 1) options.loops = 128;
+  return options;
 }
 
-double at(const std::vector<double>& sorted, double part) {
-  if (sorted.empty()) return 0;
-  return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(part * static_cast<double>(sorted.size())))];
+nlohmann::json measure(const Options& options) {
+  const std::string request = request_of(options);
+  const double most_seconds = options.load.is_closed ? options.seconds : 1e9;
+  const tessera::bench::LoadResult result = tessera::bench::run_load(
+      options.load, options.loops,
+      [&] {
+        return [&request, connection = std::make_shared<Connection>(options)] { return connection->ask(request); };
+      },
+      200, most_seconds);
+  nlohmann::json statuses = nlohmann::json::object();
+  for (const auto& [status, count] : result.outcomes) statuses[std::to_string(status)] = count;
+  nlohmann::json figures = tessera::bench::summary(result.latencies_us);
+  figures["statuses"] = statuses;
+  figures["per_second"] = static_cast<double>(result.latencies_us.size()) / result.seconds;
+  figures["histogram"] = tessera::bench::histogram(result.latencies_us);
+  if (!options.load.is_closed) figures["lateness"] = tessera::bench::summary(result.lateness_us);
+  return figures;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 5) return std::fprintf(stderr, "usage: bench_serve_load HOST PORT PATH BODY_FILE [options]\n"), 2;
-  Options options;
-  options.host = argv[1];
-  options.port = std::atoi(argv[2]);
-  options.path = argv[3];
-  std::ifstream file(argv[4], std::ios::binary);
-  options.body.assign(std::istreambuf_iterator<char>(file), {});
-  for (int i = 5; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--json-bytes") options.json_bytes = std::atol(argv[i + 1]);
-    else if (name == "--loops") options.loops = std::atoi(argv[i + 1]);
-    else if (name == "--rate") options.rate = std::atof(argv[i + 1]);
-    else if (name == "--seconds") options.seconds = std::atof(argv[i + 1]);
-    else return std::fprintf(stderr, "unknown option %s\n", argv[i]), 2;
+  try {
+    std::printf("%s\n", measure(parse({argv + 1, argv + argc})).dump().c_str());
+    return 0;
+  } catch (const std::exception& error) {
+    return std::fprintf(stderr, "bench_serve_load: %s\n", error.what()), 2;
   }
-  // An open loop needs as many connections as requests may be in flight.
-  if (options.rate > 0 && options.loops == 1) options.loops = 128;
-  Tally tally;
-  const auto start = Clock::now();
-  run(options, tally);
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  std::sort(tally.latencies_us.begin(), tally.latencies_us.end());
-  std::printf("{\"statuses\":{");
-  const char* comma = "";
-  for (const auto& [status, count] : tally.statuses) std::printf("%s\"%d\":%ld", comma, status, count), comma = ",";
-  std::printf("},\"per_second\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f}\n",
-              static_cast<double>(tally.latencies_us.size()) / seconds, at(tally.latencies_us, 0.5),
-              at(tally.latencies_us, 0.99), at(tally.latencies_us, 1));
 }

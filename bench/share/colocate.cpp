@@ -6,10 +6,8 @@
 // MODEL is an .onnx or .tsr file or a net of `tessera new`; NET is a net of `tessera new` that takes pictures of 32×32.
 // It reads commands from standard input, a line each, and answers each with a line of JSON:
 //   time                  {"run_ms"}: the median of 50 runs alone
-//   serve COUNT RATE SEED requests that are due at the moments of a Poisson process (RATE a second), served in order;
+//   serve LOAD            requests, served in order, by one of the loads of load.h, as `serve poisson 1000 50`;
 //                         {"latencies_ms", "seconds", "processor_s"}: each from the moment at which it was due
-//   replay FILE           the same at the moments (in ms, a line each) of a file
-//   closed COUNT          the same, each as soon as the one before is answered
 //   go, pause, steps      {"steps"}: of the training so far
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -17,11 +15,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <condition_variable>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
+#include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -32,9 +29,9 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "models/models.h"
-#include "runtime/assumed_dims.h"
 #include "runtime/random_inputs.h"
+#include "share/load.h"
+#include "share/model_of.h"
 #include "tessera/error.h"
 #include "tessera/share.h"
 #include "tessera/train.h"
@@ -55,14 +52,6 @@ double processor_seconds() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-tessera::Model model_of(const std::string& name, const std::map<std::string, std::int64_t>& dims) {
-  if (name.find('.') == std::string::npos)
-    return tessera::Model(
-        std::make_shared<const tessera::ir::Graph>(tessera::models::build_model(name, {.dims = {{"batch", 1}}})));
-  const tessera::Model model = tessera::Model::load(name);
-  return tessera::runtime::assume_dims(dims.empty() ? model : model.with_dims(dims)).model;
 }
 
 // A training that goes on until this is destroyed, except while it is paused. It begins paused.
@@ -139,25 +128,19 @@ class Service {
     return {{"run_ms", times[25]}};
   }
 
-  // `due_s`: when each request comes. Empty: `count` of them, each after the one before.
-  nlohmann::json serve(const std::vector<double>& due_s, int count) {
-    std::vector<double> latencies;
+  nlohmann::json serve(const tessera::bench::Load& load) {
     const double processor = processor_seconds();
-    const SteadyClock::time_point begin = SteadyClock::now();
-    for (int i = 0; i < count; ++i) {
-      double due = seconds_since(begin);
-      if (!due_s.empty()) {
-        due = due_s[static_cast<std::size_t>(i)];
-        std::this_thread::sleep_until(
-            begin + std::chrono::duration_cast<SteadyClock::duration>(std::chrono::duration<double>(due)));
-      }
-      if (job_) job_->run(session_, inputs_);
-      else session_.run(inputs_);
-      latencies.push_back(1e3 * (seconds_since(begin) - due));
-    }
-    return {{"latencies_ms", latencies},
-            {"seconds", seconds_since(begin)},
-            {"processor_s", processor_seconds() - processor}};
+    const tessera::bench::LoadResult result = tessera::bench::run_load(load, 1, [this] {
+      return [this] {
+        if (job_) job_->run(session_, inputs_);
+        else session_.run(inputs_);
+        return 0;
+      };
+    });
+    std::vector<double> latencies_ms;
+    for (const double us : result.latencies_us) latencies_ms.push_back(1e-3 * us);
+    return {
+        {"latencies_ms", latencies_ms}, {"seconds", result.seconds}, {"processor_s", processor_seconds() - processor}};
   }
 
  private:
@@ -167,43 +150,15 @@ class Service {
   std::optional<Job> job_;
 };
 
-std::vector<double> poisson(int count, double rate, std::uint64_t seed) {
-  tessera::base::Philox numbers(seed, 0);
-  std::vector<double> due;
-  double at = 0;
-  for (int i = 0; i < count; ++i) {
-    at -= std::log((static_cast<double>(numbers.next_u32()) + 1) * 0x1p-32) / rate;
-    due.push_back(at);
-  }
-  return due;
-}
-
-std::vector<double> moments_of(const std::string& path) {
-  std::ifstream file(path);
-  std::vector<double> due;
-  double ms = 0;
-  while (file >> ms) due.push_back(1e-3 * ms);
-  tessera::require(!due.empty(), tessera::ErrorKind::invalid_argument, "'{}' holds no moments", path);
-  return due;
-}
-
 nlohmann::json answer(const std::string& line, std::optional<Service>& service, std::optional<Training>& training) {
   std::istringstream words(line);
-  std::string command, file;
-  words >> command;
+  const std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+  const std::string command = all.empty() ? "" : all[0];
   if (training && (command == "go" || command == "pause")) training->set(command == "go");
   if (training && (command == "go" || command == "pause" || command == "steps")) return {{"steps", training->steps()}};
-  int count = 0;
-  double rate = 0;
-  std::uint64_t seed = 0;
   if (service && command == "time") return service->time();
-  if (service && command == "serve" && words >> count >> rate >> seed)
-    return service->serve(poisson(count, rate, seed), count);
-  if (service && command == "closed" && words >> count) return service->serve({}, count);
-  if (service && command == "replay" && words >> file) {
-    const std::vector<double> due = moments_of(file);
-    return service->serve(due, static_cast<int>(due.size()));
-  }
+  if (service && command == "serve" && all.size() > 1)
+    return service->serve(tessera::bench::parse_load({all.begin() + 1, all.end()}));
   tessera::fail(tessera::ErrorKind::invalid_argument, "no command for this process: '{}'", line);
 }
 
@@ -221,7 +176,7 @@ void work(const std::vector<std::string>& words, const std::string& policy,
   }
   std::optional<Service> service;
   std::optional<Training> training;
-  if (serves) service.emplace(model_of(words[1], dims), arbiter ? &*arbiter : nullptr);
+  if (serves) service.emplace(tessera::bench::model_of(words[1], dims), arbiter ? &*arbiter : nullptr);
   if (trains) training.emplace(words.back(), background ? &*background : nullptr);
   std::string line;
   while (std::getline(std::cin, line)) std::cout << answer(line, service, training).dump() << std::endl;

@@ -72,7 +72,7 @@ def measure(service, training, options, run_ms):
     alone, beside = [], []
     busy_s = alone_s = steps_alone = training_s = steps_beside = beside_s = 0
     for number in range(options.rounds):
-        serve = f"serve {options.requests} {rate} {11 + number}"
+        serve = f"serve poisson {options.requests} {rate} {11 + number}"
         training.ask("pause")
         time.sleep(0.2)
         quiet = service.ask(serve)

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What being a job costs a run that nobody disturbs: at most 1% of its time, or 20 µs, is the target.
+
+  bench/share/overhead.py [--models NET,FILE,…] [--rounds N] [--runs N] [--json]
+
+Three ways take turns, --rounds times, with --runs runs each: a session alone, the same as the only job of an arbiter in
+the process, and a process that `tessera share run` has attached to a daemon of which it is the only job. The median
+over the rounds of the difference between the medians of a round counts. Needs tessera and bench_overhead in
+build/release."""
+import argparse
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from colocate import TESSERA, Worker
+
+OVERHEAD = TESSERA.parents[2] / "bench/bench_overhead"
+
+
+def median_us(worker, kind, runs):
+    return worker.ask(f"{kind} {runs}")["us"]
+
+
+def measure(model, options, socket):
+    alone = Worker(OVERHEAD, model)
+    attached = Worker(TESSERA, "share", "run", "-q", "--socket", socket, "--", OVERHEAD, model)
+    median_us(alone, "job", options.runs)
+    median_us(attached, "session", options.runs)
+    session, job, process = [], [], []
+    for _ in range(options.rounds):
+        session.append(median_us(alone, "session", options.runs))
+        job.append(median_us(alone, "job", options.runs) - session[-1])
+        process.append(median_us(attached, "session", options.runs) - session[-1])
+    alone.close()
+    attached.close()
+    run_us = statistics.median(session)
+    figures = {"model": str(model), "run_us": run_us}
+    for name, differences in (("arbiter", job), ("process", process)):
+        more_us = statistics.median(differences)
+        figures[name + "_us"], figures[name + "_percent"] = more_us, 100 * more_us / run_us
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="lenet5,mobilenet_v3_small,resnet18_cifar")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    if not OVERHEAD.exists():
+        sys.exit(f"overhead: there is no {OVERHEAD}; build it first")
+    with tempfile.TemporaryDirectory() as folder:
+        socket = pathlib.Path(folder) / "share.sock"
+        daemon = subprocess.Popen([TESSERA, "share", "daemon", "--socket", socket], stderr=subprocess.DEVNULL)
+        try:
+            while not socket.exists():
+                time.sleep(0.01)
+            figures = [measure(model, options, socket) for model in options.models.split(",")]
+        finally:
+            daemon.terminate()
+            daemon.wait()
+    if options.json:
+        print(json.dumps(figures, indent=1))
+        return
+    for each in figures:
+        print(f"{each['model']:<22} run {each['run_us']:10.1f} µs   as a job {each['arbiter_us']:+7.2f} µs "
+              f"({each['arbiter_percent']:+.2f}%)   attached {each['process_us']:+7.2f} µs "
+              f"({each['process_percent']:+.2f}%)")
+
+
+if __name__ == "__main__":
+    main()
