@@ -72,10 +72,22 @@ std::string jobs_section(const SharePage::Policy& policy) {
   return html_table(table);
 }
 
+constexpr std::array<std::string_view, 3> kClassNames{"realtime", "standard", "background"};
+constexpr std::array<std::string_view, 3> kClassColours{"memory", "arithmetic", "overhead"};  // of page_style.h
+
+// The colours of timelines.
+std::string legend() {
+  std::string html = "<div class=\"legend\">";
+  for (std::size_t i = 0; i < kClassNames.size(); ++i)
+    html += fmt::format(
+        "<span><svg viewBox=\"0 0 16 16\" aria-hidden=\"true\"><path class=\"{}\" d=\"{}\"/></svg>{}</span>",
+        kClassColours[i], square_path(8, 8, 6), kClassNames[i]);
+  return html + "</div>\n";
+}
+
 // One row for each job; what each had of the device, from the first segment on.
 std::string timeline_plot(const SharePage::Policy& policy, const Frame& base_frame, double begin_ms, double end_ms) {
   constexpr double kRow = 22;
-  constexpr std::array kClasses{"mark memory", "mark arithmetic", "mark overhead"};
   Frame frame = base_frame;
   frame.height = frame.top + frame.bottom + kRow * static_cast<double>(policy.jobs.size());
   frame.left = 130;
@@ -96,17 +108,18 @@ std::string timeline_plot(const SharePage::Policy& policy, const Frame& base_fra
     const double left = x(segment.begin_ms), right = std::max(left + 0.3, x(std::min(segment.end_ms, end_ms)));
     const double top = frame.top + kRow * segment.job + 3;
     const SharePage::Job& job = policy.jobs[static_cast<std::size_t>(segment.job)];
-    const std::size_t kind = job.job_class == "realtime" ? 0 : job.job_class == "standard" ? 1 : 2;
+    const auto kind = static_cast<std::size_t>(std::ranges::find(kClassNames, job.job_class) - kClassNames.begin());
     drawing.mark(fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}Z", left, top, right, top + kRow - 6, left),
-                 kClasses[kind], fmt::format("{}: {:.3f} to {:.3f} ms", job.name, segment.begin_ms, segment.end_ms));
+                 fmt::format("mark {}", kClassColours.at(kind)),
+                 fmt::format("{}: {:.3f} to {:.3f} ms", job.name, segment.begin_ms, segment.end_ms));
   }
   return drawing.finish();
 }
 
 std::string timeline(const SharePage::Policy& policy, double begin_ms, double end_ms) {
   if (policy.timeline.empty()) return "";
-  return "<div>" + timeline_plot(policy, kWide, begin_ms, end_ms) + timeline_plot(policy, kNarrow, begin_ms, end_ms) +
-         std::string(kReadout);
+  return legend() + "<div>" + timeline_plot(policy, kWide, begin_ms, end_ms) +
+         timeline_plot(policy, kNarrow, begin_ms, end_ms) + std::string(kReadout);
 }
 
 }  // namespace
