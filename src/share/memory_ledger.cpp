@@ -12,6 +12,8 @@ namespace tessera::share {
 namespace {
 
 const std::string kRun = "a run";
+// Who waits asks again and again, many times in this.
+constexpr std::int64_t kAskedAgainNs = 300'000'000;
 
 void notify(const TemporaryMemory& memory) {
   if (memory.signal != nullptr) memory.signal->notify();
@@ -73,8 +75,8 @@ bool MemoryLedger::has_reserve(const Account& account, std::int64_t bytes) const
   return bytes <= own || bytes - own <= free_bytes();
 }
 
-// Whether the bytes fit beside what is held while no run is in progress, with their guarantees left to others. A borrower
-// waits for others in any case: in other processes nobody knows which part of what they hold is of their runs.
+// Whether the bytes fit beside what is held while no run is in progress, with their guarantees left to others. A
+// borrower waits for others in any case: in other processes nobody knows which part of what they hold is of their runs.
 bool MemoryLedger::fits_alone(const Account& account, std::int64_t bytes, bool may_spill) const {
   if (capacity_ == 0) return true;
   std::int64_t free = capacity_;
@@ -156,9 +158,9 @@ std::int64_t MemoryLedger::waiting_borrowed_bytes() const {
 bool MemoryLedger::may_borrow(const TemporaryMemory& memory, std::int64_t bytes, std::int64_t now_ns) const {
   if (capacity_ == 0) return true;
   if (memory.quiet_ns > 0 && now_ns - needed_ns_ < memory.quiet_ns) return false;
-  // Borrowers are served in order, so that large ones have their turn.
+  // Borrowers are served in order, so that large ones have their turn; not who no longer asks.
   const auto first = std::ranges::find_if(temporary_, [&](const TemporaryMemory* each) {
-    return each == &memory || (each->may_spill && each->waits_for > 0);
+    return each == &memory || (each->may_spill && each->waits_for > 0 && now_ns - each->asked_ns < kAskedAgainNs);
   });
   return *first == &memory && used_ + bytes + waiting_firm_bytes() <= capacity_;
 }
@@ -167,6 +169,7 @@ bool MemoryLedger::try_take(TemporaryMemory& memory, std::int64_t bytes, bool ho
   const std::lock_guard lock(mutex_);
   Account& account = accounts_.at(memory.job);
   memory.waits_for = 0;
+  memory.asked_ns = now_ns;
   check_limit(account, bytes, kRun);
   if (!fits_alone(account, bytes, memory.may_spill)) refuse(account, bytes, kRun);
   bool granted = true;

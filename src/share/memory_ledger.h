@@ -24,6 +24,7 @@ struct TemporaryMemory {
   Clock::Signal* signal = nullptr;      // may be null; notified when it may be worth asking again, or memory is wanted
   std::atomic<std::int64_t> wanted{0};  // of its bytes, by others that wait
   std::int64_t bytes = 0;
+  std::int64_t asked_ns = 0;   // latest
   std::int64_t waits_for = 0;  // bytes that it was not granted yet
   // After it spilled: how long others must have left its memory alone before it takes that again. The time that the
   // last spill took, so that at most half of the time goes into spilling.
@@ -52,8 +53,8 @@ class MemoryLedger {
   void remove(TemporaryMemory& memory, std::int64_t now_ns);
   // Whether the bytes were granted. Else `memory` waits until they are or until it is removed: those that may spill are
   // asked for what is lent to them. Firm memory of a run that `holds_more` is granted as by charge(). Throws
-  // Error(over_budget) where they do not fit even while no other run holds anything; of a run that may spill, where they
-  // do not fit beside the firm memory of its own job.
+  // Error(over_budget) where they do not fit even while no other run holds anything; of a run that may spill, where
+  // they do not fit beside the firm memory of its own job.
   bool try_take(TemporaryMemory& memory, std::int64_t bytes, bool holds_more, std::int64_t now_ns);
   void give_back(TemporaryMemory& memory, std::int64_t bytes, std::int64_t now_ns);
 

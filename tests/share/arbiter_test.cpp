@@ -305,6 +305,53 @@ TEST(Arbiter, ARunThatNeverFitsIsRefusedWithItsNeighboursUnharmed) {
   EXPECT_EQ(small.report().peak_memory_bytes, session.plan_memory(inputs).arena_bytes);
 }
 
+// A job whose functions throw, whose requests exceed what there is and whose runs have bad inputs.
+TEST(Arbiter, NeighboursLoseNothingByAJobThatFailsInEveryWay) {
+  const Model model = small_net();
+  Session session(model);
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  const NamedValues expected = session.run(inputs);
+  for (const std::string& policy : policy_names()) {
+    SCOPED_TRACE(policy);
+    Arbiter arbiter({.policy = policy, .memory_bytes = 64 << 20});
+    Job bad = arbiter.add_job({.name = "bad", .limit_bytes = 1 << 20});
+    Job good = arbiter.add_job({.name = "good", .guarantee_bytes = 32 << 20});
+    std::atomic<bool> stop{false};
+    std::atomic<int> errors{0};
+    std::thread thread([&] {
+      while (!stop || errors < 8) {
+        try {
+          switch (errors % 4) {
+            case 0:
+              bad.run("throws", [] { throw std::runtime_error("a bug of the user's"); });
+              break;
+            case 1:
+              bad.charge(2 << 20, "a batch");
+              break;
+            case 2:
+              bad.run(session, {{"no such input", Tensor::scalar(1.0f)}});
+              break;
+            case 3:
+              bad.run("throws no error", [] { throw 7; });
+              break;
+          }
+          ADD_FAILURE() << "nothing was thrown";
+        } catch (...) {
+          ++errors;
+        }
+      }
+    });
+    for (int i = 0; i < 30 || errors < 8; ++i) EXPECT_TRUE(same_bits(good.run(session, inputs), expected));
+    good.charge(30 << 20, "weights");
+    stop = true;
+    thread.join();
+    good.release(30 << 20);
+    EXPECT_EQ(good.report().failed_runs, 0);
+    EXPECT_EQ(bad.report().memory_bytes, 0);
+    EXPECT_EQ(good.report().memory_bytes, 0);
+  }
+}
+
 TEST(Arbiter, RefusesOptionsThatMakeNoSense) {
   test::expect_error_containing(ErrorKind::invalid_argument, "there is no policy 'best'",
                                 [] { Arbiter arbiter({.policy = "best"}); });
