@@ -185,7 +185,7 @@ class ShareProcesses(unittest.TestCase):
 
     def test_a_background_process_spills_for_a_guarantee_and_gets_its_memory_back(self):
         config = self.folder / "share.toml"
-        config.write_text('memory = "260MiB"\n')
+        config.write_text('memory = "240MiB"\n')
         self.daemon("--config", config)
         large = self.folder / "large.onnx"  # its arena takes more than what the guarantee leaves
         self.assertEqual(program.run("new", "mobilenet_v3_small", "-o", large, "--dim", "batch=32").returncode, 0)
@@ -198,7 +198,7 @@ class ShareProcesses(unittest.TestCase):
                 self.assertTrue(self.goes_on("training"), "it borrows what is guaranteed to another")
                 holder.send(request(CHARGE, size=200 << 20))
                 self.assertEqual(struct.unpack_from("<I", holder.recv(4096), 8)[0], 1, "the guarantee is not refused")
-                self.assertTrue(until(lambda: self.status()["training"]["memory_bytes"] < 60 << 20))
+                self.assertTrue(until(lambda: self.status()["training"]["memory_bytes"] < 40 << 20))
                 runs = self.runs_of("training")
                 time.sleep(0.1)
                 self.assertLessEqual(self.runs_of("training"), runs, "its memory is with another")
