@@ -64,8 +64,8 @@ def compare(policy, models, options, folder):
             + with_arrivals(background, arrivals="closed", requests=max(1, int(0.9 * left_ms / background_ms))))
         jobs = [word for name, model in models.items() for word in ("--job", f"{name}={model}")]
         real.append(figures(json.loads(output_of(RUN_TRACE, trace, "--policy", policy, *jobs))["jobs"]))
-        answer = json.loads(output_of(TESSERA, "share", "simulate", trace, "--device", options.device, "--policy", policy,
-                                      "--json"))
+        simulate = ("share", "simulate", trace, "--device", options.device, "--policy", policy, "--json")
+        answer = json.loads(output_of(TESSERA, *simulate))
         simulated.append(figures(answer["policies"][0]["jobs"]))
     result = {}
     for key in real[0]:

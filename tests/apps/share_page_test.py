@@ -39,7 +39,8 @@ requests = 100
 
 PROBE = """
   const cells = row => [...row.cells].map(cell => cell.textContent);
-  const tables = [...document.querySelectorAll("table")].map(table => [...table.querySelectorAll("tbody tr")].map(cells));
+  const rows = table => [...table.querySelectorAll("tbody tr")].map(cells);
+  const tables = [...document.querySelectorAll("table")].map(rows);
   const shown = [...document.querySelectorAll("svg.plot")].filter(plot => plot.getBoundingClientRect().width > 0);
   const plots = shown.map(plot => { const box = plot.getBoundingClientRect();
     const marks = [...plot.querySelectorAll(".mark, .mark *, [class*=mark]")];
@@ -58,8 +59,8 @@ class Page(unittest.TestCase):
         cls.folder = pathlib.Path(cls.holder.name)
         trace, page = cls.folder / "office.toml", cls.folder / "page.html"
         trace.write_text(TRACE)
-        done = subprocess.run([TESSERA, "share", "simulate", trace, "--device", "a100-80-sxm", "--json", "--html", page],
-                              check=True, capture_output=True, text=True)
+        command = [TESSERA, "share", "simulate", trace, "--device", "a100-80-sxm", "--json", "--html", page]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
         cls.figures, cls.page = json.loads(done.stdout), page.read_text()
 
     @classmethod
