@@ -108,6 +108,12 @@ std::span<const KernelEntry> convolution_kernels() {
        .create = make_conv_s8,
        .in_place_inputs = 1 << 8},
       // the channels first
+      {.op = "tessera::DictionaryConv",
+       .name = "cpu_dictionary_conv_f32",
+       .reject = reject_dictionary_conv_f32,
+       .avoid = avoid_dictionary_conv_f32,
+       .create = make_dictionary_conv_f32,
+       .in_place_inputs = 1 << 5},
       {.op = "Conv",
        .name = "cpu_depthwise_conv_f32",
        .reject = reject_channels_first_depthwise_f32,

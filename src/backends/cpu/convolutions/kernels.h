@@ -68,6 +68,11 @@ KernelPointer make_depthwise_weight_gradient_f32(const ops::NodeView& view, Weig
 std::string reject_conv_chain(const ops::NodeView& view);
 KernelPointer make_conv_chain(const ops::NodeView& view, WeightStore& weights);
 
+// dictionary_conv_f32
+std::string reject_dictionary_conv_f32(const ops::NodeView& view);
+std::string avoid_dictionary_conv_f32(const ops::NodeView& view);
+KernelPointer make_dictionary_conv_f32(const ops::NodeView& view, WeightStore& weights);
+
 // channels_first_conv_f32
 KernelPointer make_channels_first_conv_f32(const ops::NodeView& view, WeightStore& weights);
 

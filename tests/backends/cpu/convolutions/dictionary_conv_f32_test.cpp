@@ -1,0 +1,142 @@
+// Convolutions by a dictionary: lookups beside the two convolutions that they stand for.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "backends/cpu/convolutions/response_planes.h"
+#include "ops/builder.h"
+#include "support/against_reference.h"
+#include "support/random_tensor.h"
+#include "tessera/session.h"
+
+namespace tessera::test::dictionary_conv_f32_test {
+namespace {
+
+const std::string kConv = "tessera::DictionaryConv";
+
+struct Sizes {
+  Shape x;  // [N, C, spatial...]
+  std::int64_t vectors, outputs, terms;
+  Shape kernel;
+  std::vector<std::int64_t> strides = {}, dilations = {}, pads = {};
+};
+
+Shape join(Shape first, const Shape& rest) {
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+// With coefficients of which a third is zero.
+OpCall call_of(const Sizes& sizes) {
+  const Shape shape = join({sizes.outputs, sizes.terms}, sizes.kernel);
+  Tensor coefficients = random_tensor(DType::f32, shape, 3, -1, 1);
+  std::mt19937 generator(5);
+  for (float& value : coefficients.mutable_values<float>())
+    if (generator() % 3 == 0) value = 0;
+  OpCall call{
+      kConv,
+      {random_tensor(DType::f32, sizes.x, 1, -1, 1), random_tensor(DType::f32, {sizes.vectors, sizes.x[1]}, 2, -1, 1),
+       random_tensor(DType::i64, shape, 4, 0, static_cast<double>(sizes.vectors - 1)), coefficients,
+       random_tensor(DType::f32, {sizes.outputs}, 6, -1, 1)}};
+  if (!sizes.strides.empty()) call.attributes["strides"] = sizes.strides;
+  if (!sizes.dilations.empty()) call.attributes["dilations"] = sizes.dilations;
+  if (!sizes.pads.empty()) call.attributes["pads"] = sizes.pads;
+  return call;
+}
+
+const Sizes kCases[] = {
+    {{1, 16, 7, 7}, 12, 20, 2, {3, 3}, {}, {}, {1, 1, 1, 1}},
+    {{3, 5, 28, 29}, 9, 24, 2, {3, 3}, {}, {}, {1, 1, 1, 1}},
+    {{1, 8, 14, 15}, 16, 33, 1, {3, 3}, {2, 2}, {}, {1, 1, 1, 1}},
+    {{2, 4, 13, 31}, 10, 17, 1, {5, 2}, {3, 2}, {1, 2}, {0, 3, 2, 1}},
+    {{1, 6, 9, 70}, 12, 19, 2, {2, 3}, {1, 1}, {3, 2}, {}},
+    {{2, 7, 11}, 40, 18, 1, {4}, {2}, {3}, {4, 1}},
+    {{1, 20, 4, 4}, 30, 50, 3, {4, 4}},
+    {{1, 3, 65, 67}, 40, 16, 3, {1, 1}},
+    {{1, 3, 6, 6}, 30, 16, 2, {1, 1}, {2, 3}},
+    {{9, 16, 40, 40}, 20, 16, 1, {3, 3}, {}, {}, {2, 2, 2, 2}},  // in groups of images
+};
+
+TEST(CpuDictionaryConv, MatchesTheReference) {
+  for (const Sizes& sizes : kCases) {
+    const OpCall call = call_of(sizes);
+    EXPECT_EQ(chosen_cpu_kernel(call), "cpu_dictionary_conv_f32");
+    expect_matches_reference(call, Tolerance::epsilons(DType::f32, 256));
+  }
+}
+
+TEST(CpuDictionaryConv, AddsAndActivates) {
+  for (const char* activation : {"Relu", "Tanh"}) {
+    OpCall call = call_of(kCases[1]);
+    call.inputs.emplace_back(random_tensor(DType::f32, {3, 24, 28, 29}, 8, -1, 1));
+    call.attributes["activation"] = std::string(activation);
+    EXPECT_EQ(chosen_cpu_kernel(call), "cpu_dictionary_conv_f32");
+    expect_matches_reference(call, Tolerance::epsilons(DType::f32, 256));
+    call.inputs[4] = Value();  // no bias
+    expect_matches_reference(call, Tolerance::epsilons(DType::f32, 256));
+  }
+}
+
+// Where no coefficient is zero: what is not looked up is not multiplied by zero.
+TEST(CpuDictionaryConv, KeepsNan) {
+  OpCall call = call_of(kCases[0]);
+  call.attributes["activation"] = std::string("Relu");
+  Tensor coefficients = call.inputs[3].tensor().clone();
+  for (float& value : coefficients.mutable_values<float>())
+    if (value == 0) value = 1;
+  call.inputs[3] = coefficients;
+  Tensor x = call.inputs[0].tensor().clone();
+  x.mutable_data<float>()[100] = std::numeric_limits<float>::quiet_NaN();
+  call.inputs[0] = x;
+  expect_matches_reference(call, Tolerance::epsilons(DType::f32, 256));
+}
+
+// The kernels that a session runs for the call and a Relu behind it.
+std::vector<std::string> kernels_of_a_session(const OpCall& call) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const Tensor& x = call.inputs[0].tensor();
+  std::vector<ir::ValueId> inputs{graph.add_input("x", ir::ValueType::tensor(DType::f32, x.shape()))};
+  for (std::size_t i = 1; i < call.inputs.size(); ++i) inputs.push_back(graph.add_constant(call.inputs[i].tensor()));
+  graph.add_output(builder.add("Relu", {builder.add(call.op, inputs, call.attributes)}));
+  Session session(Model(std::make_shared<const ir::Graph>(std::move(graph))));
+  std::vector<StepTiming> timings;
+  RunOptions options;
+  options.timings = &timings;
+  session.run({{"x", x}}, options);
+  std::vector<std::string> kernels;
+  for (const StepTiming& timing : timings) kernels.push_back(timing.kernel);
+  return kernels;
+}
+
+TEST(CpuDictionaryConv, TakesTheActivationBehindIt) {
+  EXPECT_EQ(kernels_of_a_session(call_of(kCases[0])), std::vector<std::string>{"cpu_dictionary_conv_f32"});
+}
+
+// Dense products take less time than lookups for each of many terms.
+TEST(CpuDictionaryConv, IsAvoidedWhereLookupsAreTooMany) {
+  const OpCall call = call_of({{1, 16, 28, 28}, 8, 32, 12, {3, 3}, {}, {}, {}});
+  EXPECT_THAT(kernels_of_a_session(call), testing::Not(testing::Contains("cpu_dictionary_conv_f32")));
+  EXPECT_EQ(accepting_cpu_kernels(call), std::vector<std::string>{"cpu_dictionary_conv_f32"});
+}
+
+TEST(ResponsePlanes, LayPhasesOfTheStrideApart) {
+  // Four positions with one of padding before them; windows of 3 at every second one: 0 1 2, 2 3 4 of the padded.
+  const backends::cpu::ResponsePlanes planes(
+      {{.input = 4, .output = 2, .kernel = 3, .stride = 2, .dilation = 1, .pad_begin = 1, .pad_end = 0}});
+  EXPECT_FALSE(planes.are_plain());
+  EXPECT_EQ(planes.pitch(), 3);
+  EXPECT_EQ(planes.elements(), 6);
+  const float responses[] = {1, 2, 3, 4};
+  std::vector<float> laid(6);
+  planes.fill(responses, laid.data());
+  EXPECT_EQ(laid, (std::vector<float>{0, 2, 4, 1, 3, 0}));
+  EXPECT_EQ(planes.line_of(0), 0);
+  EXPECT_EQ(planes.line_of(1), 3);
+  EXPECT_EQ(planes.line_of(2), 1);
+}
+
+}  // namespace
+}  // namespace tessera::test::dictionary_conv_f32_test
