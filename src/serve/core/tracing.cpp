@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "serve/core/log.h"
-#include "serve/protocol/response_encoder.h"
 #include "tessera/clock.h"
 #include "tessera/version.h"
 
@@ -32,36 +32,35 @@ std::int64_t unix_offset_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - Clock::steady().now_ns();
 }
 
-void append_attribute(std::string& json, std::string_view key, std::string_view value_json) {
-  if (json.back() != '[') json += ',';
-  json += "{\"key\":";
-  append_json_text(key, json);
-  fmt::format_to(std::back_inserter(json), ",\"value\":{{{}}}}}", value_json);
+using Json = nlohmann::ordered_json;
+
+Json attribute(const std::string& key, const char* kind, const std::string& value) {
+  return {{"key", key}, {"value", {{kind, value}}}};
 }
 
-void append_span(std::string& json, const Span& span, std::int64_t offset_ns) {
-  const auto text = [&](const char* key, std::string_view value) {
-    fmt::format_to(std::back_inserter(json), ",\"{}\":", key);
-    append_json_text(value, json);
-  };
-  json += "{\"traceId\":";
-  append_json_text(span.trace_id, json);
-  text("spanId", span.span_id);
-  if (!span.parent_id.empty()) text("parentSpanId", span.parent_id);
-  if (!span.state.empty()) text("traceState", span.state);
-  text("name", span.name);
-  // Kinds: 1 internal, 2 server. Numbers of 64 bits are texts.
-  fmt::format_to(std::back_inserter(json), ",\"kind\":{},\"startTimeUnixNano\":\"{}\",\"endTimeUnixNano\":\"{}\"",
-                 span.is_server ? 2 : 1, span.start_ns + offset_ns, span.end_ns + offset_ns);
-  json += ",\"attributes\":[";
-  for (const auto& [key, value] : span.texts) append_attribute(json, key, "\"stringValue\":" + json_text(value));
-  for (const auto& [key, value] : span.numbers) append_attribute(json, key, fmt::format("\"intValue\":\"{}\"", value));
-  json += "],\"status\":{";
-  if (!span.error.empty()) {
-    json += "\"code\":2,\"message\":";
-    append_json_text(span.error, json);
-  }
-  json += "}}";
+Json span_json(const Span& span, std::int64_t offset_ns) {
+  Json attributes = Json::array();
+  for (const auto& [key, value] : span.texts) attributes.push_back(attribute(key, "stringValue", value));
+  // Numbers of 64 bits are texts.
+  for (const auto& [key, value] : span.numbers) attributes.push_back(attribute(key, "intValue", std::to_string(value)));
+  Json json = {{"traceId", span.trace_id}, {"spanId", span.span_id}};
+  if (!span.parent_id.empty()) json["parentSpanId"] = span.parent_id;
+  if (!span.state.empty()) json["traceState"] = span.state;
+  json["name"] = span.name;
+  json["kind"] = span.is_server ? 2 : 1;  // SPAN_KIND_SERVER, SPAN_KIND_INTERNAL
+  json["startTimeUnixNano"] = std::to_string(span.start_ns + offset_ns);
+  json["endTimeUnixNano"] = std::to_string(span.end_ns + offset_ns);
+  json["attributes"] = std::move(attributes);
+  json["status"] = Json::object();
+  if (!span.error.empty()) json["status"] = {{"code", 2}, {"message", span.error}};  // STATUS_CODE_ERROR
+  return json;
+}
+
+// With enough of the system's randomness that processes do not share ids.
+std::mt19937_64 seeded() {
+  std::random_device device;
+  std::seed_seq seed{device(), device(), device(), device(), device(), device(), device(), device()};
+  return std::mt19937_64(seed);
 }
 
 }  // namespace
@@ -83,21 +82,18 @@ std::optional<TraceContext> parse_traceparent(std::string_view parent, std::stri
 
 std::string otlp_json(const std::vector<Span>& spans, const std::string& service) {
   const std::int64_t offset_ns = unix_offset_ns();
-  std::string json = "{\"resourceSpans\":[{\"resource\":{\"attributes\":[";
-  append_attribute(json, "service.name", "\"stringValue\":" + json_text(service));
-  append_attribute(json, "service.version", "\"stringValue\":" + json_text(TESSERA_VERSION));
-  json += "]},\"scopeSpans\":[{\"scope\":{\"name\":\"tessera.serve\"},\"spans\":[";
-  for (std::size_t i = 0; i < spans.size(); ++i) {
-    if (i > 0) json += ',';
-    append_span(json, spans[i], offset_ns);
-  }
-  json += "]}]}]}";
-  return json;
+  Json list = Json::array();
+  for (const Span& span : spans) list.push_back(span_json(span, offset_ns));
+  const Json resource = {{"attributes", Json::array({attribute("service.name", "stringValue", service),
+                                                     attribute("service.version", "stringValue", TESSERA_VERSION)})}};
+  const Json scope = {{"scope", {{"name", "tessera.serve"}}}, {"spans", std::move(list)}};
+  const Json json = {
+      {"resourceSpans", Json::array({Json{{"resource", resource}, {"scopeSpans", Json::array({scope})}}})}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Tracer::Tracer(TracingOptions options, Send send)
-    : options_(std::move(options)), send_(std::move(send)), random_(std::random_device()()) {
-  random_.discard(std::random_device()() % 1024);
+    : options_(std::move(options)), send_(std::move(send)), random_(seeded()) {
   thread_ = std::thread([this] { work(); });
 }
 
