@@ -43,6 +43,8 @@ check() {
     python3 -m venv /try/venv
     /try/venv/bin/pip install --quiet --no-index --find-links /try tessera
     cd /try && venv/bin/python classify.py model.onnx config.min.json classify.py
+    venv/bin/tessera completion bash | cmp - venv/share/bash-completion/completions/tessera
+    test -s venv/share/zsh/site-functions/_tessera && test -s venv/share/man/man1/tessera.1
     venv/bin/tessera --version && venv/bin/python -m tessera info model.onnx | head -n 3'"
   echo "check_wheel: $suite with Python $version: passed"
 }
