@@ -3,8 +3,9 @@
 # torch.compile:
 #   scripts/ort_programs.sh [--package FOLDER] [--setup] [--examples] [PROGRAM …]
 # --examples runs those of examples/python instead (transformers and scikit-learn, about a minute). FOLDER holds the
-# built package (build/release/python). Makes .venv-programs from pinned packages (6 GB, mostly PyTorch, which silero-vad
-# needs); --setup only makes it. Takes some minutes; not part of CI. Exit code 1 when a program finds something else.
+# built package (build/release/python). Makes .venv-programs from pinned packages (6 GB, mostly PyTorch, which
+# silero-vad needs); --setup only makes it. Takes some minutes; not part of CI. Exit code 1 when a program finds
+# something else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +15,7 @@ while [ $# -gt 0 ]; do
     --package) package=${2:?--package needs a folder}; shift 2 ;;
     --setup) setup_only=true; shift ;;
     --examples) examples=true; shift ;;
-    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
     *) programs+=("$1"); shift ;;
   esac
 done

@@ -32,7 +32,10 @@ CLASSIFIERS = [
     KNeighborsClassifier(5),
     MLPClassifier((32,), max_iter=60, tol=1e-2, random_state=0),
 ]
-REGRESSORS = [make_pipeline(PolynomialFeatures(2), StandardScaler(), Ridge()), RandomForestRegressor(40, random_state=0)]
+REGRESSORS = [
+    make_pipeline(PolynomialFeatures(2), StandardScaler(), Ridge()),
+    RandomForestRegressor(40, random_state=0),
+]
 
 
 def best_ms(call, runs=5):
