@@ -51,9 +51,11 @@ std::string error_plot(const std::vector<LayerMark>& layers, const Frame& frame)
 std::string costs_facts(const CompressionCosts& costs) {
   std::vector<HtmlFact> facts{
       {"weights", base::format_bytes(costs.bytes_after),
-       fmt::format("{} smaller than {}",
-                   ratio(static_cast<double>(costs.bytes_before), static_cast<double>(costs.bytes_after)),
-                   base::format_bytes(costs.bytes_before))}};
+       costs.bytes_before == costs.bytes_after
+           ? "as before"
+           : fmt::format("{} smaller than {}",
+                         ratio(static_cast<double>(costs.bytes_before), static_cast<double>(costs.bytes_after)),
+                         base::format_bytes(costs.bytes_before))}};
   if (costs.file_bytes > 0) facts.push_back({"file", base::format_bytes(costs.file_bytes), "as written"});
   if (costs.metric_before && costs.metric_after)
     facts.push_back({costs.metric, fmt::format("{:.4f}", *costs.metric_after),
@@ -82,11 +84,11 @@ std::string error_by_bits_section(const std::vector<LayerMark>& layers, std::str
                       "<div>" + error_plot(shown, kWide) + error_plot(shown, kNarrow) + std::string(kReadout));
 }
 
-std::string size_section(std::int64_t bytes_before, const std::vector<SizePart>& parts, std::string_view explanation) {
+std::string size_section(const SizePart& whole, const std::vector<SizePart>& parts, std::string_view explanation) {
   const auto share = [&](std::int64_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(1, bytes_before));
+    return static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(1, whole.bytes));
   };
-  std::string rows = html_bar_row("before", html_bar("overhead", 1), base::format_bytes(bytes_before));
+  std::string rows = html_bar_row(whole.name, html_bar(whole.css_class, 1), base::format_bytes(whole.bytes));
   for (const SizePart& part : parts)
     rows += html_bar_row(part.name, html_bar(part.css_class, std::min(1.0, share(part.bytes))),
                          base::format_bytes(part.bytes));

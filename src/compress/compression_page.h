@@ -32,6 +32,7 @@ struct SizePart {
   std::string_view css_class;
   std::int64_t bytes = 0;
 };
-std::string size_section(std::int64_t bytes_before, const std::vector<SizePart>& parts, std::string_view explanation);
+// `whole` comes first, and the parts are bars in its scale.
+std::string size_section(const SizePart& whole, const std::vector<SizePart>& parts, std::string_view explanation);
 
 }  // namespace tessera::compress

@@ -118,7 +118,8 @@ std::string bytes_section(const CompressedFold& fold) {
   }
   std::ranges::stable_sort(parts, std::ranges::greater{}, &SizePart::bytes);
   parts.push_back({"everything else", "overhead", std::max<std::int64_t>(0, fold.file_bytes - known)});
-  return size_section(fold.file_bytes, parts, "The file, and the coded weights of each layer in it.");
+  return size_section({"the whole file", "overhead", fold.file_bytes}, parts,
+                      "The file, and the coded weights of each layer in it.");
 }
 
 std::string bits_section(const CompressedFold& fold) {

@@ -63,7 +63,7 @@ std::string bytes_section(const PruneReport& report) {
     nonzero += kFloatBytes * layer.nonzero_after;
     zero += kFloatBytes * (layer.weights_after - layer.nonzero_after);
   }
-  return size_section(report.bytes_before,
+  return size_section({"before", "overhead", report.bytes_before},
                       {{"nonzero weights", "memory", nonzero},
                        {"zeros", "arithmetic", zero},
                        {"everything else", "overhead", std::max<std::int64_t>(0, report.bytes_after - nonzero - zero)}},
@@ -90,7 +90,7 @@ std::string sensitivity_plot(const PruneSensitivity& sensitivity, const Frame& f
   }
   if (highest == lowest) highest = lowest + 1;
   const Scale x(0, 1, frame.left, frame.width - frame.right, false),
-      y(lowest, highest * 1.05, frame.height - frame.bottom, frame.top, false);
+      y(lowest * 1.05, highest + 0.05 * (highest - lowest), frame.height - frame.bottom, frame.top, false);
   axes(drawing, frame, x, y, "sparsity of the layer", "drop of " + sensitivity.metric);
   for (const LayerSensitivity& layer : sensitivity.layers) {
     std::string path = fmt::format("M{:.1f} {:.1f}", x(0), y(0));

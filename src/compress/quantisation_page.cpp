@@ -84,7 +84,7 @@ std::string bytes_section(const QuantiseReport& report) {
   std::int64_t quantised = 0, real = 0;
   for (const QuantisedLayer& layer : report.layers) (layer.quantised ? quantised : real) += layer.bytes_after;
   const std::int64_t rest = std::max<std::int64_t>(0, report.bytes_after - quantised - real);
-  return size_section(report.bytes_before,
+  return size_section({"before", "overhead", report.bytes_before},
                       {{"quantised layers", "memory", quantised},
                        {"layers in float", "arithmetic", real},
                        {"everything else", "overhead", rest}},

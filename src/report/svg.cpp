@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "base/text.h"
 
@@ -57,8 +58,10 @@ std::vector<double> Scale::ticks(int most) const {
                       : rough <= 2 * power ? 2 * power
                       : rough <= 5 * power ? 5 * power
                                            : 10 * power;
-  for (double value = std::ceil(low_ / step) * step; value <= high_ * (1 + 1e-9); value += step)
-    result.push_back(value);
+  // Counted in steps, so that zero is zero.
+  const auto first = static_cast<std::int64_t>(std::ceil(low_ / step - 1e-9)),
+             last = static_cast<std::int64_t>(std::floor(high_ / step + 1e-9));
+  for (std::int64_t i = first; i <= last; ++i) result.push_back(static_cast<double>(i) * step);
   return result;
 }
 

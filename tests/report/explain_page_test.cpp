@@ -151,6 +151,9 @@ TEST(Svg, ScalesAndTicks) {
   const report::Scale linear(0, 7, 100, 0, false);
   EXPECT_DOUBLE_EQ(linear(3.5), 50);
   EXPECT_EQ(linear.ticks(4), (std::vector<double>{0, 2, 4, 6}));
+  const std::vector<double> below = report::Scale(-0.5, 0.02, 100, 0, false).ticks(6);
+  ASSERT_EQ(below.size(), 6u);
+  EXPECT_EQ(below.back(), 0);
 }
 
 }  // namespace
