@@ -6,7 +6,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all_targets=(onnx_reader text model_run npy image value_proto package tokenizer serve_request serve_grpc)
+all_targets=(onnx_reader text model_run npy image value_proto package tokenizer serve_request serve_grpc
+             serve_settings serve_picture)
 seconds=60
 jobs=$(nproc)
 targets=()

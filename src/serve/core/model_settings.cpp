@@ -22,6 +22,7 @@ constexpr std::int64_t kUsualQueue = 1024;
 constexpr int kUsualBatch = 8;
 constexpr std::uint32_t kMostWarmUps = 1000;  // of one kind
 constexpr int kMostBatch = 4096, kMostInstances = 64;
+constexpr double kMostGoalMs = 1e9, kMostMemoryMib = 1e9, kMostThreads = 1024, kMostDelayUs = 1e7;
 
 // Keeps the first mistake and where it is.
 class FirstMistake final : public google::protobuf::io::ErrorCollector {
@@ -41,6 +42,13 @@ Priority priority_of(const std::string& name, const std::string& where) {
        where);
 }
 
+// The number if it is within 0 and `most`, so that it can be converted to units and to whole numbers.
+double within(double number, double most, std::string_view key, const std::string& where) {
+  require(number >= 0 && number <= most, ErrorKind::invalid_argument, "'{}' in {} is {}, expected 0 to {}", key, where,
+          number, most);
+  return number;
+}
+
 double number_of(const std::string& text, const std::string& key, const std::string& where) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -57,16 +65,27 @@ std::int64_t version_of(const std::string& text, const std::string& where) {
   return version;
 }
 
+std::int64_t goal_ns_of(double goal_ms, const std::string& where) {
+  return static_cast<std::int64_t>(within(goal_ms, kMostGoalMs, "goal_ms", where) * 1e6);
+}
+
+std::int64_t bytes_of(double mib, const std::string& where) {
+  return static_cast<std::int64_t>(within(mib, kMostMemoryMib, "memory_limit_mib", where)) << 20;
+}
+
+int threads_of(double threads, const std::string& where) {
+  return static_cast<int>(within(threads, kMostThreads, "threads", where));
+}
+
 // Tessera's own settings, which stand among the parameters of config.pbtxt.
 void read_parameters(ModelSettings& settings, const std::string& where) {
   for (const auto& [key, value] : settings.config.parameters()) {
     const std::string& text = value.string_value();
     if (key == "priority") settings.priority = priority_of(text, where);
     else if (key == "weight") settings.weight = number_of(text, key, where);
-    else if (key == "goal_ms") settings.goal_ns = static_cast<std::int64_t>(number_of(text, key, where) * 1e6);
-    else if (key == "memory_limit_mib")
-      settings.memory_limit_bytes = static_cast<std::int64_t>(number_of(text, key, where)) << 20;
-    else if (key == "threads") settings.threads = static_cast<int>(std::min(number_of(text, key, where), 1024.0));
+    else if (key == "goal_ms") settings.goal_ns = goal_ns_of(number_of(text, key, where), where);
+    else if (key == "memory_limit_mib") settings.memory_limit_bytes = bytes_of(number_of(text, key, where), where);
+    else if (key == "threads") settings.threads = threads_of(number_of(text, key, where), where);
     else if (key == "precision") settings.precision = text;
     else if (key.starts_with("share.")) settings.shares[version_of(key.substr(6), where)] = number_of(text, key, where);
     else if (key.starts_with("before.")) settings.before[key.substr(7)] = text;
@@ -114,7 +133,8 @@ void check(const ModelSettings& settings, const std::string& where) {
             kMostWarmUps);
   require(!config.model_transaction_policy().decoupled(), ErrorKind::unsupported,
           "{} asks for decoupled answers, which this server does not have", where);
-  require(settings.weight > 0, ErrorKind::invalid_argument, "the weight in {} must be above 0", where);
+  require(settings.weight > 0 && std::isfinite(settings.weight), ErrorKind::invalid_argument,
+          "the weight in {} must be above 0 and finite", where);
   require(settings.precision.empty() || settings.precision == "f32" || settings.precision == "bf16",
           ErrorKind::invalid_argument, "the precision in {} is '{}', expected f32 or bf16", where, settings.precision);
 }
@@ -232,9 +252,9 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
       static_cast<std::int32_t>(std::clamp<std::int64_t>(table.whole("max_batch_size", 0), -1, kMostBatch + 1)));
   settings.priority = priority_of(table.text("priority", "standard"), where);
   settings.weight = table.number("weight", 1);
-  settings.goal_ns = static_cast<std::int64_t>(table.number("goal_ms", 0) * 1e6);
-  settings.memory_limit_bytes = table.whole("memory_limit_mib", 0) << 20;
-  settings.threads = static_cast<int>(table.whole("threads", 0));
+  settings.goal_ns = goal_ns_of(table.number("goal_ms", 0), where);
+  settings.memory_limit_bytes = bytes_of(static_cast<double>(table.whole("memory_limit_mib", 0)), where);
+  settings.threads = threads_of(static_cast<double>(table.whole("threads", 0)), where);
   settings.precision = table.text("precision", "");
   config.set_default_model_filename(table.text("file", ""));
   if (table.has("instances")) {
@@ -247,9 +267,10 @@ ModelSettings parse_model_toml(const std::string& text, const std::string& where
   if (table.has("batching")) {
     io::TomlTable batching = table.table("batching");
     inference::ModelDynamicBatching& dynamic = *config.mutable_dynamic_batching();
-    dynamic.set_max_queue_delay_microseconds(static_cast<std::uint64_t>(std::max(batching.number("delay_us", 0), 0.0)));
+    dynamic.set_max_queue_delay_microseconds(
+        static_cast<std::uint64_t>(within(batching.number("delay_us", 0), kMostDelayUs, "delay_us", where)));
     for (const double size : batching.numbers("preferred"))
-      dynamic.add_preferred_batch_size(static_cast<std::int32_t>(std::clamp(size, -1.0, 1e6)));
+      dynamic.add_preferred_batch_size(static_cast<std::int32_t>(within(size, kMostBatch, "preferred", where)));
     dynamic.mutable_default_queue_policy()->set_max_queue_size(
         static_cast<std::uint32_t>(std::clamp<std::int64_t>(batching.whole("queue", 0), 0, 1'000'000)));
   }
