@@ -1,5 +1,6 @@
 #include "serve/core/served_model.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -134,6 +135,31 @@ TEST(ServedModel, AdmitsByWhatRunsOnInputsOfTheSameShapesTook) {
   promise.get_future().get();  // in time or not: the machine may be busy
 }
 
+// A goal that no run meets: without trials, a model whose runs were slow for a while would refuse everything for ever.
+TEST(ServedModel, TriesNowAndThenWhetherItIsStillTooSlow) {
+  Arbiter arbiter;
+  ServedModel model(arbiter, affine(3), "1", settings("max_batch_size = 8\ngoal_ms = 0.0001"), {});
+  bool is_answered = false;
+  for (int i = 0; i < 1000 && !is_answered; ++i) {
+    std::promise<Outcome> promise;
+    try {
+      ASSERT_TRUE(model.submit(call_of({1, 2}, promise)));
+      EXPECT_THAT(result(promise.get_future().get()), testing::ElementsAre(4, 8));
+      is_answered = true;
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.reason(), Reason::unavailable);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  EXPECT_TRUE(is_answered);
+  // What a client sets itself is not overstepped on trial.
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));
+  std::promise<Outcome> promise;
+  const std::shared_ptr<Call> call = call_of({1, 2}, promise);
+  call->request.timeout_ns = 1;
+  EXPECT_THROW(model.submit(call), Failure);
+}
+
 TEST(ServedModel, CancelledRequestsAreNotComputed) {
   Arbiter arbiter;
   ServedModel model(arbiter, affine(1), "1", settings("max_batch_size = 8\n[batching]\ndelay_us = 50000"), {});
@@ -254,6 +280,22 @@ TEST(ModelSettings, MistakesAreTold) {
                                 [] { parse_model_toml("priority = \"high\"", "m"); });
   test::expect_error_containing(ErrorKind::invalid_argument, "preferred_batch_size",
                                 [] { parse_model_toml("max_batch_size = 2\n[batching]\npreferred = [3]", "m"); });
+}
+
+TEST(ModelSettings, NumbersHaveBounds) {
+  for (const char* text : {"goal_ms = 1e300", "goal_ms = -1", "goal_ms = nan", "memory_limit_mib = 9000000000000000000",
+                           "memory_limit_mib = -1", "threads = 5000000000", "[batching]\ndelay_us = 1e300",
+                           "max_batch_size = 4\n[batching]\npreferred = [1e300]"}) {
+    SCOPED_TRACE(text);
+    test::expect_error_containing(ErrorKind::invalid_argument, "expected 0 to", [&] { parse_model_toml(text, "m"); });
+  }
+  for (const auto& [key, value] : {std::pair("goal_ms", "1e300"), std::pair("memory_limit_mib", "1e30"),
+                                   std::pair("threads", "1e30"), std::pair("goal_ms", "-1")}) {
+    SCOPED_TRACE(key);
+    const std::string text = fmt::format(R"(parameters {{ key: "{}" value {{ string_value: "{}" }} }})", key, value);
+    test::expect_error_containing(ErrorKind::invalid_argument, "expected 0 to", [&] { parse_pbtxt(text, "m"); });
+  }
+  test::expect_error_containing(ErrorKind::invalid_argument, "weight", [] { parse_model_toml("weight = inf", "m"); });
 }
 
 TEST(ServedModel, ComputesAShortRunOnTheThreadOfItsRequest) {

@@ -15,7 +15,6 @@
 namespace tessera::serve {
 namespace {
 
-constexpr double kLearningRate = 0.2;
 constexpr double kRetrySeconds = 0.5;
 constexpr std::int64_t kMostHere_ns = 3'000'000;  // that a run may hold the thread of its request
 constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
@@ -96,7 +95,8 @@ void ServedModel::warm_up() {
       job_.run(session_, inputs);  // plans
       const std::int64_t start_ns = now_ns();
       job_.run(session_, inputs);
-      learn(rows, now_ns() - start_ns);
+      const std::int64_t end_ns = now_ns();
+      times_.add(rows, end_ns - start_ns, end_ns);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::failed) throw;
       log(Level::info, "a warm-up run failed on zeros", {{"model", info_.name}, {"why", error.what()}});
@@ -105,27 +105,11 @@ void ServedModel::warm_up() {
   }
 }
 
-// With the mutex held, or before any worker is there.
-void ServedModel::learn(std::int64_t rows, std::int64_t run_ns) {
-  const auto [it, is_new] = run_ns_.emplace(rows, run_ns);
-  if (is_new) return;
-  it->second += static_cast<std::int64_t>(kLearningRate * static_cast<double>(run_ns - it->second));
-}
-
-// By the nearest number of rows that was measured, in proportion where it has fewer. With the mutex held.
-std::int64_t ServedModel::predicted_ns(std::int64_t rows) const {
-  if (run_ns_.empty()) return 0;
-  const auto above = run_ns_.lower_bound(rows);
-  if (above != run_ns_.end()) return above->second;
-  const auto last = std::prev(run_ns_.end());
-  return last->second * rows / last->first;
-}
-
 // Of the request alone: what the arbiter saw of runs on inputs of its shapes, which may differ in more than rows. With
 // the mutex held.
 std::int64_t ServedModel::predicted_alone_ns(const QueuedCall& queued) const {
   const std::int64_t known_ns = job_.predicted_ns(session_, queued.inputs);
-  return known_ns > 0 ? known_ns : predicted_ns(queued.rows);
+  return known_ns > 0 ? known_ns : times_.predicted_ns(queued.rows);
 }
 
 QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
@@ -170,6 +154,12 @@ QueuedCall ServedModel::check(const std::shared_ptr<Call>& call) const {
   return queued;
 }
 
+// While everything is refused nothing is measured. Now and then a request is computed, even if it is late for the
+// model's goal, so that a prediction from a time when the machine was slow does not last. With the mutex held.
+bool ServedModel::is_trial(const Call& call, std::int64_t now_ns) const {
+  return call.request.timeout_ns == 0 && running_ == 0 && queue_.size() == 0 && times_.is_stale(now_ns);
+}
+
 // Refuses at once what would come too late or has no room to wait. With the mutex held.
 void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t priority) {
   const std::int64_t now = now_ns();
@@ -177,7 +167,7 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
   const std::int64_t before = queue_.rows_before(priority);
   const std::int64_t busy_ns =
       running_ >= info_.settings.instances() ? std::max<std::int64_t>(running_until_ns_ - now, 0) : 0;
-  const std::int64_t wait_ns = busy_ns + before / full * predicted_ns(full) + job_.ahead_ns();
+  const std::int64_t wait_ns = busy_ns + before / full * times_.predicted_ns(full) + job_.ahead_ns();
   const double retry_s = std::max(static_cast<double>(wait_ns) * 1e-9, 0.05);
   if (queue_.size() >= info_.settings.queue_limit())
     throw Failure(Reason::unavailable, fmt::format("the queue of model '{}' is full", info_.name), retry_s);
@@ -189,9 +179,12 @@ void ServedModel::admit(Call& call, const QueuedCall& queued, std::uint64_t prio
   call.deadline_ns = call.arrival_ns + timeout_ns;
   // It is computed together with what is left of the requests before it.
   const std::int64_t rest = before % full;
-  const std::int64_t run_ns =
-      rest == 0 ? predicted_alone_ns(queued) : predicted_ns(std::min(rest + queued.rows, std::max(full, queued.rows)));
-  if (now + wait_ns + run_ns > call.deadline_ns)
+  const std::int64_t run_ns = rest == 0
+                                  ? predicted_alone_ns(queued)
+                                  : times_.predicted_ns(std::min(rest + queued.rows, std::max(full, queued.rows)));
+  if (now + wait_ns + run_ns <= call.deadline_ns) return;
+  if (is_trial(call, now)) call.deadline_ns = 0;
+  else
     throw Failure(Reason::unavailable,
                   fmt::format("model '{}' is too busy to answer within {:.1f} ms", info_.name,
                               static_cast<double>(timeout_ns) * 1e-6),
@@ -261,7 +254,7 @@ void ServedModel::work() {
     }
     // What is computed now is answered when its batch has run: later than a deadline, it is not worth computing.
     const std::int64_t next_rows = std::min(queue_.rows_before(kLeastImportant), most_rows_);
-    const std::int64_t run_ns = predicted_ns(next_rows);
+    const std::int64_t run_ns = times_.predicted_ns(next_rows);
     const std::vector<QueuedCall> lapsed = queue_.take_lapsed(now_ns() + run_ns);
     Batch batch = queue_.take_batch(now_ns(), run_ns);
     if (lapsed.empty() && batch.empty()) {
@@ -276,7 +269,7 @@ void ServedModel::work() {
     std::int64_t rows = 0;
     for (const QueuedCall& queued : batch) rows += queued.rows;
     ++running_;
-    running_until_ns_ = now_ns() + predicted_ns(rows);
+    running_until_ns_ = now_ns() + times_.predicted_ns(rows);
     lock.unlock();
     for (const QueuedCall& queued : lapsed) {
       if (queued.call->cancellation.flag().load(std::memory_order_relaxed))
@@ -312,7 +305,7 @@ void ServedModel::run(Batch batch) {
     const std::int64_t done_ns = now_ns();
     times = {gathered_ns - started_ns, done_ns - gathered_ns, 0};
     const std::lock_guard lock(mutex_);
-    learn(rows, done_ns - gathered_ns);
+    times_.add(rows, done_ns - gathered_ns, done_ns);
   } catch (...) {
     const Failure failure = current_failure();
     log_current_exception("a run failed", {{"model", info_.name}, {"version", info_.version}});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "serve/core/request_queue.h"
+#include "serve/core/run_times.h"
 #include "serve/core/servable.h"
 #include "serve/core/timeline.h"
 #include "tessera/share.h"
@@ -45,7 +46,6 @@ class ServedModel final : public Servable {
   void admit(Call& call, const QueuedCall& queued, std::uint64_t priority);
   bool can_run_here(const QueuedCall& queued) const;
   void run_here(QueuedCall queued, std::unique_lock<std::mutex> lock);
-  std::int64_t predicted_ns(std::int64_t rows) const;
   std::int64_t predicted_alone_ns(const QueuedCall& queued) const;
   NamedValues run_session(const Batch& batch, const NamedValues& inputs, std::int64_t rows);
   NamedValues zeros(std::int64_t rows) const;
@@ -55,7 +55,7 @@ class ServedModel final : public Servable {
   void answer(const QueuedCall& queued, const NamedValues& results, std::int64_t rows, std::int64_t first,
               std::int64_t started_ns, ExecutionTimes times);
   void refuse(const QueuedCall& queued, const Failure& failure);
-  void learn(std::int64_t rows, std::int64_t run_ns);
+  bool is_trial(const Call& call, std::int64_t now_ns) const;
 
   ModelInfo info_;
   Labels labels_;
@@ -74,7 +74,7 @@ class ServedModel final : public Servable {
   RequestQueue queue_;
   bool draining_ = false;
   std::int64_t running_until_ns_ = 0, running_ = 0;
-  std::map<std::int64_t, std::int64_t> run_ns_;  // by rows: the time of the latest runs
+  RunTimes times_;
 
   std::mutex drain_mutex_;
   std::vector<std::thread> workers_;
