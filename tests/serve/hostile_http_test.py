@@ -19,10 +19,10 @@ class Hostile(server.WithServer):
     config = "[limits]\nbody_mib = 8\nall_bodies_mib = 24\nconnections = 40\nheader_seconds = 1\nstall_seconds = 1\n"
 
     def setUp(self):
-        self.before = self.server.resident_bytes()
+        self.before, self.most_growth = self.server.resident_bytes(), 120 * MIB
 
     def tearDown(self):
-        self.assertLess(self.server.resident_bytes() - self.before, 120 * MIB)
+        self.assertLess(self.server.resident_bytes() - self.before, self.most_growth)
         answer = self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
         self.assertEqual(answer["outputs"][0]["shape"], [1, 10])
 
@@ -68,6 +68,26 @@ class Hostile(server.WithServer):
         self.assertEqual(self.status(head + b"Content-Length: 18446744073709551616\r\n\r\n"), 400)
         chunk = b"100000\r\n" + b"a" * MIB + b"\r\n"
         self.assertEqual(self.status(head + b"Transfer-Encoding: chunked\r\n\r\n", pieces=[chunk] * 64), 413)
+
+    def test_chunk_extensions_and_trailers_without_end(self):
+        head = b"POST /v2/models/lenet/infer HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        endless = [b"a" * MIB] * 64
+        self.assertIn(self.status(head + b"1;", pieces=endless), (0, 400, 413, 431))
+        self.assertIn(self.status(head + b"0" * 100, pieces=[b"0" * MIB] * 64), (0, 400, 413, 431))
+        trailers = (f"X-{i}: y\r\n".encode() for i in range(1_000_000))
+        self.assertIn(self.status(head + b"0\r\n", pieces=trailers), (0, 400, 413, 431))
+
+    def test_pictures_that_grow(self):
+        """A few kB of PNG that say that they are, or are, very large pictures."""
+        for width, height in ((1 << 31, 1 << 31), (1 << 30, 1), (30000, 30000), (0, 5)):
+            status, _, text = self.server.ask("POST", "/v2/models/reader/infer", server.flat_png(width, height, rows=1),
+                                              {"Inference-Header-Content-Length": "0"})
+            self.assertIn(status, (400, 503), text[:500])
+        self.most_growth = 640 * MIB  # the model of pictures may keep 512 MiB
+        for _ in range(3):  # whole, and just below the limit of pixels
+            status, _, text = self.server.ask("POST", "/v2/models/reader/infer", server.flat_png(8192, 8192),
+                                              {"Inference-Header-Content-Length": "0"})
+            self.assertIn(status, (200, 400, 503), text[:500])
 
     def test_compression_bombs(self):
         for coding, window in (("gzip", 31), ("deflate", 15)):

@@ -1,5 +1,6 @@
 #include "serve/core/pipeline.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -135,6 +136,28 @@ TEST(Pipeline, LeavesOneBoxOfThoseThatOverlap) {
   EXPECT_THAT(values<std::string>(output(outcome, "label")), testing::ElementsAre("cat", "dog"));
   EXPECT_THAT(values<float>(output(outcome, "score")), testing::ElementsAre(0.9f, 0.6f));
   EXPECT_THAT(values<float>(output(outcome, "box")), testing::ElementsAre(6, 7, 14, 15, 6, 7, 14, 15));
+}
+
+// The header of a PGM file (https://netpbm.sourceforge.net/doc/pgm.html) with these sides, and nothing behind it.
+Tensor cut_off_picture(int width, int height) {
+  const std::string text = fmt::format("P5 {} {} 255\n", width, height);
+  Tensor bytes(DType::u8, {static_cast<std::int64_t>(text.size())});
+  std::ranges::copy(text, bytes.mutable_values<std::uint8_t>().begin());
+  return bytes;
+}
+
+TEST(Pipeline, RefusesPicturesThatAreTooLarge) {
+  NetBuilder net("grey");
+  net.output("y", net.relu(net.input("x", DType::f32,
+                                     {std::string("batch"), std::int64_t{1}, std::int64_t{8}, std::int64_t{8}})));
+  Served served(net.build(), "[before]\nkind = \"picture\"");
+  const Outcome large = served.ask("image", cut_off_picture(30000, 30000));
+  ASSERT_TRUE(large.failure);
+  EXPECT_EQ(large.failure->reason(), Reason::too_large);
+  EXPECT_THAT(large.failure->what(), testing::HasSubstr("too large: picture of 30000 x 30000 pixels"));
+  const Outcome damaged = served.ask("image", cut_off_picture(30, 30));
+  ASSERT_TRUE(damaged.failure);
+  EXPECT_EQ(damaged.failure->reason(), Reason::bad_request);
 }
 
 TEST(Pipeline, MistakesAreTold) {

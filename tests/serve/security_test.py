@@ -7,10 +7,13 @@ import hashlib
 import http.client
 import json
 import pathlib
+import select
 import shutil
+import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 
@@ -124,6 +127,34 @@ class Keys(unittest.TestCase):
                 self.assertTrue(all(headers["Retry-After"] for status, headers, _ in statuses if status == 429))
 
 
+class Recorder:
+    """Passes one connection on to a port of this machine, and keeps what the client sent."""
+    def __init__(self, port):
+        self.recorded, self.listener = b"", socket.create_server(("127.0.0.1", 0))
+        self.port, self.thread = self.listener.getsockname()[1], threading.Thread(target=self.run, args=(port,))
+        self.thread.start()
+
+    def run(self, port):
+        client, _ = self.listener.accept()
+        with client, socket.create_connection(("127.0.0.1", port)) as far:
+            while True:
+                readable, _, _ = select.select([client, far], [], [])
+                for source, target in ((client, far), (far, client)):
+                    if source in readable:
+                        data = source.recv(65536)
+                        if not data:
+                            return
+                        self.recorded += data if source is client else b""
+                        target.sendall(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.thread.join(timeout=20)
+        self.listener.close()
+
+
 @unittest.skipUnless(shutil.which("openssl"), "the program openssl makes the certificates")
 class Tls(unittest.TestCase):
     def ask(self, running, folder, client=None, trusted="server"):
@@ -156,6 +187,35 @@ class Tls(unittest.TestCase):
                 with self.assertRaises((ConnectionError, http.client.HTTPException)):
                     running.ask("GET", "/v2")  # without TLS
                 self.reload(running, folder)
+
+    def test_a_recorded_request_cannot_be_replayed(self):
+        with tempfile.TemporaryDirectory() as holder:
+            folder = pathlib.Path(holder)
+            repository = make_repository(folder / "models")
+            make_certificate(folder, "server")
+            audit = folder / "audit.log"
+            config = (f'[tls]\ncertificate = "{folder}/server.pem"\nkey = "{folder}/server.key"\n'
+                      f'[audit]\nfile = "{audit}"\n' + keys())
+            with Server(repository, config=config) as running:
+                with Recorder(running.port) as recorder:
+                    context = ssl.create_default_context(cafile=folder / "server.pem")
+                    connection = http.client.HTTPSConnection("127.0.0.1", recorder.port, timeout=20, context=context)
+                    connection.request("POST", "/v2/repository/models/lenet/load", headers=bearer("boss"))
+                    self.assertEqual(connection.getresponse().status, 200)
+                    connection.close()
+                self.assertGreater(len(recorder.recorded), 500)
+                self.assertNotIn(TOKENS["boss"].encode(), recorder.recorded)
+                before = audit.read_text()
+                self.assertIn('"boss"', before)
+                with socket.create_connection(("127.0.0.1", running.port), timeout=20) as again:
+                    again.sendall(recorder.recorded)
+                    again.shutdown(socket.SHUT_WR)
+                    try:
+                        while again.recv(65536):
+                            pass
+                    except ConnectionResetError:
+                        pass
+                self.assertEqual(audit.read_text().count('"boss"'), before.count('"boss"'))
 
     def reload(self, running, folder):
         """A new certificate is shown to new connections while the server runs."""

@@ -105,14 +105,27 @@ ensemble_scheduling {
     return folder
 
 
-def grey_png(width, height):
-    """A PNG file with a ramp of grey (https://www.w3.org/TR/png-3/)."""
+def png(width, height, compressed_rows):
+    """A PNG file of grey values (https://www.w3.org/TR/png-3/)."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    rows = b"".join(b"\0" + bytes(x * 255 // width for x in range(width)) for _ in range(height))
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", compressed_rows) + chunk(b"IEND", b"")
+
+
+def grey_png(width, height):
+    """A PNG file with a ramp of grey."""
+    rows = b"".join(b"\0" + bytes(x * 255 // width for x in range(width)) for _ in range(height))
+    return png(width, height, zlib.compress(rows))
+
+
+def flat_png(width, height, rows=None):
+    """A black PNG file, of which only the first `rows` are there."""
+    packer = zlib.compressobj(1)
+    row = bytes(1 + min(width, 1 << 20))
+    packed = b"".join(packer.compress(row) for _ in range(height if rows is None else rows))
+    return png(width, height, packed + packer.flush())
 
 
 def lenet_request(value=0.5, rows=1, **more):

@@ -4,6 +4,11 @@
 
 namespace tessera::serve {
 
+ModelSettings with_memory_limit(ModelSettings settings) {
+  if (settings.memory_limit_bytes == 0) settings.memory_limit_bytes = kPictureMemoryBytes;
+  return settings;
+}
+
 Model make_picture_model(const ModelSettings& settings) {
   std::map<std::string, std::string> values;
   for (const char* key : {"width", "height", "channels", "layout", "scale", "fit", "order", "filling"}) {

@@ -9,6 +9,9 @@ namespace tessera::serve {
 // The name of the backend in config.pbtxt.
 inline constexpr const char* kPictureBackend = "tessera_picture";
 
+// The settings with the limit of memory that models of pictures have, where none is given.
+ModelSettings with_memory_limit(ModelSettings settings);
+
 // The model of make_picture_graph with the options that the parameters name: `width`, `height` (required), `channels`,
 // `layout` (NCHW or NHWC), `scale`, `fit`, `order`, `filling`. Throws Error(invalid_argument) for other values.
 Model make_picture_model(const ModelSettings& settings);

@@ -14,6 +14,10 @@ enum class PictureFit {
   width,    // to the height; the width follows in proportion
 };
 
+// The most memory that decoding and resizing one picture may take, unless a model's settings say otherwise: about 34
+// million pixels of three channels. A file of some kilobytes can name any size.
+inline constexpr std::int64_t kPictureMemoryBytes = std::int64_t{512} << 20;
+
 struct PictureOptions {
   std::int64_t width = 0, height = 0;  // width: the most of it for PictureFit::width
   std::int64_t channels = 3;           // 3, or 1 for grey

@@ -33,7 +33,7 @@ class PictureStep final : public Step {
   explicit PictureStep(StepSource source)
       : input_(network_input(source.model)),
         options_(picture_options(source.settings, input_.usual)),
-        session_(make_picture_graph("picture", options_)) {
+        session_(make_picture_graph("picture", options_), {.memory_limit_bytes = kPictureMemoryBytes}) {
     source.settings.check_all_read();
   }
 
@@ -47,6 +47,8 @@ class PictureStep final : public Step {
     try {
       made = job.run(session_, image);
     } catch (const Error& error) {
+      if (error.kind() == ErrorKind::over_budget)
+        throw Failure(Reason::too_large, "the input 'image' is too large: " + error.message());
       if (error.kind() != ErrorKind::failed && error.kind() != ErrorKind::invalid_argument) throw;
       throw Failure(Reason::bad_request, "the input 'image' is no picture that can be decoded");
     }
