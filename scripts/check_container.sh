@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Runs the second stage of deploy/Containerfile where no container engine is: scripts/check_container.sh ROOT
+# Makes a bare Debian 12 in the folder ROOT with no more than the packages that the file names, copies the programs of
+# build/release there, and starts the file's entry point with its arguments, as its user, in a network of its own. A
+# request for a model must be answered. Needs root and debootstrap.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+case ${1:-} in
+  -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+  '') echo "check_container: say where the root is to be made (see --help)" >&2; exit 2 ;;
+esac
+root=$1
+. scripts/debian_mirror.sh
+
+# Said of the second stage: a line that ends in a backslash goes on.
+stage=$(sed -e ':a' -e '/\\$/N; s/\\\n//; ta' deploy/Containerfile | awk '/^FROM/ { n++ } n == 2')
+packages=$(sed -nE 's/^RUN apt-get update && apt-get install -y --no-install-recommends (.*) && rm .*/\1/p' <<<"$stage")
+user=$(sed -nE 's/^USER (.*)/\1/p' <<<"$stage")
+mapfile -t command < <(python3 - <<<"$stage" -c '
+import json, re, sys
+text = sys.stdin.read()
+for word in ("ENTRYPOINT", "CMD"):
+    print(*json.loads(re.search(rf"^{word} (\[.*\])", text, re.M)[1]), sep="\n")')
+[ -n "$packages" ] && [ -n "$user" ] && [ ${#command[@]} -gt 2 ] ||
+  { echo "check_container: deploy/Containerfile is not of the form that is expected here" >&2; exit 1; }
+
+if [ ! -e "$root/bin/sh" ]; then
+  debootstrap --variant=minbase bookworm "$root" "$(debian_mirror)" >"$root.log" 2>&1 ||
+    { tail -n 20 "$root.log" >&2; exit 1; }
+fi
+# Word splitting is meant: one argument a package.
+# shellcheck disable=SC2086
+chroot "$root" apt-get install -qq -y --no-install-recommends $packages >"$root.log" 2>&1 ||
+  { tail -n 20 "$root.log" >&2; exit 1; }
+for program in tessera tessera-serve; do
+  strip -o "$root/usr/local/bin/$program" "build/release/apps/tessera/$program"
+done
+rm -rf "$root/models"
+mkdir -p "$root/models/lenet/1"
+build/release/apps/tessera/tessera new lenet5 -o "$root/models/lenet/1/model.onnx" >/dev/null
+
+export root user
+# shellcheck disable=SC2016
+unshare --net --mount bash -euc '
+  ip link set lo up
+  mount -t proc proc "$root/proc"
+  chroot --userspec="$user:$user" "$root" "$@" &
+  trap "kill $!; wait $!" EXIT
+  python3 - <<END
+import json, time, urllib.request
+body = {"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 1, 28, 28], "data": [0.5] * 784}]}
+for _ in range(200):
+    try:
+        urllib.request.urlopen("http://127.0.0.1:8000/v2/health/ready").read()
+        break
+    except OSError:
+        time.sleep(0.05)
+answer = urllib.request.urlopen("http://127.0.0.1:8000/v2/models/lenet/infer", json.dumps(body).encode()).read()
+assert json.loads(answer)["outputs"][0]["shape"] == [1, 10], answer
+assert b"nv_inference_request_success" in urllib.request.urlopen("http://127.0.0.1:8002/metrics").read()
+END
+' check_container "${command[@]}"
+echo "check_container: ${command[*]} answers as user $user with $(wc -w <<<"$packages") packages named"

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""What deploy/ says is true of the server: metrics, options, libraries. Standard library only.
+
+    deploy_test.py TESSERA
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import server
+from server import lenet_request
+
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+FUNCTIONS = {"rate", "sum", "by", "histogram_quantile", "increase", "max", "avg"}
+
+
+def metrics(text):
+    """Names of a page of metrics, and the labels that each has."""
+    found = {}
+    for line in text.splitlines():
+        sample = re.match(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ", line)
+        if sample and not line.startswith("#"):
+            found.setdefault(sample[1], set()).update(re.findall(r'(\w+)="', sample[2] or ""))
+    return found
+
+
+class Deploy(server.WithServer):
+    def test_the_dashboard_shows_metrics_that_there_are(self):
+        self.server.json("POST", "/v2/models/lenet/infer", lenet_request())
+        self.refused(400, "", "POST", "/v2/models/lenet/infer", {"inputs": []})
+        found = metrics(self.server.ask("GET", "/metrics", port=self.server.ports["metrics"])[2].decode())
+        dashboard = json.loads((DEPLOY / "grafana.json").read_text())
+        targets = [target for panel in dashboard["panels"] for target in panel["targets"]]
+        self.assertGreaterEqual(len(targets), 8)
+        for target in targets:
+            words = re.findall(r"[a-zA-Z_]\w+", re.sub(r"\[\w+\]|\{[^}]*\}", "", target["expr"]))
+            used = set(words) - FUNCTIONS - {"e6"}
+            self.assertTrue(used, target["expr"])
+            for name in used:
+                self.assertIn(name, found, target["expr"])
+                labels = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
+                self.assertLessEqual(labels, found[name], target)
+
+    def test_the_options_of_the_unit_and_the_container_are_accepted(self):
+        unit = re.search(r"ExecStart=\S+ serve (.*)", (DEPLOY / "tessera-serve.service").read_text())[1]
+        container = " ".join(json.loads(re.search(r"CMD (\[.*\])", (DEPLOY / "Containerfile").read_text())[1]))
+        shown = subprocess.run([server.program, "serve", "--help"], capture_output=True, text=True, timeout=60)
+        for option in re.findall(r"--[\w-]+", unit + " " + container):
+            self.assertIn(option, shown.stdout)
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "the program systemd-analyze checks the unit")
+    def test_the_unit_is_valid(self):
+        with tempfile.TemporaryDirectory() as folder:
+            unit = pathlib.Path(folder) / "tessera-serve.service"
+            text = (DEPLOY / unit.name).read_text()
+            unit.write_text(text.replace("/usr/local/bin/tessera", server.program))
+            done = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    @unittest.skipUnless(pathlib.Path("/etc/debian_version").exists() and shutil.which("dpkg-query"),
+                         "the container file names packages of Debian")
+    def test_the_container_has_the_libraries(self):
+        """Every library that the programs ask for is in a package that the container file names, or in one that such
+        a package needs."""
+        named = re.search(r"install -y --no-install-recommends (.*?) &&", (DEPLOY / "Containerfile").read_text(), re.S)
+        known, waiting = {"libc6", "libstdc++6", "libgcc-s1"}, named[1].replace("\\", "").split()
+        while waiting:
+            package = waiting.pop()
+            if package in known:
+                continue
+            known.add(package)
+            done = subprocess.run(["dpkg-query", "-W", "-f", "${Depends}", package], capture_output=True, text=True,
+                                  timeout=60)
+            waiting += re.findall(r"(?:^|, )([^ ,|]+)", done.stdout.replace(":amd64", ""))
+        for program in (server.program, pathlib.Path(server.program).with_name("tessera-serve")):
+            listed = subprocess.run(["ldd", program], capture_output=True, text=True, timeout=60, check=True).stdout
+            paths = [str(pathlib.Path(path).resolve()) for path in re.findall(r"\S+ => (/\S+)", listed)]
+            owners = subprocess.run(["dpkg-query", "-S", *("*/" + pathlib.Path(path).name for path in paths)],
+                                    capture_output=True, text=True, timeout=60).stdout.splitlines()
+            for path in paths:
+                # Folders may be links (/lib to /usr/lib), which the packages' lists do not follow.
+                owner = [line.split(":")[0] for line in owners if path.endswith(line.split(": ")[1])]
+                if owner:  # else it is none of Debian's
+                    self.assertIn(owner[0], known, f"{path} of {program}")
+
+
+if __name__ == "__main__":
+    server.main()
