@@ -64,7 +64,11 @@ class GatedRun final : public StepGate, public runtime::RunMemory {
   Run run_;
   TemporaryMemory memory_;
   bool is_there_ = true;  // for the policy
-  bool asked_ = false;    // for the present step, which it has not begun
+  // What nobody is there to disturb need not be measured step by step: of a job whose steps are known, most runs pass
+  // all steps as one while they are alone. Not those of background jobs, which policies pace.
+  bool may_join_steps_ = false;
+  bool joined_ = false;  // the step that computes is several
+  bool asked_ = false;   // for the present step, which it has not begun
   std::uint64_t key_ = 0;
   double modelled_ns_ = 0, predicted_ns_ = 0;
   bool known_ = false;        // steps of this kind have been measured before
