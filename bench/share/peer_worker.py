@@ -98,7 +98,11 @@ def main():
 
         def answer(line):
             words = line.split()
-            return service.time() if words == ["time"] else service.serve(int(words[1]), float(words[2]), int(words[3]))
+            if words == ["time"]:
+                return service.time()
+            if words[:2] != ["serve", "poisson"]:
+                sys.exit(f"peer_worker: no command for this process: '{line.strip()}'")
+            return service.serve(int(words[2]), float(words[3]), int(words[4]))
 
     for line in sys.stdin:
         print(json.dumps(answer(line.strip())), flush=True)
