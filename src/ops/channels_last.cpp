@@ -36,8 +36,9 @@ void infer_conv_transpose(InferContext& context) {
   check_activation(context);
   const std::optional<ir::Dims> x = data_dims(context);
   const std::optional<ir::Dims> y = transposed_dims(context, x ? &*x : nullptr);
-  if (y) context.set_output(0, context.dtype(0), channels_last(*y));
-  else context.set_output_unknown_rank(0, context.dtype(0));
+  const DType type = rounded_result_type(context);
+  if (y) context.set_output(0, type, channels_last(*y));
+  else context.set_output_unknown_rank(0, type);
 }
 
 void infer_pooling(InferContext& context) {
@@ -71,10 +72,11 @@ std::optional<std::vector<ValueId>> decompose_conv(GraphBuilder& builder, const 
 
 std::optional<std::vector<ValueId>> decompose_conv_transpose(GraphBuilder& builder, const AttributeReader& reader,
                                                              std::span<const ValueId> inputs) {
-  const std::optional<ValueId> y = between_transposes(builder, "ConvTranspose", {inputs.begin(), inputs.end()},
-                                                      reader.given_among(transposed_convolution_attributes()));
+  const std::optional<ValueId> y =
+      between_transposes(builder, "ConvTranspose", rounded_operands(builder, reader, inputs),
+                         reader.given_among(transposed_convolution_attributes()));
   if (!y) return std::nullopt;
-  return std::vector{add_activation(builder, reader, *y)};
+  return std::vector{rounded_result(builder, reader, add_activation(builder, reader, *y))};
 }
 
 template <const OpDef& pool>
@@ -136,12 +138,13 @@ const OpDef channels_last_conv{
     .decompose = decompose_conv,
 };
 
-// Y = activation(ConvTranspose(X, W, B)); W [C, M/group, kernel...] as for ConvTranspose.
+// Y = activation(ConvTranspose(X, W, B)); W [C, M/group, kernel...] as for ConvTranspose. Rounded as
+// ops/rounded_product.h says.
 const OpDef channels_last_conv_transpose{
     .name = "tessera::ChannelsLastConvTranspose",
-    .inputs = {{"X", types::floats, "T"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
-    .outputs = {{"Y", types::floats, "T"}},
-    .attributes = with_activation(transposed_convolution_attributes()),
+    .inputs = {{"X", types::floats, "T1"}, {"W", types::floats, "T"}, {"B", types::floats, "T", optional}},
+    .outputs = {{"Y", types::floats, "T2"}},
+    .attributes = rounding(with_activation(transposed_convolution_attributes())),
     .infer = infer_conv_transpose,
     .operations = transposed_convolution_operations,
     .decompose = decompose_conv_transpose,

@@ -2,6 +2,7 @@
 
 #include "ops/channels_last.h"
 #include "ops/gradient.h"
+#include "ops/rounded_product.h"
 #include "ops/window_geometry.h"
 
 namespace tessera::ops {
@@ -17,8 +18,28 @@ std::vector<AttributeSpec> attributes() {
           {"pads", ir::AttributeKind::integers}};
 }
 
+std::vector<AttributeSpec> attributes_with_rounding() {
+  std::vector<AttributeSpec> specs = attributes();
+  for (AttributeSpec& spec : rounding_attributes()) specs.push_back(std::move(spec));
+  return specs;
+}
+
+// The type of the gradient: that of the operands, or of rounded ones float32 unless it is rounded as well.
+DType result_type(const InferContext& context) {
+  const bool rounds = context.has_attribute("precision");
+  context.check(!rounds || context.text("precision") == "bf16", "precision is '{}', expected bf16",
+                rounds ? context.text("precision") : "");
+  context.check(rounds || !context.has_attribute("output_dtype"), "output_dtype without precision");
+  if (!rounds) return context.dtype(0);
+  if (!context.has_attribute("output_dtype")) return DType::f32;
+  const std::int64_t type = context.integer("output_dtype");
+  context.check(type == static_cast<std::int64_t>(DType::bf16), "output_dtype is {}, expected that of bf16", type);
+  return DType::bf16;
+}
+
 // X and G with the channels first; [M, C / group, kernel…].
-void set_weights(InferContext& context, const std::optional<ir::Dims>& x, const std::optional<ir::Dims>& g) {
+void set_weights(InferContext& context, const std::optional<ir::Dims>& x, const std::optional<ir::Dims>& g,
+                 DType type) {
   const std::vector<std::int64_t>& kernel = context.integers("kernel_shape");
   const WindowAttributes windows = read_window_attributes(context, std::vector<std::int64_t>(kernel.size(), -1));
   const std::int64_t group = context.integer("group");
@@ -38,7 +59,7 @@ void set_weights(InferContext& context, const std::optional<ir::Dims>& x, const 
   if (x && g)
     context.check((*x)[0].may_equal((*g)[0]), "X has the batch {}, its gradient {}", to_string((*x)[0]),
                   to_string((*g)[0]));
-  context.set_output(0, context.dtype(0), std::move(w));
+  context.set_output(0, type, std::move(w));
 }
 
 std::optional<ir::Dims> dims_of(const InferContext& context, std::size_t input, bool channels_are_last) {
@@ -50,7 +71,8 @@ std::optional<ir::Dims> dims_of(const InferContext& context, std::size_t input, 
 
 template <bool channels_are_last>
 void infer(InferContext& context) {
-  set_weights(context, dims_of(context, 0, channels_are_last), dims_of(context, 1, channels_are_last));
+  set_weights(context, dims_of(context, 0, channels_are_last), dims_of(context, 1, channels_are_last),
+              channels_are_last ? result_type(context) : context.dtype(0));
 }
 
 // Each weight meets each element of its output's gradient.
@@ -101,8 +123,12 @@ std::optional<std::vector<ValueId>> decompose_channels_last(GraphBuilder& builde
   if (x == nullptr) return std::nullopt;
   const std::vector<std::int64_t> permutation = to_channels_first(x->size());
   std::vector<ValueId> operands;
-  for (const ValueId input : inputs) operands.push_back(builder.add("Transpose", {input}, {{"perm", permutation}}));
-  return std::vector{builder.add(std::string(conv_weight_gradient.name), operands, reader.given_among(attributes()))};
+  for (ValueId input : inputs) {
+    if (reader.has_attribute("precision")) input = builder.cast(builder.cast(input, DType::bf16), DType::f32);
+    operands.push_back(builder.add("Transpose", {input}, {{"perm", permutation}}));
+  }
+  const ValueId w = builder.add(std::string(conv_weight_gradient.name), operands, reader.given_among(attributes()));
+  return std::vector{rounded_result(builder, reader, w)};
 }
 
 }  // namespace
@@ -135,12 +161,13 @@ const OpDef conv_weight_gradient{
     .decompose = decompose,
 };
 
-// The same of X [N, spatial…, C] and G [N, spatial…, M]; W as above.
+// The same of X [N, spatial…, C] and G [N, spatial…, M]; W as above. With "precision" = "bf16" both are rounded to
+// bfloat16 before they are multiplied, sums are float32, and W is float32 or, as "output_dtype" says, rounded as well.
 const OpDef channels_last_conv_weight_gradient{
     .name = "tessera::ChannelsLastConvWeightGradient",
     .inputs = {{"X", types::floats, "T"}, {"G", types::floats, "T"}},
-    .outputs = {{"W", types::floats, "T"}},
-    .attributes = attributes(),
+    .outputs = {{"W", types::floats, "T2"}},
+    .attributes = attributes_with_rounding(),
     .infer = infer<true>,
     .operations = operations,
     .decompose = decompose_channels_last,

@@ -55,14 +55,17 @@ std::optional<ir::Node> transposed_first(ir::Graph& graph, const ir::Node& node)
 
 // The layer with rounded operands, or nothing.
 std::optional<ir::Node> rounded(const ir::Graph& graph, const ir::Node& node) {
-  std::optional<ir::Node> layer = node.op == "tessera::ChannelsLastConv" ? node : as_linear(graph, node);
+  const bool is_weight_gradient = node.op == "tessera::ChannelsLastConvWeightGradient";
+  const bool is_convolution = node.op == "tessera::ChannelsLastConv" || node.op == "tessera::ChannelsLastConvTranspose";
+  std::optional<ir::Node> layer = is_convolution || is_weight_gradient ? node : as_linear(graph, node);
   if (!layer || layer->attributes.contains("precision")) return std::nullopt;
   const ValueId x = cast_of(graph, layer->inputs[0], DType::bf16, DType::f32),
                 w = cast_of(graph, layer->inputs[1], DType::bf16, DType::f32);
   if (!x.valid() || !w.valid()) return std::nullopt;
   layer->inputs[0] = x;
+  if (is_weight_gradient) layer->inputs[1] = w;
   // The kernel rounds weights itself while it packs them.
-  if (const ValueId exact = cast_of(graph, w, DType::f32, DType::bf16); exact.valid()) layer->inputs[1] = exact;
+  else if (const ValueId exact = cast_of(graph, w, DType::f32, DType::bf16); exact.valid()) layer->inputs[1] = exact;
   layer->attributes.insert_or_assign("precision", std::string("bf16"));
   return layer;
 }

@@ -100,7 +100,8 @@ std::vector<OpCall> kernel_calls() {
   const ir::Attributes rounded{{"precision", std::string("bf16")}},
       depthwise{{"group", std::int64_t{6}}, {"pads", std::vector<std::int64_t>(4, 1)}};
   const ir::Attributes gradient{{"kernel_shape", std::vector<std::int64_t>(2, 3)}};
-  ir::Attributes rounded_depthwise = depthwise, depthwise_gradient = depthwise;
+  ir::Attributes rounded_depthwise = depthwise, depthwise_gradient = depthwise, rounded_gradient = gradient;
+  rounded_gradient.insert(rounded.begin(), rounded.end());
   depthwise_gradient.insert(gradient.begin(), gradient.end());
   rounded_depthwise.insert(rounded.begin(), rounded.end());
   const Tensor x = numbers(DType::f32, {3, 5}, 1), y = numbers(DType::f32, {3, 5}, 2),
@@ -126,6 +127,12 @@ std::vector<OpCall> kernel_calls() {
       {"tessera::ChannelsLastConvTranspose", {image, numbers(DType::f32, {6, 10, 3, 3}, 24)}},
       {"tessera::ChannelsLastConvWeightGradient", {image, numbers(DType::f32, {1, 7, 9, 6}, 25)}, depthwise_gradient},
       {"tessera::ChannelsLastConvWeightGradient", {image, numbers(DType::f32, {1, 5, 7, 6}, 26)}, gradient},
+      {"tessera::ChannelsLastConvTranspose",
+       {numbers(DType::bf16, {1, 7, 9, 6}, 36), numbers(DType::f32, {6, 10, 1, 1}, 37)},
+       rounded},
+      {"tessera::ChannelsLastConvWeightGradient",
+       {numbers(DType::bf16, {1, 7, 9, 6}, 38), numbers(DType::bf16, {1, 5, 7, 6}, 39)},
+       rounded_gradient},
       {"tessera::ConvWeightGradient",
        {numbers(DType::f32, {1, 6, 7, 9}, 27), numbers(DType::f32, {1, 6, 7, 9}, 28)},
        depthwise_gradient},
@@ -184,7 +191,8 @@ testing::AssertionResult agrees(const Tensor& actual, const Tensor& expected, st
   }
   const bool sums = kernel.find("winograd") != std::string_view::npos || kernel == "cpu_bf16_linear" ||
                     kernel == "cpu_bf16_depthwise" || kernel.starts_with("cpu_channels_last_pointwise") ||
-                    kernel == "cpu_channels_last_conv_transpose_phases" || kernel.ends_with("weight_gradient");
+                    kernel == "cpu_channels_last_conv_transpose_phases" || kernel == "cpu_bf16_conv_transpose" ||
+                    kernel.ends_with("weight_gradient");
   return close_to(actual, expected, Tolerance::epsilons(expected.dtype(), sums ? 64 : 4));
 }
 

@@ -20,6 +20,9 @@ std::string reject_channels_last_rank(const ops::NodeView& view);
 std::string reject_channels_last_operands(const ops::NodeView& view);
 // The same for one of several groups of few output channels: vectors of these would be empty for the most part.
 std::string reject_few_outputs(const ops::NodeView& view);
+// "" or why the gradient of a convolution is rather computed in float32 from numbers that are rounded to bfloat16. The
+// geometry may be that of any of the convolution's operators.
+std::string avoid_bf16_gradient(const ChannelsLastGeometry& geometry, bool has_groups);
 // "" or why the layer is no depthwise convolution.
 std::string reject_unless_depthwise(const ops::NodeView& view);
 ChannelsLastGeometry channels_last_conv_geometry(const ops::NodeView& view);

@@ -1,10 +1,8 @@
 // Transposed convolution in float32 with the channels last, of any stride: the backward pass of a convolution with
 // respect to its data, and ConvTranspose itself.
 //
-// Output position o of an axis is reached by tap k where o + pad - k · dilation is a multiple of the stride. Positions
-// with the same remainder (o + pad) mod stride, a phase, are reached by the same taps, and the input positions under
-// them are neighbours: each phase is a convolution of stride 1 with its share of the taps, an indirect product
-// (indirect_product_f32.h). With stride 1 there is one phase of all taps.
+// Each phase (transposed_phases.h) is a convolution of stride 1 with its share of the taps, an indirect product
+// (indirect_product_f32.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 
 #include "backends/cpu/convolutions/channels_last.h"
 #include "backends/cpu/convolutions/kernels.h"
+#include "backends/cpu/convolutions/transposed_phases.h"
 #include "backends/cpu/products/gemm_f32.h"
 #include "backends/cpu/products/indirect_product_f32.h"
 #include "backends/cpu/products/layer_operands.h"
@@ -26,32 +25,6 @@ using base::round_up;
 
 constexpr double kChunkOperations = 4e6;
 constexpr std::int64_t kFewestPieces = 4;  // of rows in a chunk, which read each panel of weights once
-
-// The positions of one phase of an axis: first, first + stride, …; and the taps that reach them. Tap k reads input
-// position base + j for the j-th of these positions.
-struct AxisPhase {
-  std::int64_t first = 0, count = 0;
-  struct Tap {
-    std::int64_t index, base;
-  };
-  std::vector<Tap> taps;
-};
-
-std::vector<AxisPhase> phases_of(const ops::WindowAxis& axis) {
-  std::vector<AxisPhase> phases;
-  for (std::int64_t remainder = 0; remainder < axis.stride; ++remainder) {
-    AxisPhase phase;
-    // The least o >= 0 with (o + pad) mod stride = remainder; padding may be negative.
-    phase.first = ((remainder - axis.pad_begin) % axis.stride + axis.stride) % axis.stride;
-    phase.count = phase.first < axis.output ? ceil_divide(axis.output - phase.first, axis.stride) : 0;
-    for (std::int64_t k = 0; k < axis.kernel; ++k) {
-      const std::int64_t distance = phase.first + axis.pad_begin - k * axis.dilation;
-      if (distance % axis.stride == 0) phase.taps.push_back({k, distance / axis.stride});
-    }
-    phases.push_back(std::move(phase));
-  }
-  return phases;
-}
 
 // A phase of all three axes.
 struct Phase {

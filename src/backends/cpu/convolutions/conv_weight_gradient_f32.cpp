@@ -22,18 +22,10 @@ Shape channels_first_shape(const ops::NodeView& view, std::size_t input) {
   return has_channels_last(view) ? ops::channels_first(view.input(input).shape) : view.input(input).shape;
 }
 
-ChannelsLastGeometry geometry_of(const ops::NodeView& view) {
-  const Shape x = channels_first_shape(view, 0);
-  ChannelsLastGeometry geometry =
-      channels_last_geometry(view, ops::weight_gradient_geometry(view, x, channels_first_shape(view, 1)));
-  geometry.channels = x[1];
-  return geometry;
-}
-
 class ConvWeightGradient final : public Kernel {
  public:
   ConvWeightGradient(const ops::NodeView& view, std::unique_ptr<WeightGradient> gradient)
-      : geometry_(geometry_of(view)),
+      : geometry_(weight_gradient_geometry(view)),
         outputs_(view.output(0).shape[0]),
         transposes_(!has_channels_last(view)),
         gradient_(std::move(gradient)) {}
@@ -79,29 +71,39 @@ class ConvWeightGradient final : public Kernel {
 
 }  // namespace
 
+ChannelsLastGeometry weight_gradient_geometry(const ops::NodeView& view) {
+  const Shape x = channels_first_shape(view, 0);
+  ChannelsLastGeometry geometry =
+      channels_last_geometry(view, ops::weight_gradient_geometry(view, x, channels_first_shape(view, 1)));
+  geometry.channels = x[1];
+  return geometry;
+}
+
 std::string reject_conv_weight_gradient_f32(const ops::NodeView& view) {
   if (std::string reason = reject_unless_f32(view); !reason.empty()) return reason;
+  if (view.node().attributes.contains("precision")) return "asks for bf16";
   return reject_channels_last_rank(view);
 }
 
 KernelPointer make_conv_weight_gradient_f32(const ops::NodeView& view, WeightStore&) {
   return std::make_unique<ConvWeightGradient>(
-      view, make_window_weight_gradient_f32(geometry_of(view), view.integer("group"), view.output(0).shape[0]));
+      view,
+      make_window_weight_gradient_f32(weight_gradient_geometry(view), view.integer("group"), view.output(0).shape[0]));
 }
 
 std::string reject_winograd_weight_gradient_f32(const ops::NodeView& view) {
   if (std::string reason = reject_conv_weight_gradient_f32(view); !reason.empty()) return reason;
   if (view.integer("group") != 1) return "groups";
-  return reject_winograd_weight_gradient(geometry_of(view));
+  return reject_winograd_weight_gradient(weight_gradient_geometry(view));
 }
 
 std::string avoid_winograd_weight_gradient_f32(const ops::NodeView& view) {
-  return avoid_winograd_weight_gradient(geometry_of(view), view.output(0).shape[0]);
+  return avoid_winograd_weight_gradient(weight_gradient_geometry(view), view.output(0).shape[0]);
 }
 
 KernelPointer make_winograd_weight_gradient_f32(const ops::NodeView& view, WeightStore&) {
   return std::make_unique<ConvWeightGradient>(
-      view, make_winograd_weight_gradient_f32(geometry_of(view), view.output(0).shape[0]));
+      view, make_winograd_weight_gradient_f32(weight_gradient_geometry(view), view.output(0).shape[0]));
 }
 
 std::string reject_depthwise_weight_gradient_f32(const ops::NodeView& view) {
@@ -111,7 +113,7 @@ std::string reject_depthwise_weight_gradient_f32(const ops::NodeView& view) {
 }
 
 KernelPointer make_depthwise_weight_gradient_f32(const ops::NodeView& view, WeightStore&) {
-  return std::make_unique<ConvWeightGradient>(view, make_depthwise_weight_gradient_f32(geometry_of(view)));
+  return std::make_unique<ConvWeightGradient>(view, make_depthwise_weight_gradient_f32(weight_gradient_geometry(view)));
 }
 
 }  // namespace tessera::backends::cpu

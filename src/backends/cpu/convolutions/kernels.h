@@ -55,6 +55,16 @@ KernelPointer make_conv_transpose_phases_f32(const ops::NodeView& view, WeightSt
 std::string reject_depthwise_transpose_f32(const ops::NodeView& view);
 KernelPointer make_depthwise_transpose_f32(const ops::NodeView& view, WeightStore& weights);
 
+// conv_transpose_bf16
+std::string reject_conv_transpose_bf16(const ops::NodeView& view);
+std::string avoid_conv_transpose_bf16(const ops::NodeView& view);
+KernelPointer make_conv_transpose_bf16(const ops::NodeView& view, WeightStore& weights);
+
+// conv_weight_gradient_bf16
+std::string reject_conv_weight_gradient_bf16(const ops::NodeView& view);
+std::string avoid_conv_weight_gradient_bf16(const ops::NodeView& view);
+KernelPointer make_conv_weight_gradient_bf16(const ops::NodeView& view, WeightStore& weights);
+
 // conv_weight_gradient_f32
 std::string reject_conv_weight_gradient_f32(const ops::NodeView& view);
 KernelPointer make_conv_weight_gradient_f32(const ops::NodeView& view, WeightStore& weights);

@@ -10,6 +10,10 @@
 
 namespace tessera::backends::cpu {
 
+// Of a node of either operator, as its data has the channels last: `input` of an axis are positions of X, `output` of
+// G.
+ChannelsLastGeometry weight_gradient_geometry(const ops::NodeView& view);
+
 class WeightGradient {
  public:
   virtual ~WeightGradient() = default;

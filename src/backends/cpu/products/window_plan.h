@@ -4,6 +4,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
 
 #include "backends/cpu/products/product_split.h"
 #include "backends/cpu/products/tile_rows.h"
@@ -17,11 +20,36 @@ struct WeightStrides {
   std::int64_t output = 0, channel = 0, tap = 0;
 };
 
-// A layer with constant weights.
+// Which positions of a larger result [N, depth, rows, columns, channels] those of a layer are: first, first + step, …
+// of each axis, which has `size` of them.
+struct ResultPlaces {
+  struct Axis {
+    std::int64_t first = 0, step = 1, size = 1;
+  };
+  std::array<Axis, 3> axes;
+
+  // Of the result at `row` of the layer.
+  std::int64_t position(const ChannelsLastGeometry& geometry, std::int64_t row) const {
+    std::int64_t rest = row / geometry.axes[2].output, at[3] = {0, 0, row % geometry.axes[2].output};
+    at[1] = rest % geometry.axes[1].output;
+    rest /= geometry.axes[1].output;
+    at[0] = rest % geometry.axes[0].output;
+    std::int64_t place = rest / geometry.axes[0].output;  // the image
+    for (std::size_t i = 0; i < 3; ++i) place = place * axes[i].size + axes[i].first + at[i] * axes[i].step;
+    return place;
+  }
+};
+
+// A layer with weights that are constants or computed.
 struct WindowLayer {
   ChannelsLastGeometry geometry;
   std::int64_t groups = 1, inputs = 0, outputs = 0;  // channels of a group
   WeightStrides strides;
+  // Where the layer is (a phase of) a transposed convolution, in bfloat16 alone: which of the taps that weights
+  // [inputs, outputs, weight_taps] have are those of the window, in its order; and where the results go.
+  std::vector<std::int64_t> tap_order;
+  std::int64_t weight_taps = 0;
+  std::optional<ResultPlaces> places;
 
   std::int64_t rows() const { return geometry.batch * geometry.outputs(); }
 };

@@ -1,5 +1,6 @@
 // Indirect products of windows whose data and weights are rounded to bfloat16 (ops/rounded_product.h).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
@@ -49,7 +50,8 @@ class WindowProductBf16 final : public LineKernel {
                   {.name = fmt::format("indirect_product_bf16_v2:{}:{}{}:{}:{}x{}", layer.groups,
                                        plan_.segments.whole_lines ? "lines" : "taps",
                                        plan_.segment.overlaps ? "_by_tiles" : "", layer.strides.output, layer.inputs,
-                                       layer.outputs),
+                                       layer.outputs) +
+                           (layer.tap_order.empty() ? "" : fmt::format(":{}", fmt::join(layer.tap_order, "."))),
                    .floats = base::checked_multiply(layer.groups * lanes(), plan_.depth) / 2,
                    .pieces = layer.groups * panels(),
                    .pack = [this](const float* weights, float* to,
@@ -283,6 +285,7 @@ class WindowProductBf16 final : public LineKernel {
     } else {
       product.c = floats;
     }
+    if (plan_.layer.places) return run_placed_tile(product, given, static_cast<std::byte*>(y));
     multiplier_.multiply(product);
     if (activation_.after.function == nullptr || !part.ends) return;
     const bool together = columns == ldc;  // rows that lie side by side
@@ -293,27 +296,69 @@ class WindowProductBf16 final : public LineKernel {
     }
   }
 
+  // A tile whose results are not side by side: it is computed apart and copied row by row.
+  void run_placed_tile(Product product, const ProductTile& tile, std::byte* y) const {
+    thread_local std::vector<CacheLine> apart;
+    apart.resize(static_cast<std::size_t>(base::ceil_divide(tile.rows * tile.columns, CacheLine::kFloats)));
+    product.c = apart.data();
+    product.ldc = tile.columns;
+    multiplier_.multiply(product);
+    if (!product.ends) return;
+    const std::int64_t channels = plan_.split.groups * plan_.layer.outputs, bytes = rounded_result_ ? 2 : 4;
+    for (std::int64_t i = 0; i < tile.rows; ++i) {
+      const std::int64_t place = plan_.layer.places->position(plan_.geometry, tile.row + i) * channels +
+                                 tile.group * plan_.layer.outputs + tile.column;
+      std::byte* to = y + place * bytes;
+      float* row = apart.data()->floats + i * tile.columns;
+      if (product.rounded_c) {
+        std::memcpy(to, reinterpret_cast<const std::uint16_t*>(apart.data()) + i * tile.columns,
+                    static_cast<std::size_t>(tile.columns) * 2);
+        continue;
+      }
+      if (activation_.after.function != nullptr) activation_.after(row, tile.columns);
+      if (rounded_result_) round_to_bf16_row(row, reinterpret_cast<std::uint16_t*>(to), tile.columns);
+      else std::memcpy(to, row, static_cast<std::size_t>(tile.columns) * 4);
+    }
+  }
+
+  // The weights of some input channels of a group for some outputs, [channel][tap][output], and the distance between
+  // channels there.
+  std::int64_t turn(const float* weights, std::int64_t group, std::int64_t first, std::int64_t columns,
+                    std::int64_t channel, std::int64_t count, std::vector<float>& to) const {
+    const WindowLayer& layer = plan_.layer;
+    const bool is_transposed = !layer.tap_order.empty();
+    const std::int64_t taps = is_transposed ? layer.weight_taps : plan_.geometry.taps();
+    to.resize(static_cast<std::size_t>(kPackedTogether * taps * Product::kColumns));
+    const float* from = weights + group * layer.inputs * layer.outputs * taps + first * layer.strides.output +
+                        channel * layer.strides.channel;
+    if (is_transposed) {
+      for (std::int64_t i = 0; i < count; ++i)
+        gemm_f32_transpose(from + i * layer.strides.channel, layer.strides.output, 1, columns, taps,
+                           to.data() + i * taps * columns, columns);
+    } else {
+      gemm_f32_transpose(from, layer.strides.output, taps == 1 ? layer.strides.channel : 1, columns, count * taps,
+                         to.data(), columns);
+    }
+    return taps * columns;
+  }
+
   // [group][panel][segment][pair of it][column][2], segments filled up with zeros; a piece is a panel of a group.
   void pack(const float* weights, std::uint16_t* packed, std::int64_t piece) const {
     const std::int64_t taps = plan_.geometry.taps(),
                        taps_together = plan_.segments.length / plan_.inputs;  // in a segment
-    const std::int64_t most_rows = kPackedTogether * taps, group = piece / panels(),
-                       first = piece % panels() * Product::kColumns;
+    const std::int64_t group = piece / panels(), first = piece % panels() * Product::kColumns;
     thread_local std::vector<float> turned;
-    turned.resize(static_cast<std::size_t>(most_rows * Product::kColumns));
     const std::int64_t columns = std::min(Product::kColumns, plan_.layer.outputs - first);
     std::uint16_t* panel = packed + (group * lanes() + first) * plan_.depth;
     std::memset(panel, 0, static_cast<std::size_t>(round_up(columns, Product::kLanes) * plan_.depth * 2));
     for (std::int64_t c = 0; c < plan_.layer.inputs; c += kPackedTogether) {
       const std::int64_t count = std::min(kPackedTogether, plan_.layer.inputs - c);
-      const float* from = weights + (group * plan_.layer.outputs + first) * plan_.layer.strides.output +
-                          c * plan_.layer.strides.channel;
-      gemm_f32_transpose(from, plan_.layer.strides.output, taps == 1 ? plan_.layer.strides.channel : 1, columns,
-                         count * taps, turned.data(), columns);
+      const std::int64_t distance = turn(weights, group, first, columns, c, count, turned);
       for (std::int64_t t = 0; t < taps; ++t) {
         const std::int64_t at = t % taps_together * plan_.inputs + c;
+        const std::int64_t tap = plan_.layer.tap_order.empty() ? t : plan_.layer.tap_order[static_cast<std::size_t>(t)];
         for (std::int64_t i = 0; i < count;) {
-          i += put_rows(turned.data() + (i * taps + t) * columns, i + 1 < count ? taps * columns : 0, columns,
+          i += put_rows(turned.data() + tap * columns + i * distance, i + 1 < count ? distance : 0, columns,
                         t / taps_together * plan_.segment.length + plan_.segment.place(at + i, plan_.padded), panel);
         }
       }
