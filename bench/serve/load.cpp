@@ -88,11 +88,16 @@ class Connection {
       if (head != std::string::npos) continue;
       head = answer_.find("\r\n\r\n");
       if (head == std::string::npos) continue;
-      const std::size_t at = answer_.find("Content-Length: ");
-      length = at < head ? std::strtoul(answer_.c_str() + at + 16, nullptr, 10) : 0;
-      closes_ = answer_.find("Connection: close") < head;
+      length = std::strtoul(header("content-length: ", head), nullptr, 10);
+      closes_ = strncasecmp(header("connection: ", head), "close", 5) == 0;
     }
     return std::atoi(answer_.c_str() + 9);
+  }
+
+  // What follows a name of a header in any case, among the first bytes of the answer; "" without one.
+  const char* header(const char* name, std::size_t end) const {
+    const char* found = strcasestr(answer_.c_str(), name);
+    return found != nullptr && found < answer_.c_str() + end ? found + std::strlen(name) : "";
   }
 
   const Options& options_;

@@ -149,10 +149,11 @@ class GrpcClient:
 
 class Traffic:
     """Closed loops of clients; each notes what went wrong. `allowed` names what faults may do to a request at a time:
-    "reset" (the server was killed), "missing" (the model was unloaded), "full" (the disk is)."""
+    "reset" (the server was killed), "missing" (the model was unloaded), "full" (the disk is), "paused" (clients and
+    server were stopped and went on)."""
     def __init__(self, repository, ports, loops=4, pause_s=0.002, seed=1):
         self.repository, self.ports, self.pause_s = repository, ports, pause_s
-        self.lock, self.allowed, self.ended, self.stops = threading.Lock(), {}, {}, threading.Event()
+        self.lock, self.allowed, self.ended, self.stops = threading.RLock(), {}, {}, threading.Event()
         self.counts, self.wrong, self.slowest_s = collections.Counter(), [], 0.0
         self.successes = [0] * loops
         self.threads = []
@@ -191,10 +192,14 @@ class Traffic:
             try:
                 outcome = self.judge(client.ask(name, self.repository.images[picture]), at_least, picture, sent_s)
             except (TimeoutError, socket.timeout) as error:
-                outcome = f"hang: {error}"
+                self.stops.wait(1)  # so that who was stopped as well has noted it
+                outcome = "paused" if self.is_allowed("paused", sent_s) else f"hang: {error}"
+                client.close()
+                client = None
             except (OSError, http.client.HTTPException) as error:
-                lost = "reset" if self.is_allowed("reset", sent_s) else f"lost: {type(error).__name__} {error}"
-                outcome = lost
+                self.stops.wait(0.1)
+                allowed = [what for what in ("reset", "paused") if self.is_allowed(what, sent_s)]
+                outcome = allowed[0] if allowed else f"lost: {type(error).__name__} {error}"
                 client.close()
                 client = None
             self.note(number, name, outcome, time.monotonic() - sent_s)
@@ -224,7 +229,7 @@ class Traffic:
             if outcome == "right":
                 self.successes[number] += 1
                 self.slowest_s = max(self.slowest_s, seconds)
-            elif outcome.split(":")[0] not in ("reset", "refused"):
+            elif outcome.split(":")[0] not in ("reset", "paused", "refused"):
                 self.wrong.append(f"client {number}, {name}: {outcome}")
 
     def wait_for_all(self, patience_s=PATIENCE_S):
