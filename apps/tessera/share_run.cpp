@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/cpu_info.h"
 #include "base/error.h"
 #include "lease/messages.h"
 #include "share.h"
@@ -11,6 +12,9 @@
 
 namespace tessera::apps {
 namespace {
+
+// A program without a weight of its own has the weight 1 and so shares evenly with one of this share, in percent.
+constexpr double kShareOfWeightOne = 50;
 
 struct RunArguments {
   lease::JobDescription job;
@@ -28,8 +32,8 @@ void run_job(const RunArguments& arguments) {
   if (!arguments.memory.empty()) job.memory_bytes = share::parse_bytes(arguments.memory, "--memory");
   require(!arguments.hard || arguments.share > 0, ErrorKind::invalid_argument,
           "--hard makes a bound of the share, which --share PERCENT gives");
-  if (arguments.share > 0) job.weight = arguments.share;
-  if (arguments.hard) job.hard_share = arguments.share / 100;
+  if (arguments.share > 0) job.weight = arguments.share / kShareOfWeightOne;
+  if (arguments.hard) job.hard_cores = arguments.share / 100 * base::cpu_info().usable_cores;
   job.goal_ns = static_cast<std::int64_t>(1e6 * arguments.goal_ms);
   const bool listens = lease::connect_to(job.socket).is_open();
   const std::string how = share::become_job(job);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/cpu_info.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/worker_thread.h"
@@ -32,7 +31,7 @@ std::int64_t now() {
 
 Attachment::Attachment(const JobDescription& job)
     : job_(job),
-      quota_(job.hard_share > 0 ? std::make_unique<CoreQuota>(job.hard_share, base::cpu_info().usable_cores) : nullptr),
+      quota_(job.hard_cores > 0 ? std::make_unique<CoreQuota>(job.hard_cores) : nullptr),
       stop_(eventfd(0, EFD_CLOEXEC)) {
   require(stop_ >= 0, ErrorKind::io, "cannot attach to a sharing daemon: the system gives no more descriptors");
   try_attach();

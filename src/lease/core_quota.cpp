@@ -17,8 +17,7 @@ std::int64_t processor_ns() {
 
 }  // namespace
 
-CoreQuota::CoreQuota(double share, int cores)
-    : rate_(share * cores), looked_ns_(Clock::steady().now_ns()), used_ns_(processor_ns()) {}
+CoreQuota::CoreQuota(double cores) : rate_(cores), looked_ns_(Clock::steady().now_ns()), used_ns_(processor_ns()) {}
 
 bool CoreQuota::is_exceeded() {
   const std::int64_t now_ns = Clock::steady().now_ns();

@@ -11,8 +11,8 @@ namespace tessera::lease {
 // Thread-safe.
 class CoreQuota {
  public:
-  // `share`: of all cores, 0 to 1.
-  CoreQuota(double share, int cores);
+  // `cores`: processor time a second.
+  explicit CoreQuota(double cores);
   // Whether the process has had more than its share. Looks at its processor time at most once every kLookNs.
   bool is_exceeded();
   // How long it would have to pause from now on until it may compute again; 0 if it may.

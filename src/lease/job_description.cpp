@@ -51,7 +51,7 @@ std::optional<JobDescription> job_by_environment() {
   job.weight = number(kWeightVariable, 1, 1e6);
   job.goal_ns = std::llround(number(kGoalVariable, 0, 1e9) * 1e6);
   job.memory_bytes = std::llround(number(kMemoryVariable, 0, 0x1p60));
-  job.hard_share = number(kHardShareVariable, 0, 100) / 100;
+  job.hard_cores = number(kHardCoresVariable, 0, 1e6);
   return job;
 }
 

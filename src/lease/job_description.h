@@ -15,8 +15,8 @@ inline constexpr const char* kClassVariable = "TESSERA_SHARE_CLASS";
 inline constexpr const char* kNameVariable = "TESSERA_SHARE_NAME";
 inline constexpr const char* kWeightVariable = "TESSERA_SHARE_WEIGHT";
 inline constexpr const char* kGoalVariable = "TESSERA_SHARE_GOAL_MS";
-inline constexpr const char* kMemoryVariable = "TESSERA_SHARE_MEMORY";         // bytes
-inline constexpr const char* kHardShareVariable = "TESSERA_SHARE_HARD_SHARE";  // percent
+inline constexpr const char* kMemoryVariable = "TESSERA_SHARE_MEMORY";  // bytes
+inline constexpr const char* kHardCoresVariable = "TESSERA_SHARE_HARD_CORES";
 
 struct JobDescription {
   std::string socket, name;
@@ -24,7 +24,7 @@ struct JobDescription {
   double weight = 1;
   std::int64_t goal_ns = 0;
   std::int64_t memory_bytes = 0;  // guarantee and limit; 0: none
-  double hard_share = 0;          // of the cores, 0 to 1, that the process never exceeds; 0: no bound
+  double hard_cores = 0;          // processor time a second that the process never exceeds, in cores; 0: no bound
 };
 
 // Throws Error(invalid_argument) for a name that is no class.

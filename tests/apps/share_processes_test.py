@@ -23,8 +23,8 @@ def request(kind, magic=MAGIC, version=VERSION, priority=1, weight=1.0, size=0, 
     return REQUEST.pack(magic, version, kind, priority, weight, 0, 0, size, text)
 
 
-def until(holds, seconds=10):
-    """Waits for it; whether it came true in time."""
+def until(holds, seconds=60):
+    """Waits for it; whether it came true in time. Background jobs start slowly on a machine that others keep busy."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if holds():
@@ -94,8 +94,9 @@ class ShareProcesses(unittest.TestCase):
     def test_two_jobs_share_and_leave(self):
         self.daemon()
         self.job("slow", "--class", "background")
+        self.assertTrue(until(lambda: self.runs_of("slow") > 0))  # beside the other one it might never load its model
         fast = self.job("fast", "--class", "realtime", "--goal", "100")
-        self.assertTrue(until(lambda: self.runs_of("slow") > 0 and self.runs_of("fast") > 0))
+        self.assertTrue(until(lambda: self.runs_of("fast") > 0))
         status = self.status()
         self.assertEqual((status["slow"]["class"], status["fast"]["class"]), ("background", "realtime"))
         self.assertGreater(status["fast"]["memory_bytes"], 0)
@@ -108,15 +109,18 @@ class ShareProcesses(unittest.TestCase):
 
     def test_a_killed_job_disturbs_no_other_and_frees_its_memory(self):
         self.daemon()
-        for killed, left in (("realtime", "background"), ("background", "realtime")):
-            neighbour = self.job("left", "--class", left, "--memory", "256M")
-            victim = self.job("killed", "--class", killed, "--memory", "256M")
-            self.assertTrue(until(lambda: self.runs_of("killed") > 0))
-            victim.kill()
-            self.assertTrue(until(lambda: set(self.status()) == {"left"}))
-            self.assertTrue(self.goes_on("left"))
-            neighbour.terminate()
-            self.assertEqual(neighbour.wait(30), 128 + signal.SIGTERM)
+        for killed in ("realtime", "background"):
+            jobs = {}
+            # The background job first: beside the other one it might never load its model.
+            for name in ("background", "realtime"):
+                jobs[name] = self.job(name, "--class", name, "--memory", "256M")
+                self.assertTrue(until(lambda: self.runs_of(name) > 0))
+            jobs[killed].kill()
+            left = "background" if killed == "realtime" else "realtime"
+            self.assertTrue(until(lambda: set(self.status()) == {left}))
+            self.assertTrue(self.goes_on(left))
+            jobs[left].terminate()
+            self.assertEqual(jobs[left].wait(60), 128 + signal.SIGTERM)
             self.assertTrue(until(lambda: not self.status()))
 
     def test_jobs_outlive_the_daemon_and_attach_to_the_next(self):
@@ -258,7 +262,8 @@ class ShareProcesses(unittest.TestCase):
         self.assertIn("is background, scheduled by", done.stderr)
         self.assertIn("no daemon listens", done.stderr)
         sleeps = self.start(*run, "sleep", "60")
-        time.sleep(0.2)
+        comm = pathlib.Path(f"/proc/{sleeps.pid}/comm")
+        self.assertTrue(until(lambda: comm.read_text() == "sleep\n"))
         sleeps.terminate()
         self.assertEqual(sleeps.wait(10), -signal.SIGTERM)
         missing = program.run(*run, "no-such-program")
@@ -267,16 +272,37 @@ class ShareProcesses(unittest.TestCase):
         done = program.run(*run, "echo", "run", "status", "--json", "-h")
         self.assertEqual(done.stdout, "run status --json -h\n")
 
+    def most_in_a_window(self, process, seconds, window=0.5):
+        """The most processor time of a process in any such window, as a part of all cores."""
+        clock, samples, end = (~process.pid << 3) | 2, [], time.monotonic() + seconds  # clock_getcpuclockid(3)
+        while time.monotonic() < end:
+            at = time.monotonic()
+            used = time.clock_gettime(clock)
+            if time.monotonic() < at + 0.002:  # nothing came between the two readings
+                samples.append((at, used))
+            time.sleep(0.01)
+        most = max((used - had) / (at - begin) for begin, had in samples for at, used in samples
+                   if window <= at - begin < window + 0.2)
+        return most / len(os.sched_getaffinity(0))
+
     def test_a_hard_share_is_never_exceeded(self):
         self.daemon()
-        start = time.monotonic()
-        before = os.times().children_user + os.times().children_system
-        job = self.start("share", "run", "--socket", self.socket, "--share", "25", "--hard", "--", program.path,
-                         "bench", self.model, "--seconds", 1.5)
-        self.assertEqual(job.wait(30), 0)
-        used = os.times().children_user + os.times().children_system - before
-        # Loading and planning are no runs.
-        self.assertLess(used / (time.monotonic() - start) / len(os.sched_getaffinity(0)), 0.40)
+        job = self.job("bound", "--share", "25", "--hard")
+        self.assertTrue(until(lambda: self.runs_of("bound") > 0))
+        # In half a second a burst weighs twice as much as in the second for which the share is promised.
+        self.assertLess(self.most_in_a_window(job, 1.5), 0.25 + 0.04)
+
+    def test_a_hard_share_binds_programs_without_tessera(self):
+        job = self.start("share", "run", "--socket", self.socket, "--share", "20", "--hard", "--", sys.executable,
+                         "-c", "while True: pass", stderr=subprocess.PIPE)
+        how = job.stderr.readline()
+        if "by a control group" not in how:
+            self.assertIn("only a Tessera program keeps to the hard share", how)
+            self.skipTest(how)
+        self.assertIn("at most", how)
+        most = self.most_in_a_window(job, 1.5)
+        self.assertLess(most, 0.20 + 0.04)
+        self.assertGreater(most, 0)
 
     def test_recorded_runs_can_be_simulated(self):
         trace = self.folder / "trace.toml"

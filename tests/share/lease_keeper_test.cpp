@@ -1,13 +1,8 @@
 #include "share/lease_keeper.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "share/launch.h"
 #include "tessera/error.h"
 
 namespace tessera::share::lease_keeper_test {
@@ -174,25 +169,6 @@ TEST(LeaseKeeper, RefusesMoreJobsThanThereAreSlots) {
   Board board;
   for (int i = 0; i < lease::kMostJobs; ++i) board.add("job", Priority::standard);
   EXPECT_THROW(board.add("one more", Priority::standard), Error);
-}
-
-TEST(JoinGroup, WritesWeightAndQuotaWhereTheSystemAllowsIt) {
-  namespace fs = std::filesystem;
-  const fs::path root = fs::temp_directory_path() / ("tessera-groups-" + std::to_string(getpid()));
-  fs::create_directories(root / "own");
-  const auto text_of = [](const fs::path& path) {
-    std::ifstream file(path);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  EXPECT_THAT(join_group(root.string(), "/own", {}).value_or(""), testing::HasSubstr("no cpu controller"));
-  std::ofstream(root / "own/cgroup.controllers") << "cpuset cpu memory\n";
-  std::ofstream(root / "own/cgroup.subtree_control") << "cpu\n";
-  EXPECT_EQ(join_group(root.string(), "/own", {.weight = 0.5, .quota_cores = 1.5}), std::nullopt);
-  const fs::path group = root / "own" / ("tessera-job-" + std::to_string(getpid()));
-  EXPECT_EQ(text_of(group / "cpu.weight"), "50");
-  EXPECT_EQ(text_of(group / "cpu.max"), "30000 20000");
-  EXPECT_EQ(text_of(group / "cgroup.procs"), std::to_string(getpid()));
-  fs::remove_all(root);
 }
 
 }  // namespace
