@@ -71,8 +71,11 @@ class Job {
   std::vector<Value> run(Session& session, const NamedValues& inputs, const std::vector<OutputRequest>& outputs,
                          RunOptions options = {});
   // A function of the caller's (loading data, post-processing) as one step: it begins when its turn has come and holds
-  // a core of the process meanwhile. Functions of one name are alike in how long they take. What it throws passes
-  // through.
+  // a core of the process meanwhile, in a process that `tessera share run` started also by the daemon's leave.
+  // Functions of one name are alike in how long they take. What it throws passes through.
+  //
+  //   Job loader = arbiter.add_job({.name = "loader", .priority = Priority::background});
+  //   loader.run("decode", [&] { batch = decode(file); });
   void run(const std::string& name, const std::function<void()>& work);
 
   // The arenas of runs are charged to the job by themselves; this counts other bytes that it holds. Throws

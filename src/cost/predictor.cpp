@@ -8,9 +8,8 @@
 namespace tessera::cost {
 namespace {
 
-// How much of a new measurement is taken in: the mean of the first ones, then a slow average. A measurement that is
-// further from what is known than kOutlier times counts as that far: one page fault teaches little.
-constexpr double kLeastRate = 0.1, kOutlier = 2;
+// How much of a measurement the usual correction takes in: the mean of the first ones, then a slow average.
+constexpr double kLeastRate = 0.01;
 
 }  // namespace
 
@@ -30,13 +29,17 @@ void Predictor::learn(std::uint64_t key, double modelled_ns, double measured_ns)
   if (modelled_ns <= 0 || measured_ns <= 0) return;
   const double factor = measured_ns / modelled_ns;
   ++samples_;
-  usual_log_ += (std::log(factor) - usual_log_) * std::max(1.0 / static_cast<double>(samples_), kLeastRate / 10);
+  usual_log_ += (std::log(factor) - usual_log_) * std::max(1.0 / static_cast<double>(samples_), kLeastRate);
   if (corrections_.size() >= kMostKinds && !corrections_.contains(key)) return;
   Correction& known = corrections_[key];
-  ++known.samples;
-  const double bounded =
-      known.samples == 1 ? factor : std::clamp(factor, known.factor / kOutlier, known.factor * kOutlier);
-  known.factor += (bounded - known.factor) * std::max(1.0 / static_cast<double>(known.samples), kLeastRate);
+  known.latest[static_cast<std::size_t>(known.samples++) % kRemembered] = static_cast<float>(factor);
+  // The median follows a change within a few measurements and takes no notice of single ones that a page fault or
+  // another program made long.
+  std::array<float, kRemembered> sorted = known.latest;
+  const auto end = sorted.begin() + std::min<std::ptrdiff_t>(known.samples, kRemembered);
+  const auto middle = sorted.begin() + (end - sorted.begin()) / 2;
+  std::nth_element(sorted.begin(), middle, end);
+  known.factor = *middle;
 }
 
 void Predictor::judge(double predicted_ns, double measured_ns) {

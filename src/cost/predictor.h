@@ -1,6 +1,7 @@
 // How long the next step takes: what the cost model says, times what measuring has taught about steps of its kind.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
@@ -29,9 +30,10 @@ class Predictor {
   bool knows(std::uint64_t key) const { return corrections_.contains(key); }
 
  private:
-  static constexpr std::size_t kKept = 1024, kMostKinds = 65536;
+  static constexpr std::size_t kKept = 1024, kMostKinds = 65536, kRemembered = 15;
   struct Correction {
-    double factor = 1;
+    double factor = 1;  // the median of the latest measured ones
+    std::array<float, kRemembered> latest{};
     std::int64_t samples = 0;
   };
 

@@ -62,7 +62,7 @@ class Attachment final : public base::OutsideDemand {
   std::int64_t wanted_bytes() const noexcept;
   void count_spill() noexcept;
 
-  // What was measured of a step that was measured before, and what was predicted for it.
+  // What was measured of a step: processor time of the thread of its run.
   void learn_step(std::uint64_t key, std::int64_t measured_ns);
 
  private:
@@ -114,6 +114,8 @@ class ProcessRun {
 
   bool may_pass(const StepInfo& step);
   void wait();
+  // The class that a run has whose caller asked for this one: the job's, where the caller named none.
+  Priority class_of(Priority asked) const;
   void succeeded() { failed_ = false; }
 
  private:
@@ -122,7 +124,7 @@ class ProcessRun {
   bool failed_ = true;
   bool measures_ = false;
   std::uint64_t key_ = 0;
-  std::int64_t step_start_ns_ = 0;  // 0: no step is measured
+  std::int64_t step_start_ns_ = 0;  // on the clock of the thread's processor time; 0: no step is measured
 };
 
 }  // namespace tessera::lease

@@ -170,9 +170,7 @@ struct Session::State {
     lease::Attachment* const attachment = lease::Attachment::of_process();
     lease::ProcessRun process_run(attachment);
     RunControl control;
-    // Where the caller names no class, the run has that of the process's job.
-    const bool takes_class = attachment != nullptr && run_options.priority == Priority::standard;
-    control.priority = takes_class ? attachment->job().priority : run_options.priority;
+    control.priority = process_run.class_of(run_options.priority);
     if (attachment != nullptr) control.process_run = &process_run;
     control.clock = &clock_of(run_options);
     control.lease.emplace(pool, control.priority, *control.clock, options.threads);

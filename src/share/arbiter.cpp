@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/idle_scheduling.h"
 #include "base/thread_pool.h"
+#include "lease/attachment.h"
 #include "runtime/spill_file.h"
 #include "share/gated_run.h"
 #include "share/simulation.h"
@@ -132,9 +133,13 @@ void Job::run(const std::string& name, const std::function<void()>& work) {
   State& state = *state_;
   state.run(std::hash<std::string>{}(name), [&](StepGate& gate) {
     const StepInfo step{.op = name, .priority = state.job->options.priority, .clock = state.arbiter->clock};
+    lease::ProcessRun process_run(lease::Attachment::of_process());  // where the process is a job among others
     while (!gate.may_pass(step)) gate.wait(step);
-    const base::ThreadPool::CoreLease lease(base::ThreadPool::process(), step.priority, *step.clock, 1);
+    while (!process_run.may_pass(step)) process_run.wait();
+    const base::ThreadPool::CoreLease lease(base::ThreadPool::process(), process_run.class_of(step.priority),
+                                            *step.clock, 1);
     work();
+    process_run.succeeded();
   });
 }
 
