@@ -47,4 +47,25 @@ void end_to_idle() {
   if (thread_idles) thread_idles = !set_policy(SCHED_OTHER);
 }
 
+std::pair<std::uint64_t, bool> OccupiedProcessors::add() {
+  const int processor = sched_getcpu();
+  if (processor < 0 || processor >= 64) return {0, false};
+  const std::uint64_t bit = std::uint64_t{1} << processor;
+  return {bit, (mask_.fetch_or(bit, std::memory_order_relaxed) & bit) != 0};
+}
+
+void OccupiedProcessors::move_to_free_one() {
+  if (!add().second) return;
+  cpu_set_t allowed, free;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
+  free = allowed;
+  const std::uint64_t occupied = mask_.load(std::memory_order_relaxed);
+  for (int processor = 0; processor < 64; ++processor) {
+    if ((occupied >> processor & 1) != 0) CPU_CLR(processor, &free);
+  }
+  if (CPU_COUNT(&free) == 0 || sched_setaffinity(0, sizeof(free), &free) != 0) return;
+  sched_setaffinity(0, sizeof(allowed), &allowed);  // it has moved, and may be moved again
+  add();
+}
+
 }  // namespace tessera::base

@@ -145,6 +145,7 @@ struct Task {
 
   // `thread`: 0 is the caller.
   void work(std::int64_t thread) {
+    if (thread != 0 && priority == Priority::background) processors.move_to_free_one();
     if (idles) begin_to_idle();
     if (spans != nullptr) work_and_record(static_cast<int>(thread));
     else work_off_all(thread);
@@ -237,7 +238,8 @@ struct Task {
   const Priority priority = owner != nullptr ? owner->priority : Priority::standard;
   Clock* const clock = owner != nullptr ? owner->clock : &Clock::steady();
   Team& team;
-  bool idles = false;  // its helpers are of the crew that idles
+  bool idles = false;             // its helpers are of the crew that idles
+  OccupiedProcessors processors;  // of a background loop
   int most_helpers = 0;
   std::int64_t ranges = 0;
   std::array<ChunkRange, kMostRanges> range;
@@ -361,16 +363,20 @@ struct ThreadPool::State final : Team {
     withdraw(task);
     const bool may_pause = task.owner != nullptr && task.priority != Priority::realtime;
     const auto interrupted = [&] { return done() || (may_pause && ledger.is_wanted(task.priority)); };
+    // A caller that did not idle would keep a helper that does from the processor that both are on.
+    if (task.idles) begin_to_idle();
     while (!done()) {
-      if (spin_until(interrupted) && done()) return;
+      if (spin_until(interrupted) && done()) break;
       if (!may_pause || !(ledger.has_waiting() || ledger.is_wanted(task.priority))) {
         std::this_thread::yield();
         continue;
       }
+      const WithoutIdling without_idling(task.idles);  // there are locks that others need
       ledger.pause(*task.owner);
       while (!done()) task.clock->sleep_until(task.clock->now_ns() + kPauseNs);
       ledger.resume(*task.owner);
     }
+    if (task.idles) end_to_idle();
   }
 };
 
@@ -471,6 +477,7 @@ void ThreadPool::parallel_for(std::int64_t count, std::int64_t grain, int max_th
       task.idles = state_->split.load(std::memory_order_acquire);
     }
     task.most_helpers = helpers;
+    if (helpers > 0 && task.priority == Priority::background) task.processors.add_current();
     if (helpers > 0) state_->invite(task);
   }
   task.work(0);

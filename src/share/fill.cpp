@@ -6,7 +6,8 @@
 // The loop is additive increase, multiplicative decrease (Chiu, Jain, 1989): `share` is the part of idle time that
 // background work may use. It halves when a realtime run misses its goal, at most once a kHalvingNs, and grows by
 // kGrowth with each that meets it; while none has ended for kQuietNs it doubles with each background step. After a
-// background step of length t the next one waits t · (1 − share) / share.
+// background step of length t the next one waits t · (1 − share) / share; a step that began before anything was missed
+// may have been long and is paid for up to kMostPaidNs.
 //
 // Not every miss is the background's fault: requests that come at random wait for each other, and other programs
 // compute too. So misses are counted apart for runs that found a background step computing and for those that did not,
@@ -42,13 +43,14 @@ class Fill final : public Policy {
   }
 
   bool puts_classes_first() const override { return true; }
+  bool holds_back() const override { return share_ < 1; }
   std::int64_t look_again_ns() const override { return look_again_ns_; }
 
   void step_ended(const DeviceState& device, const Run& run) override {
     if (!run.is(Priority::background) || share_ >= 1) return;
     if (device.now_ns - goal_ended_ns_ > kQuietNs) share_ = std::min(1.0, 2 * share_);
-    held_until_ns_ =
-        device.now_ns + static_cast<std::int64_t>(static_cast<double>(run.measured_ns) * (1 - share_) / share_);
+    const double step_ns = static_cast<double>(std::min(run.measured_ns, kMostPaidNs));
+    held_until_ns_ = device.now_ns + static_cast<std::int64_t>(step_ns * (1 - share_) / share_);
   }
 
   void run_arrived(const DeviceState& device, const Run& run) override {
@@ -74,7 +76,7 @@ class Fill final : public Policy {
 
  private:
   static constexpr double kGrowth = 0.05, kLeastShare = 0.05;
-  static constexpr std::int64_t kHalvingNs = 1'000'000, kQuietNs = 100'000'000;
+  static constexpr std::int64_t kHalvingNs = 1'000'000, kQuietNs = 100'000'000, kMostPaidNs = 20'000'000;
 
   // By class; realtime runs by deadline; others of a class by what their jobs have had for their weight.
   static bool goes_before(const Run& a, const Run& b) {

@@ -172,7 +172,9 @@ void LeaseKeeper::arrive(Lessee& job, std::int64_t now_ns) {
   scheduler_.arrive(job.run, *job.job, now_ns);
   scheduler_.ask(job.run, now_ns);
   if (!job.run.has_goal()) return;
-  // Those that the run displaces have to ask again, so that the policy may hold them back if it misses its goal.
+  // Where only the class of the run keeps others from computing, they see on the board when it ends, and go on without
+  // waiting for the daemon. Elsewhere they have to ask again, so that the policy may hold them back.
+  if (scheduler_.puts_classes_first() && !scheduler_.holds_back()) return;
   for (Lessee& other : jobs_) {
     if (other.present && other.run.computes && other.priority() < job.priority()) end_term(other, now_ns);
   }

@@ -80,6 +80,8 @@ class Policy {
   virtual Run* next(const DeviceState& device) = 0;
   // Whether a run of a higher class never waits for one of a lower class.
   virtual bool puts_classes_first() const { return false; }
+  // Whether it may keep a run of a lower class waiting after the runs of higher classes have ended.
+  virtual bool holds_back() const { return true; }
   // Whether it is whole runs that are served in turn, so that it matters when one ends and the job's next one begins.
   virtual bool goes_by_runs() const { return false; }
   // When to be asked again although nothing has happened.

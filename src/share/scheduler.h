@@ -39,6 +39,7 @@ class Scheduler {
 
   bool goes_by_runs() const { return policy_->goes_by_runs(); }
   bool puts_classes_first() const { return policy_->puts_classes_first(); }
+  bool holds_back() const { return policy_->holds_back(); }
 
   const DeviceState& device() const { return device_; }
   std::int64_t busy_ns() const { return busy_ns_; }

@@ -92,11 +92,33 @@ TEST(LeaseKeeper, LetsARealtimeRunBeginUnaskedAndHoldsBackgroundMeanwhile) {
   board.run(realtime);
   board.look_after(kMs);
   EXPECT_TRUE(board.granted(realtime));
-  EXPECT_FALSE(board.granted(background));
-  board.run(background);  // it sees that and waits
+  EXPECT_NE(board.keeper.board()->active_above(Priority::background), 0u) << "which is what holds background";
+  board.look_after(8 * kMs);
+  board.end(realtime);
+  EXPECT_EQ(board.keeper.board()->active_above(Priority::background), 0u);
+  EXPECT_TRUE(board.granted(background)) << "it goes on without waiting for the daemon to look";
+}
+
+TEST(LeaseKeeper, HoldsBackgroundBackAfterMissedGoals) {
+  Board board;
+  const int background = board.add("background", Priority::background),
+            realtime = board.add("realtime", Priority::realtime, kMs);
+  board.run(background);
+  board.look_after(kMs);
+  board.run(realtime);
+  board.look_after(5 * kMs);
+  board.look_after(5 * kMs);  // its goal is 1 ms
   board.end(realtime);
   board.look_after(kMs);
-  EXPECT_TRUE(board.granted(background)) << "as soon as the realtime run has ended";
+  board.run(realtime);
+  board.look_after(kMs);
+  EXPECT_FALSE(board.granted(background)) << "it has to ask before it goes on";
+  board.run(background);
+  board.end(realtime);
+  board.look_after(kMs / 10);
+  EXPECT_FALSE(board.granted(background));
+  for (int i = 0; i < 40 && !board.granted(background); ++i) board.look_after(kMs);
+  EXPECT_TRUE(board.granted(background)) << "as soon as the pause is over";
 }
 
 TEST(LeaseKeeper, EndsATermWhenAnotherJobOfTheClassWaits) {
