@@ -16,8 +16,10 @@ bench_colocate and tessera in build/release. One JSON object on standard output:
                                                          that the realtime model keeps busy alone
 
 for two processes at the top, the same keys for one under "one_process". With --peers, the same pair of onnxruntime and
-PyTorch (bench/peers.py --setup installs them) under "peers": plain, nice 19, SCHED_IDLE, and cgroup weights where the
-system has them. Figures of a machine that does other work beside say little."""
+PyTorch (bench/peers.py --setup installs them) under "peers" as they are started plainly, and under "peers.settings"
+for each way to tell the operating system which is more important: nice 19, SCHED_IDLE, and control groups with the
+least weight and for idle time where the system has them. All in less than ten minutes. Figures of a machine that does
+other work beside say little: idle_share_colocated and background_processor_ms_a_step help to see where time goes."""
 import argparse
 import json
 import os
@@ -67,51 +69,90 @@ def percentile(values, part):
     return sorted(values)[int(part * (len(values) - 1))]
 
 
+def rounds_of(options, run_ms):
+    """So many rounds, of so many requests each, fit the time: a slow model's phases are cut into shorter ones."""
+    phase_s = options.requests * run_ms / options.load / 1e3
+    measurements = (options.only is None) + 1 + options.peers * len(PEER_SETTINGS)
+    if 3 * phase_s * options.rounds * measurements < options.budget_s:
+        return options.rounds, options.requests
+    return 2, max(100, min(options.requests // 2, int(options.budget_s / measurements / 5 * 1e3 * options.load / run_ms)))
+
+
+def machine_idle_s():
+    """Of all cores together, since the machine started."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        fields = file.readline().split()
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+
+
+class Span:
+    """What a training does, and how long the machine idles, from here on."""
+    def __init__(self, training):
+        self.training, self.first, self.idle_s = training, training.ask("steps"), machine_idle_s()
+        self.begin = time.monotonic()
+
+    def end(self):
+        last = self.training.ask("steps")
+        return {"steps": last["steps"] - self.first["steps"], "idle_s": machine_idle_s() - self.idle_s,
+                "processor_s": last.get("processor_s", 0) - self.first.get("processor_s", 0),
+                "seconds": time.monotonic() - self.begin}
+
+
+def total(spans, key):
+    return sum(span[key] for span in spans)
+
+
 def measure(service, training, options, run_ms):
     rate = 1e3 * options.load / run_ms
-    alone, beside = [], []
-    busy_s = alone_s = steps_alone = training_s = steps_beside = beside_s = 0
-    for number in range(options.rounds):
-        serve = f"serve poisson {options.requests} {rate} {11 + number}"
+    rounds, requests = rounds_of(options, run_ms)
+    latencies_alone, latencies_beside, phases_alone = [], [], []
+    training_alone, training_beside = [], []
+    for number in range(rounds):
+        serve = f"serve poisson {requests} {rate} {11 + number}"
         training.ask("pause")
         time.sleep(0.2)
         quiet = service.ask(serve)
-        alone += quiet["latencies_ms"]
-        alone_s += quiet["seconds"]
-        busy_s += quiet["processor_s"]
-        first = training.ask("go")["steps"]
+        latencies_alone += quiet["latencies_ms"]
+        phases_alone.append(quiet)
+        training.ask("go")
         time.sleep(0.2)
-        first, begin = training.ask("steps")["steps"], time.monotonic()
-        time.sleep(max(2.0, quiet["seconds"]))
-        steps_alone += training.ask("steps")["steps"] - first
-        training_s += time.monotonic() - begin
-        first, begin = training.ask("steps")["steps"], time.monotonic()
+        span = Span(training)
+        time.sleep(min(max(2.0, quiet["seconds"]), 15.0))
+        training_alone.append(span.end())
+        span = Span(training)
         loaded = service.ask(serve)
-        steps_beside += training.ask("steps")["steps"] - first
-        beside_s += time.monotonic() - begin
-        beside += loaded["latencies_ms"]
-    utilisation = busy_s / alone_s / CORES
-    background_alone, background_beside = steps_alone / training_s, steps_beside / beside_s
-    return {
+        training_beside.append(span.end())
+        latencies_beside += loaded["latencies_ms"]
+    utilisation = total(phases_alone, "processor_s") / total(phases_alone, "seconds") / CORES
+    background_alone = total(training_alone, "steps") / total(training_alone, "seconds")
+    background_beside = total(training_beside, "steps") / total(training_beside, "seconds")
+    result = {
         "run_ms": run_ms,
-        "requests": len(alone),
-        "p50_alone_ms": percentile(alone, 0.5),
-        "p50_colocated_ms": percentile(beside, 0.5),
-        "p99_alone_ms": percentile(alone, 0.99),
-        "p99_colocated_ms": percentile(beside, 0.99),
-        "p99_ratio": percentile(beside, 0.99) / percentile(alone, 0.99),
-        "p50_ratio": percentile(beside, 0.5) / percentile(alone, 0.5),
+        "requests": len(latencies_alone),
+        "p50_alone_ms": percentile(latencies_alone, 0.5),
+        "p50_colocated_ms": percentile(latencies_beside, 0.5),
+        "p99_alone_ms": percentile(latencies_alone, 0.99),
+        "p99_colocated_ms": percentile(latencies_beside, 0.99),
+        "p99_ratio": percentile(latencies_beside, 0.99) / percentile(latencies_alone, 0.99),
+        "p50_ratio": percentile(latencies_beside, 0.5) / percentile(latencies_alone, 0.5),
         "utilisation": utilisation,
         "background_alone": background_alone,
         "background_colocated": background_beside,
         "background_share_of_leftover": background_beside / (background_alone * (1 - utilisation)),
+        "idle_share_colocated": total(training_beside, "idle_s") / total(training_beside, "seconds") / CORES,
     }
+    if service is not training and "processor_s" in training.ask("steps"):  # spinning is part of it
+        result["background_processor_ms_a_step"] = {
+            name: 1e3 * total(spans, "processor_s") / max(1, total(spans, "steps"))
+            for name, spans in (("alone", training_alone), ("colocated", training_beside))}
+    return result
 
 
 def one_process(options, dims):
     worker = Worker(WORKER, "both", options.model, options.train, "--policy", options.policy, *dims)
     run_ms = worker.ask("time")["run_ms"]
     result = measure(worker, worker, options, run_ms)
+    result["prediction_error"] = {job["name"]: job["prediction_error"] for job in worker.ask("report")["jobs"]}
     worker.close()
     return result
 
@@ -146,20 +187,26 @@ def two_processes(options, dims):
             daemon.wait()
 
 
+# How the operating system is told that the training is less important.
+PEER_SETTINGS = {
+    "plain": None,
+    "nice_19": lambda: os.nice(19),
+    "sched_idle": lambda: os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0)),
+    "cgroup_least_weight": lambda: join_group(least_weight=True),
+    "cgroup_idle": lambda: join_group(least_weight=False),
+}
+
+
 def peers(options, dims):
-    """onnxruntime serves while PyTorch trains, by what the operating system offers."""
+    """onnxruntime serves while PyTorch trains, by what the operating system offers. The keys of the plain pair, and all
+    settings by name."""
     if not PEER_PYTHON.exists():
         sys.exit("colocate: --peers needs onnxruntime and PyTorch; bench/peers.py --setup installs them")
-    idle = getattr(os, "SCHED_IDLE", None)
-    settings = {"plain": None, "nice_19": lambda: os.nice(19)}
-    if idle is not None:
-        settings["sched_idle"] = lambda: os.sched_setscheduler(0, idle, os.sched_param(0))
-    settings["cgroup_weight_1"] = lambda: join_group(1)
     results = {}
     script = pathlib.Path(__file__).with_name("peer_worker.py")
-    for name, prepare in settings.items():
+    for name, prepare in PEER_SETTINGS.items():
         if name.startswith("cgroup") and group_parent() is None:
-            results[name] = "this system lets nobody make control groups with cpu weights"
+            results[name] = "this system lets nobody make control groups for processors"
             continue
         training = Worker(PEER_PYTHON, script, "train", prepare=prepare)
         service = Worker(PEER_PYTHON, script, "serve", options.model, *dims)
@@ -167,24 +214,33 @@ def peers(options, dims):
         results[name] = measure(service, training, options, run_ms)
         service.close()
         training.close()
-    return results
+    return {**results["plain"], "settings": results}
 
 
 def group_parent():
-    """The folder below which a control group with a cpu weight can be made, or None."""
+    """The folder below which a control group for processors can be made and the version of its interface, or None."""
+    found = None
     for line in open("/proc/self/mounts", encoding="utf-8"):
-        _, place, kind = line.split()[:3]
-        control = pathlib.Path(place) / "cgroup.subtree_control"
-        writable = kind == "cgroup2" and control.exists() and os.access(place, os.W_OK)
-        if writable and "cpu" in control.read_text().split():
-            return pathlib.Path(place)
-    return None
+        _, place, kind, options = line.split()[:4]
+        place = pathlib.Path(place)
+        control = place / "cgroup.subtree_control"
+        if kind == "cgroup2" and control.exists() and os.access(place, os.W_OK) and "cpu" in control.read_text().split():
+            return place, 2
+        if kind == "cgroup" and "cpu" in options.split(",") and os.access(place, os.W_OK):
+            found = place, 1
+    return found
 
 
-def join_group(weight):
-    group = group_parent() / f"tessera-peer-{os.getpid()}"
+def join_group(least_weight):
+    parent, version = group_parent()
+    group = parent / f"tessera-peer-{os.getpid()}"
     group.mkdir()
-    (group / "cpu.weight").write_text(str(weight))
+    if not least_weight:
+        (group / "cpu.idle").write_text("1")
+    elif version == 2:
+        (group / "cpu.weight").write_text("1")
+    else:
+        (group / "cpu.shares").write_text("2")
     (group / "cgroup.procs").write_text(str(os.getpid()))
 
 
@@ -197,7 +253,8 @@ def main():
     parser.add_argument("--policy", default="fill")
     parser.add_argument("--load", type=float, default=0.3)
     parser.add_argument("--requests", type=int, default=1000, help="of each phase")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=2, help="of phases")
+    parser.add_argument("--budget-s", type=float, default=540, help="a slow model's phases are shortened to fit in")
     parser.add_argument("--only", choices=("one", "two"), help="measure in one process or in two only")
     parser.add_argument("--peers", action="store_true")
     options = parser.parse_args()
