@@ -51,8 +51,8 @@ void add_compress(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* verb = app.add_subcommand("compress", "Train a net and make its file many times smaller, as a recipe says");
   verb->add_option("recipe", options->recipe,
-                   "TOML file: that of a training, and the tables prune, retrain, share and tune; see "
-                   "docs/deep_compression.md")
+                   "TOML file: that of a training, and the tables dictionary, prune, retrain, share and tune; see "
+                   "docs/deep_compression.md and docs/dictionary.md")
       ->type_name("RECIPE.toml")
       ->required();
   verb->add_option("--set", options->settings, "Write a value over that of the file, such as share.bits=4; repeatable")
@@ -64,9 +64,11 @@ void add_compress(CLI::App& app) {
       "Deep Compression (arXiv:1510.00149): the net is trained, pruned while it trains on, and its weights come to\n"
       "share a few values, which are trained too. The folder `output` gets a package (.tsr) with Huffman codes of the\n"
       "weights, which every verb takes as a model. With folds = 5 this is done five times, and each time the net is\n"
-      "tested on another fifth of the data.\n\nExamples:\n"
+      "tested on another fifth of the data. A table [dictionary] gives convolutions dictionaries first (LCNN,\n"
+      "arXiv:1611.06473), which take several times fewer multiply-adds.\n\nExamples:\n"
       "  tessera compress examples/deep_compression_lenet300.toml\n"
       "  tessera compress examples/deep_compression_lenet5.toml --set folds=0 --json\n"
+      "  tessera compress examples/dictionary_mnist.toml\n"
       "  tessera run runs/deep_compression_lenet5/fold-1.tsr --dim batch=1");
   verb->callback([options] { run(*options); });
 }

@@ -21,7 +21,7 @@ TASKS = [
     ("Make it faster and smaller",
      ["explain.md", "package.md", "diff.md", "write-onnx.md", "simulated.md", "quantisation.md",
       "quantisation_aware.md", "sparsity.md",
-      "deep_compression.md", "distillation.md"]),
+      "deep_compression.md", "dictionary.md", "distillation.md"]),
     ("Share a machine and serve", ["sharing.md", "serving.md", "serving_measured.md", "switching.md"]),
     ("Train", ["training.md", "gradients.md"]),
     ("Reference", ["cli.md", "python-reference.md", "cpp/index.html", "limits.md", "glossary.md"]),

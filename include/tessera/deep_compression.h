@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tessera/compression_costs.h"
+#include "tessera/dictionary.h"
 #include "tessera/train.h"
 
 namespace tessera {
@@ -29,9 +30,12 @@ struct ShareOptions {
 struct CompressionRecipe {
   // Of the dense net. `prune` is of the second stage; the length is given in epochs; `output` gets the packages.
   TrainingConfig training;
-  StageOptions retrain;  // with weights that are pruned step by step
-  ShareOptions share;
-  StageOptions tune;  // of the values that weights share
+  // Gives the dense net's convolutions dictionaries before the second stage, which trains vectors and coefficients.
+  // `prune` may be left out then, and prunes coefficients where it is not.
+  std::optional<DictionaryOptions> dictionary;
+  StageOptions retrain;               // with weights that are pruned step by step
+  std::optional<ShareOptions> share;  // nothing: weights keep values of their own
+  StageOptions tune;                  // of the values that weights share
   // 2 or more: all samples, those for training and for tests together, are divided into so many folds; the recipe
   // runs once for each of them, which is what the nets are tested on. Needs data in .npz files or arrays.
   std::int64_t folds = 0;
@@ -54,6 +58,7 @@ struct CompressedFold {
   double compressed = 0;                     // of the package, as it was read back
   std::int64_t parameters = 0;               // float32 numbers of the dense net
   std::int64_t file_bytes = 0;
+  double multiply_adds_dense = 0, multiply_adds = 0;  // for one sample, of the dense net and of the package
   std::string path;
   std::vector<CompressedLayer> layers;
   CompressionCosts costs;  // of the package beside the dense net; times and memory with CompressionHooks::measure

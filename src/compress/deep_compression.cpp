@@ -90,8 +90,8 @@ class Run {
 
   CompressedFold run() {
     const Model dense = train_dense();
-    const Model pruned = prune(dense);
-    write(share(pruned), dense);
+    const Model pruned = prune(recipe_.dictionary ? with_dictionaries(dense, *recipe_.dictionary) : dense);
+    write(recipe_.share ? share(pruned) : without_sharing(pruned), dense);
     return account_;
   }
 
@@ -132,17 +132,28 @@ class Run {
     return train_stage(dense, config, "pruned", account_.pruned);
   }
 
+  static CompressedLayer account_of(const train::LayerWeight& layer, const Tensor& weights) {
+    return {
+        layer.name, weights.elements(), weights.elements() - std::ranges::count(weights.values<float>(), 0.0f), 0, 0,
+        {}};
+  }
+
+  Model without_sharing(const Model& pruned) {
+    account_.shared = account_.pruned;
+    for (const train::LayerWeight& layer : train::layer_weights(pruned.graph()))
+      account_.layers.push_back(account_of(layer, *pruned.graph().constant(layer.value)));
+    return pruned;
+  }
+
   Model share(const Model& pruned) {
     Shares shares;
     TrainingConfig config = config_of(recipe_.tune);
     for (const train::LayerWeight& layer : train::layer_weights(pruned.graph())) {
       const Tensor& weights = *pruned.graph().constant(layer.value);
-      CompressedLayer account{
-          layer.name, weights.elements(), weights.elements() - std::ranges::count(weights.values<float>(), 0.0f), 0, 0,
-          {}};
-      if (!train::matches_any(recipe_.share.exclude, layer.name) && account.nonzero > 0) {
-        int bits = recipe_.share.bits;
-        for (const auto& [pattern, other] : recipe_.share.layers) {
+      CompressedLayer account = account_of(layer, weights);
+      if (!train::matches_any(recipe_.share->exclude, layer.name) && account.nonzero > 0) {
+        int bits = recipe_.share->bits;
+        for (const auto& [pattern, other] : recipe_.share->layers) {
           if (train::matches_any({pattern}, layer.name)) bits = other;
         }
         const SharedWeights& each = shares[layer.name] = compress::share_weights(weights, bits);
@@ -167,6 +178,8 @@ class Run {
     // What counts is what a reader of the file gets.
     const Model read = Model::load(account_.path);
     account_.compressed = Trainer(read, config_).evaluate().value;
+    account_.multiply_adds_dense = count_multiply_adds(dense);
+    account_.multiply_adds = count_multiply_adds(read);
     for (CompressedLayer& layer : account_.layers) layer.coded_bytes = coded_bytes(constant_of(read, layer.name));
     CompressionCosts& costs = account_.costs;
     costs.bytes_before = compress::constant_bytes(dense.graph());
@@ -193,7 +206,7 @@ class Run {
 std::vector<CompressedFold> run_deep_compression(const CompressionRecipe& recipe, const CompressionHooks& hooks) {
   require(!recipe.training.output.empty(), ErrorKind::invalid_argument,
           "'output' is missing: the folder for the compressed models");
-  require(recipe.training.prune.has_value(), ErrorKind::invalid_argument,
+  require(recipe.training.prune.has_value() || recipe.dictionary.has_value(), ErrorKind::invalid_argument,
           "the table [prune] is missing: how many weights become zero");
   require(recipe.training.epochs > 0, ErrorKind::invalid_argument,
           "the length of a recipe's training is given by train.epochs");

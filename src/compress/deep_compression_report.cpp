@@ -144,6 +144,10 @@ std::string deep_compression_text(const std::vector<CompressedFold>& folds) {
     text += fmt::format("{:<6} {:>9.4f} {:>9.4f} {:>9.4f} {:>10} {:>7.1f}x  {}\n", name_of(fold), fold.dense,
                         fold.pruned, fold.compressed, fold.file_bytes, fold.ratio(), base::printable(fold.path));
   text += layers_text(folds.back());
+  const double before = folds.back().multiply_adds_dense, after = folds.back().multiply_adds;
+  if (after < before)
+    text += fmt::format("\nmultiply-adds for one sample: {:.4g} became {:.4g}, {:.1f} times fewer\n", before, after,
+                        before / after);
   const Means means = means_of(folds);
   return text + fmt::format(
                     "\n{} of {}: dense {:.4f}, compressed {:.4f} ({:+.4f}); {:.1f} times smaller than the parameters "
@@ -174,6 +178,8 @@ std::string deep_compression_json(const std::vector<CompressedFold>& folds) {
                     {"parameter_bytes", 4 * fold.parameters},
                     {"file_bytes", fold.file_bytes},
                     {"ratio", fold.ratio()},
+                    {"multiply_adds_dense", fold.multiply_adds_dense},
+                    {"multiply_adds", fold.multiply_adds},
                     {"path", fold.path},
                     {"costs", costs_json(fold.costs)},
                     {"layers", std::move(layers)}});

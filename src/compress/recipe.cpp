@@ -33,6 +33,18 @@ ShareOptions read_share(TomlTable table) {
   return share;
 }
 
+DictionaryOptions read_dictionary(TomlTable table) {
+  DictionaryOptions dictionary;
+  dictionary.vectors = table.whole("vectors", dictionary.vectors);
+  dictionary.terms = table.whole("terms", dictionary.terms);
+  dictionary.least_saved = table.number("least_saved", dictionary.least_saved);
+  dictionary.exclude = table.texts("exclude");
+  require(dictionary.vectors >= 1 && dictionary.terms >= 1, ErrorKind::invalid_argument,
+          "dictionary.vectors is {} and dictionary.terms is {}, expected at least 1", dictionary.vectors,
+          dictionary.terms);
+  return dictionary;
+}
+
 }  // namespace
 
 CompressionRecipe parse_compression_recipe(const std::string& toml, const std::string& where,
@@ -42,7 +54,8 @@ CompressionRecipe parse_compression_recipe(const std::string& toml, const std::s
   recipe.training = train::read_training_config(root);
   recipe.retrain = read_stage(root.table("retrain"), "retrain");
   recipe.tune = read_stage(root.table("tune"), "tune");
-  recipe.share = read_share(root.table("share"));
+  if (root.has("dictionary")) recipe.dictionary = read_dictionary(root.table("dictionary"));
+  if (root.has("share") || !recipe.dictionary) recipe.share = read_share(root.table("share"));
   recipe.folds = root.whole("folds", 0);
   root.check_all_read();
   return recipe;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "ops/dictionary_conv.h"
+
 namespace tessera::train {
 namespace {
 
@@ -20,9 +22,10 @@ std::vector<LayerWeight> layer_weights(const ir::Graph& graph) {
   std::set<ir::ValueId> seen;
   for (const ir::NodeId id : graph.order()) {
     const ir::Node& node = graph.node(id);
-    const bool is_conv = node.op == "Conv", is_product = node.op == "Gemm" || node.op == "MatMul";
+    const bool by_dictionary = node.op == "tessera::DictionaryConv";
+    const bool is_conv = node.op == "Conv" || by_dictionary, is_product = node.op == "Gemm" || node.op == "MatMul";
     if (!is_conv && !is_product && node.op != "ConvTranspose") continue;
-    const ir::ValueId value = node.inputs[1];
+    const ir::ValueId value = node.inputs[by_dictionary ? ops::DictionaryConvInputs::coefficients : 1];
     const Tensor* constant = graph.constant(value);
     if (constant == nullptr || constant->dtype() != DType::f32 || constant->rank() < 2) continue;
     if (is_product && constant->rank() != 2) continue;

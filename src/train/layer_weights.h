@@ -18,8 +18,9 @@ struct LayerWeight {
   std::int64_t input_axis = 0, output_axis = 0;
 };
 
-// The float32 constants that nodes Conv, ConvTranspose, Gemm and MatMul have as their second operand, in order of the
-// nodes, each once. Products of more than one matrix, whose weights are no matrix, are left out.
+// The float32 constants that nodes Conv, ConvTranspose, Gemm and MatMul have as their second operand, and the
+// coefficients of DictionaryConv, whose terms are its input axis; in order of the nodes, each once. Products of more
+// than one matrix, whose weights are no matrix, are left out.
 std::vector<LayerWeight> layer_weights(const ir::Graph& graph);
 
 // Whether the name is like one of these patterns, which are those of file names ("fc*").

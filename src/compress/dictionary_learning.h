@@ -1,0 +1,26 @@
+// Finds, for the kernels of a convolution, a small dictionary of vectors of which each kernel's vector at each tap is a
+// combination of a few.
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/tensor.h"
+
+namespace tessera::compress {
+
+// As the operands of tessera::DictionaryConv (ops/dictionary_conv.h).
+struct LearnedDictionary {
+  Tensor vectors;       // f32 [vectors, channels], each of length 1
+  Tensor indices;       // i32 [outputs, terms, kernel...]
+  Tensor coefficients;  // f32, of the same shape; 0 where fewer terms are enough
+  double error = 0;     // |kernels − combinations| / |kernels| in the Frobenius norm
+};
+
+// `kernels` [outputs, channels, kernel...] are finite float32 numbers. The dictionary has at most `vectors` vectors, no
+// more than there are kernels and taps; combinations have at most `terms`. Starts from clusters of directions (k-means
+// by the absolute cosine) and alternates orthogonal matching pursuit (Pati et al., 1993) with the method of optimal
+// directions (Engan et al., 1999): the best coefficients for the vectors, then the best vectors for the coefficients.
+// The result depends on the arguments alone.
+LearnedDictionary learn_dictionary(const Tensor& kernels, std::int64_t vectors, std::int64_t terms);
+
+}  // namespace tessera::compress
