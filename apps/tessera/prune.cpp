@@ -1,4 +1,4 @@
-// tessera prune: weights or whole channels of a model go, by their magnitudes.
+// tessera prune: weights, whole channels or heads of attention of a model go, by their magnitudes.
 #include "tessera/prune.h"
 
 #include <fmt/format.h>
@@ -68,16 +68,18 @@ void run(Options options) {
 
 void add_prune(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand("prune", "Set small weights to zero, or take out whole channels");
+  CLI::App* verb = app.add_subcommand("prune", "Set small weights to zero, or take out whole channels or heads");
   add_model_options(*verb, options->model);
   verb->add_option("-o,--output", options->output, "File to write: .onnx, or .tsr with coded weights")
       ->type_name("FILE");
-  verb->add_option("--sparsity", options->prune.sparsity, "Share of weights, or of channels, that goes (default 0.9)")
+  verb->add_option("--sparsity", options->prune.sparsity, "Share of weights, channels or heads that goes (default 0.9)")
       ->type_name("SHARE");
-  verb->add_option("--structure", options->prune.structure,
-                   "none: weights anywhere; N:M, such as 2:4: of M weights in a row along the inputs N stay; channels: "
-                   "channels are taken out of the shapes, with all that depends on them")
-      ->type_name("none|N:M|channels");
+  verb->add_option(
+          "--structure", options->prune.structure,
+          "none: weights anywhere; N:M, such as 2:4: of M weights in a row along the inputs N stay; channels: "
+          "channels are taken out of the shapes, with all that depends on them; heads: heads of attention are taken "
+          "out of its projections")
+      ->type_name("none|N:M|channels|heads");
   CLI::Option* global =
       verb->add_flag("--global", options->prune.global, "The share is of all layers together, not of each");
   verb->add_flag("--per-layer", options->per_layer, "The share is of each layer (this is the default)")
@@ -104,7 +106,8 @@ void add_prune(CLI::App& app) {
       "  tessera prune model.onnx -o pruned.onnx --sparsity 0.8 --exclude 'conv1*'\n"
       "  tessera prune model.onnx -o pruned.onnx --structure 2:4\n"
       "  tessera prune model.onnx --sensitivity --data test.npz --report page.html\n"
-      "  tessera prune model.onnx -o small.onnx --structure channels --sparsity 0.5");
+      "  tessera prune model.onnx -o small.onnx --structure channels --sparsity 0.5\n"
+      "  tessera prune bert.onnx -o small.onnx --structure heads --sparsity 0.25");
   verb->callback([options] { run(*options); });
 }
 

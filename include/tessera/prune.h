@@ -16,10 +16,11 @@
 namespace tessera {
 
 struct OneShotPruneOptions {
-  double sparsity = 0.9;  // the share of weights, or of channels, that goes; in [0, 1)
+  double sparsity = 0.9;  // the share of weights, channels or heads that goes; in [0, 1)
   // "none": weights anywhere become zero. "N:M": of M weights in a row along a layer's inputs N stay, whatever the
   // sparsity. "channels": channels of convolutions and products with a matrix are taken out of the shapes, with all
-  // that depends on them; channels that sums or depthwise convolutions tie go together.
+  // that depends on them; channels that sums or depthwise convolutions tie go together. "heads": heads of attention are
+  // taken out of the projections of queries, keys, values and results; one of each attention stays.
   std::string structure = "none";
   bool global = false;               // the share is of all layers together, else of each
   std::vector<std::string> exclude;  // patterns of names of weights that stay as they are
@@ -36,7 +37,8 @@ struct PrunedLayer {
 
 struct PruneReport : CompressionCosts {
   std::vector<PrunedLayer> layers;
-  // With "channels": nodes behind channels that have to stay, because the operator does not treat them one by one.
+  // With "channels" and "heads": nodes behind those that have to stay, because the operator does not treat them one by
+  // one.
   std::vector<std::string> kept_by;
   std::int64_t parameters_before = 0, parameters_after = 0;  // float32 numbers of the model
 };

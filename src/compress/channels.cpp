@@ -1,11 +1,9 @@
 #include "compress/channels.h"
 
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 #include <set>
 
-#include "base/error.h"
+#include "compress/cut_constant.h"
 #include "ops/infer.h"
 #include "ops/op_table.h"
 
@@ -14,8 +12,6 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-constexpr auto kNone = static_cast<std::size_t>(-1);
 
 std::int64_t integer_of(const ir::Node& node, const char* name, std::int64_t otherwise) {
   const auto found = node.attributes.find(name);
@@ -50,33 +46,6 @@ bool is_element_wise(const ir::Node& node) {
   return op != nullptr && op->element_wise != ops::ElementWise::no && op->element_wise != ops::ElementWise::along_axis;
 }
 
-// The axis of a constant that goes along axis 1 of a value of that rank, where it has more than one entry there.
-std::optional<std::size_t> channel_axis(const Tensor& constant, std::size_t rank) {
-  const auto own = static_cast<std::size_t>(constant.rank());
-  if (own + 1 < rank || own > rank) return std::nullopt;
-  const std::size_t axis = own + 1 - rank;
-  return constant.shape()[axis] > 1 ? std::optional(axis) : std::nullopt;
-}
-
-Tensor take(const Tensor& tensor, std::size_t axis, const std::vector<std::int64_t>& kept) {
-  Shape shape = tensor.shape();
-  const std::int64_t size = shape[axis];
-  std::int64_t outer = 1;
-  for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
-  const std::int64_t slab = tensor.elements() == 0 ? 0 : tensor.bytes() / (outer * size);
-  shape[axis] = static_cast<std::int64_t>(kept.size());
-  Tensor taken(tensor.dtype(), shape);
-  const auto* from = static_cast<const std::byte*>(tensor.raw());
-  auto* to = static_cast<std::byte*>(taken.mutable_raw());
-  for (std::int64_t i = 0; i < outer; ++i) {
-    for (const std::int64_t k : kept) {
-      std::memcpy(to, from + (i * size + k) * slab, static_cast<std::size_t>(slab));
-      to += slab;
-    }
-  }
-  return taken;
-}
-
 }  // namespace
 
 ChannelSets::ChannelSets(const ir::Graph& graph) {
@@ -84,39 +53,16 @@ ChannelSets::ChannelSets(const ir::Graph& graph) {
   for (const ValueId output : graph.outputs()) keep(output);
 }
 
-int ChannelSets::root(int channel) const {
-  while (parents_[static_cast<std::size_t>(channel)] != channel) {
-    int& parent = parents_[static_cast<std::size_t>(channel)];
-    parent = parents_[static_cast<std::size_t>(parent)];
-    channel = parent;
-  }
-  return channel;
-}
-
-void ChannelSets::tie(int a, int b) {
-  a = root(a);
-  b = root(b);
-  if (a == b) return;
-  parents_[static_cast<std::size_t>(std::max(a, b))] = std::min(a, b);
-  if (fixed_[static_cast<std::size_t>(std::max(a, b))]) fixed_[static_cast<std::size_t>(std::min(a, b))] = true;
-}
-
-std::vector<int>& ChannelSets::make(const ir::Graph& graph, ValueId value) {
+// Channels of the layer that is added next.
+void ChannelSets::make(const ir::Graph& graph, ValueId value) {
   std::vector<int>& channels = channels_[value];
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(0, channels_of(graph, value)); ++i) {
-    channels.push_back(static_cast<int>(parents_.size()));
-    parents_.push_back(channels.back());
-    fixed_.push_back(false);
-    removed_.push_back(false);
-    makers_.emplace_back(kNone, i);
-  }
-  return channels;
+  for (std::int64_t i = 0; i < channels_of(graph, value); ++i) channels.push_back(tied_.make(layers_.size(), i));
 }
 
 void ChannelSets::keep(ValueId value) {
   const auto found = channels_.find(value);
   if (found == channels_.end()) return;
-  for (const int channel : found->second) fixed_[static_cast<std::size_t>(root(channel))] = true;
+  for (const int channel : found->second) tied_.keep(channel);
 }
 
 void ChannelSets::visit(const ir::Graph& graph, NodeId id) {
@@ -146,8 +92,7 @@ bool ChannelSets::visit_layer(const ir::Graph& graph, NodeId id) {
   }
   if (conv && integer_of(node, "group", 1) != 1) return false;
   if (gemm && node.inputs.size() > 2 && node.inputs[2].valid() && !graph.is_constant(node.inputs[2])) return false;
-  for (const int channel : make(graph, node.outputs[0]))
-    makers_[static_cast<std::size_t>(channel)].first = layers_.size();
+  make(graph, node.outputs[0]);
   layers_.push_back(id);
   return true;
 }
@@ -176,7 +121,7 @@ bool ChannelSets::pass_on(const ir::Graph& graph, const ir::Node& node) {
     if (first != nullptr && channels_[input].size() != first->size()) return false;
     if (first == nullptr) first = &channels_[input];
     else
-      for (std::size_t k = 0; k < first->size(); ++k) tie((*first)[k], channels_[input][k]);
+      for (std::size_t k = 0; k < first->size(); ++k) tied_.tie((*first)[k], channels_[input][k]);
   }
   if (first == nullptr || static_cast<std::int64_t>(first->size()) != channels_of(graph, node.outputs[0])) return false;
   channels_[node.outputs[0]] = *first;
@@ -199,40 +144,9 @@ bool ChannelSets::flatten(const ir::Graph& graph, const ir::Node& node) {
   return true;
 }
 
-std::vector<std::vector<ChannelSets::Set>> ChannelSets::families() const {
-  std::map<int, Set> sets;
-  for (std::size_t i = 0; i < parents_.size(); ++i) {
-    const int at = root(static_cast<int>(i));
-    if (fixed_[static_cast<std::size_t>(at)] || makers_[i].first == kNone) continue;
-    sets[at].outputs.push_back(makers_[i]);
-  }
-  std::map<std::set<std::size_t>, std::vector<Set>> families;
-  for (auto& [at, set] : sets) {
-    std::set<std::size_t> makers;
-    for (const auto& [layer, channel] : set.outputs) makers.insert(layer);
-    families[makers].push_back(std::move(set));
-  }
-  std::vector<std::vector<Set>> all;
-  for (auto& [makers, family] : families) all.push_back(std::move(family));
-  return all;
-}
-
-void ChannelSets::remove(const Set& set) {
-  for (const auto& [layer, channel] : set.outputs) {
-    for (std::size_t i = 0; i < makers_.size(); ++i) {
-      if (makers_[i] == std::pair(layer, channel)) removed_[static_cast<std::size_t>(root(static_cast<int>(i)))] = true;
-    }
-  }
-}
-
 std::vector<std::int64_t> ChannelSets::kept(ValueId value) const {
-  std::vector<std::int64_t> kept;
   const auto found = channels_.find(value);
-  if (found == channels_.end()) return kept;
-  for (std::size_t i = 0; i < found->second.size(); ++i) {
-    if (!removed_[static_cast<std::size_t>(root(found->second[i]))]) kept.push_back(static_cast<std::int64_t>(i));
-  }
-  return kept;
+  return found == channels_.end() ? std::vector<std::int64_t>() : tied_.left(found->second);
 }
 
 namespace {
@@ -258,17 +172,7 @@ class Shrinker {
  private:
   // Operand `input` with only those entries of an axis that stay in the value.
   void cut(NodeId id, std::size_t input, std::size_t axis, ValueId by) {
-    const ir::Node& node = graph_.node(id);
-    if (node.inputs.size() <= input || !node.inputs[input].valid() || !sets_.has_channels(by)) return;
-    const Tensor* constant = graph_.constant(node.inputs[input]);
-    if (constant == nullptr || constant->rank() <= static_cast<std::int64_t>(axis)) return;
-    const std::vector<std::int64_t> kept = sets_.kept(by);
-    if (static_cast<std::int64_t>(kept.size()) >= constant->shape()[axis]) return;
-    // The constant may have other uses, which keep it as it is.
-    const std::string name = graph_.value(node.inputs[input]).name;
-    const Tensor smaller = take(*constant, axis, kept);
-    graph_.value(node.inputs[input]).name = graph_.fresh_name(name);
-    graph_.node(id).inputs[input] = graph_.add_constant(smaller, name);
+    if (sets_.has_channels(by)) cut_constant(graph_, id, input, axis, sets_.kept(by));
   }
 
   void shrink(NodeId id) {
@@ -294,11 +198,8 @@ class Shrinker {
     } else if (node.op == "Reshape" && sets_.has_channels(y)) {
       flatten(id);
     } else if (is_element_wise(node) && sets_.has_channels(y)) {
-      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        const Tensor* constant = node.inputs[i].valid() ? graph_.constant(node.inputs[i]) : nullptr;
-        if (constant == nullptr) continue;
-        if (const auto axis = channel_axis(*constant, rank_of(graph_, y))) cut(id, i, *axis, y);
-      }
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        cut_broadcast(graph_, id, i, rank_of(graph_, y), 1, sets_.kept(y));
     }
   }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compress/channels.h"
+#include "compress/heads.h"
 #include "compress/quantisable_layers.h"
 #include "io/package.h"
 #include "tessera/optimise.h"
@@ -18,7 +19,9 @@
 namespace tessera {
 namespace {
 
+using compress::ChannelSet;
 using compress::ChannelSets;
+using compress::HeadSets;
 using train::LayerWeight;
 
 std::int64_t count_parameters(const ir::Graph& graph) {
@@ -80,10 +83,18 @@ Model prune_weights(const Model& model, const OneShotPruneOptions& options, Prun
   return train::with_weights(model, values);
 }
 
-// Which channels go: those whose weights have the smallest root mean square.
-class ChannelPruner {
+ir::Graph without(const ir::Graph& graph, const ChannelSets& sets) {
+  return compress::without_channels(graph, sets);
+}
+ir::Graph without(const ir::Graph& graph, const HeadSets& sets) {
+  return compress::without_heads(graph, sets);
+}
+
+// Which channels or heads go: those whose weights have the smallest root mean square. `Sets`: ChannelSets or HeadSets.
+template <typename Sets>
+class StructurePruner {
  public:
-  ChannelPruner(const ir::Graph& graph, const OneShotPruneOptions& options)
+  StructurePruner(const ir::Graph& graph, const OneShotPruneOptions& options)
       : graph_(graph), options_(options), sets_(graph), weights_(train::layer_weights(graph)) {
     chosen_layers(graph, options);  // checks the patterns
   }
@@ -91,7 +102,7 @@ class ChannelPruner {
   ir::Graph run(PruneReport& report) {
     choose();
     report.kept_by = sets_.reasons();
-    ir::Graph smaller = compress::without_channels(graph_, sets_);
+    ir::Graph smaller = without(graph_, sets_);
     for (const LayerWeight& layer : weights_) add_layer(smaller, layer, report);
     return smaller;
   }
@@ -100,11 +111,11 @@ class ChannelPruner {
   struct Candidate {
     double score;
     std::size_t family;
-    const ChannelSets::Set* set;
+    const ChannelSet* set;
   };
 
   void choose() {
-    std::vector<std::vector<ChannelSets::Set>> families = sets_.families();
+    std::vector<std::vector<ChannelSet>> families = sets_.families();
     std::erase_if(families, [&](const auto& family) { return is_excluded(family[0]); });
     std::vector<Candidate> all;
     std::size_t removed = 0;
@@ -112,7 +123,7 @@ class ChannelPruner {
     for (std::size_t i = 0; i < families.size(); ++i) {
       std::vector<Candidate> ranked;
       double sum = 0;
-      for (const ChannelSets::Set& set : families[i]) {
+      for (const ChannelSet& set : families[i]) {
         ranked.push_back({score_of(set), i, &set});
         sum += ranked.back().score;
       }
@@ -123,7 +134,8 @@ class ChannelPruner {
       all.insert(all.end(), ranked.begin(), ranked.end());
     }
     if (options_.global) removed = remove_smallest(all, left);
-    require(removed > 0, ErrorKind::invalid_argument, "no channel can go: {}",
+    require(removed > 0, ErrorKind::invalid_argument, "no {} can go: {}",
+            std::is_same_v<Sets, HeadSets> ? "head of attention" : "channel",
             sets_.reasons().empty() ? std::string("there are none between two layers, or the sparsity is too small")
                                     : fmt::format("they are kept by {}", fmt::join(sets_.reasons(), ", ")));
   }
@@ -148,7 +160,7 @@ class ChannelPruner {
     return *std::ranges::find(weights_, value, &LayerWeight::value);
   }
 
-  bool is_excluded(const ChannelSets::Set& set) const {
+  bool is_excluded(const ChannelSet& set) const {
     const auto named = [&](const auto& output) { return is_among(options_.only, weight_of(output.first).name); };
     if (!std::ranges::any_of(set.outputs, named)) return true;
     return std::ranges::any_of(set.outputs, [&](const auto& output) {
@@ -156,7 +168,7 @@ class ChannelPruner {
     });
   }
 
-  double score_of(const ChannelSets::Set& set) const {
+  double score_of(const ChannelSet& set) const {
     double sum = 0, count = 0;
     for (const auto& [layer, channel] : set.outputs) {
       const LayerWeight& weight = weight_of(layer);
@@ -201,9 +213,16 @@ class ChannelPruner {
 
   const ir::Graph& graph_;
   const OneShotPruneOptions& options_;
-  ChannelSets sets_;
+  Sets sets_;
   std::vector<LayerWeight> weights_;
 };
+
+// Shapes that exporters compute become numbers first, so that those of the heads can be told.
+Model prune_heads(const Model& model, const OneShotPruneOptions& options, PruneReport& report) {
+  constexpr std::string_view kPasses[] = {"sink_constants", "fold_constants", "fold_shape_arithmetic", "remove_no_ops"};
+  const ir::Graph graph = compress::graph_after(kPasses, model, {});
+  return Model(std::make_shared<const ir::Graph>(StructurePruner<HeadSets>(graph, options).run(report)));
+}
 
 }  // namespace
 
@@ -214,9 +233,11 @@ Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport*
   PruneReport& filled = report != nullptr ? *report : own;
   filled = {};
   filled.parameters_before = count_parameters(model.graph());
-  Model pruned = options.structure == "channels"
-                     ? Model(std::make_shared<const ir::Graph>(ChannelPruner(model.graph(), options).run(filled)))
-                     : prune_weights(model, options, filled);
+  Model pruned =
+      options.structure == "channels"
+          ? Model(std::make_shared<const ir::Graph>(StructurePruner<ChannelSets>(model.graph(), options).run(filled)))
+      : options.structure == "heads" ? prune_heads(model, options, filled)
+                                     : prune_weights(model, options, filled);
   filled.parameters_after = count_parameters(pruned.graph());
   filled.bytes_before = compress::constant_bytes(model.graph());
   filled.bytes_after = compress::constant_bytes(pruned.graph());

@@ -34,7 +34,7 @@ std::string prune_text(const PruneReport& report, const std::string& path) {
                         100 * static_cast<double>(layer.nonzero_after) / static_cast<double>(layer.weights_before),
                         layer.snr_db ? fmt::format(" {:>10} alone", decibel_text(layer.snr_db)) : "");
   for (const std::string& node : report.kept_by)
-    text += fmt::format("channels before {} stay: it does not treat them one by one\n", base::printable(node));
+    text += fmt::format("those before {} stay: it does not treat them one by one\n", base::printable(node));
   if (report.metric_before) text += costs_text(report);
   text += fmt::format("{} parameters became {}", report.parameters_before, report.parameters_after);
   return text + (path.empty() ? "\n"

@@ -140,12 +140,16 @@ ir::Graph prepared_graph(const Model& model, const SessionOptions& session) {
   constexpr std::string_view kKept[] = {"sink_constants",           "fold_constants", "fold_shape_arithmetic",
                                         "inline_constant_branches", "remove_no_ops",  "merge_duplicates",
                                         "fold_channel_arithmetic"};
+  return graph_after(kKept, model, session);
+}
+
+ir::Graph graph_after(std::span<const std::string_view> names, const Model& model, const SessionOptions& session) {
   runtime::ProgramEnvironment environment = runtime::make_environment(model, session);
   passes::PassContext& context = environment.pass_context;
   context.keeps_composite = [](const ir::Graph&, const ir::Node&) { return true; };
   passes::PipelineOptions pipeline;
   for (const passes::Pass& pass : passes::all_passes()) {
-    if (std::ranges::find(kKept, pass.name) == std::end(kKept)) pipeline.without.emplace_back(pass.name);
+    if (std::ranges::find(names, pass.name) == names.end()) pipeline.without.emplace_back(pass.name);
   }
   return passes::run_pipeline(model.graph(), context, pipeline);
 }

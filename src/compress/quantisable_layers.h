@@ -28,6 +28,8 @@ std::vector<QuantisableLayer> quantisable_layers(const ir::Graph& graph);
 
 // The graph of the model with constants folded and normalisations folded into weights, in ONNX's operators.
 ir::Graph prepared_graph(const Model& model, const SessionOptions& session);
+// The model after the passes of these names alone.
+ir::Graph graph_after(std::span<const std::string_view> names, const Model& model, const SessionOptions& session);
 
 // The bytes of all constants with data.
 std::int64_t constant_bytes(const ir::Graph& graph);

@@ -1,0 +1,54 @@
+#include "compress/cut_constant.h"
+
+#include <cstring>
+
+namespace tessera::compress {
+namespace {
+
+Tensor take(const Tensor& tensor, std::size_t axis, const std::vector<std::int64_t>& kept) {
+  Shape shape = tensor.shape();
+  const std::int64_t size = shape[axis];
+  std::int64_t outer = 1;
+  for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
+  const std::int64_t slab = tensor.elements() == 0 ? 0 : tensor.bytes() / (outer * size);
+  shape[axis] = static_cast<std::int64_t>(kept.size());
+  Tensor taken(tensor.dtype(), shape);
+  const auto* from = static_cast<const std::byte*>(tensor.raw());
+  auto* to = static_cast<std::byte*>(taken.mutable_raw());
+  for (std::int64_t i = 0; i < outer; ++i) {
+    for (const std::int64_t k : kept) {
+      std::memcpy(to, from + (i * size + k) * slab, static_cast<std::size_t>(slab));
+      to += slab;
+    }
+  }
+  return taken;
+}
+
+}  // namespace
+
+void cut_constant(ir::Graph& graph, ir::NodeId id, std::size_t input, std::size_t axis,
+                  const std::vector<std::int64_t>& kept) {
+  const ir::Node& node = graph.node(id);
+  if (node.inputs.size() <= input || !node.inputs[input].valid()) return;
+  const ir::ValueId operand = node.inputs[input];
+  const Tensor* constant = graph.constant(operand);
+  if (constant == nullptr || constant->rank() <= static_cast<std::int64_t>(axis)) return;
+  if (static_cast<std::int64_t>(kept.size()) >= constant->shape()[axis]) return;
+  const std::string name = graph.value(operand).name;
+  const Tensor smaller = take(*constant, axis, kept);
+  graph.value(operand).name = graph.fresh_name(name);
+  graph.node(id).inputs[input] = graph.add_constant(smaller, name);
+}
+
+void cut_broadcast(ir::Graph& graph, ir::NodeId id, std::size_t input, std::size_t rank, std::size_t axis,
+                   const std::vector<std::int64_t>& kept) {
+  const ir::ValueId operand = graph.node(id).inputs[input];
+  const Tensor* constant = operand.valid() ? graph.constant(operand) : nullptr;
+  if (constant == nullptr) return;
+  const auto own = static_cast<std::size_t>(constant->rank());
+  if (own > rank || own + axis < rank) return;  // it has no such axis
+  const std::size_t at = own + axis - rank;
+  if (constant->shape()[at] > 1) cut_constant(graph, id, input, at, kept);
+}
+
+}  // namespace tessera::compress

@@ -1,0 +1,217 @@
+// Heads of attention that leave a net, in the forms that exporters write it.
+#include "compress/heads.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <tuple>
+
+#include "models/models.h"
+#include "ops/builder.h"
+#include "support/expect_error.h"
+#include "support/pruned_model.h"
+#include "support/random_tensor.h"
+#include "support/temporary_folder.h"
+#include "support/tolerance.h"
+#include "tessera/prune.h"
+#include "tessera/session.h"
+
+namespace tessera::compress::heads_test {
+namespace {
+
+using ir::ValueId;
+using test::masked;
+using test::output_of;
+using Integers = std::vector<std::int64_t>;
+
+constexpr std::int64_t kWidth = 24, kHeads = 4, kSize = kWidth / kHeads;
+
+// The smaller net computes what the large one computes with zeros where the heads were, and is what a file holds.
+void expect_same_as_masked(const Model& model, const Model& smaller, const PruneReport& report) {
+  const Tensor actual = output_of(smaller);
+  EXPECT_TRUE(test::close_to(actual, output_of(masked(model, report)), test::Tolerance::epsilons(DType::f32, 500)));
+  const test::TemporaryFolder folder;
+  write_pruned(smaller, (folder / "small.onnx").string());
+  EXPECT_TRUE(identical(output_of(Model::load(folder / "small.onnx")), actual));
+}
+
+Shape shape_in(const Model& model, const std::string& name) {
+  const Tensor* constant = model.graph().constant(model.graph().find_value(name));
+  return constant == nullptr ? Shape() : constant->shape();
+}
+
+TEST(Heads, LeaveTheNetsOfTheBuilders) {
+  using Sizes = std::map<std::string, std::int64_t>;
+  for (const auto& [name, dims, width] : {std::tuple("transformer_small", Sizes{{"batch", 2}, {"seq", 6}}, 64),
+                                          std::tuple("bert_mini", Sizes{{"batch", 2}, {"seq", 5}}, 256)}) {
+    SCOPED_TRACE(name);
+    const Model model(std::make_shared<const ir::Graph>(models::build_model(name, {.dims = dims})));
+    PruneReport report;
+    const Model smaller = prune(model, {.sparsity = 0.5, .structure = "heads"}, &report);
+    EXPECT_EQ(shape_in(smaller, "layer0/attention/query.weight"), (Shape{width, width / 2}));
+    EXPECT_EQ(shape_in(smaller, "layer1/attention/value.bias"), (Shape{width / 2}));
+    EXPECT_EQ(shape_in(smaller, "layer1/attention/output.weight"), (Shape{width / 2, width}));
+    EXPECT_EQ(shape_in(smaller, "layer1/feed_forward/up.weight"), (Shape{width, 4 * width}));
+    expect_same_as_masked(model, smaller, report);
+  }
+}
+
+// Attention over x [batch, length, kWidth], as it is spelt out.
+class Attention {
+ public:
+  Attention() : builder_(graph_) {
+    x_ = graph_.add_input(
+        "x", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), ir::Dim::symbol("length"), kWidth}));
+  }
+
+  ValueId x() const { return x_; }
+  ir::Graph& graph() { return graph_; }
+  ValueId add(const char* op, std::vector<ValueId> inputs, ir::Attributes attributes = {}) {
+    return builder_.add(op, std::move(inputs), std::move(attributes));
+  }
+  ValueId integers(Integers values) { return builder_.integers(std::move(values)); }
+  ValueId number(std::int64_t value) { return builder_.scalar(static_cast<double>(value), DType::i64); }
+  ValueId weight(const std::string& name, const Shape& shape) {
+    return builder_.constant(test::random_tensor(DType::f32, shape, ++seed_, -0.5, 0.5), name);
+  }
+  ValueId project(const std::string& name, std::int64_t outputs) {
+    return add("Add", {weight(name + ".bias", {outputs}), add("MatMul", {x_, weight(name, {kWidth, outputs})})});
+  }
+  ValueId permute(ValueId value, Integers permutation) {
+    return add("Transpose", {value}, {{"perm", std::move(permutation)}});
+  }
+  // As PyTorch exports view(x.size(0), x.size(1), …): batch and length are computed when the net runs.
+  ValueId view(ValueId value, const Integers& rest) {
+    std::vector<ValueId> parts;
+    for (const std::int64_t axis : {0, 1})
+      parts.push_back(add("Unsqueeze", {add("Gather", {add("Shape", {x_}), number(axis)}), integers({0})}));
+    for (const std::int64_t size : rest) parts.push_back(integers({size}));
+    return add("Reshape", {value, add("Concat", parts, {{"axis", std::int64_t{0}}})});
+  }
+  // From query, key and value [batch, heads, length, kSize] to the end.
+  Model finish(ValueId query, ValueId key, ValueId value, ValueId mask = {}) {
+    ValueId scores = add("MatMul", {query, permute(key, {0, 1, 3, 2})});
+    scores = add("Div", {scores, builder_.scalar(std::sqrt(static_cast<double>(kSize)))});
+    if (mask.valid()) scores = add("Add", {scores, mask});
+    const ValueId mixed = add("MatMul", {add("Softmax", {scores}, {{"axis", std::int64_t{3}}}), value});
+    const ValueId joined = view(permute(mixed, {0, 2, 1, 3}), {kWidth});
+    ValueId y = add("Add", {add("MatMul", {joined, weight("out", {kWidth, kWidth})}), weight("out.bias", {kWidth})});
+    y = add("LayerNormalization", {add("Add", {y, x_}), weight("norm", {kWidth}), weight("norm.bias", {kWidth})});
+    graph_.value(y).name = "y";
+    graph_.add_output(y);
+    graph_.remove_dead_and_compact();
+    return Model(std::make_shared<const ir::Graph>(graph_)).with_dims({{"batch", 2}, {"length", 5}});
+  }
+
+ private:
+  ir::Graph graph_;
+  ops::GraphBuilder builder_;
+  ValueId x_;
+  std::uint64_t seed_ = 0;
+};
+
+TEST(Heads, LeaveBertAsPyTorchExportsIt) {
+  Attention net;
+  const auto heads = [&](const char* name) {
+    return net.permute(net.view(net.project(name, kWidth), {kHeads, kSize}), {0, 2, 1, 3});
+  };
+  const ValueId query = heads("query"), key = heads("key"), value = heads("value");
+  const ValueId mask = net.graph().add_input(
+      "mask", ir::ValueType::tensor(DType::f32, ir::Dims{ir::Dim::symbol("batch"), 1, 1, ir::Dim::symbol("length")}));
+  const Model model = net.finish(query, key, value, mask);
+  PruneReport report;
+  const Model smaller = prune(model, {.sparsity = 0.25, .structure = "heads"}, &report);
+  for (const char* name : {"query", "key", "value"}) {
+    EXPECT_EQ(shape_in(smaller, name), (Shape{kWidth, kWidth - kSize})) << name;
+    EXPECT_EQ(shape_in(smaller, std::string(name) + ".bias"), (Shape{kWidth - kSize})) << name;
+  }
+  EXPECT_EQ(shape_in(smaller, "out"), (Shape{kWidth - kSize, kWidth}));
+  EXPECT_EQ(shape_in(smaller, "out.bias"), (Shape{kWidth}));
+  EXPECT_TRUE(report.kept_by.empty());
+  expect_same_as_masked(model, smaller, report);
+}
+
+TEST(Heads, LeaveFusedProjections) {
+  const auto separate = [](Attention& net, ValueId part) {
+    return net.permute(net.view(part, {kHeads, kSize}), {0, 2, 1, 3});
+  };
+  const auto by_split = [&](Attention& net) {
+    const ValueId all = net.project("all", 3 * kWidth);
+    ops::GraphBuilder builder(net.graph());
+    const auto parts =
+        builder.add_multi("Split", {all, net.integers({kWidth, kWidth, kWidth})}, 3, {{"axis", std::int64_t{-1}}});
+    return net.finish(separate(net, parts[0]), separate(net, parts[1]), separate(net, parts[2]));
+  };
+  const auto by_slice = [&](Attention& net) {
+    const ValueId all = net.project("all", 3 * kWidth);
+    const auto part = [&](std::int64_t i) {
+      return net.add("Slice", {all, net.integers({i * kWidth}), net.integers({(i + 1) * kWidth}), net.integers({2})});
+    };
+    return net.finish(separate(net, part(0)), separate(net, part(1)), separate(net, part(2)));
+  };
+  // [batch, length, 3, heads, size] → [3, batch, heads, length, size], of which each is gathered.
+  const auto by_gather = [&](Attention& net) {
+    const ValueId all = net.permute(net.view(net.project("all", 3 * kWidth), {3, kHeads, kSize}), {2, 0, 3, 1, 4});
+    const auto part = [&](std::int64_t i) { return net.add("Gather", {all, net.number(i)}); };
+    return net.finish(part(0), part(1), part(2));
+  };
+  int form = 0;
+  for (const std::function<Model(Attention&)>& make :
+       {std::function<Model(Attention&)>(by_split), std::function<Model(Attention&)>(by_slice),
+        std::function<Model(Attention&)>(by_gather)}) {
+    SCOPED_TRACE(form++);
+    Attention net;
+    const Model model = make(net);
+    PruneReport report;
+    const Model smaller = prune(model, {.sparsity = 0.5, .structure = "heads"}, &report);
+    EXPECT_EQ(shape_in(smaller, "all"), (Shape{kWidth, 3 * kWidth / 2}));
+    EXPECT_EQ(shape_in(smaller, "all.bias"), (Shape{3 * kWidth / 2}));
+    EXPECT_EQ(shape_in(smaller, "out"), (Shape{kWidth / 2, kWidth}));
+    expect_same_as_masked(model, smaller, report);
+  }
+}
+
+TEST(Heads, TheSmallestGo) {
+  Attention net;
+  const auto heads = [&](const char* name) {
+    return net.permute(net.view(net.project(name, kWidth), {kHeads, kSize}), {0, 2, 1, 3});
+  };
+  const ValueId query = heads("query"), key = heads("key"), value = heads("value");
+  // The third head has small weights.
+  for (const char* name : {"query", "key", "value"}) {
+    const ValueId id = net.graph().find_value(name);
+    Tensor small = net.graph().constant(id)->clone();
+    for (std::int64_t i = 0; i < small.elements(); ++i)
+      if (i % kWidth / kSize == 2) small.mutable_data<float>()[i] *= 0.1f;
+    net.graph().value(id).name = "";
+    net.graph().replace_uses(id, net.graph().add_constant(small, name));
+  }
+  PruneReport report;
+  prune(net.finish(query, key, value), {.sparsity = 0.25, .structure = "heads"}, &report);
+  const auto layer = std::ranges::find(report.layers, "key", &PrunedLayer::name);
+  ASSERT_NE(layer, report.layers.end());
+  EXPECT_EQ(layer->removed_outputs, (Integers{12, 13, 14, 15, 16, 17}));
+}
+
+TEST(Heads, StayWhereAnOperatorMixesThem) {
+  Attention net;
+  const auto heads = [&](const char* name) {
+    return net.permute(net.view(net.project(name, kWidth), {kHeads, kSize}), {0, 2, 1, 3});
+  };
+  const ValueId query = net.add("Softmax", {heads("query")}, {{"axis", std::int64_t{1}}});
+  const ValueId key = heads("key"), value = heads("value");
+  const Model model = net.finish(query, key, value);
+  test::expect_error_containing(ErrorKind::invalid_argument,
+                                "no head of attention can go: they are kept by node 'Softmax",
+                                [&] { prune(model, {.sparsity = 0.5, .structure = "heads"}); });
+}
+
+TEST(Heads, AreMissedInANetWithoutAttention) {
+  const Model model(std::make_shared<const ir::Graph>(models::build_model("mlp", {.dims = {{"batch", 2}}})));
+  test::expect_error_containing(ErrorKind::invalid_argument, "no head of attention can go",
+                                [&] { prune(model, {.sparsity = 0.5, .structure = "heads"}); });
+}
+
+}  // namespace
+}  // namespace tessera::compress::heads_test
