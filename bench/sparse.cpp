@@ -1,6 +1,6 @@
 // The product with sparse weights beside that with dense ones, in turn, by structure, shape, density and rows:
 //
-//   build/release/bench/bench_sparse [--quick]
+//   build/release/bench/bench_sparse [--quick] [--precision f32|bf16|int8]
 //
 // A ratio is the median of those of pairs of runs, so that a busy machine disturbs both sides alike. Above 1 the sparse
 // kernel wins. Where no sparse kernel is taken the kernel's name says so.
@@ -8,9 +8,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/builder.h"
@@ -58,10 +58,20 @@ Tensor weights_of(const Case& given, std::int64_t outputs, std::int64_t inputs) 
   return weights;
 }
 
+enum class Precision { f32, bf16, int8 };
+
+SessionOptions options_of(Precision precision) {
+  SessionOptions options;
+  if (precision == Precision::bf16) options.precision = DType::bf16;
+  return options;
+}
+
 class Product {
  public:
-  Product(const Tensor& weights, std::int64_t rows)
-      : x_(test::random_tensor(DType::f32, {rows, weights.shape()[1]}, 2, -1, 1)), session_(model(weights)) {
+  Product(const Tensor& weights, std::int64_t rows, Precision precision)
+      : x_(precision == Precision::int8 ? test::random_tensor(DType::u8, {rows, weights.shape()[1]}, 2, 0, 255)
+                                        : test::random_tensor(DType::f32, {rows, weights.shape()[1]}, 2, -1, 1)),
+        session_(precision == Precision::int8 ? quantised_model(weights) : model(weights), options_of(precision)) {
     run();
   }
 
@@ -89,13 +99,34 @@ class Product {
     return Model(std::make_shared<const ir::Graph>(std::move(graph)));
   }
 
+  // Weights are a hundredth of a step each, [inputs, outputs].
+  Model quantised_model(const Tensor& weights) const {
+    const std::int64_t outputs = weights.shape()[0], inputs = weights.shape()[1];
+    Tensor turned(DType::i8, {inputs, outputs});
+    for (std::int64_t i = 0; i < outputs; ++i) {
+      for (std::int64_t k = 0; k < inputs; ++k)
+        turned.mutable_data<std::int8_t>()[k * outputs + i] =
+            static_cast<std::int8_t>(100 * weights.data<float>()[i * inputs + k]);
+    }
+    ir::Graph graph;
+    ops::GraphBuilder builder(graph);
+    const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::u8, x_.shape()));
+    const ir::ValueId step = builder.scalar(0.01), zero = builder.constant(Tensor::scalar(std::uint8_t{128}));
+    const ir::ValueId y = builder.add("tessera::QuantisedLinear",
+                                      {x, builder.constant(turned), {}, step, zero, step, builder.scalar(1), zero});
+    graph.value(y).name = "y";
+    graph.add_output(y);
+    return Model(std::make_shared<const ir::Graph>(std::move(graph)));
+  }
+
   Tensor x_;
   Session session_;
 };
 
-void measure(const Case& given, std::int64_t outputs, std::int64_t inputs, std::int64_t rows, int pairs) {
-  Product sparse(weights_of(given, outputs, inputs), rows);
-  Product dense(test::random_tensor(DType::f32, {outputs, inputs}, 4, 0.1, 1), rows);
+void measure(const Case& given, std::int64_t outputs, std::int64_t inputs, std::int64_t rows, int pairs,
+             Precision precision) {
+  Product sparse(weights_of(given, outputs, inputs), rows, precision);
+  Product dense(test::random_tensor(DType::f32, {outputs, inputs}, 4, 0.1, 1), rows, precision);
   std::vector<double> ratios, times;
   for (int i = 0; i < pairs; ++i) {
     const double with = sparse.run(), without = dense.run();
@@ -112,7 +143,14 @@ void measure(const Case& given, std::int64_t outputs, std::int64_t inputs, std::
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool quick = argc > 1 && std::strcmp(argv[1], "--quick") == 0;
+  bool quick = false;
+  Precision precision = Precision::f32;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument == "--quick") quick = true;
+    if (argument == "bf16") precision = Precision::bf16;
+    if (argument == "int8") precision = Precision::int8;
+  }
   const int pairs = quick ? 101 : 301;
   std::vector<Case> cases{{"2:4", 0.5}};
   for (const double density : {0.02, 0.05, 0.1, 0.2, 0.3, 0.5}) {
@@ -124,7 +162,8 @@ int main(int argc, char** argv) {
   fmt::print("|---|---|---|---|---|---|---|\n");
   for (const std::int64_t size : sizes) {
     for (const std::int64_t rows : {1, 2, 4, 16, 64}) {
-      for (const Case& given : cases) measure(given, size, size, rows, size > 2048 || rows > 4 ? pairs / 5 : pairs);
+      for (const Case& given : cases)
+        measure(given, size, size, rows, size > 2048 || rows > 4 ? pairs / 5 : pairs, precision);
     }
   }
 }

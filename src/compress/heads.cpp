@@ -1,3 +1,4 @@
+// Length: what follows heads through a net and what shrinks it know the same operators.
 #include "compress/heads.h"
 
 #include <algorithm>

@@ -7,6 +7,12 @@ namespace tessera::backends::cpu {
 
 std::span<const KernelEntry> product_kernels() {
   static const KernelEntry table[] = {
+      // sparse_linear in bfloat16
+      {.op = "tessera::Linear",
+       .name = "cpu_bf16_sparse_linear",
+       .reject = reject_sparse_linear_bf16,
+       .avoid = avoid_sparse_linear,
+       .create = make_sparse_linear},
       // linear_bf16
       {.op = "tessera::Linear",
        .name = "cpu_bf16_linear",
@@ -19,22 +25,22 @@ std::span<const KernelEntry> product_kernels() {
        .reject = reject_linear_s8,
        .create = make_linear_s8,
        .in_place_inputs = 1 << 8},
-      // sparse_linear_f32
+      // sparse_linear
       {.op = "tessera::Linear",
        .name = "cpu_sparse_linear",
        .reject = reject_sparse_linear_f32,
-       .avoid = avoid_sparse_linear_f32,
-       .create = make_sparse_linear_f32},
+       .avoid = avoid_sparse_linear,
+       .create = make_sparse_linear},
       {.op = "MatMul",
        .name = "cpu_sparse_matmul",
        .reject = reject_sparse_linear_f32,
-       .avoid = avoid_sparse_linear_f32,
-       .create = make_sparse_linear_f32},
+       .avoid = avoid_sparse_linear,
+       .create = make_sparse_linear},
       {.op = "Gemm",
        .name = "cpu_sparse_gemm",
        .reject = reject_sparse_linear_f32,
-       .avoid = avoid_sparse_linear_f32,
-       .create = make_sparse_linear_f32},
+       .avoid = avoid_sparse_linear,
+       .create = make_sparse_linear},
       // linear_few_rows_f32, linear_f32
       {.op = "tessera::Linear",
        .name = "cpu_linear_of_few_rows",

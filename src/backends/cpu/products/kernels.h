@@ -24,10 +24,11 @@ std::string reject_linear_few_rows_f32(const ops::NodeView& view);
 std::string avoid_linear_few_rows_f32(const ops::NodeView& view);
 KernelPointer make_linear_few_rows_f32(const ops::NodeView& view, WeightStore& weights);
 
-// sparse_linear_f32
+// sparse_linear
 std::string reject_sparse_linear_f32(const ops::NodeView& view);
-std::string avoid_sparse_linear_f32(const ops::NodeView& view);
-KernelPointer make_sparse_linear_f32(const ops::NodeView& view, WeightStore& weights);
+std::string reject_sparse_linear_bf16(const ops::NodeView& view);
+std::string avoid_sparse_linear(const ops::NodeView& view);
+KernelPointer make_sparse_linear(const ops::NodeView& view, WeightStore& weights);
 
 // matmul_f32
 KernelPointer make_matmul_f32(const ops::NodeView& view, WeightStore& weights);

@@ -78,20 +78,35 @@ SparseCounts count_sparse(const WeightMatrix& weights, int lanes) {
   return counts;
 }
 
-SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes) {
+namespace {
+
+// Times that forms take, in those of a vector of a dense float32 product.
+struct FormTimes {
+  double dense, block, look_up, two_of_four;
+};
+
+FormTimes form_times(bool few, int lanes, bool bf16) {
+  if (!bf16) return {1, 1.35, lanes >= 16 ? (few ? 1.6 : 2.6) : 6, 0.7};
+  // Dense products of few rows are bound by half as many bytes; those of many use dot products of pairs.
+  return {few ? 0.6 : 0.3, few ? 1.0 : 1.35, lanes >= 16 ? (few ? 1.4 : 2.6) : 6, 0.5};
+}
+
+}  // namespace
+
+SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes, bool bf16) {
   constexpr std::int64_t kLeastWeights = 64 * 64;
   if (counts.weights < kLeastWeights) return SparseForm::dense;
-  // Times, in those of a dense product's vectors, which are read faster where all are in the cache, the more so for
-  // many rows.
+  // A dense product's vectors are read faster where all are in the cache, the more so for many rows.
   constexpr std::int64_t kCachedWeights = std::int64_t{1} << 18;
   const bool few = rows <= 2;
   const double share = counts.weights >= kCachedWeights ? 1 : few ? 0.6 : 0.3;
-  const double dense = share * static_cast<double>(counts.vectors);
-  const double look_up = lanes >= 16 ? (few ? 1.6 : 2.6) : 6;
+  const FormTimes times = form_times(few, lanes, bf16);
+  const double dense = times.dense * share * static_cast<double>(counts.vectors);
   const double panels = share < 1 ? 25 * static_cast<double>(counts.panels) : 0;
-  const double blocks = 1.35 * static_cast<double>(counts.nonzero_vectors) + panels,
-               segments = look_up * static_cast<double>(counts.slots) + panels,
-               halves = few && counts.two_of_four ? 0.7 * static_cast<double>(counts.vectors) + panels : HUGE_VAL;
+  const double blocks = times.block * static_cast<double>(counts.nonzero_vectors) + panels,
+               segments = times.look_up * static_cast<double>(counts.slots) + panels,
+               halves = few && counts.two_of_four ? times.two_of_four * static_cast<double>(counts.vectors) + panels
+                                                  : HUGE_VAL;
   const double best = std::min({blocks, segments, halves});
   if (best > 0.75 * dense) return SparseForm::dense;
   if (best == blocks) return SparseForm::blocks;

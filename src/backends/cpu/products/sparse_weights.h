@@ -37,7 +37,8 @@ struct SparseCounts {
 bool may_be_sparse(const WeightMatrix& weights);
 SparseCounts count_sparse(const WeightMatrix& weights, int lanes);
 // What is expected to be the fastest for a product with so many rows; the figures behind it are in docs/sparsity.md.
-SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes);
+// `bf16`: of weights in bfloat16, beside a dense product in bfloat16.
+SparseForm choose_form(const SparseCounts& counts, std::int64_t rows, int lanes, bool bf16 = false);
 
 // Where the weights of a form are. The values are apart, in one array of `floats`; those of panel i begin at
 // value_starts[i].

@@ -9,7 +9,7 @@
 #include "support/against_reference.h"
 #include "support/random_tensor.h"
 
-namespace tessera::backends::cpu::sparse_linear_f32_test {
+namespace tessera::backends::cpu::sparse_linear_test {
 namespace {
 
 using test::random_tensor;
@@ -103,6 +103,43 @@ TEST(CpuSparseLinear, MatchesTheReference) {
   }
 }
 
+// Products of rounded numbers are exact in float32, but sums of many are rounded.
+TEST(CpuSparseLinear, MatchesTheReferenceInBfloat16) {
+  for (const auto& [rows, inputs, outputs] : {Case{1, 131, 77}, Case{3, 200, 130}, Case{9, 160, 81}}) {
+    for (const Zeros zeros : {Zeros::anywhere, Zeros::blocks, Zeros::two_of_four}) {
+      for (const bool stored : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} rows, {} inputs, {} outputs, {}, {}", rows, inputs, outputs,
+                                 static_cast<int>(zeros), stored));
+        const DType type = stored ? DType::bf16 : DType::f32;
+        test::OpCall call{
+            "tessera::Linear",
+            {random_tensor(type, {rows, inputs}, 1), sparse(outputs, inputs, true, zeros, 0.1),
+             random_tensor(DType::f32, {outputs}, 3), random_tensor(type, {rows, outputs}, 4)},
+            {{"transB", std::int64_t{1}}, {"activation", std::string("Relu")}, {"precision", std::string("bf16")}}};
+        if (stored) call.attributes["output_dtype"] = static_cast<std::int64_t>(DType::bf16);
+        const Tensor expected = test::run_op_tensor(call, "reference");
+        for (const int threads : {1, 3})
+          EXPECT_TRUE(test::close_to(
+              test::run_op_tensor_by(call, "cpu_bf16_sparse_linear", threads), expected,
+              stored ? test::Tolerance::epsilons(DType::bf16, 2) : test::Tolerance::epsilons(DType::f32, 64)));
+      }
+    }
+  }
+}
+
+TEST(CpuSparseLinear, IsTakenInBfloat16WhereItIsExpectedToWin) {
+  const auto chosen = [](Zeros zeros, double density, std::int64_t rows) {
+    return test::chosen_cpu_kernel(
+        {"tessera::Linear",
+         {random_tensor(DType::f32, {rows, 512}, 1), sparse(512, 512, false, zeros, density)},
+         {{"precision", std::string("bf16")}}});
+  };
+  EXPECT_EQ(chosen(Zeros::blocks, 0.1, 1), "cpu_bf16_sparse_linear");
+  EXPECT_EQ(chosen(Zeros::anywhere, 0.02, 1), "cpu_bf16_sparse_linear");
+  EXPECT_EQ(chosen(Zeros::anywhere, 0.6, 1), "cpu_bf16_linear");
+  EXPECT_EQ(chosen(Zeros::anywhere, 1, 1), "cpu_bf16_linear");
+}
+
 TEST(CpuSparseLinear, IsTakenOnlyWhereItIsExpectedToWin) {
   const auto chosen = [](Zeros zeros, double density, std::int64_t rows) {
     return test::chosen_cpu_kernel(
@@ -118,4 +155,4 @@ TEST(CpuSparseLinear, IsTakenOnlyWhereItIsExpectedToWin) {
 }
 
 }  // namespace
-}  // namespace tessera::backends::cpu::sparse_linear_f32_test
+}  // namespace tessera::backends::cpu::sparse_linear_test

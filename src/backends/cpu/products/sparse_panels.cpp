@@ -1,10 +1,11 @@
 // Each panel is summed in registers, in an order that depends on the weights and the instruction set alone.
-#include "backends/cpu/products/sparse_panels_f32.h"
+#include "backends/cpu/products/sparse_panels.h"
 
 #include "backends/cpu/products/sparse_weights.h"
+#include "base/half.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/products/sparse_panels_f32.cpp"
+#define HWY_TARGET_INCLUDE "backends/cpu/products/sparse_panels.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
@@ -19,6 +20,20 @@ using V = hn::Vec<D>;
 
 HWY_INLINE std::int64_t lanes() {
   return static_cast<std::int64_t>(hn::Lanes(D()));
+}
+
+HWY_INLINE V load(const float* from) {
+  return hn::LoadU(D(), from);
+}
+// bfloat16 numbers are the upper halves of floats.
+HWY_INLINE V load(const std::uint16_t* from) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(D(), base::to_float(bf16_t{*from}));
+#else
+  const U u;
+  const hn::Rebind<std::uint16_t, U> bits;
+  return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(u, hn::LoadU(bits, from))));
+#endif
 }
 
 // Sums of several rows, each in `chains` parts that do not wait for each other.
@@ -46,15 +61,15 @@ struct Sums {
 template <int rows>
 constexpr int kChains = rows == 1 ? 4 : 2;
 
-template <int rows>
+template <int rows, typename Value>
 void blocks(const SparsePanel& panel) {
   constexpr int chains = kChains<rows>;
   const D d;
   const std::int64_t width = lanes();
   Sums<rows, chains> sums;
-  const float* values = panel.values;
+  const auto* values = static_cast<const Value*>(panel.values);
   const auto add = [&](std::int64_t entry, int chain) HWY_ATTR {
-    const V weights = hn::LoadU(d, values);
+    const V weights = load(values);
     values += width;
     const float* x = panel.x + panel.places[entry];
 #pragma GCC unroll 4
@@ -119,15 +134,14 @@ struct Segment {
 #endif
 };
 
-template <int rows>
+template <int rows, typename Value>
 void segments(const SparsePanel& panel) {
-  const D d;
   const std::int64_t width = lanes();
   Sums<rows, 2> sums;
-  const float* values = panel.values;
+  const auto* values = static_cast<const Value*>(panel.values);
   const std::uint8_t* bytes = panel.bytes;
   const auto add = [&](const Segment* x, int chain) HWY_ATTR {
-    const V weights = hn::LoadU(d, values);
+    const V weights = load(values);
 #pragma GCC unroll 4
     for (int i = 0; i < rows; ++i) sums.sum[i][chain] = hn::MulAdd(x[i].at(bytes), weights, sums.sum[i][chain]);
     values += width;
@@ -157,13 +171,12 @@ void segments(const SparsePanel& panel) {
   sums.store(panel.sums);
 }
 
-template <int rows>
+template <int rows, typename Value>
 void two_of_four(const SparsePanel& panel) {
-  const D d;
   const U u;
   const std::int64_t width = lanes();
   Sums<rows, 4> sums;
-  const float* values = panel.values;
+  const auto* values = static_cast<const Value*>(panel.values);
   for (std::int64_t word = 0; word < panel.count; ++word) {
     hn::Vec<U> places = hn::LoadU(u, panel.places + word * width);
 #pragma GCC unroll 8
@@ -171,7 +184,7 @@ void two_of_four(const SparsePanel& panel) {
       const float* x = panel.x + word * kSegment + 4 * group;
 #pragma GCC unroll 2
       for (int of = 0; of < 2; ++of) {
-        const V weights = hn::LoadU(d, values);
+        const V weights = load(values);
         values += width;
         const int chain = (2 * group + of) % 4;
 #pragma GCC unroll 4
@@ -184,13 +197,18 @@ void two_of_four(const SparsePanel& panel) {
   sums.store(panel.sums);
 }
 
+template <typename Value>
+SparseFunctions functions_of() {
+  return {static_cast<int>(lanes()),
+          {blocks<1, Value>, blocks<2, Value>, blocks<3, Value>, blocks<4, Value>},
+          {two_of_four<1, Value>, two_of_four<2, Value>, two_of_four<3, Value>, two_of_four<4, Value>},
+          {segments<1, Value>, segments<2, Value>, segments<3, Value>, segments<4, Value>}};
+}
+
 }  // namespace
 
-SparseFunctions panel_functions() {
-  return {static_cast<int>(lanes()),
-          {blocks<1>, blocks<2>, blocks<3>, blocks<4>},
-          {two_of_four<1>, two_of_four<2>, two_of_four<3>, two_of_four<4>},
-          {segments<1>, segments<2>, segments<3>, segments<4>}};
+SparseFunctions panel_functions(bool bf16) {
+  return bf16 ? functions_of<std::uint16_t>() : functions_of<float>();
 }
 
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
@@ -201,8 +219,8 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(panel_functions);
 
-SparseFunctions sparse_functions() {
-  return HWY_DYNAMIC_DISPATCH(panel_functions)();
+SparseFunctions sparse_functions(bool bf16) {
+  return HWY_DYNAMIC_DISPATCH(panel_functions)(bf16);
 }
 
 }  // namespace tessera::backends::cpu

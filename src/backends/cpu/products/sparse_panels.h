@@ -1,4 +1,5 @@
-// A panel of outputs times up to four rows, for each form of sparse weights (sparse_weights.h), in float32.
+// A panel of outputs times up to four rows, for each form of sparse weights (sparse_weights.h). Weights are float32 or
+// bfloat16, data and sums float32.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ inline constexpr int kMostSparseRows = 4, kMostSparseLanes = 16;
 struct SparsePanel {
   const float* x = nullptr;
   std::int64_t row_stride = 0;
-  const float* values = nullptr;
+  const void* values = nullptr;                           // floats, or the bits of bfloat16 numbers
   const std::uint32_t* places = nullptr;                  // blocks; or the words of two_of_four
   const std::uint8_t *slots = nullptr, *bytes = nullptr;  // segments
   std::int64_t count = 0;                                 // of vectors, words (a lane) or segments
@@ -23,7 +24,7 @@ struct SparseFunctions {
   PanelFunction blocks[kMostSparseRows], two_of_four[kMostSparseRows], segments[kMostSparseRows];  // by rows - 1
 };
 
-// Those of the instruction set in force.
-SparseFunctions sparse_functions();
+// Those of the instruction set in force, for weights in float32 or in bfloat16.
+SparseFunctions sparse_functions(bool bf16 = false);
 
 }  // namespace tessera::backends::cpu
