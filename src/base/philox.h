@@ -62,4 +62,14 @@ class Philox {
   int used_ = 4;
 };
 
+// The `index`th number, from 0, that next_uniform() of a new Philox(seed, stream) would give.
+inline double philox_uniform_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const std::uint64_t position = index / 2;
+  const auto block = philox4x32({static_cast<std::uint32_t>(position), static_cast<std::uint32_t>(position >> 32),
+                                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
+                                {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  const std::size_t half = index % 2 * 2;
+  return static_cast<double>(((std::uint64_t{block[half]} << 32) | block[half + 1]) >> 11) * 0x1p-53;
+}
+
 }  // namespace tessera::base

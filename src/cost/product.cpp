@@ -162,6 +162,7 @@ constexpr Entry kProducts[] = {
     {"com.microsoft::DynamicQuantizeLSTM", nullptr},
     {"Attention", nullptr},
     {"tessera::AttentionWithStatistics", nullptr},
+    {"tessera::AttentionWithDropout", nullptr},
     {"tessera::AttentionGradient", nullptr},
     {"LinearAttention", nullptr},
     {"ai.onnx.preview::FlexAttention", nullptr},

@@ -103,6 +103,13 @@ void infer(InferContext& context) {
   set_scores(context, {q[0], q[1], q[2], total});
 }
 
+void infer_with_dropout(InferContext& context) {
+  const float ratio = context.real("dropout");
+  context.check(ratio >= 0 && ratio < 1, "dropout is {}, expected a number in [0, 1)", ratio);
+  context.set_output(kAttentionRandom, DType::i64, {2});
+  infer(context);
+}
+
 double operations(const NodeView& view) {
   const AttentionSizes sizes =
       attention_sizes(view, view.input(kQuery).shape, view.input(kKey).shape, view.input(kValue).shape,
@@ -133,6 +140,8 @@ Term recomputed(GradientContext& c, std::int64_t mode) {
 void go_back(GradientContext& c) {
   require(!c.has_gradient(3), ErrorKind::unsupported, "its scores are used");
   if (set_attention_gradients(c)) return;
+  require(!drops_weights(c.op()), ErrorKind::unsupported,
+          "it drops weights, and has caches, a softcap or a mask that is trained");
   const Term query = heads_first(c, c.input(kQuery), "q_num_heads"), g = heads_first(c, c.gradient(), "q_num_heads");
   Term key = heads_first(c, c.input(kKey), "kv_num_heads"), value = heads_first(c, c.input(kValue), "kv_num_heads");
   const bool has_past = c.has_input(kPastKey);
@@ -196,6 +205,13 @@ const std::vector<AttributeSpec> kAttributes{
     {"softcap", AttributeKind::real, ir::Attribute(0.0f)},
     {"softmax_precision", AttributeKind::integer}};
 
+std::vector<AttributeSpec> attributes_with_dropout() {
+  std::vector<AttributeSpec> specs = kAttributes;
+  specs.push_back({"dropout", AttributeKind::real, std::nullopt, true});
+  specs.push_back({"seed", AttributeKind::integer});
+  return specs;
+}
+
 }  // namespace
 
 AttentionSizes attention_sizes(const AttributeReader& reader, const Shape& query, const Shape& key, const Shape& value,
@@ -247,6 +263,24 @@ const OpDef attention_with_statistics{
     .infer = infer,
     .operations = operations,
     .gradient = go_back,
+};
+
+// AttentionWithStatistics whose weights go through Dropout before they meet the values: each is 0 with probability
+// `dropout`, and divided by 1 − dropout otherwise. The statistics are those of all weights.
+const OpDef attention_with_dropout{
+    .name = "tessera::AttentionWithDropout",
+    .since = 1,
+    .inputs = kInputs,
+    .outputs = {{"Y", types::floats, "T1"},
+                {"present_key", types::floats, "T1", optional},
+                {"present_value", types::floats, "T2", optional},
+                {"statistics", {DType::f32, DType::f64}, "", optional},
+                {"random", types::i64, "", optional}},
+    .attributes = attributes_with_dropout(),
+    .infer = infer_with_dropout,
+    .operations = operations,
+    .gradient = go_back,
+    .deterministic = false,
 };
 
 }  // namespace tessera::ops

@@ -5,13 +5,21 @@
 
 namespace tessera::ops {
 
-extern const OpDef attention, attention_with_statistics;
+extern const OpDef attention, attention_with_statistics, attention_with_dropout;
 
 // Output of AttentionWithStatistics where Attention has its scores: for each query the largest of its scores (-infinity
 // where no key takes part) and the sum of e^(score - largest).
 inline constexpr std::size_t kAttentionStatistics = 3;
 inline bool gives_statistics(const OpDef& op) {
-  return &op == &attention_with_statistics;
+  return &op == &attention_with_statistics || &op == &attention_with_dropout;
+}
+
+// Output of AttentionWithDropout: the seed and the stream of the Philox numbers (base/philox.h) that decide what is
+// kept. The number of the weight of batch b, head h, query i and key j is that of element [b, h, i, j] of a tensor
+// [batch, heads, queries, total keys], as Dropout counts them.
+inline constexpr std::size_t kAttentionRandom = 4;
+inline bool drops_weights(const OpDef& op) {
+  return &op == &attention_with_dropout;
 }
 
 // Sizes of one Attention node. Q, K and V are [batch, heads, length, head size], or packed [batch, length, heads * head

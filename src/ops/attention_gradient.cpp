@@ -61,7 +61,7 @@ bool is_covered(GradientContext& c) {
 // Output `statistics` of the node that is differentiated, which becomes an AttentionWithStatistics for it.
 ir::ValueId keep_statistics(GradientContext& c) {
   ir::Graph& graph = c.builder().graph();
-  graph.node(graph.value(c.output(0).id()).producer).op = kForward;
+  if (!drops_weights(c.op())) graph.node(graph.value(c.output(0).id()).producer).op = kForward;
   return wanted_output(c, kAttentionStatistics).id();
 }
 
@@ -71,21 +71,23 @@ bool set_attention_gradients(GradientContext& c) {
   if (!is_covered(c)) return false;
   const ir::ValueId statistics = keep_statistics(c);
   ir::Attributes attributes;
-  for (const char* name : {"is_causal", "kv_num_heads", "q_num_heads", "scale"}) {
+  for (const char* name : {"is_causal", "kv_num_heads", "q_num_heads", "scale", "dropout"}) {
     const auto given = c.node().attributes.find(name);
     if (given != c.node().attributes.end()) attributes.insert(*given);
   }
   const ir::ValueId mask = c.has_input(3) ? c.input(3).id() : ir::ValueId{};
-  const std::vector<ir::ValueId> made = c.builder().add_multi(
-      "tessera::AttentionGradient",
-      {c.input(0).id(), c.input(1).id(), c.input(2).id(), mask, c.output(0).id(), statistics, c.gradient().id()}, 3,
-      std::move(attributes));
+  std::vector<ir::ValueId> operands{c.input(0).id(),  c.input(1).id(), c.input(2).id(),  mask,
+                                    c.output(0).id(), statistics,      c.gradient().id()};
+  if (drops_weights(c.op())) operands.push_back(wanted_output(c, kAttentionRandom).id());
+  const std::vector<ir::ValueId> made =
+      c.builder().add_multi("tessera::AttentionGradient", std::move(operands), 3, std::move(attributes));
   for (std::size_t i = 0; i < 3; ++i) c.set(i, {c.builder(), made[i]});
   return true;
 }
 
 // With S = scale Q Kᵀ + mask, P = e^(S - largest) / sum and D = Σ dY ∘ Y over a row: dV = Pᵀ dY, dP = dY Vᵀ,
-// dS = P ∘ (dP - D), dQ = scale dS K, dK = scale dSᵀ Q. Heads that share one of K and V add up.
+// dS = P ∘ (dP - D), dQ = scale dS K, dK = scale dSᵀ Q. Heads that share one of K and V add up. Where the forward node
+// dropped weights, Z is 0 for these and 1 / (1 − dropout) for others: dV = (P ∘ Z)ᵀ dY and dP = (dY Vᵀ) ∘ Z.
 const OpDef attention_gradient{
     .name = "tessera::AttentionGradient",
     .since = 1,
@@ -95,12 +97,14 @@ const OpDef attention_gradient{
                {"attn_mask", types::numbers | types::boolean, "U", optional},
                {"Y", types::floats, "T"},
                {"statistics", {DType::f32, DType::f64}, ""},
-               {"dY", types::floats, "T"}},
+               {"dY", types::floats, "T"},
+               {"random", types::i64, "", optional}},
     .outputs = {{"dQ", types::floats, "T"}, {"dK", types::floats, "T"}, {"dV", types::floats, "T"}},
     .attributes = {{"is_causal", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
                    {"kv_num_heads", AttributeKind::integer},
                    {"q_num_heads", AttributeKind::integer},
-                   {"scale", AttributeKind::real}},
+                   {"scale", AttributeKind::real},
+                   {"dropout", AttributeKind::real, ir::Attribute(0.0f)}},
     .infer = infer,
     .operations = operations,
 };

@@ -8,9 +8,10 @@ namespace tessera::ops {
 
 extern const OpDef attention_gradient;
 
-// Inputs of AttentionGradient. Q, K, V and the mask are those of the forward node, Y its result, dY the gradient of it.
+// Inputs of AttentionGradient. Q, K, V and the mask are those of the forward node, Y its result, dY the gradient of it;
+// `random` is there where that dropped weights (ops::kAttentionRandom).
 namespace attention_gradient_input {
-enum Index : std::size_t { query, key, value, mask, output, statistics, output_gradient };
+enum Index : std::size_t { query, key, value, mask, output, statistics, output_gradient, random };
 }
 
 // Sets the gradients of Q, K and V of an Attention to an AttentionGradient, for which the node gives its statistics

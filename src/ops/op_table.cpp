@@ -150,6 +150,7 @@ constexpr const OpDef* kTable[] = {
     &attention_with_statistics,
     // attention_gradient
     &attention_gradient,
+    &attention_with_dropout,
     // causal_conv_with_state
     &causal_conv_with_state,
     // conv

@@ -42,7 +42,8 @@ class Layout {
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) {
-      if (graph_.node(id).op != "Attention") continue;
+      const std::string& op = graph_.node(id).op;
+      if (op != "Attention" && op != "tessera::AttentionWithDropout") continue;
       name_mask(id);
       take_heads_once(id);
       pack(id);

@@ -46,6 +46,13 @@ struct Scores {
   std::vector<Mask> masks;
 };
 
+// Dropout between softmax and the values.
+struct Dropped {
+  ValueId weights;
+  float ratio = 0;
+  std::optional<std::int64_t> seed;
+};
+
 class Fuser {
  public:
   Fuser(ir::Graph graph, const PassContext& context)
@@ -177,6 +184,53 @@ class Fuser {
     return softmax->inputs[0];
   }
 
+  // What a Dropout that trains makes of weights, or nothing.
+  std::optional<Dropped> dropped(ValueId value) const {
+    const ir::Node* node = maker(value, "Dropout");
+    if (node == nullptr || node->inputs.size() < 3 || !node->inputs[2].valid()) return std::nullopt;
+    const bool wants_mask = node->outputs.size() > 1 && node->outputs[1].valid() && use_count(node->outputs[1]) > 0;
+    const Tensor* trains = graph_.constant(node->inputs[2]);
+    const std::optional<double> ratio = node->inputs[1].valid() ? number(node->inputs[1]) : std::optional(0.5);
+    if (wants_mask || trains == nullptr || trains->dtype() != DType::boolean || !trains->data<bool>()[0] || !ratio ||
+        !(*ratio > 0 && *ratio < 1))
+      return std::nullopt;
+    Dropped found{node->inputs[0], static_cast<float>(*ratio), std::nullopt};
+    if (const auto seed = node->attributes.find("seed"); seed != node->attributes.end())
+      found.seed = std::get<std::int64_t>(seed->second);
+    return found;
+  }
+
+  // Whether a weight may be among what the mask is computed from: such a mask's gradient may be wanted, which attention
+  // that drops weights has not.
+  bool may_be_trained(ValueId value) const {
+    std::vector<ValueId> open{value};
+    std::vector<bool> seen(graph_.value_count());
+    while (!open.empty()) {
+      const ValueId id = open.back();
+      open.pop_back();
+      if (!id.valid() || seen[static_cast<std::size_t>(id.index)]) continue;
+      seen[static_cast<std::size_t>(id.index)] = true;
+      const ir::ValueInfo& info = graph_.value(id);
+      if (!info.type.is_tensor() || !is_float(info.type.dtype)) continue;
+      if (const Tensor* constant = graph_.constant(id)) {
+        if (constant->rank() > 0 && !forbids(*constant)) return true;
+      } else if (info.origin == ir::Origin::node) {
+        const ir::Node& node = graph_.node(info.producer);
+        open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+      } else if (info.origin != ir::Origin::input) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // A mask that is no weight (train/untrained.h).
+  static bool forbids(const Tensor& constant) {
+    constexpr float kLowest = -1e4f;
+    if (constant.dtype() != DType::f32 || !constant.has_data()) return false;
+    const float* numbers = constant.data<float>();
+    return std::any_of(numbers, numbers + constant.elements(), [](float each) { return each <= kLowest; });
+  }
+
   // --- the operands
   void unscale(ValueId& value, double& scale) const {
     while (true) {
@@ -243,9 +297,14 @@ class Fuser {
   // --- the node
   void fuse(NodeId id) {
     const ir::Node outer = graph_.node(id);
-    const std::optional<ValueId> operand = softmax_operand(outer.inputs[0]);
+    const std::optional<Dropped> drops = dropped(outer.inputs[0]);
+    const std::optional<ValueId> operand = softmax_operand(drops ? drops->weights : outer.inputs[0]);
     std::optional<Scores> found = operand ? scores(*operand) : std::nullopt;
     if (!found) return;
+    if (drops && (found->softcap != 0 || std::ranges::any_of(found->masks, [&](const Mask& mask) {
+                    return !mask.is_condition && may_be_trained(mask.value);
+                  })))
+      return;
     const ValueId value = outer.inputs[1];
     const Dims *q = dims(found->query), *k = dims(found->keys), *v = dims(value), *product = dims(found->product);
     if (q == nullptr || k == nullptr || v == nullptr || product == nullptr) return;
@@ -265,6 +324,11 @@ class Fuser {
     for (ValueId& input : node.inputs) input = with_rank_4(input, rank);
     if (!found->masks.empty()) node.inputs.push_back(joined(found->masks));
     node.attributes.emplace("scale", static_cast<float>(found->scale));
+    if (drops) {
+      node.op = "tessera::AttentionWithDropout";
+      node.attributes.emplace("dropout", drops->ratio);
+      if (drops->seed) node.attributes.emplace("seed", *drops->seed);
+    }
     if (found->softcap != 0) node.attributes.emplace("softcap", static_cast<float>(found->softcap));
     if (!context_.keeps_composite || !context_.keeps_composite(graph_, node)) return;
     place(id, std::move(node), rank);
@@ -279,7 +343,7 @@ class Fuser {
     changed_ = true;
     if (rank == 4) return graph_.replace_node(id, std::move(node));
     const std::vector<ValueId> result = node.outputs;
-    const ValueId whole = builder_.add_multi("Attention", node.inputs, 1, node.attributes)[0];
+    const ValueId whole = builder_.add_multi(node.op, node.inputs, 1, node.attributes)[0];
     graph_.replace_node(id, ir::Node{"Squeeze",
                                      node.name,
                                      {whole, builder_.integers(rank == 3 ? Permutation{0} : Permutation{0, 1})},

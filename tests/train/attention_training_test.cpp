@@ -83,6 +83,46 @@ ir::Graph masked_by_constant(bool causal) {
   return graph;
 }
 
+// softmax(x (x w)') x with dropped weights.
+ir::Graph with_dropout(const char* mask) {
+  ir::Graph graph = masked_by_constant(mask[0] == 'c');
+  ops::GraphBuilder builder(graph);
+  const ir::NodeId softmax =
+      graph.value(graph.node(graph.value(graph.find_value("y_hat")).producer).inputs[0]).producer;
+  const ir::ValueId weights = graph.node(softmax).outputs[0];
+  const ir::ValueId dropped =
+      builder.add("Dropout", {weights, builder.scalar(0.3), graph.add_constant(Tensor::scalar(true), "trains")},
+                  {{"seed", std::int64_t{4}}});
+  graph.node(graph.value(graph.find_value("y_hat")).producer).inputs[0] = dropped;
+  graph.sort_topologically();
+  return graph;
+}
+
+// The same numbers are drawn as by Dropout on its own; a mask that may be trained keeps attention spelt out.
+TEST(AttentionTraining, DropsWeightsInOneNode) {
+  for (const char* mask : {"causal", "trained"}) {
+    const ir::Graph model = with_dropout(mask);
+    TrainingGraph fused = make_training_graph(model, options_for(model, true));
+    TrainingGraph composed = make_training_graph(model, options_for(model, false));
+    const bool fuses = mask[0] == 'c';
+    EXPECT_EQ(count(fused.graph, "tessera::AttentionWithDropout"), fuses ? 1 : 0);
+    EXPECT_EQ(count(fused.graph, "tessera::AttentionGradient"), fuses ? 1 : 0);
+    EXPECT_EQ(count(fused.graph, "Softmax"), fuses ? 0 : 1);
+    EXPECT_EQ(count(composed.graph, "Dropout"), 1);
+    const Model step(std::make_shared<const ir::Graph>(std::move(fused.graph)));
+    NamedValues inputs = runtime::random_inputs(step, 1);
+    inputs.insert_or_assign("learning_rate", Tensor::scalar(0.05f));
+    Session a(step), b(Model(std::make_shared<const ir::Graph>(std::move(composed.graph))));
+    for (int i = 0; i < 6; ++i) {
+      const NamedValues got = a.run(inputs), want = b.run(inputs);
+      for (const char* name : {"loss", "gradient_norm"}) {
+        const float x = got.at(name).tensor().data<float>()[0], y = want.at(name).tensor().data<float>()[0];
+        EXPECT_NEAR(x, y, 1e-4f * std::abs(y)) << name << " in step " << i << ", mask " << mask;
+      }
+    }
+  }
+}
+
 // What exporters write of a causal mask: [length, length] from the shape of the data, the lowest float above the
 // diagonal.
 ir::Graph masked_by_computation() {

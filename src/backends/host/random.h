@@ -24,4 +24,20 @@ inline base::Philox random_of(const KernelContext& context) {
   return base::Philox(context.resources().seed, stream);
 }
 
+// What Dropout multiplies its `element`th element by: 0, or 1 / (1 - ratio).
+inline double dropout_factor(const base::Philox& random, double ratio, std::int64_t element) {
+  const double number = base::philox_uniform_at(random.seed(), random.stream(), static_cast<std::uint64_t>(element));
+  return number < ratio ? 0 : 1 / (1 - ratio);
+}
+
+// Seed and stream as a tensor of i64 [2], and back.
+inline void write_random(const base::Philox& random, Tensor& to) {
+  to.mutable_data<std::int64_t>()[0] = static_cast<std::int64_t>(random.seed());
+  to.mutable_data<std::int64_t>()[1] = static_cast<std::int64_t>(random.stream());
+}
+inline base::Philox read_random(const Tensor& from) {
+  return base::Philox(static_cast<std::uint64_t>(from.data<std::int64_t>()[0]),
+                      static_cast<std::uint64_t>(from.data<std::int64_t>()[1]));
+}
+
 }  // namespace tessera::backends::host

@@ -125,6 +125,7 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "Attention", .name = "reference_attention", .function = attention},
       {.op = "tessera::AttentionWithStatistics", .name = "reference_attention_with_statistics", .function = attention},
       // attention_gradient
+      {.op = "tessera::AttentionWithDropout", .name = "reference_attention_with_dropout", .function = attention},
       {.op = "tessera::AttentionGradient", .name = "reference_attention_gradient", .function = attention_gradient},
       // linear_attention
       {.op = "LinearAttention", .name = "reference_linear_attention", .function = linear_attention},

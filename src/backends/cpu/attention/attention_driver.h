@@ -13,6 +13,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/attention/attention_plan.h"
+#include "backends/host/random.h"
 #include "base/yield_point.h"
 
 namespace tessera::backends::cpu {
@@ -24,6 +25,7 @@ struct AttentionOperands {
   Element* output = nullptr;
   float* statistics = nullptr;  // see ops::kAttentionStatistics; may be null
   AttentionMasks masks;
+  AttentionDropout dropout;
 };
 
 // Some queries of one head; pointers to where the head begins.
@@ -43,6 +45,7 @@ struct AttentionBlock {
 struct AttentionScores {
   std::vector<float> scores;  // [query of the panel][key of the block]
   std::vector<SoftmaxState> states;
+  std::vector<float> factors;  // of a row's weights
 
   static AttentionScores& of_this_thread() {
     thread_local AttentionScores scores;
@@ -65,6 +68,11 @@ class AttentionKernel final : public Kernel {
     AttentionOperands<Element> call = products_.operands(layout_, context);
     if (ops::gives_statistics(context.op()) && context.wants_output(ops::kAttentionStatistics))
       call.statistics = context.output(ops::kAttentionStatistics).template mutable_data<float>();
+    if (ops::drops_weights(context.op())) {
+      call.dropout = {static_cast<double>(context.real("dropout")), host::random_of(context)};
+      if (context.wants_output(ops::kAttentionRandom))
+        host::write_random(call.dropout.random, context.output(ops::kAttentionRandom));
+    }
     context.parallel_for(layout_.plan.tasks(), layout_.plan.grain(), [&](std::int64_t begin, std::int64_t end) {
       const typename Products::Scope scope;
       for (std::int64_t task = begin; task < end; ++task) run_task(call, task);
@@ -93,7 +101,7 @@ class AttentionKernel final : public Kernel {
       products_.pack(layout_, task, block);
       for (std::int64_t i = task.begin; i < task.end; i += step) {
         base::yield_point();
-        add_panel(call.masks, task, block, i, std::min(step, task.end - i), scores);
+        add_panel(call, task, block, i, std::min(step, task.end - i), scores);
       }
     }
     for (std::int64_t i = task.begin; i < task.end; ++i) {
@@ -110,8 +118,8 @@ class AttentionKernel final : public Kernel {
   }
 
   // A panel of queries and one packed block.
-  void add_panel(const AttentionMasks& masks, const Task& task, const AttentionBlock& block, std::int64_t first,
-                 std::int64_t count, AttentionScores& scores) const {
+  void add_panel(const AttentionOperands<Element>& call, const Task& task, const AttentionBlock& block,
+                 std::int64_t first, std::int64_t count, AttentionScores& scores) const {
     const AttentionPlan& plan = layout_.plan;
     const std::int64_t most = std::min(block.count, plan.visible(task, first + count - 1) - block.begin);
     if (most <= 0) return;
@@ -119,10 +127,20 @@ class AttentionKernel final : public Kernel {
     for (std::int64_t j = 0; j < count; ++j) {
       float* row = scores.scores.data() + j * plan.block_keys();
       const std::int64_t seen = std::clamp<std::int64_t>(plan.visible(task, first + j) - block.begin, 0, most);
-      if (seen > 0) weigh(masks, task, block, first + j, row, seen, scores);
+      if (seen > 0) weigh(call.masks, task, block, first + j, row, seen, scores);
+      if (seen > 0 && call.dropout.ratio > 0) drop(call.dropout, task, block, first + j, row, seen, scores);
       std::fill(row + seen, row + most, 0.0f);
     }
     products_.add_values(layout_, task, block, first, count, most, scores.scores.data());
+  }
+
+  // Some weights of query i become 0, the others larger.
+  void drop(const AttentionDropout& dropout, const Task& task, const AttentionBlock& block, std::int64_t i, float* row,
+            std::int64_t count, AttentionScores& scores) const {
+    const ops::AttentionSizes& sizes = layout_.sizes();
+    float* factors = attention_room(scores.factors, layout_.plan.block_keys());
+    dropout.factors(sizes, task.batch, task.head, i, block.begin, count, factors);
+    for (std::int64_t t = 0; t < count; ++t) row[t] *= factors[t];
   }
 
   // Scores of query i become weights, and what was summed up for it is brought to their measure.

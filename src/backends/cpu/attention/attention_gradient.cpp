@@ -15,6 +15,7 @@
 #include "backends/cpu/machine/operand_rules.h"
 #include "backends/cpu/products/gemm_f32_isa.h"
 #include "backends/cpu/products/indirect_product_f32.h"
+#include "backends/host/random.h"
 #include "base/checked.h"
 #include "base/yield_point.h"
 
@@ -35,6 +36,7 @@ alignas(64) constexpr float kZeros[2048] = {};
 struct Operands {
   const float *query, *key, *value, *output, *statistics, *gradient;
   AttentionMasks masks;
+  AttentionDropout dropout;
   float *query_gradient, *key_gradient, *value_gradient;
 };
 
@@ -45,6 +47,7 @@ struct Workspace {
   std::vector<float> queries, gradients;              // of a span, transposed: [size][queries], [value size][queries]
   std::vector<float> means;                           // of a span
   std::vector<float> weights, scores;                 // [query][key] of a block; the gradients of scores
+  std::vector<float> factors;                         // of weights that are dropped, or kept
   std::vector<float> key_gradients, value_gradients;  // of a block, transposed: [size][keys], [value size][keys]
 
   static Workspace& of_this_thread() {
@@ -112,6 +115,7 @@ class AttentionGradient final : public Kernel {
                   of(input::statistics),
                   of(input::output_gradient),
                   {},
+                  {},
                   context.output(0).mutable_data<float>(),
                   context.output(1).mutable_data<float>(),
                   context.output(2).mutable_data<float>()};
@@ -120,6 +124,8 @@ class AttentionGradient final : public Kernel {
       if (mask.dtype() == DType::boolean) call.masks.allowed = mask.data<bool>();
       else call.masks.mask = mask.data<float>();
     }
+    if (context.has_input(input::random))
+      call.dropout = {static_cast<double>(context.real("dropout")), host::read_random(context.input(input::random))};
     return call;
   }
 
@@ -281,9 +287,19 @@ class AttentionGradient final : public Kernel {
                                 workspace.means[static_cast<std::size_t>(i + j)],
                                 {0, call.masks.mask != nullptr ? call.masks.mask + mask + column : nullptr,
                                  call.masks.allowed != nullptr ? call.masks.allowed + mask + column : nullptr}};
-        const std::int64_t at = column * count + j * columns;
-        rows_->go_back(rule, workspace.weights.data() + at, workspace.scores.data() + at,
-                       std::clamp<std::int64_t>(seen - column, 0, columns), columns);
+        const std::int64_t at = column * count + j * columns,
+                           some = std::clamp<std::int64_t>(seen - column, 0, columns);
+        float *weights = workspace.weights.data() + at, *gradients = workspace.scores.data() + at;
+        if (call.dropout.ratio == 0) {
+          rows_->go_back(rule, weights, gradients, some, columns);
+          continue;
+        }
+        // Of the weights that meet the values, and of all.
+        float* factors = attention_room(workspace.factors, columns);
+        call.dropout.factors(sizes_, span.batch, span.head, query, block.first + column, some, factors);
+        for (std::int64_t t = 0; t < some; ++t) gradients[t] *= factors[t];
+        rows_->go_back(rule, weights, gradients, some, columns);
+        for (std::int64_t t = 0; t < some; ++t) weights[t] *= factors[t];
       }
     }
   }

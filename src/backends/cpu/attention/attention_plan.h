@@ -7,6 +7,7 @@
 
 #include "backends/backend.h"
 #include "backends/cpu/attention/attention_rows.h"
+#include "backends/cpu/element_wise/dropout.h"
 #include "ops/attention.h"
 
 namespace tessera::backends::cpu {
@@ -31,6 +32,19 @@ struct AttentionMasks {
   const float* mask = nullptr;
   const bool* allowed = nullptr;
   const std::int64_t* valid_keys = nullptr;
+};
+
+// Which weights of one call are dropped: none where the ratio is 0.
+struct AttentionDropout {
+  double ratio = 0;
+  base::Philox random{0};
+
+  // What the weights of a query with keys [key, key + count) are multiplied by.
+  void factors(const ops::AttentionSizes& sizes, std::int64_t batch, std::int64_t head, std::int64_t query,
+               std::int64_t key, std::int64_t count, float* to) const {
+    const std::int64_t row = (batch * sizes.query_heads + head) * sizes.query_length + query;
+    dropout_factors(random, ratio, row * sizes.total_length() + key, count, to);
+  }
 };
 
 // Where the rows of a mask lie that broadcasts to [batch, heads, queries, keys]. `length` may be less than the keys.

@@ -13,6 +13,10 @@ std::span<const KernelEntry> attention_kernels() {
        .name = "cpu_attention_with_statistics",
        .reject = reject_attention_f32,
        .create = make_attention_f32},
+      {.op = "tessera::AttentionWithDropout",
+       .name = "cpu_attention_with_dropout",
+       .reject = reject_attention_f32,
+       .create = make_attention_f32},
       // attention_gradient
       {.op = "tessera::AttentionGradient",
        .name = "cpu_attention_gradient",

@@ -1,5 +1,7 @@
 // Dropout of float32. The random number of an element depends on its position alone, so that any thread can draw it;
 // they are the numbers that base::Philox gives one after the other.
+#include "backends/cpu/element_wise/dropout.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -117,6 +119,21 @@ void keep_all(const Dropped& given) {
 }
 
 }  // namespace
+
+void dropout_factors(const base::Philox& random, double ratio, std::int64_t first, std::int64_t count, float* factors) {
+  const auto draw = HWY_DYNAMIC_DISPATCH(draw_blocks);
+  const auto least = static_cast<std::uint64_t>(std::ceil(ratio * 0x1p53));
+  const auto kept = static_cast<float>(1 / (1 - ratio));
+  std::uint64_t numbers[2][kDropoutBlocks];  // the even and the odd ones
+  for (std::int64_t done = 0; done < count;) {
+    const std::int64_t element = first + done, odd = element % 2;
+    draw(random.seed(), random.stream(), static_cast<std::uint64_t>(element / 2), numbers[0], numbers[1]);
+    const std::int64_t some = std::min(count - done, kGroup - odd);
+    for (std::int64_t i = 0; i < some; ++i)
+      factors[done + i] = numbers[(i + odd) % 2][(i + odd) / 2] >= least ? kept : 0.0f;
+    done += some;
+  }
+}
 
 std::string reject_dropout(const ops::NodeView& view) {
   return reject_unless_f32(view);

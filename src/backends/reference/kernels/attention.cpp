@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
+#include "backends/host/random.h"
 #include "backends/reference/kernels/attention_mask.h"
 
 namespace tessera::backends::reference {
@@ -70,6 +71,9 @@ void attention(KernelContext& context) {
                                                                         : 0);
   std::vector<double> statistics(
       with_statistics && context.wants_output(ops::kAttentionStatistics) ? static_cast<std::size_t>(queries * 2) : 0);
+  const bool drops = ops::drops_weights(context.op());
+  const double ratio = drops ? static_cast<double>(context.real("dropout")) : 0;
+  const base::Philox random = drops ? random_of(context) : base::Philox(0);
   context.parallel_for(queries, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<double> scores(static_cast<std::size_t>(total));
     for (std::int64_t row = begin; row < end; ++row) {
@@ -99,6 +103,8 @@ void attention(KernelContext& context) {
         statistics[static_cast<std::size_t>(2 * row + 1)] = sum;
       }
       show(3);
+      for (std::int64_t t = 0; drops && t < total; ++t)
+        scores[static_cast<std::size_t>(t)] *= dropout_factor(random, ratio, row * total + t);
       double* out = y.data() + (sizes.packed ? packed_row : row) * value_size;
       for (std::int64_t t = 0; t < total; ++t) {
         // Left out altogether, so that a value that is not a number does no harm where nobody looks.
@@ -114,6 +120,7 @@ void attention(KernelContext& context) {
   if (context.wants_output(1)) write(k, context.output(1));
   if (context.wants_output(2)) write(v, context.output(2));
   if (context.wants_output(3)) write(with_statistics ? statistics : shown, context.output(3));
+  if (drops && context.wants_output(ops::kAttentionRandom)) write_random(random, context.output(ops::kAttentionRandom));
 }
 
 }  // namespace tessera::backends::reference

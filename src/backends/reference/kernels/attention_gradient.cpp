@@ -4,6 +4,7 @@
 
 #include "backends/backend.h"
 #include "backends/host/numeric.h"
+#include "backends/host/random.h"
 #include "backends/reference/kernels/attention_mask.h"
 #include "ops/attention.h"
 
@@ -43,6 +44,9 @@ void attention_gradient(KernelContext& context) {
                             y = operand(input::output), statistics = operand(input::statistics),
                             dy = operand(input::output_gradient);
   const AttentionMask mask(context, sizes, nullptr);
+  const bool drops = context.has_input(input::random);
+  const double ratio = drops ? static_cast<double>(context.real("dropout")) : 0;
+  const base::Philox random = drops ? read_random(context.input(input::random)) : base::Philox(0);
   std::vector<double> dq(q.size()), dk(k.size()), dv(v.size());
   const std::int64_t size = sizes.head_size, value_size = sizes.value_head_size, queries = sizes.query_length;
   // Heads of K and V add up what several heads of Q give them, so they are what is split over threads.
@@ -63,10 +67,12 @@ void attention_gradient(KernelContext& context) {
             const double score = dot(q.data() + at, k.data() + key, size) * sizes.scale + mask(b, h, i, t);
             const double p = std::exp(score - row[0]) / row[1];
             if (p == 0) continue;
-            const double ds = p * (dot(dy.data() + out, v.data() + value, value_size) - mean) * sizes.scale;
+            const std::int64_t weight = ((b * sizes.query_heads + h) * queries + i) * sizes.new_length + t;
+            const double kept = drops ? dropout_factor(random, ratio, weight) : 1;
+            const double ds = p * (kept * dot(dy.data() + out, v.data() + value, value_size) - mean) * sizes.scale;
             add(ds, k.data() + key, size, dq.data() + at);
             add(ds, q.data() + at, size, dk.data() + key);
-            add(p, dy.data() + out, value_size, dv.data() + value);
+            add(p * kept, dy.data() + out, value_size, dv.data() + value);
           }
         }
       }

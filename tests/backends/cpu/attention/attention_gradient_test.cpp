@@ -117,6 +117,42 @@ TEST(CpuAttentionWithStatistics, MatchesReference) {
   }
 }
 
+// The same weights are dropped forward and back, and as the reference does, whatever the blocks and the threads are.
+TEST(CpuAttentionWithDropout, MatchesReference) {
+  bool packed = false;
+  for (const Sizes& sizes : {kSizes[1], kSizes[2], kSizes[4], kSizes[7], kSizes[9]}) {
+    OpCall forward = forward_of(sizes, packed, {},
+                                {{"is_causal", std::int64_t{packed}}, {"dropout", 0.3f}, {"seed", std::int64_t{11}}});
+    forward.op = "tessera::AttentionWithDropout";
+    forward.outputs = 5;
+    const Tolerance tolerance = Tolerance::epsilons(DType::f32, 200 + static_cast<double>(sizes.queries + sizes.keys));
+    expect_matches_reference(forward, tolerance);
+    OpCall gradient = gradient_of(forward);
+    gradient.attributes.erase("seed");
+    gradient.inputs.emplace_back(run_op(forward)[4]);
+    expect_matches_reference(gradient, tolerance);
+    packed = !packed;
+  }
+}
+
+// Softmax, Dropout of the same seed and the product with the values.
+TEST(CpuAttentionWithDropout, IsWhatItDecomposesInto) {
+  for (const std::int64_t keys : {6, 37, 200, 601}) {
+    const Sizes s{2, 3, 3, 21, keys, 16, 8};
+    OpCall forward = forward_of(s, false, {}, {{"dropout", 0.4f}, {"seed", std::int64_t{12}}});
+    forward.op = "tessera::AttentionWithDropout";
+    forward.outputs = 5;
+    const Tensor turned =
+        run_op_tensor({"Transpose", {forward.inputs[1]}, {{"perm", std::vector<std::int64_t>{0, 1, 3, 2}}}});
+    const Tensor scores = run_op_tensor({"MatMul", {forward.inputs[0], turned}});
+    const Tensor weights = run_op_tensor({"Softmax", {run_op_tensor({"Mul", {scores, Tensor::scalar(0.25f)}})}});
+    const Tensor kept =
+        run_op_tensor({"Dropout", {weights, Tensor::scalar(0.4f), Tensor::scalar(true)}, {{"seed", std::int64_t{12}}}});
+    const Tensor y = run_op_tensor({"MatMul", {kept, forward.inputs[2]}});
+    EXPECT_TRUE(close_to(run_op_tensor(forward, "cpu"), y, Tolerance::epsilons(DType::f32, 200))) << keys;
+  }
+}
+
 TEST(CpuAttentionGradient, LeavesOtherTypesToTheReference) {
   OpCall call = gradient_of(forward_of({1, 1, 1, 2, 3, 4, 4}, false));
   EXPECT_EQ(chosen_cpu_kernel(call), "cpu_attention_gradient");
