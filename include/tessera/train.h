@@ -53,6 +53,9 @@ struct OptimiserOptions {
   double weight_decay = 0;            // of parameters whose names match none of no_decay
   std::vector<std::string> no_decay;  // patterns as of file names: "*bias", "norm*"
   double clip_norm = 0;               // above 0: gradients are scaled down to this global norm
+  // Rows of a table that a step looks nothing up in stay as they are, and so do their momentum and moments, as
+  // torch.optim.SparseAdam does it. Of sgd, adam, adamw and adagrad.
+  bool lazy_rows = false;
 };
 
 // Loss scaling that adapts itself (Micikevicius et al., arXiv:1710.03740): the loss is multiplied by a power of two,

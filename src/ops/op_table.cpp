@@ -82,6 +82,7 @@
 #include "ops/resize_gradient.h"
 #include "ops/reverse_sequence.h"
 #include "ops/rotary_embedding.h"
+#include "ops/row_optimiser_step.h"
 #include "ops/scatter.h"
 #include "ops/scatter_rows.h"
 #include "ops/select.h"
@@ -92,6 +93,7 @@
 #include "ops/softmax.h"
 #include "ops/softmax_cross_entropy.h"
 #include "ops/string.h"
+#include "ops/sum_rows.h"
 #include "ops/tf_idf_vectorizer.h"
 #include "ops/tokenizer.h"
 #include "ops/training_update.h"
@@ -148,9 +150,9 @@ constexpr const OpDef* kTable[] = {
     // attention
     &attention,
     &attention_with_statistics,
+    &attention_with_dropout,
     // attention_gradient
     &attention_gradient,
-    &attention_with_dropout,
     // causal_conv_with_state
     &causal_conv_with_state,
     // conv
@@ -273,6 +275,8 @@ constexpr const OpDef* kTable[] = {
     &global_norm,
     // optimiser_step
     &optimiser_step,
+    // row_optimiser_step
+    &row_optimiser_step,
     // tree_ensemble
     &tree_ensemble,
     &tree_ensemble_classifier,
@@ -332,6 +336,8 @@ constexpr const OpDef* kTable[] = {
     &tensor_scatter,
     // scatter_rows
     &scatter_rows_op,
+    // sum_rows
+    &sum_rows,
     // sequence
     &sequence_construct,
     &sequence_empty,

@@ -116,6 +116,7 @@ OptimiserOptions read_optimiser(TomlTable table) {
   optimiser.weight_decay = table.number("weight_decay", optimiser.name == "adamw" ? 0.01 : 0);
   optimiser.no_decay = table.texts("no_decay");
   optimiser.clip_norm = table.number("clip_norm", 0);
+  optimiser.lazy_rows = table.boolean("lazy_rows", false);
   TomlTable schedule = table.table("schedule");
   ScheduleOptions& given = optimiser.schedule;
   given.name = choice(schedule, "optimiser.schedule", "name", "constant", {"constant", "step", "cosine", "polynomial"});

@@ -1,10 +1,7 @@
 #include "train/training_graph.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "base/error.h"
@@ -15,7 +12,10 @@
 #include "passes/recompute.h"
 #include "train/batch_norm.h"
 #include "train/fake_quantisation.h"
+#include "train/frozen_batch_norm.h"
+#include "train/layer_weights.h"
 #include "train/mixed_precision.h"
+#include "train/optimiser_graph.h"
 #include "train/separate_weights.h"
 #include "train/untrained.h"
 
@@ -24,17 +24,6 @@ namespace {
 
 using ir::ValueId;
 using ops::Term;
-
-bool matches(const std::vector<std::string>& patterns, const std::string& name) {
-  return std::ranges::any_of(
-      patterns, [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
-}
-
-Tensor zeros(DType type, const Shape& shape) {
-  Tensor tensor(type, shape);
-  if (tensor.bytes() > 0) std::memset(tensor.mutable_raw(), 0, static_cast<std::size_t>(tensor.bytes()));
-  return tensor;
-}
 
 // Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own. Masks that
 // are computed become constants first.
@@ -58,6 +47,8 @@ class Step {
     const ValueId prediction = prepare(false);
     if (options_.batch_norm == BatchNorm::train) add_statistics(read_running_statistics(graph_));
     make_parameters();
+    // Quantised weights are multiplied as they are.
+    if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_loss(prediction, false));
     graph_.set_outputs({prediction});
@@ -71,6 +62,8 @@ class Step {
     if (options_.teacher) keep_maps(graph_, *options_.teacher);
     if (options_.batch_norm == BatchNorm::train) add_statistics(train_batch_norm(graph_));
     make_parameters();
+    // Quantised weights are multiplied as they are.
+    if (options_.batch_norm == BatchNorm::frozen && !options_.compress) take_up_frozen_batch_norm(graph_);
     if (options_.precision != DType::f32) round_products(graph_, options_.precision);
     const Term loss(builder_, add_whole_loss(prediction, inputs));
     graph_.set_outputs(results);
@@ -79,8 +72,9 @@ class Step {
       loss_scale_ = Term(builder_, graph_.add_variable("train/loss_scale", Tensor::scalar(initial_scale())));
       run_loss = loss * *loss_scale_;
     }
-    gradients_ = passes::build_gradients(graph_, run_loss.id(), parameters_, observed_);
+    trained_.gradients = passes::build_gradients(graph_, run_loss.id(), trained_.values, observed_);
     accumulate();
+    if (options_.accumulate == 1) find_row_gradients(builder_, options_.optimiser, trained_);
     update();
     keep_loss(loss);
     const ValueId scaled_loss = run_loss.id();
@@ -117,7 +111,8 @@ class Step {
     graph_.remove_dead_and_compact();
     std::vector<std::string> statistics;
     for (const RunningStatistic& each : statistics_) statistics.push_back(each.name);
-    return {std::move(graph_), std::move(names_), std::move(statistics), std::move(untrained_), std::move(recompute_)};
+    return {std::move(graph_), std::move(trained_.names), std::move(statistics), std::move(untrained_),
+            std::move(recompute_)};
   }
 
   Term number(double value) { return {builder_, builder_.scalar(value)}; }
@@ -163,7 +158,8 @@ class Step {
 
   void make_parameters() {
     for (const std::string& pattern : options_.frozen) {
-      const bool found = std::ranges::any_of(constants_, [&](const auto& name) { return matches({pattern}, name); });
+      const bool found =
+          std::ranges::any_of(constants_, [&](const auto& name) { return matches_any({pattern}, name); });
       require(found, ErrorKind::invalid_argument, "frozen: no weight has a name like '{}'", pattern);
     }
     std::vector<ValueId> replacements(graph_.value_count());
@@ -178,18 +174,18 @@ class Step {
       if (std::ranges::find(computed_, name) != computed_.end()) continue;
       std::optional<std::string> reason = why_untrained(graph_, id, uses[i]);
       if (fixed.contains(id)) reason = "of BatchNormalization, frozen";
-      if (matches(options_.frozen, name)) reason = "frozen";
+      if (matches_any(options_.frozen, name)) reason = "frozen";
       if (reason) {
         untrained_.emplace_back(name, *reason);
         continue;
       }
       // The variable takes the constant's name.
       graph_.value(id).name = name + "/initial";
-      names_.push_back(name);
-      parameters_.push_back(graph_.add_variable(name, *constant));
-      replacements[i] = parameters_.back();
+      trained_.names.push_back(name);
+      trained_.values.push_back(graph_.add_variable(name, *constant));
+      replacements[i] = trained_.values.back();
     }
-    require(!parameters_.empty(), ErrorKind::invalid_argument, "the model has no float32 weights left to train");
+    require(!trained_.values.empty(), ErrorKind::invalid_argument, "the model has no float32 weights left to train");
     replacements.resize(graph_.value_count());
     graph_.replace_uses(replacements);
   }
@@ -219,23 +215,23 @@ class Step {
 
   // --- backward ---
 
-  // With accumulation, gradients_ become the sums of those of all runs since the last update, and last_ tells whether
-  // this run updates.
+  // With accumulation, trained_.gradients become the sums of those of all runs since the last update, and last_ tells
+  // whether this run updates.
   void accumulate() {
     if (options_.accumulate == 1) return;
     const Term run(builder_, graph_.add_variable("train/run", Tensor::scalar(std::int64_t{0})));
     last_ = run.equals(whole(options_.accumulate - 1));
     graph_.set_variable_update("train/run", last_->choose(whole(0), run + whole(1)).id());
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const std::string name = names_[i] + "/gradient";
-      const Term sum(builder_, graph_.add_variable(name, zeros(DType::f32, shape_of(i))));
-      const Term total = sum + Term(builder_, gradients_[i]);
+    for (std::size_t i = 0; i < trained_.values.size(); ++i) {
+      const std::string name = trained_.names[i] + "/gradient";
+      const Term sum(builder_, graph_.add_variable(name, zero_tensor(DType::f32, shape_of(i))));
+      const Term total = sum + Term(builder_, trained_.gradients[i]);
       graph_.set_variable_update(name, last_->choose(total.zeros(), total).id());
-      gradients_[i] = total.id();
+      trained_.gradients[i] = total.id();
     }
   }
 
-  Shape shape_of(std::size_t parameter) const { return *graph_.value(parameters_[parameter]).type.shape(); }
+  Shape shape_of(std::size_t parameter) const { return *graph_.value(trained_.values[parameter]).type.shape(); }
 
   // --- update ---
 
@@ -245,7 +241,7 @@ class Step {
     Term scale = number(1.0 / static_cast<double>(options_.accumulate));
     if (loss_scale_) scale = scale / *loss_scale_;
     std::vector<ValueId> operands{scale.id()};
-    operands.insert(operands.end(), gradients_.begin(), gradients_.end());
+    operands.insert(operands.end(), trained_.gradients.begin(), trained_.gradients.end());
     const Term norm(builder_, builder_.add("tessera::GlobalNorm", operands));
     const Term finite = norm < number(HUGE_VAL);  // false for NaN too
     const Term apply = last_ ? finite & *last_ : finite;
@@ -258,7 +254,8 @@ class Step {
       const Term factor = number(options_.optimiser.clip_norm) / (norm + 1e-6);
       scale = scale * factor.combine("Min", {number(1)});
     }
-    const std::vector<ValueId> updated = add_optimiser(rate, next_count, scale, apply);
+    const std::vector<ValueId> updated =
+        add_optimiser(builder_, options_.optimiser, trained_, {rate.id(), next_count.id(), scale.id(), apply.id()});
     if (options_.average_decay > 0) update_averages(updated, apply);
     update_statistics(finite);
     name_output(norm.id(), "gradient_norm");
@@ -296,48 +293,6 @@ class Step {
     graph_.set_variable_update("train/good_steps", steps.id());
   }
 
-  ir::Attributes optimiser_attributes() const {
-    const OptimiserOptions& given = options_.optimiser;
-    const double epsilon = given.name == "adagrad" ? 1e-10 : given.name == "lamb" ? 1e-6 : 1e-8;
-    std::vector<float> decays;
-    for (const std::string& name : names_)
-      decays.push_back(matches(given.no_decay, name) || is_range_factor(name) ? 0.0f
-                                                                              : static_cast<float>(given.weight_decay));
-    return {{"algorithm", given.name},
-            {"momentum", static_cast<float>(given.momentum)},
-            {"nesterov", std::int64_t{given.nesterov}},
-            {"beta1", static_cast<float>(given.beta1)},
-            {"beta2", static_cast<float>(given.beta2)},
-            {"epsilon", static_cast<float>(given.epsilon < 0 ? epsilon : given.epsilon)},
-            {"rate_decay", static_cast<float>(given.rate_decay)},
-            {"trust", static_cast<float>(given.trust)},
-            {"weight_decays", decays}};
-  }
-
-  // Returns the new parameters.
-  std::vector<ValueId> add_optimiser(Term rate, Term count, Term scale, Term apply) {
-    const OptimiserOptions& given = options_.optimiser;
-    const bool two = given.name == "adam" || given.name == "adamw" || given.name == "lamb";
-    const bool one = given.name == "adagrad" || given.name == "lars" || (given.name == "sgd" && given.momentum != 0);
-    std::vector<std::string> variables = names_;
-    std::vector<ValueId> states;
-    const auto add_states = [&](std::string (*name_of)(const std::string&)) {
-      for (std::size_t i = 0; i < names_.size(); ++i) {
-        variables.push_back(name_of(names_[i]));
-        states.push_back(graph_.add_variable(variables.back(), zeros(DType::f32, shape_of(i))));
-      }
-    };
-    if (one || two) add_states(first_state_of);
-    if (two) add_states(second_state_of);
-    std::vector<ValueId> operands{rate.id(), count.id(), scale.id(), apply.id()};
-    for (const auto* list : {&parameters_, &gradients_, &states})
-      operands.insert(operands.end(), list->begin(), list->end());
-    const std::vector<ValueId> updated =
-        builder_.add_multi("tessera::OptimiserStep", operands, variables.size(), optimiser_attributes());
-    for (std::size_t i = 0; i < variables.size(); ++i) graph_.set_variable_update(variables[i], updated[i]);
-    return {updated.begin(), updated.begin() + static_cast<std::ptrdiff_t>(names_.size())};
-  }
-
   // Those of a run that overflowed may be no numbers.
   void update_statistics(Term finite) {
     for (const RunningStatistic& each : statistics_) {
@@ -348,9 +303,9 @@ class Step {
 
   void update_averages(const std::vector<ValueId>& updated, Term apply) {
     const double decay = options_.average_decay;
-    for (std::size_t i = 0; i < names_.size(); ++i) {
-      const std::string name = average_of(names_[i]);
-      const Tensor initial = std::ranges::find(graph_.variables(), names_[i], &ir::Variable::name)->initial;
+    for (std::size_t i = 0; i < trained_.names.size(); ++i) {
+      const std::string name = average_of(trained_.names[i]);
+      const Tensor initial = std::ranges::find(graph_.variables(), trained_.names[i], &ir::Variable::name)->initial;
       const Term average(builder_, graph_.add_variable(name, initial));
       const Term next = average * decay + Term(builder_, updated[i]) * (1 - decay);
       graph_.set_variable_update(name, apply.choose(next, average).id());
@@ -362,8 +317,7 @@ class Step {
   ir::Graph graph_;
   ops::GraphBuilder builder_;
   std::vector<std::pair<std::string, std::string>> untrained_;
-  std::vector<std::string> names_;  // of the parameters
-  std::vector<ValueId> parameters_, gradients_;
+  TrainedParameters trained_;
   std::vector<ValueId> observed_;  // values that no gradient goes through
   std::vector<RunningStatistic> statistics_;
   passes::RecomputeReport recompute_;

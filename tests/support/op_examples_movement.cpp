@@ -67,6 +67,8 @@ std::vector<OpExample> movement_examples() {
       {"TensorScatter", {at({2, 4, 3}), at({2, 2, 3}, {2, 1, 3})}, {{"mode", text("circular")}}},
       {"tessera::ScatterRows", {at({3, 2}), at({3}, {2, 0, 2}), integers({4})}},
       {"tessera::ScatterRows", {at({2, 2, 2, 3}), at({2, 2}, {1, 0, 1}), integers({2})}, {{"axis", whole(1)}}},
+      {"tessera::SumRows", {at({3, 2}), at({3}, {2, 0, 2}), integers({4})}, {}, 2},
+      {"tessera::SumRows", {at({2, 2, 2, 3}), at({2, 2}, {1, 0, 1}), integers({2})}, {}, 2},
       {"Transpose", {at({2, 3, 4})}},
       {"Transpose", {at({2, 3, 5})}, {{"perm", whole_list({0, 2, 1})}}},
       {"DepthToSpace", {at({1, 8, 2, 3})}, {{"blocksize", whole(2)}}},

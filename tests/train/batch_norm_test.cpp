@@ -236,6 +236,38 @@ TEST(TrainBatchNorm, AStepOfAResidualNetFollowsTheNumericalGradient) {
   }
 }
 
+// An Identity between each convolution and what follows it, so that nothing is taken up.
+ir::Graph apart(ir::Graph graph) {
+  ops::GraphBuilder builder(graph);
+  const std::vector<ir::NodeId> order = graph.order();
+  for (const ir::NodeId id : order) {
+    if (graph.node(id).op != "BatchNormalization") continue;
+    const ValueId passed = builder.add("Identity", {graph.node(id).inputs[0]});
+    graph.node(id).inputs[0] = passed;
+  }
+  graph.sort_topologically();
+  return graph;
+}
+
+// With frozen statistics each convolution is one with its normalisation, and trains the same weights.
+TEST(FrozenBatchNorm, ConvolutionsTakeItUp) {
+  const TrainingGraph taken = make_training_graph(ResidualNet::build(), options_of(BatchNorm::frozen)),
+                      other = make_training_graph(apart(ResidualNet::build()), options_of(BatchNorm::frozen));
+  EXPECT_EQ(std::ranges::count(ops_of(taken.graph), "BatchNormalization"), 0);
+  EXPECT_EQ(std::ranges::count(ops_of(other.graph), "BatchNormalization"), 3);
+  EXPECT_EQ(taken.parameters, (std::vector<std::string>{"a.weight", "b.weight", "shortcut.weight", "w"}));
+  EXPECT_EQ(other.parameters, taken.parameters);
+  Session a(Model(std::make_shared<const ir::Graph>(taken.graph)), {.device = "cpu"}),
+      b(Model(std::make_shared<const ir::Graph>(other.graph)), {.device = "cpu"});
+  for (int step = 0; step < 6; ++step) {
+    const NamedValues found = a.run(ResidualNet::batch(0.1f)), expected = b.run(ResidualNet::batch(0.1f));
+    for (const char* name : {"loss", "gradient_norm"})
+      EXPECT_TRUE(test::close_to(found.at(name).tensor(), expected.at(name).tensor(), {.relative = 1e-4})) << name;
+  }
+  for (const std::string& name : taken.parameters)
+    EXPECT_TRUE(test::close_to(a.variable(name), b.variable(name), {.relative = 1e-3, .absolute = 1e-4})) << name;
+}
+
 TEST(SeparateBatchNorm, GivesEachLayerConstantsOfItsOwn) {
   const ir::Graph graph = separate_batch_norm(normalised(true));
   std::set<std::string> names;

@@ -1,6 +1,7 @@
 #include "backends/reference/kernels/kernels.h"
 #include "backends/reference/reference_device.h"
 #include "ops/optimiser_step.h"
+#include "ops/row_optimiser_step.h"
 
 namespace tessera::backends {
 
@@ -124,8 +125,8 @@ std::span<const KernelEntry> reference_kernel_table() {
       // attention
       {.op = "Attention", .name = "reference_attention", .function = attention},
       {.op = "tessera::AttentionWithStatistics", .name = "reference_attention_with_statistics", .function = attention},
-      // attention_gradient
       {.op = "tessera::AttentionWithDropout", .name = "reference_attention_with_dropout", .function = attention},
+      // attention_gradient
       {.op = "tessera::AttentionGradient", .name = "reference_attention_gradient", .function = attention_gradient},
       // linear_attention
       {.op = "LinearAttention", .name = "reference_linear_attention", .function = linear_attention},
@@ -155,6 +156,11 @@ std::span<const KernelEntry> reference_kernel_table() {
        .name = "reference_optimiser_step",
        .function = optimiser_step,
        .in_place_pair = ops::optimiser_updates_in_place},
+      // row_optimiser_step
+      {.op = "tessera::RowOptimiserStep",
+       .name = "reference_row_optimiser_step",
+       .function = row_optimiser_step,
+       .in_place_pair = ops::row_step_updates_in_place},
       // tree_ensemble
       {.op = "ai.onnx.ml::TreeEnsemble", .name = "reference_tree_ensemble", .create = tree_ensemble},
       {.op = "ai.onnx.ml::TreeEnsembleClassifier", .name = "reference_tree_ensemble", .create = tree_ensemble},
@@ -213,6 +219,8 @@ std::span<const KernelEntry> reference_kernel_table() {
       {.op = "ScatterND", .name = "reference_scatter_nd", .function = scatter_nd},
       {.op = "TensorScatter", .name = "reference_tensor_scatter", .function = tensor_scatter},
       {.op = "tessera::ScatterRows", .name = "reference_scatter_rows", .function = scatter_rows},
+      // sum_rows
+      {.op = "tessera::SumRows", .name = "reference_sum_rows", .function = sum_rows},
       // sequence
       {.op = "SequenceConstruct", .name = "reference_sequence_construct", .function = sequence_construct},
       {.op = "SequenceEmpty", .name = "reference_sequence_empty", .function = sequence_empty},

@@ -32,6 +32,8 @@ std::span<const KernelEntry> movement_kernels() {
        .name = "cpu_scatter_rows",
        .reject = reject_scatter_rows,
        .function = scatter_rows},
+      // sum_rows
+      {.op = "tessera::SumRows", .name = "cpu_sum_rows", .reject = reject_sum_rows, .function = sum_rows},
       // slice
       {.op = "Slice", .name = "cpu_slice", .reject = reject_unless_bytes, .create = make_slice},
       // transpose

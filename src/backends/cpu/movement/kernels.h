@@ -42,6 +42,10 @@ KernelPointer make_resize_gradient(const ops::NodeView& view, WeightStore& weigh
 std::string reject_scatter_rows(const ops::NodeView& view);
 void scatter_rows(KernelContext& context);
 
+// sum_rows
+std::string reject_sum_rows(const ops::NodeView& view);
+void sum_rows(KernelContext& context);
+
 // slice
 KernelPointer make_slice(const ops::NodeView& view, WeightStore& weights);
 

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/movement/kernels.h"
 #include "backends/cpu/movement/movement.h"
+#include "backends/cpu/movement/scatter_rows.h"
 #include "base/checked.h"
 #include "ops/shape_arguments.h"
 
@@ -85,6 +86,10 @@ void scatter(const KernelContext& context, const ops::ScatterRowsShape& shape, c
 }
 
 }  // namespace
+
+void add_row(const float* from, float* to, std::int64_t count) {
+  HWY_DYNAMIC_DISPATCH(add_scattered_row)(from, to, count);
+}
 
 std::string reject_scatter_rows(const ops::NodeView& view) {
   return view.input(0).dtype == DType::f32 ? "" : "takes f32";

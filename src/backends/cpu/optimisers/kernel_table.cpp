@@ -2,6 +2,7 @@
 
 #include "backends/cpu/optimisers/kernels.h"
 #include "ops/optimiser_step.h"
+#include "ops/row_optimiser_step.h"
 
 namespace tessera::backends::cpu {
 
@@ -18,6 +19,12 @@ std::span<const KernelEntry> optimiser_kernels() {
        .reject = reject_optimiser_step,
        .create = make_optimiser_step,
        .in_place_pair = ops::optimiser_updates_in_place},
+      // row_optimiser_step
+      {.op = "tessera::RowOptimiserStep",
+       .name = "cpu_row_optimiser_step",
+       .reject = reject_row_optimiser_step,
+       .create = make_row_optimiser_step,
+       .in_place_pair = ops::row_step_updates_in_place},
   };
   return table;
 }

@@ -17,4 +17,8 @@ KernelPointer make_global_norm(const ops::NodeView& view, WeightStore& weights);
 std::string reject_optimiser_step(const ops::NodeView& view);
 KernelPointer make_optimiser_step(const ops::NodeView& view, WeightStore& weights);
 
+// row_optimiser_step
+std::string reject_row_optimiser_step(const ops::NodeView& view);
+KernelPointer make_row_optimiser_step(const ops::NodeView& view, WeightStore& weights);
+
 }  // namespace tessera::backends::cpu

@@ -1,3 +1,4 @@
+// Length: one kernel class, whose packing, copies and tiles share its plan.
 // Indirect products of windows whose data and weights are rounded to bfloat16 (ops/rounded_product.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -128,6 +128,7 @@ void global_norm(KernelContext&);
 
 // optimiser_step.cpp
 void optimiser_step(KernelContext&);
+void row_optimiser_step(KernelContext&);
 
 // tree_ensemble.cpp
 std::unique_ptr<Kernel> tree_ensemble(const ops::NodeView&, WeightStore&);
@@ -203,6 +204,7 @@ void scatter_elements(KernelContext&);
 void scatter_nd(KernelContext&);
 void tensor_scatter(KernelContext&);
 void scatter_rows(KernelContext&);
+void sum_rows(KernelContext&);
 
 // sequence.cpp
 void sequence_construct(KernelContext&);

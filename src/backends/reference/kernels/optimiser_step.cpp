@@ -1,9 +1,11 @@
 #include "ops/optimiser_step.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/host/numeric.h"
 #include "backends/reference/kernels/kernels.h"
+#include "ops/row_optimiser_step.h"
 
 namespace tessera::backends::reference {
 
@@ -94,23 +96,31 @@ void update(const StepNumbers& step, double decay, Numbers& p, Numbers& g, std::
   else adam_step(step, decay, p, g, states[0], states[1]);
 }
 
+StepNumbers numbers_of(KernelContext& context) {
+  const auto attribute = [&](std::string_view name) { return ops::decimal(context.real(name)); };
+  const auto scalar = [&](std::size_t input) { return read<double>(context.input(input)).at(0); };
+  return {context.text("algorithm"),
+          scalar(0),
+          scalar(1),
+          scalar(2),
+          attribute("momentum"),
+          attribute("beta1"),
+          attribute("beta2"),
+          attribute("epsilon"),
+          attribute("rate_decay"),
+          attribute("trust"),
+          context.integer("nesterov") != 0};
+}
+
+bool applies(KernelContext& context) {
+  return read<double>(context.input(3)).at(0) != 0;
+}
+
 }  // namespace
 
 void optimiser_step(KernelContext& context) {
-  const auto attribute = [&](std::string_view name) { return ops::decimal(context.real(name)); };
-  const auto scalar = [&](std::size_t input) { return read<double>(context.input(input)).at(0); };
-  const StepNumbers step{context.text("algorithm"),
-                         scalar(0),
-                         scalar(1),
-                         scalar(2),
-                         attribute("momentum"),
-                         attribute("beta1"),
-                         attribute("beta2"),
-                         attribute("epsilon"),
-                         attribute("rate_decay"),
-                         attribute("trust"),
-                         context.integer("nesterov") != 0};
-  const bool apply = scalar(3) != 0;
+  const StepNumbers step = numbers_of(context);
+  const bool apply = applies(context);
   const std::size_t states = ops::optimiser_states(context), first = ops::kOptimiserScalars;
   const std::size_t count = (context.input_count() - first) / (2 + states);
   for (std::size_t i = 0; i < count; ++i) {
@@ -127,6 +137,47 @@ void optimiser_step(KernelContext& context) {
       if (context.wants_output((1 + s) * count + i)) write(state[s], context.output((1 + s) * count + i));
     }
   }
+}
+
+// Row by row.
+void row_optimiser_step(KernelContext& context) {
+  namespace input = ops::row_step_input;
+  const StepNumbers step = numbers_of(context);
+  const std::size_t states = ops::optimiser_states(context);
+  const std::int64_t rows = context.input(input::parameter).shape()[0];
+  Numbers p = read<double>(context.input(input::parameter));
+  std::vector<Numbers> state;
+  for (std::size_t s = 0; s < states; ++s) state.push_back(read<double>(context.input(input::first_state + s)));
+  if (applies(context) && rows > 0) {
+    const std::size_t size = p.size() / static_cast<std::size_t>(rows);
+    const Numbers sums = read<double>(context.input(input::sums));
+    const std::vector<std::int64_t> places = read<std::int64_t>(context.input(input::places));
+    const bool lazy = context.integer("lazy") != 0;
+    const double decay = ops::decimal(context.real("weight_decay"));
+    const auto part = [&](const Numbers& of, std::size_t row) {
+      return Numbers(of.begin() + static_cast<std::ptrdiff_t>(row * size),
+                     of.begin() + static_cast<std::ptrdiff_t>((row + 1) * size));
+    };
+    const auto put = [&](const Numbers& from, Numbers& to, std::size_t row) {
+      std::copy(from.begin(), from.end(), to.begin() + static_cast<std::ptrdiff_t>(row * size));
+    };
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto found = std::lower_bound(places.begin(), places.end(), row);
+      const bool has_gradient = found != places.end() && *found == row;
+      if (lazy && !has_gradient) continue;
+      Numbers g = has_gradient ? part(sums, static_cast<std::size_t>(found - places.begin())) : Numbers(size);
+      for (double& number : g) number *= step.gradient_scale;
+      const auto at = static_cast<std::size_t>(row);
+      Numbers of_row = part(p, at);
+      std::vector<Numbers> state_of_row;
+      for (const Numbers& each : state) state_of_row.push_back(part(each, at));
+      update(step, decay, of_row, g, state_of_row);
+      put(of_row, p, at);
+      for (std::size_t s = 0; s < states; ++s) put(state_of_row[s], state[s], at);
+    }
+  }
+  write(p, context.output(0));
+  for (std::size_t s = 0; s < states; ++s) write(state[s], context.output(1 + s));
 }
 
 }  // namespace tessera::backends::reference

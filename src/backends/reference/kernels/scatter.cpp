@@ -163,4 +163,28 @@ void scatter_rows(KernelContext& context) {
   write(result, output);
 }
 
+void sum_rows(KernelContext& context) {
+  const Tensor &rows = context.input(0), &indices = context.input(1);
+  const std::int64_t size = ops::single_integer(context.input(2), "size"), count = indices.elements();
+  const std::int64_t inner = count == 0 ? 0 : rows.elements() / count;
+  const std::vector<std::int64_t> positions = ops::integers_of(indices);
+  const std::vector<double> values = read<double>(rows);
+  std::map<std::int64_t, std::vector<double>> sums;  // by place
+  for (std::int64_t k = 0; k < count; ++k) {
+    std::vector<double>& sum = sums[normalise_index(positions[static_cast<std::size_t>(k)], size)];
+    sum.resize(static_cast<std::size_t>(inner));
+    for (std::int64_t i = 0; i < inner; ++i) sum[static_cast<std::size_t>(i)] += values[k * inner + i];
+  }
+  std::vector<double> result;
+  std::vector<std::int64_t> places;
+  for (const auto& [place, sum] : sums) {
+    places.push_back(place);
+    result.insert(result.end(), sum.begin(), sum.end());
+  }
+  places.resize(static_cast<std::size_t>(count), size);
+  result.resize(static_cast<std::size_t>(count * inner));
+  write(result, context.output(0));
+  write(places, context.output(1));
+}
+
 }  // namespace tessera::backends::reference

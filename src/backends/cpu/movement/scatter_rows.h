@@ -1,0 +1,11 @@
+// Adding rows up, as the gradients of look-ups do.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::backends::cpu {
+
+// to[i] += from[i]
+void add_row(const float* from, float* to, std::int64_t count);
+
+}  // namespace tessera::backends::cpu
