@@ -5,7 +5,8 @@
     bench/train_bars.py                                # six examples, three seeds each: some minutes
     bench/train_bars.py --examples digits --seeds 0 --precision bf16
 
-A run passes when its last evaluation reaches the bar; bfloat16 may miss it by 0.3 points. Exit status 1 if one does not.
+A run passes when its last evaluation reaches the bar; bfloat16 may miss it by 0.3 points. Exit status 1 if one does
+not.
 """
 import argparse
 import json

@@ -1,3 +1,4 @@
+// Length: one kernel, whose steps share the sizes and the workspace of a head.
 // The gradient of attention in float32 (T. Dao, "FlashAttention-2", arXiv:2307.08691, section 3.1): scores of some
 // queries with some keys are computed again, block by block, and never stored as a whole.
 //
