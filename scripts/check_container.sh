@@ -16,11 +16,11 @@ root=$1
 stage=$(sed -e ':a' -e '/\\$/N; s/\\\n//; ta' deploy/Containerfile | awk '/^FROM/ { n++ } n == 2')
 packages=$(sed -nE 's/^RUN apt-get update && apt-get install -y --no-install-recommends (.*) && rm .*/\1/p' <<<"$stage")
 user=$(sed -nE 's/^USER (.*)/\1/p' <<<"$stage")
-mapfile -t command < <(python3 - <<<"$stage" -c '
+mapfile -t command < <(python3 -c '
 import json, re, sys
 text = sys.stdin.read()
 for word in ("ENTRYPOINT", "CMD"):
-    print(*json.loads(re.search(rf"^{word} (\[.*\])", text, re.M)[1]), sep="\n")')
+    print(*json.loads(re.search(rf"^{word} (\[.*\])", text, re.M)[1]), sep="\n")' <<<"$stage")
 [ -n "$packages" ] && [ -n "$user" ] && [ ${#command[@]} -gt 2 ] ||
   { echo "check_container: deploy/Containerfile is not of the form that is expected here" >&2; exit 1; }
 
