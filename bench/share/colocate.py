@@ -75,7 +75,8 @@ def rounds_of(options, run_ms):
     measurements = (options.only is None) + 1 + options.peers * len(PEER_SETTINGS)
     if 3 * phase_s * options.rounds * measurements < options.budget_s:
         return options.rounds, options.requests
-    return 2, max(100, min(options.requests // 2, int(options.budget_s / measurements / 5 * 1e3 * options.load / run_ms)))
+    fitting = int(options.budget_s / measurements / 5 * 1e3 * options.load / run_ms)
+    return 2, max(100, min(options.requests // 2, fitting))
 
 
 def machine_idle_s():
@@ -224,9 +225,11 @@ def group_parent():
         _, place, kind, options = line.split()[:4]
         place = pathlib.Path(place)
         control = place / "cgroup.subtree_control"
-        if kind == "cgroup2" and control.exists() and os.access(place, os.W_OK) and "cpu" in control.read_text().split():
+        if not os.access(place, os.W_OK):
+            continue
+        if kind == "cgroup2" and control.exists() and "cpu" in control.read_text().split():
             return place, 2
-        if kind == "cgroup" and "cpu" in options.split(",") and os.access(place, os.W_OK):
+        if kind == "cgroup" and "cpu" in options.split(","):
             found = place, 1
     return found
 
