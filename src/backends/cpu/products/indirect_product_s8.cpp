@@ -84,6 +84,12 @@ MultiplierS8 multiplier_s8([[maybe_unused]] std::int64_t rows) {
   if (emulates_tiles()) return {multiply_s8_emulated, kProductRows, kTileGroups, true};
 #if defined(__x86_64__)
   if (active_tiles() && rows >= kFewestTileRows) return {multiply_s8_amx, kProductRows, kTileGroups, true};
+#endif
+  return vector_multiplier_s8();
+}
+
+MultiplierS8 vector_multiplier_s8() {
+#if defined(__x86_64__)
   if (active_vnni()) return {multiply_s8_avx512vnni, kS8Rows, 1, false};
   if (active_isa() != base::Isa::scalar) return {multiply_s8_avx2, kS8Rows, 1, false};
 #endif

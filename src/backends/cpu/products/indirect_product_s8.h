@@ -82,5 +82,7 @@ struct MultiplierS8 {
 };
 // For products of so many rows, with the instruction set active now.
 MultiplierS8 multiplier_s8(std::int64_t rows);
+// The one without tile registers, whose panels have any number of groups.
+MultiplierS8 vector_multiplier_s8();
 
 }  // namespace tessera::backends::cpu

@@ -19,6 +19,13 @@ std::span<const KernelEntry> product_kernels() {
        .reject = reject_linear_bf16,
        .create = make_linear_bf16,
        .in_place_inputs = 1 << 3},
+      // sparse_linear_s8
+      {.op = "tessera::QuantisedLinear",
+       .name = "cpu_quantised_sparse_linear",
+       .reject = reject_sparse_linear_s8,
+       .avoid = avoid_sparse_linear_s8,
+       .create = make_sparse_linear_s8,
+       .in_place_inputs = 1 << 8},
       // linear_s8
       {.op = "tessera::QuantisedLinear",
        .name = "cpu_quantised_linear",

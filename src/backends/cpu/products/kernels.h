@@ -24,6 +24,11 @@ std::string reject_linear_few_rows_f32(const ops::NodeView& view);
 std::string avoid_linear_few_rows_f32(const ops::NodeView& view);
 KernelPointer make_linear_few_rows_f32(const ops::NodeView& view, WeightStore& weights);
 
+// sparse_linear_s8
+std::string reject_sparse_linear_s8(const ops::NodeView& view);
+std::string avoid_sparse_linear_s8(const ops::NodeView& view);
+KernelPointer make_sparse_linear_s8(const ops::NodeView& view, WeightStore& weights);
+
 // sparse_linear
 std::string reject_sparse_linear_f32(const ops::NodeView& view);
 std::string reject_sparse_linear_bf16(const ops::NodeView& view);
