@@ -30,6 +30,7 @@ struct Habit {
   const Clock* clock = nullptr;
   std::int64_t released_ns = 0;
   bool returns = false;
+  std::int64_t run_ns = 0;  // how long its last run computed
 };
 thread_local Habit habit;
 
@@ -59,7 +60,10 @@ void CoreLedger::acquire(CoreHolder& holder) {
   const std::int64_t now = holder.clock->now_ns();
   const bool knows = habit.ledger == this && habit.clock == holder.clock;
   const bool returns = knows && now - habit.released_ns < kSoonNs;
-  habit = {this, holder.clock, now, returns};
+  holder.expected_ns = knows ? habit.run_ns : 0;
+  holder.computed_ns = 0;
+  holder.core_since_ns = now;
+  habit = {this, holder.clock, now, returns, holder.expected_ns};
   std::unique_lock lock(mutex_);
   if (take_kept(holder, returns)) return;
   if (!kept_.empty()) drop_kept(holder.priority, now);
@@ -88,6 +92,7 @@ void CoreLedger::acquire(CoreHolder& holder) {
 void CoreLedger::release(CoreHolder& holder) {
   const std::int64_t now = holder.clock->now_ns();
   habit.released_ns = now;
+  habit.run_ns = holder.computed_ns + now - holder.core_since_ns;
   const std::lock_guard lock(mutex_);
   if (keeps(holder, now)) return;
   free_core_of(holder);
@@ -120,7 +125,7 @@ void CoreLedger::take_turns(CoreHolder& holder) {
   const std::int64_t now = holder.clock->now_ns();
   if (now - holder.turn_start_ns < kMostTurnNs || holder.priority == Priority::realtime) return;
   std::unique_lock lock(mutex_);
-  if (waiting(holder.priority).empty()) return;
+  if (waiting(holder.priority).empty() || ends_before_waiting(holder, now)) return;
   free_core_of(holder);
   wait_in_line(lock, holder, false);
 }
@@ -171,6 +176,17 @@ bool CoreLedger::take_kept(CoreHolder& holder, bool returns) {
   }
   grant();
   return false;
+}
+
+// Whether the run is expected to end before any run of its class that waits would, had that the core now. A run that
+// takes half as long again as the thread's last one is another run: nobody knows when it ends.
+bool CoreLedger::ends_before_waiting(const CoreHolder& holder, std::int64_t now_ns) {
+  const std::int64_t computed = holder.computed_ns + now_ns - holder.core_since_ns;
+  if (now_ns - holder.turn_start_ns >= kLongestTurnNs || 2 * computed >= 3 * holder.expected_ns) return false;
+  const std::int64_t remaining = holder.expected_ns - computed;
+  return std::ranges::all_of(waiting(holder.priority), [&](const Waiter* waiter) {
+    return remaining < waiter->holder->expected_ns - waiter->holder->computed_ns;
+  });
 }
 
 // Whether the core of a thread whose run has ended waits for its next run.
@@ -255,6 +271,7 @@ void CoreLedger::update_wanted() {
 void CoreLedger::free_core_of(CoreHolder& holder) {
   TESSERA_ASSERT(holder.lent == 0, "helpers leave before the core of their caller is given up");
   end_to_hold(holder.priority);
+  holder.computed_ns += holder.clock->now_ns() - holder.core_since_ns;
   free_ += 1 + std::exchange(holder.reserved, 0);
   std::erase(reserving_, &holder);
   grant();
@@ -276,7 +293,8 @@ void CoreLedger::wait_in_line(std::unique_lock<std::mutex>& lock, CoreHolder& ho
     lock.lock();
     if (looks && !waiter.granted) drop_kept(Priority::background, holder.clock->now_ns());
   }
-  if (!first) holder.turn_start_ns = holder.clock->now_ns();
+  holder.core_since_ns = holder.clock->now_ns();
+  if (!first) holder.turn_start_ns = holder.core_since_ns;
 }
 
 }  // namespace tessera::base

@@ -3,10 +3,12 @@
 // Waiting threads are served by class (tessera::Priority), within a class in order of arrival. A thread that computes
 // gives its core up
 //   - at a yield point, when a higher class waits (yield);
-//   - between two steps, when one of its own class waits and its turn of kTurnNs is over (take_turns);
+//   - between two steps, when one of its own class waits and its turn of kTurnNs is over (take_turns). A run that is
+//     expected to end before any of those that wait would goes on to its end: runs of equal length that interrupt
+//     each other all end late, and each finds its data gone from the caches (shortest remaining time first; Schrage,
+//     "A proof of the optimality of the shortest remaining processing time discipline", 1968);
 //   - at the end of its run. Threads that run models back to back come again within microseconds: while their turn
-//   lasts,
-//     the core is kept for them for a moment, because waking another thread takes longer than many runs.
+//     lasts, the core is kept for them for a moment, because waking another thread takes longer than many runs.
 // A realtime holder also has the cores of its helpers set aside until it releases its own.
 #pragma once
 
@@ -31,6 +33,9 @@ struct CoreHolder {
   int reserved = 0;  // cores that are set aside for its helpers and idle
   int lent = 0;      // cores that its helpers compute on
   std::int64_t turn_start_ns = 0;
+  std::int64_t expected_ns = 0;    // how long the thread's last run computed; 0: not known
+  std::int64_t computed_ns = 0;    // how long this run computed before it got its core the last time
+  std::int64_t core_since_ns = 0;  // when that was
 };
 
 // Thread-safe. A holder is used by one thread at a time.
@@ -38,6 +43,8 @@ class CoreLedger {
  public:
   // How long a run computes before it lets others of its class go first.
   static constexpr std::int64_t kTurnNs = 4'000'000;
+  // The longest that a run computes while others of its class wait, however soon it is expected to end.
+  static constexpr std::int64_t kLongestTurnNs = 100'000'000;
 
   explicit CoreLedger(int cores) : free_(cores) {}
   ~CoreLedger();
@@ -90,6 +97,7 @@ class CoreLedger {
   std::deque<Waiter*>& waiting(Priority priority) { return waiting_[static_cast<std::size_t>(priority)]; }
   void begin_to_hold(Priority priority) { ++holding_[static_cast<std::size_t>(priority)]; }
   void end_to_hold(Priority priority) { --holding_[static_cast<std::size_t>(priority)]; }
+  bool ends_before_waiting(const CoreHolder& holder, std::int64_t now_ns);
   bool take_kept(CoreHolder& holder, bool returns);
   bool keeps(const CoreHolder& holder, std::int64_t now_ns);
   void drop_kept(Priority below, std::int64_t now_ns);

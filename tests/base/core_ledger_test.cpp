@@ -67,6 +67,42 @@ TEST(CoreLedger, EqualClassesTakeTurnsBetweenSteps) {
   for (const std::int64_t end : ends) EXPECT_GT(end, 33 * CoreLedger::kTurnNs);
 }
 
+// The times between the beginning and the end of each thread's runs, in its order, of threads that run `durations`
+// back to back on one core.
+std::vector<std::vector<std::int64_t>> latencies(const std::vector<std::int64_t>& durations, int runs) {
+  ThreadPool pool(1);
+  VirtualClock clock;
+  std::vector<std::vector<std::int64_t>> result(durations.size());
+  std::vector<std::function<void()>> bodies;
+  for (std::size_t i = 0; i < durations.size(); ++i) {
+    bodies.push_back([&, i] {
+      for (int run = 0; run < runs; ++run) {
+        const std::int64_t begin = clock.now_ns();
+        CoreLease lease(pool, Priority::standard, clock);
+        compute(clock, lease, durations[i], kMillisecond);
+        result[i].push_back(clock.now_ns() - begin);
+      }
+    });
+  }
+  clock.run(bodies);
+  return result;
+}
+
+// Once the lengths of the runs are known, none of them waits longer than for one run of each of the others.
+TEST(CoreLedger, RunsOfEqualLengthDoNotInterruptEachOther) {
+  const std::int64_t duration = 5 * CoreLedger::kTurnNs;
+  for (const std::vector<std::int64_t>& thread : latencies({duration, duration, duration, duration}, 6))
+    for (std::size_t run = 2; run < thread.size(); ++run) EXPECT_LE(thread[run], 4 * duration) << "run " << run;
+}
+
+// A thread that runs short runs beside two with long ones waits for a turn of each, not for a run.
+TEST(CoreLedger, LongRunsAreInterruptedForShortOnes) {
+  const std::int64_t length = 10 * CoreLedger::kTurnNs, shortest = CoreLedger::kTurnNs / 4;
+  const auto result = latencies({shortest, length, length}, 8);
+  for (std::size_t run = 1; run < result[0].size(); ++run)
+    EXPECT_LE(result[0][run], 4 * CoreLedger::kTurnNs + shortest) << "run " << run;
+}
+
 // A run that ends within its turn and comes again at once has the core for its whole turn, not longer.
 TEST(CoreLedger, AThreadThatComesBackKeepsItsCoreForItsTurn) {
   ThreadPool pool(1);
