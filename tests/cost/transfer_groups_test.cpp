@@ -61,7 +61,7 @@ TEST(TransferGroups, ToleranceIsKept) {
   std::mt19937 random(11);
   std::uniform_real_distribution<double> seconds(0, 1);
   for (int round = 0; round < 20; ++round) {
-    Stages stages(300);
+    Stages stages(100);
     for (cost::TransferStage& stage : stages) stage = {seconds(random) * seconds(random), seconds(random)};
     const double overhead = 0.02;
     const double chosen =
