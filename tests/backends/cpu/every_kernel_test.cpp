@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <map>
 #include <set>
@@ -95,6 +96,14 @@ Tensor mostly_zero(const Shape& shape, std::uint64_t seed) {
   return tensor;
 }
 
+// Int8 weights of which only the first sixteen rows are not zero.
+Tensor rows_of_zeros(const Shape& shape, std::uint64_t seed) {
+  Tensor tensor = bytes(DType::i8, shape, seed);
+  const auto values = static_cast<std::size_t>(tensor.elements());
+  std::fill_n(tensor.mutable_data<std::int8_t>() + 16 * shape[1], values - static_cast<std::size_t>(16 * shape[1]), 0);
+  return tensor;
+}
+
 // Calls for entries that no example suits.
 std::vector<OpCall> kernel_calls() {
   const ir::Attributes rounded{{"precision", std::string("bf16")}},
@@ -141,6 +150,7 @@ std::vector<OpCall> kernel_calls() {
        gradient},
       {"tessera::Linear", {x, numbers(DType::f32, {5, 20}, 16), numbers(DType::f32, {20}, 17)}, rounded},
       {"tessera::Linear", {x, mostly_zero({5, 20}, 31), numbers(DType::f32, {20}, 32)}},
+      {"tessera::Linear", {x, mostly_zero({5, 20}, 40), numbers(DType::f32, {20}, 41)}, rounded},
       {"MatMul", {x, mostly_zero({5, 20}, 33)}},
       {"Gemm", {x, mostly_zero({5, 20}, 34), numbers(DType::f32, {20}, 35)}},
       {"tessera::QuantisedConv",
@@ -148,6 +158,10 @@ std::vector<OpCall> kernel_calls() {
         Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f), Tensor::scalar(0.1f),
         Tensor::scalar<std::uint8_t>(131)},
        depthwise},
+      {"tessera::QuantisedLinear",
+       {bytes(DType::u8, {3, 128}, 42), rows_of_zeros({128, 128}, 43), numbers(DType::f32, {128}, 44),
+        Tensor::scalar(0.02f), Tensor::scalar<std::uint8_t>(119), Tensor::scalar(0.01f), Tensor::scalar(0.1f),
+        Tensor::scalar<std::uint8_t>(131)}},
   };
 }
 
@@ -179,7 +193,7 @@ std::vector<Comparison> comparisons(const std::set<std::string_view>& ops) {
 // Some roundings apart, more of them where Winograd's transforms or the products of kernel_calls() are summed; an int8
 // result that lies at a tie may be a step apart.
 testing::AssertionResult agrees(const Tensor& actual, const Tensor& expected, std::string_view kernel) {
-  if (kernel == "cpu_quantised_depthwise") {
+  if (kernel == "cpu_quantised_depthwise" || kernel == "cpu_quantised_sparse_linear") {
     if (actual.dtype() != expected.dtype() || actual.shape() != expected.shape())
       return testing::AssertionFailure() << "another type or shape";
     for (std::int64_t i = 0; i < expected.elements(); ++i) {
@@ -190,7 +204,8 @@ testing::AssertionResult agrees(const Tensor& actual, const Tensor& expected, st
     return testing::AssertionSuccess();
   }
   const bool sums = kernel.find("winograd") != std::string_view::npos || kernel == "cpu_bf16_linear" ||
-                    kernel == "cpu_bf16_depthwise" || kernel.starts_with("cpu_channels_last_pointwise") ||
+                    kernel == "cpu_bf16_sparse_linear" || kernel == "cpu_bf16_depthwise" ||
+                    kernel.starts_with("cpu_channels_last_pointwise") ||
                     kernel == "cpu_channels_last_conv_transpose_phases" || kernel == "cpu_bf16_conv_transpose" ||
                     kernel.ends_with("weight_gradient");
   return close_to(actual, expected, Tolerance::epsilons(expected.dtype(), sums ? 64 : 4));
