@@ -50,17 +50,17 @@ double measure_bandwidth(const cpu::MemoryLevel& level, int threads, cpu::RoofEf
   return sum / loops;
 }
 
-struct Roof {
+struct MeasuredRoof {
   cost::Rates rates;
   double bandwidth = 0;
   std::vector<cost::Cache> caches;
 };
 
-Roof measure_roof(int threads, cpu::RoofEffort effort, const Progress& progress, double begin, double end) {
+MeasuredRoof measure_roof(int threads, cpu::RoofEffort effort, const Progress& progress, double begin, double end) {
   const base::ThreadPool::CoreLease lease(base::ThreadPool::process());
   const std::string with = threads == 1 ? " with one thread" : fmt::format(" with {} threads", threads);
   progress("arithmetic" + with, begin);
-  Roof roof{measure_rates(threads, effort), 0, {}};
+  MeasuredRoof roof{measure_rates(threads, effort), 0, {}};
   const std::vector<cpu::MemoryLevel> levels = cpu::memory_levels(threads);
   for (std::size_t i = 0; i < levels.size(); ++i) {
     progress(levels[i].name + with,
@@ -137,8 +137,8 @@ cost::DeviceProfile calibrate_cpu(const Progress& given, const CalibrationEffort
   profile.memory_bytes = base::usable_memory_bytes();
   profile.multiprocessors = cores;
   const cpu::RoofEffort roof{effort.roof_seconds, effort.roof_runs};
-  const Roof one = measure_roof(1, roof, progress, 0, 0.2),
-             all = cores > 1 ? measure_roof(cores, roof, progress, 0.2, 0.4) : one;
+  const MeasuredRoof one = measure_roof(1, roof, progress, 0, 0.2),
+                     all = cores > 1 ? measure_roof(cores, roof, progress, 0.2, 0.4) : one;
   profile.vector_rates = all.rates;
   profile.bandwidth = all.bandwidth;
   profile.caches = all.caches;

@@ -40,10 +40,6 @@ ir::ValueType tensor_type(const TensorType& proto) {
   return type;
 }
 
-bool says_nothing(const ir::ValueType& type) {
-  return type.is_tensor() && type.dtype == DType::undefined;
-}
-
 }  // namespace
 
 void UnsupportedList::add(const std::string& what, const std::string& node) {

@@ -9,10 +9,6 @@
 namespace tessera::io {
 namespace {
 
-bool says_nothing(const ir::ValueType& type) {
-  return type.is_tensor() && type.dtype == DType::undefined;
-}
-
 // Whether no size of the value agrees with both. A number where a free dimension is computed holds for one size at
 // best.
 bool contradict(const ir::ValueType& declared, const ir::ValueType& found) {

@@ -15,6 +15,11 @@
 
 namespace tessera::io {
 
+// Whether neither the file nor the inference knows anything of a value of this type.
+inline bool says_nothing(const ir::ValueType& type) {
+  return type.is_tensor() && type.dtype == DType::undefined;
+}
+
 // Values that a model declares with another shape than they have, a sentence each. A hostile model may have any number
 // of them: a few are kept, the others counted.
 class FalseShapes {

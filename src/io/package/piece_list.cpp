@@ -5,7 +5,7 @@
 namespace tessera::io {
 namespace {
 
-constexpr std::size_t kEntryBytes = 32;
+constexpr std::size_t kPieceBytes = 32;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::vector<std::byte> PieceListWriter::take() {
 std::vector<StreamedPiece> read_pieces(std::span<const std::byte> list, std::span<const std::byte> constants,
                                        std::span<const std::byte> packed) {
   ByteReader in(list);
-  std::vector<StreamedPiece> pieces(in.count(kEntryBytes));
+  std::vector<StreamedPiece> pieces(in.count(kPieceBytes));
   for (StreamedPiece& piece : pieces) {
     const std::uint32_t is_packing = in.u32(), use = in.u32();
     const std::uint64_t offset = in.u64(), bytes = in.u64();

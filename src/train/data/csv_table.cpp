@@ -12,7 +12,7 @@
 namespace tessera::train {
 namespace {
 
-constexpr std::int64_t kMostFileBytes = std::int64_t{16} << 30;
+constexpr std::int64_t kMostTableBytes = std::int64_t{16} << 30;
 constexpr std::size_t kPartBytes = std::size_t{1} << 20;
 
 // Gathers what libcsv calls back with; exceptions must not pass through it, so the first one is kept.
@@ -77,7 +77,7 @@ std::size_t CsvTable::column(const std::string& name) const {
 CsvTable read_csv(const std::filesystem::path& path, char separator) {
   CsvTable table;
   table.source = path.string();
-  const std::vector<std::byte> text = io::read_file(path, kMostFileBytes);
+  const std::vector<std::byte> text = io::read_file(path, kMostTableBytes);
   csv_parser parser;
   require(csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) == 0, ErrorKind::over_budget, "no memory to read '{}'",
           table.source);
