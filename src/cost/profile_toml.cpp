@@ -1,13 +1,11 @@
 // Profiles as TOML text.
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include "base/error.h"
 #include "cost/profile.h"
+#include "io/toml_parser.h"
 
 namespace tessera::cost {
 namespace {
@@ -230,12 +228,7 @@ void insert_samples(toml::table& table, const Correction& correction) {
 }  // namespace
 
 DeviceProfile parse_profile(std::string_view text, const std::string& where) {
-  try {
-    return read_profile(toml::parse(text, where), where);
-  } catch (const toml::parse_error& error) {
-    fail(ErrorKind::invalid_argument, "{} is no TOML: line {}: {}", where, error.source().begin.line,
-         error.description());
-  }
+  return read_profile(io::parse_toml(text, where), where);
 }
 
 std::string profile_text(const DeviceProfile& profile) {

@@ -1,7 +1,4 @@
-#define TOML_HEADER_ONLY 1
 #include "io/toml_table.h"
-
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,6 +7,7 @@
 #include "base/edit_distance.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "io/toml_parser.h"
 
 namespace tessera::io {
 
@@ -22,15 +20,6 @@ struct TomlTable::Content {
 };
 
 namespace {
-
-toml::table parsed(std::string_view text, const std::string& where) {
-  try {
-    return toml::parse(text, where);
-  } catch (const toml::parse_error& error) {
-    const auto& at = error.source().begin;
-    fail(ErrorKind::invalid_argument, "{}: line {}, column {}: {}", where, at.line, at.column, error.description());
-  }
-}
 
 // One "key.of.table=value".
 void apply_setting(toml::table& root, const std::string& setting) {
@@ -45,8 +34,8 @@ void apply_setting(toml::table& root, const std::string& setting) {
   }
   toml::table holder;
   try {
-    holder = toml::parse("value = " + value);
-  } catch (const toml::parse_error&) {
+    holder = parse_toml("value = " + value, "");
+  } catch (const Error&) {
     holder.insert_or_assign("value", value);
   }
   if (holder.size() != 1) {  // a value with a line break and more keys behind it
@@ -68,7 +57,7 @@ void apply_setting(toml::table& root, const std::string& setting) {
 
 TomlTable TomlTable::parse(std::string_view text, const std::string& where, const std::vector<std::string>& settings) {
   auto content = std::make_shared<Content>();
-  content->table = parsed(text, where);
+  content->table = parse_toml(text, where);
   content->where = where;
   for (const std::string& setting : settings) apply_setting(content->table, setting);
   return TomlTable(std::move(content));

@@ -1,0 +1,29 @@
+#include "io/toml_parser.h"
+
+#include <gtest/gtest.h>
+
+#include "support/expect_error.h"
+
+namespace tessera::test::toml_parser_test {
+namespace {
+
+TEST(ParseToml, ReadsTables) {
+  EXPECT_EQ(io::parse_toml("[a]\nb = [[1], [2]]\n", "x.toml")["a"]["b"][1][0].value<int>(), 2);
+}
+
+TEST(ParseToml, SaysWhereATextIsWrong) {
+  expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML: line 2, column ",
+                          [] { io::parse_toml("a = 1\nb = ]\n", "x.toml"); });
+}
+
+// Texts for which toml++ has an assertion and no error.
+TEST(ParseToml, RefusesHeadersWithoutAName) {
+  for (const char* text : {"[=]\n",
+                           "[\x01"
+                           "a]\n",
+                           "[#\n", "[[=]]\n"})
+    expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML", [&] { io::parse_toml(text, "x.toml"); });
+}
+
+}  // namespace
+}  // namespace tessera::test::toml_parser_test
