@@ -30,7 +30,7 @@ class Search {
     states_[0].push_back({});
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t s = 0; s < states_[i].size(); ++s) extend(i, s, best);
-      if (best <= good_enough) break;
+      if (!states_[count].empty() && best <= good_enough) break;
     }
     if (states_[count].empty()) return {};
     const auto fastest = std::ranges::min_element(states_[count], {}, &State::computed);
