@@ -4,13 +4,14 @@
 namespace tessera::models {
 namespace {
 
-struct Stage {
+struct EfficientNetStage {
   std::int64_t expansion, kernel, stride, channels, blocks;  // the stride is of the first block
 };
 
 // Table 1 of arXiv:1905.11946.
-constexpr Stage kStages[] = {{1, 3, 1, 16, 1},  {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2}, {6, 3, 2, 80, 3},
-                             {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4}, {6, 3, 1, 320, 1}};
+constexpr EfficientNetStage kEfficientNetStages[] = {{1, 3, 1, 16, 1}, {6, 3, 2, 24, 2},  {6, 5, 2, 40, 2},
+                                                     {6, 3, 2, 80, 3}, {6, 5, 1, 112, 3}, {6, 5, 2, 192, 4},
+                                                     {6, 3, 1, 320, 1}};
 
 }  // namespace
 
@@ -21,7 +22,7 @@ ir::Graph build_efficientnet_b0(const ModelOptions& options) {
   ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), 3, 224, 224});
   x = conv_norm(layers, "stem", x, 3, 32, {.stride = 2, .activation = Activation::silu});
   std::int64_t channels = 32, index = 0;
-  for (const Stage& stage : kStages) {
+  for (const EfficientNetStage& stage : kEfficientNetStages) {
     for (std::int64_t i = 0; i < stage.blocks; ++i) {
       layers.scope("block" + std::to_string(index++));
       x = inverted_residual(layers, x,

@@ -4,13 +4,13 @@
 namespace tessera::models {
 namespace {
 
-struct Stage {
+struct MobileNetStage {
   std::int64_t expansion, channels, blocks, stride;  // the stride is of the first block
 };
 
 // Table 2 of arXiv:1801.04381.
-constexpr Stage kStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
-                             {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
+constexpr MobileNetStage kMobileNetStages[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
+                                               {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ ir::Graph build_mobilenet_v2(const ModelOptions& options) {
   ValueId x = layers.input("input", DType::f32, {layers.dim("batch"), 3, 224, 224});
   x = conv_norm(layers, "stem", x, 3, 32, {.stride = 2, .activation = Activation::relu6});
   std::int64_t channels = 32, index = 0;
-  for (const Stage& stage : kStages) {
+  for (const MobileNetStage& stage : kMobileNetStages) {
     for (std::int64_t i = 0; i < stage.blocks; ++i) {
       layers.scope("block" + std::to_string(index++));
       x = inverted_residual(layers, x,

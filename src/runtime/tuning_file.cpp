@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kMostBytes = std::int64_t{64} << 20;
+constexpr std::int64_t kMostFileBytes = std::int64_t{64} << 20;
 
 // What measured times hold for.
 Json origin() {
@@ -54,7 +54,7 @@ std::filesystem::path tuning_path() {
 plan::TuningTable load_tuning(const std::filesystem::path& path) {
   std::error_code unknown;  // where no one can look there is no table
   if (!std::filesystem::exists(path, unknown)) return {};
-  const std::vector<std::byte> bytes = io::read_file(path, kMostBytes);
+  const std::vector<std::byte> bytes = io::read_file(path, kMostFileBytes);
   try {
     const Json file = Json::parse(reinterpret_cast<const char*>(bytes.data()),
                                   reinterpret_cast<const char*>(bytes.data()) + bytes.size());

@@ -26,7 +26,7 @@ const Tensor* constant_of(const plan::Plan& plan, std::int32_t index) {
   return has_bytes ? &root.constant : nullptr;
 }
 
-void for_each_constant(const ir::Graph& graph, const std::function<void(const Tensor&)>& visit) {
+void for_each_stored_constant(const ir::Graph& graph, const std::function<void(const Tensor&)>& visit) {
   for (std::size_t i = 0; i < graph.value_count(); ++i) {
     const Tensor* constant = graph.constant(ir::ValueId{static_cast<std::int32_t>(i)});
     if (constant != nullptr && constant->dtype() != DType::string && constant->bytes() > 0) visit(*constant);
@@ -58,7 +58,7 @@ void for_each_weights(const plan::Plan& plan, const plan::Step& step,
 
 std::vector<io::FirstUse> first_uses(const plan::Plan& plan, const ir::Graph& graph) {
   std::set<const void*> in_graph;
-  for_each_constant(graph, [&](const Tensor& constant) { in_graph.insert(constant.storage()); });
+  for_each_stored_constant(graph, [&](const Tensor& constant) { in_graph.insert(constant.storage()); });
   std::vector<io::FirstUse> whole, parts;
   for (const plan::Step& step : plan.steps) {
     for_each_weights(plan, step, [&](const StepWeights& weights) {
@@ -116,8 +116,8 @@ void WeightArrival::add_rest(const plan::Plan& plan, const ir::Graph& source) {
     if (constant != nullptr && !constant->is_deferred()) add(constant->raw(), constant->bytes(), rest_);
   }
   std::set<const void*> kept;
-  for_each_constant(plan.graph, [&](const Tensor& constant) { kept.insert(constant.storage()); });
-  for_each_constant(source, [&](const Tensor& constant) {
+  for_each_stored_constant(plan.graph, [&](const Tensor& constant) { kept.insert(constant.storage()); });
+  for_each_stored_constant(source, [&](const Tensor& constant) {
     if (!kept.contains(constant.storage()) && !constant.is_deferred()) add(constant.raw(), constant.bytes(), rest_);
   });
   all_ = pieces_;

@@ -10,14 +10,14 @@
 namespace tessera::train {
 namespace {
 
-struct Step {
+struct CalibrationStep {
   std::string net;
   std::map<std::string, std::int64_t> sizes;
   std::string optimiser = "sgd";
 };
 
 // Widths lie between those that nets usually have, so that predictions interpolate.
-std::vector<Step> steps() {
+std::vector<CalibrationStep> steps() {
   return {
       {"mlp", {{"batch", 48}, {"features", 80}, {"width", 112}}},
       {"mlp", {{"batch", 160}, {"features", 400}, {"width", 720}}, "adam"},
@@ -48,7 +48,7 @@ std::vector<Step> steps() {
 
 std::vector<std::function<Model()>> calibration_steps() {
   std::vector<std::function<Model()>> makers;
-  for (const Step& step : steps()) {
+  for (const CalibrationStep& step : steps()) {
     makers.emplace_back([step] {
       models::ModelOptions options;
       options.dims = step.sizes;
