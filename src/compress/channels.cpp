@@ -4,28 +4,19 @@
 #include <set>
 
 #include "compress/cut_constant.h"
-#include "ops/infer.h"
-#include "ops/op_table.h"
+#include "compress/graph_facts.h"
+#include "passes/find.h"
 
 namespace tessera::compress {
 namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-std::int64_t integer_of(const ir::Node& node, const char* name, std::int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
-}
+using passes::integer_of;
 
 // The size of axis 1, or -1.
 std::int64_t channels_of(const ir::Graph& graph, ValueId value) {
-  const std::optional<ir::Dims>& dims = graph.value(value).type.dims;
-  return dims && dims->size() >= 2 && (*dims)[1].is_known() ? (*dims)[1].value() : -1;
-}
-std::size_t rank_of(const ir::Graph& graph, ValueId value) {
-  const std::optional<ir::Dims>& dims = graph.value(value).type.dims;
-  return dims ? dims->size() : 0;
+  return size_of(graph, value, 1);
 }
 
 // Operators whose result has the channels of their first operand, each computed from that channel alone.
@@ -38,12 +29,6 @@ bool keeps_channels(const ir::Node& node) {
 bool is_depthwise(const ir::Graph& graph, const ir::Node& node) {
   const std::int64_t group = integer_of(node, "group", 1);
   return group > 1 && group == channels_of(graph, node.inputs[0]) && group == channels_of(graph, node.outputs[0]);
-}
-
-// Each element of the result is computed from those at its place, where constants broadcast.
-bool is_element_wise(const ir::Node& node) {
-  const ops::OpDef* op = ops::find_op(node.op);
-  return op != nullptr && op->element_wise != ops::ElementWise::no && op->element_wise != ops::ElementWise::along_axis;
 }
 
 }  // namespace
@@ -152,20 +137,13 @@ std::vector<std::int64_t> ChannelSets::kept(ValueId value) const {
 namespace {
 
 // Writes a graph with smaller constants node by node.
-class Shrinker {
+class ChannelShrinker {
  public:
-  Shrinker(ir::Graph graph, const ChannelSets& sets) : graph_(std::move(graph)), sets_(sets) {}
+  ChannelShrinker(ir::Graph graph, const ChannelSets& sets) : graph_(std::move(graph)), sets_(sets) {}
 
   ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) shrink(id);
-    for (const NodeId id : order) {
-      for (const ValueId output : graph_.node(id).outputs) {
-        if (output.valid()) graph_.value(output).type = {};
-      }
-    }
-    graph_.remove_dead_and_compact();
-    ops::infer_graph(graph_);
+    for (const NodeId id : graph_.order()) shrink(id);
+    infer_cut_graph(graph_);
     return std::move(graph_);
   }
 
@@ -217,7 +195,7 @@ class Shrinker {
 }  // namespace
 
 ir::Graph without_channels(ir::Graph graph, const ChannelSets& sets) {
-  return Shrinker(std::move(graph), sets).run();
+  return ChannelShrinker(std::move(graph), sets).run();
 }
 
 }  // namespace tessera::compress

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "ops/infer.h"
+
 namespace tessera::compress {
 namespace {
 
@@ -49,6 +51,16 @@ void cut_broadcast(ir::Graph& graph, ir::NodeId id, std::size_t input, std::size
   if (own > rank || own + axis < rank) return;  // it has no such axis
   const std::size_t at = own + axis - rank;
   if (constant->shape()[at] > 1) cut_constant(graph, id, input, at, kept);
+}
+
+void infer_cut_graph(ir::Graph& graph) {
+  for (const ir::NodeId id : graph.order()) {
+    for (const ir::ValueId output : graph.node(id).outputs) {
+      if (output.valid()) graph.value(output).type = {};
+    }
+  }
+  graph.remove_dead_and_compact();
+  ops::infer_graph(graph);
 }
 
 }  // namespace tessera::compress

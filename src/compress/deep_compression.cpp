@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "compress/compression_costs.h"
 #include "compress/folds.h"
+#include "compress/graph_facts.h"
 #include "compress/quantisable_layers.h"
 #include "compress/weight_sharing.h"
 #include "io/package.h"
@@ -50,16 +51,7 @@ Model with_values(const Model& pruned, const Model& tuned, Shares& shares) {
   return train::with_weights(pruned, values);
 }
 
-std::int64_t count_parameters(const ir::Graph& graph) {
-  std::int64_t count = 0;
-  for (std::size_t i = 0; i < graph.value_count(); ++i) {
-    const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)});
-    if (constant != nullptr && constant->dtype() == DType::f32) count += constant->elements();
-  }
-  return count;
-}
-
-// In decibel; infinite where nothing differs.
+// The signal-to-noise ratio of the shared weights in decibels, infinite where nothing differs.
 double sharing_snr_db(const Tensor& weights, const Tensor& shared) {
   double signal = 0, noise = 0;
   for (std::int64_t i = 0; i < weights.elements(); ++i) {
@@ -122,7 +114,7 @@ class Run {
 
   Model train_dense() {
     const Model net = train::load_net(config_.model);
-    account_.parameters = count_parameters(net.graph());
+    account_.parameters = compress::count_parameters(net.graph());
     return train_stage(net, config_, "dense", account_.dense);
   }
 

@@ -1,12 +1,10 @@
-// Length: what follows heads through a net and what shrinks it know the same operators.
 #include "compress/heads.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "compress/cut_constant.h"
-#include "ops/infer.h"
-#include "ops/op_table.h"
+#include "compress/graph_facts.h"
+#include "passes/find.h"
 
 namespace tessera::compress {
 namespace {
@@ -14,47 +12,12 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 using Integers = std::vector<std::int64_t>;
-
-std::int64_t integer_of(const ir::Node& node, const char* name, std::int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : std::get<std::int64_t>(found->second);
-}
-
-std::optional<ir::Dims> dims_of(const ir::Graph& graph, ValueId value) {
-  const ir::ValueType& type = graph.value(value).type;
-  return type.is_tensor() ? type.dims : std::nullopt;
-}
-std::size_t rank_of(const ir::Graph& graph, ValueId value) {
-  const auto dims = dims_of(graph, value);
-  return dims ? dims->size() : 0;
-}
-// The size of an axis, or -1.
-std::int64_t size_of(const ir::Graph& graph, ValueId value, std::size_t axis) {
-  const auto dims = dims_of(graph, value);
-  return dims && axis < dims->size() && (*dims)[axis].is_known() ? (*dims)[axis].value() : -1;
-}
-std::size_t at_axis(std::int64_t axis, std::size_t rank) {
-  return static_cast<std::size_t>(axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis);
-}
-
-std::optional<Integers> constant_integers(const ir::Graph& graph, const ir::Node& node, std::size_t input) {
-  if (node.inputs.size() <= input || !node.inputs[input].valid()) return std::nullopt;
-  const Tensor* constant = graph.constant(node.inputs[input]);
-  if (constant == nullptr || constant->rank() > 1) return std::nullopt;
-  if (constant->dtype() == DType::i32)
-    return Integers(constant->values<std::int32_t>().begin(), constant->values<std::int32_t>().end());
-  if (constant->dtype() != DType::i64) return std::nullopt;
-  return Integers(constant->values<std::int64_t>().begin(), constant->values<std::int64_t>().end());
-}
+using ops::constant_integers;
+using passes::dims_of;
+using passes::integer_of;
 
 bool is_softmax(const ir::Node& node) {
   return node.op == "Softmax" || node.op == "LogSoftmax";
-}
-
-// The inputs that are computed element by element or carried on; the others are settings.
-bool is_element_wise(const ir::Node& node) {
-  const ops::OpDef* op = ops::find_op(node.op);
-  return op != nullptr && op->element_wise != ops::ElementWise::no && op->element_wise != ops::ElementWise::along_axis;
 }
 
 }  // namespace
@@ -132,7 +95,7 @@ bool HeadSets::pass_on(const ir::Graph& graph, const ir::Node& node) {
   if (node.op == "Gather" || node.op == "Squeeze" || node.op == "Unsqueeze") return shift_axes(graph, node);
   if (is_softmax(node)) {
     const Followed& from = values_[node.inputs[0]];
-    if (at_axis(integer_of(node, "axis", -1), rank_of(graph, node.inputs[0])) == from.axis) return false;
+    if (axis_at(integer_of(node, "axis", -1), rank_of(graph, node.inputs[0])) == from.axis) return false;
     values_[node.outputs[0]] = from;
     return true;
   }
@@ -234,7 +197,7 @@ bool HeadSets::broadcast(const ir::Graph& graph, const ir::Node& node) {
     else if (all->axis != each.axis || !tie(*all, each)) return false;
   }
   if (size_of(graph, node.outputs[0], all->axis) != static_cast<std::int64_t>(all->channels.size())) return false;
-  // What is neither constant nor divided into heads is the same for each of them.
+  // A value that is neither constant nor divided into heads is the same for each head.
   for (const ValueId input : node.inputs) {
     if (!input.valid() || has_channels(input) || graph.is_constant(input)) continue;
     const std::size_t own = rank_of(graph, input);
@@ -257,7 +220,7 @@ bool HeadSets::divide(const ir::Graph& graph, const ir::Node& node) {
     if (!starts || !ends || starts->size() != 1 || !axes || axes->size() != 1 || (steps && (*steps)[0] != 1))
       return false;
     Followed part = from;
-    if (at_axis((*axes)[0], rank) == from.axis) {
+    if (axis_at((*axes)[0], rank) == from.axis) {
       const auto clamped = [&](std::int64_t i) { return std::clamp<std::int64_t>(i < 0 ? i + all : i, 0, all); };
       const std::int64_t begin = clamped((*starts)[0]), end = std::max(begin, clamped((*ends)[0]));
       part.channels = {from.channels.begin() + begin, from.channels.begin() + end};
@@ -265,7 +228,7 @@ bool HeadSets::divide(const ir::Graph& graph, const ir::Node& node) {
     values_[node.outputs[0]] = std::move(part);
     return true;
   }
-  const bool along = at_axis(integer_of(node, "axis", 0), rank) == from.axis;
+  const bool along = axis_at(integer_of(node, "axis", 0), rank) == from.axis;
   std::int64_t begin = 0;
   for (const ValueId output : node.outputs) {
     if (!output.valid()) return false;
@@ -288,14 +251,14 @@ bool HeadSets::shift_axes(const ir::Graph& graph, const ir::Node& node) {
   const std::size_t rank = rank_of(graph, node.inputs[0]), result = rank_of(graph, node.outputs[0]);
   if (node.op == "Gather") {
     const Tensor* index = graph.constant(node.inputs[1]);
-    const std::size_t axis = at_axis(integer_of(node, "axis", 0), rank);
+    const std::size_t axis = axis_at(integer_of(node, "axis", 0), rank);
     if (index == nullptr || index->rank() != 0 || axis == to.axis) return false;
     if (axis < to.axis) --to.axis;
   } else {
     auto axes = constant_integers(graph, node, 1);
     if (!axes) return false;
     const bool removes = node.op == "Squeeze";
-    for (std::int64_t& axis : *axes) axis = static_cast<std::int64_t>(at_axis(axis, removes ? rank : result));
+    for (std::int64_t& axis : *axes) axis = static_cast<std::int64_t>(axis_at(axis, removes ? rank : result));
     std::ranges::sort(*axes);
     const std::size_t before = to.axis;
     for (const std::int64_t axis : *axes) {
@@ -306,104 +269,6 @@ bool HeadSets::shift_axes(const ir::Graph& graph, const ir::Node& node) {
   }
   values_[node.outputs[0]] = std::move(to);
   return true;
-}
-
-namespace {
-
-// Writes a graph with smaller constants node by node.
-class Shrinker {
- public:
-  Shrinker(ir::Graph graph, const HeadSets& sets) : graph_(std::move(graph)), sets_(sets) {}
-
-  ir::Graph run() {
-    const std::vector<NodeId> order = graph_.order();
-    for (const NodeId id : order) shrink(id);
-    for (const NodeId id : order) {
-      for (const ValueId output : graph_.node(id).outputs) {
-        if (output.valid()) graph_.value(output).type = {};
-      }
-    }
-    graph_.remove_dead_and_compact();
-    ops::infer_graph(graph_);
-    return std::move(graph_);
-  }
-
- private:
-  bool shrinks(ValueId value) const {
-    return value.valid() && sets_.has_channels(value) &&
-           static_cast<std::int64_t>(sets_.kept(value).size()) < size_of(graph_, value, sets_.axis_of(value));
-  }
-
-  void shrink(NodeId id) {
-    const ir::Node node = graph_.node(id);
-    const ValueId x = node.inputs.empty() ? ValueId() : node.inputs[0],
-                  y = node.outputs.empty() ? ValueId() : node.outputs[0];
-    if ((node.op == "MatMul" || node.op == "Gemm") && graph_.is_constant(node.inputs[1])) {
-      const std::size_t outputs = integer_of(node, "transB", 0) != 0 ? 0 : 1;
-      if (shrinks(x)) cut_constant(graph_, id, 1, 1 - outputs, sets_.kept(x));
-      if (!shrinks(y)) return;
-      cut_constant(graph_, id, 1, outputs, sets_.kept(y));
-      if (node.inputs.size() > 2 && node.inputs[2].valid())
-        cut_broadcast(graph_, id, 2, rank_of(graph_, y), sets_.axis_of(y), sets_.kept(y));
-    } else if (node.op == "Reshape") {
-      if (shrinks(y)) resize(id, 1, sets_.axis_of(y), static_cast<std::int64_t>(sets_.kept(y).size()));
-    } else if (node.op == "Split") {
-      split(id);
-    } else if (node.op == "Slice") {
-      slice(id);
-    } else if (is_element_wise(node) && shrinks(y)) {
-      for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        cut_broadcast(graph_, id, i, rank_of(graph_, y), sets_.axis_of(y), sets_.kept(y));
-    }
-  }
-
-  void set_integers(NodeId id, std::size_t input, const Integers& values) {
-    const std::string name = graph_.fresh_name(graph_.value(graph_.node(id).inputs[input]).name);
-    graph_.node(id).inputs[input] = graph_.add_constant(
-        Tensor::from<std::int64_t>({static_cast<std::int64_t>(values.size())}, std::span<const std::int64_t>(values)),
-        name);
-  }
-
-  // 0 and -1 follow the data.
-  void resize(NodeId id, std::size_t input, std::size_t axis, std::int64_t size) {
-    Integers shape = *constant_integers(graph_, graph_.node(id), input);
-    if (shape[axis] <= 0) return;
-    shape[axis] = size;
-    set_integers(id, input, shape);
-  }
-
-  void split(NodeId id) {
-    const ir::Node& node = graph_.node(id);
-    if (!shrinks(node.inputs[0]) || node.inputs.size() < 2 || !node.inputs[1].valid()) return;
-    if (at_axis(integer_of(node, "axis", 0), rank_of(graph_, node.inputs[0])) != sets_.axis_of(node.inputs[0])) return;
-    Integers sizes;
-    for (const ValueId output : node.outputs) sizes.push_back(static_cast<std::int64_t>(sets_.kept(output).size()));
-    set_integers(id, 1, sizes);
-  }
-
-  void slice(NodeId id) {
-    const ir::Node& node = graph_.node(id);
-    if (!shrinks(node.inputs[0])) return;
-    const std::size_t rank = rank_of(graph_, node.inputs[0]);
-    if (at_axis((*constant_integers(graph_, node, 3))[0], rank) != sets_.axis_of(node.inputs[0])) return;
-    const std::int64_t all = size_of(graph_, node.inputs[0], sets_.axis_of(node.inputs[0]));
-    std::int64_t begin = (*constant_integers(graph_, node, 1))[0];
-    begin = std::clamp<std::int64_t>(begin < 0 ? begin + all : begin, 0, all);
-    const Integers kept = sets_.kept(node.inputs[0]);
-    const std::int64_t first = std::ranges::lower_bound(kept, begin) - kept.begin();
-    const auto size = static_cast<std::int64_t>(sets_.kept(node.outputs[0]).size());
-    set_integers(id, 1, {first});
-    set_integers(id, 2, {first + size});
-  }
-
-  ir::Graph graph_;
-  const HeadSets& sets_;
-};
-
-}  // namespace
-
-ir::Graph without_heads(ir::Graph graph, const HeadSets& sets) {
-  return Shrinker(std::move(graph), sets).run();
 }
 
 }  // namespace tessera::compress

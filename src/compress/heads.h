@@ -17,7 +17,7 @@ namespace tessera::compress {
 // to [..., 3, heads, size] and Gather or Split).
 class HeadSets {
  public:
-  // Of a graph whose types are inferred, with constant shapes of Reshape (see prepared_for_heads).
+  // `graph`: its types are inferred, and the shapes of its Reshapes are constant (see prepared_for_heads).
   explicit HeadSets(const ir::Graph& graph);
 
   // Layers that make heads: their nodes. Sets name them by their number here.

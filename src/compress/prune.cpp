@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compress/channels.h"
+#include "compress/graph_facts.h"
 #include "compress/heads.h"
 #include "compress/quantisable_layers.h"
 #include "io/package.h"
@@ -23,15 +24,6 @@ using compress::ChannelSet;
 using compress::ChannelSets;
 using compress::HeadSets;
 using train::LayerWeight;
-
-std::int64_t count_parameters(const ir::Graph& graph) {
-  std::int64_t count = 0;
-  for (std::size_t i = 0; i < graph.value_count(); ++i) {
-    const Tensor* constant = graph.constant({static_cast<std::int32_t>(i)});
-    if (constant != nullptr && constant->dtype() == DType::f32) count += constant->elements();
-  }
-  return count;
-}
 
 std::int64_t count_nonzero(const Tensor& weights) {
   return weights.elements() - std::ranges::count(weights.values<float>(), 0.0f);
@@ -232,13 +224,13 @@ Model prune(const Model& model, const OneShotPruneOptions& options, PruneReport*
   PruneReport own;
   PruneReport& filled = report != nullptr ? *report : own;
   filled = {};
-  filled.parameters_before = count_parameters(model.graph());
+  filled.parameters_before = compress::count_parameters(model.graph());
   Model pruned =
       options.structure == "channels"
           ? Model(std::make_shared<const ir::Graph>(StructurePruner<ChannelSets>(model.graph(), options).run(filled)))
       : options.structure == "heads" ? prune_heads(model, options, filled)
                                      : prune_weights(model, options, filled);
-  filled.parameters_after = count_parameters(pruned.graph());
+  filled.parameters_after = compress::count_parameters(pruned.graph());
   filled.bytes_before = compress::constant_bytes(model.graph());
   filled.bytes_after = compress::constant_bytes(pruned.graph());
   return pruned;
