@@ -81,6 +81,18 @@ double decimal(float attribute) {
   return number;
 }
 
+std::vector<AttributeSpec> optimiser_attributes(AttributeSpec decay) {
+  return {{"algorithm", AttributeKind::text, std::nullopt, true},
+          real("momentum", 0),
+          {"nesterov", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
+          real("beta1", 0.9f),
+          real("beta2", 0.999f),
+          real("epsilon", 1e-8f),
+          real("rate_decay", 0),
+          real("trust", 0.001f),
+          std::move(decay)};
+}
+
 const OpDef optimiser_step{
     .name = "tessera::OptimiserStep",
     .since = 1,
@@ -90,15 +102,8 @@ const OpDef optimiser_step{
                {"apply", types::boolean},
                {"tensors", kReal, "", variadic}},
     .outputs = {{"updated", kReal, "", variadic}},
-    .attributes = {{"algorithm", AttributeKind::text, std::nullopt, true},
-                   real("momentum", 0),
-                   {"nesterov", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   real("beta1", 0.9f),
-                   real("beta2", 0.999f),
-                   real("epsilon", 1e-8f),
-                   real("rate_decay", 0),
-                   real("trust", 0.001f),
-                   {"weight_decays", AttributeKind::reals}},  // one a parameter; absent: none
+    // A weight decay for each parameter; none where they are absent.
+    .attributes = optimiser_attributes({"weight_decays", AttributeKind::reals}),
     .infer = infer_step,
     .operations = step_operations,
 };

@@ -23,6 +23,9 @@ namespace tessera::ops {
 
 extern const OpDef optimiser_step;
 
+// Attributes of an optimiser, with `decay` for its weight decay or decays.
+std::vector<AttributeSpec> optimiser_attributes(AttributeSpec decay);
+
 // State tensors that each parameter has.
 std::size_t optimiser_states(const AttributeReader& reader);
 

@@ -52,8 +52,10 @@ double operations(const NodeView& view) {
   return elements * (algorithm == "sgd" ? 5 : 14);
 }
 
-AttributeSpec real(std::string_view name, float value) {
-  return {name, AttributeKind::real, ir::Attribute(value)};
+std::vector<AttributeSpec> row_step_attributes() {
+  std::vector<AttributeSpec> specs = optimiser_attributes({"weight_decay", AttributeKind::real, ir::Attribute(0.0f)});
+  specs.push_back({"lazy", AttributeKind::integer, ir::Attribute(std::int64_t{0})});
+  return specs;
 }
 
 }  // namespace
@@ -79,16 +81,7 @@ const OpDef row_optimiser_step{
                {"places", types::i64},
                {"states", kReal, "", variadic}},
     .outputs = {{"updated", kReal, "", variadic}},
-    .attributes = {{"algorithm", AttributeKind::text, std::nullopt, true},
-                   real("momentum", 0),
-                   {"nesterov", AttributeKind::integer, ir::Attribute(std::int64_t{0})},
-                   real("beta1", 0.9f),
-                   real("beta2", 0.999f),
-                   real("epsilon", 1e-8f),
-                   real("rate_decay", 0),
-                   real("trust", 0.001f),
-                   real("weight_decay", 0),
-                   {"lazy", AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
+    .attributes = row_step_attributes(),
     .infer = infer,
     .operations = operations,
 };

@@ -16,6 +16,15 @@ const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::stri
   return node.op == op ? &node : nullptr;
 }
 
+ir::ValueId source_of(const ir::Graph& graph, ir::ValueId value) {
+  while (value.valid()) {
+    const ir::Node* identity = producer_of(graph, value, "Identity");
+    if (identity == nullptr) break;
+    value = identity->inputs[0];
+  }
+  return value;
+}
+
 bool has_trait(const ir::Node& node, ops::Trait trait) {
   return ops::op_of(node).has(trait);
 }

@@ -15,6 +15,8 @@ namespace tessera::passes {
 
 // The node of that operator that makes the value, or null.
 const ir::Node* producer_of(const ir::Graph& graph, ir::ValueId value, std::string_view op);
+// The value that a chain of Identity nodes passes on as `value`.
+ir::ValueId source_of(const ir::Graph& graph, ir::ValueId value);
 bool has_trait(const ir::Node& node, ops::Trait trait);
 // The attribute, or what it is where the node has none.
 std::int64_t integer_of(const ir::Node& node, const std::string& attribute, std::int64_t otherwise);

@@ -1,6 +1,7 @@
 #include "train/batch_norm.h"
 
 #include "ops/infer.h"
+#include "passes/find.h"
 #include "passes/pass.h"
 
 namespace tessera::train {
@@ -26,16 +27,6 @@ std::vector<NodeId> batch_norms(const ir::Graph& graph) {
   return found;
 }
 
-// What a chain of Identity passes on.
-ValueId source_of(const ir::Graph& graph, ValueId value) {
-  while (graph.value(value).origin == ir::Origin::node) {
-    const ir::Node& node = graph.node(graph.value(value).producer);
-    if (node.op != "Identity") break;
-    value = node.inputs[0];
-  }
-  return value;
-}
-
 bool has_constant_statistics(const ir::Graph& graph, NodeId id) {
   return graph.is_constant(graph.node(id).inputs[3]) && graph.is_constant(graph.node(id).inputs[4]);
 }
@@ -56,7 +47,7 @@ ir::Graph separate_batch_norm(ir::Graph model) {
   const std::vector<std::vector<NodeId>> uses = model.compute_uses();
   for (const NodeId id : batch_norms(model)) {
     for (std::size_t i = 1; i < 5; ++i) {
-      const ValueId given = model.node(id).inputs[i], source = source_of(model, given);
+      const ValueId given = model.node(id).inputs[i], source = passes::source_of(model, given);
       const Tensor* constant = model.constant(source);
       if (constant == nullptr) continue;
       const bool alone = uses[static_cast<std::size_t>(given.index)].size() == 1 && !model.is_output(given);

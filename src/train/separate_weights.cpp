@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "passes/find.h"
 #include "train/batch_norm.h"
 
 namespace tessera::train {
@@ -10,16 +11,6 @@ namespace {
 
 using ir::NodeId;
 using ir::ValueId;
-
-// What a chain of Identity passes on.
-ValueId source_of(const ir::Graph& graph, ValueId value) {
-  while (value.valid() && graph.value(value).origin == ir::Origin::node) {
-    const ir::Node& node = graph.node(graph.value(value).producer);
-    if (node.op != "Identity") break;
-    value = node.inputs[0];
-  }
-  return value;
-}
 
 bool is_uniform(const Tensor* constant) {
   if (constant == nullptr || constant->dtype() != DType::f32 || constant->elements() < 2 || !constant->has_data())
@@ -37,7 +28,7 @@ ir::Graph separate_weights(ir::Graph model) {
   for (const NodeId id : order) {
     if (model.node(id).op == "Identity") continue;
     for (std::size_t i = 0; i < model.node(id).inputs.size(); ++i) {
-      const ValueId given = model.node(id).inputs[i], source = source_of(model, given);
+      const ValueId given = model.node(id).inputs[i], source = passes::source_of(model, given);
       if (!source.valid() || !is_uniform(model.constant(source))) continue;
       // The first use of each name keeps it.
       if (given != source) {
