@@ -137,29 +137,13 @@ TEST_F(Daemons, AccountForMemoryInPieces) {
   EXPECT_NO_THROW(only.charge(1 << 20, "weights"));
 }
 
-// Not a test by itself: what CountFunctionsAsRunsOfTheProcess starts as a process that is a job.
-TEST(ProcessOfFunctions, DISABLED_RunsThem) {
-  Arbiter arbiter;
-  Job loader = arbiter.add_job({.name = "loader", .priority = Priority::background});
-  int decoded = 0;
-  for (int i = 0; i < 5; ++i) loader.run("decode", [&] { ++decoded; });
-  EXPECT_EQ(decoded, 5);
-  EXPECT_THROW(loader.run("decode", [] { throw std::runtime_error("no such file"); }), std::runtime_error);
-  const nlohmann::json status = nlohmann::json::parse(lease::request_status(std::getenv(lease::kSocketVariable)));
-  ASSERT_EQ(status["jobs"].size(), 1u);
-  EXPECT_EQ(status["jobs"][0]["name"], "functions");
-  EXPECT_EQ(status["jobs"][0]["runs"], 6);
-  EXPECT_EQ(status["jobs"][0]["failed_runs"], 1);
-}
-
 TEST_F(Daemons, CountFunctionsAsRunsOfTheProcess) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     setenv(lease::kSocketVariable, socket_.c_str(), 1);
     setenv(lease::kNameVariable, "functions", 1);
-    execl("/proc/self/exe", "test_share", "--gtest_also_run_disabled_tests", "--gtest_filter=ProcessOfFunctions.*",
-          nullptr);
+    execl(TESSERA_PROCESS_OF_FUNCTIONS, "process_of_functions", nullptr);
     _exit(127);
   }
   int state = 0;
