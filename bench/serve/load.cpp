@@ -94,7 +94,8 @@ class Connection {
     return std::atoi(answer_.c_str() + 9);
   }
 
-  // What follows a name of a header in any case, among the first bytes of the answer; "" without one.
+  // The value of the header of this name, compared without case, among the first bytes of the answer, or "" if it has
+  // none.
   const char* header(const char* name, std::size_t end) const {
     const char* found = strcasestr(answer_.c_str(), name);
     return found != nullptr && found < answer_.c_str() + end ? found + std::strlen(name) : "";

@@ -50,7 +50,7 @@ struct Sent {
   double latency_us = 0, lateness_us = 0;
 };
 
-// What the clients have in common.
+// The state that the clients share.
 class Progress {
  public:
   Progress(const Load& load, double most_seconds) : load_(load) {

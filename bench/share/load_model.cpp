@@ -63,7 +63,7 @@ bench::Load load_of(const Options& options) {
   if (options.trace.empty()) return bench::parse_load(options.load);
   const std::vector<std::byte> bytes = io::read_file(options.trace, std::int64_t{64} << 20);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  // Of the jobs the arrivals alone count here, which are the same for every device.
+  // Only the arrivals of the jobs count here, and they are the same for every device.
   const share::Trace trace = share::parse_trace(text, options.trace, cost::load_profile("a100-80-sxm"));
   for (std::size_t i = 0; i < trace.jobs.size(); ++i) {
     const share::SimulatedJob& job = trace.jobs[i];

@@ -37,8 +37,8 @@ struct PrunedLayer {
 
 struct PruneReport : CompressionCosts {
   std::vector<PrunedLayer> layers;
-  // With "channels" and "heads": nodes behind those that have to stay, because the operator does not treat them one by
-  // one.
+  // Nodes that keep the channels or heads in front of them in the net, because their operator does not treat these one
+  // by one. Empty for other structures.
   std::vector<std::string> kept_by;
   std::int64_t parameters_before = 0, parameters_after = 0;  // float32 numbers of the model
 };
@@ -78,8 +78,8 @@ struct PruneSensitivity {
   std::vector<LayerSensitivity> layers;
 };
 
-// What the outputs lose when one layer alone is pruned, for each layer and each of the sparsities: one model and one
-// pass over the data each. Throws Error as prune and diagnose_pruning do.
+// Measures what the outputs lose when one layer alone is pruned, for each layer and each of the sparsities. Each of
+// these takes a model and a pass over the data. Throws Error as prune and diagnose_pruning do.
 PruneSensitivity prune_sensitivity(const Model& model, const OneShotPruneOptions& options,
                                    const PruneDiagnosisOptions& diagnosis);
 

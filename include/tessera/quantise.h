@@ -40,8 +40,8 @@ struct QuantiseOptions {
   double percentile = 99.99;     // of the values that lie within the range
   bool correct_bias = true;      // for the mean error that rounding the weights causes
   bool correct_variance = true;  // of each channel's weights; kept only where the outputs become closer
-  // Of channel ranges: across layers, and in front of products (SmoothQuant); each kept only where the outputs become
-  // closer.
+  // Whether to equalise the ranges of channels across layers and in front of products (SmoothQuant). Each of the two is
+  // kept only where the outputs become closer.
   bool equalise = true;
   // Weights are rounded up or down so that the outputs of their layer change least on the calibration data (AdaRound,
   // arXiv:2004.10568) instead of to the nearest integers; kept only where the model's outputs become closer. Takes

@@ -178,8 +178,8 @@ bool CoreLedger::take_kept(CoreHolder& holder, bool returns) {
   return false;
 }
 
-// Whether the run is expected to end before any run of its class that waits would, had that the core now. A run that
-// takes half as long again as the thread's last one is another run: nobody knows when it ends.
+// Tells whether the run is expected to end before any waiting run of its class would end if that had the core now. A
+// run that takes half as long again as the thread's last one is another run: nobody knows when it ends.
 bool CoreLedger::ends_before_waiting(const CoreHolder& holder, std::int64_t now_ns) {
   const std::int64_t computed = holder.computed_ns + now_ns - holder.core_since_ns;
   if (now_ns - holder.turn_start_ns >= kLongestTurnNs || 2 * computed >= 3 * holder.expected_ns) return false;

@@ -30,9 +30,9 @@ struct AdaptedWeights {
   std::map<std::size_t, LayerError> errors;
 };
 
-// Of the selected layers, without tables, whose rows nobody multiplies. `scales`: for each layer the least scales of
-// its channels, or none. Beyond 4096 inputs the errors of slices of the inputs count as independent. Memory: moments of
-// at most 128 MiB, or of one layer, at a time. Throws Error as observe does.
+// Rounds the weights of the selected layers, without tables, whose rows nobody multiplies. `scales`: for each layer the
+// least scales of its channels, or none. Beyond 4096 inputs the errors of slices of the inputs count as independent.
+// Memory: moments of at most 128 MiB, or of one layer, at a time. Throws Error as observe does.
 AdaptedWeights adapt_weights(const ir::Graph& graph, const std::vector<QuantisableLayer>& layers,
                              const std::set<std::size_t>& selected,
                              const std::function<std::vector<double>(const QuantisableLayer&)>& scales,

@@ -27,7 +27,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Of the graph as it runs: after the passes, for the shapes of these inputs.
+// The predicted time of the graph as it runs: after the passes, for the shapes of these inputs.
 std::optional<double> predicted_ms(const Model& model, const NamedValues& inputs, const SessionOptions& session) {
   std::map<std::string, std::int64_t> dims;
   for (const ValueDescription& input : model.inputs()) {

@@ -15,7 +15,7 @@ namespace {
 
 using train::LayerWeight;
 
-// With 1 for open dimensions of inputs.
+// The graph with 1 in place of the open dimensions of its inputs.
 ir::Graph of_one_sample(ir::Graph graph) {
   for (const ir::ValueId id : graph.inputs()) {
     ir::ValueType& type = graph.value(id).type;
@@ -81,7 +81,7 @@ class Converter {
     return text.empty() ? "the model has none with constant float32 weights" : text;
   }
 
-  // What a dictionary of that size takes, all coefficients being nonzero.
+  // Multiply-adds of a dictionary of that size none of whose coefficients is zero.
   double with_dictionary(const ir::Node& node, const Shape& weights) const {
     const TensorPositions positions = positions_of(node);
     const double outputs = static_cast<double>(weights[0]), channels = static_cast<double>(weights[1]);

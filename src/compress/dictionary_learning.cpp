@@ -162,7 +162,7 @@ class Learner {
         along[static_cast<std::size_t>(k)] = dot(samples_.row(i), dictionary_.row(k));
       Combination& combination = combinations_[static_cast<std::size_t>(i)];
       combination = pursue(gram, along);
-      // Of the best coefficients of these vectors.
+      // The error of the best coefficients for these vectors.
       error_ += dot(samples_.row(i), samples_.row(i));
       for (std::size_t t = 0; t < combination.indices.size(); ++t)
         error_ -= combination.coefficients[t] * along[static_cast<std::size_t>(combination.indices[t])];

@@ -216,7 +216,7 @@ class Equaliser {
     return result;
   }
 
-  // What the layer makes.
+  // The value that the layer computes.
   void divide(const QuantisableLayer& from, const std::vector<float>& by) {
     Tensor weights = graph_.constant(from.weight)->clone();
     const AxisSplit split = split_at(weights.shape(), from.axis);
@@ -229,7 +229,7 @@ class Equaliser {
     graph_.become_constant(from.bias, std::move(bias));
   }
 
-  // What the layers read.
+  // The value that the layers read.
   void multiply(const std::vector<const QuantisableLayer*>& to, const std::vector<float>& by) {
     const auto channels = static_cast<std::int64_t>(by.size());
     for (const QuantisableLayer* layer : to) {

@@ -16,7 +16,8 @@ double output_snr_db(const std::vector<NamedValues>& signal, const std::vector<N
 // Outputs of a model on the first samples of the data, against which other models are held.
 class ReferenceOutputs {
  public:
-  // Of at most `most_samples` samples (whole batches), and 128 MiB of inputs and outputs. Throws as read_samples.
+  // Runs the model on at most `most_samples` samples (whole batches), and keeps at most 128 MiB of inputs and outputs.
+  // Throws Error as read_samples does.
   ReferenceOutputs(const Model& model, const CalibrationData& data, const SessionOptions& session,
                    std::int64_t most_samples);
   // output_snr_db of the other model's outputs.

@@ -45,7 +45,7 @@ struct BlockWeights {
 // `axis`: of the outputs in the two-dimensional weights; 4 or 8 bits.
 BlockWeights round_by_block(const Tensor& weights, std::int64_t axis, int bits, std::int64_t group);
 
-// The same from integers, i8 [n, k], from -2^(bits-1) on, and their scales, f32 [n, blocks].
+// Packs integers, i8 [n, k], from -2^(bits-1) on, with their scales, f32 [n, blocks], as the function above does.
 BlockWeights pack_blocks(const Tensor& integers, const Tensor& scales, int bits, std::int64_t group);
 
 // Weights of layers that are rounded in another way than to the nearest integers, by the index of the layer.

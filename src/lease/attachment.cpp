@@ -28,8 +28,8 @@ std::int64_t now() {
   return Clock::steady().now_ns();
 }
 
-// Of the calling thread so far. What it waits for others, whether for its turn or because the system lets another
-// thread compute in its place, is not part of it.
+// Processor time of the calling thread so far. The time that it waits, whether for its turn or because the system lets
+// another thread compute in its place, is no part of it.
 std::int64_t thread_processor_ns() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

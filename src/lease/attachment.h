@@ -58,7 +58,7 @@ class Attachment final : public base::OutsideDemand {
   // Error(over_budget) where they never fit.
   bool borrow(std::int64_t bytes, std::int64_t quiet_ns);
   void give_back(std::int64_t bytes) noexcept;
-  // Of what the job has borrowed, by others that wait.
+  // Bytes of what the job has borrowed that others wait for.
   std::int64_t wanted_bytes() const noexcept;
   void count_spill() noexcept;
 

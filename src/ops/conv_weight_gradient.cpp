@@ -161,8 +161,9 @@ const OpDef conv_weight_gradient{
     .decompose = decompose,
 };
 
-// The same of X [N, spatial…, C] and G [N, spatial…, M]; W as above. With "precision" = "bf16" both are rounded to
-// bfloat16 before they are multiplied, sums are float32, and W is float32 or, as "output_dtype" says, rounded as well.
+// The same gradient where X [N, spatial…, C] and G [N, spatial…, M] have the channels last; W is as above. With
+// "precision" = "bf16" both are rounded to bfloat16 before they are multiplied, sums are float32, and W is float32 or,
+// as "output_dtype" says, rounded as well.
 const OpDef channels_last_conv_weight_gradient{
     .name = "tessera::ChannelsLastConvWeightGradient",
     .inputs = {{"X", types::floats, "T"}, {"G", types::floats, "T"}},

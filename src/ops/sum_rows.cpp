@@ -22,9 +22,10 @@ void infer(InferContext& context) {
 
 }  // namespace
 
-// With rows [indices…, row…], indices that may count from the end, and the number of rows of the table: sums [count,
-// row…] and places [count], count being that of the indices. The places that the indices name come once each, in rising
-// order, each with the sum of its rows in the order of the indices; behind them stand the place `size` and zeros.
+// Takes rows [indices…, row…], indices that may count from the end, and the number of rows of the table. Gives sums
+// [count, row…] and places [count], where count is the number of indices. The places that the indices name come once
+// each, in rising order, each with the sum of its rows in the order of the indices; behind them stand the place `size`
+// and zeros.
 const OpDef sum_rows{
     .name = "tessera::SumRows",
     .since = 1,

@@ -58,7 +58,8 @@ void RunArenas::drop() noexcept {
 void RunArenas::give_way(RunControl& control, const plan::Plan& plan, std::size_t step) {
   if (memory_.wanted_bytes() == 0 || arenas_.empty()) return;
   const WithoutCore without_core(control);
-  // Of the graphs around this one all counts: the step that runs this graph may be in the middle of anything.
+  // The whole arenas of the graphs around this one count as live: the step that runs this graph may be in the middle of
+  // anything.
   std::vector<Ranges> live = whole_arenas();
   if (plan.arena_bytes > 0) live.back() = plan::live_ranges(plan, step);
   spill_and_return(control, live, 0);

@@ -59,7 +59,7 @@ std::optional<std::string> enable_cpu_controller(const fs::path& parent) {
 
 using Settings = std::vector<std::pair<const char*, std::string>>;
 
-// In the order in which they are written.
+// The settings of the group in the order in which they are written.
 Settings settings_of(const GroupLimits& limits, int version) {
   // The kernel refuses less than 1 ms a period, and periods beyond a second.
   constexpr double kPeriodUs = 20'000, kLeastQuotaUs = 1'000, kMostPeriodUs = 1'000'000;

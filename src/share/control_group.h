@@ -27,7 +27,8 @@ std::vector<GroupPlace> group_places(const std::string& mount_info, const std::s
 // Moves the calling process to a new group below the place, and removes groups that earlier calls made and that are
 // empty. Returns why that is not possible, or nothing.
 std::optional<std::string> join_group(const GroupPlace& place, const GroupLimits& limits);
-// The same at the first place of this system that allows it; of version 1 only where there is a weight or a bound.
+// Joins such a group at the first place of this system that allows it. Groups of version 1 are joined only where there
+// is a weight or a bound.
 std::optional<std::string> join_group(const GroupLimits& limits);
 
 }  // namespace tessera::share

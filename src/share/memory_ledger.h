@@ -72,7 +72,7 @@ class MemoryLedger {
     std::int64_t firm() const { return used - borrowed; }
     std::int64_t reserved() const { return firm() > guarantee ? firm() : guarantee; }
   };
-  // With the mutex held.
+  // All below needs the mutex held.
   std::int64_t free_bytes() const;  // guaranteed to nobody
   void check_limit(const Account& account, std::int64_t bytes, const std::string& what) const;
   [[noreturn]] void refuse(const Account& account, std::int64_t bytes, const std::string& what) const;

@@ -10,13 +10,13 @@
 
 namespace tessera::train {
 
-// Of a table that rows are looked up in, the gradient of these rows, as tessera::SumRows gives it. Elsewhere the
-// gradient is zero, and never stored.
+// The gradient of those rows of a table that were looked up, as tessera::SumRows gives it. Elsewhere the gradient is
+// zero, and never stored.
 struct RowGradient {
   ir::ValueId sums, places;
 };
 
-// What a step trains, parameter by parameter.
+// The parameters that a step trains, one by one.
 struct TrainedParameters {
   std::vector<std::string> names;
   std::vector<ir::ValueId> values, gradients;  // variables; gradients, or the sums of their rows

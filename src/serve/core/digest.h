@@ -11,7 +11,7 @@ namespace tessera::serve {
 // 64 hexadecimal digits, lower case.
 std::string sha256(std::string_view bytes);
 
-// The same of bytes that come in parts. Throws std::bad_alloc.
+// The SHA-256 digest of bytes that come in parts. Throws std::bad_alloc.
 class Sha256 {
  public:
   Sha256();

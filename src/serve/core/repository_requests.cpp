@@ -12,7 +12,7 @@ constexpr int kTries = 8;  // of a request that meets models which are being exc
 
 }  // namespace
 
-// Of the request itself, or by the shares; "": the highest.
+// The version that the request names, or that the shares give it, or "" for the highest.
 std::string Repository::version_for(const InferenceRequest& request) const {
   if (!request.version.empty() && request.version != "-1") return request.version;
   const std::lock_guard lock(mutex_);

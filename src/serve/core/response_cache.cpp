@@ -98,7 +98,7 @@ void ResponseCache::insert(std::uint64_t owner, const std::string& key, const st
   counters_.insertion_ns += static_cast<std::uint64_t>(Clock::steady().now_ns() - start_ns);
 }
 
-// With the mutex held.
+// The caller holds the mutex.
 void ResponseCache::remove(Entries::iterator entry) {
   counters_.bytes -= entry->bytes;
   by_name_.erase(entry->name);

@@ -51,7 +51,7 @@ class ResponseCache {
 
   const std::int64_t most_bytes_;
   mutable std::mutex mutex_;
-  // With the mutex held.
+  // All below is guarded by the mutex.
   Entries entries_;  // the one used last stands first
   std::unordered_map<std::string, Entries::iterator> by_name_;
   std::uint64_t owners_ = 0;

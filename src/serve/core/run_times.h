@@ -11,8 +11,8 @@ namespace tessera::serve {
 class RunTimes {
  public:
   void add(std::int64_t rows, std::int64_t run_ns, std::int64_t now_ns);
-  // As long as a measured batch of as many rows or more, but no longer than one of fewer in proportion; 0 before any
-  // run.
+  // The time that a run of so many rows is expected to take: that of a measured batch of as many rows or more, but no
+  // longer than one of fewer in proportion. 0 before any run.
   std::int64_t predicted_ns(std::int64_t rows) const;
   // Whether the last run was so long ago that predictions should be tried anew.
   bool is_stale(std::int64_t now_ns) const;

@@ -107,14 +107,14 @@ void SequenceModel::end(const Shared& sequence) {
   if (sequence->waiting.empty() && !sequence->is_running) free_slot(sequence);
 }
 
-// With the mutex held. Whoever frees slots sees to the backlog.
+// The caller holds the mutex, and sees to the backlog after it has freed slots.
 void SequenceModel::free_slot(const Shared& sequence) {
   if (!std::exchange(sequence->has_slot, false)) return;
   --used_slots_;
   changed_.notify_all();
 }
 
-// With the mutex held; null without one, or without a free slot.
+// The next sequence of the backlog, or null if there is none or no free slot. The caller holds the mutex.
 SequenceModel::Shared SequenceModel::next_of_backlog() {
   while (used_slots_ < slots_ && !backlog_.empty()) {
     Shared next = std::move(backlog_.front());

@@ -64,7 +64,7 @@ class SequenceModel final : public Servable {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  // With the mutex held.
+  // The mutex guards all below but the thread.
   std::map<SequenceId, Shared> sequences_;  // those that take more requests
   std::deque<Shared> backlog_;              // those that wait for a slot
   std::int64_t used_slots_ = 0, waiting_ = 0, in_flight_ = 0;

@@ -16,7 +16,7 @@ using SequenceState = std::map<std::string, Tensor>;
 
 class SequenceSteps {
  public:
-  // Of the sequence_batching of the network's configuration. Files of initial states lie in the folder
+  // `rules`: the sequence_batching of the network's configuration. Files of initial states lie in the folder
   // `initial_state` of `folder`. Throws Error(invalid_argument) for controls and states that the network has not or has
   // in another type, and as File does for a file that cannot be read.
   SequenceSteps(const ModelInfo& network, const inference::ModelSequenceBatching& rules,

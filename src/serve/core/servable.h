@@ -35,7 +35,7 @@ class Servable {
   // once; else the call is done some time later.
   virtual bool submit(const std::shared_ptr<Call>& call) = 0;
   virtual StatisticsSnapshot statistics() const = 0;
-  // As if nothing had been asked.
+  // Sets the statistics back, as if nothing had been asked.
   virtual void reset_statistics() { recorder().reset(); }
   // Counts the requests to this; for what answers requests before they come to it.
   virtual Statistics& recorder() = 0;

@@ -105,8 +105,8 @@ void ServedModel::warm_up() {
   }
 }
 
-// Of the request alone: what the arbiter saw of runs on inputs of its shapes, which may differ in more than rows. With
-// the mutex held.
+// The expected time of a run for the request alone: what the arbiter saw of runs on inputs of its shapes, which may
+// differ in more than rows. The caller holds the mutex.
 std::int64_t ServedModel::predicted_alone_ns(const QueuedCall& queued) const {
   const std::int64_t known_ns = job_.predicted_ns(session_, queued.inputs);
   return known_ns > 0 ? known_ns : times_.predicted_ns(queued.rows);

@@ -12,7 +12,7 @@ namespace tessera::serve {
 SessionOptions session_options(const ModelSettings& settings);
 JobOptions job_options(const ModelSettings& settings, const std::string& version);
 BatchingRule batching_rule(const ModelSettings& settings);
-// Of a model's inputs or outputs; `batched`: the first dimension is the batch.
+// Describes a model's inputs or outputs to clients. `batched`: the first dimension is the batch.
 std::vector<TensorInfo> infos(const std::vector<ValueDescription>& values, bool batched);
 
 }  // namespace tessera::serve

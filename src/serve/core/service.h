@@ -69,7 +69,7 @@ class Service {
   std::string metrics(const Credentials& credentials);
   void require_role(const Credentials& credentials, Role role, const std::string& model = "");
   ServerCounters counters() const;
-  // Of the last seconds. Without a check of who asks.
+  // What the device computed in the last seconds. It is not checked who asks.
   const Timeline& timeline() const { return repository_.timeline(); }
 
   std::atomic<std::int64_t> connections{0}, http_requests{0}, grpc_requests{0};

@@ -16,7 +16,7 @@ void Statistics::succeeded(std::int64_t latency_ns, std::int64_t queue_ns, std::
   sums_.inferences += static_cast<std::uint64_t>(rows);
 }
 
-// With the mutex held.
+// The caller holds the mutex.
 void Statistics::count_success(std::int64_t latency_ns) {
   sums_.success.add(latency_ns);
   const double seconds = static_cast<double>(latency_ns) * 1e-9;

@@ -56,7 +56,7 @@ class Statistics {
   void missed_in_cache(std::int64_t cache_ns);
   void executed(std::int64_t rows, const ExecutionTimes& times);
   StatisticsSnapshot snapshot() const;
-  // As if nothing had been counted.
+  // Sets the counters back, as if nothing had been counted.
   void reset();
 
  private:

@@ -47,7 +47,7 @@ class Timeline {
 
   static constexpr std::size_t kKept = 1 << 15;
   mutable std::mutex mutex_;
-  // With the mutex held.
+  // All below is guarded by the mutex.
   std::vector<Model> models_;
   std::vector<Run> runs_;  // a ring
   std::size_t next_ = 0;

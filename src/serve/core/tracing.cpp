@@ -56,7 +56,7 @@ Json span_json(const Span& span, std::int64_t offset_ns) {
   return json;
 }
 
-// With enough of the system's randomness that processes do not share ids.
+// A generator with enough of the system's randomness that processes do not share ids.
 std::mt19937_64 seeded() {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device(), device(), device(), device(), device()};

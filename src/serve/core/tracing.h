@@ -81,7 +81,7 @@ class Tracer {
   std::atomic<std::uint64_t> sent_{0}, lost_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
-  // With the mutex held.
+  // The mutex guards all below but the thread.
   std::deque<Span> waiting_;
   std::mt19937_64 random_;
   double chance_ = 0;

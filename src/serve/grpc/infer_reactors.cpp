@@ -14,8 +14,8 @@
 namespace tessera::serve {
 namespace {
 
-// Of one stream: more requests are not read before answers have gone. Of sequences more, as those that wait for a slot
-// must not keep the last requests of others from being read.
+// The most requests of one stream that are read before answers have gone. Requests of sequences may be more, because
+// those that wait for a slot must not keep the last requests of others from being read.
 constexpr std::size_t kMostInFlight = 64, kMostOfSequences = 1024;
 
 class InferReactor final : public grpc::ServerUnaryReactor {

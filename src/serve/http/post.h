@@ -9,7 +9,7 @@ struct HttpEndpoint {
   std::string host, port, path;
 };
 
-// Of "http://HOST[:PORT][/PATH]". Throws Error(invalid_argument) for anything else, https included.
+// Reads "http://HOST[:PORT][/PATH]". Throws Error(invalid_argument) for anything else, https included.
 HttpEndpoint parse_http_endpoint(const std::string& url);
 
 // Posts a JSON text and returns the status of the answer. Throws std::exception when there is none within `seconds`,

@@ -295,7 +295,7 @@ class AttentionGradient final : public Kernel {
           rows_->go_back(rule, weights, gradients, some, columns);
           continue;
         }
-        // Of the weights that meet the values, and of all.
+        // Factors of the weights that meet the values, then of all weights.
         float* factors = attention_room(workspace.factors, columns);
         call.dropout.factors(sizes_, span.batch, span.head, query, block.first + column, some, factors);
         for (std::int64_t t = 0; t < some; ++t) gradients[t] *= factors[t];

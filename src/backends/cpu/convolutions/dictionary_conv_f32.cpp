@@ -225,8 +225,8 @@ std::string reject_dictionary_conv_f32(const ops::NodeView& view) {
   return elements > std::numeric_limits<std::int32_t>::max() ? "the responses of an image are too many" : "";
 }
 
-// In steps of a vector: a lookup is bound by its load, which crosses a cache line, and takes about one cycle; products
-// reach about 1.4 multiply-adds a cycle.
+// Costs are counted in multiply-adds of a vector: a lookup is bound by its load, which crosses a cache line, and takes
+// about one cycle; products reach about 1.4 multiply-adds a cycle.
 std::string avoid_dictionary_conv_f32(const ops::NodeView& view) {
   constexpr double kProductsPerCycle = 1.4, kCyclesOfASum = 6;
   const ResponsePlanes planes(axes_of(view));

@@ -14,7 +14,7 @@ namespace tessera::backends::cpu {
 // to be left out.
 class ResponsePlanes {
  public:
-  // Of one or two spatial axes.
+  // `axes`: one or two spatial axes.
   explicit ResponsePlanes(std::vector<ops::WindowAxis> axes);
 
   std::int64_t height() const { return axes_[0].output; }
@@ -23,7 +23,7 @@ class ResponsePlanes {
   std::int64_t line_elements() const { return height() == 0 ? 0 : (height() - 1) * pitch_ + width(); }
   std::int64_t taps() const { return axes_[0].kernel * axes_[1].kernel; }
   std::int64_t input_elements() const { return axes_[0].input * axes_[1].input; }
-  // Of one vector of the dictionary, all phases together.
+  // The number of elements of the plane of one vector of the dictionary, all phases together.
   std::int64_t elements() const { return axes_[0].stride * axes_[1].stride * rows_ * pitch_; }
   // Whether the responses as they are computed, [height, width] of the data, already lie so.
   bool are_plain() const;

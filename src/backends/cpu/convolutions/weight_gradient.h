@@ -10,8 +10,8 @@
 
 namespace tessera::backends::cpu {
 
-// Of a node of either operator, as its data has the channels last: `input` of an axis are positions of X, `output` of
-// G.
+// The geometry of a node of either operator as if its data had the channels last. The `input` of an axis are positions
+// of X, its `output` positions of G.
 ChannelsLastGeometry weight_gradient_geometry(const ops::NodeView& view);
 
 class WeightGradient {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kGrain = 16 * 1024;  // floats a chunk
 
-// Of a thread.
+// The memory that a thread works in.
 struct Workspace {
   std::vector<std::int64_t> places, order, begins;  // of each index; indices by place; where each place begins there
   std::vector<std::int64_t> counts;

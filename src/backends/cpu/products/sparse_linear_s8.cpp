@@ -211,8 +211,8 @@ std::string reject_sparse_linear_s8(const ops::NodeView& view) {
   return 2 * zeros >= seen ? "" : "the weights are dense";
 }
 
-// In steps of a group of a panel: a dense product reads its groups in a row, and multiplies many rows by tiles where
-// the machine has them; here a group is gathered for each row.
+// Costs are counted in groups of a panel: a dense product reads its groups in a row, and multiplies many rows by tiles
+// where the machine has them; here a group is gathered for each row.
 std::string avoid_sparse_linear_s8(const ops::NodeView& view) {
   const SparseGroups groups = find_groups(*view.constant(At::weights));
   const std::int64_t rows = rows_of(view);

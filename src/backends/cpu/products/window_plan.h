@@ -28,7 +28,7 @@ struct ResultPlaces {
   };
   std::array<Axis, 3> axes;
 
-  // Of the result at `row` of the layer.
+  // The position in the larger result of what the layer computes at `row`.
   std::int64_t position(const ChannelsLastGeometry& geometry, std::int64_t row) const {
     std::int64_t rest = row / geometry.axes[2].output, at[3] = {0, 0, row % geometry.axes[2].output};
     at[1] = rest % geometry.axes[1].output;
