@@ -1,21 +1,24 @@
 #!/usr/bin/env bash
-# Fuzzes the library: scripts/fuzz.sh [--seconds N] [--jobs N] [TARGET …]
+# Fuzzes the library: scripts/fuzz.sh [--seconds N] [--jobs N] [--seed N] [TARGET …]
 # Sets up, builds, makes the starting inputs and runs every target (or those named) for N seconds (60), as many at a
-# time as there are cores (or --jobs). Ends with a table; exits 1 when an input was found that crashes, hangs, takes
-# too much memory or breaks a promise, and says where it is. See docs/fuzzing.md.
+# time as there are cores (or --jobs). With --seed every run tries the same inputs in the same order. Ends with a table;
+# exits 1 when an input was found that crashes, hangs, takes too much memory or breaks a promise, and says where it is.
+# See docs/fuzzing.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all_targets=(onnx_reader text model_run npy image value_proto package tokenizer serve_request serve_grpc
              serve_settings serve_picture)
 seconds=60
+seed=0  # another one each time
 jobs=$(nproc)
 targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     --seconds) seconds=${2:?--seconds needs a number}; shift 2 ;;
     --jobs) jobs=${2:?--jobs needs a number}; shift 2 ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    --seed) seed=${2:?--seed needs a number}; shift 2 ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
     -*) echo "fuzz: unknown option '$1' (see --help)" >&2; exit 2 ;;
     *) [[ " ${all_targets[*]} " == *" $1 "* ]] ||
          { echo "fuzz: no target '$1'; there are ${all_targets[*]}" >&2; exit 2; }
@@ -49,9 +52,9 @@ run_target() {
   [ "$target" != package ] || max_bytes=32768  # its sections begin at multiples of 4096
   mkdir -p "$out/$target/corpus" "$out/$target/findings"
   mapfile -t seeds < <(seeds_of "$target")
-  local arguments=(--target="$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=512
-                   -max_len="$max_bytes"
-    -print_final_stats=1 -artifact_prefix="$out/$target/findings/")
+  local arguments=(--target="$target" -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024
+                   -malloc_limit_mb=512 -max_len="$max_bytes"
+                   -print_final_stats=1 -artifact_prefix="$out/$target/findings/")
   [ ! -e "tests/fuzz/$target.dict" ] || arguments+=(-dict="tests/fuzz/$target.dict")
   build/fuzz/tests/fuzz/tessera_fuzz "${arguments[@]}" "$out/$target/corpus" "${seeds[@]}" \
     >"$out/$target/log" 2>&1 || status=$?

@@ -25,5 +25,12 @@ TEST(ParseToml, RefusesHeadersWithoutAName) {
     expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML", [&] { io::parse_toml(text, "x.toml"); });
 }
 
+// Where toml++ holds the next character for white space or no letter at all.
+TEST(ParseToml, RefusesLettersOutsideTexts) {
+  for (const char* text : {"a = 1\u0272b\n", "a = \u00E9\n", "\u00E9 = 1\n", "a = 1 \uFE0F\n", "[a\u0272]\n"})
+    expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML", [&] { io::parse_toml(text, "x.toml"); });
+  EXPECT_EQ(io::parse_toml("a = '\u00E9'  # \u0272\n", "x.toml")["a"].value<std::string>(), "\u00E9");
+}
+
 }  // namespace
 }  // namespace tessera::test::toml_parser_test
