@@ -33,6 +33,12 @@ float sum_all(const float* x, std::int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
+// The larger of two; NaN where one is.
+template <class V>
+V larger(V best, V value) {
+  return hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), value, best);
+}
+
 // The largest; NaN when there is one.
 float max_all(const float* x, std::int64_t count) {
   const hn::ScalableTag<float> d;
@@ -41,7 +47,7 @@ float max_all(const float* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += kLanes) {
     const auto mask = hn::FirstN(d, static_cast<std::size_t>(std::min(kLanes, count - i)));
     const auto value = hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x + i), best);
-    best = hn::IfThenElse(hn::Or(hn::Gt(value, best), hn::IsNaN(value)), value, best);
+    best = larger(best, value);
   }
   HWY_ALIGN float lanes[kLanes];
   hn::Store(best, d, lanes);
@@ -52,6 +58,32 @@ float max_all(const float* x, std::int64_t count) {
   return result;
 }
 
+// The largest of each 2 × 2 windows that follow each other in two lines; NaN where there is one.
+#if HWY_TARGET == HWY_SCALAR
+void max_2x2(const float* above, const float* below, float* y, std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto of_pair = [&](const float* x) { return larger(hn::LoadU(d, x), hn::LoadU(d, x + 1)); };
+  for (std::int64_t o = 0; o < count; ++o) hn::StoreU(larger(of_pair(above + 2 * o), of_pair(below + 2 * o)), d, y + o);
+}
+#else
+void max_2x2(const float* above, const float* below, float* y, std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  constexpr std::int64_t kLanes = HWY_LANES(float);
+  const auto first_of = [&](std::int64_t lanes) {
+    return hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(lanes, 0, kLanes)));
+  };
+  for (std::int64_t o = 0; o < count; o += kLanes) {
+    const std::int64_t left = 2 * (count - o);
+    const auto low = first_of(left), high = first_of(left - kLanes);
+    const auto of_pairs = [&](const float* x) {
+      const auto a = hn::MaskedLoad(low, d, x + 2 * o), b = hn::MaskedLoad(high, d, x + 2 * o + kLanes);
+      return larger(hn::ConcatEven(d, b, a), hn::ConcatOdd(d, b, a));
+    };
+    hn::BlendedStore(larger(of_pairs(above), of_pairs(below)), first_of(count - o), d, y + o);
+  }
+}
+#endif
+
 }  // namespace tessera::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -60,6 +92,7 @@ namespace tessera::backends::cpu {
 
 HWY_EXPORT(sum_all);
 HWY_EXPORT(max_all);
+HWY_EXPORT(max_2x2);
 
 namespace {
 
@@ -117,6 +150,38 @@ class Pool final : public Kernel {
   std::vector<float> counts_[3];
 };
 
+// Maxima of 2 × 2 windows side by side, which need no padded copy.
+class MaxPool2x2 final : public Kernel {
+ public:
+  static bool fits(const std::vector<ops::WindowAxis>& axes) {
+    return axes.size() == 2 && std::ranges::all_of(axes, [](const ops::WindowAxis& axis) {
+             return axis.kernel == 2 && axis.stride == 2 && axis.dilation == 1 && axis.pad_begin == 0 &&
+                    2 * axis.output <= axis.input;
+           });
+  }
+
+  explicit MaxPool2x2(const std::vector<ops::WindowAxis>& axes) : rows_(axes[0]), columns_(axes[1]) {}
+
+  void run(KernelContext& context) const override {
+    const float* x = context.input(0).data<float>();
+    float* y = context.output(0).mutable_data<float>();
+    if (context.output(0).elements() == 0) return;
+    const std::int64_t lines = context.output(0).elements() / columns_.output;
+    const auto pool = HWY_DYNAMIC_DISPATCH(max_2x2);
+    context.parallel_for(lines, std::max<std::int64_t>(1, 16384 / (columns_.output + 16)),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t line = begin; line < end; ++line) {
+                             const std::int64_t plane = line / rows_.output, row = line % rows_.output;
+                             const float* above = x + (plane * rows_.input + 2 * row) * columns_.input;
+                             pool(above, above + columns_.input, y + line * columns_.output, columns_.output);
+                           }
+                         });
+  }
+
+ private:
+  ops::WindowAxis rows_, columns_;
+};
+
 template <typename Reduce>
 void pool_globally(KernelContext& context, Reduce reduce) {
   const std::int64_t planes = context.output(0).elements();
@@ -144,6 +209,8 @@ std::string reject_channels_first_global_pool_f32(const ops::NodeView& view) {
 }
 
 KernelPointer make_channels_first_max_pool_f32(const ops::NodeView& view, WeightStore&) {
+  const std::vector<ops::WindowAxis> axes = ops::pooling_geometry(view, view.input(0).shape);
+  if (MaxPool2x2::fits(axes)) return std::make_unique<MaxPool2x2>(axes);
   return std::make_unique<Pool>(view, WindowOperation::maximum);
 }
 KernelPointer make_channels_first_average_pool_f32(const ops::NodeView& view, WeightStore&) {

@@ -43,6 +43,15 @@ TEST(CpuPooling, WindowsOfEveryRank) {
   }
 }
 
+TEST(CpuPooling, PairsOfLinesAndColumns) {
+  const ir::Attributes window{{"kernel_shape", list({2, 2})}, {"strides", list({2, 2})}};
+  for (const std::int64_t columns : {2, 3, 7, 16, 28, 31, 33, 64, 65, 97})
+    check("MaxPool", test::random_tensor(DType::f32, {2, 3, 7, columns}, static_cast<std::uint64_t>(columns)), window);
+  Tensor x = test::random_tensor(DType::f32, {1, 1, 4, 36}, 6);
+  for (const std::int64_t i : {0, 37, 38, 75, 111}) x.mutable_data<float>()[i] = NAN;
+  check("MaxPool", x, window);
+}
+
 TEST(CpuPooling, CeilModeAndCountedPadding) {
   const Tensor x = test::random_tensor(DType::f32, {1, 2, 10, 10}, 5);
   const ir::Attributes window{
