@@ -1,4 +1,5 @@
-// The program behind `tessera serve`.
+#include "serve_main.h"
+
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -90,24 +91,22 @@ int run(CLI::App& app, const ServeArguments& arguments, int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tessera::apps
 
-int main(int argc, char** argv) {
-  using namespace tessera;
+int serve_main(int argc, char** argv) {
   CLI::App app{"Answers requests for inference over HTTP and gRPC."};
   app.name("tessera serve");
   app.set_version_flag("--version", std::string("tessera-serve ") + TESSERA_VERSION);
   bool verbose = false;
   app.add_flag("-v,--verbose", verbose, "Log the details of warnings");
   app.fallthrough();
-  apps::ServeArguments arguments;
-  apps::add_serve_command(app, arguments);
+  ServeArguments arguments;
+  add_serve_command(app, arguments);
   register_image_codecs();
   set_log_handler([&verbose](LogLevel level, std::string_view message) {
     if (level == LogLevel::warning || verbose) serve::log(serve::Level::warning, message);
   });
   try {
-    const int code = apps::run(app, arguments, argc, argv);
+    const int code = run(app, arguments, argc, argv);
     set_log_handler({});
     return code;
   } catch (const Error& error) {
@@ -118,3 +117,5 @@ int main(int argc, char** argv) {
     return 70;
   }
 }
+
+}  // namespace tessera::apps

@@ -1,14 +1,17 @@
 // tessera._core.Server, in builds that have the server.
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 #include <signal.h>
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "arrays.h"
 #include "bindings.h"
 #include "gil.h"
 #include "serve/program/server.h"
+#include "serve_main.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -83,9 +86,19 @@ nb::list models_of(const serve::Server& server) {
   return models;
 }
 
+// The whole command line behind `tessera serve`; the caller has blocked the signals that end it.
+int serve_command(std::vector<std::string> arguments) {
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const WithoutGil released;
+  return apps::serve_main(static_cast<int>(arguments.size()), argv.data());
+}
+
 }  // namespace
 
 void bind_server(nb::module_& module) {
+  module.def("serve_command", &serve_command, "arguments"_a);
   nb::class_<serve::Server>(module, "Server")
       .def(nb::new_(&make_server), "config"_a.none(), "settings"_a)
       .def_prop_ro("ports", &ports_of)
