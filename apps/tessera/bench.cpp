@@ -15,7 +15,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct BenchOptions {
   ModelOptions model;
   report::BenchOptions bench;
   std::string inputs;
@@ -34,7 +34,7 @@ void print(const report::BenchResult& result) {
              base::format_bytes(result.arena_bytes), base::format_bytes(result.weights_bytes));
 }
 
-void run(Options& options) {
+void run_bench(BenchOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const Model model = load_model(options.model);
   const double load_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -53,7 +53,7 @@ void run(Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   CLI::App* verb = app.add_subcommand("bench", "Measure load time, run time and memory of a model");
   add_model_options(*verb, options->model);
   verb->add_option("--runs", options->bench.runs, "Timed runs, at least")
@@ -73,7 +73,7 @@ void add_bench(CLI::App& app) {
       "  tessera bench resnet50.onnx --dim batch=8 --threads 2\n"
       "  tessera bench model.onnx --runs 100 --json\n"
       "  taskset -c 0 tessera bench model.onnx --runs 5 --seconds 2");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_bench(*options); });
 }
 
 }  // namespace tessera::apps

@@ -13,7 +13,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   std::string output;
 };
 
@@ -25,7 +25,7 @@ void print_roof(const char* title, const cost::Rates& rates, const std::vector<c
 
 // Where the profile goes, checked before it is measured. Of the user's cache the folder is made, of a path that was
 // asked for it is not.
-std::filesystem::path output_path(const Options& options) {
+std::filesystem::path output_path(const CalibrateOptions& options) {
   const std::filesystem::path path =
       options.output.empty() ? report::calibration_path() : std::filesystem::path(options.output);
   std::error_code error;
@@ -35,7 +35,7 @@ std::filesystem::path output_path(const Options& options) {
   return path;
 }
 
-void run(const Options& options) {
+void run_calibrate(const CalibrateOptions& options) {
   const std::filesystem::path path = output_path(options);
   const cost::DeviceProfile profile = report::calibrate_cpu(show_progress, {}, train::calibration_steps());
   report::save_calibration(profile, path);
@@ -53,7 +53,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_calibrate(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CalibrateOptions>();
   CLI::App* verb = app.add_subcommand("calibrate", "Measure what this CPU can do at most, for explain");
   verb->add_option("-o,--output", options->output, "Where to write the profile; the user's cache folder if not given");
   verb->footer(
@@ -62,7 +62,7 @@ void add_calibrate(CLI::App& app) {
       "~/.cache/tessera/cpu.toml, where explain finds it.\n\nExamples:\n  tessera calibrate\n  tessera calibrate -o "
       "server.toml && tessera "
       "explain model.onnx --device server.toml");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_calibrate(*options); });
 }
 
 }  // namespace tessera::apps

@@ -19,7 +19,7 @@ namespace {
 using conformance::CaseResult;
 using conformance::Outcome;
 
-struct Options {
+struct CheckOptions {
   std::vector<std::string> paths;
   conformance::CheckOptions check;
   bool json = false;
@@ -42,7 +42,7 @@ void count(const CaseResult& result, bool json, Tally& tally) {
   if (!json) fmt::print("{} {}: {}\n", failed ? "FAILED     " : "unsupported", result.name, result.reason);
 }
 
-void run(const Options& options) {
+void run_check(const CheckOptions& options) {
   const GracefulStop stop;  // between two cases
   Tally tally;
   for (const std::string& path : options.paths) {
@@ -80,7 +80,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_check(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckOptions>();
   CLI::App* verb = app.add_subcommand("check",
                                       "Run ONNX test cases (model.onnx with test_data_set_*) and compare the outputs; "
                                       "or check the checksums of .tsr files");
@@ -97,7 +97,7 @@ void add_check(CLI::App& app) {
       "shapes must\n"
       "agree exactly. Exit code 0 without failures (unsupported cases do not count as failures), else 1.\n\nExample:\n"
       "  tessera check .venv/lib/python3.11/site-packages/onnx/backend/test/data/node");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_check(*options); });
 }
 
 }  // namespace tessera::apps

@@ -12,14 +12,14 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct CompressOptions {
   std::string recipe;
   std::vector<std::string> settings;
   std::string page;
   bool json = false;
 };
 
-void run(const Options& options) {
+void run_compress(const CompressOptions& options) {
   check_outputs({options.page});
   const std::vector<std::byte> bytes = io::read_file(options.recipe, std::int64_t{16} << 20);
   const CompressionRecipe recipe = parse_compression_recipe({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
@@ -48,7 +48,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_compress(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompressOptions>();
   CLI::App* verb = app.add_subcommand("compress", "Train a net and make its file many times smaller, as a recipe says");
   verb->add_option("recipe", options->recipe,
                    "TOML file: that of a training, and the tables dictionary, prune, retrain, share and tune; see "
@@ -70,7 +70,7 @@ void add_compress(CLI::App& app) {
       "  tessera compress examples/deep_compression_lenet5.toml --set folds=0 --json\n"
       "  tessera compress examples/dictionary_mnist.toml\n"
       "  tessera run runs/deep_compression_lenet5/fold-1.tsr --dim batch=1");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_compress(*options); });
 }
 
 }  // namespace tessera::apps

@@ -20,7 +20,7 @@ struct SideOptions {
   std::vector<std::string> without;
 };
 
-struct Options {
+struct DiffOptions {
   ModelOptions model;  // A
   std::string other, inputs;
   std::vector<std::string> named_inputs;
@@ -31,7 +31,7 @@ struct Options {
   bool outputs_only = false, json = false, all = false;
 };
 
-SessionOptions session_of(const Options& options, const SideOptions& side) {
+SessionOptions session_of(const DiffOptions& options, const SideOptions& side) {
   ModelOptions model = options.model;
   model.device = side.device;
   model.precision = side.precision;
@@ -45,7 +45,7 @@ SessionOptions session_of(const Options& options, const SideOptions& side) {
 }
 
 // Both models, each with those of the dimensions that it has: one may have been written with fixed ones.
-std::pair<Model, Model> load_models(const Options& options) {
+std::pair<Model, Model> load_models(const DiffOptions& options) {
   const std::map<std::string, std::int64_t> dims = parse_dims(options.model.dims);
   const Model a = Model::load(model_path(options.model.model));
   const Model b = options.other.empty() ? a : Model::load(model_path(options.other));
@@ -66,7 +66,7 @@ std::pair<Model, Model> load_models(const Options& options) {
   return models;
 }
 
-report::DifferenceOrder order_of(const Options& options, const report::ModelDifference& difference) {
+report::DifferenceOrder order_of(const DiffOptions& options, const report::ModelDifference& difference) {
   using enum report::DifferenceOrder;
   if (options.sort.empty()) return difference.quantised && !options.json ? snr : computed;
   return options.sort == "snr"       ? snr
@@ -75,7 +75,7 @@ report::DifferenceOrder order_of(const Options& options, const report::ModelDiff
                                      : computed;
 }
 
-void run(const Options& options) {
+void run_diff(const DiffOptions& options) {
   const auto [a, b] = load_models(options);
   report::ModelDifferenceOptions how{session_of(options, options.a), session_of(options, options.b),
                                      run_options(options.model),     options.closeness,
@@ -103,7 +103,7 @@ void add_side(CLI::App& verb, SideOptions& side, const std::string& letter, cons
 }  // namespace
 
 void add_diff(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiffOptions>();
   CLI::App* verb = app.add_subcommand("diff", "Say where two models, or one under two settings, differ, and how much");
   verb->add_option("A", options->model.model, "A model: an .onnx or .tsr file, or - for standard input")->required();
   verb->add_option("B", options->other, "Another model; without it, A again, under the settings of B");
@@ -155,7 +155,7 @@ void add_diff(CLI::App& app) {
       "  tessera diff model.onnx --without-b fuse_attention --outputs-only\n"
       "  tessera diff model.onnx --precision-b bf16 --rtol 0.02 --inputs in.npz --json\n"
       "  tessera diff float.onnx int8.onnx --inputs in.npz");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_diff(*options); });
 }
 
 }  // namespace tessera::apps

@@ -15,13 +15,13 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct EvalOptions {
   std::string run, checkpoint, model_out;
   std::vector<std::string> settings;
   bool json = false;
 };
 
-void run(const Options& options) {
+void run_eval(const EvalOptions& options) {
   check_outputs({options.model_out});
   const std::filesystem::path folder(options.run);
   const bool is_folder = std::filesystem::is_directory(folder);
@@ -49,7 +49,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_eval(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   CLI::App* verb = app.add_subcommand("eval", "Test the weights that a training wrote, or export them");
   verb->add_option("run", options->run, "The folder that `tessera train` wrote, or its configuration file")
       ->required()
@@ -63,7 +63,7 @@ void add_eval(CLI::App& app) {
       "Examples:\n  tessera eval runs/digits\n"
       "  tessera eval runs/digits --set data.test=new_digits.npz --json\n"
       "  tessera eval runs/digits --checkpoint runs/digits/checkpoint-000000400.npz --export at_400.onnx");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_eval(*options); });
 }
 
 }  // namespace tessera::apps

@@ -22,7 +22,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct ExplainOptions {
   ModelOptions model;
   std::vector<std::string> devices;
   std::string precision = "f32", convergence, html;
@@ -49,7 +49,7 @@ cost::DeviceProfile for_threads(const cost::DeviceProfile& profile, int threads)
   return result;
 }
 
-report::ExplainOptions explain_options(const Options& options) {
+report::ExplainOptions explain_options(const ExplainOptions& options) {
   report::ExplainOptions explain;
   const std::vector<std::string> names = options.devices.empty() ? std::vector<std::string>{"cpu"} : options.devices;
   for (const std::string& name : names) {
@@ -75,7 +75,7 @@ report::ExplainOptions explain_options(const Options& options) {
 }
 
 // The step of a configuration, with its batch.
-Model configured_step(const Options& options) {
+Model configured_step(const ExplainOptions& options) {
   TrainingConfig config = parse_training_config(text_or_file(options.model.model), options.model.model);
   config.output.clear();
   config.data.workers = 0;
@@ -85,13 +85,13 @@ Model configured_step(const Options& options) {
   return open ? step.with_dims({{"batch", config.data.batch}}) : step;
 }
 
-Model model_to_explain(const Options& options) {
+Model model_to_explain(const ExplainOptions& options) {
   if (options.model.model.ends_with(".toml")) return with_assumed_dims(configured_step(options), options.json);
   const Model model = with_assumed_dims(load_model(options.model), options.json);
   return options.training ? train::usual_training_step(model) : model;
 }
 
-void run(const Options& options) {
+void run_explain(const ExplainOptions& options) {
   check_outputs({options.html});
   const report::ExplainOptions how = explain_options(options);
   const Model model = model_to_explain(options);
@@ -107,7 +107,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   CLI::App* verb =
       app.add_subcommand("explain", "Say where the time goes, what bounds each layer, and what would help");
   add_model_options(*verb, options->model);
@@ -149,7 +149,7 @@ void add_explain(CLI::App& app) {
                "  tessera explain ssd.onnx --training --dim batch=2048 --device v100-16 --convergence "
                "2048:65,3072:75-80,4096:85-90 "
                "--samples 117266");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_explain(*options); });
 }
 
 }  // namespace tessera::apps

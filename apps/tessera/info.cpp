@@ -18,7 +18,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct InfoOptions {
   ModelOptions model;
   std::string node;
   bool json = false, plan = false, nodes = false, weights = false, metadata = false;
@@ -113,11 +113,11 @@ void print_package(const io::PackageOrigin& package) {
                base::printable(base::shortened(fmt::format("{}", fmt::join(info.without, ", ")), kMostListBytes)));
 }
 
-report::ModelOutline outline_of(const Options& options, const Model& model) {
+report::ModelOutline outline_of(const InfoOptions& options, const Model& model) {
   return {io::read_outline(model_path(options.model.model)), model.graph()};
 }
 
-void print_node(const Options& options, const Model& model) {
+void print_node(const InfoOptions& options, const Model& model) {
   const report::ModelOutline outline = outline_of(options, model);
   if (options.json)
     fmt::print("{}\n", report::json_text(
@@ -125,7 +125,7 @@ void print_node(const Options& options, const Model& model) {
   else fmt::print("{}", report::node_text(outline, options.node));
 }
 
-void print_lists(const Options& options, const Model& model) {
+void print_lists(const InfoOptions& options, const Model& model) {
   if (!options.nodes && !options.weights) return;
   const report::ModelOutline outline = outline_of(options, model);
   if (options.nodes)
@@ -134,7 +134,7 @@ void print_lists(const Options& options, const Model& model) {
   if (options.weights) fmt::print("\nweights\n{}", report::weights_text(outline));
 }
 
-void run(const Options& options) {
+void run_info(const InfoOptions& options) {
   const Model model = load_model(options.model);
   if (!options.node.empty()) return print_node(options, model);
   if (model.package() != nullptr) verify_package(model_path(options.model.model));
@@ -156,7 +156,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_info(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InfoOptions>();
   CLI::App* verb = app.add_subcommand("info",
                                       "Describe a model: signature, operators, size, work, plan; of a .tsr file also "
                                       "its sections, after checking all checksums");
@@ -179,7 +179,7 @@ void add_info(CLI::App& app) {
   verb->footer(
       "Examples:\n  tessera info model.onnx\n  tessera info model.onnx --nodes --weights\n  tessera info model.onnx "
       "--node conv1\n  tessera info model.onnx --plan --dim batch=4");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_info(*options); });
 }
 
 }  // namespace tessera::apps

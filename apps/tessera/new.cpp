@@ -10,13 +10,13 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct NewOptions {
   std::string name, output;
   std::vector<std::string> dims;
   std::uint64_t seed = 1;
 };
 
-void run(const Options& options) {
+void run_new(const NewOptions& options) {
   const std::string path = options.output.empty() ? options.name + ".onnx" : options.output;
   if (!options.output.empty()) check_outputs({path});  // by its default name it is checked after the net's
   models::ModelOptions model_options;
@@ -30,7 +30,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_new(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<NewOptions>();
   CLI::App* verb = app.add_subcommand("new", "Write a well-known net with seeded random weights as .onnx");
   std::vector<std::string> names;
   for (const models::ModelEntry& entry : models::all_models()) names.emplace_back(entry.name);
@@ -44,7 +44,7 @@ void add_new(CLI::App& app) {
   for (const models::ModelEntry& entry : models::all_models())
     footer += fmt::format("  {:<20} {}; dims: {}\n", entry.name, entry.summary, entry.dims);
   verb->footer(footer + "\nExample:\n  tessera new resnet50 -o resnet50.onnx --dim batch=1 --seed 1");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_new(*options); });
 }
 
 }  // namespace tessera::apps

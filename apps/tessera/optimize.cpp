@@ -20,7 +20,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct OptimizeOptions {
   ModelOptions model;
   std::string output;
   std::vector<std::string> only;
@@ -31,7 +31,7 @@ struct Options {
 
 // Runs the model as its file states it, in float32 and with no pass that is not needed to run it at all, and the
 // written file, read back. The reference kernels are exact and slow, so the CPU's compute large models.
-void verify(const Options& options, const Model& original, report::Optimisation& result) {
+void verify(const OptimizeOptions& options, const Model& original, report::Optimisation& result) {
   constexpr double kMostReferenceOperations = 2e8;
   const bool small =
       result.report.cost_before.operations <= kMostReferenceOperations && result.report.cost_before.unknown_nodes == 0;
@@ -56,7 +56,7 @@ void verify(const Options& options, const Model& original, report::Optimisation&
 }
 
 // The bytes of the model's file, or of its weights where those lie in further files.
-std::int64_t model_bytes(const Options& options, const Model& model) {
+std::int64_t model_bytes(const OptimizeOptions& options, const Model& model) {
   std::error_code error;
   const std::uintmax_t file = std::filesystem::file_size(model_path(options.model.model), error);
   return std::max(error ? 0 : static_cast<std::int64_t>(file),
@@ -76,7 +76,7 @@ std::map<std::string, std::int64_t> figures_dims(const Model& model, bool json) 
   }
 }
 
-void run(const Options& options) {
+void run_optimize(const OptimizeOptions& options) {
   check_outputs({options.output, options.page});
   check_output_name(options.output);
   const Model model = load_model(options.model);
@@ -103,7 +103,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_optimize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<OptimizeOptions>();
   CLI::App* verb = app.add_subcommand(
       "optimize", "Write a model as it is after all passes: a .tsr package for this machine, or .onnx for any program");
   add_model_options(*verb, options->model);
@@ -134,7 +134,7 @@ void add_optimize(CLI::App& app) {
           "  tessera optimize model.onnx -o model.tsr --dim batch=1 --verify --report model.html\n"
           "  tessera optimize model.onnx -o smaller.onnx --opset 13 --without recognise_activations",
           report::Closeness().relative));
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_optimize(*options); });
 }
 
 }  // namespace tessera::apps

@@ -18,7 +18,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct PruneOptions {
   ModelOptions model;
   std::string output;
   OneShotPruneOptions prune;
@@ -29,14 +29,14 @@ struct Options {
 };
 
 // Times and memory are those of a run on the first sample of the data, or on made-up inputs without data.
-void measure(const Options& options, const Model& model, const Model& pruned, PruneReport& report) {
+void measure(const PruneOptions& options, const Model& model, const Model& pruned, PruneReport& report) {
   const CalibrationData& data = options.diagnosis.data;
   if (!data.path.empty()) diagnose_pruning(model, pruned, options.prune, options.diagnosis, report);
   const NamedValues inputs = data.path.empty() ? runtime::random_inputs(model, 1) : compress::first_sample(model, data);
   compress::measure_costs(report, model, pruned, inputs, options.diagnosis.session);
 }
 
-void run(Options options) {
+void run_prune(PruneOptions options) {
   check_outputs({options.output, options.page});
   require(!options.output.empty() || options.sensitivity, ErrorKind::invalid_argument,
           "--output is required, but for --sensitivity");
@@ -67,7 +67,7 @@ void run(Options options) {
 }  // namespace
 
 void add_prune(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PruneOptions>();
   CLI::App* verb = app.add_subcommand("prune", "Set small weights to zero, or take out whole channels or heads");
   add_model_options(*verb, options->model);
   verb->add_option("-o,--output", options->output, "File to write: .onnx, or .tsr with coded weights")
@@ -108,7 +108,7 @@ void add_prune(CLI::App& app) {
       "  tessera prune model.onnx --sensitivity --data test.npz --report page.html\n"
       "  tessera prune model.onnx -o small.onnx --structure channels --sparsity 0.5\n"
       "  tessera prune bert.onnx -o small.onnx --structure heads --sparsity 0.25");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_prune(*options); });
 }
 
 }  // namespace tessera::apps

@@ -13,7 +13,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct QuantizeOptions {
   ModelOptions model;
   QuantiseOptions how;
   std::string output, estimator = "auto", page;
@@ -21,7 +21,7 @@ struct Options {
   bool json = false, all = false, fast = false;
 };
 
-void run(Options options) {
+void run_quantize(QuantizeOptions options) {
   check_outputs({options.output, options.page});
   check_output_name(options.output);
   options.how.session = session_options(options.model);
@@ -40,7 +40,7 @@ void run(Options options) {
                                                               options.all ? made.report.layers.size() : kShown));
 }
 
-void add_scheme_options(CLI::App& verb, Options& options) {
+void add_scheme_options(CLI::App& verb, QuantizeOptions& options) {
   verb.add_option("--weights", options.how.weights, "Bits of weights: int8, or int4 in groups (products)")
       ->capture_default_str()
       ->check(CLI::IsMember({"int8", "int4"}));
@@ -78,7 +78,7 @@ void add_scheme_options(CLI::App& verb, Options& options) {
 }  // namespace
 
 void add_quantize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeOptions>();
   CLI::App* verb = app.add_subcommand(
       "quantize", "Write a model with weights, or everything, in 8 or 4 bits, and say what it costs");
   add_model_options(*verb, options->model);
@@ -105,7 +105,7 @@ void add_quantize(CLI::App& app) {
       "  tessera quantize model.onnx -o int8.onnx --full --data photos/ --normalise imagenet --max-drop 0.005 "
       "--report page.html\n"
       "  tessera quantize model.onnx -o int8.tsr --full --data data.npz --max-drop 0.5 --metric 'python3 errors.py'");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_quantize(*options); });
 }
 
 }  // namespace tessera::apps

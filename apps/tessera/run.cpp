@@ -17,7 +17,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct RunCommandOptions {
   ModelOptions model;
   std::string inputs, outputs, profile;
   std::vector<std::string> named_inputs;
@@ -30,7 +30,7 @@ void write_outputs(const NamedValues& outputs, const std::string& path) {
   else report::write_values_npz(path, outputs);
 }
 
-void print_outputs(const Options& options, const Model& model, const NamedValues& outputs, DType precision) {
+void print_outputs(const RunCommandOptions& options, const Model& model, const NamedValues& outputs, DType precision) {
   if (!options.json && options.outputs != "-" && precision != DType::f32)
     fmt::print("precision {}\n", name_of(precision));
   nlohmann::json list = nlohmann::json::array();
@@ -54,7 +54,7 @@ void print_outputs(const Options& options, const Model& model, const NamedValues
                            {{"model", options.model.model}, {"precision", name_of(precision)}, {"outputs", list}}, 2));
 }
 
-void run(const Options& options) {
+void run_once(const RunCommandOptions& options) {
   require(!options.json || options.outputs != "-", ErrorKind::invalid_argument,
           "--json and --outputs - would both write to standard output");
   check_outputs({options.outputs, options.profile});
@@ -78,7 +78,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunCommandOptions>();
   CLI::App* verb = app.add_subcommand("run", "Run a model once and print or save its outputs");
   add_model_options(*verb, options->model);
   add_input_options(*verb, options->inputs, options->named_inputs, options->model);
@@ -105,7 +105,7 @@ void add_run(CLI::App& app) {
       "  tessera run model.onnx --inputs in.npz --outputs out.npz\n"
       "  tessera run model.onnx --input image=cat.png --normalise imagenet --top 5\n"
       "  tessera run model.onnx --input image=cat.npy --dim batch=1 --profile trace.json");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_once(*options); });
 }
 
 }  // namespace tessera::apps

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kMostFileBytes = std::int64_t{1} << 30;
 
-struct Options {
+struct TokenizeOptions {
   std::string tokenizer, pair, file;
   std::vector<std::string> texts;
   std::vector<std::int64_t> decode;
@@ -26,7 +26,7 @@ struct Options {
   bool plain = false, json = false, pad = false;
 };
 
-std::vector<std::string> texts_of(const Options& options) {
+std::vector<std::string> texts_of(const TokenizeOptions& options) {
   std::vector<std::string> texts = options.texts;
   if (options.file.empty()) return texts;
   const std::vector<std::byte> bytes = io::read_file(options.file, kMostFileBytes);
@@ -35,7 +35,7 @@ std::vector<std::string> texts_of(const Options& options) {
   return texts;
 }
 
-std::vector<TokenEncoding> encode(const Options& options, const Tokenizer& tokenizer) {
+std::vector<TokenEncoding> encode(const TokenizeOptions& options, const Tokenizer& tokenizer) {
   const std::vector<std::string> texts = texts_of(options);
   const TokenizerOptions how{!options.plain, options.max_length};
   if (options.pad) return tokenizer.encode_batch(texts, how);
@@ -54,7 +54,7 @@ nlohmann::json as_json(const TokenEncoding& encoding) {
           {"special_tokens_mask", encoding.special_mask}};
 }
 
-void run(const Options& options) {
+void run_tokenize(const TokenizeOptions& options) {
   require(options.decode.empty() != (options.texts.empty() && options.file.empty()), ErrorKind::invalid_argument,
           "tokenize wants either texts (as arguments or by --file) or --decode with the numbers of tokens");
   const Tokenizer tokenizer = Tokenizer::load(options.tokenizer);
@@ -80,7 +80,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_tokenize(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   CLI::App* verb =
       app.add_subcommand("tokenize", "Show the tokens that a language model reads of a text, or the text of tokens");
   verb->add_option("TOKENIZER", options->tokenizer, "The tokenizer: a tokenizer.json of Hugging Face's tokenizers")
@@ -100,7 +100,7 @@ void add_tokenize(CLI::App& app) {
       "post-processors and decoders; what is not known is an error by name.\n\nExamples:\n"
       "  tessera tokenize tokenizer.json 'Hello, world!'\n"
       "  tessera tokenize tokenizer.json --decode 101,7592,102");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_tokenize(*options); });
 }
 
 }  // namespace tessera::apps

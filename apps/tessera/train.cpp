@@ -24,7 +24,7 @@
 namespace tessera::apps {
 namespace {
 
-struct Options {
+struct TrainOptions {
   std::string config, resume;
   std::vector<std::string> settings;
   bool json = false;
@@ -91,7 +91,7 @@ void print_weights(const TrainedWeights& weights) {
   fmt::print(stderr, "\n");
 }
 
-void run(const Options& options) {
+void run_train(const TrainOptions& options) {
   std::string path = options.config;
   if (path.empty()) {
     require(!options.resume.empty(), ErrorKind::invalid_argument,
@@ -134,7 +134,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_train(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TrainOptions>();
   CLI::App* verb = app.add_subcommand("train", "Train a net as a configuration file says");
   verb->add_option("config", options->config, "TOML file: model, data, loss, optimiser, train; see docs/training.md")
       ->type_name("CONFIG.toml");
@@ -151,7 +151,7 @@ void add_train(CLI::App& app) {
       "  tessera train examples/digits.toml\n"
       "  tessera train examples/digits.toml --set train.seed=1 --set output=runs/digits-1\n"
       "  tessera train --resume runs/digits-1");
-  verb->callback([options] { run(*options); });
+  verb->callback([options] { run_train(*options); });
 }
 
 }  // namespace tessera::apps

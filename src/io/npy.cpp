@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the writer states little endian");
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::int64_t kMaxHeaderBytes = 1 << 16;
 constexpr std::int64_t kMostStrings = std::int64_t{1} << 23;
 
@@ -71,7 +71,7 @@ std::string header_text(std::string_view descr, const Shape& shape) {
       static_cast<std::size_t>(base::round_up(static_cast<std::int64_t>(text.size()) + 11, 64)) - text.size() - 11,
       ' ');
   text.push_back('\n');
-  std::string result(kMagic);
+  std::string result(kNpyMagic);
   result += {'\x01', '\x00', static_cast<char>(text.size() & 0xFF), static_cast<char>(text.size() >> 8)};
   return result + text;
 }
@@ -96,7 +96,7 @@ Tensor read_npy_stream(const Reader& read, std::int64_t total_bytes, DType raw) 
   };
   require(total_bytes >= 10, ErrorKind::invalid_argument, "not an .npy array: only {} bytes", total_bytes);
   read_start(0, 10);
-  require(std::memcmp(start, kMagic.data(), kMagic.size()) == 0, ErrorKind::invalid_argument,
+  require(std::memcmp(start, kNpyMagic.data(), kNpyMagic.size()) == 0, ErrorKind::invalid_argument,
           "not an .npy array: wrong first bytes");
   require(start[6] >= 1 && start[6] <= 3 && start[7] == 0, ErrorKind::unsupported,
           ".npy version {}.{} is not supported", start[6], start[7]);

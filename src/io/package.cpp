@@ -14,10 +14,6 @@
 namespace tessera::io {
 namespace {
 
-std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())};
-}
-
 std::vector<std::string> read_texts(ByteReader& in) {
   std::vector<std::string> texts(in.count(4));
   for (std::string& text : texts) text = in.text();

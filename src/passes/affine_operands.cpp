@@ -10,7 +10,7 @@ namespace tessera::passes {
 namespace {
 
 // What a pass writes out where a model has one number.
-constexpr std::int64_t kMostElements = 1 << 20;
+constexpr std::int64_t kMostAffineElements = 1 << 20;
 
 Tensor filled(DType type, const Shape& shape, double value) {
   Tensor tensor(type, shape);
@@ -31,7 +31,7 @@ Tensor filled(DType type, const Shape& shape, double value) {
 std::optional<ir::ValueId> add_filled(ir::Graph& graph, DType type, const Shape& shape, double value) {
   std::int64_t elements = 1;
   for (const std::int64_t size : shape) elements = base::checked_multiply(elements, size);
-  if (elements > kMostElements) return std::nullopt;
+  if (elements > kMostAffineElements) return std::nullopt;
   return graph.add_constant(filled(type, shape, value));
 }
 

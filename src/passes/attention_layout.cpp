@@ -35,9 +35,10 @@ MaskKind kind_of(const float* mask, std::int64_t queries, std::int64_t keys) {
   return zeros ? MaskKind::zeros : causal ? MaskKind::causal : MaskKind::any;
 }
 
-class Layout {
+class AttentionLayout {
  public:
-  explicit Layout(ir::Graph graph) : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()) {}
+  explicit AttentionLayout(ir::Graph graph)
+      : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -257,7 +258,7 @@ class Layout {
 }  // namespace
 
 ir::Graph lay_out_attention(ir::Graph graph) {
-  return Layout(std::move(graph)).run();
+  return AttentionLayout(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

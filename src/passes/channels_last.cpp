@@ -23,9 +23,10 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-class Layout {
+class ChannelsLastLayout {
  public:
-  Layout(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context) {}
+  ChannelsLastLayout(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), builder_(graph_), context_(context) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -393,7 +394,7 @@ class Layout {
 }  // namespace
 
 ir::Graph channels_last(ir::Graph graph, const PassContext& context) {
-  return Layout(std::move(graph), context).run();
+  return ChannelsLastLayout(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -12,7 +12,7 @@ namespace {
 using ir::ValueId;
 using ops::GraphBuilder;
 using ops::SliceRange;
-using Result = std::optional<ValueId>;
+using CroppedValue = std::optional<ValueId>;
 
 bool has_one_element(const GraphBuilder& builder, ValueId value) {
   const ir::Dims* dims = builder.dims(value);
@@ -24,7 +24,7 @@ ValueId with_operands(GraphBuilder& builder, const ir::Node& node, std::vector<V
   return builder.add(node.op, std::move(inputs), node.attributes);
 }
 
-Result crop_map(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_map(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   std::vector<ValueId> inputs = node.inputs;
   for (std::size_t i = 1; i < inputs.size(); ++i) {
     if (inputs[i].valid() && !has_one_element(builder, inputs[i])) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<Crop> broadcast_crop(const ir::Dims& operand, const ir::Dims& resu
   return own;
 }
 
-Result crop_broadcasting(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_broadcasting(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ir::Dims result = *builder.dims(node.outputs[0]);
   std::vector<ValueId> inputs;
   for (const ValueId input : node.inputs) {
@@ -60,7 +60,8 @@ Result crop_broadcasting(GraphBuilder& builder, const ir::Node& node, const Crop
 }
 
 // Rows of what is computed row by row over the axes from `first` to `last` (exclusive) stay independent of each other.
-Result crop_rows(GraphBuilder& builder, const ir::Node& node, const Crop& crop, std::int64_t first, std::int64_t last) {
+CroppedValue crop_rows(GraphBuilder& builder, const ir::Node& node, const Crop& crop, std::int64_t first,
+                       std::int64_t last) {
   const bool inside = std::ranges::any_of(crop, [&](const auto& each) {
     return static_cast<std::int64_t>(each.first) >= first && static_cast<std::int64_t>(each.first) < last;
   });
@@ -70,7 +71,7 @@ Result crop_rows(GraphBuilder& builder, const ir::Node& node, const Crop& crop, 
   return with_operands(builder, node, std::move(inputs));
 }
 
-Result crop_normalisation(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_normalisation(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const auto rank = static_cast<std::int64_t>(builder.dims(node.outputs[0])->size());
   const std::int64_t axis = ops::normalise_axis(ops::AttributeReader(node, ops::op_of(node)).integer("axis"), rank);
   const bool one_axis = node.op == "Softmax" || node.op == "LogSoftmax";
@@ -83,7 +84,7 @@ Result crop_normalisation(GraphBuilder& builder, const ir::Node& node, const Cro
   return crop_rows(builder, node, crop, axis, one_axis ? axis + 1 : rank);
 }
 
-Result crop_transpose(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_transpose(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const std::size_t rank = builder.dims(node.outputs[0])->size();
   const auto perm = ops::AttributeReader(node, ops::op_of(node)).integers_or_empty("perm");
   Crop own;
@@ -120,7 +121,7 @@ std::optional<std::size_t> same_axis(const ir::Dims& input, const ir::Dims& resu
   return std::nullopt;
 }
 
-Result crop_reshape(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_reshape(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ir::Dims* input = builder.dims(node.inputs[0]);
   if (input == nullptr) return std::nullopt;
   ir::Dims result = *builder.dims(node.outputs[0]);
@@ -137,7 +138,7 @@ Result crop_reshape(GraphBuilder& builder, const ir::Node& node, const Crop& cro
   return builder.add("Reshape", {data, builder.integers(std::move(target))});
 }
 
-Result crop_concat(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_concat(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const std::size_t rank = builder.dims(node.outputs[0])->size();
   const auto axis = static_cast<std::size_t>(ops::normalise_axis(
       ops::AttributeReader(node, ops::op_of(node)).integer("axis"), static_cast<std::int64_t>(rank)));
@@ -164,7 +165,7 @@ Result crop_concat(GraphBuilder& builder, const ir::Node& node, const Crop& crop
 }
 
 // Rows come from the left operand, columns from the right one.
-Result crop_product(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_product(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ir::Dims *a = builder.dims(node.inputs[0]), *b = builder.dims(node.inputs[1]);
   if (a == nullptr || b == nullptr || a->size() < 2 || b->size() < 2) return std::nullopt;
   const ir::Dims result = *builder.dims(node.outputs[0]);
@@ -197,7 +198,7 @@ std::optional<Halo> halo(const ops::WindowAxis& axis, const SliceRange& range) {
 }
 
 // Convolution and pooling: their windows' axes, and the result's channels from the weights.
-Result crop_window(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue crop_window(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ir::Dims* x = builder.dims(node.inputs[0]);
   if (x == nullptr || x->size() < 3) return std::nullopt;
   const ops::AttributeReader reader(node, ops::op_of(node));
@@ -262,7 +263,7 @@ ValueId cropped(GraphBuilder& builder, ValueId value, const Crop& crop) {
   return crop.empty() ? value : builder.add("Slice", slice_inputs(builder, value, crop));
 }
 
-Result cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
+CroppedValue cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& crop) {
   const ops::OpDef& op = ops::op_of(node);
   switch (op.element_wise) {
     case ops::ElementWise::to_first:
@@ -271,7 +272,7 @@ Result cropped_result(GraphBuilder& builder, const ir::Node& node, const Crop& c
     case ops::ElementWise::unary:
       return crop_map(builder, node, crop);
     case ops::ElementWise::along_axis:
-      if (const Result result = crop_map(builder, node, crop)) return result;
+      if (const CroppedValue result = crop_map(builder, node, crop)) return result;
       break;
     case ops::ElementWise::no:
       break;

@@ -66,7 +66,7 @@ class ResizeAxis {
 };
 
 // A part of the input whose own Resize has the crop in it, from `offset` on in the whole result.
-struct Part {
+struct UpsampledPart {
   SliceRange input;
   std::int64_t offset = 0;
   ops::ResizedAxis axis;
@@ -80,7 +80,7 @@ bool is_whole(double value) {
   return std::fabs(value - std::nearbyint(value)) < 1e-9 * std::max(1.0, std::fabs(value));
 }
 
-bool gives_the_same(const ResizeAxis& whole, const ResizeAxis& part, const Part& at, const SliceRange& range) {
+bool gives_the_same(const ResizeAxis& whole, const ResizeAxis& part, const UpsampledPart& at, const SliceRange& range) {
   for (std::int64_t i = 0; i < range.count; ++i) {
     const std::int64_t x = range.start + i * range.step;
     const Neighbours wanted = whole.neighbours(x), found = part.neighbours(x - at.offset);
@@ -91,8 +91,8 @@ bool gives_the_same(const ResizeAxis& whole, const ResizeAxis& part, const Part&
   return true;
 }
 
-std::optional<Part> part_for(const ops::AttributeReader& reader, const ops::ResizedAxis& axis, std::int64_t input,
-                             bool by_sizes, const SliceRange& range) {
+std::optional<UpsampledPart> part_for(const ops::AttributeReader& reader, const ops::ResizedAxis& axis,
+                                      std::int64_t input, bool by_sizes, const SliceRange& range) {
   if (range.count > kMostPositions || !(axis.scale > 0) || input < 1) return std::nullopt;
   const ResizeAxis whole(reader, axis, input);
   std::int64_t low = input - 1, high = 0;
@@ -115,7 +115,7 @@ std::optional<Part> part_for(const ops::AttributeReader& reader, const ops::Resi
     };
     while (end < input && (!is_whole(static_cast<double>(end - begin) * axis.scale) || size() < wanted)) ++end;
     if (end - begin >= input || size() < wanted) return std::nullopt;
-    Part part{{begin, 1, end - begin}, offset, axis};
+    UpsampledPart part{{begin, 1, end - begin}, offset, axis};
     part.axis.size = size();
     if (by_sizes) part.axis.scale = static_cast<double>(part.axis.size) / static_cast<double>(part.input.count);
     if (gives_the_same(whole, ResizeAxis(reader, part.axis, part.input.count), part, range)) return part;
@@ -200,7 +200,7 @@ std::optional<ValueId> cropped_resize(GraphBuilder& builder, const ir::Node& nod
       new_sizes[axis] = range.count;
       continue;
     }
-    const std::optional<Part> part = part_for(reader, axes[axis], shape[axis], sizes != nullptr, range);
+    const std::optional<UpsampledPart> part = part_for(reader, axes[axis], shape[axis], sizes != nullptr, range);
     if (!part) return std::nullopt;
     data.emplace(axis, part->input);
     new_sizes[axis] = part->axis.size;

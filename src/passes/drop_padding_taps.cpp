@@ -24,7 +24,7 @@ using ir::ValueId;
 using Integers = std::vector<std::int64_t>;
 
 // Taps of a spatial axis that go, at its beginning and at its end.
-struct Dropped {
+struct DroppedTaps {
   std::int64_t begin = 0, end = 0;
 };
 
@@ -36,8 +36,8 @@ bool is_read(const ops::WindowAxis& axis, std::int64_t tap) {
   return first < axis.output && start + first * axis.stride < axis.input;
 }
 
-Dropped unread_taps(const ops::WindowAxis& axis) {
-  Dropped unread;
+DroppedTaps unread_taps(const ops::WindowAxis& axis) {
+  DroppedTaps unread;
   while (unread.begin < axis.kernel && !is_read(axis, unread.begin)) ++unread.begin;
   if (unread.begin == axis.kernel) return {};  // the result is the bias alone
   while (!is_read(axis, axis.kernel - 1 - unread.end)) ++unread.end;
@@ -92,7 +92,7 @@ class TapDropper {
       if (sizes[i] < 1 && pads_by_size) return std::nullopt;
       if (sizes[i] < 1) continue;
       const ops::WindowAxis axis = ops::resolve_window_axis(window, i, sizes[i]);
-      const Dropped dropped = unread_taps(axis);
+      const DroppedTaps dropped = unread_taps(axis);
       first[i] = dropped.begin;
       kernel[i] -= dropped.begin + dropped.end;
       pads[i] = axis.pad_begin - dropped.begin * axis.dilation;

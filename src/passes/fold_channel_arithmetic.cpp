@@ -32,9 +32,9 @@ struct Layer {
   std::size_t axis = 0, rank = 0;
 };
 
-class Folder {
+class ChannelArithmeticFolder {
  public:
-  Folder(ir::Graph graph, const PassContext& context)
+  ChannelArithmeticFolder(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), builder_(graph_), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph fold() {
@@ -187,9 +187,9 @@ class Folder {
 }  // namespace
 
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context) {
-  Folder distributor(Folder(std::move(graph), context).fold(), context);
+  ChannelArithmeticFolder distributor(ChannelArithmeticFolder(std::move(graph), context).fold(), context);
   graph = distributor.distribute();
-  return distributor.changed() ? Folder(std::move(graph), context).fold() : graph;
+  return distributor.changed() ? ChannelArithmeticFolder(std::move(graph), context).fold() : graph;
 }
 
 }  // namespace tessera::passes

@@ -16,9 +16,9 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-class Folder {
+class TableFolder {
  public:
-  explicit Folder(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
+  explicit TableFolder(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   // Whether anything changed.
   bool run() {
@@ -106,7 +106,7 @@ class Folder {
 ir::Graph fold_into_tables(ir::Graph graph, const PassContext& context) {
   // A table that is not folded would be computed in every run.
   if (context.leaves_out("fold_constants")) return graph;
-  Folder folder(std::move(graph));
+  TableFolder folder(std::move(graph));
   const bool changed = folder.run();
   return changed ? fold_all_constants(folder.take(), context) : folder.take();
 }

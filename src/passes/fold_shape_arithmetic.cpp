@@ -19,9 +19,9 @@ using ir::NodeId;
 using ir::ValueId;
 using Elements = std::vector<ShapeElement>;
 
-class Folder {
+class ShapeFolder {
  public:
-  Folder(ir::Graph graph, const PassContext& context)
+  ShapeFolder(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), context_(context), replacements_(graph_) {}
 
   ir::Graph run() {
@@ -141,7 +141,7 @@ class Folder {
 }  // namespace
 
 ir::Graph fold_shape_arithmetic(ir::Graph graph, const PassContext& context) {
-  return Folder(std::move(graph), context).run();
+  return ShapeFolder(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

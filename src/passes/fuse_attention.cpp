@@ -24,7 +24,7 @@ using Permutation = std::vector<std::int64_t>;
 
 // What is at most this, added to a score, leaves nothing of its exponential beside others, and nothing of the score in
 // the sum.
-constexpr double kForbidding = -1e9;
+constexpr double kMaskedScore = -1e9;
 // Copying keys into another order is little beside the scores of so many queries.
 constexpr std::int64_t kManyQueries = 32;
 // Of what stands between the product and softmax; models have five.
@@ -47,15 +47,15 @@ struct Scores {
 };
 
 // Dropout between softmax and the values.
-struct Dropped {
+struct DroppedWeights {
   ValueId weights;
   float ratio = 0;
   std::optional<std::int64_t> seed;
 };
 
-class Fuser {
+class AttentionFuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context)
+  AttentionFuser(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
@@ -149,7 +149,7 @@ class Fuser {
   std::optional<Scores> chosen(const ir::Node& where, int step) const {
     for (const std::size_t i : {1, 2}) {
       const std::optional<double> other = number(where.inputs[3 - i]);
-      if (!other || !(*other <= kForbidding)) continue;
+      if (!other || !(*other <= kMaskedScore)) continue;
       std::optional<Scores> found = scores(where.inputs[i], step + 1);
       if (!found || !is_mask(where.inputs[0], *dims(found->product))) continue;
       found->masks.push_back({where.inputs[0], true, i == 1, *other});
@@ -185,7 +185,7 @@ class Fuser {
   }
 
   // What a Dropout that trains makes of weights, or nothing.
-  std::optional<Dropped> dropped(ValueId value) const {
+  std::optional<DroppedWeights> dropped(ValueId value) const {
     const ir::Node* node = maker(value, "Dropout");
     if (node == nullptr || node->inputs.size() < 3 || !node->inputs[2].valid()) return std::nullopt;
     const bool wants_mask = node->outputs.size() > 1 && node->outputs[1].valid() && use_count(node->outputs[1]) > 0;
@@ -194,7 +194,7 @@ class Fuser {
     if (wants_mask || trains == nullptr || trains->dtype() != DType::boolean || !trains->data<bool>()[0] || !ratio ||
         !(*ratio > 0 && *ratio < 1))
       return std::nullopt;
-    Dropped found{node->inputs[0], static_cast<float>(*ratio), std::nullopt};
+    DroppedWeights found{node->inputs[0], static_cast<float>(*ratio), std::nullopt};
     if (const auto seed = node->attributes.find("seed"); seed != node->attributes.end())
       found.seed = std::get<std::int64_t>(seed->second);
     return found;
@@ -297,7 +297,7 @@ class Fuser {
   // --- the node
   void fuse(NodeId id) {
     const ir::Node outer = graph_.node(id);
-    const std::optional<Dropped> drops = dropped(outer.inputs[0]);
+    const std::optional<DroppedWeights> drops = dropped(outer.inputs[0]);
     const std::optional<ValueId> operand = softmax_operand(drops ? drops->weights : outer.inputs[0]);
     std::optional<Scores> found = operand ? scores(*operand) : std::nullopt;
     if (!found) return;
@@ -364,7 +364,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse_attention(ir::Graph graph, const PassContext& context) {
-  return lay_out_attention(Fuser(std::move(graph), context).run());
+  return lay_out_attention(AttentionFuser(std::move(graph), context).run());
 }
 
 }  // namespace tessera::passes

@@ -17,9 +17,9 @@ using Steps = std::vector<ops::ElementWiseStep>;
 
 constexpr std::size_t kMostInputs = 8;
 
-class Fuser {
+class ElementWiseFuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context)
+  ElementWiseFuser(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
@@ -179,7 +179,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse_element_wise(ir::Graph graph, const PassContext& context) {
-  return Fuser(std::move(graph), context).run();
+  return ElementWiseFuser(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -20,9 +20,9 @@ struct Embedding {
   ValueId table, ids;
 };
 
-class Fuser {
+class EmbeddingFuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context)
+  EmbeddingFuser(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), context_(context), builder_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
@@ -167,7 +167,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse_embeddings(ir::Graph graph, const PassContext& context) {
-  return Fuser(std::move(graph), context).run();
+  return EmbeddingFuser(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

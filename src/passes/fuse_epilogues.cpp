@@ -18,7 +18,6 @@ using ir::NodeId;
 using ir::ValueId;
 using At = ops::QuantisedLayerInputs;
 
-constexpr std::string_view kLinear = "tessera::Linear";
 constexpr std::size_t kBias = 2;  // of X, W and B
 // The same of bytes (ops/quantised_layers.h): a real result takes a bias and an activation, a quantised one the sum
 // behind it.
@@ -39,9 +38,9 @@ std::optional<std::size_t> addend_input(const ops::OpDef& op) {
   return found == op.inputs.end() ? std::nullopt : std::optional(static_cast<std::size_t>(found - op.inputs.begin()));
 }
 
-class Fuser {
+class EpilogueFuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context)
+  EpilogueFuser(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
@@ -198,7 +197,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse_epilogues(ir::Graph graph, const PassContext& context) {
-  return Fuser(std::move(graph), context).run();
+  return EpilogueFuser(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -14,9 +14,9 @@ using ir::ValueId;
 // Of the fused operators.
 constexpr std::size_t kSum = 3;
 
-class Fuser {
+class SkipNormalisationFuser {
  public:
-  Fuser(ir::Graph graph, const PassContext& context)
+  SkipNormalisationFuser(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
@@ -64,7 +64,7 @@ class Fuser {
 }  // namespace
 
 ir::Graph fuse_skip_normalisation(ir::Graph graph, const PassContext& context) {
-  return Fuser(std::move(graph), context).run();
+  return SkipNormalisationFuser(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -6,8 +6,6 @@
 namespace tessera::passes {
 namespace {
 
-constexpr std::string_view kLinear = "tessera::Linear";
-
 bool has_transposed_weights(const ir::Node& node) {
   const auto found = node.attributes.find("transB");
   return found != node.attributes.end() && std::get<std::int64_t>(found->second) != 0;

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "ir/graph.h"
 
 namespace tessera::passes {
+
+inline constexpr std::string_view kLinear = "tessera::Linear";
 
 // The node as tessera::Linear: MatMul, TransposedMatMul and Gemm in float32 with weights [inputs, outputs] (or
 // transposed) of known sizes, constant or not, at most a bias of one number an output, and no factors. A Linear is what

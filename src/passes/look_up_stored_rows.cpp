@@ -20,10 +20,10 @@ using ir::ValueId;
 
 constexpr auto kF32 = static_cast<std::int64_t>(DType::f32);
 
-class Mover {
+class RowLookupMover {
  public:
   // Tables that take no more bytes of f32 are rather widened once.
-  Mover(ir::Graph graph, std::int64_t small_bytes) : graph_(std::move(graph)), small_bytes_(small_bytes) {}
+  RowLookupMover(ir::Graph graph, std::int64_t small_bytes) : graph_(std::move(graph)), small_bytes_(small_bytes) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -156,7 +156,7 @@ class Mover {
 }  // namespace
 
 ir::Graph look_up_stored_rows(ir::Graph graph, const PassContext& context) {
-  return Mover(std::move(graph), context.machine.near_cache_bytes).run();
+  return RowLookupMover(std::move(graph), context.machine.near_cache_bytes).run();
 }
 
 }  // namespace tessera::passes

@@ -15,21 +15,21 @@ using ir::NodeId;
 using ir::ValueId;
 
 // What a node takes of its data: `count` neighbours from `start` along one axis, in order.
-struct Part {
+struct CropPart {
   NodeId node;
   std::int64_t axis = 0, start = 0, count = 0;
 };
 
-std::optional<Part> part_of_slice(const ir::Graph& graph, NodeId id) {
+std::optional<CropPart> part_of_slice(const ir::Graph& graph, NodeId id) {
   const std::optional<ops::SliceRequest> request = slice_request_of(graph, graph.node(id));
   if (!request || request->axes.size() != 1) return std::nullopt;
   const ir::Dim& dim = (*dims_of(graph, graph.node(id).inputs[0]))[static_cast<std::size_t>(request->axes[0])];
   if (!dim.is_known() || request->steps[0] != 1) return std::nullopt;
   const ops::SliceRange range = ops::slice_range(dim.value(), request->starts[0], request->ends[0], 1);
-  return Part{id, request->axes[0], range.start, range.count};
+  return CropPart{id, request->axes[0], range.start, range.count};
 }
 
-std::optional<Part> part_of_gather(const ir::Graph& graph, NodeId id) {
+std::optional<CropPart> part_of_gather(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
   const ir::Dims *dims = dims_of(graph, node.inputs[0]), *shape = dims_of(graph, node.inputs[1]);
   const std::optional<std::vector<std::int64_t>> indices = constant_integers(graph, node, 1);
@@ -46,10 +46,10 @@ std::optional<Part> part_of_gather(const ir::Graph& graph, NodeId id) {
   for (std::size_t i = 0; i < indices->size(); ++i) {
     if (position((*indices)[i]) != start + static_cast<std::int64_t>(i)) return std::nullopt;
   }
-  return Part{id, axis, start, static_cast<std::int64_t>(indices->size())};
+  return CropPart{id, axis, start, static_cast<std::int64_t>(indices->size())};
 }
 
-std::optional<Part> part_of(const ir::Graph& graph, NodeId id) {
+std::optional<CropPart> part_of(const ir::Graph& graph, NodeId id) {
   const ir::Node& node = graph.node(id);
   if ((node.op != "Slice" && node.op != "Gather") || !node.outputs[0].valid() || !node.inputs[0].valid())
     return std::nullopt;
@@ -57,9 +57,9 @@ std::optional<Part> part_of(const ir::Graph& graph, NodeId id) {
 }
 
 // Whether the parts, in order of their starts, lie side by side from 0 to `size`.
-bool are_whole(const std::vector<Part>& parts, std::int64_t size) {
+bool are_whole(const std::vector<CropPart>& parts, std::int64_t size) {
   std::int64_t end = 0;
-  for (const Part& part : parts) {
+  for (const CropPart& part : parts) {
     if (part.start != end || part.count < 1) return false;
     end += part.count;
   }
@@ -67,15 +67,15 @@ bool are_whole(const std::vector<Part>& parts, std::int64_t size) {
 }
 
 // `parts` in the order of the graph, so that the first one's place is early enough for all results.
-void split(ir::Graph& graph, std::vector<Part> parts) {
+void split(ir::Graph& graph, std::vector<CropPart> parts) {
   const NodeId place = parts[0].node;
   const ValueId value = graph.node(place).inputs[0];
   const std::int64_t axis = parts[0].axis;
-  std::ranges::sort(parts, {}, &Part::start);
+  std::ranges::sort(parts, {}, &CropPart::start);
   if (!are_whole(parts, (*dims_of(graph, value))[static_cast<std::size_t>(axis)].value())) return;
   std::vector<std::int64_t> sizes;
   ir::Node node{"Split", graph.node(place).name, {}, {}, {{"axis", axis}}, 0};
-  for (const Part& part : parts) {
+  for (const CropPart& part : parts) {
     sizes.push_back(part.count);
     ir::Node taken = graph.node(part.node);
     node.outputs.push_back(taken.outputs[0]);
@@ -91,9 +91,9 @@ void split(ir::Graph& graph, std::vector<Part> parts) {
 }  // namespace
 
 ir::Graph merge_crops(ir::Graph graph, const PassContext&) {
-  std::map<std::pair<ValueId, std::int64_t>, std::vector<Part>> parts;  // by value and axis
+  std::map<std::pair<ValueId, std::int64_t>, std::vector<CropPart>> parts;  // by value and axis
   for (const NodeId id : graph.order()) {
-    if (const std::optional<Part> part = part_of(graph, id))
+    if (const std::optional<CropPart> part = part_of(graph, id))
       parts[{graph.node(id).inputs[0], part->axis}].push_back(*part);
   }
   for (const auto& [where, together] : parts) {

@@ -40,9 +40,9 @@ std::size_t quick_hash(const Tensor& tensor) {
   return combined(hash, hash_of_bytes(tensor, bytes - std::min(kSample, bytes), bytes));
 }
 
-class Merger {
+class DuplicateMerger {
  public:
-  explicit Merger(ir::Graph graph) : graph_(std::move(graph)), replacements_(graph_) {}
+  explicit DuplicateMerger(ir::Graph graph) : graph_(std::move(graph)), replacements_(graph_) {}
 
   ir::Graph run() {
     merge_constants();
@@ -177,7 +177,7 @@ class Merger {
 }  // namespace
 
 ir::Graph merge_duplicates(ir::Graph graph, const PassContext&) {
-  return Merger(std::move(graph)).run();
+  return DuplicateMerger(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

@@ -52,9 +52,10 @@ bool is_lossless(DType from, DType to) {
   }
 }
 
-class Merger {
+class MovementMerger {
  public:
-  explicit Merger(ir::Graph graph) : graph_(std::move(graph)), replacements_(graph_), uses_(graph_.compute_uses()) {}
+  explicit MovementMerger(ir::Graph graph)
+      : graph_(std::move(graph)), replacements_(graph_), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -216,7 +217,7 @@ class Merger {
 }  // namespace
 
 ir::Graph merge_movement(ir::Graph graph, const PassContext&) {
-  return Merger(std::move(graph)).run();
+  return MovementMerger(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

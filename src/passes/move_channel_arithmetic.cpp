@@ -40,9 +40,9 @@ struct Mapped {
   bool is_plain() const { return !map.scales() && !map.shifts(); }
 };
 
-class Mover {
+class ChannelArithmeticMover {
  public:
-  Mover(ir::Graph graph, const PassContext& context)
+  ChannelArithmeticMover(ir::Graph graph, const PassContext& context)
       : graph_(std::move(graph)), builder_(graph_), context_(context), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
@@ -300,7 +300,7 @@ class Mover {
 }  // namespace
 
 ir::Graph move_channel_arithmetic(ir::Graph graph, const PassContext& context) {
-  return Mover(std::move(graph), context).run();
+  return ChannelArithmeticMover(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -18,9 +18,10 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-class Mover {
+class CropMover {
  public:
-  Mover(ir::Graph graph, const PassContext& context) : graph_(std::move(graph)), builder_(graph_), context_(context) {
+  CropMover(ir::Graph graph, const PassContext& context)
+      : graph_(std::move(graph)), builder_(graph_), context_(context) {
     for (const std::vector<NodeId>& users : graph_.compute_uses()) uses_.emplace_back(users.begin(), users.end());
   }
 
@@ -242,7 +243,7 @@ class Mover {
 }  // namespace
 
 ir::Graph move_crops(ir::Graph graph, const PassContext& context) {
-  return Mover(std::move(graph), context).run();
+  return CropMover(std::move(graph), context).run();
 }
 
 }  // namespace tessera::passes

@@ -33,9 +33,9 @@ using Polynomial = std::array<double, 4>;
 // Steps into nested sums and products.
 constexpr int kMostDepth = 8;
 
-class Recogniser {
+class ActivationRecogniser {
  public:
-  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
+  explicit ActivationRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -211,7 +211,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_activations(ir::Graph graph, const PassContext&) {
-  return Recogniser(std::move(graph)).run();
+  return ActivationRecogniser(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

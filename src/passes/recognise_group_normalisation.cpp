@@ -21,9 +21,9 @@ struct Grouped {
   float epsilon = 0;
 };
 
-class Recogniser {
+class GroupNormalisationRecogniser {
  public:
-  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
+  explicit GroupNormalisationRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -126,7 +126,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_group_normalisation(ir::Graph graph, const PassContext&) {
-  return Recogniser(std::move(graph)).run();
+  return GroupNormalisationRecogniser(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

@@ -21,9 +21,9 @@ using ir::ValueId;
 using Axes = std::vector<std::int64_t>;
 using Normalised = SpeltNormalisation;
 
-class Recogniser {
+class NormalisationRecogniser {
  public:
-  explicit Recogniser(ir::Graph graph)
+  explicit NormalisationRecogniser(ir::Graph graph)
       : graph_(std::move(graph)), builder_(graph_), uses_(graph_.compute_uses()), taken_(graph_.value_count(), false) {}
 
   ir::Graph run() {
@@ -160,7 +160,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_normalisation(ir::Graph graph, const PassContext&) {
-  return Recogniser(std::move(graph)).run();
+  return NormalisationRecogniser(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

@@ -13,9 +13,9 @@ namespace {
 using ir::NodeId;
 using ir::ValueId;
 
-class Recogniser {
+class SoftmaxRecogniser {
  public:
-  explicit Recogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
+  explicit SoftmaxRecogniser(ir::Graph graph) : graph_(std::move(graph)), uses_(graph_.compute_uses()) {}
 
   ir::Graph run() {
     const std::vector<NodeId> order = graph_.order();
@@ -129,7 +129,7 @@ class Recogniser {
 }  // namespace
 
 ir::Graph recognise_softmax(ir::Graph graph, const PassContext&) {
-  return Recogniser(std::move(graph)).run();
+  return SoftmaxRecogniser(std::move(graph)).run();
 }
 
 }  // namespace tessera::passes

@@ -11,17 +11,18 @@ namespace tessera::passes {
 namespace {
 
 using Elements = std::vector<ShapeElement>;
-using Result = std::optional<Elements>;
+using KnownElements = std::optional<Elements>;
 
 // Longer ones are data.
-constexpr std::size_t kMostElements = 64;
+constexpr std::size_t kMostShapeElements = 64;
 
 ShapeElement number(std::int64_t value) {
   return {value, {}};
 }
 
-Result constant_elements(const Tensor& tensor) {
-  if (!tensor.has_data() || tensor.shape().size() > 1 || tensor.elements() > static_cast<std::int64_t>(kMostElements))
+KnownElements constant_elements(const Tensor& tensor) {
+  if (!tensor.has_data() || tensor.shape().size() > 1 ||
+      tensor.elements() > static_cast<std::int64_t>(kMostShapeElements))
     return std::nullopt;
   Elements elements;
   if (tensor.dtype() == DType::i64)
@@ -98,7 +99,7 @@ class Learner {
   Learner(const ShapeContents& contents, const ir::Graph& graph, const ir::Node& node)
       : contents_(contents), graph_(graph), node_(node) {}
 
-  Result result() const {
+  KnownElements result() const {
     const std::string& op = node_.op;
     if (op == "Shape") return shape();
     if (op == "Identity" || op == "Squeeze" || op == "Unsqueeze" || op == "Reshape" || op == "Cast") return input(0);
@@ -112,7 +113,7 @@ class Learner {
   }
 
  private:
-  Result input(std::size_t i) const {
+  KnownElements input(std::size_t i) const {
     return i < node_.inputs.size() ? contents_.of(graph_, node_.inputs[i]) : std::nullopt;
   }
   std::size_t rank(std::size_t i) const {
@@ -120,7 +121,7 @@ class Learner {
     return dims == nullptr ? 0 : dims->size();
   }
 
-  Result shape() const {
+  KnownElements shape() const {
     const ir::Dims* dims = dims_of(graph_, node_.inputs[0]);
     if (dims == nullptr) return std::nullopt;
     const ops::DimRange range =
@@ -130,17 +131,17 @@ class Learner {
       elements.push_back(ShapeElement::of((*dims)[static_cast<std::size_t>(i)]));
     return elements;
   }
-  Result joined() const {
+  KnownElements joined() const {
     Elements elements;
     for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      const Result part = input(i);
+      const KnownElements part = input(i);
       if (!part) return std::nullopt;
       elements.insert(elements.end(), part->begin(), part->end());
     }
     return elements;
   }
-  Result gathered() const {
-    const Result data = input(0), places = input(1);
+  KnownElements gathered() const {
+    const KnownElements data = input(0), places = input(1);
     if (!data || !places || rank(0) != 1) return std::nullopt;
     Elements elements;
     const auto size = static_cast<std::int64_t>(data->size());
@@ -150,8 +151,8 @@ class Learner {
     }
     return elements;
   }
-  Result sliced() const {
-    const Result data = input(0);
+  KnownElements sliced() const {
+    const KnownElements data = input(0);
     const std::optional<ops::SliceRequest> request = slice_request_of(graph_, node_);
     if (!data || !request || request->starts.size() != 1) return std::nullopt;
     const ops::SliceRange range = ops::slice_range(static_cast<std::int64_t>(data->size()), request->starts[0],
@@ -161,8 +162,8 @@ class Learner {
       elements.push_back((*data)[static_cast<std::size_t>(range.start + i * range.step)]);
     return elements;
   }
-  Result chosen() const {
-    const Result condition = input(0), a = input(1), b = input(2);
+  KnownElements chosen() const {
+    const KnownElements condition = input(0), a = input(1), b = input(2);
     const std::optional<std::size_t> length =
         condition && a && b ? common_length({&*condition, &*a, &*b}) : std::nullopt;
     if (!length) return std::nullopt;
@@ -175,16 +176,16 @@ class Learner {
     }
     return elements;
   }
-  Result combined(Arithmetic arithmetic) const {
-    const Result a = input(0), b = input(1);
+  KnownElements combined(Arithmetic arithmetic) const {
+    const KnownElements a = input(0), b = input(1);
     const std::optional<std::size_t> length = a && b ? common_length({&*a, &*b}) : std::nullopt;
     if (!length) return std::nullopt;
     Elements elements;
     for (std::size_t i = 0; i < *length; ++i) elements.push_back(arithmetic(at(*a, i), at(*b, i)));
     return elements;
   }
-  Result mapped(ShapeElement (*map)(const ShapeElement&)) const {
-    Result elements = input(0);
+  KnownElements mapped(ShapeElement (*map)(const ShapeElement&)) const {
+    KnownElements elements = input(0);
     if (elements) std::ranges::transform(*elements, elements->begin(), map);
     return elements;
   }
@@ -216,14 +217,14 @@ void ShapeContents::learn(const ir::Graph& graph, const ir::Node& node) {
   const bool holds =
       type.is_tensor() && (type.dtype == DType::i64 || type.dtype == DType::i32 || type.dtype == DType::boolean);
   if (!holds || !type.dims || type.dims->size() > 1) return;
-  Result result = Learner(*this, graph, node).result();
+  KnownElements result = Learner(*this, graph, node).result();
   // A condition is no size; what does not fit its type wraps around, or fails.
   if (result && type.dtype == DType::boolean)
     std::ranges::replace_if(*result, [](const ShapeElement& each) { return !each.number; }, ShapeElement{});
   const bool fails = result && std::ranges::any_of(*result, [&](const ShapeElement& each) {
                        return each.number && !fits(*each.number, type.dtype);
                      });
-  if (!result || fails || result->size() > kMostElements || (type.dims->empty() && result->size() != 1)) return;
+  if (!result || fails || result->size() > kMostShapeElements || (type.dims->empty() && result->size() != 1)) return;
   contents_[node.outputs[0]] = std::move(*result);
 }
 

@@ -11,7 +11,7 @@
 namespace tessera::text {
 namespace {
 
-constexpr const char* kWhat = "decoder";
+constexpr const char* kDecoder = "decoder";
 using Tokens = std::vector<std::string>;
 
 void replace_all(std::string& text, std::string_view what, std::string_view by) {
@@ -68,7 +68,7 @@ Tokens byte_level(const Tokens& tokens) {
   return {as_utf8(bytes)};
 }
 
-Decoder metaspace(const nlohmann::json& part) {
+Decoder metaspace_decoder(const nlohmann::json& part) {
   const std::string scheme =
       text_of(part, "prepend_scheme", flag_of(part, "add_prefix_space", true) ? "always" : "never");
   return [mark = text_of(part, "replacement", "\u2581"), drops_first = scheme != "never"](Tokens tokens) {
@@ -142,7 +142,7 @@ Decoder byte_pairs(const nlohmann::json& part) {
   };
 }
 
-Decoder sequence(const nlohmann::json& part, int depth) {
+Decoder decoder_sequence(const nlohmann::json& part, int depth) {
   require(depth < kMostNesting, ErrorKind::invalid_argument, "the tokenizer's decoders are nested too deeply");
   std::vector<Decoder> members;
   for (const nlohmann::json& member : part.at("decoders")) members.push_back(make_decoder(member, depth + 1));
@@ -161,11 +161,11 @@ Decoder make_decoder(const nlohmann::json& part, int depth) {
       return tokens;
     };
   }
-  const std::string type = type_of(part, kWhat);
-  if (type == "Sequence") return sequence(part, depth);
+  const std::string type = type_of(part, kDecoder);
+  if (type == "Sequence") return decoder_sequence(part, depth);
   if (type == "WordPiece") return word_piece(part);
   if (type == "ByteLevel") return byte_level;
-  if (type == "Metaspace") return metaspace(part);
+  if (type == "Metaspace") return metaspace_decoder(part);
   if (type == "ByteFallback") return byte_fallback;
   if (type == "Fuse") return fuse;
   if (type == "Strip") return strip(part);
@@ -179,7 +179,7 @@ Decoder make_decoder(const nlohmann::json& part, int depth) {
       return tokens;
     };
   }
-  fail_unknown_part(type, kWhat);
+  fail_unknown_part(type, kDecoder);
 }
 
 }  // namespace tessera::text

@@ -13,7 +13,7 @@
 namespace tessera::text {
 namespace {
 
-constexpr const char* kWhat = "normalizer";
+constexpr const char* kNormalizer = "normalizer";
 
 // BERT's (https://github.com/google-research/bert, BasicTokenizer): drops control characters, makes white space plain,
 // sets ideographs apart, strips accents and lowers the case.
@@ -57,7 +57,7 @@ Normalizer replacement(const nlohmann::json& part) {
   };
 }
 
-Normalizer sequence(const nlohmann::json& part, int depth) {
+Normalizer normalizer_sequence(const nlohmann::json& part, int depth) {
   require(depth < kMostNesting, ErrorKind::invalid_argument, "the tokenizer's normalizers are nested too deeply");
   std::vector<Normalizer> members;
   for (const nlohmann::json& member : part.at("normalizers")) members.push_back(make_normalizer(member, depth + 1));
@@ -82,8 +82,8 @@ std::optional<NormalForm> form_of(const std::string& type) {
 
 Normalizer make_normalizer(const nlohmann::json& part, int depth) {
   if (part.is_null()) return [](std::u32string text) { return text; };
-  const std::string type = type_of(part, kWhat);
-  if (type == "Sequence") return sequence(part, depth);
+  const std::string type = type_of(part, kNormalizer);
+  if (type == "Sequence") return normalizer_sequence(part, depth);
   if (type == "BertNormalizer") return bert(part);
   if (type == "Precompiled") return make_precompiled(part);
   if (type == "Replace") return replacement(part);
@@ -105,7 +105,7 @@ Normalizer make_normalizer(const nlohmann::json& part, int depth) {
       return text.empty() ? text : front + text;
     };
   }
-  fail_unknown_part(type, kWhat);
+  fail_unknown_part(type, kNormalizer);
 }
 
 }  // namespace tessera::text

@@ -5,14 +5,14 @@
 namespace tessera::text {
 namespace {
 
-constexpr const char* kWhat = "post_processor";
+constexpr const char* kPostProcessor = "post_processor";
 constexpr std::size_t kMostParts = 256;
 
 // ["[SEP]", 102]
 std::int64_t token_of(const nlohmann::json& part, const char* key) {
   const nlohmann::json& token = part.at(key);
   require(token.is_array() && token.size() == 2, ErrorKind::invalid_argument,
-          "'{}' of the tokenizer's {} is no pair of a token and its number", key, kWhat);
+          "'{}' of the tokenizer's {} is no pair of a token and its number", key, kPostProcessor);
   return whole_number(token[1]);
 }
 
@@ -44,14 +44,15 @@ std::vector<FramePart> read_template(const nlohmann::json& parts, const nlohmann
 
 Frame make_frame(const nlohmann::json& part, int depth) {
   if (part.is_null()) return {};
-  const std::string type = type_of(part, kWhat);
+  const std::string type = type_of(part, kPostProcessor);
   if (type == "ByteLevel") return {};  // it moves offsets alone
   if (type == "Sequence") {
     // The members work one after the other; all but one leave the tokens as they are.
-    require(depth < kMostNesting, ErrorKind::invalid_argument, "the tokenizer's {}s are nested too deeply", kWhat);
+    require(depth < kMostNesting, ErrorKind::invalid_argument, "the tokenizer's {}s are nested too deeply",
+            kPostProcessor);
     Frame frame;
     for (const nlohmann::json& member : part.at("processors"))
-      if (type_of(member, kWhat) != "ByteLevel") frame = make_frame(member, depth + 1);
+      if (type_of(member, kPostProcessor) != "ByteLevel") frame = make_frame(member, depth + 1);
     return frame;
   }
   if (type == "BertProcessing") {
@@ -67,7 +68,7 @@ Frame make_frame(const nlohmann::json& part, int depth) {
     const nlohmann::json& tokens = part.at("special_tokens");
     return {read_template(part.at("single"), tokens, false), read_template(part.at("pair"), tokens, true)};
   }
-  fail_unknown_part(type, kWhat);
+  fail_unknown_part(type, kPostProcessor);
 }
 
 }  // namespace tessera::text

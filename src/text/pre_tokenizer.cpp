@@ -11,7 +11,7 @@
 namespace tessera::text {
 namespace {
 
-constexpr const char* kWhat = "pre_tokenizer";
+constexpr const char* kPreTokenizer = "pre_tokenizer";
 
 // GPT-2's words: contractions, letters, numbers and other marks with the space before them, white space.
 constexpr const char* kByteLevelWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -138,7 +138,7 @@ PreTokenizer byte_level(const nlohmann::json& part) {
 
 // SentencePiece's: a visible character stands for the space, and one is put before the text (Kudo, Richardson,
 // arXiv:1808.06226).
-PreTokenizer metaspace(const nlohmann::json& part) {
+PreTokenizer metaspace_pre_tokenizer(const nlohmann::json& part) {
   const std::u32string mark = decode_utf8(text_of(part, "replacement", "\u2581"));
   require(mark.size() == 1, ErrorKind::invalid_argument,
           "the tokenizer's replacement of spaces is no single character");
@@ -161,7 +161,7 @@ PreTokenizer metaspace(const nlohmann::json& part) {
   };
 }
 
-PreTokenizer sequence(const nlohmann::json& part, int depth) {
+PreTokenizer pre_tokenizer_sequence(const nlohmann::json& part, int depth) {
   require(depth < kMostNesting, ErrorKind::invalid_argument, "the tokenizer's pre_tokenizers are nested too deeply");
   std::vector<PreTokenizer> members;
   for (const nlohmann::json& member : part.at("pretokenizers"))
@@ -173,10 +173,10 @@ PreTokenizer sequence(const nlohmann::json& part, int depth) {
 
 PreTokenizer make_pre_tokenizer(const nlohmann::json& part, int depth) {
   if (part.is_null()) return [](std::vector<Word> words) { return words; };
-  const std::string type = type_of(part, kWhat);
-  if (type == "Sequence") return sequence(part, depth);
+  const std::string type = type_of(part, kPreTokenizer);
+  if (type == "Sequence") return pre_tokenizer_sequence(part, depth);
   if (type == "ByteLevel") return byte_level(part);
-  if (type == "Metaspace") return metaspace(part);
+  if (type == "Metaspace") return metaspace_pre_tokenizer(part);
   if (type == "WhitespaceSplit") return split_at(is_white_space, Delimiters::removed);
   if (type == "Whitespace")
     return split(std::make_shared<const Pattern>(Pattern::regex(kWordsAndMarks)), Delimiters::removed, true);
@@ -194,7 +194,7 @@ PreTokenizer make_pre_tokenizer(const nlohmann::json& part, int depth) {
   if (type == "Split")
     return split(std::make_shared<const Pattern>(part.at("pattern")),
                  delimiters_of(part.at("behavior").get<std::string>()), flag_of(part, "invert", false));
-  fail_unknown_part(type, kWhat);
+  fail_unknown_part(type, kPreTokenizer);
 }
 
 }  // namespace tessera::text

@@ -18,11 +18,6 @@ std::string describe(const OpCall& call) {
   return text + ")";
 }
 
-ops::TensorType concrete(const ir::ValueType& type) {
-  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
-  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
-}
-
 // Calls body with the call as kernels see it.
 template <typename Body>
 auto with_view(const OpCall& call, Body body) {

@@ -8,15 +8,6 @@
 #include "runtime/weight_store.h"
 
 namespace tessera::test {
-namespace {
-
-ops::TensorType concrete(const ir::ValueType& type) {
-  const std::optional<Shape> shape = type.shape();
-  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
-}
-
-}  // namespace
-
 struct DeviceCall::State {
   const backends::Device& device;
   std::vector<Value> given;  // on the host

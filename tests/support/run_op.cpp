@@ -16,6 +16,11 @@ ir::Node make_node(const std::string& op, std::size_t inputs, const ir::Attribut
 
 }  // namespace
 
+ops::TensorType concrete(const ir::ValueType& type) {
+  const std::optional<Shape> shape = type.is_tensor() ? type.shape() : std::nullopt;
+  return shape ? ops::TensorType{type.dtype, *shape} : ops::TensorType{};
+}
+
 std::vector<Value> run_op(const OpCall& call, std::string_view device, int threads) {
   return run_op_on(backends::find_device(device), call, threads);
 }

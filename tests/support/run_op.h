@@ -6,6 +6,7 @@
 
 #include "backends/backend.h"
 #include "ir/graph.h"
+#include "ops/op.h"
 #include "tessera/tensor.h"
 
 namespace tessera::test {
@@ -22,6 +23,9 @@ std::vector<Value> run_op(const OpCall& call, std::string_view device = "referen
 std::vector<Value> run_op_on(const backends::Device& device, const OpCall& call, int threads = 1);
 // The first output, which must be a tensor.
 Tensor run_op_tensor(const OpCall& call, std::string_view device = "reference", int threads = 1);
+
+// The type as kernels see it; an undefined one for what is no tensor of known sizes.
+ops::TensorType concrete(const ir::ValueType& type);
 
 // Output types inferred for inputs of these types (no constants known, except where `constants` has a tensor).
 std::vector<ir::ValueType> infer_op(const std::string& op, const std::vector<ir::ValueType>& inputs,

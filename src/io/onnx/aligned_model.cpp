@@ -18,8 +18,8 @@ constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kLeastAligned = 1024;
 
 // Tags of length-delimited fields: (number << 3) | 2, in one byte each.
-constexpr char kModelGraph = 7 << 3 | 2, kGraphInitializer = 5 << 3 | 2, kTensorRawData = 9 << 3 | 2,
-               kTensorDocString = 12 << 3 | 2;
+constexpr char kModelGraphTag = 7 << 3 | 2, kGraphInitializerTag = 5 << 3 | 2, kTensorRawDataTag = 9 << 3 | 2,
+               kTensorDocStringTag = 12 << 3 | 2;
 
 std::int64_t varint_bytes(std::int64_t value) {
   std::int64_t bytes = 1;
@@ -104,7 +104,7 @@ template <typename Initializers>
 void lengthen(Initializers& initializers) {
   const auto first = std::ranges::find_if(initializers, [](const auto& each) { return !each.data.empty(); });
   TESSERA_ASSERT(first != initializers.end(), "only padding depends on the bytes of a length");
-  first->message += header(kTensorDocString, kAlignment - 2) + std::string(kAlignment - 2, ' ');
+  first->message += header(kTensorDocStringTag, kAlignment - 2) + std::string(kAlignment - 2, ' ');
 }
 
 }  // namespace
@@ -123,18 +123,18 @@ void AlignedModel::encode(tessera_onnx::ModelProto model) {
     if (needed > length_bytes) ++length_bytes;
     else lengthen(initializers);
   }
-  put(rest + header(kModelGraph, graph_bytes) + graph);
+  put(rest + header(kModelGraphTag, graph_bytes) + graph);
   for (const Initializer& initializer : initializers) put(initializer);
   require(bytes_ < std::numeric_limits<std::int32_t>::max(), ErrorKind::over_budget,
           "the model has {} bytes; one file holds less than 2 GiB, so write its constants as external data", bytes_);
 }
 
 void AlignedModel::put(const Initializer& initializer) {
-  std::string head = header(kGraphInitializer, initializer.bytes()) + initializer.message;
+  std::string head = header(kGraphInitializerTag, initializer.bytes()) + initializer.message;
   if (initializer.data.empty()) return put(std::move(head));
-  head +=
-      header(kTensorDocString, initializer.padding) + std::string(static_cast<std::size_t>(initializer.padding), ' ');
-  put(head + header(kTensorRawData, static_cast<std::int64_t>(initializer.data.size())));
+  head += header(kTensorDocStringTag, initializer.padding) +
+          std::string(static_cast<std::size_t>(initializer.padding), ' ');
+  put(head + header(kTensorRawDataTag, static_cast<std::int64_t>(initializer.data.size())));
   TESSERA_ASSERT(bytes_ % kAlignment == 0, "data of an initializer are not aligned");
   pieces_.push_back(initializer.data);
   bytes_ += static_cast<std::int64_t>(initializer.data.size());

@@ -18,14 +18,14 @@ namespace {
 
 // A rule of this version applies wherever it can: other programs are known not to take the form that the specification
 // allows.
-constexpr std::int64_t kEveryVersion = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kAnyVersion = std::numeric_limits<std::int64_t>::max();
 
 bool no_change(Downgrade&) {
   return true;
 }
 
 // By operator and then by version. A change that upgrade.cpp lists and that is not listed here has no way back.
-constexpr DowngradeRule kRules[] = {
+constexpr DowngradeRule kDowngradeRules[] = {
     {"BatchNormalization", 14, batch_normalization_to_13},
     {"CastLike", 15, cast_like_to_14},
     {"Clip", 11, clip_to_10},
@@ -47,8 +47,7 @@ constexpr DowngradeRule kRules[] = {
     {"Pad", 18, pad_to_17},
     {"Pad", 11, pad_to_10},
     {"Pow", 12, pow_to_11},
-    {"QuantizeLinear", kEveryVersion,
-     quantize_linear_to_20},  // onnxruntime 1.31 takes output_dtype only where it is u8
+    {"QuantizeLinear", kAnyVersion, quantize_linear_to_20},  // onnxruntime 1.31 takes output_dtype only where it is u8
     {"QuantizeLinear", 21, quantize_linear_to_20},
     {"RMSNormalization", 23, rms_normalization_to_22, true},
     {"ReduceL1", 18, axes_to_attribute},
@@ -86,14 +85,14 @@ constexpr std::array<std::string_view, 14> kFromTheFront = {
 
 const DowngradeRule* find_rule(std::string_view op, std::int64_t changed_at) {
   const auto found = std::ranges::find_if(
-      kRules, [&](const DowngradeRule& rule) { return rule.op == op && rule.changed_at == changed_at; });
-  return found != std::end(kRules) ? &*found : nullptr;
+      kDowngradeRules, [&](const DowngradeRule& rule) { return rule.op == op && rule.changed_at == changed_at; });
+  return found != std::end(kDowngradeRules) ? &*found : nullptr;
 }
 
 // Versions after `version` at which the form of the operator changed, the newest first.
 std::vector<std::int64_t> changes_after(std::string_view op, std::int64_t version) {
   std::vector<std::int64_t> changes = changes_of(op);
-  for (const DowngradeRule& rule : kRules) {
+  for (const DowngradeRule& rule : kDowngradeRules) {
     if (rule.op == op) changes.push_back(rule.changed_at);
   }
   std::erase_if(changes, [version](std::int64_t change) { return change <= version; });
@@ -163,7 +162,7 @@ class GraphDowngrade {
       const DowngradeRule* rule = find_rule(op, change);
       const bool applies = rule != nullptr && (decompose_ || !rule->decomposes);
       const bool done = applies && apply(*rule, id);
-      if (!done && change != kEveryVersion) return need(op, change);
+      if (!done && change != kAnyVersion) return need(op, change);
       if (graph_.node(id).op == "Identity" && op != "Identity") return;
     }
     ir::Node node = graph_.node(id);

@@ -16,7 +16,7 @@ constexpr std::int64_t kEveryVersion = std::numeric_limits<std::int64_t>::max();
 
 // Every change of form, by operator and then by version. An operator or version that is not listed has the same form
 // (or a subset of it) in the newest version.
-constexpr UpgradeRule kRules[] = {
+constexpr UpgradeRule kUpgradeRules[] = {
     {"Add", 7, binary_7},
     {"And", 7, binary_7},
     {"BatchNormalization", 7, batch_normalization_7},
@@ -227,21 +227,22 @@ template std::vector<float> Upgrade::take_required(std::string_view);
 
 std::vector<std::int64_t> changes_of(std::string_view op) {
   std::vector<std::int64_t> changes;
-  for (const UpgradeRule& rule : kRules) {
+  for (const UpgradeRule& rule : kUpgradeRules) {
     if (rule.op == op && rule.changed_at != kEveryVersion) changes.push_back(rule.changed_at);
   }
   return changes;
 }
 
 bool is_rewritten(std::string_view op) {
-  return std::any_of(std::begin(kRules), std::end(kRules), [&](const UpgradeRule& rule) { return rule.op == op; });
+  return std::any_of(std::begin(kUpgradeRules), std::end(kUpgradeRules),
+                     [&](const UpgradeRule& rule) { return rule.op == op; });
 }
 
 void upgrade_node(Upgrade& upgrade, std::string_view domain) {
   // Before version 6 operators named the inputs that they may overwrite.
   if (domain.empty() && upgrade.version < 6) upgrade.node.attributes.erase("consumed_inputs");
   const std::string op = upgrade.node.op;  // a rule may replace it by operators of the newest version
-  for (const UpgradeRule& rule : kRules) {
+  for (const UpgradeRule& rule : kUpgradeRules) {
     if (rule.op == op && upgrade.version < rule.changed_at) rule.apply(upgrade);
   }
 }

@@ -13,16 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kAlignment = 4096;
+constexpr std::int64_t kExternalDataAlignment = 4096;
 
 void pad_to(OutputFile& file, std::int64_t multiple) {
-  static constexpr std::byte zeros[kAlignment] = {};
+  static constexpr std::byte zeros[kExternalDataAlignment] = {};
   file.write(std::span(zeros, static_cast<std::size_t>(base::round_up(file.position(), multiple) - file.position())));
 }
 
 void store_outside(const Tensor& tensor, OutputFile& file, const std::string& location,
                    tessera_onnx::TensorProto& proto) {
-  pad_to(file, kAlignment);
+  pad_to(file, kExternalDataAlignment);
   refer_outside(proto, location, file.position(), tensor.bytes());
   file.write({static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())});
 }

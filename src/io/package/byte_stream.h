@@ -11,10 +11,15 @@
 #include <vector>
 
 #include "base/error.h"
+#include "tessera/tensor.h"
 
 namespace tessera::io {
 
 static_assert(std::endian::native == std::endian::little, "numbers are stored as they are");
+
+inline std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())};
+}
 
 class ByteWriter {
  public:

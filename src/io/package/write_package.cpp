@@ -25,10 +25,6 @@ std::uint64_t alignment_for(std::size_t bytes) {
   return bytes >= kPageSized ? kSectionAlignment : kDataAlignment;
 }
 
-std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  return {static_cast<const std::byte*>(tensor.raw()), static_cast<std::size_t>(tensor.bytes())};
-}
-
 void write_texts(ByteWriter& out, const std::vector<std::string>& texts) {
   out.u32(static_cast<std::uint32_t>(texts.size()));
   for (const std::string& text : texts) out.text(text);

@@ -3,13 +3,6 @@
 #include "serve/core/tracing.h"
 
 namespace tessera::serve {
-namespace {
-
-std::int64_t now_ns() {
-  return Clock::steady().now_ns();
-}
-
-}  // namespace
 
 CachedModel::CachedModel(std::shared_ptr<Servable> model, ResponseCache& cache)
     : model_(std::move(model)), cache_(cache), owner_(cache.add_owner()) {}

@@ -8,6 +8,7 @@
 
 #include "serve/protocol/failure.h"
 #include "serve/protocol/inference.h"
+#include "tessera/clock.h"
 #include "tessera/session.h"
 
 namespace tessera::serve {
@@ -18,6 +19,11 @@ struct Outcome {
 };
 
 class RequestTrace;
+
+// The time of the steady clock in nanoseconds, in which arrivals and deadlines count.
+inline std::int64_t now_ns() {
+  return Clock::steady().now_ns();
+}
 
 struct Call {
   InferenceRequest request;

@@ -11,10 +11,6 @@
 namespace tessera::serve {
 namespace {
 
-std::int64_t now_ns() {
-  return Clock::steady().now_ns();
-}
-
 bool has(const std::vector<TensorInfo>& infos, const std::string& name) {
   return std::ranges::find(infos, name, &TensorInfo::name) != infos.end();
 }

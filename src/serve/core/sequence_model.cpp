@@ -11,10 +11,6 @@ constexpr std::int64_t kUsualIdle_us = 1'000'000;  // as Triton's
 constexpr std::int64_t kUsualCandidates = 1024;
 constexpr std::chrono::milliseconds kLook{20};  // at sequences that wait for a slot
 
-std::int64_t now_ns() {
-  return Clock::steady().now_ns();
-}
-
 std::int64_t idle_ns(const inference::ModelSequenceBatching& rules) {
   const auto given = static_cast<std::int64_t>(
       std::min<std::uint64_t>(rules.max_sequence_idle_microseconds(), std::uint64_t{86400} * 1'000'000));

@@ -19,10 +19,6 @@ constexpr double kRetrySeconds = 0.5;
 constexpr std::int64_t kMostHere_ns = 3'000'000;  // that a run may hold the thread of its request
 constexpr std::uint64_t kLeastImportant = std::numeric_limits<std::uint64_t>::max();
 
-std::int64_t now_ns() {
-  return Clock::steady().now_ns();
-}
-
 // Where the time of a request's batch went.
 void add_spans(RequestTrace& trace, const QueuedCall& queued, std::int64_t rows, std::int64_t started_ns,
                const ExecutionTimes& times) {

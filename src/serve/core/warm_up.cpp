@@ -14,7 +14,7 @@
 namespace tessera::serve {
 namespace {
 
-constexpr std::int64_t kMostFileBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kMostSampleFileBytes = std::int64_t{256} << 20;
 constexpr int kLetters = 8;  // of a random text
 
 using Sample = inference::ModelWarmup;
@@ -81,8 +81,8 @@ Tensor tensor_of(const Sample& sample, const Sample::Input& input, const TensorI
   const Shape shape = shape_of(sample, input, info, batched);
   if (input.has_input_data_file()) {
     io::InputFile file = io::InputFile::open_below(folder, "warmup/" + input.input_data_file());
-    require(file.bytes() <= kMostFileBytes, ErrorKind::over_budget, "{} has {} bytes, at most {} are read", file.name(),
-            file.bytes(), kMostFileBytes);
+    require(file.bytes() <= kMostSampleFileBytes, ErrorKind::over_budget, "{} has {} bytes, at most {} are read",
+            file.name(), file.bytes(), kMostSampleFileBytes);
     std::string bytes(static_cast<std::size_t>(file.bytes()), '\0');
     file.read(std::as_writable_bytes(std::span(bytes)));
     return decode_elements(info.name, info.dtype, shape, bytes);
