@@ -19,6 +19,9 @@ using At = ops::DictionaryConvInputs;
 
 // Responses of this many bytes stay in the second-level cache beside what else is used.
 constexpr std::int64_t kGroupBytes = 512 * 1024;
+// What the lookups of a strip read stays in the first-level cache. Shorter strips would not keep the multipliers busy.
+constexpr std::int64_t kStripBytes = 40 * 1024;
+constexpr std::int64_t kLeastLookupVectors = 6;
 
 std::vector<ops::WindowAxis> axes_of(const ops::NodeView& view) {
   return ops::convolution_geometry(view, view.input(At::data).shape, view.input(At::coefficients).shape);
@@ -62,8 +65,8 @@ struct Strip {
 class DictionaryConv final : public Kernel {
  public:
   DictionaryConv(const ops::NodeView& view, WeightStore& store)
-      : planes_(axes_of(view)),
-        functions_(lookup_functions()),
+      : functions_(lookup_functions()),
+        planes_(axes_of(view), functions_.lanes),
         activation_(plan_activation(view)),
         batch_(view.input(At::data).shape[0]),
         channels_(view.input(At::data).shape[1]),
@@ -94,11 +97,12 @@ class DictionaryConv final : public Kernel {
       const std::int64_t images = std::min(group_, batch_ - image);
       respond(context, image, images, responses);
       if (responses != planes) {
-        context.parallel_for(
-            images * vectors_, grain_for(planes_.elements()), [&](std::int64_t begin, std::int64_t end) {
-              for (std::int64_t i = begin; i < end; ++i)
-                planes_.fill(responses + i * planes_.input_elements(), planes + i * planes_.elements());
-            });
+        context.parallel_for(images * vectors_, grain_for(planes_.elements()),
+                             [&](std::int64_t begin, std::int64_t end) {
+                               for (std::int64_t i = begin; i < end; ++i)
+                                 planes_.fill(responses + i * planes_.input_elements(), planes + i * planes_.elements(),
+                                              functions_.copy_rows);
+                             });
       }
       look_up(context, image, images, planes);
     }
@@ -135,7 +139,10 @@ class DictionaryConv final : public Kernel {
   // Strips of as equal a number of vectors as can be.
   void cut_strips() {
     const std::int64_t vectors = base::ceil_divide(planes_.line_elements(), functions_.lanes);
-    const std::int64_t strips = base::ceil_divide(vectors, kMostLookupVectors);
+    std::int64_t most = kMostLookupVectors;
+    while (most > kLeastLookupVectors && 4 * vectors_ * planes_.touched_by(most * functions_.lanes) > kStripBytes)
+      --most;
+    const std::int64_t strips = base::ceil_divide(vectors, most);
     strip_vectors_ = strips == 0 ? 1 : base::ceil_divide(vectors, strips);
     const std::int64_t length = strip_vectors_ * functions_.lanes, pitch = planes_.pitch();
     for (std::int64_t begin = 0; begin < planes_.line_elements(); begin += length) {
@@ -200,8 +207,8 @@ class DictionaryConv final : public Kernel {
     }
   }
 
-  ResponsePlanes planes_;
   LookupFunctions functions_;
+  ResponsePlanes planes_;
   ActivationPlan activation_;
   std::int64_t batch_, channels_, outputs_, vectors_;
   GemmF32 gemm_;
@@ -220,17 +227,17 @@ std::string reject_dictionary_conv_f32(const ops::NodeView& view) {
   if (!is_there(view.constant(At::indices)) || !is_there(view.constant(At::coefficients)))
     return "the coefficients are no constants";
   if (view.input(At::data).shape.size() > 4) return "more than two spatial axes";
-  const std::int64_t elements =
-      base::checked_multiply(view.input(At::dictionary).shape[0], ResponsePlanes(axes_of(view)).elements());
+  const std::int64_t elements = base::checked_multiply(
+      view.input(At::dictionary).shape[0], ResponsePlanes(axes_of(view), lookup_functions().lanes).elements());
   return elements > std::numeric_limits<std::int32_t>::max() ? "the responses of an image are too many" : "";
 }
 
-// Costs are counted in multiply-adds of a vector: a lookup is bound by its load, which crosses a cache line, and takes
-// about one cycle; products reach about 1.4 multiply-adds a cycle.
+// Costs are counted in multiply-adds of a vector: a lookup takes about one cycle with what belongs to it, and products
+// reach about 1.4 multiply-adds a cycle.
 std::string avoid_dictionary_conv_f32(const ops::NodeView& view) {
   constexpr double kProductsPerCycle = 1.4, kCyclesOfASum = 6;
-  const ResponsePlanes planes(axes_of(view));
   const int lanes = lookup_functions().lanes;
+  const ResponsePlanes planes(axes_of(view), lanes);
   const Tensor& coefficients = *view.constant(At::coefficients);
   const auto lookups = static_cast<double>(ops::count_lookups(coefficients.values<float>()));
   const auto outputs = static_cast<double>(coefficients.shape()[0]);

@@ -53,9 +53,24 @@ void finish(const float* sums, const float* addend, float* y, std::int64_t count
   hn::BlendedStore(bounded(value), mask, d, y + p);
 }
 
+void copy_rows(const RowCopy& copy) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto below = [&](std::int64_t position) HWY_ATTR {
+    return hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(position, 0, lanes)));
+  };
+  for (std::int64_t p = 0; p < copy.count; p += lanes) {
+    const auto loaded = hn::AndNot(below(copy.begin - p), below(copy.end - p)), stored = below(copy.count - p);
+    const float* from = copy.from + p;
+    float* to = copy.to + p;
+    for (std::int64_t row = 0; row < copy.rows; ++row, from += copy.pitch, to += copy.count)
+      hn::BlendedStore(hn::MaskedLoad(loaded, d, from), stored, d, to);
+  }
+}
+
 template <int... less_one>
 LookupFunctions functions_for(std::integer_sequence<int, less_one...>) {
-  return {static_cast<int>(hn::Lanes(D())), {strip<less_one + 1>...}, finish};
+  return {static_cast<int>(hn::Lanes(D())), {strip<less_one + 1>...}, finish, copy_rows};
 }
 
 }  // namespace

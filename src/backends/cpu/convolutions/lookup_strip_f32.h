@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "backends/cpu/convolutions/response_planes.h"
+
 namespace tessera::backends::cpu {
 
 inline constexpr int kMostLookupVectors = 14;  // of a strip; AVX-512 has registers for twice as many
@@ -23,6 +25,7 @@ struct LookupFunctions {
   LookupFunction strip[kMostLookupVectors];  // by its vectors - 1
   // y[p] = sums[p] + addend[p] within the bounds, for p < count; `addend` may be null. NaN stays NaN.
   void (*finish)(const float* sums, const float* addend, float* y, std::int64_t count, float low, float high);
+  CopyRowsFunction copy_rows;
 };
 
 // Those of the instruction set in force.

@@ -1,21 +1,32 @@
-// Where the responses of a dictionary lie while a convolution looks them up: padded, and taken apart by the phases of
-// the stride, so that the responses that a tap meets at all positions of the result, one after the other, are one line.
+// Where the responses of a dictionary lie while a convolution looks them up: a plane of its own for each column of the
+// kernel and each phase of the rows' stride, padded, and moved so that what a tap meets at all positions of the result,
+// one after the other, is one line that begins at a multiple of a vector. Planes take more memory so than one padded
+// copy would, and no load crosses a cache line.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ops/window_geometry.h"
 
 namespace tessera::backends::cpu {
 
+// For each row r: to[r * count + p] = from[r * pitch + p] for begin <= p < end, and 0 for the other p < count.
+struct RowCopy {
+  const float* from = nullptr;
+  std::int64_t pitch = 0, begin = 0, end = 0, count = 0, rows = 0;
+  float* to = nullptr;
+};
+using CopyRowsFunction = void (*)(const RowCopy&);
+
 // Position (y, x) of the result is element y * pitch() + x of a line; the elements between width and pitch of a row are
 // to be left out.
 class ResponsePlanes {
  public:
-  // `axes`: one or two spatial axes.
-  explicit ResponsePlanes(std::vector<ops::WindowAxis> axes);
+  // `axes`: one or two spatial axes. `lanes`: elements of a vector.
+  ResponsePlanes(std::vector<ops::WindowAxis> axes, int lanes);
 
   std::int64_t height() const { return axes_[0].output; }
   std::int64_t width() const { return axes_[1].output; }
@@ -23,21 +34,25 @@ class ResponsePlanes {
   std::int64_t line_elements() const { return height() == 0 ? 0 : (height() - 1) * pitch_ + width(); }
   std::int64_t taps() const { return axes_[0].kernel * axes_[1].kernel; }
   std::int64_t input_elements() const { return axes_[0].input * axes_[1].input; }
-  // The number of elements of the plane of one vector of the dictionary, all phases together.
-  std::int64_t elements() const { return axes_[0].stride * axes_[1].stride * rows_ * pitch_; }
+  // The number of elements of all planes of one vector of the dictionary.
+  std::int64_t elements() const { return axes_[0].stride * axes_[1].kernel * rows_ * pitch_; }
+  // The number of elements that the lines of all taps touch, for so many elements of each line.
+  std::int64_t touched_by(std::int64_t line_elements) const;
   // Whether the responses as they are computed, [height, width] of the data, already lie so.
   bool are_plain() const;
   // Where the line of the tap, in the order of the kernel, begins.
   std::int64_t line_of(std::int64_t tap) const;
   // Brings the responses of one vector, as they are computed, into this form. Phases that no tap meets stay undefined.
-  void fill(const float* responses, float* planes) const;
+  void fill(const float* responses, float* planes, CopyRowsFunction copy_rows) const;
 
  private:
-  void fill_row(const float* row, std::int64_t phase, float* to) const;
+  // Positions of an axis, [first, second) of so many in steps of the stride from `shift`, that lie in the data.
+  static std::pair<std::int64_t, std::int64_t> inside(const ops::WindowAxis& axis, std::int64_t shift,
+                                                      std::int64_t count);
 
   std::array<ops::WindowAxis, 2> axes_;
-  std::array<std::vector<bool>, 2> meets_;  // which phases of the axis some tap meets
-  std::int64_t rows_ = 0, pitch_ = 0;       // of one phase
+  std::vector<bool> meets_;            // which phases of the rows some tap meets
+  std::int64_t rows_ = 0, pitch_ = 0;  // of one plane
 };
 
 }  // namespace tessera::backends::cpu

@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "backends/cpu/convolutions/lookup_strip_f32.h"
 #include "backends/cpu/convolutions/response_planes.h"
 #include "ops/builder.h"
 #include "support/against_reference.h"
@@ -122,20 +123,39 @@ TEST(CpuDictionaryConv, IsAvoidedWhereLookupsAreTooMany) {
   EXPECT_EQ(accepting_cpu_kernels(call), std::vector<std::string>{"cpu_dictionary_conv_f32"});
 }
 
-TEST(ResponsePlanes, LayPhasesOfTheStrideApart) {
+TEST(ResponsePlanes, HaveAPlaneForEachColumnOfTheKernel) {
   // Four positions with one of padding before them; windows of 3 at every second one: 0 1 2, 2 3 4 of the padded.
   const backends::cpu::ResponsePlanes planes(
-      {{.input = 4, .output = 2, .kernel = 3, .stride = 2, .dilation = 1, .pad_begin = 1, .pad_end = 0}});
+      {{.input = 4, .output = 2, .kernel = 3, .stride = 2, .dilation = 1, .pad_begin = 1, .pad_end = 0}}, 2);
   EXPECT_FALSE(planes.are_plain());
-  EXPECT_EQ(planes.pitch(), 3);
+  EXPECT_EQ(planes.pitch(), 2);
   EXPECT_EQ(planes.elements(), 6);
   const float responses[] = {1, 2, 3, 4};
   std::vector<float> laid(6);
-  planes.fill(responses, laid.data());
-  EXPECT_EQ(laid, (std::vector<float>{0, 2, 4, 1, 3, 0}));
-  EXPECT_EQ(planes.line_of(0), 0);
-  EXPECT_EQ(planes.line_of(1), 3);
-  EXPECT_EQ(planes.line_of(2), 1);
+  planes.fill(responses, laid.data(), backends::cpu::lookup_functions().copy_rows);
+  EXPECT_EQ(laid, (std::vector<float>{0, 2, 1, 3, 2, 4}));
+  for (const std::int64_t tap : {0, 1, 2}) EXPECT_EQ(planes.line_of(tap), 2 * tap);
+}
+
+TEST(ResponsePlanes, BeginRowsAtWholeVectors) {
+  // Three rows of three, padded all around, and windows of 3 x 3: five rows, of which each column has its own.
+  const ops::WindowAxis axis{.input = 3, .output = 3, .kernel = 3, .pad_begin = 1, .pad_end = 1};
+  for (const int lanes : {1, 4, 8, 16}) {
+    const backends::cpu::ResponsePlanes planes({axis, axis}, lanes);
+    const std::int64_t pitch = planes.pitch();
+    EXPECT_EQ(pitch, lanes == 1 ? 3 : std::max(4, lanes / 2));
+    const float responses[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    std::vector<float> laid(static_cast<std::size_t>(planes.elements()), -1);
+    planes.fill(responses, laid.data(), backends::cpu::lookup_functions().copy_rows);
+    for (std::int64_t tap = 0; tap < 9; ++tap) {
+      for (std::int64_t at = 0; at < 9; ++at) {
+        const std::int64_t y = at / 3 + tap / 3 - 1, x = at % 3 + tap % 3 - 1;
+        const bool inside = y >= 0 && y < 3 && x >= 0 && x < 3;
+        EXPECT_EQ(laid[static_cast<std::size_t>(planes.line_of(tap) + at / 3 * pitch + at % 3)],
+                  inside ? responses[y * 3 + x] : 0.0f);
+      }
+    }
+  }
 }
 
 }  // namespace
