@@ -95,6 +95,10 @@ class DictionaryConv final : public Kernel {
         planes_.are_plain() ? planes : planes + group_ * planes_elements() + kMostLookupVectors * functions_.lanes;
     for (std::int64_t image = 0; image < batch_; image += group_) {
       const std::int64_t images = std::min(group_, batch_ - image);
+      if (images >= context.resources().threads() && is_small_image()) {
+        compute_apart(context, image, images, responses, planes);
+        continue;
+      }
       respond(context, image, images, responses);
       if (responses != planes) {
         context.parallel_for(images * vectors_, grain_for(planes_.elements()),
@@ -112,6 +116,10 @@ class DictionaryConv final : public Kernel {
   // Items of a parallel loop that together take about 20 µs, of so many simple steps each.
   static std::int64_t grain_for(std::int64_t steps) {
     return std::max<std::int64_t>(1, 50'000 / std::max<std::int64_t>(1, steps));
+  }
+  // Whether one thread computes an image in some 200 µs, so that a more important run waits no longer for the core.
+  bool is_small_image() const {
+    return static_cast<std::int64_t>(offsets_.size() * strips_.size()) * strip_vectors_ < 400'000;
   }
   std::int64_t responses_elements() const { return vectors_ * planes_.input_elements(); }
   std::int64_t planes_elements() const { return vectors_ * planes_.elements(); }
@@ -156,23 +164,46 @@ class DictionaryConv final : public Kernel {
     }
   }
 
+  // Each image is one thread's from its responses to its result, so that these stay in that core's caches.
+  void compute_apart(KernelContext& context, std::int64_t first, std::int64_t images, float* responses,
+                     float* planes) const {
+    const GemmF32::Split split = gemm_.split(1);
+    context.parallel_for(images, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t image = begin; image < end; ++image) {
+        float *const given = responses + image * responses_elements(), *const laid = planes + image * planes_elements();
+        for (std::int64_t tile = 0; tile < split.tiles(); ++tile)
+          respond_tile(context, split, tile, first + image, given);
+        if (given != laid) {
+          for (std::int64_t i = 0; i < vectors_; ++i)
+            planes_.fill(given + i * planes_.input_elements(), laid + i * planes_.elements(), functions_.copy_rows);
+        }
+        for (const Strip& strip : strips_)
+          for (std::int64_t output = 0; output < outputs_; ++output)
+            compute(context, laid, first + image, strip, output);
+      }
+    });
+  }
+
   // [images, vectors, positions of the data]
   void respond(KernelContext& context, std::int64_t first, std::int64_t images, float* responses) const {
-    const auto [m, n, k] = gemm_.shape();
     const GemmF32::Split split = gemm_.split(context);
-    const std::int64_t tiles = split.tiles();
-    const float* x = context.input(At::data).data<float>() + first * k * n;
+    const std::int64_t tiles = split.tiles(), products = vectors_ * planes_.input_elements() * channels_;
+    context.parallel_for(images * tiles, grain_for(products / 16 / std::max<std::int64_t>(1, tiles)),
+                         [&](std::int64_t begin, std::int64_t end) {
+                           for (std::int64_t i = begin; i < end; ++i)
+                             respond_tile(context, split, i % tiles, first + i / tiles,
+                                          responses + i / tiles * responses_elements());
+                         });
+  }
+
+  void respond_tile(KernelContext& context, const GemmF32::Split& split, std::int64_t tile, std::int64_t image,
+                    float* responses) const {
+    const auto [m, n, k] = gemm_.shape();
+    const float* x = context.input(At::data).data<float>() + image * k * n;
     const GemmOperand left = dictionary_
                                  ? GemmOperand::prepacked(reinterpret_cast<const float*>(dictionary_->data.get()))
                                  : GemmOperand::strided(context.input(At::dictionary).data<float>(), k, 1);
-    context.parallel_for(images * tiles, grain_for(m * n * k / 16 / std::max<std::int64_t>(1, tiles)),
-                         [&](std::int64_t begin, std::int64_t end) {
-                           for (std::int64_t i = begin; i < end; ++i) {
-                             const std::int64_t image = i / tiles;
-                             gemm_.run(split, i % tiles, left, GemmOperand::strided(x + image * k * n, n, 1),
-                                       responses + image * m * n, n, {});
-                           }
-                         });
+    gemm_.run(split, tile, left, GemmOperand::strided(x, n, 1), responses, n, {});
   }
 
   void look_up(KernelContext& context, std::int64_t first, std::int64_t images, const float* planes) const {

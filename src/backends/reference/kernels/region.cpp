@@ -212,6 +212,7 @@ void non_max_suppression(KernelContext& context) {
     return context.has_input(i) && context.input(i).elements() > 0 ? std::optional(context.input(i).data<float>()[0])
                                                                    : std::nullopt;
   };
+  const bool centred = context.integer("center_point_box") != 0;
   const float most_overlap = threshold(3).value_or(0.0f);
   const std::optional<float> least_score = threshold(4);
   const std::int64_t limit =
@@ -230,7 +231,7 @@ void non_max_suppression(KernelContext& context) {
       context.check_stop();
       if (static_cast<std::int64_t>(kept.size()) >= limit) break;
       const bool suppressed = std::any_of(kept.begin(), kept.end(), [&](std::int64_t other) {
-        return overlap(box + candidate * 4, box + other * 4, context.integer("center_point_box") != 0) > most_overlap;
+        return overlap(box + candidate * 4, box + other * 4, centred) > most_overlap;
       });
       if (suppressed) continue;
       kept.push_back(candidate);
