@@ -8,7 +8,7 @@ constexpr std::int64_t kLookNs = 20'000'000;
 // Of the cost model for a step that does nothing.
 constexpr double kOverheadNs = 500;
 constexpr double kHistoryRate = 0.1;
-// Where nobody disturbs a job, one of so many runs of a kind is measured step by step.
+// One of so many runs of a kind is measured step by step while nobody disturbs the job.
 constexpr std::int64_t kMeasuredEvery = 8;
 
 Demand scaled(const Demand& demand, double factor) {

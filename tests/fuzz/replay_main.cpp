@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "protobuf_mutator.h"
@@ -32,6 +33,12 @@ int usage() {
                "seconds is left in the file `finding` of the working directory.\n",
                kMostSeconds);
   return 2;
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 std::optional<std::string> read(const char* path) {
@@ -84,9 +91,9 @@ class Mutations {
     const std::size_t tag = prefix == 0 ? 0 : static_cast<unsigned char>(input[0]);
     const std::string_view type = target_.messages[tag % target_.messages.size()];
     const std::string_view message = std::string_view(input).substr(prefix);
-    const std::string other = any_input();
+    const std::string_view other = any_input();
     const std::string edited =
-        below(4) == 0 ? mutator_->cross_over(type, message, std::string_view(other).substr(prefix), random_())
+        below(4) == 0 ? mutator_->cross_over(type, message, other.substr(std::min(prefix, other.size())), random_())
                       : mutator_->mutate(type, message, random_());
     if (!edited.empty()) input.replace(prefix, std::string::npos, edited);
   }
@@ -146,8 +153,9 @@ int main(int argc, char** argv) {
   int at = 1;
   for (; at + 1 < argc && std::string_view(argv[at]).starts_with("--"); at += 2) {
     const std::string_view option = argv[at];
-    if (option != "--mutations" && option != "--seed") return usage();
-    (option == "--seed" ? seed : mutations) = std::strtoull(argv[at + 1], nullptr, 10);
+    const std::optional<std::uint64_t> value = number(argv[at + 1]);
+    if ((option != "--mutations" && option != "--seed") || !value) return usage();
+    (option == "--seed" ? seed : mutations) = *value;
   }
   const Target* target = at + 1 < argc ? tessera::fuzz::find_target(argv[at]) : nullptr;
   if (target == nullptr) return usage();

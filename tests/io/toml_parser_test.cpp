@@ -25,7 +25,7 @@ TEST(ParseToml, RefusesHeadersWithoutAName) {
     expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML", [&] { io::parse_toml(text, "x.toml"); });
 }
 
-// Where toml++ holds the next character for white space or no letter at all.
+// toml++ takes it for granted in these places that the next character is no letter outside ASCII.
 TEST(ParseToml, RefusesLettersOutsideTexts) {
   for (const char* text : {"a = 1\u0272b\n", "a = \u00E9\n", "\u00E9 = 1\n", "a = 1 \uFE0F\n", "[a\u0272]\n"})
     expect_error_containing(ErrorKind::invalid_argument, "x.toml is no TOML", [&] { io::parse_toml(text, "x.toml"); });

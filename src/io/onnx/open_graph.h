@@ -15,7 +15,7 @@
 
 namespace tessera::io {
 
-// Whether neither the file nor the inference knows anything of a value of this type.
+// Tells whether neither the file nor the inference knows anything of a value of this type.
 inline bool says_nothing(const ir::ValueType& type) {
   return type.is_tensor() && type.dtype == DType::undefined;
 }

@@ -117,9 +117,11 @@ class DictionaryConv final : public Kernel {
   static std::int64_t grain_for(std::int64_t steps) {
     return std::max<std::int64_t>(1, 50'000 / std::max<std::int64_t>(1, steps));
   }
-  // Whether one thread computes an image in some 200 µs, so that a more important run waits no longer for the core.
+  // Tells whether one thread computes an image in some 200 µs, so that a more important run waits no longer for the
+  // core. Steps are multiply-adds of a vector.
   bool is_small_image() const {
-    return static_cast<std::int64_t>(offsets_.size() * strips_.size()) * strip_vectors_ < 400'000;
+    const auto lookups = static_cast<std::int64_t>(offsets_.size() * strips_.size()) * strip_vectors_;
+    return lookups + vectors_ * planes_.input_elements() * channels_ / functions_.lanes < 400'000;
   }
   std::int64_t responses_elements() const { return vectors_ * planes_.input_elements(); }
   std::int64_t planes_elements() const { return vectors_ * planes_.elements(); }

@@ -1,7 +1,7 @@
-// Where the responses of a dictionary lie while a convolution looks them up: a plane of its own for each column of the
-// kernel and each phase of the rows' stride, padded, and moved so that what a tap meets at all positions of the result,
-// one after the other, is one line that begins at a multiple of a vector. Planes take more memory so than one padded
-// copy would, and no load crosses a cache line.
+// This layout of a dictionary's responses serves the lookups of a convolution: what a tap meets at all positions of the
+// result, one after the other, is one line of a padded plane. Narrow kernels have a plane for each of their columns,
+// moved so that lines begin at multiples of a vector and no load crosses a cache line. Wide kernels would need too much
+// memory for that: their planes are the phases of the columns' stride, and lines begin anywhere.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ class ResponsePlanes {
   std::int64_t taps() const { return axes_[0].kernel * axes_[1].kernel; }
   std::int64_t input_elements() const { return axes_[0].input * axes_[1].input; }
   // The number of elements of all planes of one vector of the dictionary.
-  std::int64_t elements() const { return axes_[0].stride * axes_[1].kernel * rows_ * pitch_; }
+  std::int64_t elements() const { return axes_[0].stride * column_planes_ * rows_ * pitch_; }
   // The number of elements that the lines of all taps touch, for so many elements of each line.
   std::int64_t touched_by(std::int64_t line_elements) const;
   // Whether the responses as they are computed, [height, width] of the data, already lie so.
@@ -46,13 +46,18 @@ class ResponsePlanes {
   void fill(const float* responses, float* planes, CopyRowsFunction copy_rows) const;
 
  private:
+  // The plane of a column of the kernel, among those of one phase of the rows, and where its lines begin in a row.
+  std::pair<std::int64_t, std::int64_t> plane_of_column(std::int64_t column) const;
   // Positions of an axis, [first, second) of so many in steps of the stride from `shift`, that lie in the data.
   static std::pair<std::int64_t, std::int64_t> inside(const ops::WindowAxis& axis, std::int64_t shift,
                                                       std::int64_t count);
 
   std::array<ops::WindowAxis, 2> axes_;
   std::vector<bool> meets_;            // which phases of the rows some tap meets
+  bool by_column_ = true;              // whether each column of the kernel has a plane
+  std::int64_t column_planes_ = 0;     // planes of one phase of the rows
   std::int64_t rows_ = 0, pitch_ = 0;  // of one plane
+  std::int64_t row_elements_ = 0;      // of a row, without what only fills it up to the pitch
 };
 
 }  // namespace tessera::backends::cpu

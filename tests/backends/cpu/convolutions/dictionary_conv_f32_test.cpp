@@ -57,6 +57,9 @@ const Sizes kCases[] = {
     {{1, 20, 4, 4}, 30, 50, 3, {4, 4}},
     {{1, 3, 65, 67}, 40, 16, 3, {1, 1}},
     {{1, 3, 6, 6}, 30, 16, 2, {1, 1}, {2, 3}},
+    {{2, 3, 9, 80}, 30, 16, 1, {2, 9}, {}, {}, {0, 4, 1, 4}},  // too wide for a plane a column
+    {{1, 4, 61}, 40, 18, 1, {11}, {2}, {2}, {3, 7}},
+    {{2, 3, 5, 40}, 30, 16, 1, {1, 12}},
     {{9, 16, 40, 40}, 20, 16, 1, {3, 3}, {}, {}, {2, 2, 2, 2}},  // in groups of images
 };
 
@@ -135,6 +138,13 @@ TEST(ResponsePlanes, HaveAPlaneForEachColumnOfTheKernel) {
   planes.fill(responses, laid.data(), backends::cpu::lookup_functions().copy_rows);
   EXPECT_EQ(laid, (std::vector<float>{0, 2, 1, 3, 2, 4}));
   for (const std::int64_t tap : {0, 1, 2}) EXPECT_EQ(planes.line_of(tap), 2 * tap);
+}
+
+TEST(ResponsePlanes, TakeNoMoreMemoryForWideKernels) {
+  const ops::WindowAxis narrow{.input = 16000, .output = 16000, .kernel = 8, .pad_begin = 3, .pad_end = 4};
+  const ops::WindowAxis wide{.input = 16000, .output = 16000, .kernel = 31, .pad_begin = 15, .pad_end = 15};
+  EXPECT_EQ(backends::cpu::ResponsePlanes({narrow}, 16).elements(), 8 * 16000);
+  EXPECT_EQ(backends::cpu::ResponsePlanes({wide}, 16).elements(), 16030);
 }
 
 TEST(ResponsePlanes, BeginRowsAtWholeVectors) {
