@@ -28,6 +28,12 @@ DType check_operands(const InferContext& context, const ir::Dim& outputs) {
   check_vector(context, At::data_scale, "the scale of 'X'", 1);
   check_vector(context, At::data_zero, "the zero point of 'X'", 1);
   check_vector(context, At::weights_scale, "the scale of 'W'", outputs);
+  check_vector(context, At::weights_zero, "the zero point of 'W'", outputs);
+  const ir::Dims *scales = context.dims(At::weights_scale),
+                 *zeros = context.has_input(At::weights_zero) ? context.dims(At::weights_zero) : nullptr;
+  context.check(scales == nullptr || zeros == nullptr || scales->size() == zeros->size(),
+                "the scale of 'W' is {}, its zero point {}, expected as many of either",
+                scales == nullptr ? "" : to_string(*scales), zeros == nullptr ? "" : to_string(*zeros));
   check_vector(context, At::result_scale, "the scale of 'Y'", 1);
   check_vector(context, At::result_zero, "the zero point of 'Y'", 1);
   context.check(context.has_input(At::result_scale) == context.has_input(At::result_zero),
@@ -88,7 +94,7 @@ std::vector<ValueId> between(GraphBuilder& builder, std::string op, const Attrib
   const bool by_output = scales != nullptr && !scales->empty();
   std::vector<ValueId> operands{
       dequantised(builder, inputs[At::data], inputs[At::data_scale], at(At::data_zero), std::nullopt),
-      dequantised(builder, inputs[At::weights], inputs[At::weights_scale], {},
+      dequantised(builder, inputs[At::weights], inputs[At::weights_scale], at(At::weights_zero),
                   by_output ? std::optional(axis) : std::nullopt)};
   if (at(At::bias).valid()) operands.push_back(inputs[At::bias]);
   const ValueId y = builder.add(std::move(op), std::move(operands), std::move(attributes));
@@ -127,7 +133,8 @@ OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (
                      {"z_scale", kF32, "T3", optional},
                      {"z_zero_point", kBytes, "T4", optional},
                      {"sum_scale", kF32, "T3", optional},
-                     {"sum_zero_point", kBytes, "T4", optional}},
+                     {"sum_zero_point", kBytes, "T4", optional},
+                     {"w_zero_point", {DType::i8}, "T2", optional}},
           .outputs = {{"Y", {DType::i8, DType::u8, DType::f32}, "T5"}},
           .attributes = std::move(attributes),
           .infer = infer,
@@ -137,9 +144,10 @@ OpDef layer(std::string_view name, std::vector<AttributeSpec> attributes, void (
 
 }  // namespace
 
-// Y = quantised(activation(x_scale (X − x_zero_point) * w_scale W + B)): X [N, spatial..., C], W [M, C/group,
-// kernel...] with one scale or M, B [M]. Without y_scale and y_zero_point Y are the real numbers, f32. With Z, of Y's
-// shape, the result is QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point, sum_scale, sum_zero_point).
+// Y = quantised(activation(x_scale (X − x_zero_point) * w_scale (W − w_zero_point) + B)): X [N, spatial..., C], W [M,
+// C/group, kernel...] with one scale and zero point or M of each, B [M]. Without y_scale and y_zero_point Y are the
+// real numbers, f32. With Z, of Y's shape, the result is QLinearAdd(Y, y_scale, y_zero_point, Z, z_scale, z_zero_point,
+// sum_scale, sum_zero_point).
 const OpDef quantised_conv =
     layer("tessera::QuantisedConv", convolution_attributes(), infer_conv, convolution_operations<1>, decompose_conv);
 

@@ -15,6 +15,7 @@ struct QuantisedLayerInputs {
                                result_scale = 6, result_zero = 7;
   // Of the tensor that is added to the result, if any, and of the sum.
   static constexpr std::size_t addend = 8, addend_scale = 9, addend_zero = 10, sum_scale = 11, sum_zero = 12;
+  static constexpr std::size_t weights_zero = 13;
 };
 
 }  // namespace tessera::ops

@@ -159,7 +159,7 @@ class DepthwiseConvS8 final : public Kernel {
 }  // namespace
 
 std::string reject_depthwise_s8(const ops::NodeView& view) {
-  if (std::string reason = reject_operands_s8(view); !reason.empty()) return reason;
+  if (std::string reason = reject_varying_operands_s8(view); !reason.empty()) return reason;
   if (view.input(At::data).dtype != DType::u8) return "signed data";
   if (view.has_input(At::addend)) return "an addend";
   if (std::string reason = reject_unless_depthwise(view); !reason.empty()) return reason;

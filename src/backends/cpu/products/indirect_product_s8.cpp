@@ -9,6 +9,15 @@
 #include "base/checked.h"
 
 namespace tessera::backends::cpu {
+namespace {
+
+// By unsigned words, so that arithmetic wraps.
+std::int32_t shifted_sum(std::int32_t sum, std::int32_t window_sum, std::int32_t shift) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) +
+                                   static_cast<std::uint32_t>(window_sum) * static_cast<std::uint32_t>(shift));
+}
+
+}  // namespace
 
 void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, std::int64_t first_column,
                    std::int64_t columns) {
@@ -19,8 +28,10 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
       continue;
     }
     for (std::int64_t j = 0; j < columns; ++j) {
-      const float value =
-          static_cast<float>(sums[j]) * product.factor[first_column + j] + product.offset[first_column + j];
+      const std::int32_t sum = product.window_sums == nullptr
+                                   ? sums[j]
+                                   : shifted_sum(sums[j], product.window_sums[i], product.shift[first_column + j]);
+      const float value = static_cast<float>(sum) * product.factor[first_column + j] + product.offset[first_column + j];
       if (product.real != nullptr) {
         // NaN (of a NaN scale) stays.
         product.real[at + j] = value < product.low ? product.low : value > product.high ? product.high : value;
@@ -31,8 +42,8 @@ void store_s8_sums(const IndirectProductS8& product, const std::int32_t* sums, s
         std::int32_t zero = product.zero;
         if (product.addend != nullptr) {
           const S8Sum& s = product.sum;
-          const float sum = s.own * q + (s.other * static_cast<float>(product.addend[at + j]) + s.shift);
-          q = std::nearbyint(sum > s.low ? std::min(sum, s.high) : s.low);
+          const float total = s.own * q + (s.other * static_cast<float>(product.addend[at + j]) + s.shift);
+          q = std::nearbyint(total > s.low ? std::min(total, s.high) : s.low);
           zero = s.zero;
         }
         product.quantised[at + j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(q) + zero);

@@ -52,6 +52,8 @@ struct IndirectProductS8 {
   std::int64_t ldc = 0;                              // elements from row to row there
   const float *factor = nullptr, *offset = nullptr;  // by column, rounded up to kS8Lanes
   float low = 0, high = 0;
+  // Or null: window_sums[i] shift[j] more is in the sum of row i and column j before it becomes a real number.
+  const std::int32_t *window_sums = nullptr, *shift = nullptr;  // by row; by column, rounded up to kS8Lanes
   std::int32_t zero = 0;
   const std::uint8_t* addend =
       nullptr;  // or null: laid out as `quantised`, where the sums go then; maybe the same memory

@@ -6,17 +6,29 @@
 #include "backends/backend.h"
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/indirect_product_s8.h"
+#include "base/checked.h"
 
 namespace tessera::backends::cpu {
 
 // "" or why no kernel takes the layer's operands.
 std::string reject_operands_s8(const ops::NodeView& view);
+// Also why only some do: data's scale and zero point or the bias are known at run time only, or weights are not around
+// zero.
+std::string reject_varying_operands_s8(const ops::NodeView& view);
 
-// What becomes of a layer's sums, from the scales, zero points and bias of its node, all of them constants. With sums s
-// of X W (bytes as they are) the result is
-//   x_scale w_scale (s − x_zero Σ w) + bias,
+// What becomes of a run's sums, where that is not known before.
+struct TermsS8 {
+  std::uint8_t data_zero = 0;
+  const std::int32_t* start = nullptr;
+  const float *factor = nullptr, *offset = nullptr;
+};
+
+// What becomes of a layer's sums, from the scales, zero points and bias of its node. With sums s of X W (bytes as they
+// are) the result is
+//   x_scale w_scale (s − x_zero Σ w − w_zero Σ (x − x_zero)) + bias,
 // divided by y_scale, rounded and shifted by y_zero where it is quantised: an integer to start the sum with, a factor
-// and an offset a column, `lanes` of each in the order that the kernel wants.
+// and an offset a column, `lanes` of each in the order that the kernel wants. Where the result is real, the data's
+// scale and zero point and the bias may be known at run time only.
 class ResultS8 {
  public:
   ResultS8(const ops::NodeView& view, const ActivationPlan& activation, std::int64_t lanes);
@@ -24,6 +36,14 @@ class ResultS8 {
   // Lane `lane` is that of output channel `output`, whose weights have this sum. Lanes never set are zero.
   void set(const ops::NodeView& view, std::int64_t lane, std::int64_t output, std::int32_t weight_sum);
 
+  bool varies() const { return varies_; }
+  // Where it varies: bytes for the terms of a run, a multiple of 64, and the terms in them. Otherwise those that are
+  // the same in every run.
+  std::int64_t run_bytes() const { return varies_ ? 3 * 4 * base::round_up(lanes(), 16) : 0; }
+  TermsS8 terms(const KernelContext& context, std::byte* memory) const;
+
+  // By column, where weights have a zero point: what a sum of a window of data is multiplied with. Otherwise null.
+  const std::int32_t* shift() const { return shift_.empty() ? nullptr : shift_.data(); }
   // Of data as unsigned bytes: signed ones are 128 higher there.
   std::uint8_t data_zero() const { return data_zero_; }
   const std::int32_t* start() const { return start_.data(); }
@@ -35,10 +55,14 @@ class ResultS8 {
   const S8Sum& sum() const { return sum_; }  // where something is added to the quantised result
 
  private:
+  std::int64_t lanes() const { return static_cast<std::int64_t>(start_.size()); }
+
+  bool varies_ = false, signed_data_ = false;
   std::uint8_t data_zero_ = 0;
   float result_scale_ = 1;
-  std::vector<std::int32_t> start_;
-  std::vector<float> factor_, offset_;
+  std::vector<std::int32_t> start_, shift_;  // where it varies: for a zero point of 1
+  std::vector<std::int32_t> outputs_;        // where it varies, by lane; -1: none
+  std::vector<float> factor_, offset_;       // where it varies: without the data's scale, without the bias
   float low_, high_;
   std::int32_t zero_ = 0;
   S8Sum sum_;

@@ -197,7 +197,7 @@ class SparseLinearS8 final : public Kernel {
 }  // namespace
 
 std::string reject_sparse_linear_s8(const ops::NodeView& view) {
-  if (std::string reason = reject_operands_s8(view); !reason.empty()) return reason;
+  if (std::string reason = reject_varying_operands_s8(view); !reason.empty()) return reason;
   const Tensor* weights = view.constant(At::weights);
   if (weights == nullptr || weights->rank() != 2 || !weights->has_data() || weights->is_deferred())
     return "the weights are no constant matrix";

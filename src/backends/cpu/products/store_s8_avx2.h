@@ -12,6 +12,11 @@ inline __m256 scaled(__m256i sum, __m256 factor, __m256 offset) {
   return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), factor, offset);
 }
 
+// The sums with what weights around another zero point add.
+inline __m256i shifted_sums(__m256i sum, __m256i window, const std::int32_t* shift) {
+  return _mm256_add_epi32(sum, _mm256_mullo_epi32(window, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(shift))));
+}
+
 // What the sum of a bounded result and of eight other bytes is before it is bounded.
 inline __m256 total_of(const S8Sum& sum, __m256 bounded, const std::uint8_t* bytes) {
   const __m256 given =
@@ -119,7 +124,14 @@ inline void store_sums(const IndirectProductS8& product, const __m256i (&sum)[ro
   for (int i = 0; i < rows; ++i) {
     const std::int64_t at = (row + i) * product.ldc + column;
     if (product.quantised == nullptr) {
-      store_wide(product, sum[i], at, column, columns);
+      if (product.window_sums == nullptr) {
+        store_wide(product, sum[i], at, column, columns);
+      } else {
+        const __m256i window = _mm256_set1_epi32(product.window_sums[row + i]);
+        const __m256i shifted[2] = {shifted_sums(sum[i][0], window, product.shift + column),
+                                    shifted_sums(sum[i][1], window, product.shift + column + 8)};
+        store_wide(product, shifted, at, column, columns);
+      }
       continue;
     }
     alignas(16) std::uint8_t given[kS8Lanes], made[kS8Lanes];

@@ -66,6 +66,17 @@ inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows
                 _mm512_set1_ps(product.low), _mm512_set1_ps(product.high), _mm512_set1_epi32(product.zero)};
     }
     const auto mask = static_cast<__mmask16>(left_over >= kS8Lanes ? 0xFFFF : (1 << left_over) - 1);
+    if (product.window_sums != nullptr) {
+      // What weights around another zero point add.
+      const __m512i shift = _mm512_loadu_si512(product.shift + first);
+#pragma GCC unroll 12
+      for (int i = 0; i < rows; ++i) {
+        const __m512i window = _mm512_set1_epi32(product.window_sums[first_row + i]);
+        store<whole, adds>(product, column, _mm512_add_epi32(sum[i][j], _mm512_mullo_epi32(window, shift)),
+                           (first_row + i) * product.ldc + first, mask);
+      }
+      continue;
+    }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; ++i)
       store<whole, adds>(product, column, sum[i][j], (first_row + i) * product.ldc + first, mask);

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "backends/cpu/machine/simd.h"
 #include "backends/cpu/products/epilogue.h"
 #include "backends/cpu/products/indirect_product_s8.h"
 #include "backends/cpu/products/result_s8.h"
 #include "backends/cpu/products/window_product.h"
+#include "backends/cpu/products/window_sums_s8.h"
 #include "base/checked.h"
 #include "ops/quantised_layers.h"
 
@@ -39,7 +41,8 @@ class WindowProductS8 final : public Kernel {
                            signed_data_)),
         windows_(plan_.pointers<std::uint8_t>()),
         result_(view, activation_, layer.groups * lanes()),
-        padding_(static_cast<std::size_t>(plan_.padded), result_.data_zero()) {
+        padding_(static_cast<std::size_t>(result_.varies() ? 0 : plan_.padded), result_.data_zero()) {
+    if (result_.shift() != nullptr) window_sums_.emplace(layer.geometry, layer.groups);
     const std::string packing =
         fmt::format("indirect_product_s8_v2:{}:{}{}:{}", layer.groups, plan_.segments.whole_lines ? "lines" : "taps",
                     plan_.segment.overlaps ? "_by_tiles" : "", layer.strides.output);
@@ -52,27 +55,55 @@ class WindowProductS8 final : public Kernel {
     }
   }
 
-  std::int64_t scratch_bytes() const override { return copies_data() ? plan_.data_elements() : 0; }
+  std::int64_t scratch_bytes() const override {
+    return base::checked_add(copied_bytes() + result_.run_bytes() + padding_bytes(),
+                             window_sums_ ? base::checked_multiply(window_sums_->elements(), 4) : 0);
+  }
 
   void run(KernelContext& context) const override {
     if (context.output(0).elements() == 0) return;
-    const auto* x = static_cast<const std::uint8_t*>(context.input(At::data).raw());
-    const OutputS8 output(context);
-    if (copies_data()) x = copy(context, x, reinterpret_cast<std::uint8_t*>(context.scratch()));
+    const auto* given = static_cast<const std::uint8_t*>(context.input(At::data).raw());
+    auto* scratch = reinterpret_cast<std::byte*>(context.scratch());
+    Run r{.x = given, .padding = padding_.data(), .output = OutputS8(context)};
+    r.terms = result_.terms(context, scratch + copied_bytes());
+    if (result_.varies()) {
+      auto* padding = reinterpret_cast<std::uint8_t*>(scratch + copied_bytes() + result_.run_bytes());
+      std::fill_n(padding, plan_.padded, r.terms.data_zero);
+      r.padding = padding;
+    }
+    if (window_sums_) {
+      auto* sums = reinterpret_cast<std::int32_t*>(scratch + copied_bytes() + result_.run_bytes() + padding_bytes());
+      r.window_sums = window_sums_->run(context, given, r.terms.data_zero, sums);
+    }
+    if (copies_data()) r.x = copy(context, given, reinterpret_cast<std::uint8_t*>(scratch), r.terms.data_zero);
     context.parallel_for(plan_.split.chunks(), plan_.split.grain, [&](std::int64_t begin, std::int64_t end) {
       const TileScope scope;
       for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        plan_.split.for_each_tile(chunk, [&](const ProductTile& tile) { run_tile(tile, x, output); });
+        plan_.split.for_each_tile(chunk, [&](const ProductTile& tile) { run_tile(tile, r); });
       }
     });
   }
 
  private:
+  // What a run reads and writes.
+  struct Run {
+    const std::uint8_t* x;
+    const std::uint8_t* padding;
+    OutputS8 output;
+    TermsS8 terms = {};
+    const std::int32_t* window_sums = nullptr;  // [group][row], or null
+  };
+
+  // Of working memory, in this order: the copy of the data, the terms of the run, its padding, the sums of windows.
+  std::int64_t copied_bytes() const { return copies_data() ? round_up(plan_.data_elements(), std::int64_t{64}) : 0; }
+  std::int64_t padding_bytes() const { return result_.varies() ? round_up(plan_.padded, std::int64_t{64}) : 0; }
+
   // Data whose pixels are no whole groups of bytes is copied so that they are: windows need no copies of their own
   // then. The added bytes meet weights of zero. Signed bytes are copied as unsigned ones, pixels that should lie apart,
   // and lines with their padding.
   bool copies_data() const { return signed_data_ || plan_.spreads() || plan_.tiles.pads_lines; }
-  const std::uint8_t* copy(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to) const {
+  const std::uint8_t* copy(const KernelContext& context, const std::uint8_t* x, std::uint8_t* to,
+                           std::uint8_t zero) const {
     const std::int64_t pixel_bytes = plan_.split.groups * plan_.layer.inputs, width = plan_.geometry.axes[2].input;
     if (!plan_.tiles.pads_lines) {
       context.parallel_for(plan_.geometry.batch * plan_.geometry.inputs(),
@@ -87,12 +118,10 @@ class WindowProductS8 final : public Kernel {
                          [&](std::int64_t begin, std::int64_t end) {
                            for (std::int64_t i = begin; i < end; ++i) {
                              std::uint8_t* pixel = std::fill_n(to + i * width * plan_.geometry.channels,
-                                                               plan_.tiles.left * plan_.geometry.channels,
-                                                               static_cast<std::uint8_t>(result_.data_zero()));
+                                                               plan_.tiles.left * plan_.geometry.channels, zero);
                              copy_pixels(x + i * plan_.given_width() * pixel_bytes, pixel, plan_.given_width());
                              std::fill_n(pixel + plan_.given_width() * plan_.geometry.channels,
-                                         plan_.tiles.right * plan_.geometry.channels,
-                                         static_cast<std::uint8_t>(result_.data_zero()));
+                                         plan_.tiles.right * plan_.geometry.channels, zero);
                            }
                          });
     return to;
@@ -122,7 +151,7 @@ class WindowProductS8 final : public Kernel {
     to[3] = 0;
   }
 
-  void run_tile(const ProductTile& tile, const std::uint8_t* x, const OutputS8& output) const {
+  void run_tile(const ProductTile& tile, const Run& r) const {
     const auto& [group, row, rows, column, columns, part, partial] = tile;
     const std::int64_t ldc = plan_.split.groups * plan_.layer.outputs,
                        offset = row * ldc + group * plan_.layer.outputs + column, lane = group * lanes() + column;
@@ -136,9 +165,8 @@ class WindowProductS8 final : public Kernel {
                               .ldc = ldc};
     if (plan_.spaced)
       product.spaced =
-          windows_.spaced_at(x + group * plan_.inputs, row, plan_.tiles.half_rows, padding_.data()) + part.segment;
-    else
-      product.left = windows_.at(x + group * plan_.inputs, row, rows, padding_.data()) + part.segment * plan_.tile_rows;
+          windows_.spaced_at(r.x + group * plan_.inputs, row, plan_.tiles.half_rows, r.padding) + part.segment;
+    else product.left = windows_.at(r.x + group * plan_.inputs, row, rows, r.padding) + part.segment * plan_.tile_rows;
     product.skipped = part.group * kS8Group;
     const std::int8_t* weights =
         reinterpret_cast<const std::int8_t*>(weights_->data.get()) + group * lanes() * plan_.depth;
@@ -152,15 +180,19 @@ class WindowProductS8 final : public Kernel {
     product.begins = part.begins;
     product.ends = part.ends;
     if (auto* sums = plan_.split.partial_sums<std::int32_t>(); sums != nullptr) product.partial = sums + partial;
-    product.start = result_.start() + lane;
-    product.factor = result_.factor() + lane;
-    product.offset = result_.offset() + lane;
+    product.start = r.terms.start + lane;
+    product.factor = r.terms.factor + lane;
+    product.offset = r.terms.offset + lane;
+    if (r.window_sums != nullptr) {
+      product.window_sums = r.window_sums + group * plan_.layer.rows() + row;
+      product.shift = result_.shift() + lane;
+    }
     product.low = result_.low();
     product.high = result_.high();
     product.zero = result_.zero();
-    if (output.real != nullptr) product.real = output.real + offset;
-    else product.quantised = output.quantised + offset;
-    if (output.addend != nullptr) product.addend = output.addend + offset;
+    if (r.output.real != nullptr) product.real = r.output.real + offset;
+    else product.quantised = r.output.quantised + offset;
+    if (r.output.addend != nullptr) product.addend = r.output.addend + offset;
     product.sum = result_.sum();
     multiplier_.multiply(product);
     if (activation_.after.function == nullptr || !part.ends) return;
@@ -220,7 +252,8 @@ class WindowProductS8 final : public Kernel {
   WindowPlan plan_;
   WindowPointers<std::uint8_t> windows_;
   ResultS8 result_;
-  std::vector<std::uint8_t> padding_;  // a segment of the data's zero point
+  std::vector<std::uint8_t> padding_;  // a segment of the data's zero point, where that is a constant
+  std::optional<WindowSumsS8> window_sums_;
   std::shared_ptr<const PackedWeights> weights_;
 };
 
