@@ -32,11 +32,12 @@ class ChannelsLastLayout {
     const std::vector<NodeId> order = graph_.order();
     for (const NodeId id : order) {
       const ir::Node node = graph_.node(id);
-      if (is_transpose(node)) {
+      if (node.op == "Transpose") {
         note_transpose(id, node);
         continue;
       }
-      if ((has_channel_axis(node) || node.op == "Split") && follows(node)) {
+      const bool several = node.op == "Split" || node.op == "DynamicQuantizeLinear";  // results
+      if ((several || has_channel_axis(node)) && follows(node)) {
         carry(id, node);
         continue;
       }
@@ -61,8 +62,6 @@ class ChannelsLastLayout {
   }
 
  private:
-  static bool is_transpose(const ir::Node& node) { return node.op == "Transpose"; }
-
   // A Transpose in the graph itself to either form: what it moves is known in that form from here on, and one that goes
   // back is not needed.
   void note_transpose(NodeId id, const ir::Node& node) {
@@ -77,7 +76,7 @@ class ChannelsLastLayout {
     graph_.replace_uses(node.outputs[0], last_form(node.inputs[0]));
   }
 
-  // Operands and results of the highest rank are feature maps, others are of a channel each, or the sizes of parts.
+  // Operands and results of the highest rank are feature maps, others have no spatial axes.
   void carry(NodeId id, const ir::Node& node) {
     std::size_t full = 0;
     for (const ValueId input : node.inputs) full = input.valid() ? std::max(full, rank(input)) : full;
@@ -88,7 +87,7 @@ class ChannelsLastLayout {
         ops::normalise_axis(integer_of(node, name, splits ? 0 : 1), static_cast<std::int64_t>(full));
     if (!splits && axis != 1) return;
     ir::Node last = node;
-    last.attributes[name] = moved_axis(axis, full);
+    if (node.op != "DynamicQuantizeLinear") last.attributes[name] = moved_axis(axis, full);
     for (ValueId& input : last.inputs) {
       if (input.valid() && rank(input) == full) input = last_form(input);
     }
@@ -199,7 +198,7 @@ class ChannelsLastLayout {
     while (graph_.value(last).origin == ir::Origin::node) {
       const ir::Node& maker = graph_.node(graph_.value(last).producer);
       if (ops::op_of(maker).element_wise != ops::ElementWise::unary)
-        return maker.op.starts_with("tessera::ChannelsLast");
+        return maker.op.starts_with("tessera::ChannelsLast") || maker.op == "tessera::QuantisedConv";
       last = maker.inputs[0];
     }
     return false;

@@ -2,6 +2,8 @@
 //   Conv, MatMul and Gemm with 8-bit weights  tessera::QuantisedConv, tessera::QuantisedLinear; a result that is not
 //                                             quantised again stays real
 //   QLinearConv                               tessera::QuantisedConv
+//   ConvInteger, and what makes real numbers
+//   of its sums                               tessera::QuantisedConv with a real result; depthwise ones Conv
 //   Add of two quantised tensors              com.microsoft::QLinearAdd
 //   MaxPool, Reshape, Transpose, others that
 //   only move numbers, to the same scale      themselves, on bytes
@@ -9,14 +11,18 @@
 // numbers under a zero point 128 higher. Only as far as the device has kernels; what is left runs as written, and
 // weights that nobody wants as integers are dequantised here, once.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "base/error.h"
 #include "ops/builder.h"
 #include "ops/channels_last.h"
+#include "ops/quantised_layers.h"
 #include "passes/fold_constants.h"
+#include "passes/integer_sums.h"
 #include "passes/pass.h"
 #include "passes/quantised_operands.h"
+#include "passes/quantised_weights.h"
 
 namespace tessera::passes {
 namespace {
@@ -32,7 +38,8 @@ class Lowering {
   ir::Graph run() {
     const std::vector<NodeId> all = graph_.order();
     const bool any = std::any_of(all.begin(), all.end(), [&](NodeId id) {
-      return graph_.node(id).op == "DequantizeLinear" || graph_.node(id).op == "QLinearConv";
+      const std::string& op = graph_.node(id).op;
+      return op == "DequantizeLinear" || op == "QLinearConv" || op == "ConvInteger";
     });
     if (!any) return std::move(graph_);
     if (context_.keeps_composite) {
@@ -86,6 +93,7 @@ class Lowering {
       builder_.set_name_prefix(node.name.empty() ? "" : node.name + "/");
       if (node.op == "Conv") conv(node);
       else if (node.op == "QLinearConv") q_linear_conv(node);
+      else if (node.op == "ConvInteger") conv_integer(node);
       else if (node.op == "MatMul" || node.op == "Gemm") product(node);
       else if (node.op == "Add") add(node);
       else if (moves_quantised(node)) move(node);
@@ -122,6 +130,10 @@ class Lowering {
     attributes.insert(result.activation.begin(), result.activation.end());
     std::vector<ValueId> inputs{x.bytes, w.bytes, bias, x.scale, x.zero, w.scale};
     inputs.insert(inputs.end(), result.quantisation.begin(), result.quantisation.end());
+    if (w.zero.valid()) {
+      inputs.resize(ops::QuantisedLayerInputs::weights_zero);
+      inputs.push_back(w.zero);
+    }
     const ValueId y = builder_.add(std::move(op), std::move(inputs), std::move(attributes));
     if (context_.keeps_composite(graph_, graph_.node(graph_.value(y).producer))) return y;
     return std::nullopt;  // it is dead now, as nobody uses it
@@ -156,8 +168,9 @@ class Lowering {
     for (const std::size_t i : {kX + 1, kX + 2, kY, kY + 1}) {
       if (operands_.single(node.inputs[i]) == nullptr) return;
     }
-    const std::optional<QuantisedWeights> w = signed_weights(node.inputs[kW], node.inputs[kW + 1], node.inputs[kW + 2]);
-    if (!w) return;
+    const std::optional<QuantisedWeights> w =
+        signed_weights(builder_, node.inputs[kW], node.inputs[kW + 1], node.inputs[kW + 2]);
+    if (!w || w->zero.valid()) return;
     const ValueId bias = has_input(node, kBias)
                              ? real_bias(node.inputs[kBias], *operands_.single(node.inputs[kX + 1])->data<float>(),
                                          *graph_.constant(w->scale))
@@ -165,25 +178,6 @@ class Lowering {
     if (has_input(node, kBias) && !bias.valid()) return;
     convolve(node, {node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]}, *w, bias,
              {{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer});
-  }
-
-  // Constants as signed bytes around zero; unsigned ones around 128 are the same 128 lower.
-  std::optional<QuantisedWeights> signed_weights(ValueId bytes, ValueId scale, ValueId zero) {
-    const Tensor *values = graph_.constant(bytes), *scales = graph_.constant(scale), *zeros = graph_.constant(zero);
-    if (values == nullptr || !values->has_data() || scales == nullptr || !scales->has_data() || zeros == nullptr ||
-        !zeros->has_data())
-      return std::nullopt;
-    const bool is_signed = values->dtype() == DType::i8;
-    const auto middle = std::byte{static_cast<unsigned char>(is_signed ? 0 : 128)};
-    const auto* given = static_cast<const std::byte*>(zeros->raw());
-    if (!std::all_of(given, given + zeros->bytes(), [&](std::byte each) { return each == middle; }))
-      return std::nullopt;
-    if (is_signed) return QuantisedWeights{bytes, scale};
-    Tensor lowered(DType::i8, values->shape());
-    const auto* from = static_cast<const std::uint8_t*>(values->raw());
-    std::transform(from, from + values->elements(), lowered.mutable_data<std::int8_t>(),
-                   [](std::uint8_t value) { return static_cast<std::int8_t>(value - 128); });
-    return QuantisedWeights{builder_.constant(std::move(lowered)), scale};
   }
 
   // A bias in units of x_scale w_scale as real numbers; invalid when it is no constant.
@@ -199,7 +193,72 @@ class Lowering {
     return builder_.constant(std::move(real));
   }
 
-  void convolve(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias,
+  // The sums of integers, and the real numbers that the model makes of them.
+  void conv_integer(const ir::Node& node) {
+    const Tensor* weights = graph_.constant(node.inputs[1]);
+    const ir::ValueType& x = graph_.value(node.inputs[0]).type;
+    if (weights == nullptr || weights->rank() < 3 || !x.dims ||
+        x.dims->size() != static_cast<std::size_t>(weights->rank()))
+      return;
+    const std::int64_t outputs = weights->shape()[0];
+    const auto sums = find_integer_sums(graph_, operands_, node.outputs[0], outputs);
+    if (!sums) return;
+    std::optional<QuantisedWeights> w = signed_weights(builder_, node.inputs[1], vector(sums->scale()),
+                                                       has_input(node, 3) ? node.inputs[3] : ValueId{});
+    if (!w) return;
+    if (w->zero.valid()) {
+      w->scale = repeated(w->scale, w->zero, outputs);
+      w->zero = repeated(w->zero, w->scale, outputs);
+    }
+    const Quantised data{node.inputs[0], sums->data_scale.valid() ? sums->data_scale : builder_.scalar(1.0f),
+                         has_input(node, 2) ? node.inputs[2] : ValueId{}};
+    const ValueId bias = bias_of(*sums);
+    if (!convolve(node, data, *w, bias, {{}, {}, sums->last})) convolve_reals(node, data, *w, bias, sums->last);
+  }
+
+  // Numbers of f32, as a scalar where they are all the same.
+  ValueId vector(const std::vector<double>& numbers) {
+    if (std::ranges::all_of(numbers, [&](double each) { return each == numbers[0]; }))
+      return builder_.scalar(numbers.empty() ? 1.0 : numbers[0]);
+    return builder_.constant(channel_constant(numbers, 0, 1));
+  }
+
+  // The scalar as often as the vector `like` has elements.
+  ValueId repeated(ValueId value, ValueId like, std::int64_t outputs) {
+    const Tensor& given = *graph_.constant(value);
+    if (given.rank() != 0 || graph_.constant(like)->rank() == 0) return value;
+    Tensor all(given.dtype(), {outputs});
+    for (std::int64_t i = 0; i < outputs; ++i)
+      std::memcpy(static_cast<std::byte*>(all.mutable_raw()) + i * given.bytes(), given.raw(),
+                  static_cast<std::size_t>(given.bytes()));
+    return builder_.constant(std::move(all));
+  }
+
+  // What is added to the sums, as a vector of real numbers.
+  ValueId bias_of(const IntegerSums& sums) {
+    const auto constant = [&](const std::vector<double>& numbers) {
+      return builder_.constant(channel_constant(numbers, 0, 1));
+    };
+    if (!sums.integers.valid()) return sums.behind.shifts() ? constant(sums.behind.shift) : ValueId{};
+    ValueId added = builder_.add("Cast", {sums.integers}, {{"to", std::int64_t{1}}});
+    if (sums.unit.valid()) added = builder_.add("Mul", {added, sums.unit});
+    added = builder_.add("Reshape", {added, builder_.integers({-1})});
+    if (sums.behind.scales()) added = builder_.add("Mul", {added, constant(sums.behind.scale)});
+    if (sums.behind.shifts()) added = builder_.add("Add", {added, constant(sums.behind.shift)});
+    return added;
+  }
+
+  // The same of real numbers, for layers that no integer kernel takes.
+  void convolve_reals(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias, NodeId last) {
+    std::vector<ValueId> data{x.bytes, x.scale}, operands;
+    if (x.zero.valid()) data.push_back(x.zero);
+    operands = {builder_.add("DequantizeLinear", std::move(data)), builder_.constant(real_weights(graph_, w))};
+    if (bias.valid()) operands.push_back(bias);
+    graph_.replace_node(last, {"Conv", node.name, std::move(operands), graph_.node(last).outputs, node.attributes, 0});
+  }
+
+  // Whether there is a kernel for it.
+  bool convolve(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias,
                 const Result& found) {
     const Shape& shape = graph_.constant(w.bytes)->shape();
     const std::size_t rank = shape.size();
@@ -207,14 +266,14 @@ class Lowering {
     const auto group = node.attributes.find("group");
     const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
     constexpr std::int64_t kFewOutputs = 8;
-    if (rank < 3) return;
-    const bool depthwise = rank <= 4 && shape[1] == 1 && shape[0] == groups;
-    if (groups < 1 || (groups > 1 && !depthwise && shape[0] / groups < kFewOutputs)) return;
+    if (rank < 3) return false;
+    const bool depthwise = !found.quantisation.empty() && rank <= 4 && shape[1] == 1 && shape[0] == groups;
+    if (groups < 1 || (groups > 1 && !depthwise && shape[0] / groups < kFewOutputs)) return false;
     Quantised moved = x;
     moved.bytes = builder_.add("Transpose", {x.bytes}, {{"perm", ops::to_channels_last(rank)}});
-    if (const std::optional<ValueId> y = place("tessera::QuantisedConv", moved, w, bias, found, node.attributes)) {
-      give(found, *y, ops::to_channels_first(rank));
-    }
+    const std::optional<ValueId> y = place("tessera::QuantisedConv", moved, w, bias, found, node.attributes);
+    if (y) give(found, *y, ops::to_channels_first(rank));
+    return y.has_value();
   }
 
   static bool is_integer(const ir::Node& node, const char* name, std::int64_t value, std::int64_t otherwise) {

@@ -91,8 +91,8 @@ constexpr Pass kPasses[] = {
     {"move_crops", "moves Slice and Gather towards the inputs, so that only the used part of a result is computed",
      move_crops},
     {"lower_quantised",
-     "makes integer layers of what stands between DequantizeLinear and QuantizeLinear, so that products "
-     "are computed in int8",
+     "makes integer layers of what stands between DequantizeLinear and QuantizeLinear, and of ConvInteger, so that "
+     "products are computed in int8",
      lower_quantised, true},
     {"fuse_attention",
      "makes one node of attention that is spelt out, which never stores its scores and takes the heads "

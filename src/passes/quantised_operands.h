@@ -14,9 +14,10 @@ struct Quantised {
   ir::ValueId bytes, scale, zero;  // an invalid zero point is 0
 };
 
-// Weights that are signed bytes around zero, constants: with one scale, or one for each index of an axis.
+// Weights that are signed bytes, constants: with one scale and one zero point, or of either one for each index of an
+// axis. An invalid zero point is 0.
 struct QuantisedWeights {
-  ir::ValueId bytes, scale;
+  ir::ValueId bytes, scale, zero = {};
 };
 
 // Whether the operator gives elements of its first operand unchanged, chosen by their places or by their order: with

@@ -155,7 +155,7 @@ TEST(LowerQuantised, TheStandardOperatorOnBytes) {
                            numbers("w", "i8", {5, 4, 3, 3}, -60, 10) + numbers("wu", "u8", {5, 4, 3, 3}, 68, 10) +
                            numbers("b", "i32", {5}, -600, 100) +
                            " constant %ws = f32[5] {0.01, 0.02, 0.01, 0.03, 0.02} constant %wz = i8[5] {0, 0, 0, 0, 0} "
-                           "constant %half = u8[] {128} constant %odd = u8[] {100}";
+                           "constant %half = u8[] {128} constant %odd = u8[] {100} constant %far = u8[] {250}";
   const std::string layer =
       text + " %y = QLinearConv (%x, %s, %z, %w, %ws, %wz, %t, %z, %b) {pads = [1, 1, 1, 1]} output %y }";
   EXPECT_EQ(lowered(layer), (Ops{"Transpose", "tessera::QuantisedConv", "Transpose"}));
@@ -163,7 +163,11 @@ TEST(LowerQuantised, TheStandardOperatorOnBytes) {
   const std::string unsigned_weights = text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %half, %t, %z) output %y }";
   EXPECT_EQ(lowered(unsigned_weights), (Ops{"Transpose", "tessera::QuantisedConv", "Transpose"}));
   expect_same_outputs(unsigned_weights);
-  EXPECT_EQ(lowered(text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %odd, %t, %z) output %y }"), (Ops{"QLinearConv"}));
+  // Around any zero point, as long as the differences are signed bytes.
+  const std::string shifted = text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %odd, %t, %z) output %y }";
+  EXPECT_EQ(lowered(shifted), (Ops{"Transpose", "tessera::QuantisedConv", "Transpose"}));
+  expect_same_outputs(shifted);
+  EXPECT_EQ(lowered(text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %far, %t, %z) output %y }"), (Ops{"QLinearConv"}));
 }
 
 TEST(FoldConstants, LeavesWeightsThatIntegerLayersWant) {
