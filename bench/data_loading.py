@@ -2,7 +2,6 @@
 """Compares how fast small picture files load for training: Tessera's loader and torch's DataLoader.
 
     bench/train_parity.py --setup                    # once: .venv-parity with the pinned torch and pillow
-    ninja -C build/release bench_data_loading
     bench/data_loading.py                            # 100,000 PNG files of 32x32 in 10 folders
 
 Both read, decode and batch every file once in random order, with as many workers (threads here, processes in torch),
@@ -22,6 +21,7 @@ import time
 import zlib
 
 import train_parity
+from built import ensure_built
 
 ROOT = train_parity.ROOT
 CLASSES, SIZE = 10, 32
@@ -107,8 +107,7 @@ def main():
         os.execv(train_parity.VENV / "bin/python", [str(train_parity.VENV / "bin/python"), *sys.argv])
     if arguments.torch_only:
         return run_torch(arguments.torch_only, arguments.batch, arguments.workers)
-    if not arguments.program.exists():
-        sys.exit(f"data_loading: error: there is no {arguments.program}: build bench_data_loading")
+    ensure_built(arguments.program)
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or pathlib.Path(temporary) / "files"
         if not folder.exists():

@@ -5,6 +5,7 @@
     bench/peers.py --json figures.json           # measures; a table while it runs
     bench/peers.py --render figures.json         # writes docs/performance.md from the figures
     bench/peers.py --render figures.json --readme  # replaces the table in README.md instead
+    bench/peers.py --train                       # training steps beside torch's: bench/train_speed.py and its options
 
 Ratio = the peer's median time / Tessera's; above 1 Tessera is faster. For every peer and round both run in fresh
 processes, one right after the other, on the same cores with the same threads and inputs; the median of the rounds'
@@ -20,6 +21,8 @@ import platform
 import shutil
 import subprocess
 import sys
+
+from built import ensure_built
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv-peers"
@@ -186,6 +189,9 @@ def replace_readme_table(lines):
 
 
 def main():
+    if "--train" in sys.argv:
+        rest = [word for word in sys.argv[1:] if word != "--train"]
+        os.execv(sys.executable, [sys.executable, str(ROOT / "bench/train_speed.py"), *rest])
     arguments = parse()
     if arguments.setup:
         set_up()
@@ -203,11 +209,7 @@ def main():
     if arguments.list:
         print("\n".join(model.name for model in chosen_models(arguments)))
         return 0
-    if not arguments.tessera.exists():
-        sys.exit(
-            f"peers: error: there is no {arguments.tessera}: cmake --preset release && cmake --build --preset release "
-            f"--target tessera"
-        )
+    ensure_built(arguments.tessera)
     import measure
     figures = describe(arguments)
     if figures["load_average_at_start"] > 0.3:

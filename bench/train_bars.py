@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from built import ensure_built
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BF16_SLACK = 0.003
 
@@ -59,6 +61,7 @@ def train(arguments, example, seed):
 
 def main():
     arguments = parse()
+    ensure_built(arguments.tessera)
     failures = 0
     print(f"{'example':14} {'seed':>4} {'figure':>13} {'reached':>8} {'bar':>8} {'seconds':>8}")
     for example in arguments.examples:

@@ -18,6 +18,8 @@ import sys
 import tempfile
 import venv
 
+from built import ensure_built
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv-parity"
 MEDIAN_BOUND, FIRST_BOUND, FIRST_STEPS = 1e-3, 2e-3, 50
@@ -215,6 +217,7 @@ def main():
         import torch
     except ImportError:
         sys.exit("train_parity: error: there is no torch: run bench/train_parity.py --setup")
+    ensure_built(arguments.tessera)
     torch.set_num_threads(min(2, os.cpu_count()))
     results = []
     with tempfile.TemporaryDirectory() as temporary:

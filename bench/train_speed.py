@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+from built import ensure_built
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv-parity"
 
@@ -181,6 +183,7 @@ def main():
         os.execv(VENV / "bin/python", [str(VENV / "bin/python"), *sys.argv])
     if arguments.child:
         return torch_child(arguments)
+    ensure_built(arguments.tessera)
     results = []
     print(f"{'net':12} {'tessera ms':>10} " + " ".join(f"{way:>13}" for way in arguments.ways) +
           f" {'ratio':>6} {'memory':>7}")

@@ -7,10 +7,10 @@
 
 Triton is the program `tritonserver` of the wheel nvidia-pytriton, on a plain model repository whose model.py runs
 onnxruntime; MLServer runs a custom model with onnxruntime, which has as many threads as there are cores in both.
-Tessera and Triton may compute 8 rows at once and wait for none. The client is bench/serve/load.cpp (`cmake --build
-build/release --target bench_serve_load`): closed loops of 1 and of 8 connections, and an open loop with half of the
-requests a second that the slowest server answered to 8 connections, where latency counts from the moment at which a
-request was due. Requests have one row: binary tensors, and JSON, as MLServer reads nothing else over HTTP. Before
+Tessera and Triton may compute 8 rows at once and wait for none. The client is bench/serve/load.cpp; what is missing in
+build/release is built. It runs closed loops of 1 and of 8 connections, and an open loop with half of the requests a
+second that the slowest server answered to 8 connections, where latency counts from the moment at which a request was
+due. Requests have one row: binary tensors, and JSON, as MLServer reads nothing else over HTTP. Before
 anything is measured the servers must give equal answers. They run at the same time and are asked in turn, `--rounds`
 times; the medians of the rounds count. Wants a quiet machine, on which client and server share the cores.
 """
@@ -29,6 +29,9 @@ import tempfile
 
 import peer_servers
 from peer_servers import MlServer, Tessera, Triton, ask
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from built import ensure_built  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv-serve-peers"
@@ -182,6 +185,7 @@ def main():
     names = options.models.split(",")
     if set(names) - set(MODELS):
         parser.error(f"--models: expected some of {','.join(MODELS)}")
+    ensure_built(options.program, options.load)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers end too
     servers = []
     with tempfile.TemporaryDirectory() as name:

@@ -30,6 +30,9 @@ import time
 from traffic import serving
 from trial import Trial
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from built import ensure_built  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = "resnet18_cifar"
 SIZES = [1, 3, 32, 32]
@@ -179,6 +182,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     serving.program = options.program = os.path.abspath(options.program)
+    ensure_built(options.program, options.load)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server ends too
     with tempfile.TemporaryDirectory() as name:
         trial = Soak(options, pathlib.Path(name))

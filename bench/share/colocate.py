@@ -7,8 +7,8 @@ the first leaves.
 
 Requests arrive as a Poisson process at --load (0.3) of what the model could answer, whether or not those before are
 answered; latency counts from the moment at which a request was due. Phases (realtime alone, training alone, both) take
-turns, with the same arrivals. Measured in one process (an Arbiter) and in two (tessera share daemon, share run). Needs
-bench_colocate and tessera in build/release. One JSON object on standard output:
+turns, with the same arrivals. Measured in one process (an Arbiter) and in two (tessera share daemon, share run). What is
+missing in build/release is built. One JSON object on standard output:
 
   p99_alone_ms, p99_colocated_ms, p99_ratio, p50_ratio   of the realtime model
   background_alone, background_colocated                 steps of training a second
@@ -29,6 +29,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from built import ensure_built  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/release"
@@ -263,6 +266,7 @@ def main():
     options = parser.parse_args()
     if "." in options.model and not pathlib.Path(options.model).exists():
         sys.exit(f"colocate: there is no {options.model}; scripts/fetch_models.py fetches it, or name another --model")
+    ensure_built(WORKER, TESSERA)
     names = options.dim or (["sequence=32", "batch=1"] if "minilm" in options.model else [])
     dims = [word for name in names for word in ("--dim", name)]
     result = {"model": options.model, "train": options.train, "policy": options.policy, "cores": CORES,

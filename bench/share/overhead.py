@@ -5,8 +5,8 @@
 
 Three ways take turns, --rounds times, with --runs runs each: a session alone, the same as the only job of an arbiter in
 the process, and a process that `tessera share run` has attached to a daemon of which it is the only job. The median
-over the rounds of the difference between the medians of a round counts. Needs tessera and bench_overhead in
-build/release."""
+over the rounds of the difference between the medians of a round counts. What is missing in build/release is
+built."""
 import argparse
 import json
 import pathlib
@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from colocate import TESSERA, Worker
+from colocate import TESSERA, Worker, ensure_built
 
 OVERHEAD = TESSERA.parents[2] / "bench/bench_overhead"
 
@@ -52,8 +52,7 @@ def main():
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if not OVERHEAD.exists():
-        sys.exit(f"overhead: there is no {OVERHEAD}; build it first")
+    ensure_built(OVERHEAD, TESSERA)
     with tempfile.TemporaryDirectory() as folder:
         socket = pathlib.Path(folder) / "share.sock"
         daemon = subprocess.Popen([TESSERA, "share", "daemon", "--socket", socket], stderr=subprocess.DEVNULL)

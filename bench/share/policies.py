@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--requests", type=int, default=400)
     parser.add_argument("--steps", type=int, default=20)
     options = parser.parse_args()
+    colocate.ensure_built(colocate.WORKER, colocate.TESSERA)
     figures = {policy: measure(policy, options) for policy in options.policy.split(",")}
     table = HEAD + "".join(row(policy, each) for policy, each in figures.items())
     print(json.dumps({"load_of_machine": os.getloadavg()[0], "policies": figures}, indent=2) if options.json else table)

@@ -9,8 +9,8 @@ simulates the same trace.
 with Poisson arrivals at --load of what it could answer and the other a background job that always has work; there is as
 much of it as the realtime job is expected to leave time for. The trace is run for real (bench_run_trace) and in virtual
 time (tessera share simulate), with the same arrivals, --rounds times in turn. Compared are the medians of the realtime
-job's p50 and p99 and of the background's throughput; the target is 15%. Needs tessera and bench_run_trace in
-build/release. Figures of a machine that does other work beside say little."""
+job's p50 and p99 and of the background's throughput; the target is 15%. What is missing in build/release is
+built. Figures of a machine that does other work beside say little."""
 import argparse
 import json
 import pathlib
@@ -19,6 +19,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from built import ensure_built  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TESSERA = ROOT / "build/release/apps/tessera/tessera"
@@ -86,9 +89,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    for program in (TESSERA, RUN_TRACE):
-        if not program.exists():
-            sys.exit(f"reproduce: there is no {program}; build it first")
+    ensure_built(TESSERA, RUN_TRACE)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         models = {"realtime": options.realtime, "background": options.background}

@@ -17,7 +17,7 @@ onnxruntime's load and first run of the .onnx. Medians count:
     more_cpu   processor time of the whole process until the first answer, beyond that of a steady run
     peer       onnxruntime: creation of the session and first run; from the start of its Python process with `process`
 
-Needs a release build with bench_switching, and scripts/fetch_models.py for PP-OCR; onnxruntime in .venv or the running
+What is missing in build/release is built. Needs scripts/fetch_models.py for PP-OCR; onnxruntime in .venv or the running
 Python. Wants a quiet machine: the load average at the begin and the end is part of the figures.
 """
 import argparse
@@ -29,6 +29,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from built import ensure_built  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build/release"
@@ -155,6 +158,7 @@ def main():
     parser.add_argument("--tessera", type=pathlib.Path, default=BUILD / "apps/tessera/tessera")
     parser.add_argument("--folder", type=pathlib.Path, help="where the models are written (default: a temporary one)")
     arguments = parser.parse_args()
+    ensure_built(arguments.tessera, BUILD / "bench/bench_switching")
     python = None if arguments.no_peer else python_with_peer()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:

@@ -4,8 +4,8 @@
   bench/share/two_trainings.py [--json] [--policy LIST] [--steps N] [--batch N] [--busy 0.42]
 
 Each training computes for --busy of its time alone and waits for the rest, as one whose data come slowly. For each
-policy a daemon shares the machine between two such processes. Needs bench_colocate and tessera in build/release; uses
-the system's python3 and prints one JSON object, with for each policy:
+policy a daemon shares the machine between two such processes. What is missing in build/release is built.
+Uses the system's python3 and prints one JSON object, with for each policy:
 
   part_of_sum        the time of both together over the sum of their times alone
   each_over_alone    the time of each together over its time alone
@@ -20,7 +20,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from colocate import TESSERA, WORKER, Worker  # noqa: E402
+from colocate import TESSERA, WORKER, Worker, ensure_built  # noqa: E402
 
 NAMES = ("first", "second")
 
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--busy", type=float, default=0.42, help="part of the time in which each computes alone")
     options = parser.parse_args()
+    ensure_built(WORKER, TESSERA)
     result = {"net": options.net, "batch": options.batch, "steps": options.steps, "busy": options.busy,
               "load_of_machine": os.getloadavg()[0], "policies": {}}
     with tempfile.TemporaryDirectory() as folder:
