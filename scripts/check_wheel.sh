@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a wheel of dist/ in bare Debian roots (debootstrap, minbase with python3) and classifies with it:
+# Installs a wheel of dist/ in bare Debian roots (debootstrap, minbase with python3), classifies with it and serves:
 #   sudo scripts/check_wheel.sh [--keep FOLDER] [bookworm] [trixie]
 # Bookworm has Python 3.11, trixie 3.13. --keep leaves the bare roots in FOLDER for the next call. Needs the network for
 # Debian and for numpy, and .models/magika (scripts/fetch_models.py).
@@ -34,7 +34,7 @@ check() {
   [ "$version" != 3.11 ] || wheel=cp311
   rm -rf "$root/try" && mkdir -p "$root/try"
   cp dist/tessera-*-"$wheel"-*.whl .models/magika/model.onnx .models/magika/config.min.json "$root/try"
-  cp tests/python/classify.py "$root/try"
+  cp tests/python/{classify,serve_model}.py "$root/try"
   python3 -m pip --disable-pip-version-check download --quiet --no-deps --only-binary :all: \
     --python-version "$version" --dest "$root/try" 'numpy==2.3.4'
   # A wheel's programs find their libraries through /proc/self/exe.
@@ -45,7 +45,8 @@ check() {
     cd /try && venv/bin/python classify.py model.onnx config.min.json classify.py
     venv/bin/tessera completion bash | cmp - venv/share/bash-completion/completions/tessera
     test -s venv/share/zsh/site-functions/_tessera && test -s venv/share/man/man1/tessera.1
-    venv/bin/tessera --version && venv/bin/python -m tessera info model.onnx | head -n 3'"
+    venv/bin/tessera --version && venv/bin/python -m tessera info model.onnx | head -n 3
+    venv/bin/python serve_model.py model.onnx'"
   echo "check_wheel: $suite with Python $version: passed"
 }
 

@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
 """python -m tessera runs the program that the package carries: command_line_test.py TESSERA"""
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import urllib.request
 
 import tessera
+from serve_model import serve
 
 
 def run(folder, *arguments):
@@ -31,18 +29,6 @@ with tempfile.TemporaryDirectory() as folder:
     missing = run(folder, "info", "missing.onnx")
     assert missing.returncode == 5 and "missing.onnx" in missing.stderr, missing
     if tessera.build_info()["server"]:  # without a program tessera-serve, the extension module serves
-        command = [sys.executable, "-B", "-m", "tessera", "serve", "mlp.onnx", "--json"]
-        for port in ("http", "metrics"):
-            command += [f"--{port}", "127.0.0.1:0"]
-        with subprocess.Popen([*command, "--grpc", "off"], stdout=subprocess.PIPE, text=True, cwd=folder,
-                              env={**os.environ, "PYTHONPATH": folder}) as server:
-            try:
-                port = json.loads(server.stdout.readline())["http"]
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/models/mlp/ready", timeout=30) as answer:
-                    assert answer.status == 200, answer.status
-                server.send_signal(signal.SIGTERM)
-                assert server.wait(timeout=30) == 0, server.returncode
-            finally:
-                server.kill()
+        serve("mlp.onnx", cwd=folder, env={**os.environ, "PYTHONPATH": folder})
         wrong = run(folder, "serve", "missing.onnx")
         assert wrong.returncode == 5 and "missing.onnx" in wrong.stderr, wrong
