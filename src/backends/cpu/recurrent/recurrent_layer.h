@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "backends/backend.h"
 #include "backends/cpu/recurrent/recurrent_gates.h"
 #include "base/checked.h"
+#include "base/error.h"
 #include "ops/recurrent.h"
 #include "ops/recurrent_gradient.h"
 
@@ -101,6 +103,7 @@ class Recurrent final : public Kernel {
     const std::size_t gates = lstm_ ? 3 : 2;
     if (!kRounds && kept_ > 0 && context.wants_output(gates))
       run.kept = context.output(gates).template mutable_data<float>();
+    read_lengths(context, run);
     run.weights = products_.weights(context, context.scratch() + states_bytes());
     const Element* x = products_.data(context, context.scratch() + states_bytes());
     for (std::int64_t direction = 0; direction < directions; ++direction) {
@@ -131,7 +134,23 @@ class Recurrent final : public Kernel {
     Element* y = nullptr;
     float* kept = nullptr;
     RecurrentWeights weights;
+    const std::int32_t* lengths = nullptr;  // steps of each sequence; null: all of them
+    std::int64_t longest = 0;               // of these
+
+    std::int64_t length_of(std::int64_t b) const { return lengths == nullptr ? longest : lengths[b]; }
   };
+
+  void read_lengths(const KernelContext& context, Run& run) const {
+    run.longest = layer_.length;
+    if (!context.has_input(4)) return;
+    const std::span<const std::int32_t> lengths = context.input(4).values<std::int32_t>();
+    for (const std::int32_t length : lengths) {
+      require(length >= 0 && length <= layer_.length, ErrorKind::failed, "sequence length {} is outside [0, {}]",
+              length, layer_.length);
+    }
+    run.lengths = lengths.data();
+    run.longest = *std::max_element(lengths.begin(), lengths.end());
+  }
 
   // All steps of `count` directions. Each thread's share of the chunks goes to and fro: a step begins with the weights
   // that its core ended the last one with.
@@ -236,13 +255,18 @@ class Recurrent final : public Kernel {
                  std::int64_t chunk) const {
     const State state = this->state(context, direction);
     const std::int64_t units = layer_.units_of(chunk), first = chunk * layer_.units, rows = layer_.gates * units;
-    const std::int64_t time = plan_.reverse(static_cast<std::size_t>(direction)) ? layer_.length - 1 - step : step;
+    const bool reverse = plan_.reverse(static_cast<std::size_t>(direction));
     const std::size_t before = static_cast<std::size_t>(step % 2), now = 1 - before;
     float* recurrent = state.recurrent + layer_.batch * layer_.gates * first;
-    Element* line =
-        run.y == nullptr ? nullptr : run.y + (time * layer_.directions + direction) * layer_.state_elements() + first;
+    // Where the chunk's part of a sequence's result of a time goes, or null.
+    const auto line_of = [&](std::int64_t time, std::int64_t b) {
+      return run.y == nullptr
+                 ? nullptr
+                 : run.y + (time * layer_.directions + direction) * layer_.state_elements() + b * layer_.hidden + first;
+    };
+    const auto time_of = [&](std::int64_t b) { return reverse ? run.length_of(b) - 1 - step : step; };
     const auto row = [&](std::int64_t b) {
-      const std::int64_t unit = b * layer_.hidden + first;
+      const std::int64_t unit = b * layer_.hidden + first, time = time_of(b);
       GateRow result{state.inputs + (time * layer_.batch + b) * layer_.rows() + layer_.gates * first,
                      recurrent + b * rows,
                      state.hidden_bias == nullptr ? nullptr : state.hidden_bias + first,
@@ -257,14 +281,27 @@ class Recurrent final : public Kernel {
         result.kept_stride = layer_.hidden;
       }
       result.relu = relu_;
-      if constexpr (!kRounds) result.output = line == nullptr ? nullptr : line + b * layer_.hidden;
+      if constexpr (!kRounds) result.output = line_of(time, b);
       return result;
     };
-    // The weights push what the gates read out of the caches, from step to step.
-    prefetch(row(0).input, rows);
-    prefetch(row(0).cell, units);
-    products_.recur(run.weights.r, direction, chunk, state.operand[before], recurrent);
+    if (step < run.longest) {
+      // The weights push what the gates read out of the caches, from step to step.
+      if (run.lengths == nullptr) prefetch(row(0).input, rows);
+      prefetch(state.cell + first, units);
+      products_.recur(run.weights.r, direction, chunk, state.operand[before], recurrent);
+    }
     for (std::int64_t b = 0; b < layer_.batch; ++b) {
+      if (step >= run.length_of(b)) {
+        // A sequence that has ended keeps its state; its results behind the end are zeros, in both directions.
+        std::copy_n(state.hidden[before] + b * layer_.hidden + first, units,
+                    state.hidden[now] + b * layer_.hidden + first);
+        if constexpr (kRounds) {
+          std::copy_n(state.operand[before] + b * products_.hidden_stride() + first, units,
+                      state.operand[now] + b * products_.hidden_stride() + first);
+        }
+        if (Element* line = line_of(step, b); line != nullptr) std::fill_n(line, units, Element{0});
+        continue;
+      }
       const GateRow gates = row(b);
       if (lstm_) apply_lstm_gates(gates);
       else if (layer_.gates == 3) apply_gru_gates(gates);
@@ -272,7 +309,7 @@ class Recurrent final : public Kernel {
       if constexpr (kRounds) {
         Element* rounded = state.operand[now] + b * products_.hidden_stride() + first;
         Products::round(gates.hidden, rounded, units);
-        if (line != nullptr) std::copy_n(rounded, units, line + b * layer_.hidden);
+        if (Element* line = line_of(time_of(b), b); line != nullptr) std::copy_n(rounded, units, line);
       }
     }
   }

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include "backends/cpu/machine/simd.h"
 #include "base/half.h"
 #include "support/against_reference.h"
+#include "support/expect_error.h"
 #include "support/random_tensor.h"
 #include "support/run_op.h"
 #include "support/tolerance.h"
@@ -19,6 +21,7 @@ struct Sizes {
   std::string direction = "forward";
   bool bias_and_states = true;
   std::size_t outputs = 3;  // of LSTM; GRU has no third
+  bool ends = false;        // sequences of lengths of their own, from none to all of the steps
 };
 
 test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
@@ -34,6 +37,12 @@ test::OpCall call_of(const std::string& op, const Sizes& s, DType type) {
   if (s.bias_and_states) {
     call.inputs.emplace_back(random({directions, 2 * gates * s.hidden}, 4));
     call.inputs.emplace_back();
+    if (s.ends) {
+      std::vector<std::int32_t> lengths;
+      for (std::int64_t b = 0; b < s.batch; ++b)
+        lengths.push_back(static_cast<std::int32_t>((b * 3 + s.length) % (s.length + 1)));
+      call.inputs.back() = Tensor::from<std::int32_t>({s.batch}, std::span<const std::int32_t>(lengths));
+    }
     call.inputs.emplace_back(random({directions, s.batch, s.hidden}, 5));
     if (op == "LSTM") call.inputs.emplace_back(random({directions, s.batch, s.hidden}, 6));
   }
@@ -86,6 +95,35 @@ TEST(CpuRecurrent, OddSizesAndDirections) {
 TEST(CpuRecurrent, SeveralChunks) {
   for (const std::string op : {"LSTM", "GRU"}) {
     for (const std::string direction : {"forward", "reverse", "bidirectional"}) check(op, {4, 2, 4, 200, direction});
+  }
+}
+
+TEST(CpuRecurrent, SequencesThatEndEarly) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    for (const std::string direction : {"forward", "reverse", "bidirectional"}) {
+      for (const std::int64_t hidden : {7, 200}) {
+        const Sizes sizes{5, 4, 3, hidden, direction, true, 3, true};
+        EXPECT_EQ(test::chosen_cpu_kernel(call_of(op, sizes, DType::f32)),
+                  op == "LSTM" ? "cpu_lstm_f32" : "cpu_gru_f32");
+        check(op, sizes);
+      }
+    }
+  }
+}
+
+TEST(CpuRecurrent, RefusesLengthsOutsideTheSteps) {
+  for (const std::int32_t length : {-1, 6}) {
+    test::OpCall call = call_of("GRU", {5, 1, 3, 7}, DType::f32);
+    call.inputs[4] = Tensor::from<std::int32_t>({1}, {length});
+    test::expect_error(ErrorKind::failed, fmt::format("sequence length {} is outside [0, 5]", length),
+                       [&] { test::run_op(call, "cpu", 1); });
+  }
+}
+
+TEST(CpuBf16Recurrent, SequencesThatEndEarly) {
+  for (const std::string op : {"LSTM", "GRU"}) {
+    for (const std::string direction : {"forward", "reverse", "bidirectional"})
+      check_bf16(op, {5, 4, 3, 33, direction, true, 3, true});
   }
 }
 
