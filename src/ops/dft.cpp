@@ -87,7 +87,9 @@ std::optional<std::vector<ir::ValueId>> decompose_stft(GraphBuilder& builder, co
   if (!signal || constant(1) == nullptr || (given(2) && !window) || (given(3) && constant(3) == nullptr)) return {};
   const StftRequest request = stft_request(reader, *signal, *constant(1), constant(3),
                                            window ? std::optional(element_count(*window)) : std::nullopt);
-  const Term x(builder, inputs[0]), frame(builder, positions(builder, request.frames)),
+  const Term given_signal(builder, inputs[0]);
+  const Term x = signal->size() == 2 ? given_signal.unsqueeze({2}) : given_signal;
+  const Term frame(builder, positions(builder, request.frames)),
       sample(builder, positions(builder, request.frame_length));
   const Term places = frame.unsqueeze({1}) * static_cast<double>(request.step) + sample;
   Term frames = x.combine("Gather", {places}, {{"axis", std::int64_t{1}}});
@@ -103,8 +105,10 @@ std::optional<std::vector<ir::ValueId>> decompose_stft(GraphBuilder& builder, co
 
 void infer_stft(InferContext& context) {
   const ir::Dims* signal = context.dims(0);
-  context.check(signal == nullptr || (signal->size() == 3 && ((*signal)[2].may_equal(1) || (*signal)[2].may_equal(2))),
-                "signal is {}, expected [batch, samples, 1 or 2]", signal == nullptr ? "" : ir::to_string(*signal));
+  const bool fits = signal == nullptr || signal->size() == 2 ||
+                    (signal->size() == 3 && ((*signal)[2].may_equal(1) || (*signal)[2].may_equal(2)));
+  context.check(fits, "signal is {}, expected [batch, samples] or [batch, samples, 1 or 2]",
+                signal == nullptr ? "" : ir::to_string(*signal));
   ir::Dims result{signal != nullptr ? (*signal)[0] : ir::Dim(), ir::Dim(), ir::Dim(), 2};
   const std::optional<Shape> shape = signal != nullptr ? ir::to_shape(*signal) : std::nullopt;
   const auto window = context.has_input(2) ? known_length(context, 2) : std::nullopt;
@@ -158,7 +162,8 @@ StftRequest stft_request(const AttributeReader& reader, const Shape& signal, con
   require(request.frame_length > 0 && request.frame_length <= signal[1], ErrorKind::failed,
           "a frame of {} in a signal of {}", request.frame_length, signal[1]);
   const bool onesided = reader.integer("onesided") != 0;
-  require(!onesided || signal[2] == 1, ErrorKind::invalid_model, "a onesided transform of a complex signal");
+  require(!onesided || signal.size() == 2 || signal[2] == 1, ErrorKind::invalid_model,
+          "a onesided transform of a complex signal");
   request.frames = (signal[1] - request.frame_length) / request.step + 1;
   request.bins = onesided ? request.frame_length / 2 + 1 : request.frame_length;
   return request;

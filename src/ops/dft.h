@@ -18,7 +18,7 @@ DftRequest dft_request(const AttributeReader& reader, const ir::Dims& input, con
                        const Tensor* axis);
 ir::Dims dft_dims(const ir::Dims& input, const DftRequest& request);
 
-// Frames and lengths of an STFT of a signal [batch, samples, 1 or 2]; null: input not given.
+// Frames and lengths of an STFT of a signal [batch, samples] or [batch, samples, 1 or 2]; null: input not given.
 struct StftRequest {
   std::int64_t step = 1, frame_length = 0, frames = 0, bins = 0;
 };

@@ -73,6 +73,7 @@ PadPlan plan_pad(DType type, const Shape& input, const ops::PadAmounts& amounts,
     std::vector<std::int64_t>& sources = plan.sources.emplace_back();
     if (std::find(plan.shape.begin(), plan.shape.end(), 0) != plan.shape.end()) continue;  // nothing will be read
     TransientMemory::take(plan.shape[i] * static_cast<std::int64_t>(sizeof(std::int64_t)));
+    sources.reserve(static_cast<std::size_t>(plan.shape[i]));
     for (std::int64_t position = 0; position < plan.shape[i]; ++position) {
       const std::int64_t source = source_position(position - front, kept, mode);
       sources.push_back(source < 0 ? -1 : source + cut);
@@ -120,12 +121,17 @@ void pad_rows(const PadPlan& plan, const std::byte* input, std::byte* output, co
     }
     const std::byte* source = input + offset;
     const auto put = [&](std::int64_t from, std::int64_t to) {
-      for (std::int64_t position = from; position < to; ++position) {
+      for (std::int64_t position = from, end; position < to; position = end) {
+        // What comes from neighbours, or from nowhere, is one piece.
         const std::int64_t at = along[static_cast<std::size_t>(position)];
-        if (at < 0) fill(target + position * plan.run, plan.run, constant, element_bytes);
+        for (end = position + 1; end < to; ++end) {
+          if (along[static_cast<std::size_t>(end)] != (at < 0 ? at : at + end - position)) break;
+        }
+        const std::int64_t bytes = (end - position) * plan.run;
+        if (at < 0) fill(target + position * plan.run, bytes, constant, element_bytes);
         else
           std::memcpy(target + position * plan.run, source + at * plan.stride_bytes[last],
-                      static_cast<std::size_t>(plan.run));
+                      static_cast<std::size_t>(bytes));
       }
     };
     put(0, plan.middle_begin);

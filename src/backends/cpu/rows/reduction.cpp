@@ -2,6 +2,7 @@
 // is reduced along rows when the innermost axis goes, and across rows, many columns at a time, when it stays.
 #include "ops/reduction.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/rows/kernels.h"
@@ -23,8 +24,13 @@ struct ReductionFunctions {
   float (*row)(const float* x, std::int64_t count, float before);
   // y[i] = y[i] joined with x[i], x[i + stride] … over `rows` rows; `first` starts anew instead of reading y.
   void (*columns)(const float* x, std::int64_t rows, std::int64_t stride, float* y, std::int64_t count, bool first);
+  // y[i] = row i of x, of `length` elements one behind the other: many short rows at a time.
+  void (*short_rows)(const float* x, std::int64_t rows, std::int64_t length, float* y);
   float neutral;
 };
+
+// Rows up to this length are reduced a row a lane.
+inline constexpr std::int64_t kShortRow = 16;
 
 enum class ReductionKind { sum, magnitudes, squares, product, largest, smallest };
 
@@ -76,9 +82,37 @@ void reduce_columns(const float* x, std::int64_t rows, std::int64_t stride, floa
   }
 }
 
+// As many rows as lanes.
+template <class Reduction>
+void reduce_rows_in_lanes(const float* x, std::int64_t length, float* y) {
+  const D d;
+  const hn::RebindToSigned<D> integers;
+  const Reduction reduction;
+  const auto starts = hn::Mul(hn::Iota(integers, 0), hn::Set(integers, static_cast<std::int32_t>(length)));
+  V value = reduction.map(hn::GatherIndex(d, x, starts));
+  for (std::int64_t k = 1; k < length; ++k)
+    value = reduction.join(value, reduction.map(hn::GatherIndex(d, x + k, starts)));
+  hn::StoreU(value, d, y);
+}
+
+// A row's result does not depend on where in the rows it lies: the last vector overlaps the one before.
+template <class Reduction>
+void reduce_short_rows(const float* x, std::int64_t rows, std::int64_t length, float* y) {
+  const std::int64_t lanes = lane_count();
+  for (std::int64_t i = 0; i + lanes <= rows; i += lanes)
+    reduce_rows_in_lanes<Reduction>(x + i * length, length, y + i);
+  if (rows % lanes == 0) return;
+  if (rows > lanes) return reduce_rows_in_lanes<Reduction>(x + (rows - lanes) * length, length, y + rows - lanes);
+  float values[kShortRow * 16] = {}, results[16];
+  static_assert(HWY_MAX_BYTES <= 16 * sizeof(float));
+  std::copy_n(x, rows * length, values);
+  reduce_rows_in_lanes<Reduction>(values, length, results);
+  std::copy_n(results, rows, y);
+}
+
 template <class Reduction>
 ReductionFunctions functions_of() {
-  return {reduce_row<Reduction>, reduce_columns<Reduction>, Reduction::neutral};
+  return {reduce_row<Reduction>, reduce_columns<Reduction>, reduce_short_rows<Reduction>, Reduction::neutral};
 }
 
 }  // namespace
@@ -197,6 +231,12 @@ class ReductionKernel final : public Kernel {
     float* y = context.output(0).mutable_data<float>();
     if (along_rows_) {
       const std::int64_t grain = std::max<std::int64_t>(1, kGrain / group_);
+      if (reduced_.empty() && kept_.size() == 1 && line_ <= kShortRow) {
+        return context.parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
+          functions_.short_rows(x + begin * line_, end - begin, line_, y + begin);
+          finish(y + begin, end - begin);
+        });
+      }
       return context.parallel_for(results_, grain, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) y[i] = reduce_rows(x + kept_offset(i));
       });

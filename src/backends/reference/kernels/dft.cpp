@@ -48,10 +48,10 @@ std::vector<Complex> complete_spectrum(const std::vector<Complex>& half, std::in
   return full;
 }
 
-// Elements of a tensor whose last axis of 1 or 2 holds real and imaginary parts.
-std::vector<Complex> read_pairs(const Tensor& tensor) {
+// Elements of a tensor whose last axis of 1 or 2 holds real and imaginary parts, or of a signal [batch, samples].
+std::vector<Complex> read_pairs(const Tensor& tensor, bool real = false) {
   const std::vector<double> values = read<double>(tensor);
-  if (tensor.shape().back() == 1) return {values.begin(), values.end()};
+  if (real || tensor.shape().back() == 1) return {values.begin(), values.end()};
   std::vector<Complex> pairs = transient_vector<Complex>(static_cast<std::int64_t>(values.size() / 2));
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {values[2 * i], values[2 * i + 1]};
   return pairs;
@@ -106,7 +106,7 @@ void stft(KernelContext& context) {
                         windowed ? std::optional(context.input(2).elements()) : std::nullopt);
   const std::int64_t batches = signal.shape()[0], samples = signal.shape()[1];
   Tensor& output = context.allocate_output(0, {batches, request.frames, request.bins, 2});
-  const std::vector<Complex> x = read_pairs(signal);
+  const std::vector<Complex> x = read_pairs(signal, signal.rank() == 2);
   const std::vector<double> window = windowed
                                          ? read<double>(context.input(2))
                                          : std::vector<double>(static_cast<std::size_t>(request.frame_length), 1.0);
