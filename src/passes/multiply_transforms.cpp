@@ -21,7 +21,8 @@ constexpr std::int64_t kLargestMatrix = std::int64_t{1} << 22;
 // Elements of the matrix that one element of the data is worth reading.
 constexpr std::int64_t kMatrixPerElement = 64;
 
-// The transform as a matrix [length * parts, bins * 2]: it multiplies a line [length, parts] whose parts lie side by side. Of bin k of a line of N, the sum over n of x[n] e^(-2 pi i k n / N).
+// The transform as a matrix [length * parts, bins * 2]: it multiplies a line [length, parts] whose parts lie side by
+// side. Of bin k of a line of N, the sum over n of x[n] e^(-2 pi i k n / N).
 template <typename T>
 Tensor transform_matrix(DType dtype, const ops::DftRequest& request, std::int64_t length, std::int64_t parts,
                         std::int64_t bins) {

@@ -81,6 +81,7 @@ ir::Graph recognise_group_normalisation(ir::Graph graph, const PassContext& cont
 ir::Graph absorb_transposes(ir::Graph graph, const PassContext& context);
 ir::Graph absorb_padding(ir::Graph graph, const PassContext& context);
 ir::Graph drop_padding_taps(ir::Graph graph, const PassContext& context);
+ir::Graph capture_invariants(ir::Graph graph, const PassContext& context);
 ir::Graph sink_constants(ir::Graph graph, const PassContext& context);
 ir::Graph fold_channel_arithmetic(ir::Graph graph, const PassContext& context);
 ir::Graph recognise_activations(ir::Graph graph, const PassContext& context);

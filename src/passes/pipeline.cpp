@@ -21,6 +21,9 @@ constexpr Pass kPasses[] = {
      "so "
      "that a training step reads each feature map twice",
      fuse_training_normalisation, true},
+    {"capture_invariants",
+     "captures what a Loop or Scan carries from iteration to iteration without changing it, so that it is not copied",
+     capture_invariants},
     {"sink_constants", "copies constants that a subgraph captures into it, so that the passes can work with them there",
      sink_constants},
     {"look_up_stored_rows",
