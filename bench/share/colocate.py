@@ -7,8 +7,8 @@ the first leaves.
 
 Requests arrive as a Poisson process at --load (0.3) of what the model could answer, whether or not those before are
 answered; latency counts from the moment at which a request was due. Phases (realtime alone, training alone, both) take
-turns, with the same arrivals. Measured in one process (an Arbiter) and in two (tessera share daemon, share run). What is
-missing in build/release is built. One JSON object on standard output:
+turns, with the same arrivals. Measured in one process (an Arbiter) and in two (tessera share daemon, share run). What
+is missing in build/release is built. One JSON object on standard output:
 
   p99_alone_ms, p99_colocated_ms, p99_ratio, p50_ratio   of the realtime model
   background_alone, background_colocated                 steps of training a second

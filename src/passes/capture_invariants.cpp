@@ -78,6 +78,8 @@ class Capturing {
     auto& body = std::get<ir::SubgraphPointer>(node.attributes.at("body"));
     const Carried carried = carried_by(node);
     const std::vector<std::size_t> chosen = invariants(*body, carried);
+    // A loop that had nothing left to give would vanish, though it may be an endless one, which a run has to notice.
+    if (chosen.size() == body->outputs().size() - carried.first_output) return;
     // Without a value to begin with there is nothing to capture.
     if (chosen.empty() ||
         std::ranges::any_of(chosen, [&](std::size_t k) { return !node.inputs[carried.first_input + k].valid(); }))

@@ -1,6 +1,7 @@
 #include "runtime/evaluate.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "backends/transient_memory.h"
 #include "base/error.h"
@@ -71,7 +72,7 @@ std::vector<Value> evaluate_composite(const backends::Device& device, const ir::
 std::vector<Value> run_kernel_for(const backends::Device& device, const ops::NodeView& view,
                                   std::span<const Value* const> operands, std::span<const ir::ValueType> types,
                                   std::size_t asked, const backends::ExecutionResources& resources,
-                                  LateKernels* kernels) {
+                                  const std::function<std::shared_ptr<const backends::Kernel>()>& find_kernel) {
   std::vector<Value> outputs(view.node().outputs.size());
   // Where there is nothing to compute, a loop over the other dimensions might take forever.
   bool gives_nothing = true;
@@ -82,7 +83,7 @@ std::vector<Value> run_kernel_for(const backends::Device& device, const ops::Nod
     gives_nothing = gives_nothing && (i >= asked || !view.wants_output(i) || is_empty);
   }
   if (gives_nothing) return outputs;
-  std::shared_ptr<const backends::Kernel> kernel = kernels != nullptr ? kernels->find_or_make(device, view) : nullptr;
+  std::shared_ptr<const backends::Kernel> kernel = find_kernel();
   PackAtOnce weights;
   if (kernel == nullptr) kernel = device.make_kernel(*plan::choose_kernel(device, view).entry, view, weights);
   const Tensor scratch = resources.allocate(DType::u8, {kernel->scratch_bytes()});
@@ -93,6 +94,41 @@ std::vector<Value> run_kernel_for(const backends::Device& device, const ops::Nod
     if (output.is_tensor()) output = resources.with_characters(std::move(output.tensor()));
   }
   return outputs;
+}
+
+// The same with what every call does around it: the node in errors, and outputs that it does not list left out.
+std::vector<Value> run_node(const backends::Device& device, const ir::Node& node, const ops::NodeView& view,
+                            std::span<const Value* const> operands, std::span<const ir::ValueType> types,
+                            const backends::ExecutionResources& resources,
+                            const std::function<std::shared_ptr<const backends::Kernel>()>& find_kernel) {
+  try {
+    std::vector<Value> outputs = base::with_memory_errors(
+        [&] { return run_kernel_for(device, view, operands, types, node.outputs.size(), resources, find_kernel); });
+    outputs.resize(node.outputs.size());
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!node.outputs[i].valid()) outputs[i] = {};
+    }
+    return outputs;
+  } catch (Error& error) {
+    error.add_context(ir::describe(node));
+    throw;
+  }
+}
+
+// A node whose kernel was made for such operands before: nothing is inferred again.
+std::vector<Value> run_known(const backends::Device& device, const ir::Node& node, const ops::OpDef& op,
+                             const std::shared_ptr<const LateKernel>& known, std::span<const Value> inputs,
+                             const backends::ExecutionResources& resources) {
+  std::vector<const Value*> operands;
+  std::vector<const Tensor*> constants;
+  for (std::size_t i = 0; i < known->node.inputs.size(); ++i) {
+    const bool present = known->node.inputs[i].valid();
+    operands.push_back(present ? &inputs[i] : nullptr);
+    constants.push_back(present ? &inputs[i].tensor() : nullptr);
+  }
+  const ops::NodeView view(known->node, op, known->inputs, known->outputs, constants);
+  return run_node(device, node, view, operands, known->types, resources,
+                  [&] { return std::shared_ptr<const backends::Kernel>(known, known->kernel.get()); });
 }
 
 ir::ValueType type_of_operand(const Value& value, const ir::ValueType* planned) {
@@ -123,12 +159,18 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
                                  LateKernels* kernels) {
   const ops::OpDef& op = ops::op_of(node);
   require(ir::subgraphs_of(node).empty(), ErrorKind::unsupported, "{} needs an executor", node.op);
+  if (kernels != nullptr) {
+    if (const auto known = kernels->find(node, inputs)) return run_known(device, node, op, known, inputs, resources);
+  }
   // A graph of this one node, so that inference sees the actual inputs as constants.
   ir::Graph graph;
   ir::Node local = node;
   std::vector<const Value*> operands;
   std::vector<ops::TensorType> input_types, output_types;
   std::vector<const Tensor*> constants, constant_of;  // by input position, by value
+  std::vector<std::size_t> position_of;               // by value
+  // Whether the types follow from what kernels are kept by: operands' types, and the contents of some.
+  bool follows = kernels != nullptr;
   for (std::size_t i = 0; i < local.inputs.size(); ++i) {
     const bool present = local.inputs[i].valid() && i < inputs.size();
     const ir::ValueType type =
@@ -137,30 +179,31 @@ std::vector<Value> evaluate_node(const backends::Device& device, const ir::Node&
     operands.push_back(present ? &inputs[i] : nullptr);
     input_types.push_back(concrete(type));
     constants.push_back(present && inputs[i].is_tensor() ? &inputs[i].tensor() : nullptr);
-    if (present) constant_of.push_back(constants.back());
+    if (present) {
+      constant_of.push_back(constants.back());
+      position_of.push_back(i);
+    }
+    follows = follows && (!present || constants.back() != nullptr);
   }
   for (const std::size_t output : ops::missing_outputs(node, op)) {
     local.outputs.resize(std::max(local.outputs.size(), output + 1));
     local.outputs[output] = graph.add_value("");
   }
-  const std::vector<ir::ValueType> types =
-      ops::infer_node(graph, local, [&](ir::ValueId id) { return constant_of[static_cast<std::size_t>(id.index)]; });
+  const auto contents = [&](ir::ValueId id) {
+    const auto value = static_cast<std::size_t>(id.index);
+    const Tensor* tensor = constant_of[value];
+    follows = follows && tensor != nullptr && kernels->is_relied_on(position_of[value], *tensor);
+    return tensor;
+  };
+  const std::vector<ir::ValueType> types = ops::infer_node(graph, local, contents);
   for (const ir::ValueType& type : types) output_types.push_back(concrete(type));
   const ops::NodeView view(local, op, input_types, output_types, constants);
   if (op.decompose != nullptr && !plan::accepts(device, view))
     return evaluate_composite(device, node, op, inputs, resources);
-  try {
-    std::vector<Value> outputs = base::with_memory_errors(
-        [&] { return run_kernel_for(device, view, operands, types, node.outputs.size(), resources, kernels); });
-    outputs.resize(node.outputs.size());
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!node.outputs[i].valid()) outputs[i] = {};
-    }
-    return outputs;
-  } catch (Error& error) {
-    error.add_context(ir::describe(node));
-    throw;
-  }
+  return run_node(device, node, view, operands, types, resources, [&] {
+    return kernels != nullptr ? kernels->find_or_make(device, view, follows ? types : std::vector<ir::ValueType>{})
+                              : nullptr;
+  });
 }
 
 }  // namespace tessera::runtime

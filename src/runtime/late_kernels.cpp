@@ -19,10 +19,10 @@ void append(std::string& key, std::int64_t number) {
   append(key, &number, sizeof number);
 }
 
-void append(std::string& key, const ops::TensorType& type) {
-  append(key, static_cast<std::int64_t>(type.dtype));
-  append(key, static_cast<std::int64_t>(type.shape.size()));
-  for (const std::int64_t dim : type.shape) append(key, dim);
+void append(std::string& key, DType dtype, const Shape& shape) {
+  append(key, static_cast<std::int64_t>(dtype));
+  append(key, static_cast<std::int64_t>(shape.size()));
+  for (const std::int64_t dim : shape) append(key, dim);
 }
 
 }  // namespace
@@ -33,25 +33,33 @@ bool LateKernels::is_relied_on(std::size_t input, const Tensor& tensor) const {
   return tensor.dtype() != DType::string && tensor.elements() <= kFewIntegers;
 }
 
-std::string LateKernels::key_of(const ops::NodeView& view) const {
+void LateKernels::append_operand(std::string& key, std::size_t input, DType dtype, const Shape& shape,
+                                 const Tensor* contents) const {
+  append(key, 1);
+  append(key, dtype, shape);
+  const bool is_constant = input < constant_.size() && constant_[input];
+  if (contents != nullptr && !is_constant && is_relied_on(input, *contents))
+    append(key, contents->raw(), static_cast<std::size_t>(contents->bytes()));
+}
+
+std::string LateKernels::key_of(const ops::NodeView& view, bool by_inputs) const {
   std::string key;
   for (std::size_t i = 0; i < view.input_count(); ++i) {
-    append(key, view.has_input(i) ? 1 : 0);
-    append(key, view.input(i));
-    const Tensor* tensor = view.constant(i);
-    const bool is_constant = i < constant_.size() && constant_[i];
-    if (tensor != nullptr && !is_constant && is_relied_on(i, *tensor))
-      append(key, tensor->raw(), static_cast<std::size_t>(tensor->bytes()));
+    if (view.has_input(i)) append_operand(key, i, view.input(i).dtype, view.input(i).shape, view.constant(i));
+    else append(key, 0);
   }
-  for (std::size_t i = 0; i < view.output_count(); ++i) append(key, view.output(i));
+  if (by_inputs) return key;
+  append(key, -1);  // so that it is no other's key by the inputs
+  for (std::size_t i = 0; i < view.output_count(); ++i) append(key, view.output(i).dtype, view.output(i).shape);
   return key;
 }
 
-std::shared_ptr<const LateKernels::Entry> LateKernels::make(const backends::Device& device, const ops::NodeView& view,
-                                                            std::string key) {
-  auto entry = std::make_shared<Entry>();
+std::shared_ptr<const LateKernel> LateKernels::make(const backends::Device& device, const ops::NodeView& view,
+                                                    std::string key, std::span<const ir::ValueType> types) {
+  auto entry = std::make_shared<LateKernel>();
   entry->key = std::move(key);
   entry->node = view.node();
+  entry->types.assign(types.begin(), types.end());
   entry->constants.resize(view.input_count());
   std::vector<const Tensor*> constants;
   for (std::size_t i = 0; i < view.input_count(); ++i) {
@@ -69,28 +77,47 @@ std::shared_ptr<const LateKernels::Entry> LateKernels::make(const backends::Devi
   return entry;
 }
 
+std::shared_ptr<const LateKernel> LateKernels::find(const std::string& key) {
+  const auto found = std::ranges::find_if(entries_, [&](const auto& entry) { return entry->key == key; });
+  if (found == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return *found;
+}
+
+std::shared_ptr<const LateKernel> LateKernels::find(const ir::Node& node, std::span<const Value> inputs) {
+  thread_local std::string key;
+  key.clear();
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].valid() || i >= inputs.size()) {
+      append(key, 0);
+      continue;
+    }
+    if (!inputs[i].is_tensor()) return nullptr;
+    const Tensor& tensor = inputs[i].tensor();
+    append_operand(key, i, tensor.dtype(), tensor.shape(), &tensor);
+  }
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const LateKernel> found = find(key);
+  return found != nullptr && found->kernel != nullptr ? found : nullptr;
+}
+
 std::shared_ptr<const backends::Kernel> LateKernels::find_or_make(const backends::Device& device,
-                                                                  const ops::NodeView& view) {
-  const std::string key = key_of(view);
-  const auto find = [&]() -> std::shared_ptr<const Entry> {
-    const auto found = std::ranges::find_if(entries_, [&](const auto& entry) { return entry->key == key; });
-    if (found == entries_.end()) return nullptr;
-    entries_.splice(entries_.begin(), entries_, found);
-    return *found;
-  };
+                                                                  const ops::NodeView& view,
+                                                                  std::span<const ir::ValueType> types) {
+  const std::string key = key_of(view, !types.empty());
   // The entry lives as long as its kernel is used.
-  const auto kernel_of = [](const std::shared_ptr<const Entry>& entry) {
+  const auto kernel_of = [](const std::shared_ptr<const LateKernel>& entry) {
     return entry->kernel != nullptr ? std::shared_ptr<const backends::Kernel>(entry, entry->kernel.get()) : nullptr;
   };
   {
     const std::lock_guard lock(mutex_);
-    if (const auto found = find()) return kernel_of(found);
+    if (const auto found = find(key)) return kernel_of(found);
   }
   // Made without the lock, so that other runs of the step go on. Two of them may make the same.
-  const std::shared_ptr<const Entry> made = make(device, view, key);
+  const std::shared_ptr<const LateKernel> made = make(device, view, key, types);
   const std::lock_guard lock(mutex_);
   ++made_;
-  if (const auto found = find()) return kernel_of(found);
+  if (const auto found = find(key)) return kernel_of(found);
   entries_.push_front(made);
   if (entries_.size() > kMostKernels) entries_.pop_back();
   return kernel_of(made);

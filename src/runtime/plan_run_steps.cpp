@@ -100,8 +100,11 @@ std::vector<Value> PlanRun::operands_of(const Step& step) {
 void PlanRun::run_late(std::size_t index) {
   const Step& step = plan_.steps[index];
   const std::vector<Value> operands = operands_of(step);
+  // An empty sequence does not say what its elements would be.
   std::vector<ir::ValueType> types;
-  for (std::int32_t input : step.inputs) types.push_back(input >= 0 ? slot(input).type : ir::ValueType{});
+  if (!std::ranges::all_of(operands, [](const Value& operand) { return operand.is_tensor(); })) {
+    for (std::int32_t input : step.inputs) types.push_back(input >= 0 ? slot(input).type : ir::ValueType{});
+  }
   std::vector<Value> results = evaluate_node(*environment_.host, plan_.graph.node(step.node), operands,
                                              control_.resources, types, prepared_.late_kernels.at(index).get());
   for (std::size_t k = 0; k < results.size(); ++k) {
