@@ -34,6 +34,10 @@ DEAD_OUTPUTS = [
      "(float[3, 2, 4] x) => (float[2] m) <float[2] a = {1, 2}, float[2] v = {3, 4}> { y, m, d = "
      "BatchNormalization<training_mode = 1>(x, a, a, a, v) }",
      [15]),
+    ("batch_normalization_without_statistics", 17,
+     "(float[3, 2, 4] x) => (float[3, 2, 4] y) <float[2] a = {1, 2}, float[2] v = {3, 4}> { y = "
+     "BatchNormalization<training_mode = 0>(x, a, a, a, v) }",
+     [15]),
     ("dynamic_quantize_zero_point", 17, "(float[6] x) => (uint8 z) { y, s, z = DynamicQuantizeLinear(x) }", [11]),
     ("if_second", 17,
      """(bool c, float[3] x) => (float[3] q) { p, q = If(c) <then_branch = t () => (float[3] a, float[3] b) { a =

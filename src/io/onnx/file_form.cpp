@@ -103,6 +103,13 @@ std::size_t variadic_outputs(const ir::Graph& graph, const ir::Node& node) {
   return sizes != nullptr ? static_cast<std::size_t>(sizes->elements()) : 0;
 }
 
+// Of BatchNormalization: exporters also write that it does not.
+bool trains(const ir::Node& node) {
+  const auto mode = node.attributes.find("training_mode");
+  const auto* number = mode != node.attributes.end() ? std::get_if<std::int64_t>(&mode->second) : nullptr;
+  return number != nullptr && *number != 0;
+}
+
 // Outputs that ONNX does not let a node leave out become values, which get names, though nothing reads them.
 void want_required_outputs(ir::Graph& graph) {
   const std::vector<ir::NodeId> order = graph.order();
@@ -115,7 +122,7 @@ void want_required_outputs(ir::Graph& graph) {
         const bool wanted = i < node.outputs.size() && node.outputs[i].valid();
         const bool required = option == ops::Parameter::Option::required || (option == ops::variadic && i < count);
         // onnxruntime's training computes all statistics or none.
-        const bool statistics = node.op == "BatchNormalization" && node.attributes.contains("training_mode");
+        const bool statistics = node.op == "BatchNormalization" && trains(node);
         if (!wanted && (required || statistics)) graph.want_output(id, i);
       }
     }
