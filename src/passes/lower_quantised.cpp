@@ -176,8 +176,12 @@ class Lowering {
                                          *graph_.constant(w->scale))
                              : ValueId{};
     if (has_input(node, kBias) && !bias.valid()) return;
-    convolve(node, {node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]}, *w, bias,
-             {{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer});
+    const Quantised x{node.inputs[kX], node.inputs[kX + 1], node.inputs[kX + 2]};
+    const Result found{{}, {node.inputs[kY], node.inputs[kY + 1]}, graph_.value(node.outputs[0]).producer};
+    if (convolve(node, x, *w, bias, found) || graph_.constant(w->bytes)->rank() < 3) return;
+    const ValueId real = builder_.add("Conv", real_operands(x, *w, bias), node.attributes);
+    graph_.replace_node(
+        found.last, {"QuantizeLinear", node.name, {real, node.inputs[kY], node.inputs[kY + 1]}, node.outputs, {}, 0});
   }
 
   // A bias in units of x_scale w_scale as real numbers; invalid when it is no constant.
@@ -250,11 +254,15 @@ class Lowering {
 
   // The same of real numbers, for layers that no integer kernel takes.
   void convolve_reals(const ir::Node& node, const Quantised& x, const QuantisedWeights& w, ValueId bias, NodeId last) {
+    graph_.replace_node(last,
+                        {"Conv", node.name, real_operands(x, w, bias), graph_.node(last).outputs, node.attributes, 0});
+  }
+  std::vector<ValueId> real_operands(const Quantised& x, const QuantisedWeights& w, ValueId bias) {
     std::vector<ValueId> data{x.bytes, x.scale}, operands;
     if (x.zero.valid()) data.push_back(x.zero);
     operands = {builder_.add("DequantizeLinear", std::move(data)), builder_.constant(real_weights(graph_, w))};
     if (bias.valid()) operands.push_back(bias);
-    graph_.replace_node(last, {"Conv", node.name, std::move(operands), graph_.node(last).outputs, node.attributes, 0});
+    return operands;
   }
 
   // Whether there is a kernel for it.
@@ -267,7 +275,8 @@ class Lowering {
     const std::int64_t groups = group == node.attributes.end() ? 1 : std::get<std::int64_t>(group->second);
     constexpr std::int64_t kFewOutputs = 8;
     if (rank < 3) return false;
-    const bool depthwise = !found.quantisation.empty() && rank <= 4 && shape[1] == 1 && shape[0] == groups;
+    const bool depthwise = !found.quantisation.empty() && rank <= 4 && shape[1] == 1 && shape[0] == groups &&
+                           graph_.value(x.bytes).type.dtype == DType::u8;
     if (groups < 1 || (groups > 1 && !depthwise && shape[0] / groups < kFewOutputs)) return false;
     Quantised moved = x;
     moved.bytes = builder_.add("Transpose", {x.bytes}, {{"perm", ops::to_channels_last(rank)}});

@@ -170,6 +170,31 @@ TEST(LowerQuantised, TheStandardOperatorOnBytes) {
   EXPECT_EQ(lowered(text + " %y = QLinearConv (%x, %s, %z, %wu, %ws, %far, %t, %z) output %y }"), (Ops{"QLinearConv"}));
 }
 
+// No integer kernel takes it: it is computed in real numbers, not by the reference kernel.
+TEST(LowerQuantised, DepthwiseLayersOfSignedBytes) {
+  const std::string text =
+      "graph { input %x : i8[batch, 6, 5, 5]" + kScales + numbers("w", "i8", {6, 1, 3, 3}, -60, 10) +
+      numbers("b", "i32", {6}, -600, 100) +
+      " constant %ws = f32[6] {0.01, 0.02, 0.01, 0.03, 0.02, 0.01} constant %wz = i8[6] {0, 0, 0, 0, 0, 0} "
+      "%y = QLinearConv (%x, %s, %zi, %w, %ws, %wz, %t, %zi, %b) {pads = [1, 1, 1, 1], group = 6} output %y }";
+  EXPECT_EQ(lowered(text), (Ops{"DequantizeLinear", "Conv", "QuantizeLinear"}));
+  // Sums of rounded products may end on the other side of a half.
+  const Model model(std::make_shared<const ir::Graph>(parsed(text)));
+  const NamedValues inputs = runtime::random_inputs(model, 1);
+  SessionOptions reference;
+  reference.device = "reference";
+  const Tensor expected = Session(model, reference).run(inputs).at("y").tensor(),
+               got = Session(model).run(inputs).at("y").tensor();
+  ASSERT_EQ(got.shape(), expected.shape());
+  int others = 0;
+  for (std::int64_t i = 0; i < got.elements(); ++i) {
+    const int difference = std::abs(got.data<std::int8_t>()[i] - expected.data<std::int8_t>()[i]);
+    EXPECT_LE(difference, 1) << i;
+    others += difference != 0;
+  }
+  EXPECT_LE(others, got.elements() / 20);
+}
+
 TEST(FoldConstants, LeavesWeightsThatIntegerLayersWant) {
   const ir::Graph folded = fold_constants(parsed(kStart + kConv + " output %y, %vd }"), cpu_pass_context());
   EXPECT_EQ(ops_of(folded), (Ops{"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "Conv"}));

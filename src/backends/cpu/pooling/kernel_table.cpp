@@ -18,8 +18,8 @@ std::span<const KernelEntry> pooling_kernels() {
       // max_pool_rows
       {.op = "tessera::ChannelsLastMaxPool",
        .name = "cpu_max_pool_bytes",
-       .reject = reject_max_pool_u8,
-       .create = make_max_pool_u8},
+       .reject = reject_max_pool_bytes,
+       .create = make_max_pool_bytes},
       {.op = "tessera::ChannelsLastMaxPool",
        .name = "cpu_max_pool_bf16",
        .reject = reject_max_pool_bf16,

@@ -15,8 +15,8 @@ KernelPointer make_max_pool_f32(const ops::NodeView& view, WeightStore& weights)
 KernelPointer make_average_pool_f32(const ops::NodeView& view, WeightStore& weights);
 
 // max_pool_rows
-std::string reject_max_pool_u8(const ops::NodeView& view);
-KernelPointer make_max_pool_u8(const ops::NodeView& view, WeightStore& weights);
+std::string reject_max_pool_bytes(const ops::NodeView& view);
+KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore& weights);
 std::string reject_max_pool_bf16(const ops::NodeView& view);
 KernelPointer make_max_pool_bf16(const ops::NodeView& view, WeightStore& weights);
 

@@ -1,5 +1,5 @@
-// Maximum pooling of unsigned bytes and of bfloat16 numbers with the channels last: the taps of a window as rows of
-// elements.
+// Maximum pooling of bytes, signed or not, and of bfloat16 numbers with the channels last: the taps of a window as rows
+// of elements.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -66,6 +66,9 @@ HWY_INLINE std::int64_t maximum_vectors(D d, const T* const* rows, std::int64_t 
 inline bool exceeds(std::uint8_t x, std::uint8_t y) {
   return x > y;
 }
+inline bool exceeds(std::int8_t x, std::int8_t y) {
+  return x > y;
+}
 inline bool exceeds(std::uint16_t x, std::uint16_t y) {
   const float a = base::to_float(bf16_t{x}), b = base::to_float(bf16_t{y});
   return a > b || std::isnan(a);
@@ -76,7 +79,7 @@ template <typename T>
 void maximum_row(const T* const* rows, std::int64_t taps, T* y, std::int64_t count) {
   std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  using Number = std::conditional_t<sizeof(T) == 1, std::uint8_t, std::int16_t>;
+  using Number = std::conditional_t<sizeof(T) == 1, T, std::int16_t>;
   i = maximum_vectors(hn::ScalableTag<Number>(), rows, taps, y, i, count);
   i = maximum_vectors(hn::FixedTag<Number, 16 / sizeof(Number)>(), rows, taps, y, i, count);
 #endif
@@ -93,6 +96,9 @@ void maximum_row(const T* const* rows, std::int64_t taps, T* y, std::int64_t cou
 MaximumRow<std::uint8_t> maximum_row_function() {
   return maximum_row<std::uint8_t>;
 }
+MaximumRow<std::int8_t> maximum_signed_row_function() {
+  return maximum_row<std::int8_t>;
+}
 MaximumRow<std::uint16_t> maximum_bf16_row_function() {
   return maximum_row<std::uint16_t>;
 }
@@ -105,6 +111,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 HWY_EXPORT(maximum_row_function);
+HWY_EXPORT(maximum_signed_row_function);
 HWY_EXPORT(maximum_bf16_row_function);
 
 // The largest along the axes outside of a line first, of all pixels of a line at once, then along the line. `least`:
@@ -187,12 +194,16 @@ class MaxPoolOfRows final : public Kernel {
 
 }  // namespace
 
-std::string reject_max_pool_u8(const ops::NodeView& view) {
-  if (view.input(0).dtype != DType::u8) return "data other than unsigned bytes";
+std::string reject_max_pool_bytes(const ops::NodeView& view) {
+  if (view.input(0).dtype != DType::u8 && view.input(0).dtype != DType::i8) return "data other than bytes";
   return reject_channels_last_rank(view);
 }
 
-KernelPointer make_max_pool_u8(const ops::NodeView& view, WeightStore&) {
+KernelPointer make_max_pool_bytes(const ops::NodeView& view, WeightStore&) {
+  if (view.input(0).dtype == DType::i8) {
+    return std::make_unique<MaxPoolOfRows<std::int8_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_signed_row_function)(),
+                                                        std::int8_t{-128});
+  }
   return std::make_unique<MaxPoolOfRows<std::uint8_t>>(view, HWY_DYNAMIC_DISPATCH(maximum_row_function)(),
                                                        std::uint8_t{0});
 }

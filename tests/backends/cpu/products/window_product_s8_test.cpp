@@ -352,8 +352,9 @@ TEST(CpuQuantisedAdd, BothSigns) {
 // Of bytes and of bfloat16 numbers.
 TEST(CpuMaxPool, WindowsAndPads) {
   const auto check_pool = [](const Shape& x, ir::Attributes attributes) {
-    check({"tessera::ChannelsLastMaxPool", {bytes(DType::u8, ops::channels_last(x), 1)}, attributes},
-          "cpu_max_pool_bytes");
+    for (const DType type : {DType::u8, DType::i8})
+      check({"tessera::ChannelsLastMaxPool", {bytes(type, ops::channels_last(x), 1)}, attributes},
+            "cpu_max_pool_bytes");
     const test::OpCall call{"tessera::ChannelsLastMaxPool",
                             {test::random_tensor(DType::bf16, ops::channels_last(x), 1)},
                             std::move(attributes)};
