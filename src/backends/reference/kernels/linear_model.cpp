@@ -1,8 +1,8 @@
 #include "ops/linear_model.h"
 
 #include "backends/backend.h"
+#include "backends/host/class_scores.h"
 #include "backends/host/numeric.h"
-#include "backends/reference/scores.h"
 
 namespace tessera::backends::reference {
 

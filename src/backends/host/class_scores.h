@@ -7,7 +7,7 @@
 
 #include "ops/tree_ensemble.h"
 
-namespace tessera::backends::reference {
+namespace tessera::backends::host {
 
 // sqrt(2) erfinv(2 p - 1), the quantile of the standard normal distribution; infinite at 0 and 1, NaN outside.
 inline double probit(double p) {
@@ -42,4 +42,4 @@ inline void transform_scores(std::span<double> row, ops::PostTransform transform
   for (double& x : row) x = sum == 0 ? x : x / sum;
 }
 
-}  // namespace tessera::backends::reference
+}  // namespace tessera::backends::host
