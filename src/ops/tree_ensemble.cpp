@@ -1,11 +1,11 @@
 #include "ops/tree_ensemble.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "base/half.h"
+#include "ops/node_order.h"
 
 namespace tessera::ops {
 namespace {
@@ -144,6 +144,28 @@ Comparison comparison_named(const std::string& name) {
   return static_cast<Comparison>(found - std::begin(names));
 }
 
+// The children of the nodes in the lists; `place` has each entry as a child.
+void read_children(const AttributeReader& reader, const NodeOrder& nodes, const std::vector<std::int64_t>& place,
+                   Forest& forest) {
+  if (place.empty()) return;
+  const std::vector<std::int64_t>&trees = reader.integers("nodes_treeids"), &ids = reader.integers("nodes_nodeids");
+  const std::vector<std::int64_t>&yes = reader.integers("nodes_truenodeids"),
+        &no = reader.integers("nodes_falsenodeids");
+  // Nodes of a tree mostly have the numbers 0, 1 …, so that a child is as many entries away as the numbers say.
+  const auto child = [&](std::size_t i, std::int64_t id) {
+    const NodeOrder::Key key{trees[i], id};
+    const std::size_t at = nodes.find(key, i + static_cast<std::size_t>(id) - static_cast<std::size_t>(ids[i]));
+    require(nodes.has(at, key), ErrorKind::invalid_model, "tree {} has no node {}", trees[i], id);
+    return place[nodes.index(at)];
+  };
+  for (std::size_t i = 0; i < place.size(); ++i) {
+    if (place[i] < 0) continue;
+    Forest::Node& node = forest.nodes[static_cast<std::size_t>(place[i])];
+    node.when_true = child(i, yes[i]);
+    node.when_false = child(i, no[i]);
+  }
+}
+
 // TreeEnsembleClassifier and TreeEnsembleRegressor: nodes and leaves in one list, found by (tree, node).
 Forest read_tree_lists(const AttributeReader& reader, const std::string& vote, std::int64_t targets) {
   Forest forest;
@@ -157,8 +179,8 @@ Forest read_tree_lists(const AttributeReader& reader, const std::string& vote, s
                                   no = reader.integers_or_empty("nodes_falsenodeids");
   const std::vector<std::int64_t> missing = reader.integers_or_empty("nodes_missing_value_tracks_true");
   const std::vector<double> splits = real_list(reader, "nodes_values");
-  const std::vector<std::string> modes =
-      reader.has_attribute("nodes_modes") ? reader.texts("nodes_modes") : std::vector<std::string>{};
+  const std::vector<std::string> none;
+  const std::vector<std::string>& modes = reader.has_attribute("nodes_modes") ? reader.texts("nodes_modes") : none;
   const std::size_t count = trees.size();
   check_length("nodes_nodeids", ids.size(), count);
   check_length("nodes_featureids", features.size(), count);
@@ -168,7 +190,6 @@ Forest read_tree_lists(const AttributeReader& reader, const std::string& vote, s
   check_length("nodes_modes", modes.size(), count);
   if (!missing.empty()) check_length("nodes_missing_value_tracks_true", missing.size(), count);
 
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Forest::Vote>> votes;
   const std::vector<std::int64_t> vote_trees = reader.integers_or_empty(vote + "_treeids");
   const std::vector<std::int64_t> vote_nodes = reader.integers_or_empty(vote + "_nodeids");
   const std::vector<std::int64_t> vote_targets = reader.integers_or_empty(vote + "_ids");
@@ -176,46 +197,36 @@ Forest read_tree_lists(const AttributeReader& reader, const std::string& vote, s
   check_length(vote + "_nodeids", vote_nodes.size(), vote_trees.size());
   check_length(vote + "_ids", vote_targets.size(), vote_trees.size());
   check_length(vote + "_weights", vote_weights.size(), vote_trees.size());
-  for (std::size_t i = 0; i < vote_trees.size(); ++i) {
-    check_index(vote + "_ids", vote_targets[i], targets);
-    votes[{vote_trees[i], vote_nodes[i]}].push_back({vote_targets[i], vote_weights[i]});
-  }
+  const std::string vote_ids = vote + "_ids";
+  for (const std::int64_t target : vote_targets) check_index(vote_ids, target, targets);
 
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> place;
+  const NodeOrder votes(vote_trees, vote_nodes), nodes(trees, ids);
+  std::vector<std::int64_t> place(count);  // of each entry, as a child
+  std::size_t next_vote = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::pair key{trees[i], ids[i]};
-    std::int64_t at = 0;
     if (modes[i] == "LEAF") {
       const std::size_t first = forest.votes.size();
-      if (const auto found = votes.find(key); found != votes.end()) {
-        forest.votes.insert(forest.votes.end(), found->second.begin(), found->second.end());
+      const NodeOrder::Key key{trees[i], ids[i]};
+      for (next_vote = votes.find(key, next_vote); votes.has(next_vote, key); ++next_vote) {
+        const std::size_t at = votes.index(next_vote);
+        forest.votes.push_back({vote_targets[at], vote_weights[at]});
       }
       forest.leaves.push_back({first, forest.votes.size()});
-      at = -static_cast<std::int64_t>(forest.leaves.size());
+      place[i] = -static_cast<std::int64_t>(forest.leaves.size());
     } else {
       forest.nodes.push_back({.comparison = comparison_named(modes[i]),
                               .missing_is_true = !missing.empty() && missing[i] != 0,
                               .feature = features[i],
                               .split = splits[i]});
-      at = static_cast<std::int64_t>(forest.nodes.size()) - 1;
+      place[i] = static_cast<std::int64_t>(forest.nodes.size()) - 1;
     }
-    require(place.emplace(key, at).second, ErrorKind::invalid_model, "node {} of tree {} is given twice", ids[i],
-            trees[i]);
     // The first node of a tree is its root.
-    if (i == 0 || trees[i] != trees[i - 1]) forest.roots.push_back(at);
+    if (i == 0 || trees[i] != trees[i - 1]) forest.roots.push_back(place[i]);
   }
-  const auto child = [&](std::int64_t tree, std::int64_t id) {
-    const auto found = place.find({tree, id});
-    require(found != place.end(), ErrorKind::invalid_model, "tree {} has no node {}", tree, id);
-    return found->second;
-  };
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (modes[i] == "LEAF") continue;
-    forest.nodes[next].when_true = child(trees[i], yes[i]);
-    forest.nodes[next].when_false = child(trees[i], no[i]);
-    ++next;
-  }
+  const std::size_t repeated = nodes.first_repeated();
+  require(repeated == count, ErrorKind::invalid_model, "node {} of tree {} is given twice",
+          repeated == count ? 0 : ids[repeated], repeated == count ? 0 : trees[repeated]);
+  read_children(reader, nodes, place, forest);
   require(forest.base_values.empty() || forest.base_values.size() == static_cast<std::size_t>(targets) ||
               (vote == "class" && forest.base_values.size() == 1),
           ErrorKind::invalid_model, "base_values has {} entries, expected {}", forest.base_values.size(), targets);
