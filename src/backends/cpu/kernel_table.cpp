@@ -12,6 +12,7 @@
 #include "backends/cpu/recurrent/kernel_table.h"
 #include "backends/cpu/rows/kernel_table.h"
 #include "backends/cpu/sampling/kernel_table.h"
+#include "backends/cpu/trees/kernel_table.h"
 
 namespace tessera::backends::cpu {
 
@@ -20,7 +21,7 @@ std::vector<std::span<const KernelEntry>> kernel_tables() {
   return {
       convolution_kernels(),  product_kernels(),   attention_kernels(), recurrent_kernels(),
       pooling_kernels(),      row_kernels(),       movement_kernels(),  element_wise_kernels(),
-      quantisation_kernels(), optimiser_kernels(), sampling_kernels(),
+      quantisation_kernels(), optimiser_kernels(), sampling_kernels(),  tree_kernels(),
   };
 }
 
