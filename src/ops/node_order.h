@@ -14,6 +14,7 @@ class NodeOrder {
   using Key = std::pair<std::int64_t, std::int64_t>;
 
   NodeOrder(const std::vector<std::int64_t>& trees, const std::vector<std::int64_t>& nodes) {
+    entries_.reserve(trees.size());
     for (std::size_t i = 0; i < trees.size(); ++i) entries_.push_back({{trees[i], nodes[i]}, i});
     const auto before = [](const Entry& a, const Entry& b) { return a.key < b.key; };
     if (!std::ranges::is_sorted(entries_, before)) std::ranges::stable_sort(entries_, before);

@@ -175,9 +175,10 @@ class Counter {
  private:
   void add(std::int64_t bytes) {
     total_ += bytes;
-    require(total_ <= limit_, ErrorKind::over_budget,
-            "its nodes, attributes and names take more than {} of memory, which is the limit",
-            base::format_bytes(limit_));
+    if (total_ <= limit_) [[likely]]
+      return;
+    fail(ErrorKind::over_budget, "its nodes, attributes and names take more than {} of memory, which is the limit",
+         base::format_bytes(limit_));
   }
 
   const std::int64_t limit_;
