@@ -1,0 +1,18 @@
+// What classifiers make of the scores of pairs of classes, shared by the kernels of ai.onnx.ml.
+#pragma once
+
+#include <vector>
+
+#include "backends/host/class_scores.h"
+
+namespace tessera::backends::host {
+
+// Class probabilities from the scores of all pairs of classes: P(i | i or j) = 1 / (1 + e^(score a + b)), coupled.
+std::vector<double> probabilities_of_pairs(std::size_t classes, const std::vector<double>& scores,
+                                           const std::vector<double>& a, const std::vector<double>& b);
+
+// What a classifier of two classes returns for the one score that it computes. The specification leaves it open; as in
+// onnxruntime, the first class gets the rest of 1, and softmax leaves the pair as it is.
+std::vector<double> scores_of_pair(double score, ops::PostTransform transform);
+
+}  // namespace tessera::backends::host
