@@ -92,6 +92,7 @@
 #include "ops/slice.h"
 #include "ops/softmax.h"
 #include "ops/softmax_cross_entropy.h"
+#include "ops/squared_distances.h"
 #include "ops/string.h"
 #include "ops/sum_rows.h"
 #include "ops/tf_idf_vectorizer.h"
@@ -336,6 +337,8 @@ constexpr const OpDef* kTable[] = {
     &tensor_scatter,
     // scatter_rows
     &scatter_rows_op,
+    // squared_distances
+    &squared_distances,
     // sum_rows
     &sum_rows,
     // sequence

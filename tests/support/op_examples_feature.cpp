@@ -102,6 +102,7 @@ std::vector<OpExample> feature_examples() {
        {{"coefficients", coefficients}, {"intercepts", intercepts}, {"classlabels_ints", numbers}},
        2},
       {"ai.onnx.ml::LinearClassifier", {rows}, {{"coefficients", coefficients}, {"classlabels_strings", names}}, 2},
+      {"tessera::SquaredDistances", {rows, at({4, 3})}},
       {"ai.onnx.ml::SVMRegressor", {rows}, regression},
       {"ai.onnx.ml::SVMClassifier", {rows}, classes, 2},
       {"ai.onnx.ml::SVMClassifier", {rows}, named_classes, 2},

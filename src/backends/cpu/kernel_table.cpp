@@ -1,6 +1,7 @@
 #include "backends/cpu/kernel_table.h"
 
 #include "backends/cpu/attention/kernel_table.h"
+#include "backends/cpu/classical/kernel_table.h"
 #include "backends/cpu/convolutions/kernel_table.h"
 #include "backends/cpu/element_wise/kernel_table.h"
 #include "backends/cpu/machine/simd.h"
@@ -19,9 +20,9 @@ namespace tessera::backends::cpu {
 std::vector<std::span<const KernelEntry>> kernel_tables() {
   initialise_simd();
   return {
-      convolution_kernels(),  product_kernels(),   attention_kernels(), recurrent_kernels(),
-      pooling_kernels(),      row_kernels(),       movement_kernels(),  element_wise_kernels(),
-      quantisation_kernels(), optimiser_kernels(), sampling_kernels(),  tree_kernels(),
+      convolution_kernels(), product_kernels(),  attention_kernels(),    recurrent_kernels(),    pooling_kernels(),
+      row_kernels(),         movement_kernels(), element_wise_kernels(), quantisation_kernels(), optimiser_kernels(),
+      sampling_kernels(),    tree_kernels(),     classical_kernels(),
   };
 }
 

@@ -1,0 +1,211 @@
+// LinearClassifier and LinearRegressor of float32 rows. Products are summed in double and rounded once, so that classes
+// tie where those of the reference do; transforms of the rounded scores are computed in float32.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/classical/kernels.h"
+#include "backends/cpu/classical/label_writer.h"
+#include "backends/host/class_scores.h"
+#include "ops/linear_model.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/classical/linear_model_f32.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+#include "backends/cpu/classical/double_lanes.h"
+#include "backends/cpu/element_wise/math.h"
+#include "backends/cpu/machine/vector_loop.h"
+
+#ifndef TESSERA_BACKENDS_CPU_LINEAR_MODEL
+#define TESSERA_BACKENDS_CPU_LINEAR_MODEL
+namespace tessera::backends::cpu {
+
+// The first of the largest, as std::max_element finds it, but without branches: which class wins is hard to predict.
+inline std::size_t first_largest(const float* scores, std::int64_t count) {
+  std::size_t best = 0;
+  float largest = scores[0];
+  for (std::int64_t i = 1; i < count; ++i) {
+    const bool wins = largest < scores[i];
+    largest = wins ? scores[i] : largest;
+    best = wins ? static_cast<std::size_t>(i) : best;
+  }
+  return best;
+}
+
+struct LinearModel {
+  const float* coefficients;  // [classes, features]
+  const float* intercepts;    // one a class, or null
+  std::int64_t classes, features;
+};
+
+}  // namespace tessera::backends::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::backends::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using wide::V;
+
+// Scores of so many rows for so many classes from `first` on. A score's sum does not depend on how many are computed
+// at once.
+template <int kRows, int kClasses>
+HWY_INLINE void score_tile(const LinearModel& model, const float* x, std::int64_t first, float* y) {
+  const float* w = model.coefficients + first * model.features;
+  V sums[kRows][kClasses];
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kClasses; ++c) sums[row][c] = wide::set(0);
+  }
+  wide::for_each(model.features, [&](std::int64_t i, const auto& load, const auto&) HWY_ATTR {
+    V inputs[kRows];
+#pragma GCC unroll 4
+    for (int row = 0; row < kRows; ++row) inputs[row] = load(x + row * model.features + i);
+#pragma GCC unroll 4
+    for (int c = 0; c < kClasses; ++c) {
+      const V weights = load(w + c * model.features + i);
+#pragma GCC unroll 4
+      for (int row = 0; row < kRows; ++row) sums[row][c] = hn::MulAdd(inputs[row], weights, sums[row][c]);
+    }
+  });
+#pragma GCC unroll 4
+  for (int row = 0; row < kRows; ++row) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kClasses; ++c) {
+      const double intercept = model.intercepts != nullptr ? model.intercepts[first + c] : 0;
+      y[row * model.classes + first + c] = static_cast<float>(wide::sum_of(sums[row][c]) + intercept);
+    }
+  }
+}
+
+template <int kRows>
+void score_classes(const LinearModel& model, const float* x, float* y) {
+  std::int64_t first = 0;
+  for (; first + 4 <= model.classes; first += 4) score_tile<kRows, 4>(model, x, first, y);
+  for (; first < model.classes; ++first) score_tile<kRows, 1>(model, x, first, y);
+}
+
+}  // namespace
+
+void linear_scores(const LinearModel& model, const float* x, std::int64_t rows, float* y) {
+  std::int64_t row = 0;
+  for (; row + 2 <= rows; row += 2) score_classes<2>(model, x + row * model.features, y + row * model.classes);
+  if (row < rows) score_classes<1>(model, x + row * model.features, y + row * model.classes);
+}
+
+void logistic_scores(float* y, std::int64_t count) {
+  for_each_vector(count, [&](std::int64_t i, const auto& load, const auto& store)
+                             HWY_ATTR { store(math::sigmoid(hn::ScalableTag<float>(), load(y + i)), y + i); });
+}
+
+void softmax_scores(float* y, std::int64_t rows, std::int64_t classes) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* scores = y + row * classes;
+    const float largest = scores[first_largest(scores, classes)];
+    for (std::int64_t i = 0; i < classes; ++i) scores[i] -= largest;
+  }
+  for_each_vector(rows * classes, [&](std::int64_t i, const auto& load, const auto& store)
+                                      HWY_ATTR { store(math::exp(hn::ScalableTag<float>(), load(y + i)), y + i); });
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* scores = y + row * classes;
+    double sum = 0;
+    for (std::int64_t i = 0; i < classes; ++i) sum += scores[i];
+    const float inverse = static_cast<float>(1 / sum);
+    for (std::int64_t i = 0; i < classes; ++i) scores[i] *= inverse;
+  }
+}
+
+}  // namespace tessera::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::backends::cpu {
+namespace {
+
+HWY_EXPORT(linear_scores);
+HWY_EXPORT(logistic_scores);
+HWY_EXPORT(softmax_scores);
+
+// Multiplications a chunk.
+constexpr std::int64_t kLinearGrain = 32768;
+
+LinearModel linear_model_of(const KernelContext& context, std::int64_t classes) {
+  const bool has_intercepts = context.has_attribute("intercepts") && !context.reals("intercepts").empty();
+  const bool has_coefficients = context.has_attribute("coefficients");
+  return {has_coefficients ? context.reals("coefficients").data() : nullptr,
+          has_intercepts ? context.reals("intercepts").data() : nullptr, classes, context.input(0).shape().back()};
+}
+
+void transform_rows(float* y, std::int64_t rows, std::int64_t classes, ops::PostTransform transform) {
+  if (transform == ops::PostTransform::none) return;
+  if (transform == ops::PostTransform::logistic) return HWY_DYNAMIC_DISPATCH(logistic_scores)(y, rows * classes);
+  if (transform == ops::PostTransform::softmax) return HWY_DYNAMIC_DISPATCH(softmax_scores)(y, rows, classes);
+  std::vector<double> scores(static_cast<std::size_t>(classes));
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::copy_n(y + row * classes, classes, scores.begin());
+    host::transform_scores(scores, transform);
+    std::transform(scores.begin(), scores.end(), y + row * classes, [](double x) { return static_cast<float>(x); });
+  }
+}
+
+// Scores of two classes from the one that was computed, as host::scores_of_pair gives them.
+void write_pairs(const float* scores, std::int64_t rows, float* z, ops::PostTransform transform) {
+  const bool logistic = transform == ops::PostTransform::logistic;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    z[2 * row] = logistic ? -scores[row] : static_cast<float>(1.0 - scores[row]);
+    z[2 * row + 1] = scores[row];
+  }
+  if (logistic) HWY_DYNAMIC_DISPATCH(logistic_scores)(z, 2 * rows);
+}
+
+// Rows of the input, and chunks of them: body(first, rows).
+template <typename Body>
+void for_rows_of_model(const KernelContext& context, const LinearModel& model, const Body& body) {
+  const Shape& shape = context.input(0).shape();
+  const std::int64_t cost = std::max<std::int64_t>(1, (model.features + 16) * model.classes);
+  context.parallel_for(shape.size() == 2 ? shape[0] : 1, std::max<std::int64_t>(2, kLinearGrain / cost),
+                       [&](std::int64_t begin, std::int64_t end) { body(begin, end - begin); });
+}
+
+}  // namespace
+
+void linear_regressor_f32(KernelContext& context) {
+  const LinearModel model = linear_model_of(context, context.integer("targets"));
+  const ops::PostTransform transform = ops::post_transform_named(context.text("post_transform"));
+  const float* x = context.input(0).data<float>();
+  float* y = context.output(0).mutable_data<float>();
+  for_rows_of_model(context, model, [&](std::int64_t first, std::int64_t rows) {
+    float* scores = y + first * model.classes;
+    HWY_DYNAMIC_DISPATCH(linear_scores)(model, x + first * model.features, rows, scores);
+    transform_rows(scores, rows, model.classes, transform);
+  });
+}
+
+void linear_classifier_f32(KernelContext& context) {
+  const std::int64_t features = context.input(0).shape().back();
+  const LinearModel model =
+      linear_model_of(context, static_cast<std::int64_t>(context.reals("coefficients").size()) / features);
+  const ops::PostTransform transform = ops::post_transform_named(context.text("post_transform"));
+  const LabelWriter labels(context);
+  const float* x = context.input(0).data<float>();
+  float* z = context.wants_output(1) ? context.output(1).mutable_data<float>() : nullptr;
+  for_rows_of_model(context, model, [&](std::int64_t first, std::int64_t rows) {
+    const bool in_place = z != nullptr && model.classes > 1;
+    std::vector<float> own(in_place ? 0 : static_cast<std::size_t>(rows * model.classes));
+    float* scores = in_place ? z + first * model.classes : own.data();
+    HWY_DYNAMIC_DISPATCH(linear_scores)(model, x + first * features, rows, scores);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const float* own_scores = scores + row * model.classes;
+      const bool second = model.classes == 1 && *own_scores > 0;
+      labels.set(first + row, second ? 1 : first_largest(own_scores, model.classes));
+    }
+    if (in_place) return transform_rows(scores, rows, model.classes, transform);
+    if (z != nullptr) write_pairs(scores, rows, z + 2 * first, transform);
+  });
+}
+
+}  // namespace tessera::backends::cpu
+#endif  // HWY_ONCE
