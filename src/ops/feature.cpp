@@ -1,6 +1,7 @@
 #include "ops/feature.h"
 
 #include "base/error.h"
+#include "ops/builder.h"
 #include "ops/shape_arguments.h"
 
 namespace tessera::ops {
@@ -73,6 +74,26 @@ void infer_array_feature_extractor(InferContext& context) {
   context.set_output(0, context.dtype(0), std::move(result));
 }
 
+using Results = std::optional<std::vector<ir::ValueId>>;
+
+// Columns are what Gather takes of the last axis.
+Results decompose_array_feature_extractor(GraphBuilder& builder, const AttributeReader&,
+                                          std::span<const ir::ValueId> inputs) {
+  const ir::Dims* data = builder.dims(inputs[0]);
+  if (data == nullptr) return {};
+  const bool single_row = data->size() == 1;
+  const ir::ValueId columns = builder.add("Reshape", {inputs[1], builder.integers({-1})});
+  const ir::ValueId taken = builder.add("Gather", {inputs[0], columns}, {{"axis", std::int64_t{-1}}});
+  return {{single_row ? builder.add("Unsqueeze", {taken, builder.integers({0})}) : taken}};
+}
+
+Results decompose_binarizer(GraphBuilder& builder, const AttributeReader& reader, std::span<const ir::ValueId> inputs) {
+  const DType type = builder.dtype(inputs[0]), wide = type == DType::f32 ? DType::f32 : DType::f64;
+  const ir::ValueId above =
+      builder.add("Greater", {builder.cast(inputs[0], wide), builder.scalar(reader.real("threshold"), wide)});
+  return {{builder.cast(above, type)}};
+}
+
 }  // namespace
 
 LabelTable label_table(const AttributeReader& reader) {
@@ -109,6 +130,7 @@ const OpDef array_feature_extractor{
     .inputs = {{"X", kFeatureTypes, "T"}, {"Y", types::i64}},
     .outputs = {{"Z", kFeatureTypes, "T"}},
     .infer = infer_array_feature_extractor,
+    .decompose = decompose_array_feature_extractor,
 };
 
 const OpDef binarizer{
@@ -119,6 +141,7 @@ const OpDef binarizer{
     .attributes = {{"threshold", ir::AttributeKind::real, ir::Attribute(0.0f)}},
     .infer = infer_same_as_input,
     .operations = operations_per_output<1>,
+    .decompose = decompose_binarizer,
 };
 
 }  // namespace tessera::ops

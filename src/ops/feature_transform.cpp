@@ -1,5 +1,9 @@
 #include "ops/feature_transform.h"
 
+#include <cmath>
+
+#include "ops/builder.h"
+
 namespace tessera::ops {
 namespace {
 
@@ -86,6 +90,49 @@ void infer_category_mapper(InferContext& context) {
   set_like_input(context, context.dtype(0) == DType::string ? DType::i64 : DType::string);
 }
 
+using Results = std::optional<std::vector<ir::ValueId>>;
+
+// Where(x is the replaced value, imputed, x), for the types that need no wider one.
+Results decompose_imputer(GraphBuilder& builder, const AttributeReader& reader, std::span<const ir::ValueId> inputs) {
+  const ir::ValueId x = inputs[0];
+  const DType type = builder.dtype(x);
+  const Dims* dims = builder.dims(x);
+  if (type == DType::i32 || dims == nullptr) return {};
+  const bool real = is_float(type);
+  std::vector<double> reals;
+  if (real) reals.assign(reader.reals("imputed_value_floats").begin(), reader.reals("imputed_value_floats").end());
+  const std::vector<std::int64_t> integers =
+      real ? std::vector<std::int64_t>{} : reader.integers("imputed_value_int64s");
+  const std::size_t count = real ? reals.size() : integers.size();
+  // Several values for a last dimension of 1 would broadcast instead of being refused.
+  if (count != 1 && (dims->empty() || !dims->back().is_known())) return {};
+  const Shape shape = count == 1 ? Shape{} : Shape{static_cast<std::int64_t>(count)};
+  ir::ValueId imputed, missing;
+  if (real) {
+    imputed = builder.cast(builder.constant(Tensor::from<double>(shape, std::span<const double>(reals))), type);
+    const float replaced = reader.real("replaced_value_float");
+    missing =
+        std::isnan(replaced) ? builder.add("IsNaN", {x}) : builder.add("Equal", {x, builder.scalar(replaced, type)});
+  } else {
+    imputed = builder.constant(Tensor::from<std::int64_t>(shape, std::span<const std::int64_t>(integers)));
+    missing = builder.add("Equal", {x, builder.constant(Tensor::scalar(reader.integer("replaced_value_int64")))});
+  }
+  return {{builder.add("Where", {missing, imputed, x})}};
+}
+
+Results decompose_feature_vectorizer(GraphBuilder& builder, const AttributeReader&,
+                                     std::span<const ir::ValueId> inputs) {
+  std::vector<ir::ValueId> parts;
+  for (const ir::ValueId input : inputs) {
+    const Dims* dims = builder.dims(input);
+    if (dims == nullptr) return {};
+    const bool single_row = dims->size() == 1;
+    const ir::ValueId part = builder.cast(input, DType::f32);
+    parts.push_back(!single_row ? part : builder.add("Unsqueeze", {part, builder.integers({0})}));
+  }
+  return {{builder.add("Concat", parts, {{"axis", std::int64_t{1}}})}};
+}
+
 }  // namespace
 
 // (x - offset) * scale, each feature with its own or all with one.
@@ -121,6 +168,7 @@ const OpDef imputer{
                    {"replaced_value_float", AttributeKind::real, ir::Attribute(0.0f)},
                    {"replaced_value_int64", AttributeKind::integer, ir::Attribute(std::int64_t{0})}},
     .infer = infer_imputer,
+    .decompose = decompose_imputer,
 };
 
 // A new last axis with a 1 at the category's place; all zeros for an unknown one, or an error with zeros = 0.
@@ -143,6 +191,7 @@ const OpDef feature_vectorizer{
     .outputs = {{"Y", {DType::f32}}},
     .attributes = {{"inputdimensions", AttributeKind::integers}},
     .infer = infer_feature_vectorizer,
+    .decompose = decompose_feature_vectorizer,
 };
 
 // Strings to integers or back, by the pairs of cats_strings and cats_int64s.

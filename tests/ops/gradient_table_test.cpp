@@ -93,10 +93,9 @@ const std::vector<Group>& groups() {
         "ai.onnx.ml::ZipMap", "ai.onnx.ml::DictVectorizer", "ai.onnx.ml::CastMap"}},
       {"Classical models are fitted by other means than gradients.",
        {"ai.onnx.ml::TreeEnsemble", "ai.onnx.ml::TreeEnsembleClassifier", "ai.onnx.ml::TreeEnsembleRegressor",
-        "ai.onnx.ml::Scaler", "ai.onnx.ml::Normalizer", "ai.onnx.ml::Imputer", "ai.onnx.ml::OneHotEncoder",
-        "ai.onnx.ml::FeatureVectorizer", "ai.onnx.ml::CategoryMapper", "ai.onnx.ml::LinearRegressor",
-        "ai.onnx.ml::LinearClassifier", "ai.onnx.ml::SVMRegressor", "ai.onnx.ml::SVMClassifier",
-        "ai.onnx.ml::LabelEncoder", "ai.onnx.ml::ArrayFeatureExtractor", "ai.onnx.ml::Binarizer"}},
+        "ai.onnx.ml::Scaler", "ai.onnx.ml::Normalizer", "ai.onnx.ml::OneHotEncoder", "ai.onnx.ml::CategoryMapper",
+        "ai.onnx.ml::LinearRegressor", "ai.onnx.ml::LinearClassifier", "ai.onnx.ml::SVMRegressor",
+        "ai.onnx.ml::SVMClassifier", "ai.onnx.ml::LabelEncoder"}},
       {"Their slope is not defined where training would look for it: of elements that are equal.", {"Unique"}},
       {"They serve generation with a cache, which is not trained.", {"com.microsoft::DecoderMaskedMultiHeadAttention"}},
   };

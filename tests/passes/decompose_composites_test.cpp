@@ -61,5 +61,28 @@ TEST(DecomposeComposites, OneNodeAlone) {
   EXPECT_FALSE(decompose_node(unknown, unknown.order()[0]));
 }
 
+// Operators of ai.onnx.ml that have kernels on the reference device, which says what their parts must give.
+TEST(DecomposeComposites, PreparationOfFeatures) {
+  const std::string columns = " constant %c = i64[2, 2] {2, 0, -1, 1}";
+  const std::string nodes[] = {
+      "ai.onnx.ml::Imputer (%x) {imputed_value_floats = [1.5, 2.5, 3.5], replaced_value_float = 1.0}",
+      "ai.onnx.ml::Imputer (%v) {imputed_value_floats = [1.5]}",
+      "ai.onnx.ml::Imputer (%i) {imputed_value_int64s = [7, 8, 9], replaced_value_int64 = 1}",
+      "ai.onnx.ml::Binarizer (%x) {threshold = 0.5}",
+      "ai.onnx.ml::Binarizer (%i) {threshold = 0.5}",
+      "ai.onnx.ml::ArrayFeatureExtractor (%x, %c)",
+      "ai.onnx.ml::ArrayFeatureExtractor (%v, %c)",
+      "ai.onnx.ml::FeatureVectorizer (%x, %z)",
+      "ai.onnx.ml::FeatureVectorizer (%v, %v)"};
+  for (const std::string& node : nodes) {
+    const std::string text = "graph { input %z : f32[5, 3] input %v : f32[3] input %i : i64[5, 3] %x = Round (%z)" +
+                             columns + " %y = " + node + " output %y }";
+    SCOPED_TRACE(text);
+    for (const std::string& op : test::ops_of(decompose_composites(test::parsed(text), test::cpu_pass_context())))
+      EXPECT_FALSE(op.starts_with("ai.onnx.ml::")) << op;
+    test::expect_same_outputs(Model(std::make_shared<const ir::Graph>(test::parsed(text))), "decompose_composites", 0);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::passes::decompose_composites_test
