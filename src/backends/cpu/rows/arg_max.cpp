@@ -1,4 +1,5 @@
 // ArgMax and ArgMin of float32.
+#include <algorithm>
 #include <limits>
 
 #include "backends/cpu/rows/kernels.h"
@@ -7,6 +8,16 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/rows/arg_max.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
+
+#ifndef TESSERA_BACKENDS_CPU_ARG_MAX
+#define TESSERA_BACKENDS_CPU_ARG_MAX
+namespace tessera::backends::cpu {
+
+// Lines up to this length are searched a line a lane.
+inline constexpr std::int64_t kShortLine = 16;
+
+}  // namespace tessera::backends::cpu
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::backends::cpu::HWY_NAMESPACE {
@@ -59,7 +70,48 @@ std::int64_t find_first(const float* x, std::int64_t count, float wanted) {
   return 0;  // NaN in front
 }
 
+// The best positions of as many short lines as lanes, one behind the other; of equal values the last on request.
+template <bool largest, bool last>
+void short_lines_in_lanes(const float* x, std::int64_t length, std::int64_t* y) {
+  const D d;
+  const hn::RebindToSigned<D> integers;
+  const auto starts = hn::Mul(hn::Iota(integers, 0), hn::Set(integers, static_cast<std::int32_t>(length)));
+  V best = hn::GatherIndex(d, x, starts);
+  V at = hn::Zero(d);  // positions are small, and so exact in float
+  for (std::int64_t k = 1; k < length; ++k) {
+    const V value = hn::GatherIndex(d, x + k, starts);
+    const auto wins = last ? (largest ? hn::Ge(value, best) : hn::Le(value, best))
+                           : (largest ? hn::Gt(value, best) : hn::Lt(value, best));
+    best = hn::IfThenElse(wins, value, best);
+    at = hn::IfThenElse(wins, hn::Set(d, static_cast<float>(k)), at);
+  }
+  HWY_ALIGN float positions[hn::MaxLanes(d)];
+  hn::Store(at, d, positions);
+  for (std::size_t i = 0; i < hn::Lanes(d); ++i) y[i] = static_cast<std::int64_t>(positions[i]);
+}
+
+template <bool largest, bool last>
+void short_lines(const float* x, std::int64_t lines, std::int64_t length, std::int64_t* y) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  std::int64_t line = 0;
+  for (; line + lanes <= lines; line += lanes) short_lines_in_lanes<largest, last>(x + line * length, length, y + line);
+  if (line == lines) return;
+  float values[kShortLine * 16] = {};
+  std::int64_t positions[16];
+  static_assert(HWY_MAX_BYTES <= 16 * sizeof(float));
+  std::copy_n(x + line * length, (lines - line) * length, values);
+  short_lines_in_lanes<largest, last>(values, length, positions);
+  std::copy_n(positions, lines - line, y + line);
+}
+
 }  // namespace
+
+void arg_extreme_of_short_lines(const float* x, std::int64_t lines, std::int64_t length, bool largest, bool last,
+                                std::int64_t* y) {
+  if (largest)
+    return last ? short_lines<true, true>(x, lines, length, y) : short_lines<true, false>(x, lines, length, y);
+  return last ? short_lines<false, true>(x, lines, length, y) : short_lines<false, false>(x, lines, length, y);
+}
 
 std::int64_t arg_extreme(const float* x, std::int64_t count, bool largest) {
   return find_first(x, count, largest ? extreme<true>(x, count) : extreme<false>(x, count));
@@ -73,6 +125,7 @@ namespace tessera::backends::cpu {
 namespace {
 
 HWY_EXPORT(arg_extreme);
+HWY_EXPORT(arg_extreme_of_short_lines);
 
 // Elements a chunk.
 constexpr std::int64_t kGrain = 16384;
@@ -93,6 +146,10 @@ class ArgMaxKernel final : public Kernel {
     std::int64_t* y = context.output(0).mutable_data<std::int64_t>();
     context.parallel_for(
         lines_, std::max<std::int64_t>(1, kGrain / length_), [&](std::int64_t begin, std::int64_t end) {
+          if (inner_ == 1 && length_ <= kShortLine) {
+            return HWY_DYNAMIC_DISPATCH(arg_extreme_of_short_lines)(x + begin * length_, end - begin, length_, largest_,
+                                                                    last_, y + begin);
+          }
           for (std::int64_t line = begin; line < end; ++line) {
             const float* from = x + line / inner_ * length_ * inner_ + line % inner_;
             y[line] = inner_ == 1 && !last_ ? HWY_DYNAMIC_DISPATCH(arg_extreme)(from, length_, largest_) : scan(from);

@@ -110,6 +110,8 @@ std::span<const KernelEntry> row_kernels() {
        .reject = reject_softmax_cross_entropy_gradient,
        .create = make_softmax_cross_entropy_gradient,
        .in_place_inputs = 2},
+      // top_k
+      {.op = "TopK", .name = "cpu_top_k", .reject = reject_top_k, .function = top_k},
   };
   return table;
 }

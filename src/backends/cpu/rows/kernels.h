@@ -62,4 +62,8 @@ KernelPointer make_softmax_cross_entropy(const ops::NodeView& view, WeightStore&
 std::string reject_softmax_cross_entropy_gradient(const ops::NodeView& view);
 KernelPointer make_softmax_cross_entropy_gradient(const ops::NodeView& view, WeightStore& weights);
 
+// top_k
+std::string reject_top_k(const ops::NodeView& view);
+void top_k(KernelContext& context);
+
 }  // namespace tessera::backends::cpu

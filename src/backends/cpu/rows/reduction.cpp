@@ -30,7 +30,7 @@ struct ReductionFunctions {
 };
 
 // Rows up to this length are reduced a row a lane.
-inline constexpr std::int64_t kShortRow = 16;
+inline constexpr std::int64_t kShortRow = 32;
 
 enum class ReductionKind { sum, magnitudes, squares, product, largest, smallest };
 

@@ -12,7 +12,8 @@ TEST(CpuArgMax, MatchesReference) {
   constexpr float nan = std::numeric_limits<float>::quiet_NaN();
   for (const std::string op : {"ArgMax", "ArgMin"}) {
     for (const std::int64_t last : {0, 1}) {
-      for (const Shape& shape : {Shape{7}, Shape{3, 1001}, Shape{4, 33, 5}, Shape{40, 2000}}) {
+      for (const Shape& shape :
+           {Shape{7}, Shape{37, 1}, Shape{61, 16}, Shape{5, 17}, Shape{3, 1001}, Shape{4, 33, 5}, Shape{40, 2000}}) {
         for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(shape.size()); ++axis) {
           // Few distinct values, so that there are ties.
           Tensor x = random_tensor(DType::f32, shape, 1, -9, 9);
