@@ -164,12 +164,23 @@ class EpilogueFuser {
     return add.inputs[add.inputs[0] == conv.outputs[0] ? 1 : 0];
   }
 
+  // The constant row [1, n], which some converters add, as a vector [n]; any other value as it is.
+  ValueId as_vector(ValueId value, const ir::Node& conv) {
+    const Tensor* row = graph_.constant(value);
+    const ir::Dims* result = dims_of(graph_, conv.outputs[0]);
+    if (row == nullptr || !row->has_data() || row->rank() < 2 || result == nullptr ||
+        static_cast<std::size_t>(row->rank()) > result->size() || row->elements() != row->shape().back())
+      return value;
+    return graph_.add_constant(row->reshaped({row->elements()}));
+  }
+
   // A vector, constant or not; of a convolution it is folded into the weights' own bias elsewhere.
-  bool with_bias(NodeId next, ir::Node& conv) const {
-    const std::optional<ValueId> other = added(next, conv);
+  bool with_bias(NodeId next, ir::Node& conv) {
+    std::optional<ValueId> other = added(next, conv);
     const bool product =
         conv.op == kQuantisedLinear || (conv.op == kLinear && !has_input(conv, *addend_input(ops::op_of(conv))));
     if (!other || !product || has_input(conv, kBias)) return false;
+    other = as_vector(*other, conv);
     const ir::ValueType& bias = graph_.value(*other).type;
     if (!bias.is_tensor() || bias.dtype != DType::f32 || !bias.dims || bias.dims->size() != 1 ||
         !(*bias.dims)[0].is_known() || !outputs_of_linear(graph_, conv).surely_equals((*bias.dims)[0].value()) ||

@@ -69,6 +69,14 @@ TEST(FuseEpilogues, GemmWithTransposedWeightsBiasAndAddend) {
                    {"%y = tessera::Linear (%x, %w, %b, %z) {activation = \"Tanh\"}"});
 }
 
+TEST(FuseEpilogues, BiasesOfOneRow) {
+  const std::string row = kRow + constant("r", {1, 5}) + constant("m", {1, 1, 5});
+  expect_rewritten(row + " %p = MatMul (%x, %w) %q = Add (%p, %r) %y = Relu (%q) output %y }", kPass,
+                   {"%y = tessera::Linear (%x, %w, %?) {activation = \"Relu\"}"});
+  // Of more axes than the product, it gives the sum one more.
+  expect_left_alone(row + " %p = MatMul (%x, %w) %q = Add (%p, %m) %y = Relu (%q) output %y }", kPass);
+}
+
 TEST(FuseEpilogues, GemmWithFactorsOrOtherOperandsStays) {
   expect_left_alone(kRow + " %y = Gemm (%x, %w, %b) output %y }", kPass);
   for (const char* attributes : {"{alpha = 2.0}", "{beta = 0.5}"})
