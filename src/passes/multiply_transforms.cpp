@@ -103,7 +103,8 @@ std::optional<ir::ValueId> product(ops::GraphBuilder& builder, const ops::Attrib
 
 ir::Graph multiply_transforms(ir::Graph graph, const PassContext& context) {
   bool changed = false;
-  for (const ir::NodeId id : graph.order()) {
+  const std::vector<ir::NodeId> order = graph.order();  // products add to the graph's own
+  for (const ir::NodeId id : order) {
     if (graph.node(id).op != "DFT") continue;
     ops::infer_node_in_place(graph, id);
     const ir::Node node = graph.node(id);
