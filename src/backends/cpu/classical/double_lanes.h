@@ -40,6 +40,16 @@ HWY_INLINE V load_first(const double* x, std::int64_t count) {
   return hn::MaskedLoad(hn::FirstN(D(), static_cast<std::size_t>(count)), D(), x);
 }
 
+// Rounded to floats, infinities where they are too large: the scalar set's own conversion gives the largest float
+// there.
+HWY_INLINE hn::Vec<Narrow> narrow(V value) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(Narrow(), static_cast<float>(hn::GetLane(value)));
+#else
+  return hn::DemoteTo(Narrow(), value);
+#endif
+}
+
 // Calls body(i, load, store) for the vectors of `count` elements from element i on, as for_each_vector does: load gives
 // double lanes of floats or doubles, store rounds to floats. Behind the last element zeros are loaded.
 template <class Body>
@@ -49,7 +59,7 @@ HWY_INLINE void for_each(std::int64_t count, const Body& body) {
   for (; i + lanes <= count; i += lanes) {
     body(
         i, [](const auto* x) HWY_ATTR { return load(x); },
-        [](V value, float* y) HWY_ATTR { hn::StoreU(hn::DemoteTo(Narrow(), value), Narrow(), y); });
+        [](V value, float* y) HWY_ATTR { hn::StoreU(narrow(value), Narrow(), y); });
   }
   if (i == count) return;
   const std::int64_t rest = count - i;
@@ -57,7 +67,7 @@ HWY_INLINE void for_each(std::int64_t count, const Body& body) {
       i, [rest](const auto* x) HWY_ATTR { return load_first(x, rest); },
       [rest](V value, float* y) HWY_ATTR {
         const auto mask = hn::FirstN(Narrow(), static_cast<std::size_t>(rest));
-        hn::BlendedStore(hn::DemoteTo(Narrow(), value), mask, Narrow(), y);
+        hn::BlendedStore(narrow(value), mask, Narrow(), y);
       });
 }
 

@@ -31,11 +31,11 @@ std::span<const KernelEntry> classical_kernels() {
       {.op = "ai.onnx.ml::LinearClassifier",
        .name = "cpu_linear_classifier",
        .reject = reject_unless_f32,
-       .function = linear_classifier_f32},
+       .create = make_linear_classifier_f32},
       {.op = "ai.onnx.ml::LinearRegressor",
        .name = "cpu_linear_regressor",
        .reject = reject_unless_f32,
-       .function = linear_regressor_f32},
+       .create = make_linear_regressor_f32},
       // squared_distances_f32
       {.op = "tessera::SquaredDistances",
        .name = "cpu_squared_distances",

@@ -21,8 +21,8 @@ void scale_features(KernelContext& context);
 void normalise_features(KernelContext& context);
 
 // linear_model_f32
-void linear_regressor_f32(KernelContext& context);
-void linear_classifier_f32(KernelContext& context);
+KernelPointer make_linear_regressor_f32(const ops::NodeView& view, WeightStore& weights);
+KernelPointer make_linear_classifier_f32(const ops::NodeView& view, WeightStore& weights);
 
 // support_vector_machine_f32
 std::string reject_support_vectors(const ops::NodeView& view);

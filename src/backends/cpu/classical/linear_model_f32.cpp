@@ -37,6 +37,10 @@ struct LinearModel {
   const float* coefficients;  // [classes, features]
   const float* intercepts;    // one a class, or null
   std::int64_t classes, features;
+  // Where there are several classes: [features, padded] and [padded], with zeros behind the last class.
+  const double* by_feature = nullptr;
+  const double* padded_intercepts = nullptr;
+  std::int64_t padded = 0;
 };
 
 }  // namespace tessera::backends::cpu
@@ -88,10 +92,48 @@ void score_classes(const LinearModel& model, const float* x, float* y) {
   for (; first < model.classes; ++first) score_tile<kRows, 1>(model, x, first, y);
 }
 
+// Scores of so many rows with a class a lane, which leaves no sums over lanes to do.
+template <int kRows>
+void score_in_lanes(const LinearModel& model, const float* x, float* y) {
+  constexpr std::int64_t kBlock = 64;  // features, widened before they are multiplied
+  const std::int64_t lanes = wide::lane_count();
+  for (std::int64_t c = 0; c < model.classes; c += lanes) {
+    V sums[kRows];
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row) sums[row] = wide::load(model.padded_intercepts + c);
+    for (std::int64_t first = 0; first < model.features; first += kBlock) {
+      const std::int64_t count = std::min(kBlock, model.features - first);
+      HWY_ALIGN double inputs[kRows * kBlock];
+      for (int row = 0; row < kRows; ++row) {
+        const float* from = x + row * model.features + first;
+        for (std::int64_t i = 0; i < count; i += lanes) {
+          const V part = i + lanes <= count ? wide::load(from + i) : wide::load_first(from + i, count - i);
+          hn::StoreU(part, wide::D(), inputs + row * kBlock + i);
+        }
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        const V weights = wide::load(model.by_feature + (first + i) * model.padded + c);
+#pragma GCC unroll 8
+        for (int row = 0; row < kRows; ++row)
+          sums[row] = hn::MulAdd(wide::set(inputs[row * kBlock + i]), weights, sums[row]);
+      }
+    }
+    const auto mask = hn::FirstN(wide::Narrow(), static_cast<std::size_t>(std::min(lanes, model.classes - c)));
+#pragma GCC unroll 8
+    for (int row = 0; row < kRows; ++row)
+      hn::BlendedStore(wide::narrow(sums[row]), mask, wide::Narrow(), y + row * model.classes + c);
+  }
+}
+
 }  // namespace
 
 void linear_scores(const LinearModel& model, const float* x, std::int64_t rows, float* y) {
   std::int64_t row = 0;
+  if (model.by_feature != nullptr) {
+    for (; row + 8 <= rows; row += 8) score_in_lanes<8>(model, x + row * model.features, y + row * model.classes);
+    for (; row < rows; ++row) score_in_lanes<1>(model, x + row * model.features, y + row * model.classes);
+    return;
+  }
   for (; row + 2 <= rows; row += 2) score_classes<2>(model, x + row * model.features, y + row * model.classes);
   if (row < rows) score_classes<1>(model, x + row * model.features, y + row * model.classes);
 }
@@ -129,15 +171,52 @@ HWY_EXPORT(linear_scores);
 HWY_EXPORT(logistic_scores);
 HWY_EXPORT(softmax_scores);
 
-// Multiplications a chunk.
-constexpr std::int64_t kLinearGrain = 32768;
+// Multiplications a chunk, which take longer than it takes to wake a thread.
+constexpr std::int64_t kLinearGrain = 128 * 1024;
 
-LinearModel linear_model_of(const KernelContext& context, std::int64_t classes) {
-  const bool has_intercepts = context.has_attribute("intercepts") && !context.reals("intercepts").empty();
-  const bool has_coefficients = context.has_attribute("coefficients");
-  return {has_coefficients ? context.reals("coefficients").data() : nullptr,
-          has_intercepts ? context.reals("intercepts").data() : nullptr, classes, context.input(0).shape().back()};
-}
+// Multiples that classes are padded to: those of the lanes of any instruction set.
+constexpr std::int64_t kPaddedClasses = 8;
+// Coefficients that are copied in another order, at most.
+constexpr std::int64_t kMostCopied = std::int64_t{1} << 20;
+
+// The coefficients of a node, by class as they are and, where it has several, by feature.
+class LinearCoefficients {
+ public:
+  LinearCoefficients(const ops::AttributeReader& reader, std::int64_t classes, std::int64_t features)
+      : classes_(classes),
+        features_(features),
+        padded_((classes + kPaddedClasses - 1) / kPaddedClasses * kPaddedClasses) {
+    if (classes < 2 || features < 1 || classes > kMostCopied / features) return;
+    const std::vector<float>& coefficients = reader.reals("coefficients");
+    by_feature_.resize(static_cast<std::size_t>(features * padded_));
+    intercepts_.resize(static_cast<std::size_t>(padded_));
+    for (std::int64_t c = 0; c < classes; ++c) {
+      for (std::int64_t i = 0; i < features; ++i)
+        by_feature_[static_cast<std::size_t>(i * padded_ + c)] =
+            coefficients[static_cast<std::size_t>(c * features + i)];
+    }
+    if (const float* given = intercepts_of(reader)) std::copy_n(given, classes, intercepts_.begin());
+  }
+
+  LinearModel model(const ops::AttributeReader& reader) const {
+    const float* coefficients = reader.has_attribute("coefficients") ? reader.reals("coefficients").data() : nullptr;
+    LinearModel model{coefficients, intercepts_of(reader), classes_, features_};
+    if (by_feature_.empty()) return model;
+    model.by_feature = by_feature_.data();
+    model.padded_intercepts = intercepts_.data();
+    model.padded = padded_;
+    return model;
+  }
+
+ private:
+  static const float* intercepts_of(const ops::AttributeReader& reader) {
+    const bool given = reader.has_attribute("intercepts") && !reader.reals("intercepts").empty();
+    return given ? reader.reals("intercepts").data() : nullptr;
+  }
+
+  std::int64_t classes_, features_, padded_;
+  std::vector<double> by_feature_, intercepts_;
+};
 
 void transform_rows(float* y, std::int64_t rows, std::int64_t classes, ops::PostTransform transform) {
   if (transform == ops::PostTransform::none) return;
@@ -170,41 +249,68 @@ void for_rows_of_model(const KernelContext& context, const LinearModel& model, c
                        [&](std::int64_t begin, std::int64_t end) { body(begin, end - begin); });
 }
 
+class LinearRegressor final : public Kernel {
+ public:
+  explicit LinearRegressor(const ops::NodeView& view)
+      : coefficients_(view, view.integer("targets"), view.input(0).shape.back()),
+        transform_(ops::post_transform_named(view.text("post_transform"))) {}
+
+  void run(KernelContext& context) const override {
+    const LinearModel model = coefficients_.model(context);
+    const float* x = context.input(0).data<float>();
+    float* y = context.output(0).mutable_data<float>();
+    for_rows_of_model(context, model, [&](std::int64_t first, std::int64_t rows) {
+      float* scores = y + first * model.classes;
+      HWY_DYNAMIC_DISPATCH(linear_scores)(model, x + first * model.features, rows, scores);
+      transform_rows(scores, rows, model.classes, transform_);
+    });
+  }
+
+ private:
+  LinearCoefficients coefficients_;
+  ops::PostTransform transform_;
+};
+
+class LinearClassifier final : public Kernel {
+ public:
+  explicit LinearClassifier(const ops::NodeView& view)
+      : coefficients_(view, static_cast<std::int64_t>(view.reals("coefficients").size()) / view.input(0).shape.back(),
+                      view.input(0).shape.back()),
+        transform_(ops::post_transform_named(view.text("post_transform"))) {}
+
+  void run(KernelContext& context) const override {
+    const LinearModel model = coefficients_.model(context);
+    const LabelWriter labels(context);
+    const float* x = context.input(0).data<float>();
+    float* z = context.wants_output(1) ? context.output(1).mutable_data<float>() : nullptr;
+    for_rows_of_model(context, model, [&](std::int64_t first, std::int64_t rows) {
+      const bool in_place = z != nullptr && model.classes > 1;
+      std::vector<float> own(in_place ? 0 : static_cast<std::size_t>(rows * model.classes));
+      float* scores = in_place ? z + first * model.classes : own.data();
+      HWY_DYNAMIC_DISPATCH(linear_scores)(model, x + first * model.features, rows, scores);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const float* own_scores = scores + row * model.classes;
+        const bool second = model.classes == 1 && *own_scores > 0;
+        labels.set(first + row, second ? 1 : first_largest(own_scores, model.classes));
+      }
+      if (in_place) transform_rows(scores, rows, model.classes, transform_);
+      else if (z != nullptr) write_pairs(scores, rows, z + 2 * first, transform_);
+    });
+  }
+
+ private:
+  LinearCoefficients coefficients_;
+  ops::PostTransform transform_;
+};
+
 }  // namespace
 
-void linear_regressor_f32(KernelContext& context) {
-  const LinearModel model = linear_model_of(context, context.integer("targets"));
-  const ops::PostTransform transform = ops::post_transform_named(context.text("post_transform"));
-  const float* x = context.input(0).data<float>();
-  float* y = context.output(0).mutable_data<float>();
-  for_rows_of_model(context, model, [&](std::int64_t first, std::int64_t rows) {
-    float* scores = y + first * model.classes;
-    HWY_DYNAMIC_DISPATCH(linear_scores)(model, x + first * model.features, rows, scores);
-    transform_rows(scores, rows, model.classes, transform);
-  });
+KernelPointer make_linear_regressor_f32(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<LinearRegressor>(view);
 }
 
-void linear_classifier_f32(KernelContext& context) {
-  const std::int64_t features = context.input(0).shape().back();
-  const LinearModel model =
-      linear_model_of(context, static_cast<std::int64_t>(context.reals("coefficients").size()) / features);
-  const ops::PostTransform transform = ops::post_transform_named(context.text("post_transform"));
-  const LabelWriter labels(context);
-  const float* x = context.input(0).data<float>();
-  float* z = context.wants_output(1) ? context.output(1).mutable_data<float>() : nullptr;
-  for_rows_of_model(context, model, [&](std::int64_t first, std::int64_t rows) {
-    const bool in_place = z != nullptr && model.classes > 1;
-    std::vector<float> own(in_place ? 0 : static_cast<std::size_t>(rows * model.classes));
-    float* scores = in_place ? z + first * model.classes : own.data();
-    HWY_DYNAMIC_DISPATCH(linear_scores)(model, x + first * features, rows, scores);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const float* own_scores = scores + row * model.classes;
-      const bool second = model.classes == 1 && *own_scores > 0;
-      labels.set(first + row, second ? 1 : first_largest(own_scores, model.classes));
-    }
-    if (in_place) return transform_rows(scores, rows, model.classes, transform);
-    if (z != nullptr) write_pairs(scores, rows, z + 2 * first, transform);
-  });
+KernelPointer make_linear_classifier_f32(const ops::NodeView& view, WeightStore&) {
+  return std::make_unique<LinearClassifier>(view);
 }
 
 }  // namespace tessera::backends::cpu

@@ -89,6 +89,13 @@ TEST(CpuScaler, MatchesReference) {
   }
 }
 
+TEST(CpuScaler, SpecialNumbers) {
+  const float x[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, -0.0f, 1, 2, 3};
+  expect_matches_reference({"ai.onnx.ml::Scaler",
+                            {Tensor::from<float>({2, 5}, std::span<const float>(x))},
+                            {{"offset", Reals{-2}}, {"scale", Reals{3}}}});
+}
+
 TEST(CpuNormalizer, MatchesReference) {
   const float special[] = {NAN, 1, 2, INFINITY, 1, -2, 1e30f, 1e30f, -1e30f, 0, -0.0f, 0};
   for (const char* norm : {"MAX", "L1", "L2"}) {
