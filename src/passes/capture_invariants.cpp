@@ -61,7 +61,8 @@ class Capturing {
   explicit Capturing(ir::Graph graph) : graph_(std::move(graph)), replacements_(graph_.value_count()) {}
 
   ir::Graph run() {
-    for (const ir::NodeId id : graph_.order()) {
+    const std::vector<ir::NodeId> order = graph_.order();  // outputs that keep their names add nodes
+    for (const ir::NodeId id : order) {
       const std::string& op = graph_.node(id).op;
       if (op == "Loop" || op == "Scan") capture(id);
     }
