@@ -1,6 +1,7 @@
 // Softmax and LogSoftmax of float32 along any axis: lines that are contiguous are vectorised along, others across.
 #include "ops/softmax.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/rows/kernels.h"
@@ -87,10 +88,32 @@ void columns(const float* x, float* y, std::int64_t length, std::int64_t inner, 
   column<logarithm>(part, x + i, y + i, length, inner);
 }
 
+// Lines up to this length are computed a line a lane.
+constexpr std::int64_t kShortSoftmax = 16;
+
+// Contiguous short lines: as many as lanes at a time are turned, computed as columns and turned back.
+template <bool logarithm>
+void short_lines(const float* x, float* y, std::int64_t lines, std::int64_t length) {
+  const std::int64_t lanes = lane_count();
+  HWY_ALIGN float turned[kShortSoftmax * hn::MaxLanes(D())] = {};
+  for (std::int64_t line = 0; line < lines; line += lanes, x += lanes * length, y += lanes * length) {
+    const std::int64_t count = std::min(lanes, lines - line);
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (std::int64_t i = 0; i < length; ++i) turned[i * lanes + k] = x[k * length + i];
+    }
+    column<logarithm>(WholeVector(), turned, turned, length, lanes);
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (std::int64_t i = 0; i < length; ++i) y[k * length + i] = turned[i * lanes + k];
+    }
+  }
+}
+
 }  // namespace
 
 // `rows` contiguous lines.
 void softmax_rows(bool logarithm, const float* x, float* y, std::int64_t rows, std::int64_t length) {
+  if (length <= kShortSoftmax)
+    return logarithm ? short_lines<true>(x, y, rows, length) : short_lines<false>(x, y, rows, length);
   for (std::int64_t row = 0; row < rows; ++row) {
     if (logarithm) log_softmax_row(x + row * length, y + row * length, length);
     else softmax_row(x + row * length, y + row * length, length);
