@@ -44,9 +44,47 @@ Value map_from(nb::handle object, const ir::ValueType& declared, std::string_vie
   return Value::map(std::move(keys), std::move(values));
 }
 
-nb::object element_of_map(const Value& value) {
-  const bool scalar = value.is_tensor() && value.tensor().rank() == 0;
-  return scalar ? nb::object(python_from_value(value).attr("item")()) : python_from_value(value);
+// Element i of the tensor as a number or text of Python.
+nb::object python_element(const Tensor& tensor, std::int64_t i) {
+  switch (tensor.dtype()) {
+    case DType::f32:
+      return nb::float_(tensor.data<float>()[i]);
+    case DType::f64:
+      return nb::float_(tensor.data<double>()[i]);
+    case DType::i64:
+      return nb::int_(tensor.data<std::int64_t>()[i]);
+    case DType::string:
+      return python_text(tensor.data<std::string>()[i]);
+    default:
+      return numpy_from_tensor(tensor).attr("reshape")(-1)[i].attr("item")();
+  }
+}
+
+// The maps of a sequence mostly have the same keys: they are made once.
+class MapKeys {
+ public:
+  const std::vector<nb::object>& of(const Tensor& keys) {
+    if (made_.has_value() && identical(made_, keys)) return objects_;
+    objects_.clear();
+    for (std::int64_t i = 0; i < keys.elements(); ++i) objects_.push_back(python_element(keys, i));
+    made_ = keys;
+    return objects_;
+  }
+
+ private:
+  Tensor made_;
+  std::vector<nb::object> objects_;
+};
+
+nb::object python_from_map(const Value& map, MapKeys& keys) {
+  const std::vector<nb::object>& names = keys.of(map.keys());
+  nb::dict items;
+  for (std::size_t i = 0; i < map.elements().size(); ++i) {
+    const Value& value = map.elements()[i];
+    const bool scalar = value.is_tensor() && value.tensor().rank() == 0;
+    items[names[i]] = scalar ? python_element(value.tensor(), 0) : python_from_value(value);
+  }
+  return items;
 }
 
 nb::object copied_element(const Value& value) {
@@ -78,14 +116,14 @@ nb::object python_from_value(const Value& value) {
       return numpy_from_tensor(value.tensor());
     case Value::Kind::sequence: {
       nb::list items;
-      for (const Value& element : value.elements()) items.append(copied_element(element));
+      MapKeys keys;
+      for (const Value& element : value.elements())
+        items.append(element.kind() == Value::Kind::map ? python_from_map(element, keys) : copied_element(element));
       return items;
     }
     case Value::Kind::map: {
-      nb::dict items;
-      const nb::object keys = numpy_from_tensor(value.keys()).attr("tolist")();
-      for (std::size_t i = 0; i < value.elements().size(); ++i) items[keys[i]] = element_of_map(value.elements()[i]);
-      return items;
+      MapKeys keys;
+      return python_from_map(value, keys);
     }
   }
   return nb::none();
