@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tries Tessera as a demanding new user would: scripts/tries.sh [TRY …] [--tessera FILE]
-# TRY: one or more of torch_exports, classic_models, ocr_models, bad_input (default: all). Makes .venv-tries from pinned
-# packages when it is missing or out of date (6 GB, mostly PyTorch), and fetches the models of an OCR package into
-# .cache/tries. Takes an hour or so; not part of CI. Exit code 1 when anything fails.
+# TRY: one or more of torch_exports, classic_models, ocr_models, package_models, bad_input (default: all). Makes
+# .venv-tries from pinned packages when it is missing or out of date (6 GB, mostly PyTorch), and fetches packages with
+# models into .cache/tries. Takes an hour or so; not part of CI. Exit code 1 when anything fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,12 +12,12 @@ while [ $# -gt 0 ]; do
   case $1 in
     --tessera) tessera=${2:?"--tessera expects a file"}; shift ;;
     -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    torch_exports | classic_models | ocr_models | bad_input) tries+=("$1") ;;
+    torch_exports | classic_models | ocr_models | package_models | bad_input) tries+=("$1") ;;
     *) echo "tries: unknown argument '$1' (see --help)" >&2; exit 2 ;;
   esac
   shift
 done
-[ ${#tries[@]} -gt 0 ] || tries=(bad_input ocr_models classic_models torch_exports)
+[ ${#tries[@]} -gt 0 ] || tries=(bad_input ocr_models package_models classic_models torch_exports)
 [ -x "$tessera" ] || { echo "tries: there is no $tessera: scripts/build.sh" >&2; exit 2; }
 
 requirements=tests/tries/requirements.txt

