@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the models that packages of PyPI carry (OCR, detection, speech, audio quality, layout of documents), as they are,
+"""Runs the models that packages of PyPI carry (OCR, detection, speech, audio quality, layout of documents) as they are,
 and compares Tessera with onnxruntime on them.
 
     package_models.py TESSERA
