@@ -15,7 +15,7 @@ void infer(InferContext& context) {
   if (!shape) {
     const std::optional<std::int64_t> rank = known_length(context, 1);
     if (!rank && given == nullptr) return context.set_output_unknown_rank(0, context.dtype(0));
-    ir::Dims dims(rank ? static_cast<std::size_t>(*rank) : given->size());
+    ir::Dims dims = rank ? unknown_dims(*rank) : ir::Dims(given->size());
     context.check(dims.size() >= 3, "shape has {} entries, expected [N, C, spatial...]", dims.size());
     context.check(given == nullptr || given->size() == dims.size(), "'dY' has {} dimensions, but shape has {} entries",
                   given != nullptr ? given->size() : 0, dims.size());
