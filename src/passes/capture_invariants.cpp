@@ -2,6 +2,7 @@
 // copied, and where it is a constant of the graph, folding and weight packing see it in the body.
 #include <algorithm>
 
+#include "passes/find.h"
 #include "passes/pass.h"
 
 namespace tessera::passes {
@@ -19,16 +20,6 @@ Carried carried_by(const ir::Node& node) {
   if (node.op == "Loop") return {2, 1, formal > 2 ? formal - 2 : 0};
   const auto scanned = static_cast<std::size_t>(std::get<std::int64_t>(node.attributes.at("num_scan_inputs")));
   return {0, 0, formal > scanned ? formal - scanned : 0};
-}
-
-// What an output of the body is, seen through Identity.
-ValueId source_of(const ir::Graph& body, ValueId value) {
-  while (body.value(value).origin == ir::Origin::node) {
-    const ir::Node& node = body.node(body.value(value).producer);
-    if (node.op != "Identity") break;
-    value = node.inputs[0];
-  }
-  return value;
 }
 
 // Which of the carried values come out of each iteration as they went in.

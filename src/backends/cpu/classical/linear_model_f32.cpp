@@ -37,7 +37,8 @@ struct LinearModel {
   const float* coefficients;  // [classes, features]
   const float* intercepts;    // one a class, or null
   std::int64_t classes, features;
-  // Where there are several classes: [features, padded] and [padded], with zeros behind the last class.
+  // The coefficients as [features, padded] and the intercepts as [padded], with zeros behind the last class; null where
+  // there is one class alone.
   const double* by_feature = nullptr;
   const double* padded_intercepts = nullptr;
   std::int64_t padded = 0;

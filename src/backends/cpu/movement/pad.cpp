@@ -122,7 +122,7 @@ void pad_rows(const PadPlan& plan, const std::byte* input, std::byte* output, co
     const std::byte* source = input + offset;
     const auto put = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t position = from, end; position < to; position = end) {
-        // What comes from neighbours, or from nowhere, is one piece.
+        // Elements that lie side by side in the input are copied together, and padding is filled together.
         const std::int64_t at = along[static_cast<std::size_t>(position)];
         for (end = position + 1; end < to; ++end) {
           if (along[static_cast<std::size_t>(end)] != (at < 0 ? at : at + end - position)) break;

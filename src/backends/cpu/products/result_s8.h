@@ -16,7 +16,7 @@ std::string reject_operands_s8(const ops::NodeView& view);
 // zero.
 std::string reject_varying_operands_s8(const ops::NodeView& view);
 
-// What becomes of a run's sums, where that is not known before.
+// The terms that turn sums into results, of a run whose scale and zero point are known only then.
 struct TermsS8 {
   std::uint8_t data_zero = 0;
   const std::int32_t* start = nullptr;

@@ -67,7 +67,7 @@ inline void store_tile(const IndirectProductS8& given, const __m512i (&sum)[rows
     }
     const auto mask = static_cast<__mmask16>(left_over >= kS8Lanes ? 0xFFFF : (1 << left_over) - 1);
     if (product.window_sums != nullptr) {
-      // What weights around another zero point add.
+      // A zero point of the weights adds its multiple of the sum of each window.
       const __m512i shift = _mm512_loadu_si512(product.shift + first);
 #pragma GCC unroll 12
       for (int i = 0; i < rows; ++i) {

@@ -85,7 +85,7 @@ class WindowProductS8 final : public Kernel {
   }
 
  private:
-  // What a run reads and writes.
+  // A run has these operands and results.
   struct Run {
     const std::uint8_t* x;
     const std::uint8_t* padding;
@@ -94,7 +94,8 @@ class WindowProductS8 final : public Kernel {
     const std::int32_t* window_sums = nullptr;  // [group][row], or null
   };
 
-  // Of working memory, in this order: the copy of the data, the terms of the run, its padding, the sums of windows.
+  // Working memory holds, in this order, the copy of the data, the terms of the run, its padding and the sums of
+  // windows.
   std::int64_t copied_bytes() const { return copies_data() ? round_up(plan_.data_elements(), std::int64_t{64}) : 0; }
   std::int64_t padding_bytes() const { return result_.varies() ? round_up(plan_.padded, std::int64_t{64}) : 0; }
 
