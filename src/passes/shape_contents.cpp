@@ -58,6 +58,18 @@ ShapeElement quotient(const ShapeElement& a, const ShapeElement& b) {
   if (a.number && b.number && *a.number >= 0 && *b.number > 0) return number(*a.number / *b.number);
   return b.number == 1 ? a : ShapeElement{};
 }
+ShapeElement remainder(const ShapeElement& a, const ShapeElement& b) {
+  if (a.number && b.number && *a.number >= 0 && *b.number > 0) return number(*a.number % *b.number);
+  return {};
+}
+ShapeElement smaller(const ShapeElement& a, const ShapeElement& b) {
+  if (a.is_known() && a == b) return a;
+  return a.number && b.number ? number(std::min(*a.number, *b.number)) : ShapeElement{};
+}
+ShapeElement larger(const ShapeElement& a, const ShapeElement& b) {
+  if (a.is_known() && a == b) return a;
+  return a.number && b.number ? number(std::max(*a.number, *b.number)) : ShapeElement{};
+}
 ShapeElement equal(const ShapeElement& a, const ShapeElement& b) {
   if (!a.is_known() || !b.is_known()) return {};
   if (a == b) return number(1);
@@ -70,11 +82,15 @@ ShapeElement negated(const ShapeElement& condition) {
 }
 
 using Arithmetic = ShapeElement (*)(const ShapeElement&, const ShapeElement&);
+// Of two operands.
 Arithmetic arithmetic_of(std::string_view op) {
   if (op == "Add") return sum;
   if (op == "Sub") return difference;
   if (op == "Mul") return product;
   if (op == "Div") return quotient;
+  if (op == "Mod") return remainder;
+  if (op == "Min") return smaller;
+  if (op == "Max") return larger;
   return op == "Equal" ? equal : nullptr;
 }
 
@@ -108,7 +124,8 @@ class Learner {
     if (op == "Slice") return sliced();
     if (op == "Where") return chosen();
     if (op == "Not") return mapped(negated);
-    if (const Arithmetic arithmetic = arithmetic_of(op)) return combined(arithmetic);
+    if (const Arithmetic arithmetic = arithmetic_of(op); arithmetic && node_.inputs.size() == 2)
+      return combined(arithmetic);
     return std::nullopt;
   }
 

@@ -1,6 +1,7 @@
 #include "train/training_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -25,11 +26,18 @@ namespace {
 using ir::ValueId;
 using ops::Term;
 
-// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own. Masks that
-// are computed become constants first.
-ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options, std::vector<std::string>& computed) {
+// The model with what does not depend on weights computed: shapes that exporters compute from those of their inputs,
+// without which gradients do not know the sizes that they need, masks, and the settings of operators.
+ir::Graph compute_known(ir::Graph graph, std::vector<std::string>& computed) {
+  // Folding the constants behind a shape would take weights with it, such as those that are transposed.
+  const std::array<std::string, 1> left_out = {"fold_constants"};
+  graph = passes::fold_shape_arithmetic(std::move(graph), {.evaluate = {}, .without = left_out});
+  return compute_untrained(std::move(graph), computed);
+}
+
+// Attention as one node, whose gradient stores no scores. Products that are to be rounded stay on their own.
+ir::Graph fuse_attention(ir::Graph graph, const TrainingGraphOptions& options) {
   if (!options.fuse_attention || options.precision != DType::f32) return graph;
-  graph = compute_untrained(std::move(graph), computed);
   return passes::fuse_attention(std::move(graph),
                                 {.evaluate = {}, .keeps_composite = [](const auto&, const auto&) { return true; }});
 }
@@ -40,7 +48,7 @@ class Step {
   Step(ir::Graph graph, const TrainingGraphOptions& options)
       : options_(options),
         constants_(names_of_constants(graph)),
-        graph_(fuse_attention(std::move(graph), options, computed_)),
+        graph_(fuse_attention(compute_known(std::move(graph), computed_), options)),
         builder_(graph_) {}
 
   TrainingGraph build_evaluation() {

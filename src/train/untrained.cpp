@@ -43,8 +43,8 @@ bool reads_as_setting(const ir::Node& node, ValueId constant) {
   return at >= found->first;
 }
 
-// What may be computed before the training: small results of constants that are no weights.
-bool is_known(const ir::Graph& graph, const ir::Node& node) {
+// Whether the node may be computed before the training, where its inputs are known.
+bool computes(const ir::Node& node) {
   constexpr std::array<std::string_view, 23> kComputes = {"ConstantOfShape",
                                                           "Range",
                                                           "Trilu",
@@ -68,8 +68,11 @@ bool is_known(const ir::Graph& graph, const ir::Node& node) {
                                                           "Squeeze",
                                                           "Expand",
                                                           "Reshape"};
-  if (std::ranges::find(kComputes, std::string_view(node.op)) == kComputes.end()) return false;
-  return node.outputs.size() == 1 && std::ranges::all_of(node.inputs, [&](ValueId input) {
+  return node.outputs.size() == 1 && std::ranges::find(kComputes, std::string_view(node.op)) != kComputes.end();
+}
+
+bool is_known(const ir::Graph& graph, const ir::Node& node) {
+  return computes(node) && std::ranges::all_of(node.inputs, [&](ValueId input) {
            const Tensor* constant = graph.constant(input);
            return !input.valid() || (constant != nullptr && constant->has_data());
          });
@@ -78,6 +81,29 @@ bool is_known(const ir::Graph& graph, const ir::Node& node) {
 bool is_weight(const ir::Graph& graph, ValueId value) {
   const Tensor* constant = graph.constant(value);
   return constant != nullptr && is_float(constant->dtype()) && constant->rank() > 0;
+}
+
+// The values that serve as settings alone, be it through nodes that join, cut or cast them. By index.
+std::vector<bool> settings_of(const ir::Graph& graph) {
+  std::vector<bool> settings(graph.value_count());
+  const auto uses = graph.compute_uses();
+  const auto serves = [&](ValueId value) {
+    const std::vector<NodeId>& readers = uses[static_cast<std::size_t>(value.index)];
+    return !readers.empty() && !graph.is_output(value) && std::ranges::all_of(readers, [&](NodeId id) {
+      const ir::Node& reader = graph.node(id);
+      return reads_as_setting(reader, value) ||
+             (computes(reader) && settings[static_cast<std::size_t>(reader.outputs[0].index)]);
+    });
+  };
+  for (auto id = graph.order().rbegin(); id != graph.order().rend(); ++id) {
+    for (const ValueId output : graph.node(*id).outputs) {
+      if (output.valid()) settings[static_cast<std::size_t>(output.index)] = serves(output);
+    }
+  }
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    if (const ValueId id{static_cast<std::int32_t>(i)}; graph.is_constant(id)) settings[i] = serves(id);
+  }
+  return settings;
 }
 
 std::vector<Value> evaluate(const ir::Node& node, std::span<const Value> inputs) {
@@ -126,7 +152,7 @@ std::optional<std::string> why_untrained(const ir::Graph& graph, ValueId constan
 }
 
 ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed) {
-  std::vector<bool> made(graph.value_count());
+  std::vector<bool> no_weights = settings_of(graph);
   const std::vector<NodeId> order = graph.order();
   for (const NodeId id : order) {
     const ir::Node node = graph.node(id);
@@ -138,7 +164,7 @@ ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed)
     if (!is_known(graph, node) || graph.is_output(node.outputs[0]) || !is_small(graph.value(node.outputs[0]).type))
       continue;
     const bool reads_weights = std::ranges::any_of(node.inputs, [&](ValueId input) {
-      return is_weight(graph, input) && !made[static_cast<std::size_t>(input.index)];
+      return is_weight(graph, input) && !no_weights[static_cast<std::size_t>(input.index)];
     });
     if (reads_weights) continue;
     std::vector<Value> inputs;
@@ -148,7 +174,7 @@ ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed)
     try {
       const std::vector<Value> result = evaluate(node, inputs);
       computed.push_back(graph.value(node.outputs[0]).name);
-      made[static_cast<std::size_t>(node.outputs[0].index)] = true;
+      no_weights[static_cast<std::size_t>(node.outputs[0].index)] = true;
       graph.become_constant(node.outputs[0], result[0].tensor());
     } catch (const Error&) {
       // What is wrong with the node is for the run to say.

@@ -19,8 +19,9 @@ std::optional<std::string> why_untrained(const ir::Graph& graph, ir::ValueId con
 std::vector<std::string> names_of_constants(const ir::Graph& graph);
 
 // Computes what depends on known shapes, integers and scalars alone, such as causal masks that exporters compute, as
-// far as it is small. What depends on float constants of rank 1 or more stays, as those may be trained. The names of
-// the new constants are added to `computed`.
+// far as it is small. What depends on float constants of rank 1 or more stays, as those may be trained, unless it
+// serves as a setting alone (the factors of Resize, put together by Concat). The names of the new constants are added
+// to `computed`.
 ir::Graph compute_untrained(ir::Graph graph, std::vector<std::string>& computed);
 
 }  // namespace tessera::train

@@ -26,6 +26,9 @@ TEST(FoldShapeArithmetic, NumbersAmongNames) {
       "}",
       {});
   expect_folded("%s = Shape (%x) {end = 1} %y = Sub (%s, %s) output %y }", {});
+  for (const std::string op : {"Mod", "Min", "Max"})
+    expect_folded("%s = Shape (%x) {start = 2} %y = " + op + " (%s, %two) output %y }", {});
+  expect_folded("%s = Shape (%x) {end = 1} %y = Max (%s, %s) %z = Sub (%y, %s) output %z }", {});
 }
 
 TEST(FoldShapeArithmetic, ReshapesCopyWhatStays) {
@@ -68,6 +71,8 @@ TEST(FoldShapeArithmetic, ResultsHaveTheDimensionsThatWereComputed) {
 TEST(FoldShapeArithmetic, LeavesWhatIsNotKnown) {
   expect_unchanged("%s = Shape (%x) %y = Gather (%s, %one) output %y }");
   expect_unchanged("%s = Shape (%x) {end = 2} %y = Mul (%s, %s) output %y }");
+  expect_unchanged("%s = Shape (%x) {end = 1} %y = Mod (%s, %two) output %y }");
+  expect_unchanged("%s = Shape (%x) %y = Max (%s, %s, %s) output %y }");
   // Two that do not stay.
   const std::string turned =
       "constant %f = i64[2] {3, 4} %g = Shape (%x) {start = 1, end = 2} %h = Shape (%x) {end = 1} %c = Concat (%g, %h, "

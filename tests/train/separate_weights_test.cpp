@@ -24,12 +24,14 @@ ir::Graph exported() {
   x = builder.add("MatMul", {builder.add("LayerNormalization", {x, ones, zeros}), shared});
   x = builder.add("LayerNormalization", {x, passed_on(ones, "norm2.weight"), zeros});
   x = builder.add("MatMul", {x, passed_on(shared, "tied.weight")});
+  const ir::ValueId first = builder.constant(Tensor::from<float>({2, 2}, {1, 2, 3, 4}), "layers.9.weight");
+  x = builder.add("MatMul", {builder.add("MatMul", {x, first}), passed_on(first, "layers.10.weight")});
   graph.value(x).name = "y_hat";
   graph.add_output(x);
   return graph;
 }
 
-TEST(SeparateWeights, GivesEachLayerItsOwnUniformWeights) {
+TEST(SeparateWeights, GivesEachLayerItsOwnUniformOrCopiedWeights) {
   const ir::Graph graph = separate_weights(exported());
   const auto is_constant = [&](const char* name) {
     const ir::ValueId id = graph.find_value(name);
@@ -39,11 +41,12 @@ TEST(SeparateWeights, GivesEachLayerItsOwnUniformWeights) {
   EXPECT_TRUE(is_constant("norm2.weight"));
   EXPECT_TRUE(is_constant("product.weight"));
   EXPECT_FALSE(is_constant("tied.weight"));
+  EXPECT_TRUE(is_constant("layers.10.weight"));
   TrainingGraphOptions options;
   options.target_dims = {ir::Dim::symbol("batch")};
   const TrainingGraph training = make_training_graph(exported(), options);
-  // Two weights and two biases of normalisations, and one product.
-  EXPECT_EQ(training.parameters.size(), 5u);
+  // Two weights and two biases of normalisations, one shared product, and two that are copies.
+  EXPECT_EQ(training.parameters.size(), 7u);
   EXPECT_TRUE(ir::structurally_equal(graph, separate_weights(graph)));
 }
 

@@ -58,5 +58,23 @@ TEST(Untrained, ComputesNothingFromWeights) {
   EXPECT_TRUE(after.is_constant(after.find_value("three")));
 }
 
+TEST(Untrained, ComputesSettingsThatAreJoined) {
+  ir::Graph graph;
+  ops::GraphBuilder builder(graph);
+  const ir::ValueId x = graph.add_input("x", ir::ValueType::tensor(DType::f32, ir::Dims{2, 3, 4, 4}));
+  const ir::ValueId planes = graph.add_constant(Tensor::from<float>({2}, {1, 1}), "planes");
+  const ir::ValueId sizes = graph.add_constant(Tensor::from<float>({2}, {2, 2}), "sizes");
+  const ir::ValueId factors = builder.add("Concat", {planes, sizes}, {{"axis", std::int64_t{0}}});
+  graph.value(factors).name = "factors";
+  const ir::ValueId wide = builder.add("Resize", {x, {}, factors});
+  const ir::ValueId w = graph.add_constant(test::random_tensor(DType::f32, {3, 1, 1}, 1, -1, 1), "w");
+  graph.add_output(builder.add("Mul", {wide, w}));
+  TrainingGraphOptions options;
+  options.loss.name = "mse";
+  options.target_type = DType::f32;
+  options.target_dims = {2, 3, 8, 8};
+  EXPECT_EQ(make_training_graph(graph, options).parameters, std::vector<std::string>{"w"});
+}
+
 }  // namespace
 }  // namespace tessera::train::untrained_test
