@@ -134,6 +134,23 @@ def lenet_request(value=0.5, rows=1, **more):
             **more}
 
 
+def make_certificate(folder, name, authority=None, days="1"):
+    """A key and a certificate for 127.0.0.1, signed by the authority or itself."""
+    key, request, certificate = (folder / f"{name}.{kind}" for kind in ("key", "csr", "pem"))
+
+    def run(*words):
+        subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", key, "-subj",
+           f"/CN={name}"]
+    if authority is None:
+        run(*new, "-x509", "-days", days, "-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate)
+    else:
+        run(*new, "-out", request)
+        run("x509", "-req", "-in", request, "-CA", folder / f"{authority}.pem", "-CAkey", folder / f"{authority}.key",
+            "-CAcreateserial", "-days", days, "-out", certificate)
+
+
 class WithServer(unittest.TestCase):
     """Tests that share a repository and a server."""
     arguments, config = (), None

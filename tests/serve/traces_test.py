@@ -6,13 +6,15 @@
 import http.server
 import json
 import pathlib
+import shutil
+import ssl
 import tempfile
 import threading
 import time
 import unittest
 
 import server
-from server import grey_png, lenet_request
+from server import grey_png, lenet_request, make_certificate
 
 try:
     import numpy as np
@@ -24,21 +26,24 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector:
-    """Takes spans at /v1/traces, as an OpenTelemetry collector does."""
-    def __init__(self):
-        self.spans, self.changed = [], threading.Condition()
+    """Takes spans at /v1/traces, as an OpenTelemetry collector does; over TLS with a context for it, and from those
+    who have the token where there is one."""
+    def __init__(self, tls=None, token=None):
+        self.spans, self.headers, self.changed = [], [], threading.Condition()
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 known = self.path == "/v1/traces" and self.headers["Content-Type"] == "application/json"
+                allowed = token is None or self.headers["Authorization"] == f"Bearer {token}"
                 with outer.changed:
-                    for resource in body["resourceSpans"]:
+                    outer.headers.append(dict(self.headers))
+                    for resource in body["resourceSpans"] if allowed else ():
                         for scope in resource["scopeSpans"]:
                             outer.spans += scope["spans"]
                     outer.changed.notify_all()
-                self.send_response(200 if known else 400)
+                self.send_response((200 if known else 400) if allowed else 401)
                 self.send_header("Content-Length", "2")
                 self.end_headers()
                 self.wfile.write(b"{}")
@@ -47,7 +52,11 @@ class Collector:
                 pass
 
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.endpoint = f"http://127.0.0.1:{self.http.server_port}/v1/traces"
+        self.http.handle_error = lambda *_: None  # clients that end a handshake
+        if tls is not None:
+            self.http.socket = tls.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
+        scheme = "http" if tls is None else "https"
+        self.endpoint = f"{scheme}://127.0.0.1:{self.http.server_port}/v1/traces"
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def wait(self, name, trace):
@@ -69,11 +78,18 @@ class Collector:
 class Traces(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.collector = Collector()
         cls.holder = tempfile.TemporaryDirectory()
+        cls.collector = cls.make_collector()
         folder = server.make_repository(pathlib.Path(cls.holder.name) / "models")
-        config = f'[tracing]\nendpoint = "{cls.collector.endpoint}"\nrate = 0\nservice = "tests"\n'
-        cls.server = server.Server(folder, config=config)
+        cls.server = server.Server(folder, config=cls.config())
+
+    @classmethod
+    def make_collector(cls):
+        return Collector()
+
+    @classmethod
+    def config(cls):
+        return f'[tracing]\nendpoint = "{cls.collector.endpoint}"\nrate = 0\nservice = "tests"\n'
 
     @classmethod
     def tearDownClass(cls):
@@ -139,11 +155,10 @@ class Traces(unittest.TestCase):
         client.close()
         self.check(self.collector.wait("infer lenet", trace))
 
-    def test_a_dead_collector_costs_no_request(self):
+    def log_of_lost_spans(self, config):
+        """What a server logs that has lost all the spans of its requests, and answered the requests."""
         with tempfile.TemporaryDirectory() as holder:
             folder = server.make_repository(pathlib.Path(holder) / "models")
-            # Nobody listens at port 9 (discard) of this machine; were somebody there, no answer would come.
-            config = '[tracing]\nendpoint = "http://127.0.0.1:9/v1/traces"\nrate = 1\n'
             with server.Server(folder, config=config) as running:
                 for _ in range(20):
                     running.json("POST", "/v2/models/lenet/infer", lenet_request())
@@ -156,6 +171,62 @@ class Traces(unittest.TestCase):
                 self.assertIn('tessera_trace_spans_total{result="sent"} 0', metrics)
                 self.assertNotIn('tessera_trace_spans_total{result="lost"} 0', metrics)
                 self.assertTrue(running.ask("GET", "/v2/health/ready")[0] == 200)
+                return running.log_text()
+
+    def test_a_dead_collector_costs_no_request(self):
+        # Nobody listens at port 9 (discard) of this machine; were somebody there, no answer would come.
+        log = self.log_of_lost_spans('[tracing]\nendpoint = "http://127.0.0.1:9/v1/traces"\nrate = 1\n')
+        self.assertIn("the collector of traces takes no spans", log)
+
+
+@unittest.skipUnless(shutil.which("openssl"), "the program openssl makes certificates")
+class TracesOverTls(Traces):
+    """The same at a collector that asks for a token and for the certificate of the client."""
+    @classmethod
+    def make_collector(cls):
+        cls.certificates = pathlib.Path(cls.holder.name)
+        make_certificate(cls.certificates, "collector")
+        make_certificate(cls.certificates, "stranger")
+        make_certificate(cls.certificates, "tessera", authority="collector")
+        (cls.certificates / "token").write_text("token-of-traces-0123\n")
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(cls.certificates / "collector.pem", cls.certificates / "collector.key")
+        tls.load_verify_locations(cls.certificates / "collector.pem")
+        tls.verify_mode = ssl.CERT_REQUIRED
+        return Collector(tls, "token-of-traces-0123")
+
+    @classmethod
+    def config(cls, rate=0, authority="collector", token=True, endpoint=None):
+        own = "".join(f'{key} = "{cls.certificates / name}"\n' for key, name in [
+            ("authorities", f"{authority}.pem"), ("certificate", "tessera.pem"), ("key", "tessera.key"),
+            *([("token_file", "token")] if token else [])])
+        return (f'[tracing]\nendpoint = "{endpoint or cls.collector.endpoint}"\nrate = {rate}\nservice = "tests"\n'
+                f'{own}[tracing.headers]\nx-tenant = "blue"\n')
+
+    def test_headers_are_sent(self):
+        trace = TRACE[:-1] + "6"
+        self.server.json("POST", "/v2/models/lenet/infer", lenet_request(), self.headers(trace))
+        self.collector.wait("infer lenet", trace)
+        last = self.collector.headers[-1]
+        self.assertEqual((last["x-tenant"], last["Authorization"]), ("blue", "Bearer token-of-traces-0123"))
+        self.assertNotIn("token-of-traces", self.server.log_text())
+
+    def test_a_collector_whose_certificate_is_a_strangers_gets_nothing(self):
+        before = len(self.collector.headers)
+        log = self.log_of_lost_spans(self.config(rate=1, authority="stranger"))
+        self.assertIn("the certificate of 127.0.0.1 is not accepted: self-signed certificate", log)
+        self.assertEqual(len(self.collector.headers), before)
+
+    def test_a_collector_of_another_name_gets_nothing(self):
+        before = len(self.collector.headers)
+        endpoint = self.collector.endpoint.replace("127.0.0.1", "localhost")
+        log = self.log_of_lost_spans(self.config(rate=1, endpoint=endpoint))
+        self.assertIn("the certificate of localhost is not accepted: hostname mismatch", log.lower())
+        self.assertEqual(len(self.collector.headers), before)
+
+    def test_a_refusal_of_the_collector_is_logged(self):
+        log = self.log_of_lost_spans(self.config(rate=1, token=False))
+        self.assertIn("it answers with the status 401", log)
 
 
 if __name__ == "__main__":

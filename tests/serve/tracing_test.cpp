@@ -4,13 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
-#include "serve/http/post.h"
+#include "serve/http/client.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace tessera::serve::tracing_test {
 namespace {
@@ -55,7 +57,6 @@ class Collector {
       const Json json = Json::parse(body);
       for (const Json& span : json["resourceSpans"][0]["scopeSpans"][0]["spans"]) spans_.push_back(span);
       service_ = json["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"];
-      return true;
     };
   }
   Json find(const std::string& name) const {
@@ -118,7 +119,7 @@ TEST(Tracer, TracesTheRightPartOfTheRequests) {
 
 TEST(Tracer, ADeadCollectorLosesSpansAndHoldsNobodyUp) {
   std::atomic<int> tries{0};
-  Tracer tracer({"", 1, "tests"}, [&](const std::string&) -> bool {
+  Tracer tracer({"", 1, "tests"}, [&](const std::string&) {
     ++tries;
     throw std::runtime_error("connection refused");
   });
@@ -135,8 +136,32 @@ TEST(HttpEndpoint, IsReadFromItsAddress) {
   const HttpEndpoint six = parse_http_endpoint("http://[::1]:80");
   EXPECT_EQ(six.host + "|" + six.port + "|" + six.path, "::1|80|/");
   EXPECT_EQ(parse_http_endpoint("http://collector/x").port, "80");
-  for (const char* url : {"https://a/", "a:1", "http://", "http://a:b/", ""})
+  EXPECT_FALSE(usual.is_tls);
+  const HttpEndpoint safe = parse_http_endpoint("https://collector.example/v1/traces");
+  EXPECT_EQ(safe.host + "|" + safe.port + "|" + safe.path, "collector.example|443|/v1/traces");
+  EXPECT_TRUE(safe.is_tls);
+  for (const char* url : {"ftp://a/", "a:1", "http://", "https://", "http://a:b/", "http://name:secret@a/", "",
+                          "http://a/b c", "http://a/\r\nX: y", "https://a?b"})
     test::expect_error_containing(ErrorKind::invalid_argument, "expected http://", [&] { parse_http_endpoint(url); });
+}
+
+TEST(HttpClient, RefusesWhatItCannotSend) {
+  const auto expect = [](const HttpClientOptions& options, const char* text) {
+    const HttpEndpoint endpoint = parse_http_endpoint("https://127.0.0.1/");
+    test::expect_error_containing(ErrorKind::invalid_argument, text, [&] { HttpClient(endpoint, options); });
+  };
+  expect({.headers = {{"a b", "c"}}}, "none of HTTP");
+  expect({.headers = {{"", "c"}}}, "none of HTTP");
+  expect({.headers = {{"Content-length", "7"}}}, "set by the client itself");
+  expect({.headers = {{"x", "a\r\ny: b"}}}, "the header x has control characters");
+  expect({.certificate = "a.pem"}, "needed together");
+  const test::TemporaryFolder folder;
+  const std::string file = (folder / "token").string();
+  std::ofstream(file) << "\n";
+  expect({.token_file = file}, "holds no token");
+  std::ofstream(file) << "a\nb\n";
+  expect({.token_file = file}, "has control characters");
+  expect({.authorities = file}, "the file of authorities");
 }
 
 }  // namespace

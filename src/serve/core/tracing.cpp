@@ -167,15 +167,15 @@ void Tracer::work() {
       waiting_.pop_front();
     }
     lock.unlock();
-    bool sent = false;
+    bool sent = true;
     try {
-      sent = send_(otlp_json(spans, options_.service));
+      send_(otlp_json(spans, options_.service));
     } catch (const std::exception&) {
-      // Counted below: no request may suffer from it.
+      // No request may suffer from it: it is counted, and the first of a row is logged.
+      if (!was_lost) log_current_exception("the collector of traces takes no spans", {{"endpoint", options_.endpoint}});
+      sent = false;
     }
     (sent ? sent_ : lost_) += spans.size();
-    if (!sent && !was_lost)
-      log(Level::warning, "the collector of traces does not answer", {{"endpoint", options_.endpoint}});
     was_lost = !sent;
     lock.lock();
     if (!sent) changed_.wait_for(lock, kPause, [this] { return stops_; });

@@ -43,7 +43,7 @@ struct Span {
 std::string otlp_json(const std::vector<Span>& spans, const std::string& service);
 
 struct TracingOptions {
-  std::string endpoint;             // "http://127.0.0.1:4318/v1/traces"; "": no traces
+  std::string endpoint;             // "https://collector.example:4318/v1/traces"; "": no traces
   double rate = 1;                  // part of the requests without a traceparent that are traced
   std::string service = "tessera";  // service.name
 };
@@ -58,8 +58,8 @@ class RequestTrace;
 // are lost and nothing waits.
 class Tracer {
  public:
-  // Sends a body to the collector; false or an exception when it did not take it.
-  using Send = std::function<bool(const std::string& body)>;
+  // Sends a body to the collector; throws std::exception when it did not take it.
+  using Send = std::function<void(const std::string& body)>;
   Tracer(TracingOptions options, Send send);
   // Sends what waits, for two seconds at most.
   ~Tracer();

@@ -7,7 +7,7 @@
 #include "serve/core/service.h"
 #include "serve/grpc/server.h"
 #include "serve/http/api.h"
-#include "serve/http/post.h"
+#include "serve/http/client.h"
 #include "serve/http/server.h"
 
 namespace tessera::serve {
@@ -29,6 +29,16 @@ void warn_about_addresses(const ServerOptions& options) {
   }
 }
 
+// Whether what says who the server is travels to the collector of traces for all to read.
+void warn_about_collector(const HttpEndpoint& endpoint, const HttpClientOptions& options) {
+  if (endpoint.is_tls || (options.token_file.empty() && options.headers.empty())) return;
+  const bool is_six = endpoint.host.find(':') != std::string::npos;
+  if (endpoint.host == "localhost" || is_loopback((is_six ? "[" + endpoint.host + "]:" : endpoint.host + ":") + "0"))
+    return;
+  log(Level::warning, "the token and headers for the collector of traces travel unencrypted: use https",
+      {{"host", endpoint.host}});
+}
+
 bool shares_memory(const ServerOptions& options) {
   if (options.shared_memory_is_given || !options.shared_memory) return options.shared_memory;
   // Clients on other machines have none, and what lies in it here is not theirs.
@@ -40,10 +50,14 @@ std::unique_ptr<AuditLog> make_audit(const ServerOptions& options) {
   return std::make_unique<AuditLog>(options.audit_file, options.audit_bytes);
 }
 
-std::unique_ptr<Tracer> make_tracer(const TracingOptions& options) {
-  if (options.endpoint.empty()) return nullptr;
-  return std::make_unique<Tracer>(options, [endpoint = parse_http_endpoint(options.endpoint)](const std::string& body) {
-    return post_json(endpoint, body, kCollectorSeconds) / 100 == 2;
+std::unique_ptr<Tracer> make_tracer(const ServerOptions& options) {
+  if (options.tracing.endpoint.empty()) return nullptr;
+  const HttpEndpoint endpoint = parse_http_endpoint(options.tracing.endpoint);
+  warn_about_collector(endpoint, options.collector);
+  const auto client = std::make_shared<HttpClient>(endpoint, options.collector);
+  return std::make_unique<Tracer>(options.tracing, [client](const std::string& body) {
+    const int status = client->post_json(body, kCollectorSeconds);
+    require(status / 100 == 2, ErrorKind::io, "it answers with the status {}", status);
   });
 }
 
@@ -52,7 +66,7 @@ std::unique_ptr<Tracer> make_tracer(const TracingOptions& options) {
 struct Server::State {
   explicit State(const ServerOptions& given)
       : options(given),
-        tracer(make_tracer(options.tracing)),
+        tracer(make_tracer(options)),
         arbiter({.policy = options.policy}),
         repository(arbiter, options.repository, options.cache_bytes),
         access(options.keys),

@@ -6,7 +6,6 @@
 #include "io/file.h"
 #include "io/toml_table.h"
 #include "serve/core/digest.h"
-#include "serve/http/post.h"
 
 namespace tessera::serve {
 namespace {
@@ -60,6 +59,18 @@ void read_limits(io::TomlTable table, HttpLimits& limits) {
   limits.stall_seconds = table.number("stall_seconds", limits.stall_seconds);
 }
 
+void read_tracing(io::TomlTable table, const std::string& where, ServerOptions& options) {
+  options.tracing = {table.text("endpoint", ""), table.number("rate", 1), table.text("service", "tessera")};
+  require(options.tracing.rate >= 0 && options.tracing.rate <= 1, ErrorKind::invalid_argument,
+          "the rate of [tracing] in {} is {}, expected 0 to 1", where, options.tracing.rate);
+  options.collector.authorities = table.text("authorities", "");
+  options.collector.certificate = table.text("certificate", "");
+  options.collector.key = table.text("key", "");
+  options.collector.token_file = table.text("token_file", "");
+  options.collector.headers = table.table("headers").all_texts();
+  if (!options.tracing.endpoint.empty()) HttpClient(parse_http_endpoint(options.tracing.endpoint), options.collector);
+}
+
 }  // namespace
 
 void parse_server_config(const std::string& text, const std::string& where, ServerOptions& options) {
@@ -87,11 +98,7 @@ void parse_server_config(const std::string& text, const std::string& where, Serv
   options.audit_file = audit.text("file", "");
   options.audit_bytes = std::clamp<std::int64_t>(audit.whole("most_mib", 64), 1, 1 << 20) << 20;
   options.audit_inference = audit.boolean("inference", false);
-  io::TomlTable tracing = table.table("tracing");
-  options.tracing = {tracing.text("endpoint", ""), tracing.number("rate", 1), tracing.text("service", "tessera")};
-  require(options.tracing.rate >= 0 && options.tracing.rate <= 1, ErrorKind::invalid_argument,
-          "the rate of [tracing] in {} is {}, expected 0 to 1", where, options.tracing.rate);
-  if (!options.tracing.endpoint.empty()) parse_http_endpoint(options.tracing.endpoint);
+  read_tracing(table.table("tracing"), where, options);
   io::TomlTable keys = table.table("key");
   for (const std::string& name : keys.tables()) options.keys.push_back(read_key(name, keys.table(name), where));
   table.check_all_read();

@@ -6,6 +6,7 @@
 
 #include "serve/core/access.h"
 #include "serve/core/tracing.h"
+#include "serve/http/client.h"
 #include "serve/http/limits.h"
 #include "serve/http/tls_context.h"
 
@@ -27,6 +28,7 @@ struct ServerOptions {
   std::int64_t audit_bytes = std::int64_t{64} << 20;
   bool audit_inference = false;
   TracingOptions tracing;
+  HttpClientOptions collector;  // how to reach the collector of traces
   std::vector<AccessKey> keys;
 };
 
