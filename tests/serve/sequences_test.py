@@ -3,17 +3,21 @@
 
     sequences_test.py TESSERA
 """
+import json
 import pathlib
 import queue
+import struct
 import tempfile
 import threading
 import unittest
 
+import grpc
 import numpy as np
 import server
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from clients_test import field
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 FLOAT, INT64, STRING = 1, 7, 8
@@ -261,6 +265,68 @@ class Sequences(unittest.TestCase):
         self.http.unload_model("moved")
         with self.assertRaisesRegex(InferenceServerException, "is not loaded"):
             self.step(triton_http, self.http, "moved", 2, 2)
+
+    def perf_analyzer_steps(self):
+        """What perf_analyzer sends with --concurrency-range 2 --sequence-length 3 --sequence-id-range 71:73: request
+        ids count from a multiple of 2**48 in each of its workers, and sequence ids come again after their sequence.
+        Yields the id, the parameters, x and the sum that is expected."""
+        totals = {}
+        for round_of_ids in range(2):
+            for step in range(3):
+                for worker in range(2):
+                    number = step + 10 * worker + 1
+                    totals[worker] = number + (totals[worker] if step else 0)
+                    yield (str((worker << 48) + 3 * round_of_ids + step),
+                           {"sequence_id": 71 + worker, "sequence_start": step == 0, "sequence_end": step == 2},
+                           struct.pack("<f", number), totals[worker])
+
+    def test_the_requests_of_perf_analyzer_over_http(self):
+        config = self.server.json("GET", "/v2/models/sums/config")
+        self.assertIn("sequence_batching", config)
+        self.assertIn("statistics", self.server.json("GET", "/v2")["extensions"])
+        names = ["end", "id", "ready", "start", "sum"]
+        for request, parameters, data, expected in self.perf_analyzer_steps():
+            head = json.dumps({"id": request, "parameters": parameters,
+                               "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1],
+                                           "parameters": {"binary_data_size": 4}}],
+                               "outputs": [{"name": name, "parameters": {"binary_data": True}} for name in names]})
+            status, headers, body = self.server.ask(
+                "POST", "/v2/models/sums/infer", head.encode() + data,
+                {"User-Agent": "libcurl-agent/1.0", "Accept": "*/*", "Content-Type": "application/octet-stream",
+                 "Inference-Header-Content-Length": str(len(head))})
+            self.assertEqual(status, 200, body)
+            split = int(headers["Inference-Header-Content-Length"])
+            answer = json.loads(body[:split])
+            self.assertEqual((answer["id"], [each["name"] for each in answer["outputs"]]), (request, names))
+            end, identity, ready, start, total = struct.unpack("<fqfff", body[split:])
+            self.assertEqual((start, end, ready), (parameters["sequence_start"], parameters["sequence_end"], 1))
+            self.assertEqual((identity, total), (parameters["sequence_id"], expected))
+
+    def test_the_requests_of_perf_analyzer_over_grpc(self):
+        """Alone, and over one stream for all sequences (--streaming --async), whose requests do not name outputs."""
+        with grpc.insecure_channel(f"127.0.0.1:{self.server.ports['grpc']}") as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            config = stub.ModelConfig(service_pb2.ModelConfigRequest(name="sums")).config
+            self.assertTrue(config.HasField("sequence_batching"))
+            before = stub.ModelStatistics(service_pb2.ModelStatisticsRequest(name="sums")).model_stats[0]
+            steps = list(self.perf_analyzer_steps())
+            requests = []
+            for request, parameters, data, _ in steps:
+                message = service_pb2.ModelInferRequest(model_name="sums", id=request, raw_input_contents=[data])
+                message.parameters["sequence_id"].int64_param = parameters["sequence_id"]
+                for name in ("sequence_start", "sequence_end"):
+                    message.parameters[name].bool_param = parameters[name]
+                message.inputs.add(name="x", datatype="FP32", shape=[1, 1])
+                requests.append(message)
+            alone = [stub.ModelInfer(each) for each in requests]
+            streamed = [each.infer_response for each in stub.ModelStreamInfer(iter(requests))]
+            for answers in (alone, sorted(streamed, key=lambda each: [step[0] for step in steps].index(each.id))):
+                for (request, _, _, expected), answer in zip(steps, answers, strict=True):
+                    at = [output.name for output in answer.outputs].index("sum")
+                    found = struct.unpack("<f", answer.raw_output_contents[at])[0]
+                    self.assertEqual((answer.id, found), (request, expected))
+            after = stub.ModelStatistics(service_pb2.ModelStatisticsRequest(name="sums")).model_stats[0]
+            self.assertEqual(after.inference_count - before.inference_count, 2 * len(steps))
 
     def test_concurrent_sequences_do_not_mix(self):
         wrong = []
