@@ -42,10 +42,10 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // The status of the answer; 0 without one.
+  // The status of the answer; 0 without one, -1 where no connection could be had, -2 where the request was not taken.
   int ask(const std::string& request) {
-    if (descriptor_ < 0 && !open()) return 0;
-    if (!send_all(request)) return close(), 0;
+    if (descriptor_ < 0 && !open()) return -1;
+    if (!send_all(request)) return close(), -2;
     const int status = receive();
     if (status == 0 || closes_) close();
     return status;

@@ -51,6 +51,7 @@ class Overload:
                         str(len(head))]
         self.burst_s = burst_s  # of one run of the client
         self.rate, self.bursts, self.stops, self.failure = 0, [], threading.Event(), None
+        self.is_paused = False  # since the current run of the client began
         self.thread = threading.Thread(target=self.repeat)
 
     def run(self, *arguments):
@@ -65,7 +66,11 @@ class Overload:
     def repeat(self):
         try:
             while not self.stops.is_set():
-                self.bursts.append(self.run("--rate", f"{self.rate:.1f}", "--seconds", str(self.burst_s)))
+                self.is_paused = False
+                burst = self.run("--rate", f"{self.rate:.1f}", "--seconds", str(self.burst_s))
+                # Of a run that was stopped for a while, latencies and requests without an answer say nothing.
+                if not self.is_paused:
+                    self.bursts.append(burst)
         except (subprocess.SubprocessError, ValueError) as error:
             self.failure = f"the client of the overload: {error}"
 
@@ -88,13 +93,15 @@ class Soak(Trial):
         (version.parent / "config.toml").write_text(f"max_batch_size = 8\ngoal_ms = {options.goal_ms}\n")
         super().__init__(options.program, folder, folder, options.seed)
         self.overload = Overload(options.load, self.ports["http"], folder, min(10, 10 * options.minutes))
-        self.samples, self.events = [], 0
+        self.samples, self.events, self.pauses = [], 0, 0
         # Who stops all processes for a while, and has them go on, must not be told that requests were lost by it.
         signal.signal(signal.SIGCONT, lambda *_: self.note_pause())
 
     def note_pause(self):
+        self.pauses += 1
         with self.traffic.allow("paused"):
             pass
+        self.overload.is_paused = True
 
     def sample(self, begin):
         process = pathlib.Path(f"/proc/{self.server.process.pid}")
@@ -153,15 +160,15 @@ def summary(options, trial):
         failures.append(trial.overload.failure)
     if set(statuses) - {"200", "503", "504"}:
         failures.append(f"the overload was answered with {statuses}, expected 200, 503 and a few 504 alone")
-    p99_ms = [burst["p99_us"] / 1000 for burst in trial.overload.bursts]
+    p99_ms = [burst["p99_us"] / 1000 for burst in trial.overload.bursts] or [0]
     resident = [one["resident_bytes"] >> 20 for one in trial.samples]
     slope = growth_per_hour(trial.samples, "resident_bytes") / (1 << 20)
     if not options.without_bounds:
         failures += out_of_bounds(options, trial, statuses, p99_ms, slope)
-    return {"minutes": trial.samples[-1]["second"] / 60, "events": trial.events,
+    return {"minutes": trial.samples[-1]["second"] / 60, "events": trial.events, "pauses": trial.pauses,
             "requests": dict(trial.traffic.counts), "slowest_answer_s": trial.traffic.slowest_s,
             "overload_per_second": trial.overload.rate, "overload_statuses": statuses,
-            "accepted_per_second": statistics.median(burst["per_second"] for burst in trial.overload.bursts),
+            "accepted_per_second": statistics.median([burst["per_second"] for burst in trial.overload.bursts] or [0]),
             "accepted_p99_ms": {"median": statistics.median(p99_ms), "most": max(p99_ms)},
             "resident_mib": {"first": resident[0], "quarter": resident[len(resident) // 4], "last": resident[-1],
                              "most": max(resident), "an_hour": slope},

@@ -111,8 +111,14 @@ class Trial:
 
     # --- faults of clients ---
 
-    def connect(self, front="http"):
-        return socket.create_connection(("127.0.0.1", self.ports[front]), timeout=5)
+    def connect(self, front="http", receives=None):
+        """`receives`: bytes that may wait for it to be read, where it matters."""
+        client = socket.socket()
+        client.settimeout(5)
+        if receives is not None:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receives)
+        client.connect(("127.0.0.1", self.ports[front]))
+        return client
 
     def slow_clients(self):
         """They send a byte now and then; the server must have cut them off when they are looked at the next time."""
@@ -169,8 +175,8 @@ class Trial:
             self.vanish(client)
 
     def deaf_client(self):
-        """Sends many requests and reads no answer."""
-        client = self.connect()
+        """Sends many requests and reads no answer, so that the server soon cannot write any more."""
+        client = self.connect(receives=4096)
         client.settimeout(0.2)
         with contextlib.suppress(TimeoutError):
             for _ in range(2000):
