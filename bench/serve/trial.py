@@ -180,7 +180,7 @@ class Trial:
         client.settimeout(0.2)
         with contextlib.suppress(TimeoutError):
             for _ in range(2000):
-                client.sendall(b"GET /v2/models/net0/config HTTP/1.1\r\nHost: x\r\n\r\n")
+                client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")  # a page of some kB
         self.slow.append((time.monotonic(), client, "deaf"))
 
     def garbage(self):
